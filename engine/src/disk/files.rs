@@ -1,0 +1,53 @@
+//! Whole small files: read in one piece, replaced in one step.
+
+use std::path::Path;
+
+use super::{AlignedBuffer, Disk, OpenOptions};
+use crate::error::{Error, Result};
+
+/// Reads a whole file.
+///
+/// Errors: `Io`.
+pub async fn read_file(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>> {
+    let file = disk.open(path, OpenOptions::READ).await?;
+    let size = usize::try_from(file.size().await?)
+        .map_err(|_| Error::invalid(format!("{} is too large to read whole", path.display())))?;
+    let mut content = Vec::with_capacity(size);
+    while content.len() < size {
+        let wanted = (size - content.len()).min(1 << 20);
+        let buffer = AlignedBuffer::with_capacity(wanted);
+        let (result, buffer) = file.read_at(content.len() as u64, buffer).await;
+        result?;
+        if buffer.is_empty() {
+            return Err(Error::corrupt(path, content.len() as u64, "more bytes", "end of file"));
+        }
+        content.extend_from_slice(&buffer[..buffer.len().min(size - content.len())]);
+    }
+    Ok(content)
+}
+
+/// Replaces the content of `path` so that after a crash either the old or the new content is
+/// there, whole: write beside it, sync, rename, sync the directory.
+///
+/// Errors: `Io`; the old content is untouched then.
+pub async fn write_file_atomically(disk: &dyn Disk, path: &Path, content: &[u8]) -> Result<()> {
+    let directory = path.parent().ok_or_else(|| Error::invalid("a file needs a directory"))?;
+    let name = path.file_name().ok_or_else(|| Error::invalid("a file needs a name"))?;
+    let mut beside = name.to_owned();
+    beside.push(".tmp");
+    let beside = directory.join(beside);
+    match disk.remove(&beside).await {
+        Ok(()) => {}
+        Err(Error::Io { code: Some(2), .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let file = disk.open(&beside, OpenOptions::CREATE).await?;
+    if !content.is_empty() {
+        let (result, _) = file.write_at(0, AlignedBuffer::padded(content)).await;
+        result?;
+    }
+    file.truncate(content.len() as u64).await?;
+    file.sync().await?;
+    disk.rename(&beside, path).await?;
+    disk.sync_directory(directory).await
+}

@@ -1,0 +1,113 @@
+//! The disk behind one trait: direct I/O on files that own their buffers until done.
+//!
+//! Three backends give the same answers (`tests` run one conformance body on all): `uring.rs`
+//! (io_uring), `blocking.rs` (a pool of threads) and `simulated.rs` (seeded faults). Offsets and
+//! lengths of writes are multiples of [`PAGE_BYTES`](crate::config::PAGE_BYTES); the true size of a
+//! file is set by [`DiskFile::truncate`].
+
+mod buffer;
+mod files;
+
+use std::path::Path;
+use std::rc::Rc;
+
+use futures::future::LocalBoxFuture;
+
+use crate::error::Result;
+pub use buffer::AlignedBuffer;
+pub use files::{read_file, write_file_atomically};
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Existing file, reading only.
+    Read,
+    /// Existing file, reading and writing.
+    ReadWrite,
+    /// New file, reading and writing; an existing one is an error.
+    Create,
+}
+
+/// Options of [`Disk::open`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenOptions {
+    pub access: Access,
+    /// Each completed write is on stable storage (O_DSYNC); no `sync` is needed for the data.
+    pub data_sync: bool,
+}
+
+impl OpenOptions {
+    pub const READ: OpenOptions = OpenOptions { access: Access::Read, data_sync: false };
+    pub const CREATE: OpenOptions = OpenOptions { access: Access::Create, data_sync: false };
+}
+
+/// One name in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectoryEntry {
+    pub name: String,
+    pub is_directory: bool,
+}
+
+/// A shard's way to the file system. Not `Send`: each shard has its own.
+pub trait Disk {
+    /// Opens a file. Errors: `Io`; a missing file has code ENOENT.
+    fn open<'a>(
+        &'a self,
+        path: &'a Path,
+        options: OpenOptions,
+    ) -> LocalBoxFuture<'a, Result<Rc<dyn DiskFile>>>;
+
+    /// Creates a directory and its parents. Existing ones are no error. Durable only after
+    /// `sync_directory` of each parent.
+    fn create_directories<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>>;
+
+    /// Renames a file, replacing `to`. Durable only after `sync_directory`.
+    fn rename<'a>(&'a self, from: &'a Path, to: &'a Path) -> LocalBoxFuture<'a, Result<()>>;
+
+    /// Removes a file. Durable only after `sync_directory`.
+    fn remove<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>>;
+
+    /// Removes an empty directory.
+    fn remove_directory<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>>;
+
+    /// Makes creations, renames and removals in this directory durable.
+    fn sync_directory<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>>;
+
+    /// Names in a directory, sorted; empty when the directory does not exist.
+    fn list<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<Vec<DirectoryEntry>>>;
+}
+
+/// An open file. Closed when dropped. Operations of one file may run at the same time.
+pub trait DiskFile {
+    fn path(&self) -> &Path;
+
+    /// Size in bytes.
+    fn size(&self) -> LocalBoxFuture<'_, Result<u64>>;
+
+    /// Reads up to `buffer.capacity()` bytes at `offset` (a multiple of the page size) and sets the
+    /// buffer's length to what was read: less only at the end of the file.
+    fn read_at(
+        &self,
+        offset: u64,
+        buffer: AlignedBuffer,
+    ) -> LocalBoxFuture<'_, (Result<()>, AlignedBuffer)>;
+
+    /// Writes the whole buffer, whose length must be a multiple of the page size, at `offset`, a
+    /// multiple too. After an error any part may have been written.
+    fn write_at(
+        &self,
+        offset: u64,
+        buffer: AlignedBuffer,
+    ) -> LocalBoxFuture<'_, (Result<()>, AlignedBuffer)>;
+
+    /// Makes all completed writes and the size durable (fdatasync). After an error nothing is known
+    /// about what is durable; never call it again to find out.
+    fn sync(&self) -> LocalBoxFuture<'_, Result<()>>;
+
+    /// Reserves `bytes` of disk from the start of the file and extends its size to that; new bytes
+    /// read as zero.
+    fn allocate(&self, bytes: u64) -> LocalBoxFuture<'_, Result<()>>;
+
+    /// Sets the size.
+    fn truncate(&self, bytes: u64) -> LocalBoxFuture<'_, Result<()>>;
+}

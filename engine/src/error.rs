@@ -1,0 +1,122 @@
+//! The engine's one error type, sorted by what the caller can do about it.
+//!
+//! Invariant: a bug is never an `Error`; it is an assertion that stops the process, because
+//! crashing beats corrupting and replay recovers. Not here: errors of SQL text (`shell/query`).
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Result of every fallible engine call.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, by what the caller should do next.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// The request itself is wrong; repeating it cannot help. Fix the request.
+    #[error("{0}")]
+    Invalid(String),
+    /// A named thing (table, keyspace, column, policy) does not exist.
+    #[error("{kind} '{name}' does not exist")]
+    NotFound { kind: &'static str, name: String },
+    /// A named thing exists already.
+    #[error("{kind} '{name}' exists already")]
+    Exists { kind: &'static str, name: String },
+    /// Bytes on disk are not what was written. Restore the file or drop it; nothing was deleted.
+    #[error("{}", .0)]
+    Corrupt(Box<Corruption>),
+    /// The disk refused an operation. `is_retryable` tells whether trying again can help.
+    #[error("{operation} {}: {message}", .path.display())]
+    Io {
+        operation: &'static str,
+        path: PathBuf,
+        /// Raw errno where there is one (28 = ENOSPC).
+        code: Option<i32>,
+        message: String,
+    },
+    /// Too much work is queued. Retry later.
+    #[error("overloaded: {0}")]
+    Overloaded(String),
+    /// The deadline passed before the work was done. Retry if it still matters.
+    #[error("timed out: {0}")]
+    Timeout(String),
+    /// A policy component was refused or failed while loading; the engine goes on unchanged.
+    #[error("policy '{name}': {message}")]
+    Policy { name: String, message: String },
+    /// The data directory cannot be used by this process (lock held, newer format).
+    #[error("{0}")]
+    Unavailable(String),
+    /// The shard can no longer accept writes (a failed sync poisoned its commitlog). Reads go on;
+    /// reopen the database to recover.
+    #[error("shard {shard} refuses writes: {reason}")]
+    Poisoned { shard: u32, reason: String },
+    /// The database or shard has been closed.
+    #[error("the database is closed")]
+    Closed,
+}
+
+/// Where bytes on disk differ from what must stand there.
+#[derive(Debug, Clone)]
+pub struct Corruption {
+    pub file: PathBuf,
+    /// Byte offset within the file.
+    pub offset: u64,
+    /// What was expected there, in words or hex.
+    pub wanted: String,
+    /// What was found instead.
+    pub found: String,
+}
+
+impl fmt::Display for Corruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "corrupt file {} at offset {}: wanted {}, found {}",
+            self.file.display(),
+            self.offset,
+            self.wanted,
+            self.found
+        )
+    }
+}
+
+impl Error {
+    /// A request that is wrong in itself.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Error::Invalid(message.into())
+    }
+
+    /// Bytes at `offset` of `file` are not what must stand there.
+    pub fn corrupt(
+        file: impl Into<PathBuf>,
+        offset: u64,
+        wanted: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> Self {
+        Error::Corrupt(Box::new(Corruption {
+            file: file.into(),
+            offset,
+            wanted: wanted.to_string(),
+            found: found.to_string(),
+        }))
+    }
+
+    /// An operating-system error of `operation` on `path`.
+    pub fn io(operation: &'static str, path: impl Into<PathBuf>, error: &std::io::Error) -> Self {
+        Error::Io {
+            operation,
+            path: path.into(),
+            code: error.raw_os_error(),
+            message: error.to_string(),
+        }
+    }
+
+    /// Whether the same request may succeed later without a change.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Error::Overloaded(_) | Error::Timeout(_)) || self.is_disk_full()
+    }
+
+    /// Whether the disk has no room left (ENOSPC or EDQUOT).
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self, Error::Io { code: Some(28 | 122), .. })
+    }
+}

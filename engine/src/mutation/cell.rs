@@ -1,0 +1,104 @@
+//! One cell: a value or its absence, with the timestamp that decides between versions.
+
+use std::cmp::Ordering;
+
+/// A cell of a regular or static column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell {
+    /// Write timestamp, microseconds.
+    pub timestamp: i64,
+    pub state: CellState,
+}
+
+/// What the cell says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CellState {
+    /// A value that stays. Bytes as Cassandra serialises them.
+    Live { value: Box<[u8]> },
+    /// A value that is gone from `expiry` (seconds since the epoch) on; `ttl` is what was asked.
+    Expiring { value: Box<[u8]>, ttl: i32, expiry: i32 },
+    /// Deleted, or written as null, at `deletion_time` (seconds since the epoch).
+    Deleted { deletion_time: i32 },
+}
+
+impl Cell {
+    pub fn live(timestamp: i64, value: impl Into<Box<[u8]>>) -> Self {
+        Cell { timestamp, state: CellState::Live { value: value.into() } }
+    }
+
+    pub fn expiring(timestamp: i64, value: impl Into<Box<[u8]>>, ttl: i32, expiry: i32) -> Self {
+        Cell { timestamp, state: CellState::Expiring { value: value.into(), ttl, expiry } }
+    }
+
+    pub fn deleted(timestamp: i64, deletion_time: i32) -> Self {
+        Cell { timestamp, state: CellState::Deleted { deletion_time } }
+    }
+
+    /// The value a reader sees at `now` (seconds), if any.
+    pub fn value_at(&self, now: i32) -> Option<&[u8]> {
+        match &self.state {
+            CellState::Live { value } => Some(value),
+            CellState::Expiring { value, expiry, .. } if *expiry > now => Some(value),
+            CellState::Expiring { .. } | CellState::Deleted { .. } => None,
+        }
+    }
+
+    /// Heap bytes held beyond the struct itself.
+    pub fn heap_bytes(&self) -> usize {
+        match &self.state {
+            CellState::Live { value } | CellState::Expiring { value, .. } => value.len(),
+            CellState::Deleted { .. } => 0,
+        }
+    }
+
+    /// Which of two versions of one cell stands: `Greater` when `self` does.
+    pub fn reconcile(&self, other: &Cell) -> Ordering {
+        let rank = |cell: &Cell| match cell.state {
+            CellState::Deleted { .. } => 2,
+            CellState::Expiring { .. } => 1,
+            CellState::Live { .. } => 0,
+        };
+        let tie = || match (&self.state, &other.state) {
+            (
+                CellState::Expiring { value: a, expiry: ea, ttl: ta },
+                CellState::Expiring { value: b, expiry: eb, ttl: tb },
+            ) => ea.cmp(eb).then_with(|| a.cmp(b)).then_with(|| tb.cmp(ta)),
+            (CellState::Live { value: a }, CellState::Live { value: b }) => a.cmp(b),
+            (CellState::Deleted { deletion_time: a }, CellState::Deleted { deletion_time: b }) => {
+                a.cmp(b)
+            }
+            _ => Ordering::Equal,
+        };
+        self.timestamp
+            .cmp(&other.timestamp)
+            .then_with(|| rank(self).cmp(&rank(other)))
+            .then_with(tie)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reconciliation_is_cassandras() {
+        let wins = |a: &Cell, b: &Cell| {
+            assert_eq!(a.reconcile(b), Ordering::Greater, "{a:?} over {b:?}");
+            assert_eq!(b.reconcile(a), Ordering::Less);
+        };
+        wins(&Cell::live(2, *b"a"), &Cell::live(1, *b"z"));
+        wins(&Cell::live(1, *b"b"), &Cell::live(1, *b"a"));
+        wins(&Cell::deleted(1, 0), &Cell::live(1, *b"z"));
+        wins(&Cell::deleted(1, 0), &Cell::expiring(1, *b"z", 5, 10));
+        wins(&Cell::expiring(1, *b"a", 5, 10), &Cell::live(1, *b"z"));
+        wins(&Cell::expiring(1, *b"a", 5, 11), &Cell::expiring(1, *b"z", 5, 10));
+        wins(&Cell::live(2, *b"a"), &Cell::deleted(1, 0));
+    }
+
+    #[test]
+    fn an_expired_cell_has_no_value() {
+        let cell = Cell::expiring(1, *b"v", 5, 10);
+        assert_eq!(cell.value_at(9), Some(&b"v"[..]));
+        assert_eq!(cell.value_at(10), None);
+    }
+}

@@ -1,0 +1,51 @@
+//! The items that every reader streams, in one order for both directions.
+//!
+//! ```text
+//! partition := PartitionStart, [StaticRow], (Row | RangeTombstoneChange)*, PartitionEnd
+//! ```
+//! Within a partition positions only advance in the direction of the read. A
+//! `RangeTombstoneChange` says which range tombstone is in force from its position on (in reading
+//! order), `None` for no one; every partition ends with none in force. In a reversed stream the
+//! changes are turned round: the same deletion, opened at its end.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use futures::future::LocalBoxFuture;
+
+use super::position::Position;
+use super::row::Row;
+use super::tombstone::Tombstone;
+use crate::error::Result;
+use crate::schema::{ClusteringKey, PartitionKey};
+
+/// One item of a stream of partitions. Rows are shared, not copied.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fragment {
+    /// A partition begins; `deletion` is its partition tombstone.
+    PartitionStart {
+        key: Rc<PartitionKey>,
+        deletion: Option<Tombstone>,
+    },
+    StaticRow(Rc<Row>),
+    Row {
+        key: Rc<ClusteringKey>,
+        row: Rc<Row>,
+    },
+    RangeTombstoneChange {
+        position: Position,
+        tombstone: Option<Tombstone>,
+    },
+    PartitionEnd,
+}
+
+/// A stream of fragments, pulled in batches.
+///
+/// Contract: `fill` appends at least one fragment, or none when the stream is at its end, and stays
+/// at its end. Partitions come in ring order, whole or cut by the slice asked for; a partition with
+/// nothing in the slice may be left out or be empty. A source appends about
+/// `config::FRAGMENTS_PER_FILL_MAX` fragments at most and keeps its place between calls. After an
+/// error the stream must not be used again.
+pub trait FragmentSource {
+    fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>>;
+}

@@ -1,0 +1,25 @@
+//! What a write is and what a read streams: cells, rows, tombstones, positions and fragments.
+//!
+//! Reconciliation is Cassandra's: the higher timestamp wins; at equal timestamps a deletion beats
+//! a value, an expiring value beats a plain one, and between values the greater bytes win.
+
+pub mod cell;
+pub mod codec;
+pub mod direction;
+pub mod fragment;
+pub mod position;
+pub mod range_tombstone;
+pub mod row;
+pub mod slice;
+pub mod tombstone;
+mod write;
+
+pub use cell::{Cell, CellState};
+pub use direction::Direction;
+pub use fragment::{Fragment, FragmentSource};
+pub use position::{Position, Weight};
+pub use range_tombstone::{RangeTombstone, RangeTombstoneList};
+pub use row::{Liveness, Row};
+pub use slice::{ClusteringRange, PartitionRange, Slice};
+pub use tombstone::Tombstone;
+pub use write::Mutation;

@@ -1,0 +1,108 @@
+//! Places between and at the rows of a partition, and their total order.
+//!
+//! ```text
+//!   prefix (1)          Before(1)  |  rows (1,1) (1,2) (1,3)  |  After(1)
+//!   full key (1,2)           Before(1,2) | row (1,2) | After(1,2)
+//!   empty prefix        Before() = start of the partition, After() = its end
+//! ```
+
+use std::cmp::Ordering;
+
+use crate::schema::ClusteringKey;
+
+/// On which side of everything that starts with the prefix a position stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Weight {
+    Before = -1,
+    At = 0,
+    After = 1,
+}
+
+/// A place in a partition.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Position {
+    pub prefix: ClusteringKey,
+    pub weight: Weight,
+}
+
+impl Position {
+    /// Before every row.
+    pub fn start() -> Self {
+        Position::before(ClusteringKey::empty())
+    }
+
+    /// After every row.
+    pub fn end() -> Self {
+        Position::after(ClusteringKey::empty())
+    }
+
+    pub fn before(prefix: ClusteringKey) -> Self {
+        Position { prefix, weight: Weight::Before }
+    }
+
+    pub fn at(key: ClusteringKey) -> Self {
+        Position { prefix: key, weight: Weight::At }
+    }
+
+    pub fn after(prefix: ClusteringKey) -> Self {
+        Position { prefix, weight: Weight::After }
+    }
+
+    /// Compares this position with the row `key`, without building a position for it.
+    pub fn cmp_key(&self, key: &ClusteringKey) -> Ordering {
+        compare(self.prefix.as_ordered(), self.weight, key.as_ordered(), Weight::At)
+    }
+}
+
+impl Ord for Position {
+    fn cmp(&self, other: &Self) -> Ordering {
+        compare(self.prefix.as_ordered(), self.weight, other.prefix.as_ordered(), other.weight)
+    }
+}
+
+impl PartialOrd for Position {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Components end by themselves, so a prefix of the key is a prefix of its bytes.
+fn compare(a: &[u8], a_weight: Weight, b: &[u8], b_weight: Weight) -> Ordering {
+    let common = a.len().min(b.len());
+    match a[..common].cmp(&b[..common]) {
+        Ordering::Equal => match a.len().cmp(&b.len()) {
+            Ordering::Equal => a_weight.cmp(&b_weight),
+            Ordering::Less if a_weight == Weight::After => Ordering::Greater,
+            Ordering::Less => Ordering::Less,
+            Ordering::Greater if b_weight == Weight::After => Ordering::Less,
+            Ordering::Greater => Ordering::Greater,
+        },
+        unequal => unequal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_order_around_their_prefix() {
+        let key = |bytes: &[u8]| ClusteringKey::from_ordered(bytes);
+        let ladder = [
+            Position::start(),
+            Position::before(key(b"a")),
+            Position::before(key(b"aa")),
+            Position::at(key(b"aa")),
+            Position::after(key(b"aa")),
+            Position::at(key(b"ab")),
+            Position::after(key(b"a")),
+            Position::at(key(b"b")),
+            Position::end(),
+        ];
+        for (i, a) in ladder.iter().enumerate() {
+            for (j, b) in ladder.iter().enumerate() {
+                assert_eq!(a.cmp(b), i.cmp(&j), "{a:?} against {b:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! A row: liveness marker, row tombstone and cells, with their merge.
+//!
+//! Invariant: cells are sorted by column id, one a column; a row compacted with its own tombstone
+//! holds nothing which that tombstone covers.
+
+use super::cell::Cell;
+use super::tombstone::{Tombstone, strongest};
+use crate::schema::ColumnId;
+
+/// Mark of an INSERT: the row exists even when all its cells are null.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Liveness {
+    pub timestamp: i64,
+    /// Seconds asked for, 0 = for ever.
+    pub ttl: i32,
+    /// Second from which the marker is gone; `i32::MAX` when `ttl` is 0.
+    pub expiry: i32,
+}
+
+impl Liveness {
+    /// A marker that does not expire.
+    pub fn at(timestamp: i64) -> Self {
+        Liveness { timestamp, ttl: 0, expiry: i32::MAX }
+    }
+
+    /// A marker with a time to live.
+    pub fn expiring(timestamp: i64, ttl: i32, expiry: i32) -> Self {
+        Liveness { timestamp, ttl, expiry }
+    }
+
+    fn is_live_at(self, now: i32) -> bool {
+        self.ttl == 0 || self.expiry > now
+    }
+
+    fn beats(self, other: Liveness) -> bool {
+        (self.timestamp, self.ttl != 0, self.expiry)
+            > (other.timestamp, other.ttl != 0, other.expiry)
+    }
+}
+
+/// The content of a clustering row or of the static row.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Row {
+    pub liveness: Option<Liveness>,
+    pub deletion: Option<Tombstone>,
+    /// Sorted by column, one a column.
+    pub cells: Vec<(ColumnId, Cell)>,
+}
+
+impl Row {
+    pub fn is_empty(&self) -> bool {
+        self.liveness.is_none() && self.deletion.is_none() && self.cells.is_empty()
+    }
+
+    /// The cell of `column`, if the row has one.
+    pub fn cell(&self, column: ColumnId) -> Option<&Cell> {
+        let at = self.cells.binary_search_by_key(&column, |(id, _)| *id).ok()?;
+        Some(&self.cells[at].1)
+    }
+
+    /// Puts a cell in, reconciling with what stands there.
+    pub fn put(&mut self, column: ColumnId, cell: Cell) {
+        match self.cells.binary_search_by_key(&column, |(id, _)| *id) {
+            Ok(at) => {
+                if cell.reconcile(&self.cells[at].1).is_gt() {
+                    self.cells[at].1 = cell;
+                }
+            }
+            Err(at) => self.cells.insert(at, (column, cell)),
+        }
+    }
+
+    /// Merges another version of this row into it; the result does not depend on the order.
+    pub fn merge(&mut self, other: &Row) {
+        self.deletion = strongest(self.deletion, other.deletion);
+        self.liveness = match (self.liveness, other.liveness) {
+            (Some(a), Some(b)) => Some(if a.beats(b) { a } else { b }),
+            (a, b) => a.or(b),
+        };
+        if self.cells.is_empty() {
+            self.cells.clone_from(&other.cells);
+        } else {
+            for (column, cell) in &other.cells {
+                self.put(*column, cell.clone());
+            }
+        }
+        if let Some(deletion) = self.deletion {
+            self.drop_covered(deletion);
+        }
+    }
+
+    /// Removes everything that `tombstone` covers, an equal or older row tombstone included when
+    /// it is not this row's own.
+    pub fn apply_tombstone(&mut self, tombstone: Tombstone) {
+        if self.deletion.is_some_and(|own| own <= tombstone) {
+            self.deletion = None;
+        }
+        self.drop_covered(tombstone);
+    }
+
+    fn drop_covered(&mut self, tombstone: Tombstone) {
+        if self.liveness.is_some_and(|live| tombstone.covers(live.timestamp)) {
+            self.liveness = None;
+        }
+        self.cells.retain(|(_, cell)| !tombstone.covers(cell.timestamp));
+    }
+
+    /// Whether a reader at `now` (seconds) sees this row.
+    pub fn is_live_at(&self, now: i32) -> bool {
+        self.liveness.is_some_and(|live| live.is_live_at(now))
+            || self.cells.iter().any(|(_, cell)| cell.value_at(now).is_some())
+    }
+
+    /// Bytes this row holds in memory, heap and struct.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Row>()
+            + self.cells.capacity() * size_of::<(ColumnId, Cell)>()
+            + self.cells.iter().map(|(_, cell)| cell.heap_bytes()).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(liveness: i64, cells: &[(u16, i64, &[u8])]) -> Row {
+        Row {
+            liveness: Some(Liveness::at(liveness)),
+            deletion: None,
+            cells: cells.iter().map(|(c, ts, v)| (ColumnId(*c), Cell::live(*ts, *v))).collect(),
+        }
+    }
+
+    #[test]
+    fn merging_is_commutative_and_newest_wins() {
+        let a = row(1, &[(0, 5, b"old"), (2, 9, b"kept")]);
+        let b = row(3, &[(0, 6, b"new"), (1, 1, b"added")]);
+        let (mut ab, mut ba) = (a.clone(), b.clone());
+        ab.merge(&b);
+        ba.merge(&a);
+        assert_eq!(ab, ba);
+        assert_eq!(ab.cell(ColumnId(0)).unwrap().value_at(0), Some(&b"new"[..]));
+        assert_eq!(ab.cells.len(), 3);
+        assert_eq!(ab.liveness, Some(Liveness::at(3)));
+    }
+
+    #[test]
+    fn a_row_tombstone_removes_what_is_older_and_keeps_what_is_newer() {
+        let mut target = row(1, &[(0, 5, b"gone"), (1, 7, b"kept")]);
+        let deletion = Tombstone { timestamp: 6, deletion_time: 0 };
+        target.merge(&Row { deletion: Some(deletion), ..Row::default() });
+        assert_eq!(target.liveness, None);
+        assert_eq!(target.cells.len(), 1);
+        assert!(target.is_live_at(0));
+        target.apply_tombstone(Tombstone { timestamp: 7, deletion_time: 0 });
+        assert!(target.is_empty());
+    }
+}

@@ -1,0 +1,70 @@
+//! Events that a cache reports to its eviction policy, packed into words.
+//!
+//! ```text
+//! event : slot 0..32 | op 32..36 | kind 36..40 | flags 40..48 | dt 48..64
+//! attrs : three words for each INSERT, RESTORE and MISS, in event order:
+//!         fingerprint 64 | size 0..32, cost 32..64 | table 0..32, class 32..48, level 48..56
+//! ```
+//! `dt` is in ticks of 1/16 ms since the previous event of the batch, saturating; `cost` is the
+//! expected time to load the entry again, in µs.
+
+use super::eviction::Slot;
+
+/// What happened to an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Op {
+    Access = 0,
+    Insert = 1,
+    Remove = 2,
+    Miss = 3,
+    Restore = 4,
+    Resize = 5,
+    Pin = 6,
+    Unpin = 7,
+    VictimRefused = 8,
+    Update = 9,
+}
+
+/// What kind of thing an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum EntryKind {
+    Row = 0,
+    IndexPage = 1,
+    PartitionIndexPage = 2,
+    PartitionHeader = 3,
+    DataPage = 4,
+    ReversedIndexPage = 5,
+    Dummy = 15,
+}
+
+/// What a policy may know of an entry when it comes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EntryAttributes {
+    /// Keyed hash of the entry's identity; equal for the same entry when it returns.
+    pub fingerprint: u64,
+    pub size_bytes: u32,
+    /// Expected time to load the entry again, µs.
+    pub cost_us: u32,
+    /// Number of the table within the shard.
+    pub table: u32,
+}
+
+/// One event word.
+pub fn event(slot: Slot, op: Op, kind: EntryKind, flags: u8, dt: u16) -> u64 {
+    u64::from(slot)
+        | (op as u64) << 32
+        | (kind as u64) << 36
+        | u64::from(flags) << 40
+        | u64::from(dt) << 48
+}
+
+/// The three attribute words.
+pub fn attributes(entry: &EntryAttributes) -> [u64; 3] {
+    [
+        entry.fingerprint,
+        u64::from(entry.size_bytes) | u64::from(entry.cost_us) << 32,
+        u64::from(entry.table),
+    ]
+}

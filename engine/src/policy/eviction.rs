@@ -1,0 +1,90 @@
+//! The eviction world: which entries of a cache leave first.
+//!
+//! Entries are known by dense slots, reused only after the policy was told of the removal or the
+//! host took the victim. Calls are batched; a policy sees all events before it is asked for victims.
+
+/// Place of an entry in the cache's slot table, `0..max_slots`.
+pub type Slot = u32;
+
+/// An eviction policy, native or Wasm.
+pub trait EvictionPolicy {
+    /// Name and version as the policy states them.
+    fn name(&self) -> &str;
+    fn version(&self) -> &str;
+
+    /// Digests `events` (see `policy::event`), then appends up to `want_entries` victims to
+    /// `victims`, best first; the host may take fewer. `want_bytes` says how much must go;
+    /// both zero means "just digest". A victim that was returned counts as gone unless a
+    /// `VictimRefused` event follows.
+    ///
+    /// Errors: the policy failed and must not be called again.
+    fn apply(
+        &mut self,
+        events: &[u64],
+        attributes: &[u64],
+        want_entries: u32,
+        want_bytes: u64,
+        victims: &mut Vec<Slot>,
+    ) -> Result<(), PolicyFailure>;
+
+    /// Appends resident slots from coldest to hottest, from place `cursor` of that order on, at
+    /// most `max`; for a successor. None are appended past the end.
+    ///
+    /// Errors: the policy failed and must not be called again.
+    fn drain_order(
+        &mut self,
+        cursor: u32,
+        max: u32,
+        slots: &mut Vec<Slot>,
+    ) -> Result<(), PolicyFailure>;
+
+    /// Tells new limits of the cache.
+    ///
+    /// Errors: the policy failed and must not be called again.
+    fn resize(&mut self, capacity_bytes: u64, max_slots: u32) -> Result<(), PolicyFailure>;
+}
+
+/// Why a policy was detached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureKind {
+    Trap,
+    Fuel,
+    Epoch,
+    OutOfMemory,
+    InvalidVictims,
+    ResultTooLarge,
+    InitError,
+    Operator,
+}
+
+impl FailureKind {
+    /// The kind as `system.policies` shows it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FailureKind::Trap => "trap",
+            FailureKind::Fuel => "fuel",
+            FailureKind::Epoch => "epoch",
+            FailureKind::OutOfMemory => "out-of-memory",
+            FailureKind::InvalidVictims => "invalid-victims",
+            FailureKind::ResultTooLarge => "result-too-large",
+            FailureKind::InitError => "init-error",
+            FailureKind::Operator => "operator",
+        }
+    }
+}
+
+/// Record of a policy's failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyFailure {
+    pub kind: FailureKind,
+    /// At most 1 KiB.
+    pub message: String,
+    /// Wasm frames, innermost first, at most 16.
+    pub backtrace: Vec<String>,
+}
+
+impl std::fmt::Display for PolicyFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.kind.as_str(), self.message)
+    }
+}

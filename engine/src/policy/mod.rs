@@ -1,0 +1,9 @@
+//! Words and rules of policies: the trait of each world, its events and its verdicts.
+//!
+//! A policy orders, the cache decides what is legal: nothing a policy answers can make the cache
+//! wrong, only worse. Not here: Wasm (`plugin/`), the cache itself (`cache/`).
+
+pub mod event;
+pub mod eviction;
+
+pub use eviction::{EvictionPolicy, FailureKind, PolicyFailure, Slot};

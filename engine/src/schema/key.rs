@@ -1,0 +1,226 @@
+//! Partition keys and clustering keys.
+//!
+//! A partition key is kept as Cassandra serialises it, with its token in front. A clustering key
+//! is kept in its order-preserving form (`order.rs`), so comparing keys is comparing bytes.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use super::order::{decode_component, encode_component};
+use super::table_schema::{Column, TableSchema};
+use super::token::Token;
+use super::value::Value;
+use crate::config::PARTITION_KEY_BYTES_MAX;
+use crate::error::{Error, Result};
+
+/// Token and serialised bytes of a partition key; ordered by token, then bytes.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct PartitionKey {
+    token: Token,
+    bytes: Box<[u8]>,
+}
+
+impl PartitionKey {
+    /// From the serialised form.
+    pub fn from_bytes(bytes: impl Into<Box<[u8]>>) -> Self {
+        let bytes = bytes.into();
+        PartitionKey { token: Token::of(&bytes), bytes }
+    }
+
+    /// From the values of the partition-key columns, in key order.
+    ///
+    /// Errors: `Invalid` for a wrong number or type of values, or a key over 65,535 bytes.
+    pub fn from_values(schema: &TableSchema, values: &[Value]) -> Result<Self> {
+        let columns: Vec<&Column> = schema.partition_key().collect();
+        check_values(schema, &columns, values)?;
+        if values.len() != columns.len() {
+            return Err(Error::invalid(format!(
+                "the partition key of {} has {} columns, {} values given",
+                schema.name,
+                columns.len(),
+                values.len()
+            )));
+        }
+        let mut bytes = Vec::new();
+        if let [value] = values {
+            value.encode(&mut bytes);
+        } else {
+            for value in values {
+                let component = value.to_bytes();
+                let length = u16::try_from(component.len())
+                    .map_err(|_| Error::invalid("a partition-key value is over 65,535 bytes"))?;
+                bytes.extend_from_slice(&length.to_be_bytes());
+                bytes.extend_from_slice(&component);
+                bytes.push(0);
+            }
+        }
+        if bytes.is_empty() {
+            return Err(Error::invalid("the partition key may not be empty"));
+        }
+        if bytes.len() > PARTITION_KEY_BYTES_MAX {
+            return Err(Error::invalid(format!(
+                "the partition key takes {} bytes, at most {PARTITION_KEY_BYTES_MAX} are possible",
+                bytes.len()
+            )));
+        }
+        Ok(PartitionKey::from_bytes(bytes))
+    }
+
+    pub fn token(&self) -> Token {
+        self.token
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The serialised value of each partition-key column.
+    ///
+    /// Errors: `Invalid` when the bytes are no key of `schema`.
+    pub fn components(&self, schema: &TableSchema) -> Result<Vec<&[u8]>> {
+        let count = schema.partition_key().count();
+        if count == 1 {
+            return Ok(vec![&self.bytes]);
+        }
+        let wrong = || Error::invalid("bytes are no composite partition key");
+        let mut rest: &[u8] = &self.bytes;
+        let mut components = Vec::with_capacity(count);
+        while !rest.is_empty() {
+            let (length, tail) = rest.split_first_chunk::<2>().ok_or_else(wrong)?;
+            let length = usize::from(u16::from_be_bytes(*length));
+            components.push(tail.get(..length).ok_or_else(wrong)?);
+            rest = tail.get(length + 1..).ok_or_else(wrong)?;
+        }
+        if components.len() == count { Ok(components) } else { Err(wrong()) }
+    }
+}
+
+impl Ord for PartitionKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.token.cmp(&other.token).then_with(|| self.bytes.cmp(&other.bytes))
+    }
+}
+
+impl PartialOrd for PartitionKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Debug for PartitionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PartitionKey({} ", self.token.0)?;
+        self.bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        write!(f, ")")
+    }
+}
+
+/// Ordered form of a clustering key or of a prefix of one. Byte order is key order.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ClusteringKey(Box<[u8]>);
+
+impl ClusteringKey {
+    /// The key of a table without clustering columns, and the prefix of everything.
+    pub fn empty() -> Self {
+        ClusteringKey::default()
+    }
+
+    /// From bytes in the ordered form.
+    pub fn from_ordered(bytes: impl Into<Box<[u8]>>) -> Self {
+        ClusteringKey(bytes.into())
+    }
+
+    /// From the values of the first `values.len()` clustering columns.
+    ///
+    /// Errors: `Invalid` for too many values or a wrong type.
+    pub fn from_values(schema: &TableSchema, values: &[Value]) -> Result<Self> {
+        let columns: Vec<&Column> = schema.clustering_key().collect();
+        check_values(schema, &columns, values)?;
+        let mut out = Vec::new();
+        let mut stored = Vec::new();
+        for (column, value) in columns.iter().zip(values) {
+            stored.clear();
+            value.encode(&mut stored);
+            encode_component(column.ty, column.clustering_order(), &stored, &mut out)?;
+        }
+        Ok(ClusteringKey(out.into()))
+    }
+
+    /// From the stored bytes of the first clustering columns.
+    ///
+    /// Errors: `Invalid` when a value's bytes do not fit its column.
+    pub fn from_stored<'a>(
+        schema: &TableSchema,
+        stored: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Self> {
+        let mut out = Vec::new();
+        let mut columns = schema.clustering_key();
+        for value in stored {
+            let column = columns.next().ok_or_else(|| {
+                Error::invalid(format!("too many clustering values for {}", schema.name))
+            })?;
+            encode_component(column.ty, column.clustering_order(), value, &mut out)?;
+        }
+        Ok(ClusteringKey(out.into()))
+    }
+
+    pub fn as_ordered(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The stored bytes of each clustering column present in this key or prefix.
+    ///
+    /// Errors: `Invalid` when the bytes are no key of `schema`.
+    pub fn stored(&self, schema: &TableSchema) -> Result<Vec<Vec<u8>>> {
+        let mut rest: &[u8] = &self.0;
+        let mut components = Vec::new();
+        for column in schema.clustering_key() {
+            if rest.is_empty() {
+                break;
+            }
+            let mut stored = Vec::new();
+            let taken = decode_component(column.ty, column.clustering_order(), rest, &mut stored)?;
+            components.push(stored);
+            rest = &rest[taken..];
+        }
+        if rest.is_empty() {
+            Ok(components)
+        } else {
+            Err(Error::invalid(format!("bytes are no clustering key of {}", schema.name)))
+        }
+    }
+}
+
+impl fmt::Debug for ClusteringKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ClusteringKey(")?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        write!(f, ")")
+    }
+}
+
+fn check_values(schema: &TableSchema, columns: &[&Column], values: &[Value]) -> Result<()> {
+    if values.len() > columns.len() {
+        return Err(Error::invalid(format!(
+            "{} values for {} key columns of {}",
+            values.len(),
+            columns.len(),
+            schema.name
+        )));
+    }
+    for (column, value) in columns.iter().zip(values) {
+        if !value.fits(column.ty) {
+            return Err(Error::invalid(format!(
+                "column '{}' is {}, the value {value} is {}",
+                column.name,
+                column.ty.sql_name(),
+                value.type_name()
+            )));
+        }
+    }
+    Ok(())
+}

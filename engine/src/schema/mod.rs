@@ -1,0 +1,16 @@
+//! Pure words about tables: types, values, keys, their order and their place on the ring.
+
+pub mod key;
+pub mod order;
+pub mod table_schema;
+pub mod token;
+pub mod types;
+pub mod value;
+
+pub use key::{ClusteringKey, PartitionKey};
+pub use table_schema::{
+    ClusteringOrder, Column, ColumnId, ColumnKind, TableId, TableOptions, TableSchema,
+};
+pub use token::Token;
+pub use types::DataType;
+pub use value::Value;

@@ -1,0 +1,204 @@
+//! The columns of a table, their roles and order, and the table's options.
+//!
+//! Invariant: a valid schema has at least one partition-key column; key positions are dense;
+//! a column's id is its place in `columns` and never changes.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::types::DataType;
+use crate::config::{COLUMN_INDEX_BYTES_DEFAULT, TTL_SECONDS_MAX};
+use crate::error::{Error, Result};
+
+/// Identity of a table, for its whole life; never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TableId(pub u128);
+
+impl TableId {
+    /// 32 lower-case hex digits, as in directory names.
+    pub fn hex(self) -> String {
+        format!("{:032x}", self.0)
+    }
+}
+
+/// Place of a column in its table's `columns`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ColumnId(pub u16);
+
+/// Order of a clustering column on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClusteringOrder {
+    Ascending,
+    Descending,
+}
+
+/// What a column is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ColumnKind {
+    /// Part `position` of the partition key.
+    PartitionKey { position: u16 },
+    /// Part `position` of the clustering key.
+    ClusteringKey { position: u16, order: ClusteringOrder },
+    /// One value a partition.
+    Static,
+    /// One value a row.
+    Regular,
+}
+
+/// One column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    pub name: String,
+    pub ty: DataType,
+    pub kind: ColumnKind,
+}
+
+impl Column {
+    /// The column's clustering order; ascending for other columns.
+    pub fn clustering_order(&self) -> ClusteringOrder {
+        match self.kind {
+            ColumnKind::ClusteringKey { order, .. } => order,
+            _ => ClusteringOrder::Ascending,
+        }
+    }
+
+    pub fn is_key(&self) -> bool {
+        matches!(self.kind, ColumnKind::PartitionKey { .. } | ColumnKind::ClusteringKey { .. })
+    }
+}
+
+/// Options of `CREATE TABLE … WITH`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TableOptions {
+    /// Seconds after which new cells expire; 0 = never.
+    pub default_time_to_live: i32,
+    /// Seconds for which tombstones are kept.
+    pub gc_grace_seconds: i32,
+    /// Bytes of row data per promoted-index block.
+    pub column_index_bytes: u32,
+    pub comment: String,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        TableOptions {
+            default_time_to_live: 0,
+            gc_grace_seconds: 864_000,
+            column_index_bytes: COLUMN_INDEX_BYTES_DEFAULT,
+            comment: String::new(),
+        }
+    }
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableSchema {
+    pub id: TableId,
+    pub keyspace: String,
+    pub name: String,
+    /// In the order of `CREATE TABLE`.
+    pub columns: Vec<Column>,
+    #[serde(default)]
+    pub options: TableOptions,
+}
+
+/// A schema shared between threads.
+pub type SchemaRef = Arc<TableSchema>;
+
+impl TableSchema {
+    /// Columns of the partition key, in key order.
+    pub fn partition_key(&self) -> impl Iterator<Item = &Column> {
+        self.partition_key_ids().into_iter().map(|id| self.column(id))
+    }
+
+    /// Columns of the clustering key, in key order.
+    pub fn clustering_key(&self) -> impl Iterator<Item = &Column> {
+        self.clustering_key_ids().into_iter().map(|id| self.column(id))
+    }
+
+    pub fn partition_key_ids(&self) -> Vec<ColumnId> {
+        self.ids_by(|kind| match kind {
+            ColumnKind::PartitionKey { position } => Some(position),
+            _ => None,
+        })
+    }
+
+    pub fn clustering_key_ids(&self) -> Vec<ColumnId> {
+        self.ids_by(|kind| match kind {
+            ColumnKind::ClusteringKey { position, .. } => Some(position),
+            _ => None,
+        })
+    }
+
+    fn ids_by(&self, position: impl Fn(ColumnKind) -> Option<u16>) -> Vec<ColumnId> {
+        let mut found: Vec<(u16, ColumnId)> = self
+            .ids()
+            .filter_map(|id| position(self.column(id).kind).map(|place| (place, id)))
+            .collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Ids of all columns, in table order.
+    pub fn ids(&self) -> impl Iterator<Item = ColumnId> + use<> {
+        (0..self.columns.len() as u16).map(ColumnId)
+    }
+
+    /// The column with this id. Panics for an id of another table: that is a bug.
+    pub fn column(&self, id: ColumnId) -> &Column {
+        &self.columns[usize::from(id.0)]
+    }
+
+    /// Finds a column by its exact name.
+    pub fn find(&self, name: &str) -> Option<(ColumnId, &Column)> {
+        self.ids().map(|id| (id, self.column(id))).find(|(_, column)| column.name == name)
+    }
+
+    pub fn has_static_columns(&self) -> bool {
+        self.columns.iter().any(|column| column.kind == ColumnKind::Static)
+    }
+
+    /// `keyspace.name`.
+    pub fn full_name(&self) -> String {
+        format!("{}.{}", self.keyspace, self.name)
+    }
+
+    /// Checks the invariants in the head of this file.
+    ///
+    /// Errors: `Invalid` naming the rule that is broken.
+    pub fn validate(&self) -> Result<()> {
+        if self.columns.len() > usize::from(u16::MAX) {
+            return Err(Error::invalid("a table has at most 65,535 columns"));
+        }
+        for (i, column) in self.columns.iter().enumerate() {
+            if column.name.is_empty() {
+                return Err(Error::invalid("a column has no name"));
+            }
+            if self.columns[..i].iter().any(|other| other.name == column.name) {
+                return Err(Error::invalid(format!("column '{}' is defined twice", column.name)));
+            }
+            if column.kind == ColumnKind::Static && self.clustering_key_ids().is_empty() {
+                return Err(Error::invalid(format!(
+                    "static column '{}' needs a table with a clustering key",
+                    column.name
+                )));
+            }
+        }
+        if self.partition_key_ids().is_empty() {
+            return Err(Error::invalid(format!(
+                "table '{}' has no partition key: add PRIMARY KEY ((column, …), …)",
+                self.name
+            )));
+        }
+        if !(0..=TTL_SECONDS_MAX).contains(&self.options.default_time_to_live) {
+            return Err(Error::invalid(format!(
+                "default_time_to_live must be between 0 and {TTL_SECONDS_MAX} seconds"
+            )));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+//! Token of a partition key, and the shard that owns a token.
+//!
+//! Murmur3 x64 128 by Austin Appleby, first word, in Cassandra's variant: the tail bytes are
+//! sign-extended before they are shifted. Sharding is ScyllaDB's biased-token rule.
+
+use serde::{Deserialize, Serialize};
+
+/// Top bits of the biased token that do not take part in sharding.
+const SHARDING_IGNORE_MSB: u32 = 12;
+
+/// Position of a partition on the ring. `i64::MIN` is the ring's minimum and never a key's token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Token(pub i64);
+
+impl Token {
+    pub const MIN: Token = Token(i64::MIN);
+    pub const MAX: Token = Token(i64::MAX);
+
+    /// Token of the serialised partition key.
+    pub fn of(key: &[u8]) -> Token {
+        if key.is_empty() {
+            return Token::MIN;
+        }
+        let (h0, _) = murmur3_x64_128(key);
+        Token(if h0 == i64::MIN { i64::MAX } else { h0 })
+    }
+
+    /// The shard, of `shard_count`, that owns this token.
+    pub fn shard(self, shard_count: u32) -> u32 {
+        assert!(shard_count > 0, "a database has at least one shard");
+        let biased = (self.0 as u64).wrapping_add(1 << 63) << SHARDING_IGNORE_MSB;
+        ((u128::from(biased) * u128::from(shard_count)) >> 64) as u32
+    }
+}
+
+/// Both words of Cassandra's Murmur3 of `key` with seed 0: the first is the token, both feed the
+/// bloom filter.
+pub fn murmur3_x64_128(key: &[u8]) -> (i64, i64) {
+    const C1: u64 = 0x87c3_7b91_1142_53d5;
+    const C2: u64 = 0x4cf5_ad43_2745_937f;
+    let (mut h1, mut h2) = (0u64, 0u64);
+    let mut blocks = key.chunks_exact(16);
+    for block in &mut blocks {
+        let k1 = u64::from_le_bytes(block[..8].try_into().expect("eight bytes"));
+        let k2 = u64::from_le_bytes(block[8..].try_into().expect("eight bytes"));
+        h1 ^= k1.wrapping_mul(C1).rotate_left(31).wrapping_mul(C2);
+        h1 = h1.rotate_left(27).wrapping_add(h2).wrapping_mul(5).wrapping_add(0x52dc_e729);
+        h2 ^= k2.wrapping_mul(C2).rotate_left(33).wrapping_mul(C1);
+        h2 = h2.rotate_left(31).wrapping_add(h1).wrapping_mul(5).wrapping_add(0x3849_5ab5);
+    }
+    let tail = blocks.remainder();
+    let signed = |i: usize| i64::from(tail[i] as i8) as u64;
+    let (mut k1, mut k2) = (0u64, 0u64);
+    for i in (8..tail.len()).rev() {
+        k2 ^= signed(i) << ((i - 8) * 8);
+    }
+    if tail.len() > 8 {
+        h2 ^= k2.wrapping_mul(C2).rotate_left(33).wrapping_mul(C1);
+    }
+    for i in (0..tail.len().min(8)).rev() {
+        k1 ^= signed(i) << (i * 8);
+    }
+    if !tail.is_empty() {
+        h1 ^= k1.wrapping_mul(C1).rotate_left(31).wrapping_mul(C2);
+    }
+    h1 ^= key.len() as u64;
+    h2 ^= key.len() as u64;
+    h1 = h1.wrapping_add(h2);
+    h2 = h2.wrapping_add(h1);
+    h1 = finalise(h1);
+    h2 = finalise(h2);
+    h1 = h1.wrapping_add(h2);
+    h2 = h2.wrapping_add(h1);
+    (h1 as i64, h2 as i64)
+}
+
+fn finalise(mut k: u64) -> u64 {
+    k ^= k >> 33;
+    k = k.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    k ^= k >> 33;
+    k = k.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    k ^ (k >> 33)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values that Cassandra itself computes for these keys.
+    #[test]
+    fn tokens_equal_cassandras() {
+        assert_eq!(Token::of(&1i32.to_be_bytes()).0, -4_069_959_284_402_364_209);
+        assert_eq!(
+            murmur3_x64_128(b"key00001"),
+            (3_800_936_181_069_870_590, -7_015_194_780_030_235_962)
+        );
+        assert_eq!(
+            murmur3_x64_128(&[0xff; 5]),
+            (-8_869_521_063_059_112_040, 1_608_365_581_643_023_457)
+        );
+        let high_bytes: Vec<u8> = (0x80..=0x95).collect();
+        assert_eq!(
+            murmur3_x64_128(&high_bytes),
+            (7_542_982_577_064_699_236, -8_916_059_176_110_126_756)
+        );
+    }
+
+    #[test]
+    fn every_token_has_a_shard_and_one_shard_owns_all() {
+        for shard_count in 1..9 {
+            let mut seen = vec![0u32; shard_count as usize];
+            for key in 0u32..2000 {
+                seen[Token::of(&key.to_be_bytes()).shard(shard_count) as usize] += 1;
+            }
+            assert!(seen.iter().all(|&n| n > 100), "{shard_count} shards: {seen:?}");
+        }
+        assert_eq!(Token::MAX.shard(1), 0);
+        assert_eq!(Token(i64::MIN + 1).shard(4), 0);
+    }
+}
