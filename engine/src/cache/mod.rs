@@ -1,5 +1,11 @@
 //! What the shard keeps in memory of its files, under one budget and one eviction policy.
+//!
+//! Invariant: a policy decides which entries leave first, never whether the cache is right.
 
+mod governor;
 mod page_cache;
 
+pub use governor::{
+    ExitRecord, Governor, PolicyCounters, PolicyIdentity, PolicyState, PolicyStatus, SwapStep,
+};
 pub use page_cache::{Page, PageCache, PagedFile};
