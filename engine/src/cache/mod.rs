@@ -4,8 +4,10 @@
 
 mod governor;
 mod page_cache;
+mod paged_file;
 
 pub use governor::{
     ExitRecord, Governor, PolicyCounters, PolicyIdentity, PolicyState, PolicyStatus, SwapStep,
 };
-pub use page_cache::{Page, PageCache, PagedFile};
+pub use page_cache::{Page, PageCache, PageCacheStats, PageCounts};
+pub use paged_file::{PagedFile, Verifier};

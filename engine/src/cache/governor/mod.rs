@@ -26,6 +26,7 @@ use slot_table::SlotTable;
 use crate::policy::event::{EntryAttributes, EntryKind, Op, attributes as attribute_words, event};
 use crate::policy::{FailureKind, PolicyFailure, Slot};
 
+pub(super) use seat::failure;
 pub use seat::{ExitRecord, PolicyCounters, PolicyIdentity};
 pub use status::{PolicyState, PolicyStatus};
 pub use swap::SwapStep;

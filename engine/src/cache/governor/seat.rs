@@ -194,7 +194,7 @@ impl Seat {
     }
 }
 
-pub(super) fn failure(kind: FailureKind, message: impl Into<String>) -> PolicyFailure {
+pub(in crate::cache) fn failure(kind: FailureKind, message: impl Into<String>) -> PolicyFailure {
     PolicyFailure { kind, message: message.into(), backtrace: Vec::new() }
 }
 
