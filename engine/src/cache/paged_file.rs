@@ -39,7 +39,7 @@ struct Source {
     size: u64,
     kind: EntryKind,
     table: u32,
-    verifier: RefCell<Option<Rc<dyn Fn(u64, &[u8]) -> Result<()>>>>,
+    verifier: RefCell<Option<Rc<Verifier>>>,
 }
 
 /// A file whose pages are read through the cache; its pages leave the cache with it.
@@ -90,7 +90,7 @@ impl PagedFile {
     /// Checks every page from now on once when it was read from disk, before anyone sees it; what
     /// the check refuses is an error of the read and not kept.
     pub fn set_verifier(&self, verifier: Verifier) {
-        *self.source.verifier.borrow_mut() = Some(Rc::from(verifier));
+        *self.source.verifier.borrow_mut() = Some(Rc::new(verifier));
     }
 
     /// Size of the file in bytes.

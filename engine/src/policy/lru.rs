@@ -94,11 +94,9 @@ impl Lru {
     fn digest(&mut self, word: u64) {
         let slot = word as u32;
         match word >> 32 & 0xF {
-            ACCESS | UPDATE if self.is_linked(slot) => {
-                if self.hottest != slot {
-                    self.unlink(slot);
-                    self.link_hottest(slot);
-                }
+            ACCESS | UPDATE if self.is_linked(slot) && self.hottest != slot => {
+                self.unlink(slot);
+                self.link_hottest(slot);
             }
             INSERT | RESTORE | VICTIM_REFUSED => {
                 if self.is_linked(slot) {

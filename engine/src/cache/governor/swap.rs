@@ -2,6 +2,9 @@
 //!
 //! Invariant: the active policy changes only at a batch boundary, when its ring is delivered and it
 //! offers no victim; so the one that steps back knows every resident and may return at any time.
+//!
+//! Limit: what is used during a replay reaches the candidate between two slices, so it ranks below
+//! residents shown later. A swap at rest keeps the order exactly; one under load nearly.
 
 use super::replay::Replay;
 use super::seat::{PolicyCounters, PolicyIdentity, Seat, failure};

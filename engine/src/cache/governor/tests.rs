@@ -125,13 +125,16 @@ impl NaiveLru {
 /// What a scripted policy is to do with a call.
 type Script = Box<dyn FnMut(u64, u32, &mut Vec<Slot>) -> Result<(), PolicyFailure>>;
 
+/// A drain order in place of the honest one.
+type Drain = fn(u32, u32, &mut Vec<Slot>) -> Result<(), PolicyFailure>;
+
 /// An LRU whose answers pass through a script: (number of the call, entries wanted, its honest
 /// answer).
 struct Scripted {
     lru: Lru,
     calls: u64,
     script: Script,
-    drain: Option<fn(u32, u32, &mut Vec<Slot>) -> Result<(), PolicyFailure>>,
+    drain: Option<Drain>,
 }
 
 fn scripted(
@@ -439,7 +442,6 @@ fn a_swap_from_the_clock_replays_by_last_touch() {
 
 #[test]
 fn a_bad_drain_order_does_not_stop_the_swap() {
-    type Drain = fn(u32, u32, &mut Vec<Slot>) -> Result<(), PolicyFailure>;
     let endless: Drain = |_, max, slots| {
         slots.extend((0..max).map(|index| index % 3));
         Ok(())
