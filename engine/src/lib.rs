@@ -12,4 +12,5 @@ pub mod error;
 pub mod mutation;
 pub mod os;
 pub mod policy;
+pub mod runtime;
 pub mod schema;

@@ -242,6 +242,6 @@ mod tests {
 
     #[test]
     fn a_file_system_without_direct_io_is_read_through_the_page_cache() {
-        run(|disk| conformance::reads_without_direct_io(disk)).unwrap();
+        run(conformance::reads_without_direct_io).unwrap();
     }
 }

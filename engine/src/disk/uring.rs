@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn a_file_system_without_direct_io_is_read_through_the_page_cache() {
         if permitted() {
-            run(|disk| conformance::reads_without_direct_io(disk)).unwrap();
+            run(conformance::reads_without_direct_io).unwrap();
         }
     }
 

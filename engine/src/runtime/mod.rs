@@ -1,0 +1,22 @@
+//! One thread per shard: how work gets there, takes turns and ends.
+//!
+//! `executor.rs` starts a shard and carries calls to it; `preempt.rs` makes long tasks yield and
+//! counts those that do not; `timer.rs` sleeps by the shard's clock; `gate.rs` waits for work to
+//! end; `stats.rs` is what an onlooker may read. Invariant: a shard's state is touched by one
+//! thread only, and everything that crosses to another is `Send`. Not here: what a shard does
+//! (`shard/`), the disk (`disk/`).
+
+mod executor;
+mod gate;
+mod preempt;
+mod stats;
+mod timer;
+
+#[cfg(test)]
+mod tests;
+
+pub use executor::{ExecutorOptions, ShardContext, ShardHandle, start, start_local};
+pub use gate::{Gate, GateGuard};
+pub use preempt::{maybe_yield, need_preempt, spawn_local, yield_now};
+pub use stats::{RuntimeStats, Stall};
+pub use timer::{RealTimer, SimulatedTimer, Timer};
