@@ -7,6 +7,7 @@
 
 mod buffer;
 mod files;
+mod simulated;
 
 use std::path::Path;
 use std::rc::Rc;
@@ -16,6 +17,7 @@ use futures::future::LocalBoxFuture;
 use crate::error::Result;
 pub use buffer::AlignedBuffer;
 pub use files::{read_file, write_file_atomically};
+pub use simulated::{Counters, Faults, SimulatedDisk};
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
