@@ -6,6 +6,8 @@
 //! file is set by [`DiskFile::truncate`].
 
 mod buffer;
+#[cfg(test)]
+pub(crate) mod conformance;
 mod files;
 mod simulated;
 

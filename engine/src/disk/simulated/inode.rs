@@ -127,6 +127,11 @@ impl Inode {
         }
     }
 
+    /// Ends a write that never reached the disk.
+    pub fn undo_write(&mut self, operation: u64) {
+        self.in_flight.remove(&operation);
+    }
+
     fn put(&mut self, page: u64, bytes: Page) {
         self.live.put(page, bytes.clone());
         self.push(Change::Page { page, bytes });

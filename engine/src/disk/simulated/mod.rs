@@ -422,6 +422,9 @@ impl SimulatedFile {
         if !offset.is_multiple_of(page) || !buffer.len().is_multiple_of(PAGE_BYTES) {
             return Err(failed("write", &self.path, EINVAL));
         }
+        if buffer.is_empty() {
+            return self.disk.turn("write", &self.path).await;
+        }
         let mut write = WriteInFlight { file: self, operation: None };
         {
             let mut state = self.disk.state.borrow_mut();
@@ -447,7 +450,7 @@ impl SimulatedFile {
             let one_in = state.faults.write_error_one_in;
             state.one_in(one_in)
         };
-        write.finish(failing);
+        write.finish(if failing { Outcome::Torn } else { Outcome::Done });
         if failing {
             return Err(failed("write", &self.path, EIO));
         }
@@ -544,14 +547,23 @@ impl Drop for SimulatedFile {
     }
 }
 
-/// A write that has begun. Dropped before its end, it fails as the device might: sector by sector.
+/// How a write ends.
+enum Outcome {
+    Done,
+    /// Some sectors are written: an error.
+    Torn,
+    /// As if it never was: it was given up before it reached the device.
+    Undone,
+}
+
+/// A write that has begun. Given up before its end, it happens as a whole or not at all.
 struct WriteInFlight<'a> {
     file: &'a SimulatedFile,
     operation: Option<u64>,
 }
 
 impl WriteInFlight<'_> {
-    fn finish(&mut self, failing: bool) {
+    fn finish(&mut self, outcome: Outcome) {
         let Some(operation) = self.operation.take() else { return };
         let mut state = self.file.disk.state.borrow_mut();
         if state.dead {
@@ -559,17 +571,18 @@ impl WriteInFlight<'_> {
         }
         let mut random = Random::new(state.random.next_u64());
         let inode = state.inode(self.file.number);
-        if failing {
-            inode.fail_write(operation, &mut random);
-        } else {
-            inode.finish_write(operation, self.file.options.data_sync);
+        match outcome {
+            Outcome::Done => inode.finish_write(operation, self.file.options.data_sync),
+            Outcome::Torn => inode.fail_write(operation, &mut random),
+            Outcome::Undone => inode.undo_write(operation),
         }
     }
 }
 
 impl Drop for WriteInFlight<'_> {
     fn drop(&mut self) {
-        self.finish(true);
+        let done = self.operation.is_some() && self.file.disk.state.borrow_mut().one_in(2);
+        self.finish(if done { Outcome::Done } else { Outcome::Undone });
     }
 }
 

@@ -4,7 +4,7 @@ use futures::executor::block_on;
 use futures::future::join_all;
 
 use super::*;
-use crate::disk::{read_file, write_file_atomically};
+use crate::disk::{conformance, read_file, write_file_atomically};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
@@ -38,6 +38,13 @@ fn code(result: Result<impl Sized>) -> Option<i32> {
     match result.err() {
         Some(Error::Io { code, .. }) => code,
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_simulated_disk_conforms() {
+    for seed in 0..20 {
+        block_on(conformance::run(disk(seed, Faults::default()).shared(), &path("root")));
     }
 }
 
