@@ -1,38 +1,31 @@
 //! Opening, routing and changing a database.
 
+use std::future::ready;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use futures::FutureExt;
-use futures::future::try_join_all;
+use futures::future::{LocalBoxFuture, try_join_all};
 use tokio::sync::mpsc;
 
 use super::catalog::{Catalog, check_name, shared};
-use super::report::{CacheReport, PolicyInfo, PolicyReport, TableReport};
-use super::shard::Shard;
+use super::layout::Layout;
+use super::report::TableReport;
+use super::shard::{Shard, ShardOptions};
 use super::stream::BatchStream;
 use crate::clock::{Clock, SystemClock};
-use crate::config::{CACHE_BYTES_DEFAULT, MEMTABLE_BYTES_DEFAULT};
+use crate::commitlog::Durability;
+use crate::config::{COMMITLOG_SEGMENT_BYTES};
 use crate::disk::Backend;
 use crate::error::{Error, Result};
 use crate::mutation::Mutation;
-use crate::runtime::{ExecutorOptions, ShardHandle, start};
+use crate::os;
+use crate::runtime::{ExecutorOptions, ShardContext, ShardHandle, start, start_local};
 use crate::schema::table_schema::SchemaRef;
-use crate::schema::{PartitionKey, TableId, TableSchema};
+use crate::schema::{PartitionKey, TableSchema};
 use crate::table::{Partitions, ReadCommand};
-
-/// When a write is acknowledged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durability {
-    /// When it is on stable storage; writers share a sync.
-    #[default]
-    Sync,
-    /// At once; the log is synced every so many milliseconds.
-    Periodic { ms: u64 },
-    /// At once; never synced but at close.
-    None,
-}
 
 /// How a database is opened.
 #[derive(Debug, Clone)]
@@ -41,11 +34,10 @@ pub struct Options {
     /// One a core where absent.
     pub shards: Option<u32>,
     pub backend: Backend,
+    /// When a write is acknowledged.
     pub durability: Durability,
-    /// Bytes of memtables a shard holds before the largest is flushed.
-    pub memtable_bytes: usize,
-    /// Bytes of the page cache of a shard.
-    pub cache_bytes: usize,
+    /// Size of a commitlog segment.
+    pub commitlog_segment_bytes: usize,
     pub clock: Arc<dyn Clock>,
     pub seed: u64,
 }
@@ -57,9 +49,8 @@ impl Options {
             directory: directory.into(),
             shards: None,
             backend: Backend::default(),
-            durability: Durability::default(),
-            memtable_bytes: MEMTABLE_BYTES_DEFAULT,
-            cache_bytes: CACHE_BYTES_DEFAULT,
+            durability: Durability::Sync,
+            commitlog_segment_bytes: COMMITLOG_SEGMENT_BYTES,
             clock: SystemClock::shared(),
             seed: 0,
         }
@@ -69,15 +60,17 @@ impl Options {
 /// An open database. Cheap to clone; all clones are the same database.
 #[derive(Clone)]
 pub struct Database {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
-struct Inner {
-    options: Options,
-    shards: Vec<ShardHandle<Shard>>,
+pub(super) struct Inner {
+    pub(super) options: Options,
+    /// Held for as long as the database is open; none in simulation.
+    _lock: Option<os::LockFile>,
+    pub(super) shards: Vec<ShardHandle<Shard>>,
     catalog: RwLock<Arc<Catalog>>,
     /// Catalog changes go one at a time.
-    change: tokio::sync::Mutex<()>,
+    pub(super) change: tokio::sync::Mutex<()>,
     last_timestamp: AtomicI64,
 }
 
@@ -87,24 +80,77 @@ impl Database {
     /// Errors: `Unavailable` when another process has it open or a newer version wrote it,
     /// `Corrupt` and `Io` naming the file.
     pub async fn open(options: Options) -> Result<Database> {
-        let shard_count = options.shards.unwrap_or(2);
+        let layout = Layout::new(&options.directory);
+        let root = layout.root();
+        os::create_directories(root).map_err(|error| Error::io("create", root, &error))?;
+        let lock = lock(&layout)?;
+        let cores =
+            os::available_cores().map_err(|error| Error::io("count cores of", root, &error))?;
+        let shard_count = match options.shards {
+            Some(0) => return Err(Error::invalid("a database has at least one shard")),
+            Some(count) => count,
+            None => cores.len() as u32,
+        };
         let mut shards = Vec::new();
         for shard in 0..shard_count {
             let executor = ExecutorOptions {
                 shard,
                 shard_count,
-                core: None,
+                // More shards than cores share them as the kernel sees fit.
+                core: (shard_count as usize <= cores.len()).then(|| cores[shard as usize]),
                 backend: options.backend,
                 clock: options.clock.clone(),
-                seed: options.seed.wrapping_add(u64::from(shard)),
+                seed: options.seed,
             };
-            shards.push(start(executor, |context| Shard::open(context).boxed_local()).await?);
+            let shard_options = shard_options(&options, &layout);
+            let init = move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
+            shards.push(start(executor, init).await?);
         }
+        Database::assemble(options, Some(lock), shards).await
+    }
+
+    /// Opens a database whose shards run on the calling thread's `LocalSet`, on disks, a clock and
+    /// a timer that are handed in: simulation. One shard a context.
+    ///
+    /// Errors: as `open`.
+    pub async fn open_local(options: Options, contexts: Vec<Rc<ShardContext>>) -> Result<Database> {
+        let layout = Layout::new(&options.directory);
+        let mut shards = Vec::new();
+        for context in contexts {
+            let shard_options = shard_options(&options, &layout);
+            context.disk.create_directories(layout.root()).await?;
+            let init = move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
+            shards.push(start_local(context, init).await?);
+        }
+        Database::assemble(options, None, shards).await
+    }
+
+    async fn assemble(
+        options: Options,
+        lock: Option<os::LockFile>,
+        shards: Vec<ShardHandle<Shard>>,
+    ) -> Result<Database> {
+        let first = &shards[0];
+        let catalog = first
+            .call("load catalog", |shard| async move { shard.load_catalog().await }.boxed_local())
+            .await??;
+        let schemas: Vec<SchemaRef> = catalog.all_tables().cloned().collect();
+        try_join_all(shards.iter().map(|shard| {
+            let schemas = schemas.clone();
+            async move {
+                let open = move |shard: Rc<Shard>| {
+                    async move { shard.open_tables(schemas).await }.boxed_local()
+                };
+                shard.call("open tables", open).await?
+            }
+        }))
+        .await?;
         Ok(Database {
             inner: Arc::new(Inner {
                 options,
+                _lock: lock,
                 shards,
-                catalog: RwLock::new(Arc::new(Catalog::new())),
+                catalog: RwLock::new(Arc::new(catalog)),
                 change: tokio::sync::Mutex::new(()),
                 last_timestamp: AtomicI64::new(0),
             }),
@@ -139,12 +185,20 @@ impl Database {
         self.inner.catalog.read().expect("no reader or writer of the catalog panics").clone()
     }
 
-    fn publish(&self, catalog: Catalog) {
+    /// Stores a changed catalog, then lets everyone see it.
+    pub(super) async fn publish(&self, catalog: Catalog) -> Result<()> {
+        let stored = catalog.clone();
+        self.handle(0)
+            .call("store catalog", move |shard| {
+                async move { shard.store_catalog(&stored).await }.boxed_local()
+            })
+            .await??;
         *self.inner.catalog.write().expect("no reader or writer of the catalog panics") =
             Arc::new(catalog);
+        Ok(())
     }
 
-    fn handle(&self, shard: u32) -> &ShardHandle<Shard> {
+    pub(super) fn handle(&self, shard: u32) -> &ShardHandle<Shard> {
         &self.inner.shards[shard as usize]
     }
 
@@ -162,8 +216,7 @@ impl Database {
         }
         let mut changed = catalog.changed();
         changed.add_keyspace(name);
-        self.publish(changed);
-        Ok(())
+        self.publish(changed).await
     }
 
     /// Errors: `NotFound`, `Invalid` when the keyspace still has tables, `Io`.
@@ -188,8 +241,7 @@ impl Database {
         }
         let mut changed = catalog.changed();
         changed.remove_keyspace(name);
-        self.publish(changed);
-        Ok(())
+        self.publish(changed).await
     }
 
     /// Creates a table; the id of `schema` is replaced by a fresh one.
@@ -226,7 +278,7 @@ impl Database {
                 })
                 .await??;
         }
-        self.publish(changed);
+        self.publish(changed).await?;
         Ok(schema)
     }
 
@@ -245,14 +297,12 @@ impl Database {
         };
         let mut changed = catalog.changed();
         changed.remove_table(keyspace, name);
-        self.publish(changed);
+        self.publish(changed).await?;
         for shard in &self.inner.shards {
             let id = schema.id;
-            shard
-                .call("remove table", move |shard| {
-                    async move { shard.remove_table(id).await }.boxed_local()
-                })
-                .await??;
+            let remove =
+                move |shard: Rc<Shard>| async move { shard.remove_table(id).await }.boxed_local();
+            shard.call("remove table", remove).await??;
         }
         Ok(())
     }
@@ -277,23 +327,13 @@ impl Database {
         for mutation in mutations {
             by_shard[self.shard_of(&mutation.key) as usize].push(mutation);
         }
-        let calls = by_shard
-            .into_iter()
-            .zip(&self.inner.shards)
-            .filter(|(writes, _)| !writes.is_empty())
-            .map(|(writes, handle)| async move {
-                handle
-                    .call("apply many", move |shard| {
-                        async move {
-                            for write in writes {
-                                shard.apply(write).await?;
-                            }
-                            Ok(())
-                        }
-                        .boxed_local()
-                    })
-                    .await?
-            });
+        let calls =
+            by_shard.into_iter().zip(&self.inner.shards).filter(|(writes, _)| !writes.is_empty());
+        let calls = calls.map(|(writes, handle)| async move {
+            let apply =
+                |shard: Rc<Shard>| async move { shard.apply_many(writes).await }.boxed_local();
+            handle.call("apply many", apply).await?
+        });
         try_join_all(calls).await.map(|_| ())
     }
 
@@ -311,50 +351,16 @@ impl Database {
         }))
     }
 
-    /// Writes memtables to SSTables: of one table, or of all.
+    /// Runs a closure on the shard that owns a partition, with no copy and no further hop: the way
+    /// for programs that live with their data.
     ///
-    /// Errors: `NotFound`, `Io`.
-    pub async fn flush(&self, _table: Option<TableId>) -> Result<()> {
-        Ok(())
-    }
-
-    pub async fn create_policy(
+    /// Errors: `Closed`.
+    pub async fn on_shard<R: Send + 'static>(
         &self,
-        name: &str,
-        _component: Vec<u8>,
-        _params: Vec<(String, String)>,
-        _sha256: Option<String>,
-    ) -> Result<PolicyInfo> {
-        Err(Error::Policy { name: name.into(), message: "not on main yet".into() })
-    }
-
-    pub async fn drop_policy(&self, name: &str, if_exists: bool) -> Result<()> {
-        if if_exists { Ok(()) } else { Err(Error::NotFound { kind: "policy", name: name.into() }) }
-    }
-
-    pub async fn set_cache_policy(&self, name: Option<&str>) -> Result<()> {
-        match name {
-            None => Ok(()),
-            Some(name) => Err(Error::NotFound { kind: "policy", name: name.into() }),
-        }
-    }
-
-    pub async fn policies(&self) -> Result<Vec<PolicyReport>> {
-        Ok(vec![PolicyReport {
-            name: "lru".into(),
-            version: "native".into(),
-            world: "eviction".into(),
-            state: "active".into(),
-            ..PolicyReport::default()
-        }])
-    }
-
-    pub async fn set_cache_bytes(&self, _bytes_per_shard: usize) -> Result<()> {
-        Ok(())
-    }
-
-    pub async fn cache_report(&self) -> Result<Vec<CacheReport>> {
-        Ok(Vec::new())
+        key: &PartitionKey,
+        work: impl FnOnce(Rc<Shard>) -> LocalBoxFuture<'static, R> + Send + 'static,
+    ) -> Result<R> {
+        self.handle(self.shard_of(key)).call("on shard", work).await
     }
 
     /// Sizes of every table on every shard.
@@ -396,6 +402,41 @@ impl Database {
     ///
     /// Errors: `Io`.
     pub async fn close(&self) -> Result<()> {
-        Ok(())
+        let _change = self.inner.change.lock().await;
+        let mut result = Ok(());
+        for shard in &self.inner.shards {
+            let close = |shard: Rc<Shard>| async move { shard.close().await }.boxed_local();
+            // Each shard is stopped, whatever the others say; the first error is told.
+            let closed = match shard.call("close", close).await {
+                Ok(closed) => closed,
+                Err(Error::Closed) => Ok(()),
+                Err(error) => Err(error),
+            };
+            result = result.and(closed);
+            result = result.and(shard.stop().await);
+        }
+        result
     }
+}
+
+fn shard_options(options: &Options, layout: &Layout) -> ShardOptions {
+    ShardOptions {
+        layout: layout.clone(),
+        durability: options.durability,
+        commitlog_segment_bytes: options.commitlog_segment_bytes,
+    }
+}
+
+fn lock(layout: &Layout) -> Result<os::LockFile> {
+    os::try_lock(&layout.lock()).map_err(|error| match error {
+        os::LockError::Held(holder) => {
+            let pid = holder.pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
+            Error::Unavailable(format!(
+                "the data directory {} is in use by '{}'{pid}: close it there, or use another directory",
+                layout.root().display(),
+                holder.command
+            ))
+        }
+        os::LockError::Io(error) => Error::io("lock", layout.lock(), &error),
+    })
 }

@@ -2,6 +2,7 @@
 
 mod catalog;
 mod database;
+mod layout;
 mod report;
 mod shard;
 mod stream;
@@ -10,7 +11,7 @@ mod stream;
 mod tests;
 
 pub use catalog::Catalog;
-pub use database::{Database, Durability, Options};
-pub use report::{CacheReport, PolicyInfo, PolicyReport, TableReport};
+pub use database::{Database, Options};
+pub use report::{PolicyInfo, TableReport};
 pub use shard::Shard;
 pub use stream::BatchStream;

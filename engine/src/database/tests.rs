@@ -86,7 +86,9 @@ async fn rows(
 #[tokio::test]
 async fn what_was_written_is_read_in_both_directions() {
     let directory = tempfile::tempdir().unwrap();
-    let database = Database::open(Options::new(directory.path())).await.unwrap();
+    let mut options = Options::new(directory.path());
+    options.commitlog_segment_bytes = 1 << 20;
+    let database = Database::open(options).await.unwrap();
     let schema = database.create_table(definition(), false).await.unwrap();
     let writes = (0..1000).map(|i| insert(&schema, "a", i, i64::from(i) * 10, 1)).collect();
     database.apply_many(writes).await.unwrap();
@@ -135,4 +137,51 @@ async fn what_was_written_is_read_in_both_directions() {
         }
     }
     assert_eq!(counted, 999);
+}
+
+#[tokio::test]
+async fn a_second_run_finds_the_data_under_any_shard_count() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = |shards| {
+        let mut options = Options::new(directory.path());
+        options.shards = Some(shards);
+        options.commitlog_segment_bytes = 1 << 20;
+        Database::open(options)
+    };
+    let database = open(2).await.unwrap();
+    let schema = database.create_table(definition(), false).await.unwrap();
+    let writes = (0..100).map(|i| insert(&schema, "a", i, i64::from(i), 1)).collect();
+    database.apply_many(writes).await.unwrap();
+    let second = open(2).await;
+    let held = second.err().unwrap().to_string();
+    assert!(held.contains("in use"), "{held}");
+    database.close().await.unwrap();
+    drop(database);
+    for shards in [3, 1, 2] {
+        let database = open(shards).await.unwrap();
+        let schema = database.catalog().table("default", "t").unwrap().clone();
+        let found = rows(&database, &schema, Slice::full(Direction::Forward), None).await;
+        assert_eq!(found, (0..100).collect::<Vec<i64>>(), "{shards} shards");
+        database.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_newer_or_damaged_catalog_is_refused_by_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut options = Options::new(directory.path());
+    options.commitlog_segment_bytes = 1 << 20;
+    Database::open(options.clone()).await.unwrap().close().await.unwrap();
+    let path = directory.path().join("catalog");
+    let good = std::fs::read(&path).unwrap();
+    std::fs::write(&path, b"tidegate-catalog 99 00000000\n{}").unwrap();
+    let newer = Database::open(options.clone()).await.err().unwrap().to_string();
+    assert!(newer.contains("newer version"), "{newer}");
+    let mut damaged = good.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    std::fs::write(&path, damaged).unwrap();
+    let corrupt = Database::open(options.clone()).await.err().unwrap().to_string();
+    assert!(corrupt.contains("corrupt file") && corrupt.contains("catalog"), "{corrupt}");
+    std::fs::write(&path, good).unwrap();
+    Database::open(options).await.unwrap().close().await.unwrap();
 }

@@ -10,6 +10,7 @@ mod buffer;
 #[cfg(test)]
 pub(crate) mod conformance;
 mod files;
+mod simulated;
 mod transfer;
 mod uring;
 
@@ -86,6 +87,7 @@ fn warn_not_direct(path: &Path) {
         tracing::warn!(path = %path.display(), "no direct I/O here; files go through the page cache");
     });
 }
+pub use simulated::{Counters, Faults, SimulatedDisk};
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

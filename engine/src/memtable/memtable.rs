@@ -45,7 +45,11 @@ impl Memtable {
 
     /// Announces a write that is on its way through the commitlog at `position`; the memtable is
     /// not flushed before it was applied or given up.
-    pub fn begin_write(self: &Rc<Self>, position: ReplayPosition, mutation: Mutation) -> PendingWrite {
+    pub fn begin_write(
+        self: &Rc<Self>,
+        position: ReplayPosition,
+        mutation: Mutation,
+    ) -> PendingWrite {
         assert!(!self.sealed.get(), "a sealed memtable takes no new writes");
         self.highest.set(self.highest.get().max(Some(position)));
         self.writes_in_flight.set(self.writes_in_flight.get() + 1);

@@ -1,0 +1,116 @@
+//! Records that go to disk in one write, while they gather.
+//!
+//! Invariant: a record starts where its eight bytes of frame fit the block; it may run on over any
+//! number of blocks, but never out of its chunk.
+
+use std::rc::Rc;
+
+use super::block::{self, BLOCK_BYTES, PAYLOAD_BYTES, Trailer};
+use super::receipt::Receipt;
+use super::segment::RECORDS_START;
+use crate::checksum::crc32;
+use crate::disk::AlignedBuffer;
+
+/// Size and its checksum before each record.
+pub(super) const FRAME_BYTES: usize = 8;
+
+/// Byte offset, relative to the first block, of byte `at` of the payloads joined together.
+pub(super) fn offset_of(at: usize) -> u32 {
+    (at / PAYLOAD_BYTES * BLOCK_BYTES + at % PAYLOAD_BYTES) as u32
+}
+
+/// Where in the joined payloads a record after `at` starts.
+pub(super) fn next_start(at: usize) -> usize {
+    if at % PAYLOAD_BYTES + FRAME_BYTES > PAYLOAD_BYTES {
+        at.next_multiple_of(PAYLOAD_BYTES)
+    } else {
+        at
+    }
+}
+
+/// A chunk in formation.
+pub(super) struct Chunk {
+    pub segment: u64,
+    /// Offset in the segment of the first block.
+    pub start: u32,
+    pub record_count: u64,
+    pub receipt: Rc<Receipt>,
+    /// Records with their frames: the payloads of the blocks joined together.
+    payload: Vec<u8>,
+}
+
+impl Chunk {
+    pub fn new(segment: u64, start: u32) -> Self {
+        Chunk { segment, start, record_count: 0, receipt: Receipt::new(), payload: Vec::new() }
+    }
+
+    /// Offset in the segment right behind the last block.
+    pub fn end(&self) -> u32 {
+        self.start + blocks(self.payload.len())
+    }
+
+    /// The end if a record of `bytes` were added.
+    pub fn end_with(&self, bytes: usize) -> u32 {
+        self.start + blocks(next_start(self.payload.len()) + FRAME_BYTES + bytes)
+    }
+
+    pub fn payload_bytes(&self) -> usize {
+        self.payload.len()
+    }
+
+    /// Adds a record; returns its offset in the segment.
+    pub fn push(&mut self, record: &[u8]) -> u32 {
+        let at = next_start(self.payload.len());
+        self.payload.resize(at, 0);
+        let size = (record.len() as u32).to_be_bytes();
+        self.payload.extend_from_slice(&size);
+        self.payload.extend_from_slice(&crc32(&size).to_be_bytes());
+        self.payload.extend_from_slice(record);
+        self.record_count += 1;
+        self.start + offset_of(at)
+    }
+
+    /// The blocks as they go to disk and the offset they go to. A segment's first chunk takes the
+    /// header block along.
+    pub fn blocks(&self, header: &[u8], stable: u32) -> (u32, AlignedBuffer) {
+        let trailer = Trailer { segment: self.segment, stable };
+        let start = if self.start == RECORDS_START { 0 } else { self.start };
+        let header = (start == 0).then_some(header);
+        let mut buffer = AlignedBuffer::with_capacity((self.end() - start) as usize);
+        buffer.set_len(buffer.capacity());
+        let payloads = header.into_iter().chain(self.payload.chunks(PAYLOAD_BYTES));
+        for (at, payload) in payloads.enumerate() {
+            let block = &mut buffer[at * BLOCK_BYTES..][..BLOCK_BYTES];
+            block[..payload.len()].copy_from_slice(payload);
+            block::seal(block, start + (at * BLOCK_BYTES) as u32, trailer);
+        }
+        (start, buffer)
+    }
+}
+
+fn blocks(payload_bytes: usize) -> u32 {
+    (payload_bytes.div_ceil(PAYLOAD_BYTES) * BLOCK_BYTES) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_lie_where_the_chunk_says() {
+        let mut chunk = Chunk::new(3, RECORDS_START);
+        assert_eq!(chunk.push(&[1; 10]), 4096);
+        assert_eq!(chunk.push(&[2; PAYLOAD_BYTES - 18 - 8 - 7]), 4096 + 18);
+        assert_eq!(chunk.end(), 8192);
+        // Seven bytes are left in the block: no room for a frame.
+        assert_eq!(chunk.end_with(5000), 4 * 4096);
+        assert_eq!(chunk.push(&[3; 5000]), 8192);
+        assert_eq!(chunk.push(&[4; 1]), (12288 + 5008 - PAYLOAD_BYTES) as u32);
+        let (start, buffer) = chunk.blocks(b"header", 0);
+        assert_eq!((start, buffer.len(), &buffer[..6]), (0, 4 * 4096, &b"header"[..]));
+        let trailer = Some(Trailer { segment: 3, stable: 0 });
+        for at in (0..buffer.len()).step_by(BLOCK_BYTES) {
+            assert_eq!(block::inspect(&buffer[at..at + BLOCK_BYTES], at as u32), trailer);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Segment files before and after use: made ahead of need, recycled, removed.
+//!
+//! Invariant: a segment is written to only when its name, its size and its zeros are stable, so
+//! that from then on only data has to be.
+
+use std::rc::Rc;
+
+use super::log::{Commitlog, Durability};
+use super::segment::{self, Segment};
+use crate::disk::{Access, AlignedBuffer, DiskFile, OpenOptions};
+use crate::error::{Error, Result};
+
+/// Segments that wait, ready, for their turn; more that become free are removed.
+const SPARE_SEGMENTS_MAX: usize = 2;
+/// Bytes of zeros written at a time.
+const FILL_BYTES: usize = 1 << 20;
+
+impl Commitlog {
+    /// Creates the file of a new segment, full of zeros.
+    pub(super) async fn make_segment(&self, id: u64) -> Result<Rc<dyn DiskFile>> {
+        let path = segment::path(&self.options.directory, id);
+        let made = async {
+            let bytes = self.options.segment_bytes;
+            let file = self.disk.open(&path, OpenOptions::CREATE).await?;
+            file.allocate(bytes as u64).await?;
+            let mut at = 0;
+            let mut zeros = AlignedBuffer::with_capacity(FILL_BYTES.min(bytes));
+            while at < bytes {
+                zeros.set_len(FILL_BYTES.min(bytes - at));
+                let (result, buffer) = file.write_at(at as u64, zeros).await;
+                result?;
+                zeros = buffer;
+                at += zeros.len();
+            }
+            file.sync().await?;
+            self.disk.sync_directory(&self.options.directory).await?;
+            self.open_segment(id).await
+        };
+        let result = made.await;
+        if result.is_err() {
+            // What is left of it is an empty segment, which replay lists for removal.
+            let _ = self.disk.remove(&path).await;
+        } else {
+            self.inner.borrow_mut().stats.segments_created += 1;
+        }
+        result
+    }
+
+    async fn open_segment(&self, id: u64) -> Result<Rc<dyn DiskFile>> {
+        let path = segment::path(&self.options.directory, id);
+        let data_sync = self.options.durability == Durability::Sync;
+        self.disk.open(&path, OpenOptions { access: Access::ReadWrite, data_sync }).await
+    }
+
+    /// Turns the file of a segment that nobody needs into a new one.
+    async fn recycle(&self, old: u64, new: u64) -> Result<Rc<dyn DiskFile>> {
+        let directory = &self.options.directory;
+        let (from, to) = (segment::path(directory, old), segment::path(directory, new));
+        self.disk.rename(&from, &to).await?;
+        self.disk.sync_directory(directory).await?;
+        self.inner.borrow_mut().stats.segments_recycled += 1;
+        self.open_segment(new).await
+    }
+
+    pub(super) fn spawn_prepare(self: &Rc<Self>, id: u64) {
+        let log = self.clone();
+        tokio::task::spawn_local(async move {
+            let result = log.make_segment(id).await;
+            log.prepared(id, result).await;
+        });
+    }
+
+    /// Starts to prepare a segment unless one is spare or on its way; once in a segment's life.
+    pub(super) fn want_spare(self: &Rc<Self>) {
+        let id = {
+            let mut inner = self.inner.borrow_mut();
+            let has_spare = inner.segments.range(inner.last_used + 1..).next().is_some();
+            if has_spare || inner.spare_wanted_in == inner.last_used {
+                return;
+            }
+            // While the current one is not there yet, the disk has enough to do.
+            let last_used = inner.last_used;
+            if !inner.segments.get(&last_used).is_some_and(Segment::is_ready) {
+                return;
+            }
+            inner.spare_wanted_in = last_used;
+            let id = inner.next_id;
+            inner.next_id += 1;
+            inner.segments.insert(id, Segment::preparing());
+            id
+        };
+        self.spawn_prepare(id);
+    }
+
+    async fn prepared(self: &Rc<Self>, id: u64, result: Result<Rc<dyn DiskFile>>) {
+        match result {
+            Ok(file) => {
+                if self.inner.borrow().segments.contains_key(&id) {
+                    self.segment_ready(id, file);
+                    self.pump();
+                } else {
+                    drop(file);
+                    self.remove(id).await;
+                }
+            }
+            Err(error) if error.is_disk_full() => self.give_up(id, &error).await,
+            Err(error) => {
+                self.poison(&error);
+            }
+        }
+    }
+
+    pub(super) fn segment_ready(&self, id: u64, file: Rc<dyn DiskFile>) {
+        if let Some(segment) = self.inner.borrow_mut().segments.get_mut(&id) {
+            segment.file = Some(file);
+        }
+    }
+
+    /// There is no room for segment `id`. Records that were to go there, or behind it, fail; the
+    /// next append tries again with another segment.
+    async fn give_up(self: &Rc<Self>, id: u64, error: &Error) {
+        let mut receipts = Vec::new();
+        let mut unused = Vec::new();
+        {
+            let mut guard = self.inner.borrow_mut();
+            let inner = &mut *guard;
+            if !inner.segments.contains_key(&id) {
+                return;
+            }
+            if id > inner.last_used {
+                inner.segments.remove(&id);
+                return;
+            }
+            inner.seal();
+            let kept = inner.queue.partition_point(|chunk| chunk.segment < id);
+            receipts.extend(inner.queue.drain(kept..).map(|chunk| chunk.receipt));
+            inner.is_active = false;
+            // Their positions have been given out, so their ids must not be used again.
+            for id in id..=inner.last_used {
+                if inner.segments.remove(&id).is_some_and(|segment| segment.is_ready()) {
+                    unused.push(id);
+                }
+            }
+        }
+        for receipt in receipts {
+            receipt.settle(Err(error.clone()));
+        }
+        for id in unused {
+            self.remove(id).await;
+        }
+        self.pump();
+    }
+
+    /// Recycles or removes every finished segment whose records are all in SSTables.
+    pub(super) async fn release(self: &Rc<Self>) {
+        loop {
+            let (old, new) = {
+                let mut inner = self.inner.borrow_mut();
+                if inner.failure.is_some() {
+                    return;
+                }
+                let free = |segment: &Segment| segment.is_finished && segment.tables.is_empty();
+                let old = inner.segments.iter().find(|(_, segment)| free(segment));
+                let Some(old) = old.map(|(id, _)| *id) else { return };
+                inner.segments.remove(&old);
+                let spares = inner.segments.range(inner.last_used + 1..).count();
+                let mut new = None;
+                if spares < SPARE_SEGMENTS_MAX && !inner.is_closed {
+                    new = Some(inner.next_id);
+                    let id = inner.next_id;
+                    inner.next_id += 1;
+                    inner.segments.insert(id, Segment::preparing());
+                }
+                (old, new)
+            };
+            match new {
+                Some(new) => {
+                    let result = self.recycle(old, new).await;
+                    self.prepared(new, result).await;
+                }
+                None => self.remove(old).await,
+            }
+        }
+    }
+
+    async fn remove(&self, id: u64) {
+        let path = segment::path(&self.options.directory, id);
+        match self.disk.remove(&path).await {
+            Ok(()) => self.inner.borrow_mut().stats.segments_removed += 1,
+            // It holds nothing that is needed and is removed after the next start.
+            Err(error) => tracing::warn!(%error, "a commitlog segment could not be removed"),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Where things lie in a data directory.
+//!
+//! ```text
+//! LOCK                          held while a process has the directory open; says who
+//! catalog                       keyspaces, tables, policies; replaced whole
+//! policies/<sha256>.wasm        components that were loaded
+//! commitlog/<shard>-of-<count>/ segments of one shard
+//! data/<keyspace>/<table>-<id>/ SSTables and their manifests
+//! ```
+
+use std::path::{Path, PathBuf};
+
+/// Paths of one data directory.
+#[derive(Debug, Clone)]
+pub(super) struct Layout {
+    root: PathBuf,
+}
+
+impl Layout {
+    pub(super) fn new(root: impl Into<PathBuf>) -> Self {
+        Layout { root: root.into() }
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(super) fn lock(&self) -> PathBuf {
+        self.root.join("LOCK")
+    }
+
+    pub(super) fn catalog(&self) -> PathBuf {
+        self.root.join("catalog")
+    }
+
+    pub(super) fn policies(&self) -> PathBuf {
+        self.root.join("policies")
+    }
+
+    pub(super) fn commitlogs(&self) -> PathBuf {
+        self.root.join("commitlog")
+    }
+
+    pub(super) fn commitlog(&self, shard: u32, shard_count: u32) -> PathBuf {
+        self.commitlogs().join(format!("{shard}-of-{shard_count}"))
+    }
+
+    pub(super) fn data(&self) -> PathBuf {
+        self.root.join("data")
+    }
+}
+
+/// Shard and shard count in the name of a commitlog folder.
+pub(super) fn parse_commitlog_name(name: &str) -> Option<(u32, u32)> {
+    let (shard, count) = name.split_once("-of-")?;
+    Some((shard.parse().ok()?, count.parse().ok()?))
+}

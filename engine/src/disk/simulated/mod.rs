@@ -1,0 +1,620 @@
+//! A disk in memory whose delays, faults and power cuts a seed decides.
+//!
+//! Every operation takes a drawn number of executor turns, so operations that run at the same time
+//! finish in any order. What no sync covers is kept, lost or torn at a power cut: file content in
+//! `inode.rs`, names in `names.rs`. Equal seeds and equal calls give equal runs.
+
+mod inode;
+mod names;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+
+use super::{Access, AlignedBuffer, DirectoryEntry, Disk, DiskFile, OpenOptions};
+use crate::clock::Random;
+use crate::config::PAGE_BYTES;
+use crate::error::{Error, Result};
+use inode::{Inode, Page};
+use names::{Entry, InodeNumber, Names};
+
+const ENOENT: i32 = 2;
+const EIO: i32 = 5;
+const EBADF: i32 = 9;
+const EEXIST: i32 = 17;
+const ENOTDIR: i32 = 20;
+const EISDIR: i32 = 21;
+const EINVAL: i32 = 22;
+const ENOSPC: i32 = 28;
+const ENOTEMPTY: i32 = 39;
+
+/// What may go wrong, and how slow the disk is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Faults {
+    /// One read in this many fails with EIO; 0 = none.
+    pub read_error_one_in: u64,
+    /// One write in this many fails with EIO, its sectors written or not; 0 = none.
+    pub write_error_one_in: u64,
+    /// One sync (of a file or directory) in this many fails with EIO; 0 = none. What a file's
+    /// failed sync should have made durable may be forgotten for good, as Linux does.
+    pub sync_error_one_in: u64,
+    /// Room for file content; ENOSPC beyond it.
+    pub capacity_bytes: Option<u64>,
+    /// Most executor turns that one operation takes.
+    pub delay_turns_max: u32,
+}
+
+impl Default for Faults {
+    /// No faults, short delays.
+    fn default() -> Self {
+        Faults {
+            read_error_one_in: 0,
+            write_error_one_in: 0,
+            sync_error_one_in: 0,
+            capacity_bytes: None,
+            delay_turns_max: 4,
+        }
+    }
+}
+
+/// What the disk was asked for since it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    pub reads: u64,
+    pub writes: u64,
+    /// Syncs of files and directories.
+    pub syncs: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+}
+
+/// The simulated disk. Clones are the same disk.
+#[derive(Debug, Clone)]
+pub struct SimulatedDisk {
+    state: Rc<RefCell<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    random: Random,
+    faults: Faults,
+    counters: Counters,
+    names: Names,
+    inodes: BTreeMap<InodeNumber, Inode>,
+    next_number: u64,
+    /// The power is cut: nothing works any more.
+    dead: bool,
+}
+
+impl State {
+    fn one_in(&mut self, n: u64) -> bool {
+        n > 0 && self.random.one_in(n)
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number
+    }
+
+    fn inode(&mut self, number: InodeNumber) -> &mut Inode {
+        self.inodes.get_mut(&number).expect("a file lives as long as its names and handles")
+    }
+
+    /// Whether the disk has room for `more` bytes.
+    fn has_room(&self, more: u64) -> bool {
+        let Some(capacity) = self.faults.capacity_bytes else { return true };
+        if more == 0 {
+            return true;
+        }
+        let linked = self.names.linked();
+        let used: u64 = self
+            .inodes
+            .iter()
+            .filter(|(number, inode)| inode.handles > 0 || linked.contains(number))
+            .map(|(_, inode)| inode.disk_bytes())
+            .sum();
+        used + more <= capacity
+    }
+
+    fn drop_unreachable(&mut self) {
+        let reachable = self.names.reachable();
+        self.inodes.retain(|number, inode| inode.handles > 0 || reachable.contains(number));
+    }
+}
+
+impl SimulatedDisk {
+    /// An empty disk without faults.
+    pub fn new(seed: u64) -> Self {
+        SimulatedDisk::with_faults(seed, Faults::default())
+    }
+
+    /// An empty disk.
+    pub fn with_faults(seed: u64, faults: Faults) -> Self {
+        SimulatedDisk::from_state(State {
+            random: Random::new(seed),
+            faults,
+            counters: Counters::default(),
+            names: Names::default(),
+            inodes: BTreeMap::new(),
+            next_number: 0,
+            dead: false,
+        })
+    }
+
+    fn from_state(state: State) -> Self {
+        SimulatedDisk { state: Rc::new(RefCell::new(state)) }
+    }
+
+    /// The disk as the engine takes it.
+    pub fn shared(&self) -> Rc<dyn Disk> {
+        Rc::new(self.clone())
+    }
+
+    pub fn faults(&self) -> Faults {
+        self.state.borrow().faults
+    }
+
+    /// Changes what goes wrong from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.state.borrow_mut().faults = faults;
+    }
+
+    pub fn counters(&self) -> Counters {
+        self.state.borrow().counters
+    }
+
+    /// Cuts the power: this disk and its files answer EIO from now on. Returns the disk as it is
+    /// found when the power is back, without faults but for its capacity.
+    ///
+    /// Each unsynced page is kept, lost or torn between sectors; the size is one the file had since
+    /// its last sync; each creation, rename or removal since the last sync of its directory is done
+    /// or undone, and undone too when it builds on one that is.
+    pub fn power_cut(&self) -> SimulatedDisk {
+        let mut state = self.state.borrow_mut();
+        state.dead = true;
+        let mut random = Random::new(state.random.next_u64());
+        let names = state.names.after_power_cut(&mut random);
+        let linked = names.linked();
+        let inodes = state
+            .inodes
+            .iter()
+            .filter(|(number, _)| linked.contains(number))
+            .map(|(number, inode)| (*number, inode.after_power_cut(&mut random)))
+            .collect();
+        let faults = Faults {
+            capacity_bytes: state.faults.capacity_bytes,
+            delay_turns_max: state.faults.delay_turns_max,
+            ..Faults::default()
+        };
+        SimulatedDisk::from_state(State {
+            random,
+            faults,
+            counters: Counters::default(),
+            names,
+            inodes,
+            next_number: state.next_number,
+            dead: false,
+        })
+    }
+
+    /// Turns the bits set in `flip` of one byte of a file; panics when there is no such byte.
+    pub fn corrupt(&self, path: &Path, offset: u64, flip: u8) {
+        let mut state = self.state.borrow_mut();
+        let Some(Entry::File(number)) = state.names.get(path) else {
+            panic!("{} is no file", path.display())
+        };
+        assert!(state.inode(number).flip(offset, flip), "{} ends before", path.display());
+    }
+
+    /// Waits a drawn number of turns; EIO when the power is cut meanwhile.
+    async fn turn(&self, operation: &'static str, path: &Path) -> Result<()> {
+        let turns = {
+            let mut state = self.state.borrow_mut();
+            let max = u64::from(state.faults.delay_turns_max);
+            state.random.below(max + 1) as u32
+        };
+        Turns(turns).await;
+        if self.state.borrow().dead {
+            return Err(failed(operation, path, EIO));
+        }
+        Ok(())
+    }
+
+    async fn open_file(&self, path: &Path, options: OpenOptions) -> Result<Rc<dyn DiskFile>> {
+        self.turn("open", path).await?;
+        let mut state = self.state.borrow_mut();
+        let number = match (state.names.get(path), options.access) {
+            (Some(Entry::Directory), _) => return Err(failed("open", path, EISDIR)),
+            (Some(Entry::File(_)), Access::Create) => return Err(failed("open", path, EEXIST)),
+            (Some(Entry::File(number)), _) => number,
+            (None, Access::Create) => {
+                parent_of(&state, "open", path)?;
+                let number = state.number();
+                state.inodes.insert(number, Inode::default());
+                state.names.add(path, Entry::File(number));
+                number
+            }
+            (None, _) => return Err(failed("open", path, ENOENT)),
+        };
+        state.inode(number).handles += 1;
+        let disk = self.clone();
+        Ok(Rc::new(SimulatedFile { disk, number, path: path.to_path_buf(), options }))
+    }
+
+    async fn make_directories(&self, path: &Path) -> Result<()> {
+        self.turn("create directory", path).await?;
+        let mut state = self.state.borrow_mut();
+        let above: Vec<PathBuf> = path.ancestors().map(Path::to_path_buf).collect();
+        for directory in above.iter().rev() {
+            match state.names.get(directory) {
+                Some(Entry::Directory) => {}
+                Some(Entry::File(_)) => return Err(failed("create directory", path, ENOTDIR)),
+                None => state.names.add(directory, Entry::Directory),
+            }
+        }
+        Ok(())
+    }
+
+    async fn move_file(&self, from: &Path, to: &Path) -> Result<()> {
+        self.turn("rename", from).await?;
+        let mut state = self.state.borrow_mut();
+        let number = match state.names.get(from) {
+            Some(Entry::File(number)) => number,
+            // Directories are never renamed by the engine; the simulation does not model it.
+            Some(Entry::Directory) => return Err(failed("rename", from, EISDIR)),
+            None => return Err(failed("rename", from, ENOENT)),
+        };
+        parent_of(&state, "rename", to)?;
+        if state.names.get(to) == Some(Entry::Directory) {
+            return Err(failed("rename", to, EISDIR));
+        }
+        if from != to {
+            state.names.rename(from, to, number);
+        }
+        Ok(())
+    }
+
+    async fn unlink(&self, path: &Path) -> Result<()> {
+        self.turn("remove", path).await?;
+        let mut state = self.state.borrow_mut();
+        match state.names.get(path) {
+            Some(entry @ Entry::File(_)) => state.names.remove(path, entry),
+            Some(Entry::Directory) => return Err(failed("remove", path, EISDIR)),
+            None => return Err(failed("remove", path, ENOENT)),
+        }
+        Ok(())
+    }
+
+    async fn unlink_directory(&self, path: &Path) -> Result<()> {
+        self.turn("remove directory", path).await?;
+        let mut state = self.state.borrow_mut();
+        let refused = match state.names.get(path) {
+            Some(Entry::Directory) if names::is_root(path) => Some(EINVAL),
+            Some(Entry::Directory) if state.names.children(path).next().is_some() => {
+                Some(ENOTEMPTY)
+            }
+            Some(Entry::Directory) => None,
+            Some(Entry::File(_)) => Some(ENOTDIR),
+            None => Some(ENOENT),
+        };
+        if let Some(code) = refused {
+            return Err(failed("remove directory", path, code));
+        }
+        state.names.remove(path, Entry::Directory);
+        Ok(())
+    }
+
+    async fn commit_directory(&self, path: &Path) -> Result<()> {
+        let until = self.state.borrow().names.next_change();
+        self.turn("sync directory", path).await?;
+        let mut state = self.state.borrow_mut();
+        match state.names.get(path) {
+            Some(Entry::Directory) => {}
+            Some(Entry::File(_)) => return Err(failed("sync directory", path, ENOTDIR)),
+            None => return Err(failed("sync directory", path, ENOENT)),
+        }
+        state.counters.syncs += 1;
+        let one_in = state.faults.sync_error_one_in;
+        if state.one_in(one_in) {
+            return Err(failed("sync directory", path, EIO));
+        }
+        state.names.commit(path, until);
+        state.drop_unreachable();
+        Ok(())
+    }
+
+    async fn names_in(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
+        self.turn("list", path).await?;
+        let state = self.state.borrow();
+        if let Some(Entry::File(_)) = state.names.get(path) {
+            return Err(failed("list", path, ENOTDIR));
+        }
+        let entries = state.names.children(path).filter_map(|(child, entry)| {
+            let name = child.file_name()?.to_string_lossy().into_owned();
+            Some(DirectoryEntry { name, is_directory: entry == Entry::Directory })
+        });
+        let mut entries: Vec<DirectoryEntry> = entries.collect();
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+}
+
+impl Disk for SimulatedDisk {
+    fn open<'a>(
+        &'a self,
+        path: &'a Path,
+        options: OpenOptions,
+    ) -> LocalBoxFuture<'a, Result<Rc<dyn DiskFile>>> {
+        self.open_file(path, options).boxed_local()
+    }
+
+    fn create_directories<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
+        self.make_directories(path).boxed_local()
+    }
+
+    fn rename<'a>(&'a self, from: &'a Path, to: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
+        self.move_file(from, to).boxed_local()
+    }
+
+    fn remove<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
+        self.unlink(path).boxed_local()
+    }
+
+    fn remove_directory<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
+        self.unlink_directory(path).boxed_local()
+    }
+
+    fn sync_directory<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
+        self.commit_directory(path).boxed_local()
+    }
+
+    fn list<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<Vec<DirectoryEntry>>> {
+        self.names_in(path).boxed_local()
+    }
+}
+
+/// A handle of a simulated file.
+#[derive(Debug)]
+struct SimulatedFile {
+    disk: SimulatedDisk,
+    number: InodeNumber,
+    path: PathBuf,
+    options: OpenOptions,
+}
+
+impl SimulatedFile {
+    fn check_writable(&self, operation: &'static str) -> Result<()> {
+        match self.options.access {
+            Access::Read => Err(failed(operation, &self.path, EBADF)),
+            Access::ReadWrite | Access::Create => Ok(()),
+        }
+    }
+
+    async fn read(&self, offset: u64, buffer: &mut AlignedBuffer) -> Result<()> {
+        buffer.set_len(0);
+        if !offset.is_multiple_of(PAGE_BYTES as u64) {
+            return Err(failed("read", &self.path, EINVAL));
+        }
+        self.disk.turn("read", &self.path).await?;
+        let mut state = self.disk.state.borrow_mut();
+        state.counters.reads += 1;
+        let one_in = state.faults.read_error_one_in;
+        if state.one_in(one_in) {
+            return Err(failed("read", &self.path, EIO));
+        }
+        buffer.set_len(buffer.capacity());
+        let length = state.inode(self.number).live.read(offset, buffer);
+        buffer.set_len(length);
+        state.counters.bytes_read += length as u64;
+        Ok(())
+    }
+
+    async fn write(&self, offset: u64, buffer: &[u8]) -> Result<()> {
+        self.check_writable("write")?;
+        let page = PAGE_BYTES as u64;
+        if !offset.is_multiple_of(page) || !buffer.len().is_multiple_of(PAGE_BYTES) {
+            return Err(failed("write", &self.path, EINVAL));
+        }
+        if buffer.is_empty() {
+            return self.disk.turn("write", &self.path).await;
+        }
+        let mut write = WriteInFlight { file: self, operation: None };
+        {
+            let mut state = self.disk.state.borrow_mut();
+            if state.dead {
+                return Err(failed("write", &self.path, EIO));
+            }
+            state.counters.writes += 1;
+            let pages: Vec<Page> = buffer
+                .chunks(PAGE_BYTES)
+                .filter_map(|page| Some(Rc::new(page.try_into().ok()?)))
+                .collect();
+            let growth = state.inode(self.number).growth_bytes(offset / page, pages.len() as u64);
+            if !state.has_room(growth) {
+                return Err(failed("write", &self.path, ENOSPC));
+            }
+            let operation = state.number();
+            state.inode(self.number).begin_write(operation, offset / page, pages);
+            write.operation = Some(operation);
+        }
+        self.disk.turn("write", &self.path).await?;
+        let failing = {
+            let mut state = self.disk.state.borrow_mut();
+            let one_in = state.faults.write_error_one_in;
+            state.one_in(one_in)
+        };
+        write.finish(if failing { Outcome::Torn } else { Outcome::Done });
+        if failing {
+            return Err(failed("write", &self.path, EIO));
+        }
+        self.disk.state.borrow_mut().counters.bytes_written += buffer.len() as u64;
+        Ok(())
+    }
+
+    async fn commit(&self) -> Result<()> {
+        let until = self.disk.state.borrow_mut().inode(self.number).next_change();
+        self.disk.turn("sync", &self.path).await?;
+        let mut state = self.disk.state.borrow_mut();
+        state.counters.syncs += 1;
+        let one_in = state.faults.sync_error_one_in;
+        if state.one_in(one_in) {
+            let mut random = Random::new(state.random.next_u64());
+            state.inode(self.number).drop_some(&mut random);
+            return Err(failed("sync", &self.path, EIO));
+        }
+        state.inode(self.number).commit(until);
+        Ok(())
+    }
+
+    async fn reserve(&self, bytes: u64) -> Result<()> {
+        self.check_writable("allocate")?;
+        self.disk.turn("allocate", &self.path).await?;
+        let mut state = self.disk.state.borrow_mut();
+        let whole = bytes.next_multiple_of(PAGE_BYTES as u64);
+        let more = whole.saturating_sub(state.inode(self.number).disk_bytes());
+        if !state.has_room(more) {
+            return Err(failed("allocate", &self.path, ENOSPC));
+        }
+        let inode = state.inode(self.number);
+        if bytes > inode.live.size {
+            inode.resize(bytes);
+        }
+        inode.allocated_bytes = inode.allocated_bytes.max(whole);
+        Ok(())
+    }
+
+    async fn set_size(&self, bytes: u64) -> Result<()> {
+        self.check_writable("truncate")?;
+        self.disk.turn("truncate", &self.path).await?;
+        self.disk.state.borrow_mut().inode(self.number).resize(bytes);
+        Ok(())
+    }
+}
+
+impl DiskFile for SimulatedFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn size(&self) -> LocalBoxFuture<'_, Result<u64>> {
+        async move {
+            self.disk.turn("size", &self.path).await?;
+            Ok(self.disk.state.borrow_mut().inode(self.number).live.size)
+        }
+        .boxed_local()
+    }
+
+    fn read_at(
+        &self,
+        offset: u64,
+        mut buffer: AlignedBuffer,
+    ) -> LocalBoxFuture<'_, (Result<()>, AlignedBuffer)> {
+        async move { (self.read(offset, &mut buffer).await, buffer) }.boxed_local()
+    }
+
+    fn write_at(
+        &self,
+        offset: u64,
+        buffer: AlignedBuffer,
+    ) -> LocalBoxFuture<'_, (Result<()>, AlignedBuffer)> {
+        async move { (self.write(offset, &buffer).await, buffer) }.boxed_local()
+    }
+
+    fn sync(&self) -> LocalBoxFuture<'_, Result<()>> {
+        self.commit().boxed_local()
+    }
+
+    fn allocate(&self, bytes: u64) -> LocalBoxFuture<'_, Result<()>> {
+        self.reserve(bytes).boxed_local()
+    }
+
+    fn truncate(&self, bytes: u64) -> LocalBoxFuture<'_, Result<()>> {
+        self.set_size(bytes).boxed_local()
+    }
+}
+
+impl Drop for SimulatedFile {
+    fn drop(&mut self) {
+        let mut state = self.disk.state.borrow_mut();
+        state.inode(self.number).handles -= 1;
+    }
+}
+
+/// How a write ends.
+enum Outcome {
+    Done,
+    /// Some sectors are written: an error.
+    Torn,
+    /// As if it never was: it was given up before it reached the device.
+    Undone,
+}
+
+/// A write that has begun. Given up before its end, it happens as a whole or not at all.
+struct WriteInFlight<'a> {
+    file: &'a SimulatedFile,
+    operation: Option<u64>,
+}
+
+impl WriteInFlight<'_> {
+    fn finish(&mut self, outcome: Outcome) {
+        let Some(operation) = self.operation.take() else { return };
+        let mut state = self.file.disk.state.borrow_mut();
+        if state.dead {
+            return;
+        }
+        let mut random = Random::new(state.random.next_u64());
+        let inode = state.inode(self.file.number);
+        match outcome {
+            Outcome::Done => inode.finish_write(operation, self.file.options.data_sync),
+            Outcome::Torn => inode.fail_write(operation, &mut random),
+            Outcome::Undone => inode.undo_write(operation),
+        }
+    }
+}
+
+impl Drop for WriteInFlight<'_> {
+    fn drop(&mut self) {
+        let done = self.operation.is_some() && self.file.disk.state.borrow_mut().one_in(2);
+        self.finish(if done { Outcome::Done } else { Outcome::Undone });
+    }
+}
+
+/// Returns `Pending` so many times, waking itself each time.
+struct Turns(u32);
+
+impl Future for Turns {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.0 == 0 {
+            return Poll::Ready(());
+        }
+        self.0 -= 1;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+fn failed(operation: &'static str, path: &Path, code: i32) -> Error {
+    Error::io(operation, path, &std::io::Error::from_raw_os_error(code))
+}
+
+/// Checks that the directory a new name goes into exists.
+fn parent_of(state: &State, operation: &'static str, path: &Path) -> Result<()> {
+    let parent = path.parent().ok_or_else(|| failed(operation, path, EINVAL))?;
+    match state.names.get(parent) {
+        Some(Entry::Directory) => Ok(()),
+        Some(Entry::File(_)) => Err(failed(operation, path, ENOTDIR)),
+        None => Err(failed(operation, path, ENOENT)),
+    }
+}
+
+#[cfg(test)]
+mod tests;
