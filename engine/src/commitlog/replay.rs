@@ -113,35 +113,32 @@ pub(super) fn replay_segment(
 /// Payloads of the blocks up to the end of the log in this segment, and whether something that is
 /// not whole follows.
 fn valid_blocks<'a>(id: u64, path: &Path, content: &'a [u8]) -> Result<(Vec<&'a [u8]>, bool)> {
-    let own = |at: usize, block: &[u8]| {
-        block::inspect(block, (at * BLOCK_BYTES) as u32).filter(|trailer| trailer.segment == id)
-    };
     let mut payloads = Vec::new();
-    let mut blocks = content.chunks(BLOCK_BYTES).enumerate();
-    let Some((end, bad)) = blocks.by_ref().find(|(at, block)| {
-        let valid = own(*at, block).is_some();
-        if valid {
-            payloads.push(&block[..PAYLOAD_BYTES]);
-        }
-        !valid
-    }) else {
-        return Ok((payloads, false));
-    };
-    let offset = (end * BLOCK_BYTES) as u32;
-    let is_partial = |at: usize, block: &[u8]| {
-        !block::is_zero(block) && block::inspect(block, (at * BLOCK_BYTES) as u32).is_none()
-    };
-    let mut was_torn = is_partial(end, bad);
-    for (at, block) in blocks {
-        let Some(trailer) = own(at, block) else {
-            was_torn |= is_partial(at, block);
+    let mut end = None;
+    let mut was_torn = false;
+    for (at, block) in content.chunks(BLOCK_BYTES).enumerate() {
+        if block::is_zero(block) {
+            end.get_or_insert(at);
             continue;
-        };
-        was_torn = true;
-        if trailer.stable > offset {
-            let found = block::describe(bad, offset);
-            let wanted = format!("a block of segment {id}");
-            return Err(Error::corrupt(path, offset.into(), wanted, found));
+        }
+        let offset = (at * BLOCK_BYTES) as u32;
+        let trailer = block::inspect(block, offset);
+        match (trailer.filter(|trailer| trailer.segment == id), end) {
+            (Some(_), None) => payloads.push(&block[..PAYLOAD_BYTES]),
+            (Some(trailer), Some(end)) => {
+                was_torn = true;
+                let missing = (end * BLOCK_BYTES) as u32;
+                if trailer.stable > missing {
+                    let bad = &content[missing as usize..][..BLOCK_BYTES];
+                    let found = block::describe(bad, missing);
+                    let wanted = format!("a block of segment {id}");
+                    return Err(Error::corrupt(path, missing.into(), wanted, found));
+                }
+            }
+            (None, _) => {
+                end.get_or_insert(at);
+                was_torn |= trailer.is_none();
+            }
         }
     }
     Ok((payloads, was_torn))

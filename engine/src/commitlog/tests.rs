@@ -666,7 +666,7 @@ async fn check(seen: &Seen, disk: &SimulatedDisk, is_whole: bool, seed: u64) -> 
 #[test]
 fn power_cuts_lose_nothing_acknowledged_and_leave_no_gap() {
     let (mut acknowledged, mut torn) = (0, 0);
-    for seed in 0..800 {
+    for seed in 0..600 {
         let durability = match seed % 4 {
             0 => Durability::Periodic { ms: 10 },
             1 if seed % 8 == 1 => Durability::None,
@@ -688,7 +688,7 @@ fn power_cuts_lose_nothing_acknowledged_and_leave_no_gap() {
         }
         run(check(&both, &after, false, seed));
     }
-    assert!(acknowledged > 20_000 && torn > 100, "{acknowledged} acknowledged, {torn} torn");
+    assert!(acknowledged > 20_000 && torn > 80, "{acknowledged} acknowledged, {torn} torn");
 }
 
 #[test]
