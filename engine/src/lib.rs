@@ -22,9 +22,7 @@ pub mod schema;
 pub mod table;
 
 pub use commitlog::Durability;
-pub use database::{
-    BatchStream, CacheReport, Catalog, Database, Options, PolicyInfo, PolicyReport, TableReport,
-};
+pub use database::{BatchStream, Catalog, Database, Options, PolicyInfo, TableReport};
 pub use disk::Backend;
 pub use error::{Error, Result};
 pub use mutation::{

@@ -17,7 +17,7 @@ use super::shard::{Shard, ShardOptions};
 use super::stream::BatchStream;
 use crate::clock::{Clock, SystemClock};
 use crate::commitlog::Durability;
-use crate::config::{COMMITLOG_SEGMENT_BYTES};
+use crate::config::COMMITLOG_SEGMENT_BYTES;
 use crate::disk::Backend;
 use crate::error::{Error, Result};
 use crate::mutation::Mutation;
