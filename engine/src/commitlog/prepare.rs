@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use super::log::Commitlog;
+use super::log::{Commitlog, Durability};
 use super::segment::{self, Segment};
 use crate::disk::{Access, AlignedBuffer, DiskFile, OpenOptions};
 use crate::error::{Error, Result};
