@@ -34,6 +34,14 @@ pub(crate) async fn run(disk: Rc<dyn Disk>, root: &Path) {
     whole_files(disk, &root.join("whole")).await;
 }
 
+/// For disks of the operating system: procfs refuses O_DIRECT, and is read all the same.
+pub(crate) async fn reads_without_direct_io(disk: Rc<dyn Disk>) {
+    let path = Path::new("/proc/self/status");
+    let file = disk.open(path, OpenOptions::READ).await.expect("opened without direct I/O");
+    let content = read(&*file, 0, PAGE_BYTES).await;
+    assert!(content.starts_with(b"Name:"), "{}", String::from_utf8_lossy(&content));
+}
+
 /// A page whose every byte is `byte`.
 fn page_of(byte: u8) -> AlignedBuffer {
     AlignedBuffer::padded(&[byte; PAGE_BYTES])
