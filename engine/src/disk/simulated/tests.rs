@@ -4,7 +4,8 @@ use futures::executor::block_on;
 use futures::future::join_all;
 
 use super::*;
-use crate::disk::{conformance, read_file, write_file_atomically};
+use crate::config::PAGE_BYTES;
+use crate::disk::{AlignedBuffer, conformance, read_file, write_file_atomically};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
