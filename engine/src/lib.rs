@@ -4,6 +4,7 @@
 //! `ARCHITECTURE.md` has the map, the floors and the flows.
 
 pub mod cache;
+pub mod checksum;
 pub mod clock;
 pub mod commitlog;
 pub mod config;
@@ -12,3 +13,4 @@ pub mod error;
 pub mod mutation;
 pub mod policy;
 pub mod schema;
+pub mod sstable;
