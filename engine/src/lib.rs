@@ -3,26 +3,30 @@
 //! Modules stand bottom-up, in reading order; a module names only modules above it in this list.
 //! `ARCHITECTURE.md` has the map, the floors and the flows.
 
-pub mod batch;
-pub mod cache;
-pub mod checksum;
-pub mod clock;
-pub mod commitlog;
-pub mod config;
-pub mod database;
-pub mod disk;
 pub mod error;
-pub mod memtable;
-pub mod mutation;
+pub mod config;
+pub mod clock;
 pub mod os;
-pub mod policy;
-pub mod reader;
-pub mod runtime;
+pub mod checksum;
 pub mod schema;
+pub mod mutation;
+pub mod policy;
+pub mod disk;
+pub mod runtime;
+pub mod commitlog;
+pub mod plugin;
+pub mod cache;
+pub mod memtable;
+pub mod sstable;
+pub mod reader;
+pub mod batch;
 pub mod table;
+pub mod database;
 
 pub use commitlog::Durability;
-pub use database::{BatchStream, Catalog, Database, Options, PolicyInfo, TableReport};
+pub use database::{
+    BatchStream, CacheReport, Catalog, Database, Options, PolicyInfo, PolicyReport, TableReport,
+};
 pub use disk::Backend;
 pub use error::{Error, Result};
 pub use mutation::{

@@ -1,0 +1,109 @@
+//! Cuts what a reader walks over to one clustering range, in either direction.
+//!
+//! Invariant: what was emitted for a range ends with no range tombstone in force.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use crate::mutation::{ClusteringRange, Direction, Fragment, Position, Row, Tombstone};
+use crate::schema::ClusteringKey;
+
+/// Where something stands, seen in reading direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Before the range begins: its content does not matter, a change of tombstone does.
+    Before,
+    Inside,
+    /// Where the range has ended.
+    Beyond,
+}
+
+/// One range being emitted.
+#[derive(Debug)]
+pub(super) struct Clip {
+    direction: Direction,
+    range: ClusteringRange,
+    has_entered: bool,
+    /// In force in what was emitted.
+    emitted: Option<Tombstone>,
+}
+
+impl Clip {
+    pub(super) fn new(direction: Direction, range: ClusteringRange) -> Self {
+        Clip { direction, range, has_entered: false, emitted: None }
+    }
+
+    pub(super) fn range(&self) -> &ClusteringRange {
+        &self.range
+    }
+
+    pub(super) fn place_of_row(&self, key: &ClusteringKey) -> Place {
+        let order = |position: &Position| match self.direction {
+            Direction::Forward => position.cmp_key(key),
+            Direction::Reversed => position.cmp_key(key).reverse(),
+        };
+        if order(self.direction.last(&self.range)) != Ordering::Greater {
+            Place::Beyond
+        } else if order(self.direction.first(&self.range)) != Ordering::Less {
+            Place::Before
+        } else {
+            Place::Inside
+        }
+    }
+
+    pub(super) fn place_of_change(&self, position: &Position) -> Place {
+        let order = |edge: &Position| self.direction.order(edge, position);
+        if order(self.direction.last(&self.range)) != Ordering::Greater {
+            Place::Beyond
+        } else if order(self.direction.first(&self.range)) != Ordering::Less {
+            Place::Before
+        } else {
+            Place::Inside
+        }
+    }
+
+    /// Emits a row inside the range; `open` is the tombstone in force before it.
+    pub(super) fn row(
+        &mut self,
+        key: ClusteringKey,
+        row: Row,
+        open: Option<Tombstone>,
+        out: &mut VecDeque<Fragment>,
+    ) {
+        self.enter(open, out);
+        out.push_back(Fragment::Row { key: Rc::new(key), row: Rc::new(row) });
+    }
+
+    /// Emits a change inside the range from `open` to `to`.
+    pub(super) fn change(
+        &mut self,
+        position: Position,
+        (open, to): (Option<Tombstone>, Option<Tombstone>),
+        out: &mut VecDeque<Fragment>,
+    ) {
+        self.enter(open, out);
+        self.emit(position, to, out);
+    }
+
+    /// Ends the range, in which `open` is in force at the end.
+    pub(super) fn leave(mut self, open: Option<Tombstone>, out: &mut VecDeque<Fragment>) {
+        self.enter(open, out);
+        let last = self.direction.last(&self.range).clone();
+        self.emit(last, None, out);
+    }
+
+    fn enter(&mut self, open: Option<Tombstone>, out: &mut VecDeque<Fragment>) {
+        if !self.has_entered {
+            self.has_entered = true;
+            self.emit(self.direction.first(&self.range).clone(), open, out);
+        }
+    }
+
+    fn emit(&mut self, position: Position, to: Option<Tombstone>, out: &mut VecDeque<Fragment>) {
+        if self.emitted != to {
+            self.emitted = to;
+            out.push_back(Fragment::RangeTombstoneChange { position, tombstone: to });
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! Component files: written in large aligned pieces with checksums, read with every page checked.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use futures::future::try_join_all;
+
+use crate::cache::{Page, PageCache, PagedFile};
+use crate::checksum::{Crc32, crc32};
+use crate::config::PAGE_BYTES;
+use crate::disk::{AlignedBuffer, Disk, DiskFile, OpenOptions};
+use crate::error::{Error, Result};
+
+const PAGE: u64 = PAGE_BYTES as u64;
+/// Bytes gathered before they are written.
+const WRITE_BYTES: usize = 256 << 10;
+/// Bytes that one checksum of `CRC.db` covers.
+pub(super) const CHUNK_BYTES: usize = 64 << 10;
+/// Least and most bytes that a window reads ahead, doubling in between.
+const AHEAD_BYTES_MIN: u64 = PAGE;
+const AHEAD_BYTES_MAX: u64 = 128 << 10;
+/// Bytes that a scan past the page cache reads at a time.
+const SCAN_BYTES: u64 = 256 << 10;
+
+const _: () = assert!(WRITE_BYTES.is_multiple_of(CHUNK_BYTES));
+const _: () = assert!(CHUNK_BYTES.is_multiple_of(PAGE_BYTES));
+
+/// Checksums of a file that was written.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    pub(super) size: u64,
+    /// CRC of each page; the last one may be short.
+    pub(super) pages: Vec<u32>,
+    /// CRC of each 64 KiB.
+    pub(super) chunks: Vec<u32>,
+    /// CRC of the whole file.
+    pub(super) whole: u32,
+}
+
+/// A new file that only grows.
+pub(super) struct FileWriter {
+    file: Rc<dyn DiskFile>,
+    buffer: Option<AlignedBuffer>,
+    /// Bytes already written to the file.
+    flushed: u64,
+    whole: Crc32,
+    written: Written,
+}
+
+impl FileWriter {
+    /// Creates the file. Errors: `Io`, also when it exists.
+    pub(super) async fn create(disk: &dyn Disk, path: &Path) -> Result<Self> {
+        let file = disk.open(path, OpenOptions::CREATE).await?;
+        let buffer = Some(AlignedBuffer::with_capacity(WRITE_BYTES));
+        Ok(FileWriter {
+            file,
+            buffer,
+            flushed: 0,
+            whole: Crc32::new(),
+            written: Written::default(),
+        })
+    }
+
+    /// Bytes appended so far.
+    pub(super) fn position(&self) -> u64 {
+        self.flushed + self.buffer.as_ref().map_or(0, |buffer| buffer.len() as u64)
+    }
+
+    /// Appends bytes. Errors: `Io`; the file is of no use then.
+    pub(super) async fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
+        loop {
+            let buffer = self.buffer.as_mut().expect("a writer that failed is not used again");
+            let take = bytes.len().min(WRITE_BYTES - buffer.len());
+            buffer.extend(&bytes[..take]);
+            bytes = &bytes[take..];
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            self.flush().await?;
+        }
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        let mut buffer = self.buffer.take().expect("a writer that failed is not used again");
+        let length = buffer.len();
+        self.whole.update(&buffer);
+        self.written.pages.extend(buffer.chunks(PAGE_BYTES).map(crc32));
+        self.written.chunks.extend(buffer.chunks(CHUNK_BYTES).map(crc32));
+        let padded = length.next_multiple_of(PAGE_BYTES);
+        buffer.set_len(padded);
+        buffer[length..].fill(0);
+        let (result, mut buffer) = self.file.write_at(self.flushed, buffer).await;
+        result?;
+        self.flushed += length as u64;
+        buffer.set_len(0);
+        self.buffer = Some(buffer);
+        Ok(())
+    }
+
+    /// Writes what is left, sets the true size and syncs.
+    pub(super) async fn finish(mut self) -> Result<Written> {
+        self.flush().await?;
+        self.file.truncate(self.flushed).await?;
+        self.file.sync().await?;
+        self.written.size = self.flushed;
+        self.written.whole = self.whole.finish();
+        Ok(self.written)
+    }
+}
+
+/// What a file's content is checked against.
+#[derive(Debug)]
+pub(super) enum Checks {
+    /// Nothing: foreign files without checksums.
+    None,
+    /// CRC of each page, from `Tidegate.db`.
+    Pages(Vec<u32>),
+    /// CRC of each 64 KiB, from `CRC.db`.
+    Chunks(Vec<u32>),
+}
+
+/// A file read through the page cache or past it, its content checked either way.
+pub(super) struct CheckedFile {
+    paged: PagedFile,
+    file: Rc<dyn DiskFile>,
+    size: u64,
+    checks: Checks,
+    /// A bit a page: checked since it was last read from disk.
+    checked: RefCell<Vec<u64>>,
+}
+
+impl CheckedFile {
+    /// Opens the file at `path`, of which `size` bytes are wanted if given.
+    ///
+    /// Errors: `Io`; `Corrupt` when the size is wrong or the checksums do not cover it.
+    pub(super) async fn open(
+        disk: &dyn Disk,
+        cache: Rc<PageCache>,
+        path: PathBuf,
+        wanted_size: Option<u64>,
+        checks: Checks,
+    ) -> Result<Rc<Self>> {
+        let file = disk.open(&path, OpenOptions::READ).await?;
+        let paged = PagedFile::new(cache, file.clone()).await?;
+        let size = paged.size();
+        if let Some(wanted) = wanted_size.filter(|wanted| *wanted != size) {
+            let found = format!("{size} bytes");
+            return Err(Error::corrupt(path, size.min(wanted), format!("{wanted} bytes"), found));
+        }
+        let units = match &checks {
+            Checks::None => None,
+            Checks::Pages(crcs) => Some((crcs.len(), PAGE)),
+            Checks::Chunks(crcs) => Some((crcs.len(), CHUNK_BYTES as u64)),
+        };
+        // Some writers leave one checksum too many.
+        if let Some((count, bytes)) = units.filter(|(n, bytes)| (*n as u64) < size.div_ceil(*bytes))
+        {
+            let wanted = format!("{} checksums", size.div_ceil(bytes));
+            return Err(Error::corrupt(path, count as u64 * bytes, wanted, count));
+        }
+        let checked = RefCell::new(vec![0; size.div_ceil(PAGE).div_ceil(64) as usize]);
+        Ok(Rc::new(CheckedFile { paged, file, size, checks, checked }))
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    fn is_checked(&self, page: u64) -> bool {
+        self.checked.borrow()[(page / 64) as usize] >> (page % 64) & 1 == 1
+    }
+
+    fn set_checked(&self, page: u64) {
+        self.checked.borrow_mut()[(page / 64) as usize] |= 1 << (page % 64);
+    }
+
+    /// Bytes of the file in the page.
+    fn page_bytes(&self, page: u64) -> u64 {
+        (self.size - page * PAGE).min(PAGE)
+    }
+
+    fn check(&self, offset: u64, wanted: u32, found: u32) -> Result<()> {
+        if wanted == found {
+            return Ok(());
+        }
+        let (wanted, found) = (format!("CRC {wanted:08x}"), format!("CRC {found:08x}"));
+        Err(Error::corrupt(self.path(), offset, wanted, found))
+    }
+
+    async fn load(&self, number: u64) -> Result<Page> {
+        let page = self.paged.page(number).await?;
+        if page.len() as u64 != self.page_bytes(number) {
+            let wanted = format!("{} bytes", self.page_bytes(number));
+            let found = format!("{} bytes", page.len());
+            return Err(Error::corrupt(self.path(), number * PAGE, wanted, found));
+        }
+        Ok(page)
+    }
+
+    /// The page, checked. Errors: `Io`, `Corrupt`.
+    async fn page(&self, number: u64) -> Result<Page> {
+        if self.is_checked(number)
+            && let Some(page) = self.paged.cached_page(number)
+        {
+            return Ok(page);
+        }
+        match &self.checks {
+            Checks::None => self.load(number).await,
+            Checks::Pages(crcs) => {
+                let page = self.load(number).await?;
+                self.check(number * PAGE, crcs[number as usize], crc32(&page))?;
+                self.set_checked(number);
+                Ok(page)
+            }
+            Checks::Chunks(crcs) => {
+                let per_chunk = CHUNK_BYTES as u64 / PAGE;
+                let chunk = number / per_chunk;
+                let first = chunk * per_chunk;
+                let last = (first + per_chunk).min(self.size.div_ceil(PAGE));
+                let pages = try_join_all((first..last).map(|page| self.load(page))).await?;
+                let mut crc = Crc32::new();
+                pages.iter().for_each(|page| crc.update(page));
+                self.check(first * PAGE, crcs[chunk as usize], crc.finish())?;
+                (first..last).for_each(|page| self.set_checked(page));
+                Ok(pages[(number - first) as usize].clone())
+            }
+        }
+    }
+
+    fn check_range(&self, offset: u64, length: u64) -> Result<u64> {
+        match offset.checked_add(length) {
+            Some(end) if end <= self.size => Ok(end),
+            _ => {
+                let found = format!("the end of the file at {}", self.size);
+                Err(Error::corrupt(self.path(), offset, format!("{length} bytes"), found))
+            }
+        }
+    }
+
+    /// Exactly `length` bytes at `offset`, through the page cache.
+    ///
+    /// Errors: `Io`; `Corrupt` also when the file ends before.
+    pub(super) async fn read(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        self.read_into(offset, length, &mut out).await?;
+        Ok(out)
+    }
+
+    async fn read_into(&self, offset: u64, length: u64, out: &mut Vec<u8>) -> Result<()> {
+        let end = self.check_range(offset, length)?;
+        let mut at = offset;
+        while at < end {
+            let first = at / PAGE;
+            let last = end.div_ceil(PAGE).min(first + AHEAD_BYTES_MAX / PAGE);
+            let pages = if last - first == 1 {
+                vec![self.page(first).await?]
+            } else {
+                try_join_all((first..last).map(|number| self.page(number))).await?
+            };
+            for (number, page) in (first..last).zip(pages) {
+                let within = (at - number * PAGE) as usize;
+                let take = (page.len() - within).min((end - at) as usize);
+                out.extend_from_slice(&page[within..within + take]);
+                at += take as u64;
+            }
+        }
+        Ok(())
+    }
+
+    /// As `read`, but past the page cache.
+    async fn scan_into(&self, offset: u64, length: u64, out: &mut Vec<u8>) -> Result<()> {
+        let end = self.check_range(offset, length)?;
+        let unit = if matches!(self.checks, Checks::Chunks(_)) { CHUNK_BYTES as u64 } else { PAGE };
+        let mut at = offset;
+        while at < end {
+            let from = at / unit * unit;
+            let to = end.next_multiple_of(unit).min(from + SCAN_BYTES).min(self.size);
+            let buffer = AlignedBuffer::with_capacity((to - from) as usize);
+            let (result, buffer) = self.file.read_at(from, buffer).await;
+            result?;
+            let Some(content) = buffer.get(..(to - from) as usize) else {
+                let (wanted, found) = (format!("{} bytes", to - from), buffer.len());
+                return Err(Error::corrupt(self.path(), from, wanted, found));
+            };
+            let crcs: &[u32] = match &self.checks {
+                Checks::None => &[],
+                Checks::Pages(crcs) | Checks::Chunks(crcs) => &crcs[(from / unit) as usize..],
+            };
+            for (i, (piece, crc)) in content.chunks(unit as usize).zip(crcs).enumerate() {
+                self.check(from + i as u64 * unit, *crc, crc32(piece))?;
+            }
+            let take = end.min(to) - at;
+            out.extend_from_slice(&content[(at - from) as usize..][..take as usize]);
+            at += take;
+        }
+        Ok(())
+    }
+}
+
+/// Which way a window reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Through the page cache: reads of single partitions.
+    Cached,
+    /// Past it, in large pieces: a scan must not push out what point reads need.
+    Scan,
+}
+
+/// A piece of a file in memory that moves forward or backward, reading ahead more the longer it
+/// moves in one direction.
+pub(super) struct Window {
+    file: Rc<CheckedFile>,
+    access: Access,
+    bytes: Vec<u8>,
+    start: u64,
+    ahead_bytes: u64,
+}
+
+impl Window {
+    pub(super) fn new(file: Rc<CheckedFile>, access: Access) -> Self {
+        let ahead_bytes = Self::ahead_at_first(access);
+        Window { file, access, bytes: Vec::new(), start: 0, ahead_bytes }
+    }
+
+    fn ahead_at_first(access: Access) -> u64 {
+        match access {
+            Access::Cached => AHEAD_BYTES_MIN,
+            Access::Scan => AHEAD_BYTES_MAX,
+        }
+    }
+
+    pub(super) fn file(&self) -> &Rc<CheckedFile> {
+        &self.file
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    fn double_ahead(&mut self) {
+        let max = match self.access {
+            Access::Cached => AHEAD_BYTES_MAX,
+            Access::Scan => SCAN_BYTES,
+        };
+        self.ahead_bytes = (self.ahead_bytes * 2).min(max);
+    }
+
+    /// The bytes at hand from `at` on; empty when `at` is outside.
+    pub(super) fn bytes_from(&self, at: u64) -> &[u8] {
+        match at.checked_sub(self.start) {
+            Some(skip) if skip <= self.bytes.len() as u64 => &self.bytes[skip as usize..],
+            _ => &[],
+        }
+    }
+
+    async fn append(&mut self, to: u64) -> Result<()> {
+        let (from, length) = (self.end(), to - self.end());
+        match self.access {
+            Access::Cached => self.file.read_into(from, length, &mut self.bytes).await,
+            Access::Scan => self.file.scan_into(from, length, &mut self.bytes).await,
+        }
+    }
+
+    /// Makes `needed` bytes from `at` available, reading ahead, though not past `limit` unless they
+    /// are needed. Bytes before `at` may go.
+    ///
+    /// Errors: `Io`; `Corrupt` also when the file ends before.
+    pub(super) async fn advance(&mut self, at: u64, needed: u64, limit: u64) -> Result<()> {
+        let wanted = self.file.check_range(at, needed)?;
+        if at >= self.start && wanted <= self.end() {
+            return Ok(());
+        }
+        if at < self.start || at > self.end() {
+            self.bytes.clear();
+            self.start = at / PAGE * PAGE;
+            self.ahead_bytes = Self::ahead_at_first(self.access);
+        } else {
+            let keep_from = at / PAGE * PAGE;
+            if keep_from > self.start {
+                self.bytes.drain(..(keep_from - self.start) as usize);
+                self.start = keep_from;
+            }
+        }
+        let ahead = (self.end() + self.ahead_bytes).min(limit).max(wanted);
+        self.append(ahead.next_multiple_of(PAGE).min(self.file.size())).await?;
+        self.double_ahead();
+        Ok(())
+    }
+
+    /// Makes the bytes `from..to` available, reading ahead before them, though not past `low`.
+    ///
+    /// Errors: `Io`; `Corrupt` also when the file ends before.
+    pub(super) async fn retreat(&mut self, (from, to): (u64, u64), low: u64) -> Result<()> {
+        self.file.check_range(from, to.saturating_sub(from))?;
+        if from >= self.start && to <= self.end() {
+            return Ok(());
+        }
+        if to > self.end() || to < self.start {
+            self.ahead_bytes = Self::ahead_at_first(self.access);
+        }
+        let first = from.min(to.saturating_sub(self.ahead_bytes).max(low));
+        self.bytes.clear();
+        self.start = first / PAGE * PAGE;
+        self.append(to.next_multiple_of(PAGE).min(self.file.size())).await?;
+        self.double_ahead();
+        Ok(())
+    }
+}

@@ -1,0 +1,172 @@
+//! `Tidegate.db`: what the SSTable format lacks to notice every damaged byte.
+//!
+//! ```text
+//! file := "TDGT", u32 version, u64 feature bits, vbytes engine version,
+//!         vint partitions, vint rows, vint tombstones,
+//!         (vint size, vint n, n x u32 CRC of a 4 KiB page) for Data, then for Index,
+//!         vint n, n x (vbytes component, vint size, u32 CRC), u32 CRC of all before
+//! ```
+//! Other products ignore this component; a file without it is read with fewer checks.
+
+use std::path::Path;
+
+use super::coding::{Fault, Input, Parsed, put_vbytes, put_vint};
+use super::component::Component;
+use super::file::Written;
+use crate::checksum::crc32;
+use crate::config::PAGE_BYTES;
+use crate::error::{Error, Result};
+
+const MAGIC: &[u8; 4] = b"TDGT";
+const VERSION: u32 = 1;
+/// The sizes of previous rows are exact, so reversed reads may rely on them.
+const FEATURE_EXACT_PREVIOUS_SIZES: u64 = 1;
+
+/// Size and page checksums of a large component.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Pages {
+    pub(super) size: u64,
+    pub(super) crcs: Vec<u32>,
+}
+
+impl From<Written> for Pages {
+    fn from(written: Written) -> Self {
+        Pages { size: written.size, crcs: written.pages }
+    }
+}
+
+/// Content of `Tidegate.db`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Integrity {
+    pub(super) features: u64,
+    pub(super) engine_version: String,
+    pub(super) partitions: u64,
+    pub(super) rows: u64,
+    pub(super) tombstones: u64,
+    pub(super) data: Pages,
+    pub(super) index: Pages,
+    /// Name, size and CRC of each other component.
+    pub(super) components: Vec<(String, u64, u32)>,
+}
+
+impl Integrity {
+    /// The record of a new SSTable without its small components.
+    pub(super) fn new(counts: (u64, u64, u64), data: Pages, index: Pages) -> Self {
+        Integrity {
+            features: FEATURE_EXACT_PREVIOUS_SIZES,
+            engine_version: env!("CARGO_PKG_VERSION").into(),
+            partitions: counts.0,
+            rows: counts.1,
+            tombstones: counts.2,
+            data,
+            index,
+            components: Vec::new(),
+        }
+    }
+
+    /// Notes the content of a small component.
+    pub(super) fn add(&mut self, component: Component, content: &[u8]) {
+        let name = component.suffix().to_owned();
+        self.components.push((name, content.len() as u64, crc32(content)));
+    }
+
+    /// Checks the content of a small component.
+    ///
+    /// Errors: `Corrupt` when it is another one than was written.
+    pub(super) fn check(&self, component: Component, path: &Path, content: &[u8]) -> Result<()> {
+        let noted = self.components.iter().find(|(name, ..)| name == component.suffix());
+        let Some((_, size, crc)) = noted else { return Ok(()) };
+        let found = (content.len() as u64, crc32(content));
+        if found == (*size, *crc) {
+            return Ok(());
+        }
+        let wanted = format!("{size} bytes with CRC {crc:08x}");
+        let found = format!("{} bytes with CRC {:08x}", found.0, found.1);
+        Err(Error::corrupt(path, 0, wanted, found))
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        out.extend_from_slice(&VERSION.to_be_bytes());
+        out.extend_from_slice(&self.features.to_be_bytes());
+        put_vbytes(&mut out, self.engine_version.as_bytes());
+        for count in [self.partitions, self.rows, self.tombstones] {
+            put_vint(&mut out, count);
+        }
+        for pages in [&self.data, &self.index] {
+            put_vint(&mut out, pages.size);
+            put_vint(&mut out, pages.crcs.len() as u64);
+            pages.crcs.iter().for_each(|crc| out.extend_from_slice(&crc.to_be_bytes()));
+        }
+        put_vint(&mut out, self.components.len() as u64);
+        for (name, size, crc) in &self.components {
+            put_vbytes(&mut out, name.as_bytes());
+            put_vint(&mut out, *size);
+            out.extend_from_slice(&crc.to_be_bytes());
+        }
+        let crc = crc32(&out);
+        out.extend_from_slice(&crc.to_be_bytes());
+        out
+    }
+
+    /// Reads a whole `Tidegate.db` at `path`.
+    ///
+    /// Errors: `Corrupt`; `Unavailable` when a newer engine wrote it.
+    pub(super) fn decode(bytes: &[u8], path: &Path) -> Result<Self> {
+        let short = || Error::corrupt(path, 0, "at least 8 bytes", bytes.len());
+        let (content, crc) = bytes.split_last_chunk::<4>().ok_or_else(short)?;
+        let (wanted, found) = (u32::from_be_bytes(*crc), crc32(content));
+        if wanted != found {
+            let (wanted, found) = (format!("CRC {wanted:08x}"), format!("CRC {found:08x}"));
+            return Err(Error::corrupt(path, 0, wanted, found));
+        }
+        let mut input = Input::new(content);
+        let version = (|| {
+            if input.array::<4>()? != *MAGIC {
+                return Err(Fault::Bad { at: 0, wanted: "TDGT".into(), found: "others".into() });
+            }
+            input.u32()
+        })();
+        let version = version.map_err(|fault| fault.into_error(path, 0))?;
+        if version > VERSION {
+            return Err(Error::Unavailable(format!(
+                "{} has format {version}; this engine reads up to {VERSION}",
+                path.display()
+            )));
+        }
+        Self::decode_body(&mut input).map_err(|fault| fault.into_error(path, 0))
+    }
+
+    fn decode_body(input: &mut Input<'_>) -> Parsed<Self> {
+        let features = u64::from_be_bytes(input.array()?);
+        let engine_version = String::from_utf8_lossy(input.vbytes()?).into_owned();
+        let (partitions, rows, tombstones) = (input.vint()?, input.vint()?, input.vint()?);
+        let data = decode_pages(input)?;
+        let index = decode_pages(input)?;
+        let count = input.vint()?;
+        let components = input.items(count, 6, |input| {
+            let name = String::from_utf8_lossy(input.vbytes()?).into_owned();
+            Ok((name, input.vint()?, input.u32()?))
+        })?;
+        Ok(Integrity {
+            features,
+            engine_version,
+            partitions,
+            rows,
+            tombstones,
+            data,
+            index,
+            components,
+        })
+    }
+}
+
+fn decode_pages(input: &mut Input<'_>) -> Parsed<Pages> {
+    let size = input.vint()?;
+    let before = input.clone();
+    let count = input.vint()?;
+    if count != size.div_ceil(PAGE_BYTES as u64) {
+        return Err(before.bad(format!("a checksum for each page of {size} bytes"), count));
+    }
+    Ok(Pages { size, crcs: input.items(count, 4, |input| input.u32())? })
+}

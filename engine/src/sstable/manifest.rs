@@ -1,0 +1,296 @@
+//! Which SSTables of a table and shard are live: an append-only log of edits.
+//!
+//! ```text
+//! file   := frame*                         each frame starts at a page boundary
+//! frame  := "TGMF", u32 CRC of what follows, u32 length, u64 sequence, JSON, zeros to the page end
+//! JSON   := list of edits, applied as a whole or not at all
+//! ```
+//! Invariants: sequences ascend by one; a frame is durable before `append` returns, so only the last
+//! frame can be torn, and a torn one was never acknowledged. A damaged frame with a good one behind
+//! it is corruption, not a torn tail. A file that no manifest names is garbage.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+
+use super::component::generation_of;
+use super::info::SstableInfo;
+use crate::checksum::crc32;
+use crate::commitlog::ReplayPosition;
+use crate::config::PAGE_BYTES;
+use crate::disk::{
+    Access, AlignedBuffer, Disk, DiskFile, OpenOptions, read_file, write_file_atomically,
+};
+use crate::error::{Error, Result};
+
+const MAGIC: &[u8; 4] = b"TGMF";
+/// Magic, CRC, length, sequence.
+const FRAME_HEAD_BYTES: usize = 20;
+/// The log is rewritten as one frame when it has this many.
+const FRAMES_MAX: usize = 256;
+
+/// One change of the set of live SSTables.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Edit {
+    /// An SSTable is live from now on. `replay_through`, where given, says that the commitlog up to
+    /// there is in SSTables.
+    Add { info: SstableInfo, replay_through: Option<ReplayPosition> },
+    /// An SSTable is not live any more; its files may go.
+    Remove { generation: u64 },
+    /// The commitlog up to `through` is in SSTables, or held nothing for this table.
+    Flushed { through: ReplayPosition },
+}
+
+/// The live SSTables of one table in one shard.
+pub struct Manifest {
+    disk: Rc<dyn Disk>,
+    path: PathBuf,
+    file: Option<Rc<dyn DiskFile>>,
+    /// Bytes of whole frames.
+    size: u64,
+    frames: usize,
+    next_sequence: u64,
+    live: BTreeMap<u64, SstableInfo>,
+    flushed_through: Option<ReplayPosition>,
+    /// An append failed: what is on disk is not known.
+    is_broken: bool,
+}
+
+impl Manifest {
+    /// Reads the manifest at `path`; a missing one is empty. A torn last frame is dropped.
+    ///
+    /// Errors: `Io`; `Corrupt` for damage before the last frame, and for edits that contradict each
+    /// other.
+    pub async fn open(disk: Rc<dyn Disk>, path: &Path) -> Result<Self> {
+        let mut manifest = Manifest {
+            disk: disk.clone(),
+            path: path.to_owned(),
+            file: None,
+            size: 0,
+            frames: 0,
+            next_sequence: 1,
+            live: BTreeMap::new(),
+            flushed_through: None,
+            is_broken: false,
+        };
+        let content = match read_file(&*disk, path).await {
+            Ok(content) => content,
+            Err(Error::Io { code: Some(2), .. }) => return Ok(manifest),
+            Err(error) => return Err(error),
+        };
+        manifest.replay(&content)?;
+        if (manifest.size as usize) < content.len() {
+            manifest.rewrite().await?;
+        }
+        Ok(manifest)
+    }
+
+    fn replay(&mut self, content: &[u8]) -> Result<()> {
+        let mut at = 0;
+        while at < content.len() {
+            let Some((sequence, edits, end)) = parse_frame(&content[at..]) else {
+                return self.check_torn(content, at);
+            };
+            if self.frames > 0 && sequence != self.next_sequence {
+                let wanted = format!("sequence {}", self.next_sequence);
+                return Err(Error::corrupt(&self.path, at as u64, wanted, sequence));
+            }
+            self.apply(edits).map_err(|found| {
+                Error::corrupt(&self.path, at as u64, "edits that follow from the others", found)
+            })?;
+            self.next_sequence = sequence + 1;
+            self.frames += 1;
+            at += end;
+            self.size = at as u64;
+        }
+        Ok(())
+    }
+
+    /// Nothing good may follow a frame that cannot be read.
+    fn check_torn(&self, content: &[u8], at: usize) -> Result<()> {
+        let later = (at + PAGE_BYTES..content.len()).step_by(PAGE_BYTES);
+        for later in later {
+            if let Some((sequence, ..)) = parse_frame(&content[later..])
+                && sequence > self.next_sequence
+            {
+                let found = format!("damage, and frame {sequence} at {later}");
+                let wanted = format!("frame {}", self.next_sequence);
+                return Err(Error::corrupt(&self.path, at as u64, wanted, found));
+            }
+        }
+        tracing::warn!(path = %self.path.display(), at, "dropped the torn end of a manifest");
+        Ok(())
+    }
+
+    fn apply(&mut self, edits: Vec<Edit>) -> std::result::Result<(), String> {
+        for edit in edits {
+            let through = match edit {
+                Edit::Add { info, replay_through } => {
+                    let generation = info.generation;
+                    if self.live.insert(generation, info).is_some() {
+                        return Err(format!("SSTable {generation} added twice"));
+                    }
+                    replay_through
+                }
+                Edit::Remove { generation } => {
+                    if self.live.remove(&generation).is_none() {
+                        return Err(format!("SSTable {generation} removed, which is not live"));
+                    }
+                    None
+                }
+                Edit::Flushed { through } => Some(through),
+            };
+            self.flushed_through = self.flushed_through.max(through);
+        }
+        Ok(())
+    }
+
+    /// The live SSTables by generation.
+    pub fn live(&self) -> &BTreeMap<u64, SstableInfo> {
+        &self.live
+    }
+
+    /// Up to where the commitlog need not be replayed for this table and shard.
+    pub fn flushed_through(&self) -> Option<ReplayPosition> {
+        self.flushed_through
+    }
+
+    /// Makes edits durable, all or none, and applies them.
+    ///
+    /// Panics when they contradict the live set: that is a bug of the caller.
+    /// Errors: `Io`; then the manifest takes no more edits until it is opened again.
+    pub async fn append(&mut self, edits: Vec<Edit>) -> Result<()> {
+        if self.is_broken {
+            let message = "takes no edits after a failed append; reopen the database";
+            return Err(Error::Unavailable(format!("{} {message}", self.path.display())));
+        }
+        self.is_broken = true;
+        let frame = encode_frame(self.next_sequence, &edits);
+        if let Err(contradiction) = self.apply(edits) {
+            panic!("{}: {contradiction}", self.path.display());
+        }
+        if self.frames >= FRAMES_MAX {
+            self.rewrite().await?;
+        } else {
+            self.write(frame).await?;
+        }
+        self.is_broken = false;
+        Ok(())
+    }
+
+    async fn write(&mut self, frame: Vec<u8>) -> Result<()> {
+        let file = match &self.file {
+            Some(file) => file.clone(),
+            None => {
+                let access = if self.frames == 0 { Access::Create } else { Access::ReadWrite };
+                let options = OpenOptions { access, data_sync: false };
+                let file = match self.disk.open(&self.path, options).await {
+                    // A crash between creation and first frame leaves an empty file.
+                    Err(Error::Io { code: Some(17), .. }) => {
+                        let options = OpenOptions { access: Access::ReadWrite, data_sync: false };
+                        self.disk.open(&self.path, options).await?
+                    }
+                    opened => opened?,
+                };
+                self.file = Some(file.clone());
+                file
+            }
+        };
+        let length = frame.len() as u64;
+        let (result, _) = file.write_at(self.size, AlignedBuffer::padded(&frame)).await;
+        result?;
+        file.sync().await?;
+        if self.frames == 0
+            && let Some(directory) = self.path.parent()
+        {
+            self.disk.sync_directory(directory).await?;
+        }
+        self.size += length;
+        self.frames += 1;
+        self.next_sequence += 1;
+        Ok(())
+    }
+
+    /// Replaces the log by one frame that says the same.
+    async fn rewrite(&mut self) -> Result<()> {
+        let mut edits: Vec<Edit> = self
+            .live
+            .values()
+            .map(|info| Edit::Add { info: info.clone(), replay_through: None })
+            .collect();
+        edits.extend(self.flushed_through.map(|through| Edit::Flushed { through }));
+        let frame = encode_frame(self.next_sequence, &edits);
+        self.file = None;
+        write_file_atomically(&*self.disk, &self.path, &frame).await?;
+        self.size = frame.len() as u64;
+        self.frames = 1;
+        self.next_sequence += 1;
+        Ok(())
+    }
+}
+
+/// A frame, padded to whole pages.
+fn encode_frame(sequence: u64, edits: &[Edit]) -> Vec<u8> {
+    let json = serde_json::to_vec(edits).expect("edits have only text keys");
+    let mut checked = (json.len() as u32).to_be_bytes().to_vec();
+    checked.extend_from_slice(&sequence.to_be_bytes());
+    checked.extend_from_slice(&json);
+    let mut frame = MAGIC.to_vec();
+    frame.extend_from_slice(&crc32(&checked).to_be_bytes());
+    frame.extend_from_slice(&checked);
+    frame.resize(frame.len().next_multiple_of(PAGE_BYTES), 0);
+    frame
+}
+
+/// Sequence, edits and padded length of the frame at the front of `bytes`, if it is whole.
+fn parse_frame(bytes: &[u8]) -> Option<(u64, Vec<Edit>, usize)> {
+    let checked = bytes.strip_prefix(MAGIC)?;
+    let (crc, checked) = checked.split_first_chunk::<4>()?;
+    let length = u32::from_be_bytes(*checked.first_chunk::<4>()?) as usize;
+    let content = checked.get(..length.checked_add(12)?)?;
+    if crc32(content) != u32::from_be_bytes(*crc) {
+        return None;
+    }
+    let sequence = u64::from_be_bytes(*content[4..].first_chunk::<8>()?);
+    let edits = serde_json::from_slice(&content[12..]).ok()?;
+    let end = (FRAME_HEAD_BYTES + length).next_multiple_of(PAGE_BYTES);
+    Some((sequence, edits, end.min(bytes.len())))
+}
+
+/// Names of the SSTable files in `directory` whose generation no manifest names.
+///
+/// Errors: `Io`.
+pub async fn garbage(
+    disk: &dyn Disk,
+    directory: &Path,
+    live: &BTreeSet<u64>,
+) -> Result<Vec<String>> {
+    let names = disk.list(directory).await?.into_iter();
+    let is_garbage = |name: &str| generation_of(name).is_some_and(|g| !live.contains(&g));
+    Ok(names
+        .filter(|entry| !entry.is_directory && is_garbage(&entry.name))
+        .map(|entry| entry.name)
+        .collect())
+}
+
+/// Removes what [`garbage`] lists and returns the names. `live` must hold the generations of all
+/// manifests that share the directory.
+///
+/// Errors: `Io`.
+pub async fn remove_garbage(
+    disk: &dyn Disk,
+    directory: &Path,
+    live: &BTreeSet<u64>,
+) -> Result<Vec<String>> {
+    let names = garbage(disk, directory, live).await?;
+    for name in &names {
+        disk.remove(&directory.join(name)).await?;
+    }
+    if !names.is_empty() {
+        disk.sync_directory(directory).await?;
+    }
+    Ok(names)
+}

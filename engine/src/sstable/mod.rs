@@ -1,0 +1,58 @@
+//! SSTables: immutable files of sorted partitions, in Cassandra's `me` big format.
+//!
+//! ```text
+//!  Summary.db (memory)       Index.db                            Data.db
+//! +--------------------+    +------------------------------+    +-----------------------------+
+//! | key 0    -> 0      |--->| key 0, position, (none)      |--->| key, deletion, [static row] |
+//! | key 128  -> 4711   |-+  | key 1, position, promoted  --|-+  |   row                       |
+//! | ...                | |  |   block 0 first last offset  | |  |   marker: tombstone opens   |
+//! +--------------------+ |  |   block 1 first last offset  | +->|   row   <- a block starts   |
+//!  Filter.db (memory)    |  |   offsets of the blocks      |    |   marker: tombstone closes  |
+//!  bits of all keys      |  | ...                          |    |   end                       |
+//!                        +->| key 128, position, ...       |    | key, deletion, ...          |
+//!                           +------------------------------+    +-----------------------------+
+//!  Statistics.db  column names, types, delta bases, extents      CRC.db, Digest.crc32  checksums
+//!  Tidegate.db    checksum of every page of Data and Index       TOC.txt  written last
+//! ```
+//!
+//! A point read asks the filter, then the summary, reads one page of the index and, in a wide
+//! partition, a few blocks of its promoted index, then the blocks of data that the slice needs.
+//!
+//! Invariants: an SSTable never changes; one without table of contents does not exist; the live ones
+//! are those that a [`manifest`] names; and every byte that is read was checked when the file has
+//! checksums: all of them with `Tidegate.db`, the data with `CRC.db` alone. Files that have neither
+//! are read unchecked, and damage shows only where bytes become impossible.
+//!
+//! Not here: merging several SSTables (`reader`), choosing which to merge (`table`). Compressed
+//! files, multi-cell columns and other versions are refused with an error that says so.
+
+mod cardinality;
+mod clip;
+mod coding;
+mod component;
+mod file;
+mod filter;
+mod info;
+mod integrity;
+mod layout;
+pub mod manifest;
+mod partition_index;
+mod partition_reader;
+mod prefix;
+mod promoted_index;
+mod source;
+#[expect(clippy::module_inception, reason = "the folder is named for its main type")]
+mod sstable;
+mod statistics;
+mod summary;
+#[cfg(test)]
+mod tests;
+mod type_name;
+mod unfiltered;
+mod writer;
+
+pub use component::{Component, Version, generation_of};
+pub use info::SstableInfo;
+pub use layout::Bases;
+pub use sstable::Sstable;
+pub use writer::{SstableWriter, WriterOptions, remove_files};

@@ -1,0 +1,79 @@
+//! Entries of `Index.db`: where a partition starts, and its promoted index.
+//!
+//! ```text
+//! entry := bytes16 key, vint data position, vint promoted bytes, promoted index
+//! ```
+
+use super::coding::{Fault, Input, Parsed};
+use super::file::Window;
+use super::summary::Summary;
+use crate::error::{Error, Result};
+use crate::schema::PartitionKey;
+
+/// Bytes looked at first for one entry without its promoted index.
+const ENTRY_BYTES_FIRST: u64 = 64;
+
+/// One partition in the index.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Entry {
+    pub(super) key: PartitionKey,
+    /// Start of the partition in the data file.
+    pub(super) data_position: u64,
+    /// Place and size of the promoted index in the index file.
+    pub(super) promoted: Option<(u64, u64)>,
+    /// Where the next entry starts.
+    pub(super) next: u64,
+}
+
+fn parse(input: &mut Input<'_>, at: u64, index_bytes: u64) -> Parsed<Entry> {
+    let key = PartitionKey::from_bytes(input.bytes16()?);
+    let data_position = input.vint()?;
+    let before = input.clone();
+    let size = input.vint()?;
+    let promoted_at = at + input.at();
+    let next = promoted_at.checked_add(size).filter(|next| *next <= index_bytes);
+    let next = next.ok_or_else(|| before.bad("a promoted index within the file", size))?;
+    let promoted = (size > 0).then_some((promoted_at, size));
+    Ok(Entry { key, data_position, promoted, next })
+}
+
+/// Reads the entry at `at`, reading ahead no further than `limit`.
+///
+/// Errors: `Io`, `Corrupt`.
+pub(super) async fn read_entry(window: &mut Window, at: u64, limit: u64) -> Result<Entry> {
+    let index_bytes = window.file().size();
+    let mut needed = ENTRY_BYTES_FIRST.min(index_bytes.saturating_sub(at));
+    loop {
+        window.advance(at, needed, limit).await?;
+        match parse(&mut Input::new(window.bytes_from(at)), at, index_bytes) {
+            Ok(entry) => return Ok(entry),
+            Err(Fault::Short { needed: more }) => needed = more,
+            Err(fault) => return Err(fault.into_error(window.file().path(), at)),
+        }
+    }
+}
+
+/// Looks a partition up: one page of the index is read at most.
+///
+/// Errors: `Io`, `Corrupt`.
+pub(super) async fn find(
+    summary: &Summary,
+    window: &mut Window,
+    key: &PartitionKey,
+) -> Result<Option<Entry>> {
+    let Some((mut at, end)) = summary.page(key) else { return Ok(None) };
+    let end = end.unwrap_or(window.file().size());
+    while at < end {
+        let entry = read_entry(window, at, end).await?;
+        match entry.key.cmp(key) {
+            std::cmp::Ordering::Less => at = entry.next,
+            std::cmp::Ordering::Equal => return Ok(Some(entry)),
+            std::cmp::Ordering::Greater => return Ok(None),
+        }
+    }
+    if at == end {
+        return Ok(None);
+    }
+    let wanted = format!("an entry that ends at {end}, where the summary's next page begins");
+    Err(Error::corrupt(window.file().path(), end, wanted, format!("one that ends at {at}")))
+}

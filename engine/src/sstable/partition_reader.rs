@@ -1,0 +1,496 @@
+//! Reads the rows of one partition, forward or reversed, cut to a slice.
+//!
+//! Forward, the promoted index gives the first block that a range needs and the block where it may
+//! stop. Reversed, it gives the block to begin behind; from there each row's `previous size` leads
+//! to the row before, in a window that ends at the row. Only in the last block (and in partitions
+//! without promoted index, which are one block long) is the last row of a range found by walking
+//! forward. Memory is that of the window, in both directions.
+//!
+//! Invariant: `open` is the range tombstone in force at `cursor`, on the side not yet read.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use super::clip::{Clip, Place};
+use super::coding::{Fault, Input, Parsed};
+use super::file::Window;
+use super::layout::{Layout, deletion};
+use super::partition_index::Entry;
+use super::promoted_index::PromotedIndex;
+use super::unfiltered::{
+    Head, read_head, read_marker, read_previous_size, read_row, read_static_row,
+};
+use crate::error::{Error, Result};
+use crate::mutation::{ClusteringRange, Direction, Fragment, Position, Row, Slice, Tombstone};
+use crate::schema::{ClusteringKey, PartitionKey};
+
+/// Bytes asked for first where the length is not known yet.
+const BYTES_FIRST: u64 = 64;
+
+/// Where the reader stands, as an offset in the data file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cursor {
+    /// Forward: `at` is the start of the next row or marker.
+    Next { at: u64 },
+    /// Reversed: the next row or marker fills `at..end`.
+    Previous { at: u64, end: u64 },
+    /// Reversed, before the first step: at the end of the partition.
+    End,
+    /// Nothing is left in this direction.
+    Exhausted,
+}
+
+/// A row or marker, read; the row only if it was wanted.
+enum Item {
+    End,
+    Row {
+        key: ClusteringKey,
+        row: Option<Row>,
+        previous: u64,
+        end: u64,
+    },
+    Marker {
+        position: Position,
+        closing: Option<Tombstone>,
+        opening: Option<Tombstone>,
+        previous: u64,
+        end: u64,
+    },
+}
+
+/// A partition being read.
+pub(super) struct PartitionReader {
+    layout: Rc<Layout>,
+    direction: Direction,
+    /// Start of the partition and of its first row or marker in the data file.
+    start: u64,
+    body: u64,
+    promoted: Option<PromotedIndex>,
+    /// Ranges to come, in reading order.
+    ranges: VecDeque<ClusteringRange>,
+    clip: Option<Clip>,
+    cursor: Cursor,
+    open: Option<Tombstone>,
+    /// The present range has nothing below (reversed) or at and above (forward) this offset.
+    bound: u64,
+}
+
+impl PartitionReader {
+    /// Reads the front of the partition at `entry` and emits its start and static row. `index` reads
+    /// the promoted index if the slice needs one.
+    ///
+    /// Errors: `Io`; `Corrupt` also when index and data disagree.
+    pub(super) async fn open(
+        layout: Rc<Layout>,
+        entry: Entry,
+        slice: &Slice,
+        (index, data): (&Window, &mut Window),
+        out: &mut VecDeque<Fragment>,
+    ) -> Result<Self> {
+        let start = entry.data_position;
+        let is_whole = slice.ranges == [ClusteringRange::full()] && !slice.direction.is_reversed();
+        let mut promoted = None;
+        if let Some((at, size)) = entry.promoted
+            && !is_whole
+        {
+            let file = index.file().clone();
+            promoted = Some(PromotedIndex::open(file, layout.clone(), at, size).await?);
+        }
+        let key = Rc::new(entry.key);
+        let body = match &promoted {
+            // The promoted index knows all that the front holds, so the front is not read.
+            Some(promoted) if layout.statics.list.is_empty() => {
+                out.push_back(Fragment::PartitionStart { key, deletion: promoted.deletion });
+                start.checked_add(promoted.header_bytes).filter(|at| *at < data.file().size())
+            }
+            _ => {
+                let (key_found, deletion, row, size) = read_front(data, &layout, start).await?;
+                if key_found != *key {
+                    let (wanted, found) = (format!("{key:?}"), format!("{key_found:?}"));
+                    return Err(Error::corrupt(data.file().path(), start, wanted, found));
+                }
+                out.push_back(Fragment::PartitionStart { key, deletion });
+                if !row.is_empty() {
+                    out.push_back(Fragment::StaticRow(Rc::new(row)));
+                }
+                let agrees = promoted
+                    .as_ref()
+                    .is_none_or(|p| p.header_bytes == size && p.deletion == deletion);
+                agrees.then_some(start + size)
+            }
+        };
+        let Some(body) = body else {
+            let promoted = promoted.expect("only a promoted index can disagree");
+            let found = format!("{} bytes, {:?}", promoted.header_bytes, promoted.deletion);
+            return Err(promoted.contradiction("the size and deletion of the front", found));
+        };
+        let mut ranges: VecDeque<ClusteringRange> = slice.ranges.iter().cloned().collect();
+        if slice.direction.is_reversed() {
+            ranges.make_contiguous().reverse();
+        }
+        Ok(PartitionReader {
+            layout,
+            direction: slice.direction,
+            start,
+            body,
+            promoted,
+            ranges,
+            clip: None,
+            cursor: match slice.direction {
+                Direction::Forward => Cursor::Next { at: body },
+                Direction::Reversed => Cursor::End,
+            },
+            open: None,
+            bound: 0,
+        })
+    }
+
+    /// Emits fragments until `out` holds `goal`, or all is read: then true.
+    ///
+    /// Errors: `Io`, `Corrupt`.
+    pub(super) async fn step(
+        &mut self,
+        data: &mut Window,
+        out: &mut VecDeque<Fragment>,
+        goal: usize,
+    ) -> Result<bool> {
+        while out.len() < goal {
+            let Some(clip) = self.clip.take() else {
+                let Some(range) = self.ranges.pop_front() else { return Ok(true) };
+                let clip = Clip::new(self.direction, range);
+                match self.direction {
+                    Direction::Forward => self.seek(clip, out).await?,
+                    Direction::Reversed => self.seek_reversed(clip, data, out).await?,
+                }
+                continue;
+            };
+            match self.cursor {
+                Cursor::Next { at } if at < self.bound => self.forward(clip, at, data, out).await?,
+                Cursor::Previous { at, end } if at >= self.bound => {
+                    self.backward(clip, (at, end), data, out).await?;
+                }
+                Cursor::Next { at } if at > self.bound => {
+                    return Err(self.contradicts("a row at the start of a block", at));
+                }
+                _ => clip.leave(self.open, out),
+            }
+        }
+        Ok(false)
+    }
+
+    fn contradicts(&self, wanted: &str, found: impl ToString) -> Error {
+        let promoted = self.promoted.as_ref().expect("without promoted index no bound is passed");
+        promoted.contradiction(wanted, found)
+    }
+
+    /// The blocks that a range needs, from the first to before the last; `None` without promoted
+    /// index.
+    async fn blocks(&mut self, range: &ClusteringRange) -> Result<Option<(u32, u32)>> {
+        let Some(promoted) = &mut self.promoted else { return Ok(None) };
+        let first = promoted.first_after(&range.start).await?;
+        let after = promoted.first_from(&range.end).await?;
+        if first > after {
+            return Err(promoted.contradiction("blocks in order", format!("{first} {after}")));
+        }
+        Ok(Some((first, after)))
+    }
+
+    /// Offset in the data file of a block.
+    async fn block_at(&mut self, number: u32) -> Result<u64> {
+        let promoted = self.promoted.as_mut().expect("blocks come from the promoted index");
+        Ok(self.start.saturating_add(promoted.block(number).await?.offset))
+    }
+
+    async fn open_before(&mut self, number: u32) -> Result<Option<Tombstone>> {
+        let promoted = self.promoted.as_mut().expect("blocks come from the promoted index");
+        promoted.open_before(number).await
+    }
+
+    fn block_count(&self) -> u32 {
+        self.promoted.as_ref().map_or(0, PromotedIndex::count)
+    }
+
+    /// Moves the cursor to where a forward read of the clip's range begins.
+    async fn seek(&mut self, clip: Clip, out: &mut VecDeque<Fragment>) -> Result<()> {
+        self.bound = u64::MAX;
+        if let Some((first, after)) = self.blocks(clip.range()).await? {
+            if first == after {
+                // Between two blocks: no data to read, though a tombstone may cover it.
+                clip.leave(self.open_before(first).await?, out);
+                return Ok(());
+            }
+            let target = self.block_at(first).await?;
+            if matches!(self.cursor, Cursor::Next { at } if at < target) {
+                self.open = self.open_before(first).await?;
+                self.cursor = Cursor::Next { at: target };
+            }
+            if after < self.block_count() {
+                self.bound = self.block_at(after).await?;
+            }
+        }
+        self.clip = Some(clip);
+        Ok(())
+    }
+
+    async fn forward(
+        &mut self,
+        mut clip: Clip,
+        at: u64,
+        data: &mut Window,
+        out: &mut VecDeque<Fragment>,
+    ) -> Result<()> {
+        match self.item(data, at, self.bound, Some(&clip)).await? {
+            Item::End => {
+                if self.open.is_some() {
+                    let wanted = "the end of the range tombstone in force";
+                    let found = "the end of the partition";
+                    return Err(Error::corrupt(data.file().path(), at, wanted, found));
+                }
+                self.cursor = Cursor::Exhausted;
+            }
+            Item::Row { key, row, end, .. } => match clip.place_of_row(&key) {
+                Place::Beyond => {
+                    clip.leave(self.open, out);
+                    return Ok(());
+                }
+                place => {
+                    if let Some(row) = row.filter(|_| place == Place::Inside) {
+                        clip.row(key, row, self.open, out);
+                    }
+                    self.cursor = Cursor::Next { at: end };
+                }
+            },
+            Item::Marker { position, opening, end, .. } => match clip.place_of_change(&position) {
+                Place::Beyond => {
+                    clip.leave(self.open, out);
+                    return Ok(());
+                }
+                place => {
+                    if place == Place::Inside {
+                        clip.change(position, (self.open, opening), out);
+                    }
+                    self.open = opening;
+                    self.cursor = Cursor::Next { at: end };
+                }
+            },
+        }
+        self.clip = Some(clip);
+        Ok(())
+    }
+
+    /// Moves the cursor to where a reversed read of the clip's range begins.
+    async fn seek_reversed(
+        &mut self,
+        clip: Clip,
+        data: &mut Window,
+        out: &mut VecDeque<Fragment>,
+    ) -> Result<()> {
+        self.bound = self.body;
+        let mut walk_from = Some((self.body, None));
+        if let Some((first, after)) = self.blocks(clip.range()).await? {
+            if first == after {
+                clip.leave(self.open_before(first).await?, out);
+                return Ok(());
+            }
+            self.bound = self.block_at(first).await?;
+            if after < self.block_count() {
+                walk_from = None;
+                let high = self.block_at(after).await?;
+                let is_below = match self.cursor {
+                    Cursor::Previous { at, .. } => at < high,
+                    Cursor::Exhausted => true,
+                    _ => false,
+                };
+                if !is_below {
+                    self.cursor = self.before(data, high).await?;
+                    self.open = self.open_before(after).await?;
+                }
+            } else {
+                let last = self.block_at(after - 1).await?;
+                walk_from = Some((last, self.open_before(after - 1).await?));
+            }
+        }
+        if let Some((from, open)) = walk_from
+            && self.cursor == Cursor::End
+        {
+            self.walk(&clip, (from, open), data).await?;
+        }
+        self.clip = Some(clip);
+        Ok(())
+    }
+
+    /// Finds what stands last before the end of the range, going forward from `from`.
+    async fn walk(
+        &mut self,
+        clip: &Clip,
+        (from, open): (u64, Option<Tombstone>),
+        data: &mut Window,
+    ) -> Result<()> {
+        let end_of_range = &clip.range().end;
+        let (mut at, mut last) = (from, None);
+        self.open = open;
+        loop {
+            let end = match self.item(data, at, u64::MAX, None).await? {
+                Item::End => break,
+                Item::Row { key, end, .. } if end_of_range.cmp_key(&key).is_gt() => end,
+                Item::Marker { position, opening, end, .. } if *end_of_range > position => {
+                    self.open = opening;
+                    end
+                }
+                _ => break,
+            };
+            last = Some(Cursor::Previous { at, end });
+            at = end;
+        }
+        self.cursor = match last {
+            Some(cursor) => cursor,
+            None if from == self.body => Cursor::Exhausted,
+            None => self.before(data, from).await?,
+        };
+        Ok(())
+    }
+
+    /// The row or marker before the one at `at`, which is not the first.
+    async fn before(&mut self, data: &mut Window, at: u64) -> Result<Cursor> {
+        match self.item(data, at, u64::MAX, None).await? {
+            Item::Row { previous, .. } | Item::Marker { previous, .. } => {
+                self.stepped_back(data, at, previous)
+            }
+            Item::End => Err(self.contradicts("a row at the start of a block", at)),
+        }
+    }
+
+    /// The cursor before the row or marker at `at`, whose previous one is `previous` bytes away.
+    fn stepped_back(&self, data: &Window, at: u64, previous: u64) -> Result<Cursor> {
+        let room = at.saturating_sub(self.body);
+        let is_first = at == self.body;
+        let wanted = if is_first { at - self.start } else { room };
+        if (is_first && previous == wanted) || (!is_first && (1..=room).contains(&previous)) {
+            return Ok(match is_first {
+                true => Cursor::Exhausted,
+                false => Cursor::Previous { at: at - previous, end: at },
+            });
+        }
+        let wanted = format!("a previous size {} {wanted}", if is_first { "of" } else { "up to" });
+        Err(Error::corrupt(data.file().path(), at, wanted, previous))
+    }
+
+    async fn backward(
+        &mut self,
+        mut clip: Clip,
+        (at, end): (u64, u64),
+        data: &mut Window,
+        out: &mut VecDeque<Fragment>,
+    ) -> Result<()> {
+        data.retreat((at, end), self.bound).await?;
+        let item = self.item(data, at, end, Some(&clip)).await?;
+        let (previous, end_found) = match &item {
+            Item::Row { previous, end, .. } | Item::Marker { previous, end, .. } => {
+                (*previous, *end)
+            }
+            Item::End => (0, 0),
+        };
+        if end_found != end {
+            let (wanted, found) = (format!("a row that ends at {end}"), end_found);
+            return Err(Error::corrupt(data.file().path(), at, wanted, found));
+        }
+        match item {
+            Item::Row { key, row, .. } => match clip.place_of_row(&key) {
+                Place::Beyond => {
+                    clip.leave(self.open, out);
+                    return Ok(());
+                }
+                place => {
+                    if let Some(row) = row.filter(|_| place == Place::Inside) {
+                        clip.row(key, row, self.open, out);
+                    }
+                }
+            },
+            Item::Marker { position, closing, .. } => match clip.place_of_change(&position) {
+                Place::Beyond => {
+                    clip.leave(self.open, out);
+                    return Ok(());
+                }
+                place => {
+                    // Seen from the other side, a range is in force before its end.
+                    if place == Place::Inside {
+                        clip.change(position, (self.open, closing), out);
+                    }
+                    self.open = closing;
+                }
+            },
+            Item::End => {}
+        }
+        self.cursor = self.stepped_back(data, at, previous)?;
+        self.clip = Some(clip);
+        Ok(())
+    }
+
+    /// Reads the row or marker at `at`; a row's cells only where `wanted` says they lie inside.
+    async fn item(
+        &self,
+        data: &mut Window,
+        at: u64,
+        limit: u64,
+        wanted: Option<&Clip>,
+    ) -> Result<Item> {
+        let mut needed = BYTES_FIRST.min(data.file().size().saturating_sub(at)).max(1);
+        loop {
+            data.advance(at, needed, limit).await?;
+            match self.parse(&mut Input::new(data.bytes_from(at)), at, wanted) {
+                Ok(item) => return Ok(item),
+                Err(Fault::Short { needed: more }) => needed = more,
+                Err(fault) => return Err(fault.into_error(data.file().path(), at)),
+            }
+        }
+    }
+
+    fn parse(&self, input: &mut Input<'_>, at: u64, wanted: Option<&Clip>) -> Parsed<Item> {
+        match read_head(input, &self.layout)? {
+            Head::End => Ok(Item::End),
+            Head::Row { key, frame } => {
+                let end = at.saturating_add(frame.end);
+                if wanted.is_some_and(|clip| clip.place_of_row(&key) == Place::Inside) {
+                    let columns = &self.layout.regulars;
+                    let (previous, row) = read_row(input, &self.layout, columns, frame)?;
+                    return Ok(Item::Row { key, row: Some(row), previous, end });
+                }
+                let previous = read_previous_size(input)?;
+                Ok(Item::Row { key, row: None, previous, end })
+            }
+            Head::Marker { position, bound, frame } => {
+                let end = at.saturating_add(frame.end);
+                let (previous, closing, opening) = read_marker(input, &self.layout, bound, frame)?;
+                Ok(Item::Marker { position, closing, opening, previous, end })
+            }
+        }
+    }
+}
+
+/// Reads key, deletion and static row at the start of a partition, and their size.
+async fn read_front(
+    data: &mut Window,
+    layout: &Layout,
+    start: u64,
+) -> Result<(PartitionKey, Option<Tombstone>, Row, u64)> {
+    let mut needed = BYTES_FIRST.min(data.file().size().saturating_sub(start)).max(1);
+    loop {
+        data.advance(start, needed, u64::MAX).await?;
+        let mut input = Input::new(data.bytes_from(start));
+        let parsed = (|| -> Parsed<_> {
+            let key = PartitionKey::from_bytes(input.bytes16()?);
+            let deletion = deletion(&mut input)?;
+            let row = if layout.statics.list.is_empty() {
+                Row::default()
+            } else {
+                read_static_row(&mut input, layout)?
+            };
+            Ok((key, deletion, row, input.at()))
+        })();
+        match parsed {
+            Ok(front) => return Ok(front),
+            Err(Fault::Short { needed: more }) => needed = more,
+            Err(fault) => return Err(fault.into_error(data.file().path(), start)),
+        }
+    }
+}

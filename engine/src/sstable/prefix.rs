@@ -1,0 +1,202 @@
+//! Clustering keys and bounds between their stored and their ordered form.
+//!
+//! ```text
+//! values := (vint header, value of each column that is not empty) for every 32 columns
+//! header    2 bits a column: 1 = empty, 2 = null
+//! bound  := u8 kind, u16 n, values          a prefix of n columns
+//! row    := u8 4, values                    (in the promoted index only)
+//! ```
+
+use super::coding::{Input, Parsed, put_vint};
+use super::layout::Layout;
+use crate::mutation::{Position, Weight};
+use crate::schema::ClusteringKey;
+use crate::schema::order::{decode_component, encode_component};
+
+/// Columns that share one header number.
+const BATCH_COLUMNS: usize = 32;
+
+/// Kind byte of a row in the promoted index.
+pub(super) const KIND_ROW: u8 = 4;
+
+/// What a range-tombstone marker does at its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bound {
+    ExclusiveEnd = 0,
+    InclusiveStart = 1,
+    ExclusiveEndInclusiveStart = 2,
+    InclusiveEndExclusiveStart = 5,
+    InclusiveEnd = 6,
+    ExclusiveStart = 7,
+}
+
+impl Bound {
+    /// The bound at a side of a prefix that closes and/or opens a range.
+    pub(super) fn new(weight: Weight, closes: bool, opens: bool) -> Self {
+        match (weight, closes, opens) {
+            (Weight::Before, true, false) => Bound::ExclusiveEnd,
+            (Weight::Before, false, true) => Bound::InclusiveStart,
+            (Weight::Before, true, true) => Bound::ExclusiveEndInclusiveStart,
+            (Weight::After, true, true) => Bound::InclusiveEndExclusiveStart,
+            (Weight::After, true, false) => Bound::InclusiveEnd,
+            (Weight::After, false, true) => Bound::ExclusiveStart,
+            _ => unreachable!("a marker stands beside a prefix and opens or closes a range"),
+        }
+    }
+
+    pub(super) fn from_kind(kind: u8) -> Option<Self> {
+        Some(match kind {
+            0 => Bound::ExclusiveEnd,
+            1 => Bound::InclusiveStart,
+            2 => Bound::ExclusiveEndInclusiveStart,
+            5 => Bound::InclusiveEndExclusiveStart,
+            6 => Bound::InclusiveEnd,
+            7 => Bound::ExclusiveStart,
+            _ => return None,
+        })
+    }
+
+    pub(super) fn weight(self) -> Weight {
+        match self {
+            Bound::ExclusiveEnd | Bound::InclusiveStart | Bound::ExclusiveEndInclusiveStart => {
+                Weight::Before
+            }
+            _ => Weight::After,
+        }
+    }
+
+    pub(super) fn closes(self) -> bool {
+        !matches!(self, Bound::InclusiveStart | Bound::ExclusiveStart)
+    }
+
+    pub(super) fn opens(self) -> bool {
+        !matches!(self, Bound::ExclusiveEnd | Bound::InclusiveEnd)
+    }
+}
+
+/// Turns ordered keys into stored values, reusing its memory.
+#[derive(Debug, Default)]
+pub(super) struct PrefixEncoder {
+    stored: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl PrefixEncoder {
+    /// Splits an ordered key into its stored components. Panics for bytes that are no key of this
+    /// table: they come from the engine's own memory.
+    fn split(&mut self, layout: &Layout, key: &ClusteringKey) {
+        self.stored.clear();
+        self.ends.clear();
+        let mut rest = key.as_ordered();
+        for (ty, order) in &layout.clustering {
+            if rest.is_empty() {
+                break;
+            }
+            let taken = decode_component(*ty, *order, rest, &mut self.stored)
+                .expect("clustering keys in memory are in the ordered form of their table");
+            rest = &rest[taken..];
+            self.ends.push(self.stored.len());
+        }
+        assert!(rest.is_empty(), "a clustering key has bytes beyond its last column");
+    }
+
+    fn put_split(&self, layout: &Layout, out: &mut Vec<u8>) {
+        let start = |i: usize| if i == 0 { 0 } else { self.ends[i - 1] };
+        for batch in (0..self.ends.len()).step_by(BATCH_COLUMNS) {
+            let batch = batch..self.ends.len().min(batch + BATCH_COLUMNS);
+            let header = batch
+                .clone()
+                .filter(|&i| start(i) == self.ends[i])
+                .fold(0u64, |header, i| header | 1 << (2 * (i % BATCH_COLUMNS)));
+            put_vint(out, header);
+            for i in batch {
+                let value = &self.stored[start(i)..self.ends[i]];
+                if !value.is_empty() && layout.clustering[i].0.fixed_bytes().is_none() {
+                    put_vint(out, value.len() as u64);
+                }
+                out.extend_from_slice(value);
+            }
+        }
+    }
+
+    /// Appends the values of a row's whole key.
+    pub(super) fn put_key(&mut self, layout: &Layout, key: &ClusteringKey, out: &mut Vec<u8>) {
+        self.split(layout, key);
+        assert_eq!(self.ends.len(), layout.clustering.len(), "a row needs a whole clustering key");
+        self.put_split(layout, out);
+    }
+
+    /// Appends a bound: kind, number of values, values.
+    pub(super) fn put_bound(
+        &mut self,
+        layout: &Layout,
+        bound: Bound,
+        prefix: &ClusteringKey,
+        out: &mut Vec<u8>,
+    ) {
+        out.push(bound as u8);
+        self.split(layout, prefix);
+        out.extend_from_slice(&(self.ends.len() as u16).to_be_bytes());
+        self.put_split(layout, out);
+    }
+
+    /// The stored values of a key.
+    pub(super) fn values(&mut self, layout: &Layout, key: &ClusteringKey) -> Vec<Vec<u8>> {
+        self.split(layout, key);
+        let mut start = 0;
+        let ends = self.ends.iter();
+        ends.map(|&end| self.stored[std::mem::replace(&mut start, end)..end].to_vec()).collect()
+    }
+}
+
+/// Reads `count` stored values as an ordered key or prefix.
+pub(super) fn read_values(
+    input: &mut Input<'_>,
+    layout: &Layout,
+    count: usize,
+) -> Parsed<ClusteringKey> {
+    if count > layout.clustering.len() {
+        let wanted = format!("at most {} clustering values", layout.clustering.len());
+        return Err(input.bad(wanted, count));
+    }
+    let mut ordered = Vec::with_capacity(16);
+    let mut header = 0;
+    for (i, (ty, order)) in layout.clustering[..count].iter().enumerate() {
+        let within = i % BATCH_COLUMNS;
+        if within == 0 {
+            header = input.vint()?;
+        }
+        let bits = header >> (2 * within) & 3;
+        let before = input.clone();
+        let value: &[u8] = match bits {
+            0 => match ty.fixed_bytes() {
+                Some(length) => input.take(length as u64)?,
+                None => input.vbytes()?,
+            },
+            1 => &[],
+            _ => return Err(before.bad("a clustering value", "a null")),
+        };
+        encode_component(*ty, *order, value, &mut ordered).map_err(|error| {
+            before.bad(format!("a clustering value of {}", ty.sql_name()), error)
+        })?;
+    }
+    Ok(ClusteringKey::from_ordered(ordered))
+}
+
+/// Reads what follows the kind byte of a bound.
+pub(super) fn read_bound(input: &mut Input<'_>, layout: &Layout, bound: Bound) -> Parsed<Position> {
+    let count = usize::from(input.u16()?);
+    Ok(Position { prefix: read_values(input, layout, count)?, weight: bound.weight() })
+}
+
+/// Reads a kind byte and the row key or bound after it.
+pub(super) fn read_position(input: &mut Input<'_>, layout: &Layout) -> Parsed<Position> {
+    let before = input.clone();
+    let kind = input.u8()?;
+    if kind == KIND_ROW {
+        return Ok(Position::at(read_values(input, layout, layout.clustering.len())?));
+    }
+    let bound = Bound::from_kind(kind)
+        .ok_or_else(|| before.bad("the kind of a clustering prefix", kind))?;
+    read_bound(input, layout, bound)
+}

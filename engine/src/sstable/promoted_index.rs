@@ -1,0 +1,281 @@
+//! The promoted index: blocks inside a wide partition, searched without reading it whole.
+//!
+//! ```text
+//! promoted index := vint header length, deletion, vint n, block * n, u32 offset * n
+//! block          := first, last, vint offset, svint width - 65536, u8 has open, [open deletion]
+//! ```
+//! `offset` counts from the start of the partition. `open` is the range tombstone in force after the
+//! block's last row or marker. A partition of fewer than two blocks has none. The offsets at the end
+//! (relative to the first block) give random access; a search parses only the blocks it probes.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::coding::{Fault, Input, Parsed, put_svint, put_vint};
+use super::file::CheckedFile;
+use super::layout::{DELETION_BYTES, Layout, deletion, put_deletion};
+use super::prefix::read_position;
+use crate::error::{Error, Result};
+use crate::mutation::{Position, Tombstone};
+
+const WIDTH_BASE: i64 = 65_536;
+/// The block size doubles each time the index of one partition grows by this much.
+const GROWTH_BYTES: usize = 10 << 20;
+/// Longest front part (header length, deletion, count).
+const FRONT_BYTES_MAX: u64 = 9 + DELETION_BYTES + 9;
+/// Parsed blocks that one search keeps.
+const BLOCKS_KEPT_MAX: usize = 64;
+
+/// Makes the promoted index of one partition after another.
+#[derive(Debug)]
+pub(super) struct PromotedIndexBuilder {
+    block_bytes_default: u64,
+    block_bytes: u64,
+    blocks: Vec<u8>,
+    offsets: Vec<u32>,
+    /// Start of the open block and its first prefix, encoded.
+    start: Option<u64>,
+    first: Vec<u8>,
+    last: Vec<u8>,
+}
+
+impl PromotedIndexBuilder {
+    pub(super) fn new(block_bytes: u32) -> Self {
+        PromotedIndexBuilder {
+            block_bytes_default: u64::from(block_bytes.max(1)),
+            block_bytes: u64::from(block_bytes.max(1)),
+            blocks: Vec::new(),
+            offsets: Vec::new(),
+            start: None,
+            first: Vec::new(),
+            last: Vec::new(),
+        }
+    }
+
+    /// A row or marker stands at `from..to` of the partition; `prefix` appends its encoded prefix
+    /// and `open` is the range tombstone in force after it.
+    pub(super) fn add(
+        &mut self,
+        (from, to): (u64, u64),
+        prefix: impl FnOnce(&mut Vec<u8>),
+        open: Option<Tombstone>,
+    ) {
+        self.last.clear();
+        prefix(&mut self.last);
+        let start = match self.start {
+            Some(start) => start,
+            None => {
+                self.first.clone_from(&self.last);
+                self.start = Some(from);
+                from
+            }
+        };
+        if to - start >= self.block_bytes {
+            self.close_block(to, open);
+        }
+    }
+
+    fn close_block(&mut self, end: u64, open: Option<Tombstone>) {
+        let Some(start) = self.start.take() else { return };
+        let offset = u32::try_from(self.blocks.len()).expect("the block size grows with the index");
+        self.offsets.push(offset);
+        let out = &mut self.blocks;
+        out.extend_from_slice(&self.first);
+        out.extend_from_slice(&self.last);
+        put_vint(out, start);
+        put_svint(out, (end - start) as i64 - WIDTH_BASE);
+        out.push(u8::from(open.is_some()));
+        if open.is_some() {
+            put_deletion(out, open);
+        }
+        let growth = self.blocks.len() / GROWTH_BYTES;
+        self.block_bytes = self.block_bytes_default << growth.min(20);
+    }
+
+    /// Ends the partition, `end` being the byte after its end mark; appends the promoted index to
+    /// `out` unless there are too few blocks, and starts afresh.
+    pub(super) fn finish(
+        &mut self,
+        (header_bytes, end): (u64, u64),
+        partition_deletion: Option<Tombstone>,
+        out: &mut Vec<u8>,
+    ) {
+        // Like Cassandra, count the end mark into a block that is still open.
+        self.close_block(end, None);
+        if self.offsets.len() >= 2 {
+            put_vint(out, header_bytes);
+            put_deletion(out, partition_deletion);
+            put_vint(out, self.offsets.len() as u64);
+            out.extend_from_slice(&self.blocks);
+            self.offsets.iter().for_each(|o| out.extend_from_slice(&o.to_be_bytes()));
+        }
+        self.blocks.clear();
+        self.offsets.clear();
+        self.block_bytes = self.block_bytes_default;
+    }
+}
+
+/// One block, parsed.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Block {
+    pub(super) first: Position,
+    pub(super) last: Position,
+    /// From the start of the partition.
+    pub(super) offset: u64,
+    /// Range tombstone in force after the block.
+    pub(super) open: Option<Tombstone>,
+}
+
+/// The promoted index of one partition, read from the index file block by block.
+pub(super) struct PromotedIndex {
+    file: Rc<CheckedFile>,
+    layout: Rc<Layout>,
+    /// Where the blocks start and the offsets start in the file.
+    blocks_at: u64,
+    offsets_at: u64,
+    count: u32,
+    /// Offset of the first row or marker from the start of the partition.
+    pub(super) header_bytes: u64,
+    pub(super) deletion: Option<Tombstone>,
+    parsed: BTreeMap<u32, Rc<Block>>,
+}
+
+impl PromotedIndex {
+    /// Reads the front of the promoted index at `at..at + size` of the index file.
+    ///
+    /// Errors: `Io`, `Corrupt`.
+    pub(super) async fn open(
+        file: Rc<CheckedFile>,
+        layout: Rc<Layout>,
+        at: u64,
+        size: u64,
+    ) -> Result<Self> {
+        let front = file.read(at, size.min(FRONT_BYTES_MAX)).await?;
+        let mut input = Input::new(&front);
+        let parsed = (|| -> Parsed<_> {
+            let header_bytes = input.vint()?;
+            let deletion = deletion(&mut input)?;
+            let before = input.clone();
+            let count = input.vint()?;
+            let room = (size - input.at()) / 4;
+            if count < 2 || count > room {
+                return Err(before.bad(format!("2 to {room} blocks"), count));
+            }
+            let count = u32::try_from(count).map_err(|_| before.bad("fewer blocks", count))?;
+            Ok((header_bytes, deletion, count))
+        })();
+        let (header_bytes, deletion, count) =
+            parsed.map_err(|fault| fault.into_error(file.path(), at))?;
+        Ok(PromotedIndex {
+            blocks_at: at + input.at(),
+            offsets_at: at + size - 4 * u64::from(count),
+            parsed: BTreeMap::new(),
+            file,
+            layout,
+            count,
+            header_bytes,
+            deletion,
+        })
+    }
+
+    /// Number of blocks.
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The block with this number.
+    ///
+    /// Errors: `Io`, `Corrupt`.
+    pub(super) async fn block(&mut self, number: u32) -> Result<Rc<Block>> {
+        assert!(number < self.count, "a search stays within the blocks");
+        if let Some(block) = self.parsed.get(&number) {
+            return Ok(block.clone());
+        }
+        let offset_at = self.offsets_at + 4 * u64::from(number);
+        let has_next = number + 1 < self.count;
+        let offsets = self.file.read(offset_at, if has_next { 8 } else { 4 }).await?;
+        let mut input = Input::new(&offsets);
+        let area = self.offsets_at - self.blocks_at;
+        let range = (|| -> Parsed<_> {
+            let from = u64::from(input.u32()?);
+            let to = if has_next { u64::from(input.u32()?) } else { area };
+            if from >= to || to > area {
+                let found = format!("{from} to {to}");
+                return Err(Fault::Bad { at: 0, wanted: format!("a block within {area}"), found });
+            }
+            Ok((from, to))
+        })();
+        let (from, to) = range.map_err(|fault| fault.into_error(self.file.path(), offset_at))?;
+        let at = self.blocks_at + from;
+        let bytes = self.file.read(at, to - from).await?;
+        let block = parse_block(&mut Input::new(&bytes), &self.layout)
+            .and_then(|block| {
+                if block.offset >= self.header_bytes && block.first <= block.last {
+                    return Ok(block);
+                }
+                let wanted = "a block after the header, its first key first".into();
+                Err(Fault::Bad { at: 0, wanted, found: format!("{block:?}") })
+            })
+            .map_err(|fault| fault.into_error(self.file.path(), at))?;
+        if self.parsed.len() >= BLOCKS_KEPT_MAX {
+            self.parsed.pop_first();
+        }
+        let block = Rc::new(block);
+        self.parsed.insert(number, block.clone());
+        Ok(block)
+    }
+
+    /// Number of the first block for which `is_right` holds, or the number of blocks. The blocks
+    /// for which it does not hold come first.
+    ///
+    /// Errors: `Io`, `Corrupt`.
+    async fn first_block(&mut self, mut is_right: impl FnMut(&Block) -> bool) -> Result<u32> {
+        let (mut low, mut high) = (0, self.count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if is_right(&*self.block(middle).await?) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        Ok(low)
+    }
+
+    /// First block that reaches beyond `position`: the first one a read from there needs.
+    pub(super) async fn first_after(&mut self, position: &Position) -> Result<u32> {
+        self.first_block(|block| block.last > *position).await
+    }
+
+    /// First block that starts at or beyond `position`: the first one a read up to there does not
+    /// need.
+    pub(super) async fn first_from(&mut self, position: &Position) -> Result<u32> {
+        self.first_block(|block| block.first >= *position).await
+    }
+
+    /// The range tombstone in force between block `number - 1` and block `number`.
+    pub(super) async fn open_before(&mut self, number: u32) -> Result<Option<Tombstone>> {
+        match number.checked_sub(1) {
+            Some(before) => Ok(self.block(before).await?.open),
+            None => Ok(None),
+        }
+    }
+
+    /// The error for an index that contradicts the data at `found`.
+    pub(super) fn contradiction(&self, wanted: &str, found: impl ToString) -> Error {
+        Error::corrupt(self.file.path(), self.blocks_at, wanted, found.to_string())
+    }
+}
+
+fn parse_block(input: &mut Input<'_>, layout: &Layout) -> Parsed<Block> {
+    let first = read_position(input, layout)?;
+    let last = read_position(input, layout)?;
+    let offset = input.vint()?;
+    // The width of the last block may or may not count the end mark, so nothing relies on it.
+    let _width = input.svint()?;
+    let open = if input.u8()? != 0 { deletion(input)? } else { None };
+    if input.remaining() != 0 {
+        return Err(input.bad("the end of the block", format!("{} bytes", input.remaining())));
+    }
+    Ok(Block { first, last, offset, open })
+}

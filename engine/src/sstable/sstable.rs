@@ -1,0 +1,162 @@
+//! One open SSTable.
+
+use std::path::Path;
+use std::rc::Rc;
+
+use super::coding::{Fault, Input};
+use super::component::{Component, require};
+use super::file::{CHUNK_BYTES, CheckedFile, Checks};
+use super::filter::BloomFilter;
+use super::info::SstableInfo;
+use super::integrity::Integrity;
+use super::layout::Layout;
+use super::source::SstableSource;
+use super::statistics;
+use super::summary::Summary;
+use crate::cache::PageCache;
+use crate::disk::{Disk, read_file};
+use crate::error::{Error, Result};
+use crate::mutation::{FragmentSource, PartitionRange, Slice};
+use crate::schema::PartitionKey;
+use crate::schema::table_schema::SchemaRef;
+
+/// An SSTable that is open for reading: summary and bloom filter in memory, data and index in files.
+pub struct Sstable {
+    info: SstableInfo,
+    pub(super) layout: Rc<Layout>,
+    pub(super) summary: Summary,
+    filter: Option<BloomFilter>,
+    pub(super) data: Rc<CheckedFile>,
+    pub(super) index: Rc<CheckedFile>,
+}
+
+impl Sstable {
+    /// Opens the SSTable of this generation. Small components are read and checked whole; data and
+    /// index are checked page by page as they are read.
+    ///
+    /// Errors: `Io`, also when it has no table of contents; `Corrupt`; `Invalid` when its columns
+    /// are not those of `schema` or when it is compressed.
+    pub async fn open(
+        disk: Rc<dyn Disk>,
+        cache: Rc<PageCache>,
+        directory: &Path,
+        generation: u64,
+        schema: SchemaRef,
+    ) -> Result<Rc<Self>> {
+        let path = |component: Component| component.path(directory, generation);
+        let toc_path = path(Component::Toc);
+        let toc = read_file(&*disk, &toc_path).await?;
+        let toc: Vec<String> =
+            String::from_utf8_lossy(&toc).lines().map(|line| line.trim().to_owned()).collect();
+        let has = |component: Component| toc.iter().any(|name| name == component.suffix());
+        for needed in [Component::Data, Component::Index, Component::Statistics, Component::Summary]
+        {
+            require(&toc, needed, &toc_path)?;
+        }
+        if has(Component::CompressionInfo) {
+            let content = read_file(&*disk, &path(Component::CompressionInfo)).await?;
+            let class = Input::new(&content).bytes16().unwrap_or(b"an unknown class").to_owned();
+            return Err(Error::invalid(format!(
+                "{} is compressed with {}: not readable yet",
+                path(Component::Data).display(),
+                String::from_utf8_lossy(&class)
+            )));
+        }
+        let mut integrity = None;
+        if has(Component::Tidegate) {
+            let path = path(Component::Tidegate);
+            integrity = Some(Integrity::decode(&read_file(&*disk, &path).await?, &path)?);
+        }
+        let read = async |component: Component| -> Result<Vec<u8>> {
+            let path = component.path(directory, generation);
+            let content = read_file(&*disk, &path).await?;
+            if let Some(integrity) = &integrity {
+                integrity.check(component, &path, &content)?;
+            }
+            Ok(content)
+        };
+        let whole = |component: Component| {
+            let path = path(component);
+            move |fault: Fault| fault.into_error(&path, 0)
+        };
+
+        let content = read(Component::Statistics).await?;
+        let (statistics, header) =
+            statistics::decode_file(&content).map_err(whole(Component::Statistics))?;
+        let layout = Rc::new(header.layout(&schema, &path(Component::Statistics))?);
+        let mut filter = None;
+        if has(Component::Filter) {
+            let content = read(Component::Filter).await?;
+            filter = Some(BloomFilter::decode(&content).map_err(whole(Component::Filter))?);
+        }
+        if has(Component::Digest) && integrity.is_some() {
+            read(Component::Digest).await?;
+        }
+        let mut chunks = None;
+        if has(Component::Crc) {
+            let content = read(Component::Crc).await?;
+            chunks = Some(decode_chunks(&content).map_err(whole(Component::Crc))?);
+        }
+
+        let (data_checks, index_checks, data_size, index_size) = match &integrity {
+            Some(integrity) => (
+                Checks::Pages(integrity.data.crcs.clone()),
+                Checks::Pages(integrity.index.crcs.clone()),
+                Some(integrity.data.size),
+                Some(integrity.index.size),
+            ),
+            None => (chunks.map_or(Checks::None, Checks::Chunks), Checks::None, None, None),
+        };
+        let data_path = path(Component::Data);
+        let data =
+            CheckedFile::open(&*disk, cache.clone(), data_path, data_size, data_checks).await?;
+        let index_path = path(Component::Index);
+        let index = CheckedFile::open(&*disk, cache, index_path, index_size, index_checks).await?;
+        let content = read(Component::Summary).await?;
+        let summary = Summary::decode(&content, index.size()).map_err(whole(Component::Summary))?;
+        let info = match &integrity {
+            Some(integrity) => SstableInfo::new(generation, &summary, &statistics, integrity),
+            None => {
+                let sizes = (data.size(), index.size());
+                SstableInfo::of_foreign(generation, &summary, &statistics, sizes)
+            }
+        };
+        Ok(Rc::new(Sstable { info, layout, summary, filter, data, index }))
+    }
+
+    pub fn info(&self) -> &SstableInfo {
+        &self.info
+    }
+
+    /// False when the partition is certainly not in this SSTable.
+    pub fn may_contain(&self, key: &PartitionKey) -> bool {
+        self.first_key() <= key
+            && key <= self.last_key()
+            && self.filter.as_ref().is_none_or(|filter| filter.may_contain(key.as_bytes()))
+    }
+
+    pub fn first_key(&self) -> &PartitionKey {
+        &self.info.first_key
+    }
+
+    pub fn last_key(&self) -> &PartitionKey {
+        &self.info.last_key
+    }
+
+    /// Reads the partitions in `range`, cut to `slice`, in the slice's direction. A single partition
+    /// is read through the page cache; a range of tokens past it, in large pieces.
+    pub fn read(self: &Rc<Self>, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
+        Box::new(SstableSource::new(self.clone(), range, slice))
+    }
+}
+
+fn decode_chunks(content: &[u8]) -> super::coding::Parsed<Vec<u32>> {
+    let mut input = Input::new(content);
+    let before = input.clone();
+    let bytes = input.u32()?;
+    if bytes as usize != CHUNK_BYTES {
+        return Err(before.bad(format!("chunks of {CHUNK_BYTES} bytes"), bytes));
+    }
+    let count = input.remaining() / 4;
+    input.items(count, 4, |input| input.u32())
+}

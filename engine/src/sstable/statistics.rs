@@ -1,0 +1,438 @@
+//! `Statistics.db`: what the writer saw of the data, and the serialization header.
+//!
+//! ```text
+//! file := i32 4, 4 x (i32 type, i32 offset), bodies
+//! 0 validation: partitioner, bloom filter chance      1 compaction: cardinality estimate
+//! 2 statistics: histograms, minima and maxima, counts 3 header: bases, types, column names
+//! ```
+
+use std::collections::BTreeMap;
+
+use super::cardinality::Cardinality;
+use super::coding::{Fault, Input, Parsed, put_bytes16, put_bytes32};
+use super::layout::Header;
+use crate::commitlog::ReplayPosition;
+use crate::mutation::{Cell, CellState, Row, Tombstone};
+use crate::schema::ClusteringKey;
+
+const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
+/// Partition sizes fall into this many exponential buckets, cell counts into the other.
+const SIZE_BUCKETS: usize = 151;
+const CELL_BUCKETS: usize = 119;
+/// Most bins of the histogram of deletion times.
+const DROP_TIME_BINS: usize = 100;
+/// Deletion times are rounded up to this many seconds.
+const DROP_TIME_ROUND: i64 = 60;
+/// The table lives on this node: other products ignore replay positions of other hosts.
+const HOST_ID: [u8; 16] = *b"tidegate\0\0\0\0\0\0\0\x01";
+
+/// Counts of values in buckets that grow by a fifth.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Histogram {
+    offsets: Vec<i64>,
+    counts: Vec<i64>,
+}
+
+impl Histogram {
+    fn new(buckets: usize) -> Self {
+        let mut offsets = vec![1i64];
+        while offsets.len() < buckets - 1 {
+            let last = offsets[offsets.len() - 1];
+            offsets.push(((last as f64 * 1.2).round() as i64).max(last + 1));
+        }
+        Histogram { offsets, counts: vec![0; buckets] }
+    }
+
+    fn add(&mut self, value: i64) {
+        let bucket = self.offsets.partition_point(|offset| *offset < value);
+        self.counts[bucket] += 1;
+    }
+
+    /// How many values were added.
+    pub(super) fn count(&self) -> u64 {
+        self.counts.iter().fold(0u64, |sum, count| sum.saturating_add((*count).max(0) as u64))
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&(self.counts.len() as i32).to_be_bytes());
+        for (i, count) in self.counts.iter().enumerate() {
+            out.extend_from_slice(&self.offsets[i.saturating_sub(1)].to_be_bytes());
+            out.extend_from_slice(&count.to_be_bytes());
+        }
+    }
+
+    fn decode(input: &mut Input<'_>) -> Parsed<Self> {
+        let count = input.count32()?;
+        let pairs = input.items(count, 16, |input| Ok((input.i64()?, input.i64()?)))?;
+        Ok(Histogram {
+            offsets: pairs.iter().skip(1).map(|(offset, _)| *offset).collect(),
+            counts: pairs.iter().map(|(_, count)| *count).collect(),
+        })
+    }
+}
+
+/// Least and greatest of the values seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Extent<T> {
+    seen: Option<(T, T)>,
+}
+
+impl<T: Ord + Copy> Extent<T> {
+    const NONE: Self = Extent { seen: None };
+
+    fn add(&mut self, value: T) {
+        self.seen = Some(match self.seen {
+            Some((min, max)) => (min.min(value), max.max(value)),
+            None => (value, value),
+        });
+    }
+}
+
+/// The statistics part of the file.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Statistics {
+    pub(super) partition_sizes: Histogram,
+    pub(super) cells_per_partition: Histogram,
+    pub(super) min_timestamp: i64,
+    pub(super) max_timestamp: i64,
+    /// Least and greatest deletion time or expiry; `i32::MAX` stands for "for ever".
+    pub(super) min_deletion_time: i32,
+    pub(super) max_deletion_time: i32,
+    pub(super) min_ttl: i32,
+    pub(super) max_ttl: i32,
+    /// Deletion time and count, ascending.
+    pub(super) drop_times: Vec<(f64, i64)>,
+    /// Stored values of the least and greatest clustering key; empty means unbounded.
+    pub(super) min_clustering: Vec<Vec<u8>>,
+    pub(super) max_clustering: Vec<Vec<u8>>,
+    pub(super) columns_count: i64,
+    /// Rows, static ones included.
+    pub(super) rows_count: i64,
+    pub(super) replay: Option<(ReplayPosition, ReplayPosition)>,
+}
+
+/// Gathers the statistics while fragments pass by.
+#[derive(Debug)]
+pub(super) struct Collector {
+    partition_sizes: Histogram,
+    cells_per_partition: Histogram,
+    timestamps: Extent<i64>,
+    deletion_times: Extent<i32>,
+    ttls: Extent<i32>,
+    drop_times: BTreeMap<i64, i64>,
+    cardinality: Cardinality,
+    first_last_key: Option<(ClusteringKey, ClusteringKey)>,
+    /// A partition or range tombstone covers rows beyond the keys seen.
+    is_unbounded: bool,
+    partition_cells: i64,
+    columns_count: i64,
+    pub(super) rows_count: i64,
+    pub(super) tombstones_count: u64,
+}
+
+impl Collector {
+    pub(super) fn new() -> Self {
+        Collector {
+            partition_sizes: Histogram::new(SIZE_BUCKETS),
+            cells_per_partition: Histogram::new(CELL_BUCKETS),
+            timestamps: Extent::NONE,
+            deletion_times: Extent::NONE,
+            ttls: Extent::NONE,
+            drop_times: BTreeMap::new(),
+            cardinality: Cardinality::new(),
+            first_last_key: None,
+            is_unbounded: false,
+            partition_cells: 0,
+            columns_count: 0,
+            rows_count: 0,
+            tombstones_count: 0,
+        }
+    }
+
+    pub(super) fn partition(&mut self, key: &[u8], deletion: Option<Tombstone>) {
+        self.cardinality.add(key);
+        self.partition_cells = 0;
+        if let Some(deletion) = deletion {
+            self.is_unbounded = true;
+            self.tombstone(deletion);
+        }
+    }
+
+    /// A marker that ends and/or begins a range tombstone. Both ends feed the histogram of deletion
+    /// times (Cassandra's way); the tombstone counts once.
+    pub(super) fn marker(&mut self, closing: Option<Tombstone>, opening: Option<Tombstone>) {
+        self.is_unbounded = true;
+        if let Some(closing) = closing {
+            self.deletion_time(closing.deletion_time);
+        }
+        if let Some(opening) = opening {
+            self.tombstone(opening);
+        }
+    }
+
+    fn tombstone(&mut self, tombstone: Tombstone) {
+        self.tombstones_count += 1;
+        self.timestamps.add(tombstone.timestamp);
+        self.deletion_time(tombstone.deletion_time);
+    }
+
+    fn deletion_time(&mut self, seconds: i32) {
+        self.deletion_times.add(seconds);
+        if seconds == i32::MAX {
+            return;
+        }
+        let rounded = i64::from(seconds).div_euclid(DROP_TIME_ROUND);
+        let exact = i64::from(seconds).rem_euclid(DROP_TIME_ROUND) == 0;
+        let second = (rounded + i64::from(!exact)) * DROP_TIME_ROUND;
+        *self.drop_times.entry(second).or_default() += 1;
+        if self.drop_times.len() > DROP_TIME_BINS {
+            self.join_nearest_bins();
+        }
+    }
+
+    fn join_nearest_bins(&mut self) {
+        let bins: Vec<(i64, i64)> = self.drop_times.iter().map(|(s, n)| (*s, *n)).collect();
+        let nearest = bins.windows(2).min_by_key(|pair| pair[1].0 - pair[0].0);
+        let Some(&[(a, a_count), (b, b_count)]) = nearest else { return };
+        let sum = i128::from(a) * i128::from(a_count) + i128::from(b) * i128::from(b_count);
+        let middle = (sum / i128::from(a_count + b_count)) as i64;
+        self.drop_times.remove(&a);
+        self.drop_times.remove(&b);
+        *self.drop_times.entry(middle).or_default() += a_count + b_count;
+    }
+
+    /// A clustering row (`key` given) or a static row.
+    pub(super) fn row(&mut self, key: Option<&ClusteringKey>, row: &Row) {
+        if let Some(key) = key {
+            match &mut self.first_last_key {
+                None => self.first_last_key = Some((key.clone(), key.clone())),
+                Some((min, _)) if key < min => *min = key.clone(),
+                Some((_, max)) if key > max => *max = key.clone(),
+                Some(_) => {}
+            }
+        }
+        self.rows_count += 1;
+        if let Some(live) = row.liveness {
+            self.timestamps.add(live.timestamp);
+            self.ttls.add(live.ttl);
+            self.deletion_time(live.expiry);
+        }
+        if let Some(deletion) = row.deletion {
+            self.tombstone(deletion);
+        }
+        for (_, cell) in &row.cells {
+            self.cell(cell);
+        }
+        self.partition_cells += row.cells.len() as i64;
+        self.columns_count += row.cells.len() as i64;
+    }
+
+    fn cell(&mut self, cell: &Cell) {
+        self.timestamps.add(cell.timestamp);
+        let (ttl, time) = match cell.state {
+            CellState::Live { .. } => (0, i32::MAX),
+            CellState::Expiring { ttl, expiry, .. } => (ttl, expiry),
+            CellState::Deleted { deletion_time } => {
+                self.tombstones_count += 1;
+                (0, deletion_time)
+            }
+        };
+        self.ttls.add(ttl);
+        self.deletion_time(time);
+    }
+
+    /// The partition ended after `size` bytes.
+    pub(super) fn partition_end(&mut self, size: u64) {
+        self.partition_sizes.add(size as i64);
+        self.cells_per_partition.add(self.partition_cells);
+    }
+
+    /// The statistics, the clustering bounds made by `values` from an ordered key.
+    pub(super) fn statistics(
+        &self,
+        replay: Option<(ReplayPosition, ReplayPosition)>,
+        mut values: impl FnMut(&ClusteringKey) -> Vec<Vec<u8>>,
+    ) -> Statistics {
+        let (min_timestamp, max_timestamp) = self.timestamps.seen.unwrap_or((i64::MIN, i64::MAX));
+        let (min_deletion_time, max_deletion_time) =
+            self.deletion_times.seen.unwrap_or((i32::MAX, i32::MAX));
+        let (min_ttl, max_ttl) = self.ttls.seen.unwrap_or((0, 0));
+        let bounds = match &self.first_last_key {
+            Some((min, max)) if !self.is_unbounded => (values(min), values(max)),
+            _ => (Vec::new(), Vec::new()),
+        };
+        Statistics {
+            partition_sizes: self.partition_sizes.clone(),
+            cells_per_partition: self.cells_per_partition.clone(),
+            min_timestamp,
+            max_timestamp,
+            min_deletion_time,
+            max_deletion_time,
+            min_ttl,
+            max_ttl,
+            drop_times: self.drop_times.iter().map(|(s, n)| (*s as f64, *n)).collect(),
+            min_clustering: bounds.0,
+            max_clustering: bounds.1,
+            columns_count: self.columns_count,
+            rows_count: self.rows_count,
+            replay,
+        }
+    }
+
+    pub(super) fn cardinality(&self) -> &Cardinality {
+        &self.cardinality
+    }
+}
+
+impl Statistics {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.partition_sizes.encode(out);
+        self.cells_per_partition.encode(out);
+        put_position(out, self.replay.map(|(_, upper)| upper));
+        out.extend_from_slice(&self.min_timestamp.to_be_bytes());
+        out.extend_from_slice(&self.max_timestamp.to_be_bytes());
+        for seconds in [self.min_deletion_time, self.max_deletion_time, self.min_ttl, self.max_ttl]
+        {
+            out.extend_from_slice(&seconds.to_be_bytes());
+        }
+        // Not compressed.
+        out.extend_from_slice(&(-1f64).to_be_bytes());
+        out.extend_from_slice(&(DROP_TIME_BINS as i32).to_be_bytes());
+        out.extend_from_slice(&(self.drop_times.len() as i32).to_be_bytes());
+        for (second, count) in &self.drop_times {
+            out.extend_from_slice(&second.to_be_bytes());
+            out.extend_from_slice(&count.to_be_bytes());
+        }
+        // Level and time of repair.
+        out.extend_from_slice(&[0; 12]);
+        for bound in [&self.min_clustering, &self.max_clustering] {
+            out.extend_from_slice(&(bound.len() as i32).to_be_bytes());
+            bound.iter().for_each(|value| put_bytes16(out, value));
+        }
+        // No old counter shards.
+        out.push(0);
+        out.extend_from_slice(&self.columns_count.to_be_bytes());
+        out.extend_from_slice(&self.rows_count.to_be_bytes());
+        put_position(out, self.replay.map(|(lower, _)| lower));
+        match self.replay {
+            Some((lower, upper)) => {
+                out.extend_from_slice(&1i32.to_be_bytes());
+                put_position(out, Some(lower));
+                put_position(out, Some(upper));
+            }
+            None => out.extend_from_slice(&0i32.to_be_bytes()),
+        }
+        out.push(1);
+        out.extend_from_slice(&HOST_ID);
+    }
+
+    fn decode(input: &mut Input<'_>) -> Parsed<Self> {
+        let partition_sizes = Histogram::decode(input)?;
+        let cells_per_partition = Histogram::decode(input)?;
+        let upper = position(input)?;
+        let (min_timestamp, max_timestamp) = (input.i64()?, input.i64()?);
+        let (min_deletion_time, max_deletion_time) = (input.i32()?, input.i32()?);
+        let (min_ttl, max_ttl) = (input.i32()?, input.i32()?);
+        let _compression_ratio = input.f64()?;
+        let _bins_max = input.i32()?;
+        let bins = input.count32()?;
+        let drop_times = input.items(bins, 16, |input| Ok((input.f64()?, input.i64()?)))?;
+        let _level_and_repair = input.take(12)?;
+        let bound = |input: &mut Input<'_>| {
+            let count = input.count32()?;
+            input.items(count, 2, |input| Ok(input.bytes16()?.to_vec()))
+        };
+        let min_clustering = bound(input)?;
+        let max_clustering = bound(input)?;
+        let _has_old_counters = input.u8()?;
+        let (columns_count, rows_count) = (input.i64()?, input.i64()?);
+        let lower = position(input)?;
+        let intervals = input.count32()?;
+        input.take(intervals.saturating_mul(24))?;
+        if input.u8()? != 0 {
+            input.take(16)?;
+        }
+        Ok(Statistics {
+            partition_sizes,
+            cells_per_partition,
+            min_timestamp,
+            max_timestamp,
+            min_deletion_time,
+            max_deletion_time,
+            min_ttl,
+            max_ttl,
+            drop_times,
+            min_clustering,
+            max_clustering,
+            columns_count,
+            rows_count,
+            replay: lower.zip(upper),
+        })
+    }
+}
+
+fn put_position(out: &mut Vec<u8>, position: Option<ReplayPosition>) {
+    let (segment, offset) = match position {
+        Some(position) => (position.segment as i64, position.offset as i32),
+        None => (-1, 0),
+    };
+    out.extend_from_slice(&segment.to_be_bytes());
+    out.extend_from_slice(&offset.to_be_bytes());
+}
+
+fn position(input: &mut Input<'_>) -> Parsed<Option<ReplayPosition>> {
+    let (segment, offset) = (input.i64()?, input.i32()?);
+    let position = ReplayPosition { segment: segment as u64, offset: offset as u32 };
+    Ok((segment >= 0).then_some(position))
+}
+
+/// Bytes of a whole `Statistics.db`.
+pub(super) fn encode_file(
+    fp_chance: f64,
+    cardinality: &Cardinality,
+    statistics: &Statistics,
+    header: &Header,
+) -> Vec<u8> {
+    let mut bodies: [Vec<u8>; 4] = Default::default();
+    put_bytes16(&mut bodies[0], PARTITIONER.as_bytes());
+    bodies[0].extend_from_slice(&fp_chance.to_be_bytes());
+    let mut registers = Vec::new();
+    cardinality.encode(&mut registers);
+    put_bytes32(&mut bodies[1], &registers);
+    statistics.encode(&mut bodies[2]);
+    header.encode(&mut bodies[3]);
+    let mut out = Vec::new();
+    out.extend_from_slice(&(bodies.len() as i32).to_be_bytes());
+    let mut offset = 4 + 8 * bodies.len();
+    for (i, body) in bodies.iter().enumerate() {
+        out.extend_from_slice(&(i as i32).to_be_bytes());
+        out.extend_from_slice(&(offset as i32).to_be_bytes());
+        offset += body.len();
+    }
+    bodies.iter().for_each(|body| out.extend_from_slice(body));
+    out
+}
+
+/// Reads a whole `Statistics.db`.
+pub(super) fn decode_file(bytes: &[u8]) -> Parsed<(Statistics, Header)> {
+    let mut input = Input::new(bytes);
+    let count = input.count32()?;
+    let parts = input.items(count, 8, |input| Ok((input.i32()?, input.u32()?)))?;
+    let body = |wanted: i32, name: &str| {
+        let offset = parts.iter().find(|(part, _)| *part == wanted).map(|(_, at)| u64::from(*at));
+        let missing =
+            || Fault::Bad { at: 4, wanted: format!("a {name} part"), found: "none".into() };
+        let offset = offset.ok_or_else(missing)?;
+        let mut body = Input::new(bytes);
+        body.take(offset)?;
+        Ok(body)
+    };
+    let before = body(0, "validation")?;
+    let partitioner = before.clone().bytes16()?;
+    if partitioner != PARTITIONER.as_bytes() {
+        return Err(before.bad(PARTITIONER, String::from_utf8_lossy(partitioner)));
+    }
+    let statistics = Statistics::decode(&mut body(2, "statistics")?)?;
+    let header = Header::decode(&mut body(3, "header")?)?;
+    Ok((statistics, header))
+}

@@ -1,0 +1,494 @@
+//! Rows and range-tombstone markers of `Data.db`, encoded and decoded.
+//!
+//! ```text
+//! row    := flags, [extended flags], clustering values, vint size, body
+//! body   := vint previous size, [liveness], [deletion], [column subset], cells
+//! marker := flags, bound, vint size, vint previous size, deletion, [deletion]
+//! end    := flags
+//! ```
+//! `size` counts from the byte after itself, so a reader can skip what it does not want; `previous
+//! size` leads a reversed reader back. Multi-cell columns and counters are not here yet.
+
+use super::coding::{Fault, Input, Parsed, put_vint};
+use super::layout::{HeaderColumns, Layout};
+use super::prefix::{Bound, PrefixEncoder, read_bound, read_values};
+use crate::mutation::{Cell, CellState, Liveness, Position, Row, Tombstone};
+use crate::schema::ClusteringKey;
+
+const END_OF_PARTITION: u8 = 0x01;
+const IS_MARKER: u8 = 0x02;
+const HAS_TIMESTAMP: u8 = 0x04;
+const HAS_TTL: u8 = 0x08;
+const HAS_DELETION: u8 = 0x10;
+const HAS_ALL_COLUMNS: u8 = 0x20;
+const HAS_COMPLEX_DELETION: u8 = 0x40;
+const EXTENSION: u8 = 0x80;
+const IS_STATIC: u8 = 0x01;
+
+const CELL_IS_DELETED: u8 = 0x01;
+const CELL_IS_EXPIRING: u8 = 0x02;
+const CELL_HAS_EMPTY_VALUE: u8 = 0x04;
+const CELL_USES_ROW_TIMESTAMP: u8 = 0x08;
+const CELL_USES_ROW_TTL: u8 = 0x10;
+const CELL_FLAGS: u8 = 0x1f;
+
+/// From this many columns on the subset is a list instead of a bitmap.
+const BITMAP_COLUMNS: usize = 64;
+
+/// The byte that ends a partition.
+pub(super) const PARTITION_END: u8 = END_OF_PARTITION;
+
+/// Encodes rows and markers, reusing its memory.
+#[derive(Debug, Default)]
+pub(super) struct UnfilteredEncoder {
+    pub(super) prefix: PrefixEncoder,
+    body: Vec<u8>,
+    /// Place in the header and index in the row of each cell.
+    order: Vec<(u16, usize)>,
+}
+
+impl UnfilteredEncoder {
+    /// Appends the static row; it is there even when it is empty.
+    pub(super) fn put_static_row(&mut self, layout: &Layout, row: &Row, out: &mut Vec<u8>) {
+        let flags = self.encode_body(layout, &layout.statics, row, 0);
+        out.extend_from_slice(&[flags | EXTENSION, IS_STATIC]);
+        self.put_body(out);
+    }
+
+    /// Appends a clustering row. `previous` is the distance to the start of what stands before.
+    pub(super) fn put_row(
+        &mut self,
+        layout: &Layout,
+        key: &ClusteringKey,
+        row: &Row,
+        previous: u64,
+        out: &mut Vec<u8>,
+    ) {
+        let flags = self.encode_body(layout, &layout.regulars, row, previous);
+        out.push(flags);
+        self.prefix.put_key(layout, key, out);
+        self.put_body(out);
+    }
+
+    /// Appends a marker where the range tombstone `closing` ends and `opening` begins.
+    pub(super) fn put_marker(
+        &mut self,
+        layout: &Layout,
+        position: &Position,
+        (closing, opening): (Option<Tombstone>, Option<Tombstone>),
+        previous: u64,
+        out: &mut Vec<u8>,
+    ) {
+        out.push(IS_MARKER);
+        let bound = Bound::new(position.weight, closing.is_some(), opening.is_some());
+        self.prefix.put_bound(layout, bound, &position.prefix, out);
+        self.body.clear();
+        put_vint(&mut self.body, previous);
+        for tombstone in [closing, opening].into_iter().flatten() {
+            put_tombstone(layout, tombstone, &mut self.body);
+        }
+        self.put_body(out);
+    }
+
+    fn put_body(&self, out: &mut Vec<u8>) {
+        put_vint(out, self.body.len() as u64);
+        out.extend_from_slice(&self.body);
+    }
+
+    /// Fills `body` and returns the flags.
+    fn encode_body(
+        &mut self,
+        layout: &Layout,
+        columns: &HeaderColumns,
+        row: &Row,
+        previous: u64,
+    ) -> u8 {
+        let body = &mut self.body;
+        body.clear();
+        put_vint(body, previous);
+        let mut flags = 0;
+        if let Some(live) = row.liveness {
+            flags |= HAS_TIMESTAMP;
+            put_timestamp(layout, live.timestamp, body);
+            if live.ttl != 0 {
+                flags |= HAS_TTL;
+                put_ttl(layout, live.ttl, body);
+                put_time(layout, live.expiry, body);
+            }
+        }
+        if let Some(deletion) = row.deletion {
+            flags |= HAS_DELETION;
+            put_tombstone(layout, deletion, body);
+        }
+        self.order.clear();
+        for (i, (id, _)) in row.cells.iter().enumerate() {
+            let place = columns.place(*id).expect("a row holds cells of its own kind of column");
+            self.order.push((place, i));
+        }
+        self.order.sort_unstable();
+        if self.order.len() == columns.list.len() {
+            flags |= HAS_ALL_COLUMNS;
+        } else {
+            let present = self.order.iter().map(|(place, _)| u64::from(*place));
+            put_subset(columns.list.len() as u64, present, body);
+        }
+        for (place, i) in &self.order {
+            let fixed = columns.list[usize::from(*place)].fixed_bytes;
+            put_cell(layout, &row.cells[*i].1, row.liveness, fixed, body);
+        }
+        flags
+    }
+}
+
+/// Appends which of `count` columns are present, for a proper subset of them.
+fn put_subset(count: u64, present: impl ExactSizeIterator<Item = u64> + Clone, out: &mut Vec<u8>) {
+    if count < BITMAP_COLUMNS as u64 {
+        let all = (1u64 << count) - 1;
+        put_vint(out, present.fold(all, |missing, place| missing & !(1 << place)));
+        return;
+    }
+    let present_count = present.len() as u64;
+    put_vint(out, count - present_count);
+    if present_count < count / 2 {
+        present.for_each(|place| put_vint(out, place));
+    } else {
+        let mut next = 0;
+        for place in present {
+            (next..place).for_each(|missing| put_vint(out, missing));
+            next = place + 1;
+        }
+        (next..count).for_each(|missing| put_vint(out, missing));
+    }
+}
+
+fn put_cell(
+    layout: &Layout,
+    cell: &Cell,
+    live: Option<Liveness>,
+    fixed: Option<usize>,
+    out: &mut Vec<u8>,
+) {
+    let value: &[u8] = match &cell.state {
+        CellState::Live { value } | CellState::Expiring { value, .. } => value,
+        CellState::Deleted { .. } => &[],
+    };
+    let mut flags = if value.is_empty() { CELL_HAS_EMPTY_VALUE } else { 0 };
+    if live.is_some_and(|live| live.timestamp == cell.timestamp) {
+        flags |= CELL_USES_ROW_TIMESTAMP;
+    }
+    match cell.state {
+        CellState::Live { .. } => {}
+        CellState::Deleted { .. } => flags |= CELL_IS_DELETED,
+        CellState::Expiring { ttl, expiry, .. } => {
+            flags |= CELL_IS_EXPIRING;
+            if live.is_some_and(|live| live.ttl != 0 && live.ttl == ttl && live.expiry == expiry) {
+                flags |= CELL_USES_ROW_TTL;
+            }
+        }
+    }
+    out.push(flags);
+    if flags & CELL_USES_ROW_TIMESTAMP == 0 {
+        put_timestamp(layout, cell.timestamp, out);
+    }
+    match cell.state {
+        CellState::Live { .. } => {}
+        CellState::Deleted { deletion_time } => put_time(layout, deletion_time, out),
+        CellState::Expiring { ttl, expiry, .. } if flags & CELL_USES_ROW_TTL == 0 => {
+            put_time(layout, expiry, out);
+            put_ttl(layout, ttl, out);
+        }
+        CellState::Expiring { .. } => {}
+    }
+    if !value.is_empty() {
+        match fixed {
+            Some(length) => assert_eq!(value.len(), length, "a value has the length of its type"),
+            None => put_vint(out, value.len() as u64),
+        }
+        out.extend_from_slice(value);
+    }
+}
+
+fn put_timestamp(layout: &Layout, timestamp: i64, out: &mut Vec<u8>) {
+    put_vint(out, timestamp.wrapping_sub(layout.bases.min_timestamp) as u64);
+}
+
+fn put_time(layout: &Layout, seconds: i32, out: &mut Vec<u8>) {
+    put_vint(out, i64::from(seconds.wrapping_sub(layout.bases.min_deletion_time)) as u64);
+}
+
+fn put_ttl(layout: &Layout, ttl: i32, out: &mut Vec<u8>) {
+    put_vint(out, i64::from(ttl.wrapping_sub(layout.bases.min_ttl)) as u64);
+}
+
+fn put_tombstone(layout: &Layout, tombstone: Tombstone, out: &mut Vec<u8>) {
+    put_timestamp(layout, tombstone.timestamp, out);
+    put_time(layout, tombstone.deletion_time, out);
+}
+
+/// The front of a row or marker: what it is, where, and how long.
+#[derive(Debug, PartialEq)]
+pub(super) enum Head {
+    End,
+    Row { key: ClusteringKey, frame: Frame },
+    Marker { position: Position, bound: Bound, frame: Frame },
+}
+
+/// Where the body of a row or marker lies in the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Frame {
+    flags: u8,
+    /// First byte of the body.
+    pub(super) body: u64,
+    /// First byte after it.
+    pub(super) end: u64,
+}
+
+/// Reads the front of an unfiltered; `input` is left at the body.
+pub(super) fn read_head(input: &mut Input<'_>, layout: &Layout) -> Parsed<Head> {
+    let before = input.clone();
+    let flags = input.u8()?;
+    if flags & END_OF_PARTITION != 0 {
+        if flags != END_OF_PARTITION {
+            return Err(before.bad("flags of a row", format!("{flags:#04x}")));
+        }
+        return Ok(Head::End);
+    }
+    if flags & EXTENSION != 0 {
+        return Err(before.bad("flags of a clustering row", format!("{flags:#04x}")));
+    }
+    if flags & IS_MARKER != 0 {
+        if flags != IS_MARKER {
+            return Err(before.bad("flags of a marker", format!("{flags:#04x}")));
+        }
+        let kind = input.u8()?;
+        let bound =
+            Bound::from_kind(kind).ok_or_else(|| before.bad("the kind of a bound", kind))?;
+        let position = read_bound(input, layout, bound)?;
+        let frame = read_frame(input, flags)?;
+        return Ok(Head::Marker { position, bound, frame });
+    }
+    let key = read_values(input, layout, layout.clustering.len())?;
+    let frame = read_frame(input, flags)?;
+    Ok(Head::Row { key, frame })
+}
+
+fn read_frame(input: &mut Input<'_>, flags: u8) -> Parsed<Frame> {
+    let before = input.clone();
+    let size = input.vint()?;
+    let body = input.at();
+    let end = body.checked_add(size).ok_or_else(|| before.bad("the size of a row", size))?;
+    Ok(Frame { flags, body, end })
+}
+
+/// The body of `frame` as an input of its own.
+fn body_of<'a>(input: &mut Input<'a>, frame: Frame) -> Parsed<Input<'a>> {
+    Ok(Input::new(input.take(frame.end - frame.body)?))
+}
+
+/// Turns a fault within a body into one of the input: a body cannot be made longer.
+fn within(frame: Frame, fault: Fault) -> Fault {
+    match fault {
+        Fault::Short { needed } => Fault::Bad {
+            at: frame.body,
+            wanted: format!("a body of at least {needed} bytes"),
+            found: format!("{} bytes", frame.end - frame.body),
+        },
+        Fault::Bad { at, wanted, found } => Fault::Bad { at: frame.body + at, wanted, found },
+    }
+}
+
+/// Reads only the size of what stands before; `input` is at the body.
+pub(super) fn read_previous_size(input: &mut Input<'_>) -> Parsed<u64> {
+    input.vint()
+}
+
+/// Reads the body of a row, to which `input` points: size of what stands before, and the row.
+pub(super) fn read_row(
+    input: &mut Input<'_>,
+    layout: &Layout,
+    columns: &HeaderColumns,
+    frame: Frame,
+) -> Parsed<(u64, Row)> {
+    let mut body = body_of(input, frame)?;
+    read_row_body(&mut body, layout, columns, frame.flags).map_err(|fault| within(frame, fault))
+}
+
+/// Reads the body of a marker: size of what stands before, the range tombstone that ends and the
+/// one that begins.
+pub(super) fn read_marker(
+    input: &mut Input<'_>,
+    layout: &Layout,
+    bound: Bound,
+    frame: Frame,
+) -> Parsed<(u64, Option<Tombstone>, Option<Tombstone>)> {
+    let mut body = body_of(input, frame)?;
+    let mut read = || {
+        let previous = body.vint()?;
+        let closing = bound.closes().then(|| tombstone(&mut body, layout)).transpose()?;
+        let opening = bound.opens().then(|| tombstone(&mut body, layout)).transpose()?;
+        check_used_up(&body)?;
+        Ok((previous, closing, opening))
+    };
+    read().map_err(|fault| within(frame, fault))
+}
+
+/// Reads a static row, flags and all.
+pub(super) fn read_static_row(input: &mut Input<'_>, layout: &Layout) -> Parsed<Row> {
+    let before = input.clone();
+    let flags = input.u8()?;
+    let extended = input.u8()?;
+    if flags & (EXTENSION | END_OF_PARTITION | IS_MARKER) != EXTENSION || extended != IS_STATIC {
+        return Err(before.bad("flags of a static row", format!("{flags:#04x} {extended:#04x}")));
+    }
+    let frame = read_frame(input, flags & !EXTENSION)?;
+    Ok(read_row(input, layout, &layout.statics, frame)?.1)
+}
+
+fn check_used_up(body: &Input<'_>) -> Parsed<()> {
+    match body.remaining() {
+        0 => Ok(()),
+        left => Err(body.bad("the end of the body", format!("{left} more bytes"))),
+    }
+}
+
+fn read_row_body(
+    input: &mut Input<'_>,
+    layout: &Layout,
+    columns: &HeaderColumns,
+    flags: u8,
+) -> Parsed<(u64, Row)> {
+    let previous = input.vint()?;
+    if flags & HAS_COMPLEX_DELETION != 0 {
+        return Err(input.bad("a row of simple columns", "a multi-cell deletion"));
+    }
+    let mut row = Row::default();
+    if flags & HAS_TIMESTAMP != 0 {
+        let timestamp = timestamp(input, layout)?;
+        row.liveness = Some(if flags & HAS_TTL != 0 {
+            let ttl = ttl(input, layout)?;
+            Liveness { timestamp, ttl, expiry: time(input, layout)? }
+        } else {
+            Liveness::at(timestamp)
+        });
+    } else if flags & HAS_TTL != 0 {
+        return Err(input.bad("a row marker", "a time to live without one"));
+    }
+    if flags & HAS_DELETION != 0 {
+        row.deletion = Some(tombstone(input, layout)?);
+    }
+    let present = if flags & HAS_ALL_COLUMNS != 0 {
+        None
+    } else {
+        Some(read_subset(input, columns.list.len())?)
+    };
+    let count = present.as_ref().map_or(columns.list.len(), Vec::len);
+    row.cells.reserve_exact(count);
+    for i in 0..count {
+        let place = present.as_ref().map_or(i, |places| places[i]);
+        let column = &columns.list[place];
+        let cell = read_cell(input, layout, row.liveness, column.fixed_bytes)?;
+        if let Some(id) = column.id {
+            row.cells.push((id, cell));
+        }
+    }
+    check_used_up(input)?;
+    // Header order is by name, row order by id.
+    if !row.cells.is_sorted_by_key(|(id, _)| *id) {
+        row.cells.sort_unstable_by_key(|(id, _)| *id);
+    }
+    Ok((previous, row))
+}
+
+/// The places of the columns that are present.
+fn read_subset(input: &mut Input<'_>, count: usize) -> Parsed<Vec<usize>> {
+    let before = input.clone();
+    let encoded = input.vint()?;
+    if count < BITMAP_COLUMNS {
+        if encoded >> count != 0 {
+            return Err(before.bad(format!("a bitmap of {count} columns"), format!("{encoded:#x}")));
+        }
+        return Ok((0..count).filter(|place| encoded >> place & 1 == 0).collect());
+    }
+    if encoded > count as u64 {
+        return Err(before.bad(format!("at most {count} missing columns"), encoded));
+    }
+    let missing_count = encoded as usize;
+    let present_count = count - missing_count;
+    let lists_present = present_count < count / 2;
+    let listed = if lists_present { present_count } else { missing_count };
+    let mut places = Vec::with_capacity(listed);
+    for _ in 0..listed {
+        let before = input.clone();
+        let place = input.vint()?;
+        let above = places.last().is_none_or(|last| (*last as u64) < place);
+        if place >= count as u64 || !above {
+            return Err(before.bad("the place of a column, ascending", place));
+        }
+        places.push(place as usize);
+    }
+    if lists_present {
+        return Ok(places);
+    }
+    Ok((0..count).filter(|place| places.binary_search(place).is_err()).collect())
+}
+
+fn read_cell(
+    input: &mut Input<'_>,
+    layout: &Layout,
+    live: Option<Liveness>,
+    fixed: Option<usize>,
+) -> Parsed<Cell> {
+    let before = input.clone();
+    let flags = input.u8()?;
+    let bad = || before.bad("flags of a cell", format!("{flags:#04x}"));
+    let deleted = flags & CELL_IS_DELETED != 0;
+    let expiring = flags & CELL_IS_EXPIRING != 0;
+    if flags & !CELL_FLAGS != 0 || (deleted && expiring) {
+        return Err(bad());
+    }
+    let timestamp = if flags & CELL_USES_ROW_TIMESTAMP != 0 {
+        live.ok_or_else(bad)?.timestamp
+    } else {
+        timestamp(input, layout)?
+    };
+    let (expiry, ttl) = if flags & CELL_USES_ROW_TTL != 0 {
+        let live = live.ok_or_else(bad)?;
+        (live.expiry, live.ttl)
+    } else {
+        let expiry = if deleted || expiring { time(input, layout)? } else { 0 };
+        (expiry, if expiring { ttl(input, layout)? } else { 0 })
+    };
+    let value = if flags & CELL_HAS_EMPTY_VALUE != 0 {
+        &[]
+    } else {
+        match fixed {
+            Some(length) => input.take(length as u64)?,
+            None => input.vbytes()?,
+        }
+    };
+    let state = if deleted {
+        CellState::Deleted { deletion_time: expiry }
+    } else if expiring {
+        CellState::Expiring { value: value.into(), ttl, expiry }
+    } else {
+        CellState::Live { value: value.into() }
+    };
+    Ok(Cell { timestamp, state })
+}
+
+fn timestamp(input: &mut Input<'_>, layout: &Layout) -> Parsed<i64> {
+    Ok(layout.bases.min_timestamp.wrapping_add(input.vint()? as i64))
+}
+
+fn time(input: &mut Input<'_>, layout: &Layout) -> Parsed<i32> {
+    Ok(layout.bases.min_deletion_time.wrapping_add(input.vint()? as i32))
+}
+
+fn ttl(input: &mut Input<'_>, layout: &Layout) -> Parsed<i32> {
+    Ok(layout.bases.min_ttl.wrapping_add(input.vint()? as i32))
+}
+
+fn tombstone(input: &mut Input<'_>, layout: &Layout) -> Parsed<Tombstone> {
+    let timestamp = timestamp(input, layout)?;
+    Ok(Tombstone { timestamp, deletion_time: time(input, layout)? })
+}
