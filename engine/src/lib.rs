@@ -10,5 +10,6 @@ pub mod config;
 pub mod disk;
 pub mod error;
 pub mod mutation;
+pub mod plugin;
 pub mod policy;
 pub mod schema;

@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn fields_stand_where_the_contract_puts_them() {
-        let event = Event(0xABCD_7E_5_9_0000_1234);
+        let event = Event(0xABCD_7E59_0000_1234);
         assert_eq!(event.slot(), 0x1234);
         assert_eq!(event.op(), Op::Update);
         assert_eq!((event.kind(), event.flags(), event.ticks()), (5, 0x7E, 0xABCD));
