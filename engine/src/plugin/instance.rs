@@ -279,22 +279,22 @@ impl EvictionPolicy for WasmEvictionPolicy {
         want_bytes: u64,
         victims: &mut Vec<Slot>,
     ) -> Result<(), PolicyFailure> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
         let fresh = self.budget.apply_fuel(events.len(), want_entries);
         let fuel = fresh.saturating_add(self.fuel_kept);
-        let entered = self.enter("apply", fuel, self.budget.epoch_ticks, |guest, store| {
+        let mut entered = self.enter("apply", fuel, self.budget.epoch_ticks, |guest, store| {
             guest.apply(store, events, attributes, want_entries, want_bytes)
         });
-        let mut checked = entered;
-        if let Ok((found, _)) = &checked
+        if let Ok((found, _)) = &entered
             && found.len() > want_entries as usize
         {
-            checked = Err(self.too_many("apply", found.len(), want_entries));
+            entered = Err(self.too_many("apply", found.len(), want_entries));
         }
-        let (found, left) = checked.inspect_err(|_| {
-            if self.last_events.is_empty() {
-                let tail = events.len().saturating_sub(LAST_EVENTS_MAX);
-                self.last_events = events[tail..].to_vec();
-            }
+        let (found, left) = entered.inspect_err(|_| {
+            let tail = events.len().saturating_sub(LAST_EVENTS_MAX);
+            self.last_events = events[tail..].to_vec();
         })?;
         self.fuel_kept = left.min(self.budget.fuel_kept_max);
         self.counters.events += events.len() as u64;

@@ -1,7 +1,5 @@
 //! Components from a few lines of WebAssembly text: a well-behaved policy with places to break.
 
-use super::repository;
-
 /// The parts of a guest that tests replace; the defaults make a policy that never has a victim.
 pub struct Guest {
     /// Fields of the module: globals, functions, a start function.
@@ -60,12 +58,21 @@ pub fn list_of(count: u32, slot: u32) -> String {
 impl Guest {
     /// The core module.
     pub fn module(&self) -> Vec<u8> {
+        wat::parse_str(format!("(module {})", self.text())).unwrap()
+    }
+
+    /// The component: the module, its functions lifted to the types of the contract.
+    pub fn component(&self) -> Vec<u8> {
+        let fields = self.text();
+        wat::parse_str(format!("(component (core module $guest {fields}) {LIFTED})")).unwrap()
+    }
+
+    fn text(&self) -> String {
         let Guest { fields, init, apply, resize, tick, drain_order, pages, hook, bytes_per_slot } =
             self;
         // Capabilities at 0: discriminant 0 = ok, then the record, aligned to four.
-        let text = format!(
-            r#"(module
-  (memory (export "memory") {pages})
+        format!(
+            r#"(memory (export "memory") {pages})
   (data (i32.const 4) "\{hook:02x}\00\00\00")
   (data (i32.const 8) "\00\02\00\00\04\00\00\00\00\02\00\00\04\00\00\00\01\00\00\00")
   (data (i32.const 512) "test")
@@ -92,22 +99,55 @@ impl Guest {
   (func (export "tidegate:policy/eviction@0.1.0#drain-order") (param i32 i32) (result i32)
     {drain_order})
   (func (export "tidegate:policy/eviction@0.1.0#resize") (param i64 i32) {resize})
-)"#
-        );
-        wat::parse_str(text).unwrap()
-    }
-
-    /// The component.
-    pub fn component(&self) -> Vec<u8> {
-        wrap(self.module())
+"#
+        )
     }
 }
 
-fn wrap(mut module: Vec<u8>) -> Vec<u8> {
-    let mut resolve = wit_parser::Resolve::default();
-    let (package, _) = resolve.push_dir(repository().join("wit/v0.1")).unwrap();
-    let world = resolve.select_world(&[package], Some("eviction-policy")).unwrap();
-    let encoding = wit_component::StringEncoding::UTF8;
-    wit_component::embed_component_metadata(&mut module, &resolve, world, encoding).unwrap();
-    wit_component::ComponentEncoder::default().module(&module).unwrap().encode().unwrap()
-}
+/// The exports of `wit/v0.1`, written out by hand; the host compares their types with the WIT.
+const LIFTED: &str = r#"
+  (core instance $core (instantiate $guest))
+  (type $hook (enum "eviction" "cache-admission" "read-admission" "rate-limiter" "io-priority"
+    "compaction" "load-shedding"))
+  (type $param (record (field "name" string) (field "value" string)))
+  (type $caps (record (field "hook" $hook) (field "name" string) (field "version" string)
+    (field "deterministic" bool) (field "wants-miss-events" bool) (field "wants-ticks-ms" u32)
+    (field "state-schema" u32) (field "bytes-per-slot" u32)))
+  (type $metric (record (field "name" string) (field "value" float64)))
+  (func $init (param "params" (list $param)) (param "max-slots" u32) (param "shard" u32)
+    (param "seed" u64) (result (result $caps (error string)))
+    (canon lift (core func $core "tidegate:policy/lifecycle@0.1.0#init")
+      (memory $core "memory") (realloc (func $core "cabi_realloc"))))
+  (func $tick (param "now-us" u64)
+    (canon lift (core func $core "tidegate:policy/lifecycle@0.1.0#tick")))
+  (func $snapshot (result (list u8))
+    (canon lift (core func $core "tidegate:policy/lifecycle@0.1.0#snapshot")
+      (memory $core "memory")))
+  (func $restore (param "schema" u32) (param "state" (list u8)) (result (result (error string)))
+    (canon lift (core func $core "tidegate:policy/lifecycle@0.1.0#restore")
+      (memory $core "memory") (realloc (func $core "cabi_realloc"))))
+  (func $metrics (result (list $metric))
+    (canon lift (core func $core "tidegate:policy/lifecycle@0.1.0#metrics")
+      (memory $core "memory")))
+  (func $fini (canon lift (core func $core "tidegate:policy/lifecycle@0.1.0#fini")))
+  (instance $lifecycle
+    (export "hook" (type $hook)) (export "param" (type $param))
+    (export "caps" (type $caps)) (export "metric" (type $metric))
+    (export "init" (func $init)) (export "tick" (func $tick))
+    (export "snapshot" (func $snapshot)) (export "restore" (func $restore))
+    (export "metrics" (func $metrics)) (export "fini" (func $fini)))
+  (func $apply (param "events" (list u64)) (param "attrs" (list u64))
+    (param "want-entries" u32) (param "want-bytes" u64) (result (list u32))
+    (canon lift (core func $core "tidegate:policy/eviction@0.1.0#apply")
+      (memory $core "memory") (realloc (func $core "cabi_realloc"))))
+  (func $drain-order (param "cursor" u32) (param "max" u32) (result (list u32))
+    (canon lift (core func $core "tidegate:policy/eviction@0.1.0#drain-order")
+      (memory $core "memory")))
+  (func $resize (param "capacity-bytes" u64) (param "max-slots" u32)
+    (canon lift (core func $core "tidegate:policy/eviction@0.1.0#resize")))
+  (instance $eviction
+    (export "apply" (func $apply)) (export "drain-order" (func $drain-order))
+    (export "resize" (func $resize)))
+  (export "tidegate:policy/lifecycle@0.1.0" (instance $lifecycle))
+  (export "tidegate:policy/eviction@0.1.0" (instance $eviction))
+"#;
