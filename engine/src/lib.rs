@@ -10,6 +10,7 @@ pub mod os;
 pub mod checksum;
 pub mod schema;
 pub mod mutation;
+pub mod plugin;
 pub mod policy;
 pub mod disk;
 pub mod runtime;

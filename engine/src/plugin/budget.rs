@@ -1,0 +1,61 @@
+//! What one call into a policy may use.
+//!
+//! Fuel, one unit an executed instruction, is the budget: it is exact, so a run can be replayed.
+//! The epoch, one tick a millisecond of wall clock, is the backstop for what fuel does not count,
+//! such as filling memory.
+
+/// Limits of the calls of one instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Fuel of any call.
+    pub call_fuel: u64,
+    /// Fuel for each event delivered.
+    pub event_fuel: u64,
+    /// Fuel for each victim wanted.
+    pub victim_fuel: u64,
+    /// Fuel for each slot in calls that walk all of them: init, resize, drain, snapshot, restore.
+    pub slot_fuel: u64,
+    /// Most unused fuel that is kept for later calls. A hit is paid when it is delivered and may
+    /// cost its work when a victim is searched, as in SIEVE.
+    pub fuel_kept_max: u64,
+    /// Milliseconds after which a call is stopped. Well above the time that all the fuel takes
+    /// (a few ms), because a thread that had to wait for its core is no fault of the policy.
+    pub epoch_ticks: u64,
+    /// Most bytes a call may hand to the host: victims, snapshots, metrics, one log line.
+    pub result_bytes_max: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget {
+            call_fuel: 20_000,
+            event_fuel: 300,
+            victim_fuel: 3_000,
+            slot_fuel: 300,
+            fuel_kept_max: 4_000_000,
+            epoch_ticks: 100,
+            result_bytes_max: 1 << 20,
+        }
+    }
+}
+
+impl Budget {
+    /// Fuel of `apply`.
+    pub fn apply_fuel(&self, events: usize, want_entries: u32) -> u64 {
+        let events = (events as u64).saturating_mul(self.event_fuel);
+        let victims = u64::from(want_entries).saturating_mul(self.victim_fuel);
+        self.call_fuel.saturating_add(events).saturating_add(victims)
+    }
+
+    /// Fuel of a call that walks `slots` slots. Such calls are rare, so they get a hundred times
+    /// the fuel of an ordinary call on top.
+    pub fn walk_fuel(&self, slots: u32) -> u64 {
+        let slots = u64::from(slots).saturating_mul(self.slot_fuel);
+        self.call_fuel.saturating_mul(100).saturating_add(slots)
+    }
+
+    /// Ticks of a call that walks `slots` slots: one more for each 10,000.
+    pub fn walk_ticks(&self, slots: u32) -> u64 {
+        self.epoch_ticks.saturating_add(u64::from(slots) / 10_000)
+    }
+}

@@ -1,0 +1,180 @@
+//! From bytes to a compiled policy: what is refused before the compiler sees it, and why.
+//!
+//! Invariant: only Wasm components are accepted, never native code; what a component imports and
+//! exports is known before it is compiled, and functions are small enough to compile quickly.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use wasmparser::{Parser, Payload};
+use wasmtime::Engine;
+use wasmtime::component::{Component, Linker};
+
+use super::bindings::v0_1::{self, EXPORTS, IMPORTS, VERSION};
+use super::epoch::{Ticker, TickerHold};
+use super::state::{State, printable};
+use crate::config::POLICY_COMPONENT_BYTES_MAX;
+use crate::error::{Error, Result};
+
+/// Functions in a component. 20,000 small ones took 1.6 s to compile.
+const FUNCTIONS_MAX: usize = 5_000;
+/// Bytes of one function's body. Compile time grows faster than the body.
+const BODY_BYTES_MAX: usize = 64 << 10;
+/// First bytes of any Wasm binary.
+const MAGIC: &[u8] = b"\0asm";
+
+/// A policy that was checked and compiled; shards make their instances from it.
+pub struct CompiledPolicy {
+    name: String,
+    digest: [u8; 32],
+    size_bytes: usize,
+    pub(super) engine: Engine,
+    pub(super) prepared: v0_1::Prepared,
+    _ticking: TickerHold,
+}
+
+impl CompiledPolicy {
+    /// The name under which it was created.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// SHA-256 of the component's bytes.
+    pub fn digest(&self) -> &[u8; 32] {
+        &self.digest
+    }
+
+    /// The digest as 64 hex digits.
+    pub fn digest_hex(&self) -> String {
+        self.digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Size of the component, bytes.
+    pub fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+
+    /// Version of the WIT package it was built against.
+    pub fn contract_version(&self) -> &'static str {
+        VERSION
+    }
+}
+
+impl std::fmt::Debug for CompiledPolicy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CompiledPolicy({} {})", self.name, self.digest_hex())
+    }
+}
+
+pub(super) fn compile(
+    engine: &Engine,
+    linker: &Linker<State>,
+    ticker: &Arc<Ticker>,
+    name: &str,
+    bytes: &[u8],
+) -> Result<Arc<CompiledPolicy>> {
+    let refuse = |message: String| Error::Policy { name: name.to_string(), message };
+    check(bytes).map_err(refuse)?;
+    let prepared = Component::from_binary(engine, bytes)
+        .and_then(|component| linker.instantiate_pre(&component))
+        .and_then(v0_1::Prepared::new)
+        .map_err(|error| refuse(printable(&format!("{error:#}"))))?;
+    Ok(Arc::new(CompiledPolicy {
+        name: name.to_string(),
+        digest: Sha256::digest(bytes).into(),
+        size_bytes: bytes.len(),
+        engine: engine.clone(),
+        prepared,
+        _ticking: ticker.hold(),
+    }))
+}
+
+/// Everything that can be told without compiling; the error says what is wrong.
+fn check(bytes: &[u8]) -> std::result::Result<(), String> {
+    let size = bytes.len();
+    if size > POLICY_COMPONENT_BYTES_MAX {
+        return Err(format!("{size} bytes, the most is {POLICY_COMPONENT_BYTES_MAX}"));
+    }
+    if Engine::detect_precompiled(bytes).is_some() {
+        return Err("this is native code; only WebAssembly components are accepted".to_string());
+    }
+    if !bytes.starts_with(MAGIC) || size < 8 {
+        return Err("this is not WebAssembly".to_string());
+    }
+    // Bytes 6 and 7 hold the layer: 0 for a core module, 1 for a component.
+    if bytes[6..8] == [0, 0] {
+        return Err("this is a core WebAssembly module, not a component; wrap it with \
+                    `wasm-tools component new` or build it with plugins/build-dist"
+            .to_string());
+    }
+    let outline = Outline::read(bytes)?;
+    if let Some(import) = outline.imports.iter().find(|name| !IMPORTS.contains(&name.as_str())) {
+        return Err(format!(
+            "imports {}, which no policy may; the only import is {}",
+            printable(import),
+            IMPORTS[0]
+        ));
+    }
+    let missing = EXPORTS.iter().find(|name| !outline.exports.iter().any(|export| export == *name));
+    match missing {
+        None => Ok(()),
+        Some(missing) => Err(outline.explain_missing(missing)),
+    }
+}
+
+/// Names at the outside of a component.
+#[derive(Default)]
+struct Outline {
+    imports: Vec<String>,
+    exports: Vec<String>,
+}
+
+impl Outline {
+    fn read(bytes: &[u8]) -> std::result::Result<Self, String> {
+        let invalid = |error: wasmparser::Error| format!("not a valid component: {error}");
+        let mut outline = Outline::default();
+        let (mut depth, mut functions) = (0usize, 0usize);
+        for payload in Parser::new(0).parse_all(bytes) {
+            match payload.map_err(invalid)? {
+                Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+                Payload::End(_) => depth = depth.saturating_sub(1),
+                Payload::ComponentImportSection(section) if depth == 0 => {
+                    for import in section {
+                        outline.imports.push(import.map_err(invalid)?.name.name.to_string());
+                    }
+                }
+                Payload::ComponentExportSection(section) if depth == 0 => {
+                    for export in section {
+                        outline.exports.push(export.map_err(invalid)?.name.name.to_string());
+                    }
+                }
+                Payload::CodeSectionEntry(body) => {
+                    functions += 1;
+                    let size = body.range().len();
+                    if size > BODY_BYTES_MAX {
+                        return Err(format!(
+                            "function {functions} has {size} bytes, the most is {BODY_BYTES_MAX}"
+                        ));
+                    }
+                    if functions > FUNCTIONS_MAX {
+                        return Err(format!("more than {FUNCTIONS_MAX} functions"));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(outline)
+    }
+
+    fn explain_missing(&self, missing: &str) -> String {
+        let stem = missing.split('@').next().unwrap_or(missing);
+        let other = self.exports.iter().find(|name| name.split('@').next() == Some(stem));
+        if let Some(other) = other {
+            return format!("exports {}, this engine serves version {VERSION}", printable(other));
+        }
+        if self.exports.is_empty() {
+            return format!("exports nothing, so not {missing}");
+        }
+        format!("exports {} but not {missing}", printable(&self.exports.join(", ")))
+    }
+}

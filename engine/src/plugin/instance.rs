@@ -1,0 +1,410 @@
+//! One policy of one shard: a store of its own, budgets around every call, a record of its failure.
+//!
+//! Invariant: after a failure the guest is never entered again; every call returns that failure.
+
+use std::sync::Arc;
+
+use wasmtime::{Store, Trap, WasmBacktrace};
+
+use super::bindings::v0_1::{Capabilities, Guest};
+use super::budget::Budget;
+use super::component::CompiledPolicy;
+use super::host::BACKTRACE_FRAMES_MAX;
+use super::state::{State, printable};
+use crate::clock::Clock;
+use crate::config::POLICY_MEMORY_BYTES_MAX;
+use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
+
+/// Bytes of a policy's own name and of its version.
+const LABEL_BYTES_MAX: usize = 64;
+/// Figures that a policy may show.
+const METRICS_MAX: usize = 64;
+/// Events kept for the record of a failure.
+const LAST_EVENTS_MAX: usize = 64;
+
+/// How an instance is made.
+#[derive(Debug, Clone, Default)]
+pub struct InstanceOptions {
+    /// `name = value` of the statement that made the policy; each name once.
+    pub params: Vec<(String, String)>,
+    pub max_slots: u32,
+    pub capacity_bytes: u64,
+    pub shard: u32,
+    pub seed: u64,
+    pub budget: Budget,
+    /// Measures the time of calls; without one, `InstanceCounters::ns` stays 0.
+    pub clock: Option<Arc<dyn Clock>>,
+}
+
+/// What an instance has used so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct InstanceCounters {
+    /// Calls into the guest, of any kind.
+    pub calls: u64,
+    pub events: u64,
+    pub victims: u64,
+    /// Time inside calls, ns.
+    pub ns: u64,
+    /// Instructions executed.
+    pub fuel: u64,
+    /// Events and fuel of the last `apply`.
+    pub last_events: u64,
+    pub last_fuel: u64,
+    pub log_lines: u64,
+    pub log_lines_dropped: u64,
+}
+
+/// An eviction policy that runs as a Wasm component.
+pub struct WasmEvictionPolicy {
+    store: Store<State>,
+    guest: Guest,
+    capabilities: Capabilities,
+    budget: Budget,
+    max_slots: u32,
+    /// Fuel that earlier calls did not use.
+    fuel_kept: u64,
+    clock: Option<Arc<dyn Clock>>,
+    counters: InstanceCounters,
+    failure: Option<PolicyFailure>,
+    last_events: Vec<u64>,
+    /// After the store: it keeps the epoch ticking for as long as there are instances.
+    compiled: Arc<CompiledPolicy>,
+}
+
+impl WasmEvictionPolicy {
+    /// Makes an instance: instantiate, `init`, `resize`.
+    ///
+    /// Errors: the guest failed or refused; nothing of it is left.
+    pub fn new(
+        compiled: Arc<CompiledPolicy>,
+        options: InstanceOptions,
+    ) -> Result<Self, PolicyFailure> {
+        let InstanceOptions { mut params, max_slots, capacity_bytes, shard, seed, budget, clock } =
+            options;
+        params.sort();
+        if let Some(twice) = params.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(refused(format!("parameter '{}' is given twice", twice[0].0)));
+        }
+        let mut store = Store::new(&compiled.engine, State::new(compiled.name(), shard));
+        store.limiter(|state| state);
+        store.set_hostcall_fuel(budget.result_bytes_max);
+        arm(&mut store, budget.walk_fuel(max_slots), budget.walk_ticks(max_slots));
+
+        let guest = compiled.prepared.instantiate(&mut store);
+        let guest = guest.map_err(|error| failure_of("instantiate", &error, store.data(), true))?;
+        let answer = guest.init(&mut store, params, max_slots, shard, seed);
+        let answer = answer.map_err(|error| failure_of("init", &error, store.data(), true))?;
+        let capabilities = answer.map_err(|reason| refused(format!("init: {reason}")))?;
+        check_capabilities(&capabilities, max_slots).map_err(refused)?;
+
+        let fuel = budget.walk_fuel(max_slots) - store.get_fuel().unwrap_or(0);
+        let counters = InstanceCounters { calls: 1, fuel, ..InstanceCounters::default() };
+        let mut instance = WasmEvictionPolicy {
+            store,
+            guest,
+            capabilities,
+            budget,
+            max_slots,
+            fuel_kept: 0,
+            clock,
+            counters,
+            failure: None,
+            last_events: Vec::new(),
+            compiled,
+        };
+        instance.resize(capacity_bytes, max_slots)?;
+        Ok(instance)
+    }
+
+    /// The component this is an instance of.
+    pub fn compiled(&self) -> &Arc<CompiledPolicy> {
+        &self.compiled
+    }
+
+    /// Whether equal events give equal victims, by the policy's own word.
+    pub fn is_deterministic(&self) -> bool {
+        self.capabilities.deterministic
+    }
+
+    /// Whether MISS events are to be delivered.
+    pub fn wants_miss_events(&self) -> bool {
+        self.capabilities.wants_miss_events
+    }
+
+    /// How often `tick` is wanted, ms; 0 = never.
+    pub fn wants_ticks_ms(&self) -> u32 {
+        self.capabilities.wants_ticks_ms
+    }
+
+    /// Number of the format of its snapshots; 0 = it has none.
+    pub fn state_schema(&self) -> u32 {
+        self.capabilities.state_schema
+    }
+
+    /// What was used so far.
+    pub fn counters(&self) -> InstanceCounters {
+        let state = self.store.data();
+        InstanceCounters {
+            log_lines: state.log_lines,
+            log_lines_dropped: state.log_lines_dropped,
+            ..self.counters
+        }
+    }
+
+    /// Why it failed, if it did.
+    pub fn failure(&self) -> Option<&PolicyFailure> {
+        self.failure.as_ref()
+    }
+
+    /// The last events, at most 64, of the call that failed; empty while nothing failed.
+    pub fn failed_events(&self) -> &[u64] {
+        &self.last_events
+    }
+
+    /// Tells that time passed, µs since an arbitrary start.
+    ///
+    /// Errors: the policy failed and must not be called again.
+    pub fn tick(&mut self, now_us: u64) -> Result<(), PolicyFailure> {
+        self.walk("tick", |guest, store| guest.tick(store, now_us))
+    }
+
+    /// State for a successor of the same schema; empty where there is none.
+    ///
+    /// Errors: the policy failed and must not be called again.
+    pub fn snapshot(&mut self) -> Result<Vec<u8>, PolicyFailure> {
+        if self.capabilities.state_schema == 0 {
+            return Ok(Vec::new());
+        }
+        self.walk("snapshot", |guest, store| guest.snapshot(store))
+    }
+
+    /// Hands over a snapshot. A policy that refuses it goes on empty.
+    ///
+    /// Errors: the outer one, the policy failed; the inner one, it refused, in its own words.
+    pub fn restore(
+        &mut self,
+        schema: u32,
+        state: &[u8],
+    ) -> Result<Result<(), String>, PolicyFailure> {
+        let answer = self.walk("restore", |guest, store| guest.restore(store, schema, state))?;
+        Ok(answer.map_err(|reason| printable(&reason)))
+    }
+
+    /// The policy's own figures, at most 64.
+    ///
+    /// Errors: the policy failed and must not be called again.
+    pub fn metrics(&mut self) -> Result<Vec<(String, f64)>, PolicyFailure> {
+        let mut metrics = self.walk("metrics", |guest, store| guest.metrics(store))?;
+        metrics.truncate(METRICS_MAX);
+        Ok(metrics.into_iter().map(|(name, value)| (printable(&name), value)).collect())
+    }
+
+    /// The last call; a policy that failed is not called.
+    ///
+    /// Errors: the policy failed now.
+    pub fn finish(mut self) -> Result<(), PolicyFailure> {
+        match self.failure {
+            Some(_) => Ok(()),
+            None => self.walk("fini", |guest, store| guest.finish(store)),
+        }
+    }
+
+    /// A rare call, which may walk all slots.
+    fn walk<R>(
+        &mut self,
+        call: &'static str,
+        work: impl FnOnce(&Guest, &mut Store<State>) -> wasmtime::Result<R>,
+    ) -> Result<R, PolicyFailure> {
+        let fuel = self.budget.walk_fuel(self.max_slots);
+        let ticks = self.budget.walk_ticks(self.max_slots);
+        let (result, _) = self.enter(call, fuel, ticks, work)?;
+        Ok(result)
+    }
+
+    /// Enters the guest with a budget; returns its answer and the fuel left.
+    fn enter<R>(
+        &mut self,
+        call: &'static str,
+        fuel: u64,
+        ticks: u64,
+        work: impl FnOnce(&Guest, &mut Store<State>) -> wasmtime::Result<R>,
+    ) -> Result<(R, u64), PolicyFailure> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        arm(&mut self.store, fuel, ticks);
+        let start_ns = self.clock.as_ref().map(|clock| clock.monotonic_ns());
+        let result = work(&self.guest, &mut self.store);
+        if let (Some(clock), Some(start_ns)) = (&self.clock, start_ns) {
+            self.counters.ns += clock.monotonic_ns().saturating_sub(start_ns);
+        }
+        let left = self.store.get_fuel().unwrap_or(0);
+        self.counters.calls += 1;
+        self.counters.fuel += fuel.saturating_sub(left);
+        match result {
+            Ok(answer) => Ok((answer, left)),
+            Err(error) => Err(self.fail(failure_of(call, &error, self.store.data(), false))),
+        }
+    }
+
+    fn fail(&mut self, failure: PolicyFailure) -> PolicyFailure {
+        self.failure = Some(failure.clone());
+        failure
+    }
+
+    fn too_many(&mut self, call: &str, got: usize, most: u32) -> PolicyFailure {
+        let message = format!("{call}: returned {got} slots, the most was {most}");
+        self.fail(PolicyFailure {
+            kind: FailureKind::ResultTooLarge,
+            message,
+            backtrace: Vec::new(),
+        })
+    }
+}
+
+impl EvictionPolicy for WasmEvictionPolicy {
+    fn name(&self) -> &str {
+        &self.capabilities.name
+    }
+
+    fn version(&self) -> &str {
+        &self.capabilities.version
+    }
+
+    fn apply(
+        &mut self,
+        events: &[u64],
+        attributes: &[u64],
+        want_entries: u32,
+        want_bytes: u64,
+        victims: &mut Vec<Slot>,
+    ) -> Result<(), PolicyFailure> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        let fresh = self.budget.apply_fuel(events.len(), want_entries);
+        let fuel = fresh.saturating_add(self.fuel_kept);
+        let mut entered = self.enter("apply", fuel, self.budget.epoch_ticks, |guest, store| {
+            guest.apply(store, events, attributes, want_entries, want_bytes)
+        });
+        if let Ok((found, _)) = &entered
+            && found.len() > want_entries as usize
+        {
+            entered = Err(self.too_many("apply", found.len(), want_entries));
+        }
+        let (found, left) = entered.inspect_err(|_| {
+            let tail = events.len().saturating_sub(LAST_EVENTS_MAX);
+            self.last_events = events[tail..].to_vec();
+        })?;
+        self.fuel_kept = left.min(self.budget.fuel_kept_max);
+        self.counters.events += events.len() as u64;
+        self.counters.victims += found.len() as u64;
+        self.counters.last_events = events.len() as u64;
+        self.counters.last_fuel = fuel.saturating_sub(left);
+        victims.extend_from_slice(&found);
+        Ok(())
+    }
+
+    fn drain_order(
+        &mut self,
+        cursor: u32,
+        max: u32,
+        slots: &mut Vec<Slot>,
+    ) -> Result<(), PolicyFailure> {
+        let page =
+            self.walk("drain-order", |guest, store| guest.drain_order(store, cursor, max))?;
+        if page.len() > max as usize {
+            return Err(self.too_many("drain-order", page.len(), max));
+        }
+        slots.extend_from_slice(&page);
+        Ok(())
+    }
+
+    fn resize(&mut self, capacity_bytes: u64, max_slots: u32) -> Result<(), PolicyFailure> {
+        let needed = memory_claim(&self.capabilities, max_slots);
+        if needed > POLICY_MEMORY_BYTES_MAX as u64 {
+            let message = format!("resize: {max_slots} slots need {needed} bytes of memory");
+            let kind = FailureKind::OutOfMemory;
+            return Err(self.fail(PolicyFailure { kind, message, backtrace: Vec::new() }));
+        }
+        self.max_slots = self.max_slots.max(max_slots);
+        self.walk("resize", |guest, store| guest.resize(store, capacity_bytes, max_slots))?;
+        self.max_slots = max_slots;
+        Ok(())
+    }
+}
+
+/// Gives the next entry its budget.
+fn arm(store: &mut Store<State>, fuel: u64, ticks: u64) {
+    store.data_mut().start_call();
+    store.set_epoch_deadline(ticks);
+    store.set_fuel(fuel).expect("fuel is switched on for every engine");
+}
+
+fn memory_claim(capabilities: &Capabilities, max_slots: u32) -> u64 {
+    u64::from(capabilities.bytes_per_slot) * u64::from(max_slots)
+}
+
+fn check_capabilities(capabilities: &Capabilities, max_slots: u32) -> Result<(), String> {
+    if !capabilities.is_eviction {
+        return Err("init: the policy says that it is not for eviction".to_string());
+    }
+    for (what, text) in [("name", &capabilities.name), ("version", &capabilities.version)] {
+        let fits = (1..=LABEL_BYTES_MAX).contains(&text.len());
+        if !fits || text.chars().any(char::is_control) {
+            return Err(format!("init: {what} must be 1 to {LABEL_BYTES_MAX} printable bytes"));
+        }
+    }
+    let needed = memory_claim(capabilities, max_slots);
+    if needed > POLICY_MEMORY_BYTES_MAX as u64 {
+        return Err(format!(
+            "{max_slots} slots of {} bytes need {needed} bytes of memory, the most is \
+             {POLICY_MEMORY_BYTES_MAX}",
+            capabilities.bytes_per_slot
+        ));
+    }
+    Ok(())
+}
+
+fn refused(reason: String) -> PolicyFailure {
+    PolicyFailure {
+        kind: FailureKind::InitError,
+        message: printable(&reason),
+        backtrace: Vec::new(),
+    }
+}
+
+/// The record of an error of the runtime. While loading, what is no trap is an `InitError`.
+fn failure_of(call: &str, error: &wasmtime::Error, state: &State, loading: bool) -> PolicyFailure {
+    let trap = error.downcast_ref::<Trap>();
+    let cause = trap.map_or_else(|| error.root_cause().to_string(), Trap::to_string);
+    let kind = match trap {
+        _ if state.memory_refused => FailureKind::OutOfMemory,
+        Some(Trap::OutOfFuel) => FailureKind::Fuel,
+        Some(Trap::Interrupt) => FailureKind::Epoch,
+        Some(_) => FailureKind::Trap,
+        // The runtime has no type for this one; a test holds its text.
+        None if cause.contains("fuel allocated for hostcalls") => FailureKind::ResultTooLarge,
+        None if loading => FailureKind::InitError,
+        None => FailureKind::Trap,
+    };
+    let message = match &state.last_error {
+        Some(said) => format!("{call}: {cause}; it said: {said}"),
+        None => format!("{call}: {cause}"),
+    };
+    let frames = error.downcast_ref::<WasmBacktrace>().map_or(&[][..], WasmBacktrace::frames);
+    PolicyFailure {
+        kind,
+        message: printable(&message),
+        backtrace: frames.iter().take(BACKTRACE_FRAMES_MAX).map(frame_text).collect(),
+    }
+}
+
+/// A frame as `system.policies` shows it; guests without names show numbers and offsets.
+fn frame_text(frame: &wasmtime::FrameInfo) -> String {
+    let offset = frame.module_offset().map_or(String::new(), |offset| format!(" at {offset:#x}"));
+    match frame.func_name() {
+        Some(name) => printable(&format!("{name}{offset}")),
+        None => format!("function {}{offset}", frame.func_index()),
+    }
+}

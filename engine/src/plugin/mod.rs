@@ -1,0 +1,25 @@
+//! Policies as Wasm components: the one place that names the Wasm runtime.
+//!
+//! ```text
+//! bytes ── component::check ──> CompiledPolicy ── per shard ──> WasmEvictionPolicy
+//!          size, world, imports   shared, Send       one store each, budgets per call
+//! ```
+//! Invariant: whatever a component does, a call ends within its budget with an answer or a
+//! `PolicyFailure`, and an instance that failed is never entered again. Not here: which victims
+//! are legal and what follows a failure (`cache/`), where components are stored (`database`).
+
+mod bindings;
+mod budget;
+mod component;
+mod epoch;
+mod host;
+mod instance;
+mod state;
+
+#[cfg(test)]
+mod tests;
+
+pub use budget::Budget;
+pub use component::CompiledPolicy;
+pub use host::{HostOptions, PolicyHost};
+pub use instance::{InstanceCounters, InstanceOptions, WasmEvictionPolicy};

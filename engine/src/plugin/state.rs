@@ -1,0 +1,120 @@
+//! What the host keeps beside one instance: limits of its memory, its log lines.
+
+use wasmtime::ResourceLimiter;
+
+use crate::config::POLICY_MEMORY_BYTES_MAX;
+
+/// Tables of one instance: its functions, and those of the wrapping to reach the host.
+pub(super) const TABLES_MAX: usize = 4;
+/// Elements of one table.
+pub(super) const TABLE_ELEMENTS_MAX: usize = 10_000;
+/// Log lines that one call may write.
+const LOG_LINES_MAX: u32 = 8;
+/// Bytes kept of a log line and of a failure's message.
+pub(super) const MESSAGE_BYTES_MAX: usize = 1 << 10;
+
+/// Host side of one instance.
+#[derive(Debug)]
+pub(super) struct State {
+    /// For log lines.
+    policy: String,
+    shard: u32,
+    /// The guest wanted more memory than it may have.
+    pub memory_refused: bool,
+    /// Last line logged as an error in this call: a panic's message.
+    pub last_error: Option<String>,
+    log_lines_left: u32,
+    pub log_lines: u64,
+    pub log_lines_dropped: u64,
+}
+
+impl State {
+    pub fn new(policy: &str, shard: u32) -> Self {
+        State {
+            policy: policy.to_string(),
+            shard,
+            memory_refused: false,
+            last_error: None,
+            log_lines_left: LOG_LINES_MAX,
+            log_lines: 0,
+            log_lines_dropped: 0,
+        }
+    }
+
+    /// Forgets what belongs to the call before.
+    pub fn start_call(&mut self) {
+        self.last_error = None;
+        self.log_lines_left = LOG_LINES_MAX;
+    }
+
+    /// Writes a guest's line to the log. Error lines are kept even when there were too many, since
+    /// the last one may be the reason of a trap.
+    pub fn log(&mut self, level: u8, message: &str) {
+        let message = printable(message);
+        if level >= 4 {
+            self.last_error = Some(message.clone());
+        }
+        if self.log_lines_left == 0 {
+            self.log_lines_dropped += 1;
+            return;
+        }
+        self.log_lines_left -= 1;
+        self.log_lines += 1;
+        let (policy, shard) = (&self.policy, self.shard);
+        match level {
+            0 => tracing::trace!(policy, shard, "{message}"),
+            1 => tracing::debug!(policy, shard, "{message}"),
+            2 => tracing::info!(policy, shard, "{message}"),
+            3 => tracing::warn!(policy, shard, "{message}"),
+            _ => tracing::error!(policy, shard, "{message}"),
+        }
+    }
+}
+
+/// Text from a guest, fit for a terminal: control characters replaced, at most 1 KiB.
+pub(super) fn printable(text: &str) -> String {
+    let mut out = String::new();
+    for character in text.chars() {
+        let shown = if character.is_control() { ' ' } else { character };
+        if out.len() + shown.len_utf8() > MESSAGE_BYTES_MAX {
+            break;
+        }
+        out.push(shown);
+    }
+    out
+}
+
+impl ResourceLimiter for State {
+    fn memory_growing(
+        &mut self,
+        _current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        if desired <= POLICY_MEMORY_BYTES_MAX {
+            return Ok(true);
+        }
+        // A trap here tells more than the abort that a failed allocation would end in.
+        self.memory_refused = true;
+        Err(wasmtime::Error::msg(format!(
+            "wanted {desired} bytes of memory, the most is {POLICY_MEMORY_BYTES_MAX}"
+        )))
+    }
+
+    fn table_growing(
+        &mut self,
+        _current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        Ok(desired <= TABLE_ELEMENTS_MAX)
+    }
+
+    fn memories(&self) -> usize {
+        1
+    }
+
+    fn tables(&self) -> usize {
+        TABLES_MAX
+    }
+}

@@ -1,0 +1,153 @@
+//! Components from a few lines of WebAssembly text: a well-behaved policy with places to break.
+
+/// The parts of a guest that tests replace; the defaults make a policy that never has a victim.
+pub struct Guest {
+    /// Fields of the module: globals, functions, a start function.
+    pub fields: String,
+    /// Result of `init`, after which the capabilities are read from address 0.
+    pub init: String,
+    /// Body of `apply`; parameters as in the canonical ABI, the result is the address of a list.
+    pub apply: String,
+    pub resize: String,
+    pub tick: String,
+    pub drain_order: String,
+    /// Pages of memory at the start.
+    pub pages: u32,
+    /// Number of the hook that it claims to be for.
+    pub hook: u8,
+    pub bytes_per_slot: u32,
+}
+
+impl Default for Guest {
+    fn default() -> Self {
+        Guest {
+            fields: String::new(),
+            init: "i32.const 0".to_string(),
+            apply: EMPTY_LIST.to_string(),
+            resize: String::new(),
+            tick: String::new(),
+            drain_order: EMPTY_LIST.to_string(),
+            pages: 2,
+            hook: 0,
+            bytes_per_slot: 1,
+        }
+    }
+}
+
+/// Zeros stand at 256: no address, no length.
+pub const EMPTY_LIST: &str = "i32.const 256";
+/// Runs until it is stopped.
+pub const FOREVER: &str = "loop $forever br $forever end";
+
+/// A list of `count` equal slots: its address and length are written to 264, its items from 512 on.
+pub fn list_of(count: u32, slot: u32) -> String {
+    format!(
+        "(local $i i32)
+         loop $next
+           (i32.store (i32.add (i32.const 512) (i32.shl (local.get $i) (i32.const 2)))
+                      (i32.const {slot}))
+           (br_if $next (i32.lt_u
+             (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const {count})))
+         end
+         (i32.store (i32.const 264) (i32.const 512))
+         (i32.store (i32.const 268) (i32.const {count}))
+         i32.const 264"
+    )
+}
+
+impl Guest {
+    /// The core module.
+    pub fn module(&self) -> Vec<u8> {
+        wat::parse_str(format!("(module {})", self.text())).unwrap()
+    }
+
+    /// The component: the module, its functions lifted to the types of the contract.
+    pub fn component(&self) -> Vec<u8> {
+        let fields = self.text();
+        wat::parse_str(format!("(component (core module $guest {fields}) {LIFTED})")).unwrap()
+    }
+
+    fn text(&self) -> String {
+        let Guest { fields, init, apply, resize, tick, drain_order, pages, hook, bytes_per_slot } =
+            self;
+        // Capabilities at 0: discriminant 0 = ok, then the record, aligned to four.
+        format!(
+            r#"(memory (export "memory") {pages})
+  (data (i32.const 4) "\{hook:02x}\00\00\00")
+  (data (i32.const 8) "\00\02\00\00\04\00\00\00\00\02\00\00\04\00\00\00\01\00\00\00")
+  (data (i32.const 512) "test")
+  (func $claim (i32.store (i32.const 36) (i32.const {bytes_per_slot})))
+  (global $free (mut i32) (i32.const 65536))
+  (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
+    ;; One call at a time: start again once the second page is half used.
+    (if (i32.gt_u (global.get $free) (i32.const 98304))
+      (then (global.set $free (i32.const 65536))))
+    global.get $free
+    (global.set $free (i32.and
+      (i32.add (i32.add (global.get $free) (local.get 3)) (i32.const 15)) (i32.const -16))))
+  {fields}
+  (func (export "tidegate:policy/lifecycle@0.1.0#init")
+    (param i32 i32 i32 i32 i64) (result i32) call $claim {init})
+  (func (export "tidegate:policy/lifecycle@0.1.0#tick") (param i64) {tick})
+  (func (export "tidegate:policy/lifecycle@0.1.0#snapshot") (result i32) i32.const 256)
+  (func (export "tidegate:policy/lifecycle@0.1.0#restore") (param i32 i32 i32) (result i32)
+    i32.const 256)
+  (func (export "tidegate:policy/lifecycle@0.1.0#metrics") (result i32) i32.const 256)
+  (func (export "tidegate:policy/lifecycle@0.1.0#fini"))
+  (func (export "tidegate:policy/eviction@0.1.0#apply")
+    (param i32 i32 i32 i32 i32 i64) (result i32) {apply})
+  (func (export "tidegate:policy/eviction@0.1.0#drain-order") (param i32 i32) (result i32)
+    {drain_order})
+  (func (export "tidegate:policy/eviction@0.1.0#resize") (param i64 i32) {resize})
+"#
+        )
+    }
+}
+
+/// The exports of `wit/v0.1`, written out by hand; the host compares their types with the WIT.
+const LIFTED: &str = r#"
+  (core instance $core (instantiate $guest))
+  (type $hook (enum "eviction" "cache-admission" "read-admission" "rate-limiter" "io-priority"
+    "compaction" "load-shedding"))
+  (type $param (record (field "name" string) (field "value" string)))
+  (type $caps (record (field "hook" $hook) (field "name" string) (field "version" string)
+    (field "deterministic" bool) (field "wants-miss-events" bool) (field "wants-ticks-ms" u32)
+    (field "state-schema" u32) (field "bytes-per-slot" u32)))
+  (type $metric (record (field "name" string) (field "value" float64)))
+  (func $init (param "params" (list $param)) (param "max-slots" u32) (param "shard" u32)
+    (param "seed" u64) (result (result $caps (error string)))
+    (canon lift (core func $core "tidegate:policy/lifecycle@0.1.0#init")
+      (memory $core "memory") (realloc (func $core "cabi_realloc"))))
+  (func $tick (param "now-us" u64)
+    (canon lift (core func $core "tidegate:policy/lifecycle@0.1.0#tick")))
+  (func $snapshot (result (list u8))
+    (canon lift (core func $core "tidegate:policy/lifecycle@0.1.0#snapshot")
+      (memory $core "memory")))
+  (func $restore (param "schema" u32) (param "state" (list u8)) (result (result (error string)))
+    (canon lift (core func $core "tidegate:policy/lifecycle@0.1.0#restore")
+      (memory $core "memory") (realloc (func $core "cabi_realloc"))))
+  (func $metrics (result (list $metric))
+    (canon lift (core func $core "tidegate:policy/lifecycle@0.1.0#metrics")
+      (memory $core "memory")))
+  (func $fini (canon lift (core func $core "tidegate:policy/lifecycle@0.1.0#fini")))
+  (instance $lifecycle
+    (export "hook" (type $hook)) (export "param" (type $param))
+    (export "caps" (type $caps)) (export "metric" (type $metric))
+    (export "init" (func $init)) (export "tick" (func $tick))
+    (export "snapshot" (func $snapshot)) (export "restore" (func $restore))
+    (export "metrics" (func $metrics)) (export "fini" (func $fini)))
+  (func $apply (param "events" (list u64)) (param "attrs" (list u64))
+    (param "want-entries" u32) (param "want-bytes" u64) (result (list u32))
+    (canon lift (core func $core "tidegate:policy/eviction@0.1.0#apply")
+      (memory $core "memory") (realloc (func $core "cabi_realloc"))))
+  (func $drain-order (param "cursor" u32) (param "max" u32) (result (list u32))
+    (canon lift (core func $core "tidegate:policy/eviction@0.1.0#drain-order")
+      (memory $core "memory")))
+  (func $resize (param "capacity-bytes" u64) (param "max-slots" u32)
+    (canon lift (core func $core "tidegate:policy/eviction@0.1.0#resize")))
+  (instance $eviction
+    (export "apply" (func $apply)) (export "drain-order" (func $drain-order))
+    (export "resize" (func $resize)))
+  (export "tidegate:policy/lifecycle@0.1.0" (instance $lifecycle))
+  (export "tidegate:policy/eviction@0.1.0" (instance $eviction))
+"#;
