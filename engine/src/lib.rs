@@ -10,7 +10,6 @@ pub mod os;
 pub mod checksum;
 pub mod schema;
 pub mod mutation;
-pub mod plugin;
 pub mod policy;
 pub mod disk;
 pub mod runtime;

@@ -186,6 +186,11 @@ impl PageCache {
         state.make_room(0);
     }
 
+    /// Most pages that a policy may be told of.
+    pub fn slots_max(&self) -> u32 {
+        self.state.borrow().governor.slots_max()
+    }
+
     /// Goes on freeing what a lower capacity or a closed file left, a bounded number of pages; true
     /// when more is left that can be freed now.
     pub fn trim(&self) -> bool {

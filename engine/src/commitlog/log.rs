@@ -51,6 +51,8 @@ pub struct CommitlogOptions {
     pub durability: Durability,
     /// Size of a segment file: a multiple of the page size, at least four pages.
     pub segment_bytes: usize,
+    /// Segments get ids from here on, or greater ones: above all that SSTables remember.
+    pub first_segment_min: u64,
 }
 
 impl CommitlogOptions {
@@ -179,9 +181,10 @@ impl Commitlog {
         make_directory(&*disk, &options.directory).await?;
         let entries = disk.list(&options.directory).await?;
         let last = entries.iter().filter_map(|entry| segment::id_of(&entry.name)).max();
-        // SSTables remember positions, so an id must not come back even if all files are gone.
+        // SSTables remember positions, so an id must not come back even if all files are gone and
+        // the clock was set back.
         let now_ms = u64::try_from(clock.wall_us() / 1000).unwrap_or(0);
-        let first = last.map_or(1, |last| last + 1).max(now_ms);
+        let first = last.map_or(1, |last| last + 1).max(now_ms).max(options.first_segment_min);
         let log = Rc::new(Commitlog {
             disk,
             clock,

@@ -31,13 +31,15 @@ pub struct ReplaySummary {
     pub paths: Vec<PathBuf>,
 }
 
-/// Reads every segment in a shard's directory in order and calls `apply` for each record.
+/// Reads the segments in a shard's directory whose ids are below `before`, in order, and calls
+/// `apply` for each record. A log that was started since has the later ids.
 ///
 /// Errors: `Corrupt` with file and offset where an acknowledged record is damaged; `Unavailable`
 /// for a newer format; `Io`; whatever `apply` returns.
 pub async fn replay(
     disk: &Rc<dyn Disk>,
     directory: &Path,
+    before: u64,
     apply: &mut dyn FnMut(ReplayPosition, Mutation) -> Result<()>,
 ) -> Result<ReplaySummary> {
     let entries = disk.list(directory).await?;
@@ -45,6 +47,7 @@ pub async fn replay(
         .iter()
         .filter(|entry| !entry.is_directory)
         .filter_map(|entry| Some((segment::id_of(&entry.name)?, directory.join(&entry.name))))
+        .filter(|(id, _)| *id < before)
         .collect();
     ids.sort();
     let mut summary = ReplaySummary::default();

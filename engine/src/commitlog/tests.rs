@@ -35,6 +35,7 @@ fn options(durability: Durability) -> CommitlogOptions {
         shard_count: 1,
         durability,
         segment_bytes: SEGMENT_BYTES,
+        first_segment_min: 0,
     }
 }
 
@@ -65,7 +66,7 @@ type Records = Vec<(ReplayPosition, Mutation)>;
 
 async fn try_replay(disk: &SimulatedDisk) -> (Records, Result<ReplaySummary>) {
     let mut records = Vec::new();
-    let result = replay(&disk.shared(), &directory(), &mut |position, mutation| {
+    let result = replay(&disk.shared(), &directory(), u64::MAX, &mut |position, mutation| {
         records.push((position, mutation));
         Ok(())
     })
@@ -549,7 +550,7 @@ fn errors_of_apply_stop_replay() {
     run(async {
         let (disk, _, _) = three_chunks().await;
         let mut count = 0;
-        let result = replay(&disk.shared(), &directory(), &mut |_, _| {
+        let result = replay(&disk.shared(), &directory(), u64::MAX, &mut |_, _| {
             count += 1;
             if count == 2 { Err(Error::invalid("enough")) } else { Ok(()) }
         })

@@ -1,10 +1,11 @@
 //! Opening, routing and changing a database.
 
+use std::collections::BTreeMap;
 use std::future::ready;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 use futures::FutureExt;
 use futures::future::{LocalBoxFuture, try_join_all};
@@ -17,15 +18,20 @@ use super::shard::{Shard, ShardOptions};
 use super::stream::BatchStream;
 use crate::clock::{Clock, SystemClock};
 use crate::commitlog::Durability;
-use crate::config::COMMITLOG_SEGMENT_BYTES;
+use crate::config::{CACHE_BYTES_DEFAULT, COMMITLOG_SEGMENT_BYTES, MEMTABLE_BYTES_DEFAULT};
 use crate::disk::Backend;
 use crate::error::{Error, Result};
 use crate::mutation::Mutation;
 use crate::os;
+use crate::plugin::{CompiledPolicy, HostOptions, PolicyHost};
 use crate::runtime::{ExecutorOptions, ShardContext, ShardHandle, start, start_local};
 use crate::schema::table_schema::SchemaRef;
-use crate::schema::{PartitionKey, TableSchema};
+use crate::schema::{PartitionKey, TableId, TableSchema};
 use crate::table::{Partitions, ReadCommand};
+
+/// Instances of policies that a shard has at one time: the active one, a candidate, the one kept
+/// for a rollback, and one being tried.
+const POLICY_INSTANCES_PER_SHARD: u32 = 4;
 
 /// How a database is opened.
 #[derive(Debug, Clone)]
@@ -36,6 +42,10 @@ pub struct Options {
     pub backend: Backend,
     /// When a write is acknowledged.
     pub durability: Durability,
+    /// Bytes of memtables a shard holds before the largest is flushed.
+    pub memtable_bytes: usize,
+    /// Bytes of the page cache of a shard.
+    pub cache_bytes: usize,
     /// Size of a commitlog segment.
     pub commitlog_segment_bytes: usize,
     pub clock: Arc<dyn Clock>,
@@ -50,6 +60,8 @@ impl Options {
             shards: None,
             backend: Backend::default(),
             durability: Durability::Sync,
+            memtable_bytes: MEMTABLE_BYTES_DEFAULT,
+            cache_bytes: CACHE_BYTES_DEFAULT,
             commitlog_segment_bytes: COMMITLOG_SEGMENT_BYTES,
             clock: SystemClock::shared(),
             seed: 0,
@@ -65,8 +77,12 @@ pub struct Database {
 
 pub(super) struct Inner {
     pub(super) options: Options,
+    pub(super) layout: Layout,
     /// Held for as long as the database is open; none in simulation.
-    _lock: Option<os::LockFile>,
+    lock: Mutex<Option<os::LockFile>>,
+    pub(super) host: Arc<PolicyHost>,
+    /// Compiled components by digest.
+    pub(super) compiled: Mutex<BTreeMap<String, Arc<CompiledPolicy>>>,
     pub(super) shards: Vec<ShardHandle<Shard>>,
     catalog: RwLock<Arc<Catalog>>,
     /// Catalog changes go one at a time.
@@ -106,7 +122,7 @@ impl Database {
             let init = move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
             shards.push(start(executor, init).await?);
         }
-        Database::assemble(options, Some(lock), shards).await
+        Database::assemble(options, layout, Some(lock), shards).await
     }
 
     /// Opens a database whose shards run on the calling thread's `LocalSet`, on disks, a clock and
@@ -122,11 +138,12 @@ impl Database {
             let init = move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
             shards.push(start_local(context, init).await?);
         }
-        Database::assemble(options, None, shards).await
+        Database::assemble(options, layout, None, shards).await
     }
 
     async fn assemble(
         options: Options,
+        layout: Layout,
         lock: Option<os::LockFile>,
         shards: Vec<ShardHandle<Shard>>,
     ) -> Result<Database> {
@@ -135,26 +152,48 @@ impl Database {
             .call("load catalog", |shard| async move { shard.load_catalog().await }.boxed_local())
             .await??;
         let schemas: Vec<SchemaRef> = catalog.all_tables().cloned().collect();
-        try_join_all(shards.iter().map(|shard| {
+        let folders: Vec<PathBuf> = schemas.iter().map(|schema| layout.table(schema)).collect();
+        let newest = first
+            .call("remove leftovers", |shard| {
+                async move { shard.remove_leftovers(folders).await }.boxed_local()
+            })
+            .await??;
+        let first_segment_min = newest.map_or(0, |newest| newest.segment + 1);
+        // Every shard replays before any segment goes: with another shard count they read the same.
+        let opened = try_join_all(shards.iter().map(|shard| {
             let schemas = schemas.clone();
             async move {
                 let open = move |shard: Rc<Shard>| {
-                    async move { shard.open_tables(schemas).await }.boxed_local()
+                    async move { shard.open_tables(schemas, first_segment_min).await }.boxed_local()
                 };
                 shard.call("open tables", open).await?
             }
         }))
         .await?;
-        Ok(Database {
+        let mut spent: Vec<PathBuf> = opened.into_iter().flatten().collect();
+        spent.sort();
+        spent.dedup();
+        first
+            .call("remove segments", |shard| {
+                async move { shard.remove_spent(spent).await }.boxed_local()
+            })
+            .await??;
+        let instances_max = POLICY_INSTANCES_PER_SHARD * shards.len() as u32;
+        let database = Database {
             inner: Arc::new(Inner {
                 options,
-                _lock: lock,
+                layout,
+                lock: Mutex::new(lock),
+                host: Arc::new(PolicyHost::new(HostOptions { instances_max })?),
+                compiled: Mutex::default(),
                 shards,
                 catalog: RwLock::new(Arc::new(catalog)),
                 change: tokio::sync::Mutex::new(()),
                 last_timestamp: AtomicI64::new(0),
             }),
-        })
+        };
+        database.restore_policies().await?;
+        Ok(database)
     }
 
     pub fn shard_count(&self) -> u32 {
@@ -304,7 +343,10 @@ impl Database {
                 move |shard: Rc<Shard>| async move { shard.remove_table(id).await }.boxed_local();
             shard.call("remove table", remove).await??;
         }
-        Ok(())
+        let remove = move |shard: Rc<Shard>| {
+            async move { shard.remove_table_files(&schema).await }.boxed_local()
+        };
+        self.handle(0).call("remove files", remove).await?
     }
 
     /// Applies a write to the partition's shard; returns when it is as durable as the options
@@ -349,6 +391,18 @@ impl Database {
             handle.spawn("read", move |shard| shard.stream(command, sender).boxed_local()).await?;
             Ok(receiver)
         }))
+    }
+
+    /// Writes memtables to SSTables: of one table, or of all.
+    ///
+    /// Errors: `NotFound`, `Io`.
+    pub async fn flush(&self, table: Option<TableId>) -> Result<()> {
+        let calls = self.inner.shards.iter().map(|shard| async move {
+            let flush =
+                move |shard: Rc<Shard>| async move { shard.flush(table).await }.boxed_local();
+            shard.call("flush", flush).await?
+        });
+        try_join_all(calls).await.map(|_| ())
     }
 
     /// Runs a closure on the shard that owns a partition, with no copy and no further hop: the way
@@ -398,7 +452,7 @@ impl Database {
         Ok(rows)
     }
 
-    /// Flushes, syncs and stops all shards.
+    /// Flushes, syncs and stops all shards; the directory may be opened again then.
     ///
     /// Errors: `Io`.
     pub async fn close(&self) -> Result<()> {
@@ -415,6 +469,8 @@ impl Database {
             result = result.and(closed);
             result = result.and(shard.stop().await);
         }
+        // Nothing writes any more: another process may open the directory now.
+        self.inner.lock.lock().expect("no holder of this lock panics").take();
         result
     }
 }
@@ -423,6 +479,8 @@ fn shard_options(options: &Options, layout: &Layout) -> ShardOptions {
     ShardOptions {
         layout: layout.clone(),
         durability: options.durability,
+        memtable_bytes: options.memtable_bytes,
+        cache_bytes: options.cache_bytes,
         commitlog_segment_bytes: options.commitlog_segment_bytes,
     }
 }

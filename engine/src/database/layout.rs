@@ -10,6 +10,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::schema::TableSchema;
+
 /// Paths of one data directory.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
@@ -37,6 +39,10 @@ impl Layout {
         self.root.join("policies")
     }
 
+    pub(super) fn policy(&self, digest: &str) -> PathBuf {
+        self.policies().join(format!("{digest}.wasm"))
+    }
+
     pub(super) fn commitlogs(&self) -> PathBuf {
         self.root.join("commitlog")
     }
@@ -48,10 +54,26 @@ impl Layout {
     pub(super) fn data(&self) -> PathBuf {
         self.root.join("data")
     }
+
+    pub(super) fn table(&self, schema: &TableSchema) -> PathBuf {
+        let name = format!("{}-{}", schema.name, schema.id.hex());
+        self.data().join(&schema.keyspace).join(name)
+    }
 }
+
+/// Length of a table id in names.
+const TABLE_ID_DIGITS: usize = 32;
 
 /// Shard and shard count in the name of a commitlog folder.
 pub(super) fn parse_commitlog_name(name: &str) -> Option<(u32, u32)> {
     let (shard, count) = name.split_once("-of-")?;
     Some((shard.parse().ok()?, count.parse().ok()?))
+}
+
+/// Whether a path is named as the folder of a table: `<name>-<id>`.
+pub(super) fn is_table(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.rsplit_once('-').is_some_and(|(_, id)| {
+        id.len() == TABLE_ID_DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
 }

@@ -3,6 +3,7 @@
 mod catalog;
 mod database;
 mod layout;
+mod policies;
 mod report;
 mod shard;
 mod stream;
@@ -12,6 +13,6 @@ mod tests;
 
 pub use catalog::Catalog;
 pub use database::{Database, Options};
-pub use report::{PolicyInfo, TableReport};
+pub use report::{CacheReport, PolicyInfo, PolicyReport, TableReport};
 pub use shard::Shard;
 pub use stream::BatchStream;

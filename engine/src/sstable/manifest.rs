@@ -161,24 +161,25 @@ impl Manifest {
     /// Makes edits durable, all or none, and applies them.
     ///
     /// Panics when they contradict the live set: that is a bug of the caller.
-    /// Errors: `Io`; then the manifest takes no more edits until it is opened again.
+    /// Errors: `Io`; the live set is as before then. What such an append left on disk is not known,
+    /// so the next one replaces the whole file.
     pub async fn append(&mut self, edits: Vec<Edit>) -> Result<()> {
-        if self.is_broken {
-            let message = "takes no edits after a failed append; reopen the database";
-            return Err(Error::Unavailable(format!("{} {message}", self.path.display())));
-        }
-        self.is_broken = true;
+        let before = (self.live.clone(), self.flushed_through);
         let frame = encode_frame(self.next_sequence, &edits);
         if let Err(contradiction) = self.apply(edits) {
             panic!("{}: {contradiction}", self.path.display());
         }
-        if self.frames >= FRAMES_MAX {
-            self.rewrite().await?;
+        let must_rewrite = std::mem::replace(&mut self.is_broken, true);
+        let written = if must_rewrite || self.frames >= FRAMES_MAX {
+            self.rewrite().await
         } else {
-            self.write(frame).await?;
+            self.write(frame).await
+        };
+        match written {
+            Ok(()) => self.is_broken = false,
+            Err(_) => (self.live, self.flushed_through) = before,
         }
-        self.is_broken = false;
-        Ok(())
+        written
     }
 
     async fn write(&mut self, frame: Vec<u8>) -> Result<()> {

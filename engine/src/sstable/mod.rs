@@ -41,7 +41,6 @@ mod partition_reader;
 mod prefix;
 mod promoted_index;
 mod source;
-#[expect(clippy::module_inception, reason = "the folder is named for its main type")]
 mod sstable;
 mod statistics;
 mod summary;

@@ -1,7 +1,11 @@
 //! One table of one shard: memtables, SSTables and what moves data from the one to the other.
 
+mod flush;
+mod open;
+mod owned;
 mod read;
 mod table;
 
+pub use open::{TableOpening, remove_leftovers};
 pub use read::{Partitions, ReadCommand};
 pub use table::{Table, TableStats};

@@ -1,16 +1,51 @@
 //! The parts of a table on one shard, and what a read of it merges.
+//!
+//! Invariant: every write of the table that this shard acknowledged is in `active`, in `sealed` or
+//! in `sstables`, at every moment; sealed memtables stand oldest first and leave in that order.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::rc::Rc;
 
+use super::owned::OwnedSource;
+use crate::cache::PageCache;
+use crate::commitlog::{Commitlog, ReplayPosition};
+use crate::disk::Disk;
+use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::mutation::{FragmentSource, PartitionRange, Slice};
+use crate::reader::MergeSource;
 use crate::schema::table_schema::SchemaRef;
+use crate::sstable::Sstable;
+use crate::sstable::manifest::Manifest;
 
 /// See the head of this file.
 pub struct Table {
     pub(super) schema: SchemaRef,
+    pub(super) directory: PathBuf,
+    pub(super) disk: Rc<dyn Disk>,
+    pub(super) commitlog: Rc<Commitlog>,
+    pub(super) shard: u32,
+    pub(super) shard_count: u32,
     pub(super) active: RefCell<Rc<Memtable>>,
+    pub(super) sealed: RefCell<VecDeque<Rc<Memtable>>>,
+    pub(super) sstables: RefCell<Vec<LiveSstable>>,
+    /// Taken for the length of a flush: flushes of a table go one at a time, oldest memtable first.
+    pub(super) manifest: tokio::sync::Mutex<Manifest>,
+    /// What other shard counts' logs need not replay, by shard and shard count.
+    pub(super) foreign_flushed: BTreeMap<(u32, u32), ReplayPosition>,
+    pub(super) cache: Rc<PageCache>,
+    pub(super) next_generation: Cell<u64>,
+    pub(super) dropped: Cell<bool>,
+}
+
+/// An SSTable that reads take part in.
+#[derive(Clone)]
+pub(super) struct LiveSstable {
+    pub(super) sstable: Rc<Sstable>,
+    /// Written under another shard count: it holds partitions of other shards too.
+    pub(super) is_shared: bool,
 }
 
 /// Sizes of a table on one shard.
@@ -24,10 +59,6 @@ pub struct TableStats {
 }
 
 impl Table {
-    pub fn new(schema: SchemaRef) -> Rc<Self> {
-        Rc::new(Table { schema, active: RefCell::new(Memtable::new()) })
-    }
-
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -37,16 +68,84 @@ impl Table {
         self.active.borrow().clone()
     }
 
+    /// Bytes of all memtables, sealed ones included.
+    pub fn memtable_bytes(&self) -> usize {
+        self.active.borrow().stats().bytes
+            + self.sealed.borrow().iter().map(|sealed| sealed.stats().bytes).sum::<usize>()
+    }
+
     pub fn stats(&self) -> TableStats {
-        let stats = self.active().stats();
+        let memtables = self.sealed.borrow().iter().cloned().chain([self.active()]).fold(
+            (0, 0),
+            |(rows, bytes), memtable| {
+                let stats = memtable.stats();
+                (rows + stats.rows as u64, bytes + stats.bytes as u64)
+            },
+        );
+        let sstables = self.sstables.borrow();
         TableStats {
-            memtable_rows: stats.rows as u64,
-            memtable_bytes: stats.bytes as u64,
-            ..TableStats::default()
+            memtable_rows: memtables.0,
+            memtable_bytes: memtables.1,
+            sstables: sstables.len() as u64,
+            sstable_bytes: sstables.iter().map(|live| live.sstable.info().data_bytes).sum(),
+            sstable_rows: sstables.iter().map(|live| live.sstable.info().rows).sum(),
         }
     }
 
+    /// A merged stream over everything the table holds, as of now: memtables and SSTables that join
+    /// or leave later do not change it.
     pub fn read(&self, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
-        self.active().read(range, slice)
+        let mut sources: Vec<Box<dyn FragmentSource>> = Vec::new();
+        let memtables =
+            self.sealed.borrow().iter().cloned().chain([self.active()]).collect::<Vec<_>>();
+        for memtable in memtables {
+            let holds = match range {
+                PartitionRange::Single(key) => memtable.contains(key),
+                PartitionRange::Tokens { .. } => !memtable.is_empty(),
+            };
+            if holds {
+                sources.push(memtable.read(range, slice));
+            }
+        }
+        for live in self.sstables.borrow().iter() {
+            let is_single = match range {
+                PartitionRange::Single(key) => {
+                    if !live.sstable.may_contain(key) {
+                        continue;
+                    }
+                    true
+                }
+                PartitionRange::Tokens { .. } => false,
+            };
+            let source = live.sstable.read(range, slice);
+            sources.push(if live.is_shared && !is_single {
+                Box::new(OwnedSource::new(source, self.shard, self.shard_count))
+            } else {
+                source
+            });
+        }
+        MergeSource::merge(sources, slice.direction)
+    }
+
+    /// Newest position of the commitlog that `log` (shard and shard count) wrote that SSTables hold.
+    pub async fn flushed_through(&self, log: (u32, u32)) -> Option<ReplayPosition> {
+        if log == (self.shard, self.shard_count) {
+            self.manifest.lock().await.flushed_through()
+        } else {
+            self.foreign_flushed.get(&log).copied()
+        }
+    }
+
+    /// Whether some memtable has anything in it.
+    pub fn has_unflushed(&self) -> bool {
+        !self.active.borrow().is_empty() || !self.sealed.borrow().is_empty()
+    }
+
+    /// Forgets the table's commitlog records: it was dropped.
+    ///
+    /// Errors: `Io` from removing segments.
+    pub async fn release_commitlog(&self) -> Result<()> {
+        let everything = ReplayPosition { segment: u64::MAX, offset: u32::MAX };
+        self.commitlog.mark_flushed(self.schema.id, everything).await
     }
 }

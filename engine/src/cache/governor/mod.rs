@@ -380,6 +380,11 @@ impl Governor {
         }
     }
 
+    /// Slots are numbered below this.
+    pub fn slots_max(&self) -> u32 {
+        self.table.slots_max()
+    }
+
     /// Changes the limits of the cache. The number of slots only ever grows.
     pub fn resize(&mut self, capacity_bytes: u64, slots_max: u32) {
         self.capacity_bytes = capacity_bytes;

@@ -1,1 +1,75 @@
+//! Tests at the border of the module: what is written is what is read, damage is noticed, and
+//! Cassandra's own files read and re-encode byte for byte.
 
+mod damage;
+mod fixtures;
+mod manifests;
+mod memory_disk;
+mod model;
+mod round_trip;
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::rc::Rc;
+
+use futures::executor::block_on;
+
+use super::*;
+use crate::cache::PageCache;
+use crate::disk::Disk;
+use crate::error::Result;
+use crate::mutation::{Fragment, FragmentSource, PartitionRange, Slice};
+use crate::schema::table_schema::SchemaRef;
+use memory_disk::MemoryDisk;
+
+const DIRECTORY: &str = "/table";
+
+fn directory() -> &'static Path {
+    Path::new(DIRECTORY)
+}
+
+fn shared(disk: &MemoryDisk) -> Rc<dyn Disk> {
+    Rc::new(disk.clone())
+}
+
+fn write(
+    disk: &MemoryDisk,
+    generation: u64,
+    schema: &SchemaRef,
+    options: WriterOptions,
+    fragments: impl IntoIterator<Item = Fragment>,
+) -> Option<SstableInfo> {
+    block_on(async {
+        let mut writer =
+            SstableWriter::create(shared(disk), directory(), generation, schema.clone(), options)
+                .await
+                .unwrap();
+        for fragment in fragments {
+            writer.push(fragment).await.unwrap();
+        }
+        writer.finish().await.unwrap()
+    })
+}
+
+fn open(disk: &MemoryDisk, generation: u64, schema: &SchemaRef) -> Result<Rc<Sstable>> {
+    let cache = PageCache::new(64 << 20, 1);
+    block_on(Sstable::open(shared(disk), cache, directory(), generation, schema.clone()))
+}
+
+fn drain(mut source: Box<dyn FragmentSource>) -> Result<Vec<Fragment>> {
+    let mut all = Vec::new();
+    loop {
+        let mut out = VecDeque::new();
+        block_on(source.fill(&mut out))?;
+        let limit = crate::config::FRAGMENTS_PER_FILL_MAX + 4;
+        assert!(out.len() <= limit, "{} fragments in one fill", out.len());
+        if out.is_empty() {
+            return Ok(all);
+        }
+        all.extend(out);
+    }
+}
+
+fn read(table: &Rc<Sstable>, range: &PartitionRange, slice: &Slice) -> Result<Vec<Fragment>> {
+    drain(table.read(range, slice))
+}

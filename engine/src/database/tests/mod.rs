@@ -1,4 +1,4 @@
-//! The database at its public border, in memory.
+//! The database at its public border.
 
 use futures::{StreamExt, TryStreamExt};
 
@@ -14,6 +14,9 @@ use crate::schema::{
     TableOptions, TableSchema, Value,
 };
 use crate::table::{Partitions, ReadCommand};
+
+mod flush;
+mod policies;
 
 fn column(name: &str, ty: DataType, kind: ColumnKind) -> Column {
     Column { name: name.into(), ty, kind }

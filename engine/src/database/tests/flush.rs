@@ -1,0 +1,177 @@
+//! Memtables become SSTables, and reads do not notice.
+
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::schema::TableOptions;
+
+fn options(directory: &Path) -> Options {
+    let mut options = Options::new(directory);
+    options.shards = Some(2);
+    options.commitlog_segment_bytes = 1 << 20;
+    options
+}
+
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found
+}
+
+async fn sstables(database: &Database) -> (u64, u64) {
+    let reports = database.table_report().await.unwrap();
+    let count = reports.iter().map(|report| report.sstables).sum();
+    (count, reports.iter().map(|report| report.memtable_rows).sum())
+}
+
+#[tokio::test]
+async fn reads_merge_memtables_and_sstables_newest_wins() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let schema = database.create_table(definition(), false).await.unwrap();
+    let write = |range: std::ops::Range<i32>, value: i64, at: i64| {
+        range.map(|i| insert(&schema, "a", i, value + i64::from(i), at)).collect::<Vec<_>>()
+    };
+    database.apply_many(write(0..100, 0, 1)).await.unwrap();
+    database.flush(None).await.unwrap();
+    database.apply_many(write(50..150, 1000, 3)).await.unwrap();
+    database.flush(Some(schema.id)).await.unwrap();
+    // Older than what the second SSTable holds, newer than the first.
+    database.apply_many(write(40..60, 2000, 2)).await.unwrap();
+    assert_eq!(sstables(&database).await, (2, 20));
+
+    let expected: Vec<i64> = (0..150)
+        .map(|i| match i {
+            0..40 => i,
+            40..50 => 2000 + i,
+            _ => 1000 + i,
+        })
+        .collect();
+    let forward = rows(&database, &schema, Slice::full(Direction::Forward), None).await;
+    assert_eq!(forward, expected);
+    let reversed = rows(&database, &schema, Slice::full(Direction::Reversed), None).await;
+    assert_eq!(reversed, expected.iter().rev().copied().collect::<Vec<_>>());
+
+    let mut deletion = Mutation::new(schema.id, key(&schema, "a"));
+    deletion.deletion = Some(Tombstone { timestamp: 2, deletion_time: 0 });
+    database.apply(deletion).await.unwrap();
+    let left = rows(&database, &schema, Slice::full(Direction::Forward), None).await;
+    assert_eq!(left, expected[50..], "what is newer than the deletion stays");
+    database.close().await.unwrap();
+
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let left = rows(&database, &schema, Slice::full(Direction::Forward), None).await;
+    assert_eq!(left, expected[50..]);
+    assert_eq!(sstables(&database).await, (3, 0), "closing writes memtables out");
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn full_memtables_are_flushed_and_their_segments_go() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut small = options(directory.path());
+    small.shards = Some(1);
+    small.memtable_bytes = 256 << 10;
+    let database = Database::open(small).await.unwrap();
+    let schema = database.create_table(definition(), false).await.unwrap();
+    for round in 0..40 {
+        let writes = (0..1000).map(|i| insert(&schema, "a", round * 1000 + i, 7, 1)).collect();
+        database.apply_many(writes).await.unwrap();
+    }
+    database.flush(None).await.unwrap();
+    let (count, rows_in_memory) = sstables(&database).await;
+    assert!(count > 3 && rows_in_memory == 0, "{count} SSTables, {rows_in_memory} rows");
+    let found = rows(&database, &schema, Slice::full(Direction::Reversed), None).await;
+    assert_eq!(found.len(), 40_000);
+    let segments = files(directory.path())
+        .iter()
+        .filter(|path| path.starts_with(directory.path().join("commitlog")))
+        .count();
+    assert!(segments <= 4, "{segments} segments are kept of a log that wrote many");
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn leftovers_of_a_crash_are_removed_at_the_next_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let schema = database.create_table(definition(), false).await.unwrap();
+    database.apply(insert(&schema, "a", 1, 1, 1)).await.unwrap();
+    database.close().await.unwrap();
+
+    let data = directory.path().join("data/default");
+    let table = data.join(format!("t-{}", schema.id.hex()));
+    let unfinished = table.join("me-4711-big-Data.db");
+    std::fs::write(&unfinished, "half").unwrap();
+    let dropped = data.join(format!("gone-{}", TableId(77).hex()));
+    std::fs::create_dir(&dropped).unwrap();
+    std::fs::write(dropped.join("me-1-big-Data.db"), "old").unwrap();
+    let stranger = data.join("notes");
+    std::fs::create_dir(&stranger).unwrap();
+
+    let database = Database::open(options(directory.path())).await.unwrap();
+    assert_eq!(rows(&database, &schema, Slice::full(Direction::Forward), None).await, [1]);
+    database.close().await.unwrap();
+    assert!(!unfinished.exists() && !dropped.exists());
+    assert!(stranger.exists(), "what the engine did not make stays");
+}
+
+#[tokio::test]
+async fn a_dropped_table_leaves_no_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let schema = database.create_table(definition(), false).await.unwrap();
+    database.apply(insert(&schema, "a", 1, 1, 1)).await.unwrap();
+    database.flush(None).await.unwrap();
+    database.apply(insert(&schema, "a", 2, 1, 1)).await.unwrap();
+    database.drop_table("default", "t", false).await.unwrap();
+    assert_eq!(files(&directory.path().join("data")), Vec::<PathBuf>::new());
+    let gone = database.apply(insert(&schema, "a", 2, 1, 1)).await.unwrap_err();
+    assert!(gone.to_string().contains("does not exist"), "{gone}");
+    // The same name again is another table.
+    let again = database.create_table(definition(), false).await.unwrap();
+    assert_ne!(again.id, schema.id);
+    assert!(rows(&database, &again, Slice::full(Direction::Forward), None).await.is_empty());
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_damaged_sstable_is_named_and_the_rest_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let schema = database.create_table(definition(), false).await.unwrap();
+    let healthy =
+        TableSchema { name: "healthy".into(), options: TableOptions::default(), ..definition() };
+    let healthy = database.create_table(healthy, false).await.unwrap();
+    let writes = (0..1000).map(|i| insert(&schema, "a", i, 1, 1)).collect();
+    database.apply_many(writes).await.unwrap();
+    database.apply(insert(&healthy, "a", 1, 9, 1)).await.unwrap();
+    database.close().await.unwrap();
+    let damaged = files(&directory.path().join("data/default"))
+        .into_iter()
+        .find(|path| {
+            let text = path.to_string_lossy();
+            text.contains("/t-") && text.ends_with("Data.db")
+        })
+        .unwrap();
+    let mut content = std::fs::read(&damaged).unwrap();
+    content[5000] ^= 0x10;
+    std::fs::write(&damaged, content).unwrap();
+
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let command = ReadCommand {
+        schema: schema.clone(),
+        partitions: Partitions::Keys(vec![key(&schema, "a")]),
+        slice: Slice::full(Direction::Forward),
+        columns: vec![ColumnId(2)],
+        row_limit: None,
+    };
+    let read: Result<Vec<RecordBatch>, _> = database.read(command).try_collect().await;
+    let error = read.unwrap_err().to_string();
+    assert!(error.contains("Data.db") && error.contains("at offset 4096"), "{error}");
+    assert_eq!(rows(&database, &healthy, Slice::full(Direction::Forward), None).await, [9]);
+    database.close().await.unwrap();
+}

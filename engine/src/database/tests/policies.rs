@@ -1,0 +1,129 @@
+//! Policies are loaded, put in charge, reported and brought back.
+
+use std::path::Path;
+
+use super::*;
+
+fn component(name: &str) -> Vec<u8> {
+    let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/dist");
+    std::fs::read(dist.join(format!("{name}.wasm"))).unwrap()
+}
+
+fn options(directory: &Path) -> Options {
+    let mut options = Options::new(directory);
+    options.shards = Some(2);
+    options.commitlog_segment_bytes = 1 << 20;
+    options.cache_bytes = 256 << 10;
+    options
+}
+
+/// A table of 300 partitions that is many times the size of the cache.
+async fn fill(database: &Database) -> SchemaRef {
+    let schema = database.create_table(definition(), false).await.unwrap();
+    for partition in 0..300 {
+        let name = format!("p{partition}");
+        let writes = (0..300).map(|i| insert(&schema, &name, i, 7, 1)).collect();
+        database.apply_many(writes).await.unwrap();
+    }
+    database.flush(None).await.unwrap();
+    schema
+}
+
+async fn read_around(database: &Database, schema: &SchemaRef) {
+    for round in 0..300 {
+        // Every second read is of one hot partition.
+        let name = if round % 2 == 0 { "p7".into() } else { format!("p{round}") };
+        let command = ReadCommand {
+            schema: schema.clone(),
+            partitions: Partitions::Keys(vec![key(schema, &name)]),
+            slice: Slice::full(Direction::Forward),
+            columns: vec![ColumnId(2)],
+            row_limit: None,
+        };
+        let batches: Vec<RecordBatch> = database.read(command).try_collect().await.unwrap();
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 300, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_policy_is_swapped_while_the_database_serves() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let schema = fill(&database).await;
+    let report = async |name: &str| {
+        let reports = database.policies().await.unwrap();
+        reports.into_iter().find(|report| report.name == name).unwrap()
+    };
+    read_around(&database, &schema).await;
+    let native = report("lru").await;
+    assert_eq!(native.state, "active");
+    assert!(native.misses > 0 && native.evictions > 0, "{native:?}");
+
+    let info = database.create_policy("sieve", component("sieve"), vec![], None).await.unwrap();
+    assert_eq!(report("sieve").await.state, "loaded");
+    database.set_cache_policy(Some("sieve")).await.unwrap();
+    read_around(&database, &schema).await;
+    let sieve = report("sieve").await;
+    assert_eq!((sieve.state.as_str(), &sieve.digest), ("active", &info.digest));
+    assert!(sieve.calls > 0 && sieve.hits > 0 && sieve.evictions > 0, "{sieve:?}");
+    assert_eq!((sieve.invalid_victims, sieve.last_failure), (0, None));
+    assert_eq!(report("lru").await.state, "loaded");
+
+    database.create_policy("lru_wasm", component("lru"), vec![], None).await.unwrap();
+    database.set_cache_policy(Some("lru_wasm")).await.unwrap();
+    read_around(&database, &schema).await;
+    assert_eq!(report("lru_wasm").await.state, "active");
+    let kept = report("sieve").await;
+    assert_eq!((kept.state.as_str(), kept.calls >= sieve.calls), ("loaded", true));
+
+    let refused = database.drop_policy("lru_wasm", false).await.unwrap_err();
+    assert!(refused.to_string().contains("governs"), "{refused}");
+    database.drop_policy("sieve", false).await.unwrap();
+    database.close().await.unwrap();
+
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let reports = database.policies().await.unwrap();
+    let names: Vec<_> = reports.iter().map(|r| (r.name.as_str(), r.state.as_str())).collect();
+    assert_eq!(names, [("lru", "loaded"), ("lru_wasm", "active")], "a restart brings it back");
+    database.set_cache_policy(None).await.unwrap();
+    read_around(&database, &schema).await;
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_no_policy_is_refused_and_the_engine_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let schema = fill(&database).await;
+    let create = async |component: Vec<u8>, sha256: Option<String>| {
+        database.create_policy("p", component, vec![], sha256).await.unwrap_err().to_string()
+    };
+    let no_component = create(b"plain text".to_vec(), None).await;
+    assert!(no_component.contains("policy 'p'"), "{no_component}");
+    let wrong = create(component("sieve"), Some("00".repeat(32))).await;
+    assert!(wrong.contains("SHA-256"), "{wrong}");
+    let unknown = database.set_cache_policy(Some("p")).await.unwrap_err();
+    assert_eq!(unknown.to_string(), "policy 'p' does not exist");
+    let native = database.create_policy("lru", component("lru"), vec![], None).await.unwrap_err();
+    assert!(native.to_string().contains("exists already"), "{native}");
+    read_around(&database, &schema).await;
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_cache_can_be_resized_and_keeps_its_size() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let schema = fill(&database).await;
+    read_around(&database, &schema).await;
+    database.set_cache_bytes(64 << 10).await.unwrap();
+    for report in database.cache_report().await.unwrap() {
+        assert!(report.bytes <= 64 << 10 && report.capacity_bytes == 64 << 10, "{report:?}");
+    }
+    let refused = database.set_cache_bytes(100).await.unwrap_err();
+    assert!(refused.to_string().contains("64 KiB"), "{refused}");
+    database.close().await.unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    assert_eq!(database.cache_report().await.unwrap()[0].capacity_bytes, 64 << 10);
+    database.close().await.unwrap();
+}

@@ -1,0 +1,190 @@
+//! Random tables are read back as they were written, whole and in slices, in both directions.
+
+use super::model::*;
+use super::*;
+use crate::clock::Random;
+use crate::mutation::{Cell, ClusteringRange, Direction, Liveness, Position, Row};
+use crate::schema::{
+    ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, DataType, PartitionKey, Token,
+    Value,
+};
+
+#[track_caller]
+fn assert_same(seed: u64, what: &str, found: &[Fragment], wanted: &[Fragment]) {
+    if let Some(at) = (0..wanted.len().max(found.len())).find(|&i| found.get(i) != wanted.get(i)) {
+        let (found, wanted) = (found.get(at), wanted.get(at));
+        panic!("seed {seed}, {what}, fragment {at}:\n found {found:?}\nwanted {wanted:?}");
+    }
+}
+
+fn check_seed(seed: u64) {
+    let mut random = Random::new(seed);
+    let schema = random_schema(&mut random);
+    let partitions = random_partitions(&mut random, &schema);
+    let disk = MemoryDisk::default();
+    let options = WriterOptions {
+        column_index_bytes: [64, 256, 1024, 65536][random.below(4) as usize],
+        partitions_expected: random.one_in(2).then_some(partitions.len() as u64),
+        bases: if random.one_in(2) {
+            Bases::default()
+        } else {
+            Bases { min_timestamp: i64::MIN, min_deletion_time: 0, min_ttl: 0 }
+        },
+        ..WriterOptions::default()
+    };
+    let forward = Slice::full(Direction::Forward);
+    let written = all_fragments(&partitions, &forward);
+    let info = write(&disk, 1, &schema, options, written.clone());
+    let Some(info) = info else {
+        assert!(partitions.is_empty());
+        assert!(disk.names().is_empty(), "seed {seed}: nothing is left of nothing");
+        return;
+    };
+    assert_eq!(info.partitions as usize, partitions.len());
+    let table = open(&disk, 1, &schema).unwrap();
+    assert_eq!(table.info(), &info);
+    assert_eq!(Some(table.first_key()), partitions.keys().next());
+    assert_eq!(Some(table.last_key()), partitions.keys().next_back());
+
+    let everything = PartitionRange::full();
+    assert_same(seed, "forward", &read(&table, &everything, &forward).unwrap(), &written);
+    let reversed = Slice::full(Direction::Reversed);
+    let wanted = all_fragments(&partitions, &reversed);
+    assert_same(seed, "reversed", &read(&table, &everything, &reversed).unwrap(), &wanted);
+    for (key, partition) in &partitions {
+        let range = PartitionRange::Single(key.clone());
+        for _ in 0..12 {
+            let slice = random_slice(&mut random, &schema);
+            let found = read(&table, &range, &slice).unwrap();
+            let wanted = partition.fragments(key, &slice);
+            assert_same(seed, &format!("{key:?} {slice:?}"), &found, &wanted);
+        }
+        for clustering in partition.rows.keys().take(5) {
+            let ranges = vec![ClusteringRange::prefix(clustering.clone())];
+            let slice = Slice { ranges, direction: Direction::Forward };
+            let found = read(&table, &range, &slice).unwrap();
+            assert_same(seed, "point read", &found, &partition.fragments(key, &slice));
+        }
+    }
+    for _ in 0..4 {
+        let slice = random_slice(&mut random, &schema);
+        let mut tokens =
+            [0, 1].map(|_| random_key(&mut random, &schema).token()).map(|Token(token)| token);
+        tokens.sort_unstable();
+        let range = PartitionRange::Tokens { min: Token(tokens[0]), max: Token(tokens[1]) };
+        let inside = partitions.iter().filter(|(key, _)| range.contains(key));
+        let wanted = all_fragments(inside, &slice);
+        assert_same(seed, "tokens", &read(&table, &range, &slice).unwrap(), &wanted);
+        let key = random_key(&mut random, &schema);
+        if !partitions.contains_key(&key) {
+            let range = PartitionRange::Single(key);
+            assert_same(seed, "absent", &read(&table, &range, &slice).unwrap(), &[]);
+        }
+    }
+}
+
+#[test]
+fn random_tables_read_back_as_written() {
+    for seed in 0..400 {
+        check_seed(seed);
+    }
+}
+
+/// One partition of `rows` rows of about 100 bytes, 4 KiB blocks.
+fn wide(disk: &MemoryDisk, rows: i32) -> (SchemaRef, PartitionKey) {
+    let order = ClusteringOrder::Ascending;
+    let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+    let schema = schema_of(vec![
+        column("p", DataType::Int, ColumnKind::PartitionKey { position: 0 }),
+        column("c", DataType::Int, ColumnKind::ClusteringKey { position: 0, order }),
+        column("v", DataType::Text, ColumnKind::Regular),
+    ]);
+    let key = PartitionKey::from_values(&schema, &[Value::Int(7)]).unwrap();
+    let mut partition = Partition::default();
+    for i in 0..rows {
+        let row = Row {
+            liveness: Some(Liveness::at(BASE_TIMESTAMP)),
+            deletion: None,
+            cells: vec![(ColumnId(2), Cell::live(BASE_TIMESTAMP, [b'x'; 100]))],
+        };
+        partition.rows.insert(clustering(&schema, 2 * i), row);
+    }
+    let options = WriterOptions { column_index_bytes: 4096, ..WriterOptions::default() };
+    let fragments = partition.fragments(&key, &Slice::full(Direction::Forward));
+    write(disk, 1, &schema, options, fragments);
+    (schema, key)
+}
+
+fn clustering(schema: &SchemaRef, value: i32) -> ClusteringKey {
+    ClusteringKey::from_values(schema, &[Value::Int(value)]).unwrap()
+}
+
+#[test]
+fn a_slice_reads_only_the_pages_it_needs() {
+    let disk = MemoryDisk::default();
+    let (schema, key) = wide(&disk, 20_000);
+    for direction in [Direction::Forward, Direction::Reversed] {
+        let mut missing_reads = Vec::new();
+        for value in [0, 9_998, 20_000, 30_001, 39_998, 50_000] {
+            let table = open(&disk, 1, &schema).unwrap();
+            disk.pages_read.borrow_mut().clear();
+            let range = PartitionRange::Single(key.clone());
+            let ranges = vec![ClusteringRange::prefix(clustering(&schema, value))];
+            let found = read(&table, &range, &Slice { ranges, direction }).unwrap();
+            let is_present = value % 2 == 0 && value < 40_000;
+            assert_eq!(found.len(), if is_present { 3 } else { 2 }, "{value} {direction:?}");
+            let pages = disk.pages_read.borrow();
+            let data = pages.iter().filter(|(path, _)| path.ends_with("me-1-big-Data.db")).count();
+            let index = pages.len() - data;
+            // A block spans three pages at most; read-ahead adds one.
+            assert!(data <= 4 && index <= 8, "{value} {direction:?}: {data} data, {index} index");
+            if !is_present {
+                missing_reads.push(data);
+            }
+        }
+        // Beyond the last row no block is needed.
+        assert_eq!(missing_reads.last(), Some(&0));
+    }
+}
+
+#[test]
+fn a_reversed_read_of_the_first_rows_stays_small() {
+    let disk = MemoryDisk::default();
+    let (schema, key) = wide(&disk, 20_000);
+    let table = open(&disk, 1, &schema).unwrap();
+    disk.pages_read.borrow_mut().clear();
+    let slice = Slice::full(Direction::Reversed);
+    let mut source = table.read(&PartitionRange::Single(key), &slice);
+    let mut out = VecDeque::new();
+    block_on(source.fill(&mut out)).unwrap();
+    assert_eq!(out.len(), crate::config::FRAGMENTS_PER_FILL_MAX);
+    let Fragment::Row { key: first, .. } = &out[1] else { panic!("{:?}", out[1]) };
+    assert_eq!(**first, clustering(&schema, 39_998));
+    assert!(disk.pages_read.borrow().len() < 32, "{}", disk.pages_read.borrow().len());
+}
+
+#[test]
+fn a_key_between_two_blocks_reads_no_data() {
+    let disk = MemoryDisk::default();
+    let (schema, key) = wide(&disk, 2_000);
+    let table = open(&disk, 1, &schema).unwrap();
+    let mut without_data = 0;
+    for value in (1..3_999).step_by(2) {
+        disk.pages_read.borrow_mut().clear();
+        let table = Rc::clone(&table);
+        let range = PartitionRange::Single(key.clone());
+        let start = Position::before(clustering(&schema, value));
+        let ranges =
+            vec![ClusteringRange { start, end: Position::after(clustering(&schema, value)) }];
+        let slice = Slice { ranges, direction: Direction::Forward };
+        assert_eq!(read(&table, &range, &slice).unwrap().len(), 2);
+        let reopened = open(&disk, 1, &schema).unwrap();
+        disk.pages_read.borrow_mut().clear();
+        read(&reopened, &range, &slice).unwrap();
+        let pages = disk.pages_read.borrow();
+        without_data +=
+            usize::from(!pages.iter().any(|(path, _)| path.ends_with("me-1-big-Data.db")));
+    }
+    // Between each two of about fifty blocks lies one such key.
+    assert!((40..70).contains(&without_data), "{without_data}");
+}

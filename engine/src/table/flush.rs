@@ -1,0 +1,105 @@
+//! Sealing memtables and writing them to SSTables.
+//!
+//! Order of a flush: seal, wait for writes in flight, write the SSTable, name it in the manifest
+//! together with the commitlog position it reaches, let reads see it, drop the memtable, release
+//! the commitlog. Whatever fails on the way leaves the memtable in place, to be flushed again.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use super::table::{LiveSstable, Table};
+use crate::error::Result;
+use crate::memtable::Memtable;
+use crate::mutation::{Direction, Fragment, PartitionRange, Slice};
+use crate::runtime;
+use crate::sstable::manifest::Edit;
+use crate::sstable::{Sstable, SstableWriter, WriterOptions};
+
+impl Table {
+    /// Seals the active memtable, unless it is empty, and starts a new one.
+    pub fn seal(&self) {
+        let active = self.active();
+        if active.is_empty() && active.writes_in_flight() == 0 {
+            return;
+        }
+        active.seal();
+        self.sealed.borrow_mut().push_back(active);
+        *self.active.borrow_mut() = Memtable::new();
+    }
+
+    /// Seals the active memtable and writes all sealed ones; returns when what was written before
+    /// the call is in SSTables.
+    ///
+    /// Errors: `Io`, above all a full disk. The memtables stay and the next flush tries again.
+    pub async fn flush(&self) -> Result<()> {
+        self.seal();
+        let mut manifest = self.manifest.lock().await;
+        loop {
+            let oldest = self.sealed.borrow().front().cloned();
+            let Some(memtable) = oldest else { return Ok(()) };
+            while memtable.writes_in_flight() > 0 {
+                memtable.wait_for_writes().await;
+            }
+            if self.dropped.get() {
+                self.sealed.borrow_mut().clear();
+                return Ok(());
+            }
+            let written = match memtable.is_empty() {
+                true => None,
+                false => self.write(&memtable).await?,
+            };
+            if let Some(sstable) = written {
+                let replay_through = memtable.highest_position();
+                let add = Edit::Add { info: sstable.info().clone(), replay_through };
+                manifest.append(vec![add]).await?;
+                self.sstables.borrow_mut().push(LiveSstable { sstable, is_shared: false });
+            }
+            // One step for readers: the SSTable is in, the memtable out, no await between.
+            self.sealed.borrow_mut().pop_front();
+            if let Some(through) = memtable.highest_position() {
+                self.commitlog.mark_flushed(self.schema.id, through).await?;
+            }
+        }
+    }
+
+    /// `None` when the memtable held nothing that an SSTable keeps.
+    async fn write(&self, memtable: &Rc<Memtable>) -> Result<Option<Rc<Sstable>>> {
+        let generation = self.next_generation.get();
+        self.next_generation.set(generation + u64::from(self.shard_count));
+        let options = WriterOptions {
+            column_index_bytes: self.schema.options.column_index_bytes,
+            ..WriterOptions::default()
+        };
+        let mut writer = SstableWriter::create(
+            self.disk.clone(),
+            &self.directory,
+            generation,
+            self.schema.clone(),
+            options,
+        )
+        .await?;
+        let mut source = memtable.read(&PartitionRange::full(), &Slice::full(Direction::Forward));
+        let mut fragments: VecDeque<Fragment> = VecDeque::new();
+        loop {
+            source.fill(&mut fragments).await?;
+            if fragments.is_empty() {
+                break;
+            }
+            for fragment in fragments.drain(..) {
+                writer.push(fragment).await?;
+            }
+            runtime::maybe_yield().await;
+        }
+        if writer.finish().await?.is_none() {
+            return Ok(None);
+        }
+        let (disk, cache) = (self.disk.clone(), self.cache.clone());
+        let schema = self.schema.clone();
+        Sstable::open(disk, cache, &self.directory, generation, schema).await.map(Some)
+    }
+
+    /// Stops using the table's files; they are removed by the caller.
+    pub fn mark_dropped(&self) {
+        self.dropped.set(true);
+    }
+}

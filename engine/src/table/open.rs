@@ -1,0 +1,157 @@
+//! Opening a table's files on one shard.
+//!
+//! ```text
+//! data/<keyspace>/<table>-<id>/manifest-<shard>-of-<count>     which SSTables are live
+//!                              me-<generation>-big-Data.db ..   the SSTables of all shards
+//! ```
+//! SSTables that were written under another shard count hold partitions of many shards: every shard
+//! opens those and leaves out what it does not own.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use super::table::{LiveSstable, Table};
+use crate::cache::PageCache;
+use crate::commitlog::{Commitlog, ReplayPosition};
+use crate::disk::Disk;
+use crate::error::Result;
+use crate::memtable::Memtable;
+use crate::schema::table_schema::SchemaRef;
+use crate::sstable::manifest::{Manifest, remove_garbage};
+use crate::sstable::{Sstable, generation_of};
+
+/// What a table is opened with.
+pub struct TableOpening {
+    pub schema: SchemaRef,
+    /// The folder of all tables' data.
+    pub root: PathBuf,
+    pub disk: Rc<dyn Disk>,
+    pub commitlog: Rc<Commitlog>,
+    pub cache: Rc<PageCache>,
+    pub shard: u32,
+    pub shard_count: u32,
+}
+
+impl TableOpening {
+    /// The table's folder.
+    pub fn directory(&self) -> PathBuf {
+        let schema = &self.schema;
+        self.root.join(&schema.keyspace).join(format!("{}-{}", schema.name, schema.id.hex()))
+    }
+}
+
+impl Table {
+    /// Opens the table's files on this shard, making its folder when it is new.
+    ///
+    /// Errors: `Io`, `Corrupt` naming the file.
+    pub async fn open(opening: TableOpening) -> Result<Rc<Table>> {
+        let directory = opening.directory();
+        let TableOpening { schema, root, disk, commitlog, cache, shard, shard_count } = opening;
+        disk.create_directories(&directory).await?;
+        disk.sync_directory(&root.join(&schema.keyspace)).await?;
+        disk.sync_directory(&root).await?;
+        let names: Vec<String> =
+            disk.list(&directory).await?.into_iter().map(|entry| entry.name).collect();
+        let own = directory.join(manifest_name(shard, shard_count));
+        let manifest = Manifest::open(disk.clone(), &own).await?;
+        let mut sstables = Vec::new();
+        let mut foreign_flushed = BTreeMap::new();
+        for &generation in manifest.live().keys() {
+            let sstable =
+                Sstable::open(disk.clone(), cache.clone(), &directory, generation, schema.clone())
+                    .await?;
+            sstables.push(LiveSstable { sstable, is_shared: false });
+        }
+        for name in &names {
+            let Some((other_shard, count)) = parse_manifest_name(name) else { continue };
+            if count == shard_count {
+                continue;
+            }
+            let other = Manifest::open(disk.clone(), &directory.join(name)).await?;
+            for &generation in other.live().keys() {
+                let sstable = Sstable::open(
+                    disk.clone(),
+                    cache.clone(),
+                    &directory,
+                    generation,
+                    schema.clone(),
+                )
+                .await?;
+                sstables.push(LiveSstable { sstable, is_shared: true });
+            }
+            if let Some(through) = other.flushed_through() {
+                foreign_flushed.insert((other_shard, count), through);
+            }
+        }
+        // Shards share the folder: each takes the generations of its own residue.
+        let highest = names.iter().filter_map(|name| generation_of(name)).max().unwrap_or(0);
+        let stride = u64::from(shard_count);
+        let next_generation = (highest / stride + 1) * stride + u64::from(shard);
+        Ok(Rc::new(Table {
+            schema,
+            directory,
+            disk,
+            commitlog,
+            shard,
+            shard_count,
+            active: RefCell::new(Memtable::new()),
+            sealed: RefCell::new(VecDeque::new()),
+            sstables: RefCell::new(sstables),
+            manifest: tokio::sync::Mutex::new(manifest),
+            foreign_flushed,
+            cache,
+            next_generation: Cell::new(next_generation),
+            dropped: Cell::new(false),
+        }))
+    }
+}
+
+/// Removes SSTable files in a table's folder that no manifest names: what a crash in the middle of a
+/// flush left. Returns the newest commitlog position that the manifests know. To be called before
+/// any shard opens the table.
+///
+/// Errors: `Io`, `Corrupt` naming the manifest.
+pub async fn remove_leftovers(
+    disk: &Rc<dyn Disk>,
+    directory: &Path,
+) -> Result<Option<ReplayPosition>> {
+    let mut live = BTreeSet::new();
+    let mut newest = None;
+    for entry in disk.list(directory).await? {
+        if parse_manifest_name(&entry.name).is_some() {
+            let manifest = Manifest::open(disk.clone(), &directory.join(&entry.name)).await?;
+            live.extend(manifest.live().keys());
+            newest = newest.max(manifest.flushed_through());
+        }
+    }
+    let removed = remove_garbage(&**disk, directory, &live).await?;
+    if !removed.is_empty() {
+        let files = removed.len();
+        tracing::info!(directory = %directory.display(), files, "removed unfinished SSTables");
+    }
+    Ok(newest)
+}
+
+pub(super) fn manifest_name(shard: u32, shard_count: u32) -> String {
+    format!("manifest-{shard}-of-{shard_count}")
+}
+
+fn parse_manifest_name(name: &str) -> Option<(u32, u32)> {
+    let (shard, count) = name.strip_prefix("manifest-")?.split_once("-of-")?;
+    Some((shard.parse().ok()?, count.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        assert_eq!(parse_manifest_name(&manifest_name(3, 8)), Some((3, 8)));
+        assert_eq!(parse_manifest_name("manifest-3-of-8.tmp"), None);
+        assert_eq!(generation_of("me-17-big-Data.db"), Some(17));
+        assert_eq!(generation_of("manifest-3-of-8"), None);
+    }
+}
