@@ -13,13 +13,28 @@
 //! ```
 //! Arrow types cross this border (`query::arrow`), DataFusion types do not.
 
+mod catalog;
+mod copy_from;
+mod copy_to;
+mod ddl;
 mod error;
+mod literal;
 mod outcome;
+mod parse;
+mod provider;
+mod pushdown;
+mod run;
+mod scan;
 mod session;
 mod statement;
+mod system;
+mod write;
+
+#[cfg(test)]
+mod tests;
 
 pub use datafusion::arrow;
 pub use error::{ErrorKind, QueryError, Result, Span, nearest};
 pub use outcome::{Description, Outcome, OutcomeKind, RowStream, count_schema};
-pub use session::{Progress, Session, SessionOptions};
+pub use session::{Progress, ProgressSink, Session, SessionOptions};
 pub use statement::{Statement, is_complete, split};

@@ -19,6 +19,8 @@ pub struct Outcome {
     /// `message`.
     pub schema: SchemaRef,
     pub kind: OutcomeKind,
+    /// What a person should know beside the result, such as rejected lines.
+    pub note: Option<String>,
 }
 
 /// The three shapes of a result.
@@ -33,7 +35,7 @@ pub enum OutcomeKind {
 
 impl Outcome {
     pub fn rows(schema: SchemaRef, rows: RowStream) -> Self {
-        Outcome { schema, kind: OutcomeKind::Rows(rows) }
+        Outcome { schema, kind: OutcomeKind::Rows(rows), note: None }
     }
 
     /// A result that is at hand already.
@@ -43,7 +45,7 @@ impl Outcome {
     }
 
     pub fn count(count: u64) -> Self {
-        Outcome { schema: count_schema(), kind: OutcomeKind::Count(count) }
+        Outcome { schema: count_schema(), kind: OutcomeKind::Count(count), note: None }
     }
 
     pub fn message(message: impl Into<String>) -> Self {
@@ -51,6 +53,7 @@ impl Outcome {
         Outcome {
             schema: Arc::new(Schema::new(vec![field])),
             kind: OutcomeKind::Message(message.into()),
+            note: None,
         }
     }
 

@@ -36,12 +36,6 @@ impl Statement {
         &self.tokens
     }
 
-    /// Whether the first words are these, letter case aside.
-    pub(super) fn starts_with(&self, words: &[&str]) -> bool {
-        words.len() <= self.tokens.len()
-            && words.iter().zip(&self.tokens).all(|(word, token)| is_word(&token.token, word))
-    }
-
     /// Where the identifier `name` first stands in the text.
     pub(super) fn find_identifier(&self, name: &str) -> Option<Span> {
         self.tokens
@@ -104,6 +98,12 @@ pub fn split(text: &str) -> Result<Vec<Statement>> {
         statements.push(Statement { text, tokens, parameter_count });
     }
     Ok(statements)
+}
+
+/// Tokens of text that we made ourselves.
+pub(super) fn synthetic(text: &str) -> Result<Vec<TokenWithSpan>> {
+    let tokens = Tokenizer::new(&DIALECT as &dyn Dialect, text).tokenize_with_location()?;
+    Ok(tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect())
 }
 
 /// Whether a line editor should run `text` rather than ask for another line: it ends with `;`,
