@@ -1,0 +1,40 @@
+//! SQL: text to statements, statements to plans, plans to reads and writes of the engine.
+//!
+//! The one owner of DataFusion and sqlparser. Callers split text, run statements and pull batches:
+//!
+//! ```text
+//! let session = Session::new(database, SessionOptions::default())?;
+//! for statement in split(text)? {
+//!     match session.run(&statement).await {
+//!         Ok(outcome) => …,                       // Rows(stream) | Count(n) | Message(text)
+//!         Err(error) => print!("{}", error.render(text)),
+//!     }
+//! }
+//! ```
+//! Arrow types cross this border (`query::arrow`), DataFusion types do not.
+
+mod catalog;
+mod copy_from;
+mod copy_to;
+mod ddl;
+mod error;
+mod literal;
+mod outcome;
+mod parse;
+mod provider;
+mod pushdown;
+mod run;
+mod scan;
+mod session;
+mod statement;
+mod system;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use datafusion::arrow;
+pub use error::{ErrorKind, QueryError, Result, Span, nearest};
+pub use outcome::{Description, Outcome, OutcomeKind, RowStream, count_schema};
+pub use session::{Progress, ProgressSink, Session, SessionOptions};
+pub use statement::{Statement, is_complete, split};

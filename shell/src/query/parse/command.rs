@@ -1,0 +1,175 @@
+//! What a statement asks for, after parsing: our own statements in full, SQL as DataFusion's AST.
+
+use datafusion::sql::parser::Statement as SqlStatement;
+use tidegate_engine::schema::{ClusteringOrder, DataType, TableOptions};
+
+use crate::query::error::Span;
+
+/// A name with its place in the text; folded to lower case unless it was quoted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name {
+    pub value: String,
+    pub span: Span,
+}
+
+/// `[keyspace.]table`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableName {
+    pub keyspace: Option<Name>,
+    pub table: Name,
+}
+
+/// One parsed statement.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// SELECT, VALUES, EXPLAIN of those, SET, and what else DataFusion plans without writing.
+    Query(SqlStatement),
+    Write(Write),
+    /// EXPLAIN of a write: shows what it would do.
+    ExplainWrite(Write),
+    CreateKeyspace {
+        name: Name,
+        if_not_exists: bool,
+    },
+    DropKeyspace {
+        name: Name,
+        if_exists: bool,
+    },
+    CreateTable(CreateTable),
+    DropTable {
+        name: TableName,
+        if_exists: bool,
+    },
+    Use(Name),
+    Show(Show),
+    Describe(TableName),
+    CopyFrom(CopyFrom),
+    CopyTo(CopyTo),
+    CreatePolicy(CreatePolicy),
+    DropPolicy {
+        name: Name,
+        if_exists: bool,
+    },
+    /// `ALTER CACHE SET POLICY`; `None` is the native policy.
+    SetCachePolicy(Option<Name>),
+    /// `ALTER CACHE SET CAPACITY`, bytes a shard.
+    SetCacheBytes(usize),
+    Flush(Option<TableName>),
+}
+
+/// What SHOW lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Show {
+    Keyspaces,
+    Tables,
+    Policies,
+    Cache,
+}
+
+/// INSERT, UPDATE or DELETE. `statement` is what DataFusion plans: without USING and without the
+/// columns of a DELETE.
+#[derive(Debug, Clone)]
+pub struct Write {
+    pub kind: WriteKind,
+    pub table: TableName,
+    pub statement: SqlStatement,
+    pub using: Using,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WriteKind {
+    /// The columns named, in order; empty means all of the table.
+    Insert(Vec<Name>),
+    /// The columns assigned.
+    Update(Vec<Name>),
+    /// The columns named; empty means whole rows.
+    Delete(Vec<Name>),
+}
+
+/// `USING TTL n AND TIMESTAMP n`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Using {
+    /// Seconds.
+    pub ttl: Option<UsingValue>,
+    /// Microseconds.
+    pub timestamp: Option<UsingValue>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsingValue {
+    Number(i64),
+    /// The parameter `$n`.
+    Parameter(usize),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateTable {
+    pub name: TableName,
+    pub if_not_exists: bool,
+    pub columns: Vec<ColumnDefinition>,
+    pub partition_key: Vec<Name>,
+    pub clustering_key: Vec<Name>,
+    pub clustering_order: Vec<(Name, ClusteringOrder)>,
+    pub options: TableOptions,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnDefinition {
+    pub name: Name,
+    pub ty: DataType,
+    pub is_static: bool,
+}
+
+/// Format of a file of COPY.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Csv,
+    Parquet,
+}
+
+/// What COPY does with a line that cannot be loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnError {
+    Abort,
+    Skip,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyOptions {
+    pub format: Format,
+    pub header: bool,
+    /// Text that stands for null.
+    pub null: String,
+    pub delimiter: u8,
+    pub on_error: OnError,
+    /// Where rejected lines go; `<file>.rejected` by default.
+    pub reject_file: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyFrom {
+    pub table: TableName,
+    /// Empty means those of the header, or all of the table.
+    pub columns: Vec<Name>,
+    pub file: String,
+    pub file_span: Span,
+    pub options: CopyOptions,
+}
+
+#[derive(Debug, Clone)]
+pub struct CopyTo {
+    pub source: SqlStatement,
+    pub file: String,
+    pub file_span: Span,
+    pub options: CopyOptions,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreatePolicy {
+    pub name: Name,
+    pub file: String,
+    pub file_span: Span,
+    pub sha256: Option<String>,
+    /// Parameters handed to the policy, in the order of the text.
+    pub parameters: Vec<(String, String)>,
+}

@@ -1,0 +1,169 @@
+//! Statements to commands: the first words decide who parses.
+//!
+//! Our own statements are read off the tokens here; all other SQL goes to DataFusion's parser with
+//! the same tokens, so that every error points into the text as it was written.
+
+mod command;
+mod copy;
+mod cursor;
+mod policy;
+mod table;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use datafusion::sql::parser::{DFParserBuilder, Statement as SqlStatement};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+pub use command::{
+    Command, CopyFrom, CopyOptions, CopyTo, CreatePolicy, CreateTable, Format, Name, OnError, Show,
+    TableName, Using, UsingValue, Write, WriteKind,
+};
+use cursor::Cursor;
+
+use super::error::{ErrorKind, QueryError, Result, Span, nearest};
+use super::statement::{DIALECT, Statement, is_word};
+
+/// First words of statements, for "did you mean".
+const FIRST_WORDS: [&str; 18] = [
+    "select", "insert", "update", "delete", "create", "drop", "alter", "copy", "use", "show",
+    "describe", "explain", "flush", "values", "with", "set", "truncate", "desc",
+];
+
+/// Parses one statement.
+///
+/// Errors: `Syntax`, with the place; `Unsupported` for known statements that are not offered.
+pub fn parse(statement: &Statement) -> Result<Command> {
+    parse_tokens(statement.tokens()).map_err(|error| statement.widen(error))
+}
+
+fn parse_tokens(tokens: &[TokenWithSpan]) -> Result<Command> {
+    let mut cursor = Cursor::new(tokens);
+    let command = match own_statement(&mut cursor)? {
+        Some(command) => command,
+        None => return other_statement(tokens),
+    };
+    cursor.expect_end()?;
+    Ok(command)
+}
+
+/// The statements that are read to their end by our own parser.
+fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
+    let command = if cursor.take_words(&["create", "keyspace"])
+        || cursor.take_words(&["create", "schema"])
+    {
+        let if_not_exists = cursor.take_words(&["if", "not", "exists"]);
+        Command::CreateKeyspace { name: cursor.name("a keyspace name")?, if_not_exists }
+    } else if cursor.take_words(&["drop", "keyspace"]) || cursor.take_words(&["drop", "schema"]) {
+        let if_exists = cursor.take_words(&["if", "exists"]);
+        Command::DropKeyspace { name: cursor.name("a keyspace name")?, if_exists }
+    } else if cursor.take_words(&["create", "table"]) {
+        table::create_table(cursor)?
+    } else if cursor.take_words(&["drop", "table"]) {
+        let if_exists = cursor.take_words(&["if", "exists"]);
+        Command::DropTable { name: cursor.table_name()?, if_exists }
+    } else if cursor.take_words(&["create", "policy"]) {
+        policy::create_policy(cursor)?
+    } else if cursor.take_words(&["drop", "policy"]) {
+        let if_exists = cursor.take_words(&["if", "exists"]);
+        Command::DropPolicy { name: cursor.name("a policy name")?, if_exists }
+    } else if cursor.take_words(&["alter", "cache"]) {
+        policy::alter_cache(cursor)?
+    } else if cursor.take_word("copy") {
+        copy::copy(cursor)?
+    } else if cursor.take_word("use") {
+        Command::Use(cursor.name("a keyspace name")?)
+    } else if cursor.take_words(&["show", "tables"]) {
+        Command::Show(Show::Tables)
+    } else if cursor.take_words(&["show", "keyspaces"]) || cursor.take_words(&["show", "schemas"]) {
+        Command::Show(Show::Keyspaces)
+    } else if cursor.take_words(&["show", "policies"]) {
+        Command::Show(Show::Policies)
+    } else if cursor.take_words(&["show", "cache"]) {
+        Command::Show(Show::Cache)
+    } else if cursor.take_word("describe") || cursor.take_word("desc") {
+        cursor.take_word("table");
+        Command::Describe(cursor.table_name()?)
+    } else if cursor.take_word("flush") {
+        let table = if cursor.peek().is_some() { Some(cursor.table_name()?) } else { None };
+        Command::Flush(table)
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(command))
+}
+
+/// Writes, EXPLAIN, and everything that DataFusion plans.
+fn other_statement(tokens: &[TokenWithSpan]) -> Result<Command> {
+    let mut cursor = Cursor::new(tokens);
+    let first = |words: &[&str]| words.iter().any(|word| is_word(&tokens[0].token, word));
+    if first(&["insert", "update", "delete"]) {
+        return Ok(Command::Write(write::write(tokens)?));
+    }
+    if cursor.take_word("explain") {
+        let start = cursor.span();
+        let analyze = cursor.take_word("analyze");
+        cursor.take_word("verbose");
+        let rest = cursor.rest();
+        let is_write = rest.first().is_some_and(|token| {
+            ["insert", "update", "delete"].iter().any(|word| is_word(&token.token, word))
+        });
+        if is_write && analyze {
+            return Err(QueryError::unsupported("EXPLAIN ANALYZE would run the write")
+                .at(start)
+                .with_help("EXPLAIN without ANALYZE shows what it would do"));
+        }
+        if is_write {
+            return Ok(Command::ExplainWrite(write::write(rest)?));
+        }
+        return Ok(Command::Query(sql(tokens)?));
+    }
+    let is_query = first(&["select", "with", "values", "set", "show", "from", "reset"])
+        || tokens[0].token == Token::LParen;
+    if is_query {
+        return Ok(Command::Query(sql(tokens)?));
+    }
+    if first(&["create", "drop", "alter"]) {
+        cursor.skip_to(1);
+        return Err(match &tokens[0].token {
+            token if is_word(token, "create") => cursor.expected("TABLE, KEYSPACE or POLICY"),
+            token if is_word(token, "drop") => cursor.expected("TABLE, KEYSPACE or POLICY"),
+            _ => cursor.expected("CACHE"),
+        });
+    }
+    if first(&["truncate", "begin", "commit", "rollback", "merge", "grant", "revoke"]) {
+        return Err(QueryError::unsupported(format!("{} is not offered", tokens[0].token))
+            .at(cursor.span()));
+    }
+    let error = QueryError::new(
+        ErrorKind::Syntax,
+        format!("no statement begins with '{}'", tokens[0].token),
+    )
+    .at(cursor.span());
+    Err(match nearest(&tokens[0].token.to_string(), FIRST_WORDS) {
+        Some(near) => error.with_help(format!("did you mean {}?", near.to_uppercase())),
+        None => error,
+    })
+}
+
+/// Hands tokens to DataFusion's parser.
+pub fn sql(tokens: &[TokenWithSpan]) -> Result<SqlStatement> {
+    // The parser has no place for "found: EOF"; it is right after the last token.
+    let at_end = |error: QueryError| match (error.span, tokens.last()) {
+        (None, Some(last)) => {
+            let end = last.span.end;
+            error.at(Span { line: end.line, column: end.column, length: 1 })
+        }
+        _ => error,
+    };
+    let mut parser = DFParserBuilder::new(tokens.to_vec())
+        .with_dialect(&DIALECT)
+        .build()
+        .map_err(QueryError::from)?;
+    let mut statements = parser.parse_statements().map_err(|error| at_end(error.into()))?;
+    match (statements.pop_front(), statements.pop_front()) {
+        (Some(statement), None) => Ok(statement),
+        _ => Err(QueryError::new(ErrorKind::Syntax, "expected one statement")),
+    }
+}

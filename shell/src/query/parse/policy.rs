@@ -1,0 +1,76 @@
+//! CREATE POLICY and ALTER CACHE.
+
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+use super::command::{Command, CreatePolicy};
+use super::cursor::Cursor;
+use crate::query::error::{QueryError, Result};
+
+/// After `CREATE POLICY`.
+pub fn create_policy(cursor: &mut Cursor<'_>) -> Result<Command> {
+    let name = cursor.name("a policy name")?;
+    cursor.expect_word("from")?;
+    let (file, file_span) = cursor.string("a file name in quotes")?;
+    let mut policy = CreatePolicy { name, file, file_span, sha256: None, parameters: Vec::new() };
+    if cursor.take_word("with") {
+        cursor.parenthesised(|cursor| {
+            let name = cursor.name("a parameter")?;
+            cursor.expect(&Token::Eq)?;
+            let value = cursor.option_value()?;
+            if name.value == "sha256" {
+                policy.sha256 = Some(value);
+            } else {
+                policy.parameters.push((name.value, value));
+            }
+            Ok(())
+        })?;
+    }
+    Ok(Command::CreatePolicy(policy))
+}
+
+/// After `ALTER CACHE`.
+pub fn alter_cache(cursor: &mut Cursor<'_>) -> Result<Command> {
+    cursor.expect_word("set")?;
+    if cursor.take_word("policy") {
+        cursor.take(&Token::Eq);
+        let name = cursor.name("a policy name or NATIVE")?;
+        let name = (name.value != "native").then_some(name);
+        return Ok(Command::SetCachePolicy(name));
+    }
+    if cursor.take_word("capacity") {
+        cursor.take(&Token::Eq);
+        let span = cursor.span();
+        let text = match cursor.option_value() {
+            // 512 KiB without quotes: the unit is a token of its own.
+            Ok(digits) if matches!(cursor.peek(), Some(Token::Word(_))) => {
+                format!("{digits} {}", cursor.option_value()?)
+            }
+            other => other?,
+        };
+        let bytes = parse_bytes(&text).ok_or_else(|| {
+            QueryError::invalid(format!("'{text}' is no size"))
+                .at(span)
+                .with_help("write a number of bytes or a text such as '512 KiB', '64 MiB', '1 GiB'")
+        })?;
+        return Ok(Command::SetCacheBytes(bytes));
+    }
+    Err(cursor.expected("POLICY or CAPACITY"))
+}
+
+/// `123`, `512 KiB`, `64MB`: a number with an optional unit.
+pub fn parse_bytes(text: &str) -> Option<usize> {
+    let text = text.trim();
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: usize = text[..split].parse().ok()?;
+    let unit = match text[split..].trim().to_lowercase().as_str() {
+        "" | "b" => 1,
+        "kib" | "k" => 1 << 10,
+        "kb" => 1_000,
+        "mib" | "m" => 1 << 20,
+        "mb" => 1_000_000,
+        "gib" | "g" => 1 << 30,
+        "gb" => 1_000_000_000,
+        _ => return None,
+    };
+    number.checked_mul(unit)
+}

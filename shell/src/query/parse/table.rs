@@ -1,0 +1,228 @@
+//! CREATE TABLE: columns, key, clustering order and options.
+
+use datafusion::sql::sqlparser::tokenizer::Token;
+use tidegate_engine::schema::{ClusteringOrder, DataType, TableOptions};
+
+use super::command::{ColumnDefinition, Command, CreateTable, Name};
+use super::cursor::Cursor;
+use crate::query::error::{ErrorKind, QueryError, Result, nearest};
+
+/// Names of types; those with a second name come twice.
+const TYPES: [(&str, DataType); 22] = [
+    ("boolean", DataType::Boolean),
+    ("bool", DataType::Boolean),
+    ("tinyint", DataType::TinyInt),
+    ("smallint", DataType::SmallInt),
+    ("int", DataType::Int),
+    ("integer", DataType::Int),
+    ("bigint", DataType::BigInt),
+    ("float", DataType::Float),
+    ("real", DataType::Float),
+    ("double", DataType::Double),
+    ("decimal", DECIMAL),
+    ("numeric", DECIMAL),
+    ("text", DataType::Text),
+    ("varchar", DataType::Text),
+    ("string", DataType::Text),
+    ("blob", DataType::Blob),
+    ("date", DataType::Date),
+    ("time", DataType::Time),
+    ("timestamp", DataType::Timestamp),
+    ("uuid", DataType::Uuid),
+    ("timeuuid", DataType::TimeUuid),
+    ("inet", DataType::Inet),
+];
+
+/// `decimal` without precision and scale.
+const DECIMAL: DataType = DataType::Decimal { precision: 38, scale: 10 };
+const DECIMAL_PRECISION_MAX: i64 = 38;
+
+const OPTIONS: [&str; 5] = [
+    "default_time_to_live",
+    "gc_grace_seconds",
+    "column_index_size_in_kb",
+    "comment",
+    "clustering",
+];
+
+/// After `CREATE TABLE`.
+pub fn create_table(cursor: &mut Cursor<'_>) -> Result<Command> {
+    let if_not_exists = cursor.take_words(&["if", "not", "exists"]);
+    let name = cursor.table_name()?;
+    let mut table = CreateTable {
+        name,
+        if_not_exists,
+        columns: Vec::new(),
+        partition_key: Vec::new(),
+        clustering_key: Vec::new(),
+        clustering_order: Vec::new(),
+        options: TableOptions::default(),
+    };
+    cursor.expect(&Token::LParen)?;
+    cursor.comma_separated(|cursor| {
+        if cursor.take_words(&["primary", "key"]) {
+            primary_key(cursor, &mut table)
+        } else {
+            column(cursor, &mut table)
+        }
+    })?;
+    cursor.expect(&Token::RParen)?;
+    if cursor.take_word("with") {
+        option(cursor, &mut table)?;
+        while cursor.take_word("and") {
+            option(cursor, &mut table)?;
+        }
+    }
+    if table.partition_key.is_empty() {
+        return Err(QueryError::invalid(format!(
+            "table '{}' has no primary key",
+            table.name.table.value
+        ))
+        .at(table.name.table.span)
+        .with_help("add PRIMARY KEY ((partition columns), clustering columns)"));
+    }
+    Ok(Command::CreateTable(table))
+}
+
+fn column(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
+    let name = cursor.name("a column name or PRIMARY KEY")?;
+    let ty = data_type(cursor)?;
+    let mut is_static = false;
+    loop {
+        if cursor.take_word("static") {
+            is_static = true;
+        } else if cursor.take_words(&["primary", "key"]) {
+            one_key_only(cursor, table)?;
+            table.partition_key.push(name.clone());
+        } else if !cursor.take_words(&["not", "null"]) {
+            break;
+        }
+    }
+    table.columns.push(ColumnDefinition { name, ty, is_static });
+    Ok(())
+}
+
+fn one_key_only(cursor: &Cursor<'_>, table: &CreateTable) -> Result<()> {
+    if table.partition_key.is_empty() {
+        return Ok(());
+    }
+    Err(QueryError::invalid("the table has two primary keys").at(cursor.span()))
+}
+
+/// `((a, b), c, d)` or `(a, c, d)`.
+fn primary_key(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
+    one_key_only(cursor, table)?;
+    cursor.expect(&Token::LParen)?;
+    table.partition_key = if cursor.peek() == Some(&Token::LParen) {
+        cursor.parenthesised(|cursor| cursor.name("a column name"))?
+    } else {
+        vec![cursor.name("a column name")?]
+    };
+    if cursor.take(&Token::Comma) {
+        table.clustering_key = cursor.comma_separated(|cursor| cursor.name("a column name"))?;
+    }
+    cursor.expect(&Token::RParen)
+}
+
+fn data_type(cursor: &mut Cursor<'_>) -> Result<DataType> {
+    let name = cursor.name("a type")?;
+    if matches!(name.value.as_str(), "list" | "set" | "map" | "tuple" | "frozen" | "counter") {
+        return Err(QueryError::unsupported(format!(
+            "columns of type {} are not offered",
+            name.value
+        ))
+        .at(name.span));
+    }
+    let Some((_, ty)) = TYPES.iter().find(|(known, _)| *known == name.value) else {
+        let error = QueryError::new(ErrorKind::Invalid, format!("'{}' is no type", name.value))
+            .at(name.span);
+        return Err(match nearest(&name.value, TYPES.iter().map(|(known, _)| *known)) {
+            Some(near) => error.with_help(format!("did you mean '{near}'?")),
+            None => error.with_help(
+                "types are boolean, tinyint, smallint, int, bigint, float, double, \
+                 decimal(p, s), text, blob, date, time, timestamp, uuid, timeuuid, inet",
+            ),
+        });
+    };
+    if *ty == DataType::Double {
+        cursor.take_word("precision");
+    }
+    if cursor.peek() != Some(&Token::LParen) {
+        return Ok(*ty);
+    }
+    let span = cursor.span();
+    let arguments = cursor.parenthesised(|cursor| cursor.number("a number"))?;
+    match (ty, arguments.as_slice()) {
+        (DataType::Decimal { .. }, [precision]) => decimal(*precision, 0),
+        (DataType::Decimal { .. }, [precision, scale]) => decimal(*precision, *scale),
+        // varchar(n): the length is not enforced, as in Cassandra there is none.
+        (DataType::Text, [_]) => Some(DataType::Text),
+        _ => None,
+    }
+    .ok_or_else(|| {
+        QueryError::invalid(format!("type {} does not take these arguments", name.value)).at(span)
+    })
+}
+
+fn decimal(precision: i64, scale: i64) -> Option<DataType> {
+    if !(1..=DECIMAL_PRECISION_MAX).contains(&precision) || !(0..=precision).contains(&scale) {
+        return None;
+    }
+    let (precision, scale) = (u8::try_from(precision).ok()?, i8::try_from(scale).ok()?);
+    Some(DataType::Decimal { precision, scale })
+}
+
+/// `CLUSTERING ORDER BY (…)` or `name = value`.
+fn option(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
+    if cursor.take_words(&["clustering", "order", "by"]) {
+        table.clustering_order = cursor.parenthesised(order)?;
+        return Ok(());
+    }
+    let name = cursor.name("an option")?;
+    cursor.expect(&Token::Eq)?;
+    let span = cursor.span();
+    let wrong = |wanted: &str| {
+        QueryError::invalid(format!("option {} takes {wanted}", name.value)).at(span)
+    };
+    let whole = |cursor: &mut Cursor<'_>, wanted: &str| {
+        cursor
+            .number(wanted)
+            .map_err(|_| wrong(wanted))
+            .and_then(|value| i32::try_from(value).map_err(|_| wrong(wanted)))
+            .and_then(|value| if value < 0 { Err(wrong(wanted)) } else { Ok(value) })
+    };
+    match name.value.as_str() {
+        "default_time_to_live" => {
+            table.options.default_time_to_live = whole(cursor, "a number of seconds")?;
+        }
+        "gc_grace_seconds" => {
+            table.options.gc_grace_seconds = whole(cursor, "a number of seconds")?;
+        }
+        "column_index_size_in_kb" => {
+            let kib = whole(cursor, "a number of KiB from 1 to 65536")?;
+            if !(1..=65_536).contains(&kib) {
+                return Err(wrong("a number of KiB from 1 to 65536"));
+            }
+            table.options.column_index_bytes = kib as u32 * 1024;
+        }
+        "comment" => table.options.comment = cursor.string("a text in quotes")?.0,
+        unknown => {
+            let error = QueryError::not_found("option", unknown, OPTIONS).at(name.span);
+            let help = "options are CLUSTERING ORDER BY (…), default_time_to_live, \
+                        gc_grace_seconds, column_index_size_in_kb, comment";
+            return Err(if error.help.is_some() { error } else { error.with_help(help) });
+        }
+    }
+    Ok(())
+}
+
+fn order(cursor: &mut Cursor<'_>) -> Result<(Name, ClusteringOrder)> {
+    let name = cursor.name("a clustering column")?;
+    let order = if cursor.take_word("desc") {
+        ClusteringOrder::Descending
+    } else {
+        cursor.take_word("asc");
+        ClusteringOrder::Ascending
+    };
+    Ok((name, order))
+}

@@ -1,0 +1,133 @@
+//! Text to commands.
+
+use super::*;
+use crate::query::split;
+
+fn command(text: &str) -> Command {
+    parse(&split(text).unwrap()[0]).unwrap()
+}
+
+fn error(text: &str) -> QueryError {
+    parse(&split(text).unwrap()[0]).unwrap_err()
+}
+
+#[test]
+fn create_table_in_all_its_parts() {
+    let text = "create table IF NOT EXISTS Ks.\"T\" (a int, b varchar, c timestamp, d decimal(9,2), \
+                e double precision static, PRIMARY KEY ((a, b), c)) \
+                WITH CLUSTERING ORDER BY (c DESC) AND gc_grace_seconds = 60 AND comment = 'x' \
+                AND default_time_to_live = 7 AND column_index_size_in_kb = 4";
+    let Command::CreateTable(table) = command(text) else { panic!("{text}") };
+    assert!(table.if_not_exists);
+    assert_eq!(table.name.keyspace.unwrap().value, "ks");
+    assert_eq!(table.name.table.value, "T");
+    let names = |names: &[Name]| names.iter().map(|name| name.value.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&table.partition_key), ["a", "b"]);
+    assert_eq!(names(&table.clustering_key), ["c"]);
+    assert_eq!(table.clustering_order[0].1, tidegate_engine::ClusteringOrder::Descending);
+    assert_eq!(table.options.gc_grace_seconds, 60);
+    assert_eq!(table.options.default_time_to_live, 7);
+    assert_eq!(table.options.column_index_bytes, 4096);
+    assert_eq!(table.options.comment, "x");
+    let types: Vec<String> = table.columns.iter().map(|column| column.ty.sql_name()).collect();
+    assert_eq!(types, ["int", "text", "timestamp", "decimal(9, 2)", "double"]);
+    assert!(table.columns[4].is_static && !table.columns[3].is_static);
+}
+
+#[test]
+fn primary_keys_in_their_three_forms() {
+    for (text, partition, clustering) in [
+        ("CREATE TABLE t (a int PRIMARY KEY, b int)", 1, 0),
+        ("CREATE TABLE t (a int, b int, PRIMARY KEY (a, b))", 1, 1),
+        ("CREATE TABLE t (a int, b int, c int, PRIMARY KEY ((a, b), c))", 2, 1),
+        ("CREATE TABLE t (a int, b int, PRIMARY KEY ((a, b)))", 2, 0),
+    ] {
+        let Command::CreateTable(table) = command(text) else { panic!("{text}") };
+        assert_eq!(table.partition_key.len(), partition, "{text}");
+        assert_eq!(table.clustering_key.len(), clustering, "{text}");
+    }
+}
+
+#[test]
+fn using_is_taken_out_wherever_it_stands() {
+    for (text, ttl, timestamp) in [
+        ("INSERT INTO t (a) VALUES (1) USING TTL 5", Some(5), None),
+        ("INSERT INTO t (a) VALUES (1) USING TIMESTAMP 7 AND TTL 5", Some(5), Some(7)),
+        ("UPDATE t USING TIMESTAMP -7 SET v = 1 WHERE a = 1", None, Some(-7)),
+        ("DELETE FROM t USING TIMESTAMP 7 WHERE a = 1", None, Some(7)),
+        ("DELETE v, w FROM ks.t WHERE a = 1", None, None),
+    ] {
+        let Command::Write(write) = command(text) else { panic!("{text}") };
+        assert_eq!(write.using.ttl, ttl.map(UsingValue::Number), "{text}");
+        assert_eq!(write.using.timestamp, timestamp.map(UsingValue::Number), "{text}");
+    }
+    let Command::Write(write) = command("UPDATE t USING TTL ? SET v = ? WHERE a = ?") else {
+        panic!("no write")
+    };
+    assert_eq!(write.using.ttl, Some(UsingValue::Parameter(1)));
+}
+
+#[test]
+fn the_other_statements() {
+    let debug = |text: &str| {
+        let text = format!("{:?}", command(text));
+        text.split([' ', '(', '{']).next().unwrap().to_owned()
+    };
+    for (text, wanted) in [
+        ("CREATE SCHEMA IF NOT EXISTS ks", "CreateKeyspace"),
+        ("DROP KEYSPACE IF EXISTS ks", "DropKeyspace"),
+        ("DROP TABLE IF EXISTS ks.t", "DropTable"),
+        ("USE ks", "Use"),
+        ("SHOW TABLES", "Show"),
+        ("SHOW POLICIES", "Show"),
+        ("DESCRIBE t", "Describe"),
+        ("DESC TABLE ks.t", "Describe"),
+        ("FLUSH", "Flush"),
+        ("FLUSH ks.t", "Flush"),
+        ("COPY t FROM 'x.csv'", "CopyFrom"),
+        ("COPY t (a, b) FROM 'x' WITH (HEADER false, NULL = 'NA', DELIMITER '\\t')", "CopyFrom"),
+        ("COPY (SELECT (1)) TO 'x.parquet'", "CopyTo"),
+        ("ALTER CACHE SET POLICY = native", "SetCachePolicy"),
+        ("ALTER CACHE SET CAPACITY = 512 KiB", "SetCacheBytes"),
+        ("DROP POLICY IF EXISTS p", "DropPolicy"),
+        ("EXPLAIN SELECT 1", "Query"),
+        ("EXPLAIN DELETE FROM t WHERE a = 1", "ExplainWrite"),
+        ("(SELECT 1)", "Query"),
+        ("WITH a AS (SELECT 1) SELECT * FROM a", "Query"),
+        ("SELECT * FROM a JOIN b USING (ttl)", "Query"),
+    ] {
+        assert_eq!(debug(text), wanted, "{text}");
+    }
+    assert!(matches!(
+        command("ALTER CACHE SET CAPACITY = '512 KiB'"),
+        Command::SetCacheBytes(524_288)
+    ));
+    assert!(matches!(command("ALTER CACHE SET POLICY native"), Command::SetCachePolicy(None)));
+    let text = "CREATE POLICY p FROM 'p.wasm' WITH (sha256 = 'ab', window = 0.25, n = -1)";
+    let Command::CreatePolicy(policy) = command(text) else { panic!("{text}") };
+    assert_eq!(policy.sha256.as_deref(), Some("ab"));
+    let parameters: Vec<(&str, &str)> =
+        policy.parameters.iter().map(|(name, value)| (&**name, &**value)).collect();
+    assert_eq!(parameters, [("window", "0.25"), ("n", "-1")]);
+    let text = "COPY t FROM 'x' (FORMAT parquet, ON_ERROR skip, REJECT_FILE 'r')";
+    let Command::CopyFrom(copy) = command(text) else { panic!("{text}") };
+    assert_eq!((copy.options.format, copy.options.on_error), (Format::Parquet, OnError::Skip));
+    assert_eq!(copy.options.reject_file.as_deref(), Some("r"));
+}
+
+#[test]
+fn syntax_errors_stand_at_the_token() {
+    for (text, column) in [
+        ("CREATE TABLE t (a int,)", 23),
+        ("CREATE TABLE t (a int PRIMARY KEY) WITH", 40),
+        ("CREATE KEYSPACE ks now", 20),
+        ("COPY t INTO 'x'", 8),
+        ("USE", 4),
+        ("UPDATE t USING TTL x SET v = 1", 20),
+        ("SELECT FROM WHERE", 13),
+        ("SELECT (1", 10),
+    ] {
+        let error = error(text);
+        assert_eq!(error.span.map(|span| span.column), Some(column), "{text}: {error}");
+    }
+}

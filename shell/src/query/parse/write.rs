@@ -1,0 +1,160 @@
+//! INSERT, UPDATE and DELETE: takes what SQL lacks (USING, columns of a DELETE) out of the tokens
+//! and hands the rest to sqlparser. Tokens are only taken out, so places stay right.
+
+use datafusion::sql::parser::Statement as SqlStatement;
+use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use super::command::{Name, TableName, Using, UsingValue, Write, WriteKind};
+use super::cursor::Cursor;
+use super::sql;
+use crate::query::error::{ErrorKind, QueryError, Result};
+use crate::query::statement::{is_word, span_of};
+
+/// A statement that begins with INSERT, UPDATE or DELETE.
+pub fn write(tokens: &[TokenWithSpan]) -> Result<Write> {
+    let (mut tokens, using) = take_using(tokens)?;
+    let mut cursor = Cursor::new(&tokens);
+    if cursor.take_word("insert") {
+        refuse_if_not_exists(&tokens)?;
+        return insert(&tokens, using);
+    }
+    if cursor.take_word("update") {
+        let table = cursor.table_name()?;
+        return update(&tokens, table, using);
+    }
+    cursor.expect_word("delete")?;
+    let mut columns = Vec::new();
+    if !matches!(cursor.peek(), Some(token) if is_word(token, "from")) {
+        columns = cursor.comma_separated(|cursor| cursor.name("a column name or FROM"))?;
+    }
+    cursor.expect_word("from")?;
+    let from = cursor.position() - 1;
+    let table = cursor.table_name()?;
+    if using.ttl.is_some() {
+        return Err(QueryError::invalid("a DELETE has no time to live").at(table.table.span));
+    }
+    tokens.drain(1..from);
+    Ok(Write { kind: WriteKind::Delete(columns), table, statement: sql(&tokens)?, using })
+}
+
+fn insert(tokens: &[TokenWithSpan], using: Using) -> Result<Write> {
+    let mut cursor = Cursor::new(tokens);
+    cursor.expect_word("insert")?;
+    cursor.expect_word("into")?;
+    let table = cursor.table_name()?;
+    let starts_query = |token: &Token| {
+        is_word(token, "select") || is_word(token, "values") || is_word(token, "with")
+    };
+    let has_columns = cursor.peek() == Some(&Token::LParen)
+        && !cursor.peek_nth(1).is_some_and(|token| starts_query(token) || *token == Token::LParen);
+    let columns = if has_columns {
+        cursor.parenthesised(|cursor| cursor.name("a column name"))?
+    } else {
+        Vec::new()
+    };
+    let statement = sql(tokens)?;
+    if let SqlStatement::Statement(inner) = &statement
+        && let ast::Statement::Insert(insert) = &**inner
+        && (insert.on.is_some() || insert.returning.is_some() || insert.source.is_none())
+    {
+        return Err(QueryError::unsupported(
+            "INSERT takes VALUES or SELECT, without other clauses",
+        )
+        .at(table.table.span)
+        .with_help("every INSERT replaces the row with the same key"));
+    }
+    Ok(Write { kind: WriteKind::Insert(columns), table, statement, using })
+}
+
+fn update(tokens: &[TokenWithSpan], table: TableName, using: Using) -> Result<Write> {
+    let mut statement = sql(tokens)?;
+    let mut columns = Vec::new();
+    if let SqlStatement::Statement(inner) = &mut statement
+        && let ast::Statement::Update(update) = &mut **inner
+    {
+        for assignment in &mut update.assignments {
+            let ast::AssignmentTarget::ColumnName(name) = &mut assignment.target else {
+                return Err(
+                    QueryError::unsupported("SET takes one column at a time").at(table.table.span)
+                );
+            };
+            let Some(ast::ObjectNamePart::Identifier(ident)) = name.0.last_mut() else {
+                return Err(QueryError::invalid("SET takes column names").at(table.table.span));
+            };
+            // DataFusion looks these up as they are written; names fold like everywhere else.
+            if ident.quote_style.is_none() {
+                ident.value = ident.value.to_lowercase();
+            }
+            columns.push(Name { value: ident.value.clone(), span: span_of(&ident.span) });
+        }
+    }
+    Ok(Write { kind: WriteKind::Update(columns), table, statement, using })
+}
+
+fn refuse_if_not_exists(tokens: &[TokenWithSpan]) -> Result<()> {
+    let found = tokens.windows(3).find(|words| {
+        is_word(&words[0].token, "if")
+            && is_word(&words[1].token, "not")
+            && is_word(&words[2].token, "exists")
+    });
+    match found {
+        Some(words) => Err(QueryError::unsupported("INSERT … IF NOT EXISTS is not offered")
+            .at(span_of(&words[0].span))
+            .with_help(
+                "every INSERT replaces the row with the same key, without reading it first",
+            )),
+        None => Ok(()),
+    }
+}
+
+/// Takes `USING TTL n AND TIMESTAMP n` out of the tokens.
+fn take_using(tokens: &[TokenWithSpan]) -> Result<(Vec<TokenWithSpan>, Using)> {
+    let mut depth = 0;
+    let start = tokens.iter().enumerate().position(|(n, token)| {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+            && is_word(&token.token, "using")
+            && tokens.get(n + 1).is_some_and(|next| {
+                is_word(&next.token, "ttl") || is_word(&next.token, "timestamp")
+            })
+    });
+    let Some(start) = start else { return Ok((tokens.to_vec(), Using::default())) };
+    let mut cursor = Cursor::new(tokens);
+    cursor.skip_to(start + 1);
+    let mut using = Using::default();
+    loop {
+        let span = cursor.span();
+        let place = if cursor.take_word("ttl") {
+            &mut using.ttl
+        } else if cursor.take_word("timestamp") {
+            &mut using.timestamp
+        } else {
+            return Err(cursor.expected("TTL or TIMESTAMP"));
+        };
+        if place.is_some() {
+            return Err(QueryError::new(ErrorKind::Syntax, "given twice").at(span));
+        }
+        *place = Some(using_value(&mut cursor)?);
+        if !cursor.take_word("and") {
+            break;
+        }
+    }
+    let mut kept = tokens[..start].to_vec();
+    kept.extend_from_slice(cursor.rest());
+    Ok((kept, using))
+}
+
+fn using_value(cursor: &mut Cursor<'_>) -> Result<UsingValue> {
+    if let Some(Token::Placeholder(name)) = cursor.peek()
+        && let Some(number) = name.strip_prefix('$').and_then(|digits| digits.parse().ok())
+    {
+        cursor.skip_to(cursor.position() + 1);
+        return Ok(UsingValue::Parameter(number));
+    }
+    Ok(UsingValue::Number(cursor.number("a number or a parameter")?))
+}

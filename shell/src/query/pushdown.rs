@@ -1,0 +1,449 @@
+//! Conditions to the partitions and clustering ranges that must be read: pure decisions.
+//!
+//! Invariant: a row satisfies all conditions exactly if it lies in `keys` and `ranges` and satisfies
+//! every condition of `residual`. Not here: who reads (`scan.rs`), order (`scan.rs`).
+
+use std::collections::BTreeSet;
+
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use tidegate_engine::batch::{arrow_type, value_at};
+use tidegate_engine::mutation::slice::normalise;
+use tidegate_engine::mutation::{ClusteringRange, Position};
+use tidegate_engine::schema::{
+    ClusteringKey, ClusteringOrder, Column, ColumnId, DataType, PartitionKey, TableSchema, Value,
+};
+
+/// Most partition keys, and most clustering prefixes, that value lists may multiply to; beyond,
+/// conditions are checked row by row.
+const PRODUCTS_MAX: usize = 4096;
+
+/// What to read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Access {
+    /// In ring order, each once; `None` means all partitions.
+    pub keys: Option<Vec<PartitionKey>>,
+    /// In natural order, disjoint; none means that no row can match.
+    pub ranges: Vec<ClusteringRange>,
+    /// The full clustering keys when the conditions fix every clustering column; each once.
+    pub rows: Option<Vec<ClusteringKey>>,
+    /// Columns that have one value in everything that is read.
+    pub fixed: Vec<ColumnId>,
+    /// Conditions that keys and ranges do not say.
+    pub residual: Vec<Expr>,
+}
+
+impl Access {
+    /// Everything.
+    pub fn full() -> Self {
+        Access {
+            keys: None,
+            ranges: vec![ClusteringRange::full()],
+            rows: None,
+            fixed: Vec::new(),
+            residual: Vec::new(),
+        }
+    }
+
+    /// Whether no row can match.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty() || self.keys.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    /// Whether the clustering ranges are the whole partition.
+    pub fn is_whole_partition(&self) -> bool {
+        self.ranges == [ClusteringRange::full()]
+    }
+}
+
+/// One condition on one key column, or not.
+enum Condition {
+    /// The column is one of these.
+    OneOf(Vec<Value>),
+    /// The column is on one side of a value.
+    Bound(Operator, Value),
+}
+
+struct Found {
+    column: ColumnId,
+    condition: Condition,
+    expr: Expr,
+    taken: bool,
+}
+
+/// Decides what `filters` (all of which must hold) let a read leave out.
+pub fn decide(schema: &TableSchema, filters: &[Expr]) -> Access {
+    let mut access = Access::full();
+    let mut found = Vec::new();
+    for filter in filters.iter().flat_map(conjuncts) {
+        match condition(schema, filter) {
+            Some((column, condition)) => {
+                found.push(Found { column, condition, expr: filter.clone(), taken: false });
+            }
+            None => access.residual.push(filter.clone()),
+        }
+    }
+    decide_keys(schema, &mut found, &mut access);
+    decide_ranges(schema, &mut found, &mut access);
+    access.residual.extend(found.into_iter().filter(|found| !found.taken).map(|found| found.expr));
+    access
+}
+
+/// All partition-key columns must be fixed; otherwise the ring is read from its start to its end.
+fn decide_keys(schema: &TableSchema, found: &mut [Found], access: &mut Access) {
+    let ids = schema.partition_key_ids();
+    let Some(sets) = ids.iter().map(|id| value_set(found, *id)).collect::<Option<Vec<_>>>() else {
+        return;
+    };
+    let Some(products) = product(vec![Vec::new()], &sets) else { return };
+    // Values that make no key (too long, empty) are in no partition.
+    let keys: BTreeSet<PartitionKey> = products
+        .iter()
+        .filter_map(|values| PartitionKey::from_values(schema, values).ok())
+        .collect();
+    access.fixed.extend(ids.iter().zip(&sets).filter(|(_, set)| set.len() == 1).map(|(id, _)| *id));
+    access.keys = Some(keys.into_iter().collect());
+    for found in found {
+        if ids.contains(&found.column) && matches!(found.condition, Condition::OneOf(_)) {
+            found.taken = true;
+        }
+    }
+}
+
+/// Clustering columns from the first on: value lists multiply prefixes, then one column may have
+/// bounds; what follows stays residual.
+fn decide_ranges(schema: &TableSchema, found: &mut [Found], access: &mut Access) {
+    let ids = schema.clustering_key_ids();
+    let mut prefixes = vec![Vec::new()];
+    let mut depth = 0;
+    for id in &ids {
+        let Some(set) = value_set(found, *id) else { break };
+        let Some(longer) = product(prefixes.clone(), std::slice::from_ref(&set)) else { break };
+        prefixes = longer;
+        depth += 1;
+        if set.len() == 1 {
+            access.fixed.push(*id);
+        }
+        for found in found.iter_mut().filter(|found| found.column == *id) {
+            found.taken |= matches!(found.condition, Condition::OneOf(_));
+        }
+    }
+    let mut ranges = Vec::with_capacity(prefixes.len());
+    let mut keys = BTreeSet::new();
+    for prefix in &prefixes {
+        // A value that cannot be encoded cannot have been stored.
+        let Ok(key) = ClusteringKey::from_values(schema, prefix) else { continue };
+        keys.insert(key.clone());
+        ranges.push((prefix, ClusteringRange::prefix(key)));
+    }
+    if let Some(id) = ids.get(depth)
+        && is_ordered_alike(schema.column(*id).ty)
+    {
+        for found in found.iter_mut().filter(|found| found.column == *id) {
+            let Condition::Bound(operator, value) = &found.condition else { continue };
+            let order = schema.column(*id).clustering_order();
+            let narrowed: Option<Vec<_>> = ranges
+                .iter()
+                .map(|(prefix, range)| {
+                    let mut values = (*prefix).clone();
+                    values.push(value.clone());
+                    let key = ClusteringKey::from_values(schema, &values).ok()?;
+                    Some((*prefix, narrow(range, *operator, order, key)))
+                })
+                .collect();
+            if let Some(narrowed) = narrowed {
+                ranges = narrowed;
+                found.taken = true;
+            }
+        }
+    }
+    access.ranges = normalise(ranges.into_iter().map(|(_, range)| range).collect());
+    if depth == ids.len() {
+        access.rows = Some(keys.into_iter().collect());
+    }
+}
+
+/// The part of `range` on one side of `key`, a prefix that ends with the bound's value.
+fn narrow(
+    range: &ClusteringRange,
+    operator: Operator,
+    order: ClusteringOrder,
+    key: ClusteringKey,
+) -> ClusteringRange {
+    // In a descending column greater values come first.
+    let operator = match order {
+        ClusteringOrder::Ascending => operator,
+        ClusteringOrder::Descending => operator.swap().unwrap_or(operator),
+    };
+    let mut range = range.clone();
+    match operator {
+        Operator::Gt => range.start = range.start.max(Position::after(key)),
+        Operator::GtEq => range.start = range.start.max(Position::before(key)),
+        Operator::Lt => range.end = range.end.min(Position::before(key)),
+        Operator::LtEq => range.end = range.end.min(Position::after(key)),
+        other => unreachable!("{other} is no bound"),
+    }
+    range
+}
+
+/// The values that all value lists on `column` share; `None` without such a list.
+fn value_set(found: &[Found], column: ColumnId) -> Option<Vec<Value>> {
+    let mut sets = found.iter().filter(|found| found.column == column).filter_map(|found| {
+        match &found.condition {
+            Condition::OneOf(values) => Some(values),
+            Condition::Bound(..) => None,
+        }
+    });
+    let mut shared: Vec<Value> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for value in sets.next()? {
+        // Values compare by their bytes: NaN equals itself here, as it does in Arrow.
+        if seen.insert(value.to_bytes()) {
+            shared.push(value.clone());
+        }
+    }
+    for set in sets {
+        let bytes: BTreeSet<Vec<u8>> = set.iter().map(Value::to_bytes).collect();
+        shared.retain(|value| bytes.contains(&value.to_bytes()));
+    }
+    Some(shared)
+}
+
+/// Every prefix followed by every combination of `sets`; `None` when that is too many.
+fn product(prefixes: Vec<Vec<Value>>, sets: &[Vec<Value>]) -> Option<Vec<Vec<Value>>> {
+    let mut all = prefixes;
+    for set in sets {
+        if all.len().checked_mul(set.len())? > PRODUCTS_MAX {
+            return None;
+        }
+        all = all
+            .iter()
+            .flat_map(|prefix| {
+                set.iter().map(|value| {
+                    let mut longer = prefix.clone();
+                    longer.push(value.clone());
+                    longer
+                })
+            })
+            .collect();
+    }
+    Some(all)
+}
+
+/// Whether SQL compares values of the type as the engine orders them. UUIDs and addresses are text
+/// in SQL.
+pub fn is_ordered_alike(ty: DataType) -> bool {
+    !matches!(ty, DataType::Uuid | DataType::TimeUuid | DataType::Inet)
+}
+
+/// Takes `a AND b` apart.
+fn conjuncts(expr: &Expr) -> Vec<&Expr> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+            let mut all = conjuncts(left);
+            all.extend(conjuncts(right));
+            all
+        }
+        // Bounds of a BETWEEN are two conditions, but one expression.
+        other => vec![other],
+    }
+}
+
+/// A condition on one key column that keys or ranges can say.
+fn condition(schema: &TableSchema, expr: &Expr) -> Option<(ColumnId, Condition)> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+            let (left_column, left) = condition(schema, left)?;
+            let (right_column, right) = condition(schema, right)?;
+            match (left, right) {
+                (Condition::OneOf(mut values), Condition::OneOf(more))
+                    if left_column == right_column =>
+                {
+                    values.extend(more);
+                    Some((left_column, Condition::OneOf(values)))
+                }
+                _ => None,
+            }
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let (column, value, op) = match (key_column(schema, left), key_column(schema, right)) {
+                (Some((id, column)), None) => (id, literal(column, right)?, *op),
+                (None, Some((id, column))) => (id, literal(column, left)?, op.swap()?),
+                _ => return None,
+            };
+            match op {
+                Operator::Eq => Some((column, Condition::OneOf(vec![value]))),
+                Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq => {
+                    Some((column, Condition::Bound(op, value)))
+                }
+                _ => None,
+            }
+        }
+        Expr::InList(InList { expr, list, negated: false }) => {
+            let (id, column) = key_column(schema, expr)?;
+            let values: Option<Vec<Value>> =
+                list.iter().map(|item| literal(column, item)).collect();
+            Some((id, Condition::OneOf(values?)))
+        }
+        // A boolean column is its own condition.
+        Expr::Column(_) => boolean(schema, expr, true),
+        Expr::Not(inner) => boolean(schema, inner, false),
+        _ => None,
+    }
+}
+
+fn boolean(schema: &TableSchema, expr: &Expr, value: bool) -> Option<(ColumnId, Condition)> {
+    let (id, column) = key_column(schema, expr)?;
+    (column.ty == DataType::Boolean).then(|| (id, Condition::OneOf(vec![Value::Boolean(value)])))
+}
+
+fn key_column<'a>(schema: &'a TableSchema, expr: &Expr) -> Option<(ColumnId, &'a Column)> {
+    let Expr::Column(column) = expr else { return None };
+    schema.find(&column.name).filter(|(_, column)| column.is_key())
+}
+
+/// The literal as a value of the column, if it has just the column's type in SQL and is not null.
+fn literal(column: &Column, expr: &Expr) -> Option<Value> {
+    let Expr::Literal(scalar, _) = expr else { return None };
+    let scalar = match scalar {
+        ScalarValue::Utf8View(text) | ScalarValue::LargeUtf8(text) => {
+            ScalarValue::Utf8(text.clone())
+        }
+        ScalarValue::BinaryView(bytes) | ScalarValue::LargeBinary(bytes) => {
+            ScalarValue::Binary(bytes.clone())
+        }
+        other => other.clone(),
+    };
+    if scalar.data_type() != arrow_type(column.ty) {
+        return None;
+    }
+    value_at(&scalar.to_array().ok()?, 0, column.ty).ok()?
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::prelude::{col, lit};
+    use tidegate_engine::{ColumnKind, TableId, TableOptions};
+
+    use super::*;
+
+    /// `pk int, qk text | a int, b int desc | v int`
+    fn table() -> TableSchema {
+        let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+        let clustering = |position, order| ColumnKind::ClusteringKey { position, order };
+        TableSchema {
+            id: TableId(1),
+            keyspace: "ks".into(),
+            name: "t".into(),
+            columns: vec![
+                column("pk", DataType::Int, ColumnKind::PartitionKey { position: 0 }),
+                column("qk", DataType::Text, ColumnKind::PartitionKey { position: 1 }),
+                column("a", DataType::Int, clustering(0, ClusteringOrder::Ascending)),
+                column("b", DataType::Int, clustering(1, ClusteringOrder::Descending)),
+                column("v", DataType::Int, ColumnKind::Regular),
+            ],
+            options: TableOptions::default(),
+        }
+    }
+
+    /// Keys found, ranges as text, conditions left.
+    fn decided(filters: &[Expr]) -> (Option<usize>, String, usize) {
+        let table = table();
+        let access = decide(&table, filters);
+        let ranges = crate::query::scan::slices_text(&table, &access.ranges);
+        (access.keys.map(|keys| keys.len()), ranges, access.residual.len())
+    }
+
+    #[test]
+    fn conditions_become_keys_and_slices() {
+        let pk = || col("pk").eq(lit(1)).and(col("qk").eq(lit("x")));
+        let none = "[..]".to_owned();
+        let cases = [
+            (vec![], None, none.clone(), 0),
+            (vec![col("pk").eq(lit(1))], None, none.clone(), 1),
+            (vec![pk()], Some(1), none.clone(), 0),
+            (vec![pk(), col("v").eq(lit(1))], Some(1), none.clone(), 1),
+            (vec![pk(), col("a").eq(lit(5))], Some(1), "[5]".into(), 0),
+            (vec![pk(), col("a").eq(lit(5)), col("b").eq(lit(6))], Some(1), "[5, 6]".into(), 0),
+            (vec![pk(), col("a").gt(lit(5))], Some(1), "(5..]".into(), 0),
+            (vec![pk(), lit(5).gt(col("a"))], Some(1), "[..5)".into(), 0),
+            (vec![pk(), col("a").gt_eq(lit(5)), col("a").lt(lit(9))], Some(1), "[5..9)".into(), 0),
+            // A tighter bound wins, whatever the order.
+            (vec![pk(), col("a").gt(lit(1)), col("a").gt(lit(5))], Some(1), "(5..]".into(), 0),
+            // In a descending column the greater value is the start.
+            (vec![pk(), col("a").eq(lit(5)), col("b").gt(lit(6))], Some(1), "[5..5, 6)".into(), 0),
+            (
+                vec![pk(), col("a").eq(lit(5)), col("b").lt_eq(lit(6))],
+                Some(1),
+                "[5, 6..5]".into(),
+                0,
+            ),
+            // A gap in the prefix leaves the rest to the scan.
+            (vec![pk(), col("b").eq(lit(6))], Some(1), none.clone(), 1),
+            (vec![pk(), col("a").gt(lit(5)), col("b").eq(lit(6))], Some(1), "(5..]".into(), 1),
+            (
+                vec![pk(), col("a").in_list(vec![lit(7), lit(2)], false)],
+                Some(1),
+                "[2] [7]".into(),
+                0,
+            ),
+            (vec![pk(), col("a").eq(lit(7)).or(col("a").eq(lit(2)))], Some(1), "[2] [7]".into(), 0),
+            (vec![pk(), col("a").eq(lit(7)).or(col("b").eq(lit(2)))], Some(1), none.clone(), 1),
+            (vec![pk(), col("a").in_list(vec![lit(7)], true)], Some(1), none.clone(), 1),
+            // A literal of another type is compared row by row.
+            (vec![pk(), col("a").eq(lit(7i64))], Some(1), none.clone(), 1),
+            (
+                vec![
+                    col("pk").in_list(vec![lit(1), lit(2), lit(1)], false),
+                    col("qk").eq(lit("x")),
+                ],
+                Some(2),
+                none,
+                0,
+            ),
+        ];
+        for (filters, keys, ranges, residual) in cases {
+            assert_eq!(decided(&filters), (keys, ranges, residual), "{filters:?}");
+        }
+    }
+
+    #[test]
+    fn contradictions_read_nothing() {
+        let pk = || col("pk").eq(lit(1)).and(col("qk").eq(lit("x")));
+        for filters in [
+            vec![pk(), col("pk").eq(lit(2))],
+            vec![pk(), col("a").eq(lit(1)), col("a").eq(lit(2))],
+            vec![pk(), col("a").gt(lit(5)), col("a").lt(lit(5))],
+        ] {
+            assert!(decide(&table(), &filters).is_empty(), "{filters:?}");
+        }
+    }
+
+    #[test]
+    fn full_keys_are_rows_and_fixed_columns_are_constant() {
+        let filters = [
+            col("pk").eq(lit(1)),
+            col("qk").eq(lit("x")),
+            col("a").in_list(vec![lit(1), lit(2)], false),
+            col("b").eq(lit(3)),
+        ];
+        let access = decide(&table(), &filters);
+        assert_eq!(access.rows.map(|rows| rows.len()), Some(2));
+        assert_eq!(access.fixed, [ColumnId(0), ColumnId(1), ColumnId(3)]);
+        assert!(decide(&table(), &filters[..3]).rows.is_none());
+    }
+
+    #[test]
+    fn too_many_combinations_are_left_to_the_scan() {
+        let many = |n: i32| (0..n).map(lit).collect::<Vec<_>>();
+        let filters = [
+            col("pk").eq(lit(1)),
+            col("qk").eq(lit("x")),
+            col("a").in_list(many(100), false),
+            col("b").in_list(many(100), false),
+        ];
+        let access = decide(&table(), &filters);
+        assert_eq!((access.ranges.len(), access.residual.len()), (100, 1));
+    }
+}

@@ -1,0 +1,415 @@
+//! What each command does.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef as ArrowSchemaRef};
+use datafusion::common::ScalarValue;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::prelude::DataFrame;
+use datafusion::sql::parser::Statement as SqlStatement;
+use futures::StreamExt;
+use tidegate_engine::batch::{WriteOptions, mutations};
+use tidegate_engine::{SchemaRef, TableSchema};
+
+use super::ddl::table_schema;
+use super::error::{QueryError, Result};
+use super::outcome::Outcome;
+use super::parse::{Command, CreatePolicy, Name, Show, Using, UsingValue, Write, WriteKind};
+use super::session::Session;
+use super::statement::synthetic;
+use super::write::{self, Target};
+use super::{copy_from, copy_to};
+
+/// Most rows of an INSERT that are written with one call.
+pub(super) const WRITE_ROWS_MAX: usize = 4096;
+
+impl Session {
+    pub(super) async fn run_command(
+        &self,
+        command: Command,
+        values: &[ScalarValue],
+    ) -> Result<Outcome> {
+        let database = &self.database;
+        match command {
+            Command::Query(sql) => self.query(sql, values).await,
+            Command::Write(write) => self.write(&write, values).await,
+            Command::ExplainWrite(write) => self.explain_write(&write, values).await,
+            Command::CreateKeyspace { name, if_not_exists } => {
+                database.create_keyspace(&name.value, if_not_exists).await?;
+                Ok(Outcome::message(format!("keyspace {} is there", name.value)))
+            }
+            Command::DropKeyspace { name, if_exists } => {
+                database.drop_keyspace(&name.value, if_exists).await?;
+                if self.keyspace() == name.value {
+                    self.set_keyspace("default")?;
+                }
+                Ok(Outcome::message(format!("keyspace {} is gone", name.value)))
+            }
+            Command::CreateTable(create) => {
+                let keyspace = match &create.name.keyspace {
+                    Some(keyspace) => keyspace.value.clone(),
+                    None => self.keyspace(),
+                };
+                let schema = table_schema(&create, &keyspace)?;
+                let schema = database
+                    .create_table(schema, create.if_not_exists)
+                    .await
+                    .map_err(|error| QueryError::from(error).at(create.name.table.span))?;
+                Ok(Outcome::message(format!("table {} is there", schema.full_name())))
+            }
+            Command::DropTable { name, if_exists } => {
+                let table = match self.table(&name) {
+                    Ok(table) => table,
+                    Err(error) if if_exists && error.kind == super::ErrorKind::NotFound => {
+                        return Ok(Outcome::message(format!("table {} is gone", name.table.value)));
+                    }
+                    Err(error) => return Err(error),
+                };
+                database.drop_table(&table.keyspace, &table.name, if_exists).await?;
+                Ok(Outcome::message(format!("table {} is gone", table.full_name())))
+            }
+            Command::Use(name) => {
+                self.set_keyspace(&name.value).map_err(|error| error.at(name.span))?;
+                Ok(Outcome::message(format!("using keyspace {}", name.value)))
+            }
+            Command::Show(show) => self.query(sql_of(show_sql(show))?, &[]).await,
+            Command::Describe(name) => Ok(describe(&*self.table(&name)?)?),
+            Command::CopyFrom(copy) => copy_from::run(self, &copy).await,
+            Command::CopyTo(copy) => copy_to::run(self, &copy).await,
+            Command::CreatePolicy(policy) => self.create_policy(&policy).await,
+            Command::DropPolicy { name, if_exists } => {
+                database.drop_policy(&name.value, if_exists).await?;
+                Ok(Outcome::message(format!("policy {} is gone", name.value)))
+            }
+            Command::SetCachePolicy(name) => {
+                let value = name.as_ref().map(|name| name.value.as_str());
+                let result = database.set_cache_policy(value).await.map_err(QueryError::from);
+                result.map_err(|error| match &name {
+                    Some(name) => error.at(name.span),
+                    None => error,
+                })?;
+                Ok(Outcome::message(format!("the cache follows {}", value.unwrap_or("native"))))
+            }
+            Command::SetCacheBytes(bytes) => {
+                database.set_cache_bytes(bytes).await?;
+                Ok(Outcome::message(format!("the cache holds {bytes} bytes a shard")))
+            }
+            Command::Flush(name) => {
+                let table = name.map(|name| self.table(&name)).transpose()?;
+                database.flush(table.as_ref().map(|table| table.id)).await?;
+                let what = table.map_or("all tables".to_owned(), |table| table.full_name());
+                Ok(Outcome::message(format!("flushed {what}")))
+            }
+        }
+    }
+
+    /// Schema of a statement of our own: of its rows, or none.
+    pub(super) async fn own_schema(&self, command: &Command) -> Result<ArrowSchemaRef> {
+        match command {
+            Command::Show(show) => {
+                let plan = self.plan(sql_of(show_sql(*show))?).await?;
+                Ok(Arc::clone(plan.schema().inner()))
+            }
+            Command::Describe(_) => Ok(describe_schema()),
+            Command::ExplainWrite(_) => Ok(plan_schema()),
+            _ => Ok(Arc::new(Schema::empty())),
+        }
+    }
+
+    async fn query(&self, sql: SqlStatement, values: &[ScalarValue]) -> Result<Outcome> {
+        let plan = self.plan(sql).await?;
+        if let LogicalPlan::Statement(_) = plan {
+            // SET and RESET change the session; they have no rows.
+            self.context.execute_logical_plan(plan).await?;
+            return Ok(Outcome::message("done"));
+        }
+        let stream = self.stream(self.bind(plan, values)?).await?;
+        let schema = stream.schema();
+        let rows = stream.map(|batch| batch.map_err(QueryError::from)).boxed();
+        Ok(Outcome::rows(schema, rows))
+    }
+
+    /// Plans and starts a query.
+    pub(super) async fn stream(&self, plan: LogicalPlan) -> Result<SendableRecordBatchStream> {
+        Ok(DataFrame::new(self.context.state(), plan).execute_stream().await?)
+    }
+
+    /// The rows of a query statement.
+    pub(super) async fn rows_of(&self, sql: SqlStatement) -> Result<SendableRecordBatchStream> {
+        let plan = self.plan(sql).await?;
+        self.stream(plan).await
+    }
+
+    async fn write(&self, write: &Write, values: &[ScalarValue]) -> Result<Outcome> {
+        let table = self.table(&write.table)?;
+        let options = self.write_options(write.using, values)?;
+        write::expiry(&table, &options)?;
+        let mutations = match &write.kind {
+            WriteKind::Insert(columns) => {
+                return self.insert(write, &table, columns, values, &options).await;
+            }
+            WriteKind::Update(columns) => {
+                match self.target(write, &table, columns, values, "UPDATE").await? {
+                    Some(target) => write::update(&table, &write.table, &target, &options)?,
+                    None => Vec::new(),
+                }
+            }
+            WriteKind::Delete(columns) => {
+                match self.target(write, &table, &[], values, "DELETE").await? {
+                    Some(target) => {
+                        write::delete(&table, &write.table, columns, &target, &options)?
+                    }
+                    None => Vec::new(),
+                }
+            }
+        };
+        let count = mutations.iter().map(|mutation| mutation.rows.len().max(1) as u64).sum();
+        self.database.apply_many(mutations).await?;
+        Ok(Outcome::count(count))
+    }
+
+    /// Options of a write that happens now.
+    pub(super) fn write_options(
+        &self,
+        using: Using,
+        values: &[ScalarValue],
+    ) -> Result<WriteOptions> {
+        let number = |value: Option<UsingValue>| match value {
+            None => Ok(None),
+            Some(UsingValue::Number(number)) => Ok(Some(number)),
+            Some(UsingValue::Parameter(n)) => {
+                let value = values.get(n - 1).map(|value| value.cast_to(&DataType::Int64));
+                match value.transpose()? {
+                    Some(ScalarValue::Int64(number)) => Ok(number),
+                    _ => Err(QueryError::invalid(format!("parameter ${n} has no value"))),
+                }
+            }
+        };
+        let ttl = match number(using.ttl)? {
+            Some(ttl) => Some(i32::try_from(ttl).map_err(|_| {
+                QueryError::invalid(format!("a time to live of {ttl} seconds is too long"))
+            })?),
+            None => None,
+        };
+        let timestamp = number(using.timestamp)?.unwrap_or_else(|| self.database.timestamp_us());
+        let now_seconds = i32::try_from(self.database.clock().wall_seconds()).unwrap_or(i32::MAX);
+        Ok(WriteOptions { timestamp, ttl, now_seconds })
+    }
+
+    /// The input of an INSERT, with just the columns that it names.
+    async fn insert_input(
+        &self,
+        write: &Write,
+        table: &TableSchema,
+        columns: &[Name],
+        values: &[ScalarValue],
+    ) -> Result<LogicalPlan> {
+        let mut names = Vec::new();
+        for name in columns {
+            write::find_column(table, name)?;
+            names.push(name.value.clone());
+        }
+        if columns.is_empty() {
+            names.extend(table.columns.iter().map(|column| column.name.clone()));
+        }
+        if let Some(missing) =
+            table.columns.iter().find(|column| column.is_key() && !names.contains(&column.name))
+        {
+            return Err(QueryError::invalid(format!(
+                "INSERT into {} lacks key column '{}'",
+                table.full_name(),
+                missing.name
+            ))
+            .at(write.table.table.span));
+        }
+        let LogicalPlan::Dml(dml) = self.bind(self.plan(write.statement.clone()).await?, values)?
+        else {
+            return Err(QueryError::unsupported("INSERT takes VALUES or SELECT"));
+        };
+        let input = Arc::unwrap_or_clone(dml.input);
+        let columns: Vec<Expr> = names
+            .iter()
+            .map(|name| Expr::Column(datafusion::common::Column::new_unqualified(name)))
+            .collect();
+        Ok(LogicalPlanBuilder::from(input).project(columns)?.build()?)
+    }
+
+    async fn insert(
+        &self,
+        write: &Write,
+        table: &SchemaRef,
+        columns: &[Name],
+        values: &[ScalarValue],
+        options: &WriteOptions,
+    ) -> Result<Outcome> {
+        let plan = self.insert_input(write, table, columns, values).await?;
+        let mut rows = self.stream(plan).await?;
+        let mut count = 0;
+        while let Some(batch) = rows.next().await {
+            let batch = batch?;
+            let mut whole = Vec::with_capacity(batch.num_rows());
+            for mutation in mutations(table, &batch, options)? {
+                whole.push(mutation.map_err(|refused| {
+                    let column = refused
+                        .column
+                        .map_or(String::new(), |column| format!("column '{column}': "));
+                    let row = count + refused.row as u64 + 1;
+                    QueryError::invalid(format!("row {row}: {column}{}", refused.message))
+                })?);
+            }
+            count += whole.len() as u64;
+            while !whole.is_empty() {
+                let rest = whole.split_off(whole.len().min(WRITE_ROWS_MAX));
+                self.database.apply_many(std::mem::replace(&mut whole, rest)).await?;
+            }
+        }
+        Ok(Outcome::count(count))
+    }
+
+    /// What an UPDATE or DELETE touches; `None` when its conditions exclude each other.
+    async fn target(
+        &self,
+        write: &Write,
+        table: &TableSchema,
+        assigned: &[Name],
+        values: &[ScalarValue],
+        verb: &str,
+    ) -> Result<Option<Target>> {
+        for name in assigned {
+            write::find_column(table, name)?;
+        }
+        let plan = self.bind(self.plan(write.statement.clone()).await?, values)?;
+        let LogicalPlan::Dml(dml) = plan else {
+            return Err(QueryError::unsupported(format!("{verb} of this form is not offered")));
+        };
+        let optimised = self.context.state().optimize(&dml.input)?;
+        write::target(table, &optimised, assigned, verb).map_err(|error| {
+            if error.span.is_some() { error } else { error.at(write.table.table.span) }
+        })
+    }
+
+    async fn explain_write(&self, write: &Write, values: &[ScalarValue]) -> Result<Outcome> {
+        let table = self.table(&write.table)?;
+        let options = self.write_options(write.using, values)?;
+        let text = match &write.kind {
+            WriteKind::Insert(columns) => {
+                let plan = self.insert_input(write, &table, columns, values).await?;
+                let state = self.context.state();
+                let physical = state.create_physical_plan(&plan).await?;
+                let input = datafusion::physical_plan::displayable(&*physical).indent(false);
+                let lines =
+                    input.to_string().lines().map(|line| format!("  {line}\n")).collect::<String>();
+                format!("TideInsert: table={}\n{lines}", table.full_name())
+            }
+            WriteKind::Update(columns) => {
+                let target = self.target(write, &table, columns, values, "UPDATE").await?;
+                if let Some(target) = &target {
+                    write::update(&table, &write.table, target, &options)?;
+                }
+                write::explain(&table, "TideUpdate", target.as_ref(), columns)
+            }
+            WriteKind::Delete(columns) => {
+                let target = self.target(write, &table, &[], values, "DELETE").await?;
+                if let Some(target) = &target {
+                    write::delete(&table, &write.table, columns, target, &options)?;
+                }
+                write::explain(&table, "TideDelete", target.as_ref(), columns)
+            }
+        };
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(StringArray::from(vec!["physical_plan"])),
+            Arc::new(StringArray::from(vec![text])),
+        ];
+        let batch = batch(plan_schema(), columns)?;
+        Ok(Outcome::batches(plan_schema(), vec![batch]))
+    }
+
+    async fn create_policy(&self, policy: &CreatePolicy) -> Result<Outcome> {
+        self.check_local_files().map_err(|error| error.at(policy.file_span))?;
+        let component = std::fs::read(&policy.file).map_err(|error| {
+            QueryError::new(super::ErrorKind::Io, format!("cannot read '{}': {error}", policy.file))
+                .at(policy.file_span)
+        })?;
+        let name = &policy.name.value;
+        let info = self
+            .database
+            .create_policy(name, component, policy.parameters.clone(), policy.sha256.clone())
+            .await
+            .map_err(|error| QueryError::from(error).at(policy.name.span))?;
+        Ok(Outcome::message(format!(
+            "policy {} {} is loaded ({})",
+            info.name, info.version, info.digest
+        )))
+    }
+
+    /// Errors: `Unsupported` in sessions that may not name files of this machine.
+    pub(super) fn check_local_files(&self) -> Result<()> {
+        if self.options.local_files {
+            return Ok(());
+        }
+        Err(QueryError::unsupported("this session may not name files of the server"))
+    }
+}
+
+fn show_sql(show: Show) -> &'static str {
+    match show {
+        Show::Keyspaces => {
+            "SELECT schema_name AS keyspace_name FROM information_schema.schemata \
+             WHERE schema_name <> 'information_schema' ORDER BY schema_name"
+        }
+        Show::Tables => {
+            "SELECT keyspace_name, table_name, primary_key FROM system.tables \
+             ORDER BY keyspace_name, table_name"
+        }
+        Show::Policies => "SELECT * FROM system.policies",
+        Show::Cache => "SELECT * FROM system.cache ORDER BY shard",
+    }
+}
+
+/// Parses SQL that we wrote ourselves.
+fn sql_of(text: &str) -> Result<SqlStatement> {
+    super::parse::sql(&synthetic(text)?)
+}
+
+fn text_schema(names: &[&str]) -> ArrowSchemaRef {
+    let fields: Vec<Field> =
+        names.iter().map(|name| Field::new(*name, DataType::Utf8, false)).collect();
+    Arc::new(Schema::new(fields))
+}
+
+fn plan_schema() -> ArrowSchemaRef {
+    text_schema(&["plan_type", "plan"])
+}
+
+fn describe_schema() -> ArrowSchemaRef {
+    text_schema(&["column", "type", "kind"])
+}
+
+fn batch(schema: ArrowSchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+    RecordBatch::try_new(schema, columns).map_err(|error| QueryError::invalid(error.to_string()))
+}
+
+/// One row a column of the table.
+fn describe(table: &TableSchema) -> Result<Outcome> {
+    use tidegate_engine::{ClusteringOrder, ColumnKind};
+    let kind = |kind: ColumnKind| match kind {
+        ColumnKind::PartitionKey { .. } => "partition key",
+        ColumnKind::ClusteringKey { order: ClusteringOrder::Ascending, .. } => "clustering key",
+        ColumnKind::ClusteringKey { order: ClusteringOrder::Descending, .. } => {
+            "clustering key, descending"
+        }
+        ColumnKind::Static => "static",
+        ColumnKind::Regular => "regular",
+    };
+    let text = |values: Vec<String>| Arc::new(StringArray::from(values)) as ArrayRef;
+    let columns = &table.columns;
+    let arrays = vec![
+        text(columns.iter().map(|column| column.name.clone()).collect()),
+        text(columns.iter().map(|column| column.ty.sql_name()).collect()),
+        text(columns.iter().map(|column| kind(column.kind).to_owned()).collect()),
+    ];
+    let batch = batch(describe_schema(), arrays)?;
+    Ok(Outcome::batches(describe_schema(), vec![batch]))
+}

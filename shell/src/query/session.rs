@@ -1,0 +1,331 @@
+//! One user's session: current keyspace, settings, and the way from a statement to an outcome.
+//!
+//! A session is `Send + Sync`; every REPL and every Flight SQL connection has its own. Statements of
+//! one session may run at the same time; `USE` changes where later statements look for tables.
+//! Not here: what each command does (`run.rs`).
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use datafusion::common::{ParamValues, ResolvedTableReference, ScalarValue, TableReference};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::sql::parser::Statement as SqlStatement;
+use futures::StreamExt;
+use tidegate_engine::{Database, SchemaRef};
+
+use super::catalog::{CATALOG, Engine, TideCatalog};
+use super::error::{QueryError, Result};
+use super::outcome::{Description, Outcome, OutcomeKind};
+use super::parse::{self, Command, TableName, Using, UsingValue};
+use super::statement::{Statement, split};
+use super::system::SYSTEM_KEYSPACE;
+
+/// Bytes that the merge above a removed sort may read ahead; reading ahead is the shard's work.
+const SORT_BUFFER_BYTES: usize = 4 << 20;
+
+/// How far a COPY FROM has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    pub rows: u64,
+    pub bytes: u64,
+    /// Size of the file.
+    pub bytes_max: u64,
+}
+
+/// Told how far a COPY FROM has come.
+pub type ProgressSink = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// How a session is set up.
+#[derive(Clone)]
+pub struct SessionOptions {
+    /// Keyspace of unqualified table names at the start.
+    pub keyspace: String,
+    /// Threads that one query may use; None = as many as there are shards.
+    pub target_partitions: Option<usize>,
+    /// Called by COPY FROM after every batch of rows, from the task that runs the statement.
+    pub progress: Option<ProgressSink>,
+    /// Whether COPY and CREATE POLICY may name files of this machine.
+    pub local_files: bool,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        SessionOptions {
+            keyspace: "default".to_owned(),
+            target_partitions: None,
+            progress: None,
+            local_files: true,
+        }
+    }
+}
+
+/// Runs statements against a database.
+pub struct Session {
+    pub(super) database: Database,
+    pub(super) options: SessionOptions,
+    pub(super) context: SessionContext,
+}
+
+impl Session {
+    /// A session in the keyspace of `options`.
+    ///
+    /// Errors: `NotFound` when that keyspace does not exist.
+    pub fn new(database: Database, options: SessionOptions) -> Result<Self> {
+        let partitions = options.target_partitions.unwrap_or(database.shard_count() as usize);
+        let mut config = SessionConfig::new()
+            .with_default_catalog_and_schema(CATALOG, &options.keyspace)
+            .with_create_default_catalog_and_schema(false)
+            .with_information_schema(true)
+            .with_target_partitions(partitions.max(1))
+            .with_round_robin_repartition(false)
+            .with_prefer_existing_sort(true);
+        let settings = config.options_mut();
+        settings.sql_parser.collect_spans = true;
+        settings.execution.sort_pushdown_buffer_capacity = SORT_BUFFER_BYTES;
+        let state = SessionStateBuilder::new().with_config(config).with_default_features().build();
+        let context = SessionContext::new_with_state(state);
+        context
+            .register_catalog(CATALOG, Arc::new(TideCatalog::new(Engine::new(database.clone()))));
+        let session = Session { database, options, context };
+        session.set_keyspace(&session.options.keyspace)?;
+        Ok(session)
+    }
+
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// The keyspace of unqualified names.
+    pub fn keyspace(&self) -> String {
+        self.context.state_ref().read().config_options().catalog.default_schema.clone()
+    }
+
+    /// What `USE` does.
+    ///
+    /// Errors: `NotFound`.
+    pub fn set_keyspace(&self, name: &str) -> Result<()> {
+        let catalog = self.database.catalog();
+        if name != SYSTEM_KEYSPACE && !catalog.has_keyspace(name) {
+            return Err(QueryError::not_found("keyspace", name, catalog.keyspaces()));
+        }
+        let state = self.context.state_ref();
+        let mut state = state.write();
+        state.config_mut().options_mut().catalog.default_schema = name.to_owned();
+        Ok(())
+    }
+
+    /// Runs every statement of `text` in order; all but the last run to their end and their rows
+    /// are dropped, the last one's outcome is returned.
+    ///
+    /// Errors: the first that occurs; text without a statement is an error too.
+    pub async fn execute(&self, text: &str) -> Result<Outcome> {
+        let statements = split(text)?;
+        let Some((last, others)) = statements.split_last() else {
+            return Err(QueryError::new(super::ErrorKind::Syntax, "there is no statement"));
+        };
+        for statement in others {
+            if let OutcomeKind::Rows(mut rows) = self.run(statement).await?.kind {
+                while let Some(batch) = rows.next().await {
+                    batch?;
+                }
+            }
+        }
+        self.run(last).await
+    }
+
+    /// Runs one statement. Writes are done when this returns, rows come while they are pulled.
+    /// Dropping the future or the stream cancels.
+    ///
+    /// Errors: with a place in the text wherever there is one.
+    pub async fn run(&self, statement: &Statement) -> Result<Outcome> {
+        if statement.parameter_count() > 0 {
+            return Err(QueryError::invalid(format!(
+                "the statement has {} parameters without values",
+                statement.parameter_count()
+            )));
+        }
+        self.run_once(statement, &[]).await
+    }
+
+    /// Runs one statement with parameters: column i of `parameters` is `$i`. A write runs once a
+    /// row and counts are summed; a query takes exactly one row.
+    ///
+    /// Errors: as `run`; `Invalid` for a wrong number of parameters or rows.
+    pub async fn run_with(
+        &self,
+        statement: &Statement,
+        parameters: &RecordBatch,
+    ) -> Result<Outcome> {
+        if parameters.num_columns() != statement.parameter_count() {
+            return Err(QueryError::invalid(format!(
+                "the statement has {} parameters, {} were given",
+                statement.parameter_count(),
+                parameters.num_columns()
+            )));
+        }
+        let is_write = matches!(parse::parse(statement)?, Command::Write(_));
+        if !is_write && parameters.num_rows() != 1 {
+            return Err(QueryError::invalid(format!(
+                "a query takes one row of parameters, {} were given",
+                parameters.num_rows()
+            )));
+        }
+        let mut sum = 0;
+        for row in 0..parameters.num_rows() {
+            let values: Result<Vec<ScalarValue>> = parameters
+                .columns()
+                .iter()
+                .map(|column| Ok(ScalarValue::try_from_array(column, row)?))
+                .collect();
+            let outcome = self.run_once(statement, &values?).await?;
+            match outcome.kind {
+                OutcomeKind::Count(count) if is_write => sum += count,
+                _ => return Ok(outcome),
+            }
+        }
+        Ok(Outcome::count(sum))
+    }
+
+    /// Schema of the result and of the parameters, without running the statement.
+    ///
+    /// Errors: as `run`, as far as planning finds them.
+    pub async fn describe(&self, statement: &Statement) -> Result<Description> {
+        let in_text = |error| self.place(statement, error);
+        let command = parse::parse(statement)?;
+        let (sql, using) = match &command {
+            Command::Query(sql) => (sql, Using::default()),
+            Command::Write(write) => (&write.statement, write.using),
+            other => {
+                let schema = self.own_schema(other).await?;
+                let parameters = Arc::new(Schema::empty());
+                let returns_rows = !schema.fields().is_empty();
+                return Ok(Description { schema, parameters, returns_rows });
+            }
+        };
+        let plan = self.plan(sql.clone()).await.map_err(in_text)?;
+        let returns_rows =
+            matches!(command, Command::Query(_)) && !matches!(plan, LogicalPlan::Statement(_));
+        let schema = if returns_rows {
+            self.result_schema(&plan).await.map_err(in_text)?
+        } else {
+            Arc::new(Schema::empty())
+        };
+        let mut found = plan.get_parameter_fields()?;
+        for value in [using.ttl, using.timestamp] {
+            if let Some(UsingValue::Parameter(n)) = value {
+                let field: FieldRef = Arc::new(Field::new("", DataType::Int64, true));
+                found.insert(format!("${n}"), Some(field));
+            }
+        }
+        let parameters: Vec<Field> = (1..=statement.parameter_count())
+            .map(|n| {
+                let name = format!("${n}");
+                // A parameter without a type, as in SELECT ?, is taken as text.
+                let ty = found.get(&name).cloned().flatten();
+                let ty = ty.map_or(DataType::Utf8, |field| field.data_type().clone());
+                Field::new(name, ty, true)
+            })
+            .collect();
+        let parameters = Arc::new(Schema::new(parameters));
+        Ok(Description { schema, parameters, returns_rows })
+    }
+
+    /// The schema that running `plan` gives: the physical plan's, which knows of coercions.
+    async fn result_schema(
+        &self,
+        plan: &LogicalPlan,
+    ) -> Result<datafusion::arrow::datatypes::SchemaRef> {
+        if matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_)) {
+            return Ok(Arc::clone(plan.schema().inner()));
+        }
+        let optimised = self.context.state().optimize(plan)?;
+        Ok(Arc::clone(optimised.schema().inner()))
+    }
+
+    async fn run_once(&self, statement: &Statement, values: &[ScalarValue]) -> Result<Outcome> {
+        let command = parse::parse(statement)?;
+        self.run_command(command, values).await.map_err(|error| self.place(statement, error))
+    }
+
+    /// Gives an error that names an identifier the identifier's place.
+    fn place(&self, statement: &Statement, error: QueryError) -> QueryError {
+        if error.span.is_some() {
+            return statement.widen(error);
+        }
+        let named = error.message.split('\'').nth(1);
+        match named.and_then(|name| statement.find_identifier(name)) {
+            Some(span) => error.at(span),
+            None => error,
+        }
+    }
+
+    /// The logical plan of SQL whose tables all exist.
+    pub(super) async fn plan(&self, sql: SqlStatement) -> Result<LogicalPlan> {
+        let state = self.context.state();
+        for reference in state.resolve_table_references(&sql)? {
+            self.check_table(reference)?;
+        }
+        let plan = state.statement_to_plan(sql).await?;
+        match plan {
+            LogicalPlan::Ddl(_) | LogicalPlan::Copy(_) => {
+                Err(QueryError::unsupported("this statement is not offered"))
+            }
+            plan => Ok(plan),
+        }
+    }
+
+    /// Replaces the parameters of a plan.
+    pub(super) fn bind(&self, plan: LogicalPlan, values: &[ScalarValue]) -> Result<LogicalPlan> {
+        if values.is_empty() {
+            return Ok(plan);
+        }
+        let values: Vec<_> = values.iter().cloned().map(Into::into).collect();
+        Ok(plan.with_param_values(ParamValues::List(values))?)
+    }
+
+    fn check_table(&self, reference: TableReference) -> Result<()> {
+        let resolved: ResolvedTableReference = reference.resolve(CATALOG, &self.keyspace());
+        let Some(catalog) = self.context.catalog(&resolved.catalog) else {
+            return Err(QueryError::not_found("catalog", &resolved.catalog, [CATALOG]));
+        };
+        if &*resolved.schema == "information_schema" {
+            return Ok(());
+        }
+        let Some(schema) = catalog.schema(&resolved.schema) else {
+            let known = catalog.schema_names();
+            let known = known.iter().map(String::as_str);
+            return Err(QueryError::not_found("keyspace", &resolved.schema, known));
+        };
+        if schema.table_exist(&resolved.table) {
+            return Ok(());
+        }
+        let known = schema.table_names();
+        Err(QueryError::not_found("table", &resolved.table, known.iter().map(String::as_str)))
+    }
+
+    /// The engine's schema of a table that is named in a write, COPY or DESCRIBE.
+    ///
+    /// Errors: `NotFound` at the name, `Unsupported` for tables of `system`.
+    pub(super) fn table(&self, name: &TableName) -> Result<SchemaRef> {
+        let catalog = self.database.catalog();
+        let (keyspace, span) = match &name.keyspace {
+            Some(keyspace) => (keyspace.value.clone(), keyspace.span),
+            None => (self.keyspace(), name.table.span),
+        };
+        if keyspace == SYSTEM_KEYSPACE {
+            return Err(QueryError::unsupported("tables of keyspace system are read only").at(span));
+        }
+        if !catalog.has_keyspace(&keyspace) {
+            let known = catalog.keyspaces();
+            return Err(QueryError::not_found("keyspace", &keyspace, known).at(span));
+        }
+        let table = catalog.table(&keyspace, &name.table.value).cloned();
+        table.ok_or_else(|| {
+            let known = catalog.tables(&keyspace).map(|table| table.name.as_str());
+            QueryError::not_found("table", &name.table.value, known).at(name.table.span)
+        })
+    }
+}

@@ -1,0 +1,279 @@
+//! The keyspace `system`: what the engine knows about itself, as tables that are made when read.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::array::{
+    ArrayRef, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
+};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::catalog::{SchemaProvider, Session, TableProvider};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use tidegate_engine::{ClusteringOrder, ColumnKind, Error as EngineError};
+
+use super::catalog::Engine;
+
+/// Name of the keyspace.
+pub const SYSTEM_KEYSPACE: &str = "system";
+
+#[derive(Debug)]
+pub struct SystemSchema {
+    database: Engine,
+}
+
+impl SystemSchema {
+    pub fn new(database: Engine) -> Self {
+        SystemSchema { database }
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for SystemSchema {
+    fn table_names(&self) -> Vec<String> {
+        SystemTable::ALL.iter().map(|table| table.name().to_owned()).collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        Ok(SystemTable::ALL.into_iter().find(|table| table.name() == name).map(|table| {
+            let source = SystemSource { database: self.database.clone(), table };
+            Arc::new(source) as Arc<dyn TableProvider>
+        }))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        SystemTable::ALL.iter().any(|table| table.name() == name)
+    }
+}
+
+/// The tables of `system`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SystemTable {
+    Tables,
+    Columns,
+    Policies,
+    Cache,
+}
+
+impl SystemTable {
+    const ALL: [SystemTable; 4] =
+        [SystemTable::Tables, SystemTable::Columns, SystemTable::Policies, SystemTable::Cache];
+
+    fn name(self) -> &'static str {
+        match self {
+            SystemTable::Tables => "tables",
+            SystemTable::Columns => "columns",
+            SystemTable::Policies => "policies",
+            SystemTable::Cache => "cache",
+        }
+    }
+
+    fn schema(self) -> SchemaRef {
+        let text = |name: &str| Field::new(name, DataType::Utf8, false);
+        let optional = |name: &str, ty| Field::new(name, ty, true);
+        let count = |name: &str| Field::new(name, DataType::UInt64, false);
+        let fields = match self {
+            SystemTable::Tables => vec![
+                text("keyspace_name"),
+                text("table_name"),
+                text("primary_key"),
+                count("memtable_rows"),
+                count("memtable_bytes"),
+                count("sstables"),
+                count("sstable_rows"),
+                count("sstable_bytes"),
+                text("comment"),
+            ],
+            SystemTable::Columns => vec![
+                text("keyspace_name"),
+                text("table_name"),
+                text("column_name"),
+                Field::new("position", DataType::UInt32, false),
+                text("type"),
+                text("kind"),
+                optional("clustering_order", DataType::Utf8),
+            ],
+            SystemTable::Policies => vec![
+                text("name"),
+                text("version"),
+                text("world"),
+                text("state"),
+                text("digest"),
+                count("calls"),
+                count("events"),
+                count("hits"),
+                count("misses"),
+                optional("hit_ratio", DataType::Float64),
+                count("evictions"),
+                count("invalid_victims"),
+                count("shortfalls"),
+                optional("last_failure", DataType::Utf8),
+            ],
+            SystemTable::Cache => vec![
+                Field::new("shard", DataType::UInt32, false),
+                count("capacity_bytes"),
+                count("bytes"),
+                count("pages"),
+                count("hits"),
+                count("misses"),
+                optional("hit_ratio", DataType::Float64),
+                count("evictions"),
+            ],
+        };
+        Arc::new(Schema::new(fields))
+    }
+
+    async fn columns(self, database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
+        match self {
+            SystemTable::Tables => tables(database).await,
+            SystemTable::Columns => Ok(columns(database)),
+            SystemTable::Policies => policies(database).await,
+            SystemTable::Cache => cache(database).await,
+        }
+    }
+}
+
+fn texts(values: impl IntoIterator<Item = impl Into<String>>) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(values.into_iter().map(Into::into)))
+}
+
+fn counts(values: impl IntoIterator<Item = u64>) -> ArrayRef {
+    Arc::new(UInt64Array::from_iter_values(values))
+}
+
+async fn tables(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
+    let reports = database.table_report().await?;
+    let catalog = database.catalog();
+    let tables: Vec<_> = catalog.all_tables().collect();
+    let sum = |size: fn(&tidegate_engine::TableReport) -> u64| -> ArrayRef {
+        counts(tables.iter().map(|table| {
+            reports
+                .iter()
+                .filter(|report| report.keyspace == table.keyspace && report.table == table.name)
+                .map(size)
+                .sum::<u64>()
+        }))
+    };
+    Ok(vec![
+        texts(tables.iter().map(|table| table.keyspace.as_str())),
+        texts(tables.iter().map(|table| table.name.as_str())),
+        texts(tables.iter().map(|table| primary_key(table))),
+        sum(|report| report.memtable_rows),
+        sum(|report| report.memtable_bytes),
+        sum(|report| report.sstables),
+        sum(|report| report.sstable_rows),
+        sum(|report| report.sstable_bytes),
+        texts(tables.iter().map(|table| table.options.comment.as_str())),
+    ])
+}
+
+/// `((a, b), c)`
+fn primary_key(table: &tidegate_engine::TableSchema) -> String {
+    let partition: Vec<&str> = table.partition_key().map(|column| column.name.as_str()).collect();
+    let mut parts = vec![format!("({})", partition.join(", "))];
+    parts.extend(table.clustering_key().map(|column| column.name.clone()));
+    format!("({})", parts.join(", "))
+}
+
+fn columns(database: &Engine) -> Vec<ArrayRef> {
+    let catalog = database.catalog();
+    let all: Vec<_> = catalog
+        .all_tables()
+        .flat_map(|table| {
+            table.columns.iter().enumerate().map(move |(place, column)| (table, place, column))
+        })
+        .collect();
+    let order = |kind: &ColumnKind| match kind {
+        ColumnKind::ClusteringKey { order: ClusteringOrder::Ascending, .. } => Some("asc"),
+        ColumnKind::ClusteringKey { order: ClusteringOrder::Descending, .. } => Some("desc"),
+        _ => None,
+    };
+    let kind = |kind: &ColumnKind| match kind {
+        ColumnKind::PartitionKey { .. } => "partition_key",
+        ColumnKind::ClusteringKey { .. } => "clustering_key",
+        ColumnKind::Static => "static",
+        ColumnKind::Regular => "regular",
+    };
+    vec![
+        texts(all.iter().map(|(table, ..)| table.keyspace.as_str())),
+        texts(all.iter().map(|(table, ..)| table.name.as_str())),
+        texts(all.iter().map(|(.., column)| column.name.as_str())),
+        Arc::new(UInt32Array::from_iter_values(all.iter().map(|(_, place, _)| *place as u32))),
+        texts(all.iter().map(|(.., column)| column.ty.sql_name())),
+        texts(all.iter().map(|(.., column)| kind(&column.kind))),
+        Arc::new(all.iter().map(|(.., column)| order(&column.kind)).collect::<StringArray>()),
+    ]
+}
+
+async fn policies(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
+    let all = database.policies().await?;
+    Ok(vec![
+        texts(all.iter().map(|policy| policy.name.as_str())),
+        texts(all.iter().map(|policy| policy.version.as_str())),
+        texts(all.iter().map(|policy| policy.world.as_str())),
+        texts(all.iter().map(|policy| policy.state.as_str())),
+        texts(all.iter().map(|policy| policy.digest.as_str())),
+        counts(all.iter().map(|policy| policy.calls)),
+        counts(all.iter().map(|policy| policy.events)),
+        counts(all.iter().map(|policy| policy.hits)),
+        counts(all.iter().map(|policy| policy.misses)),
+        Arc::new(all.iter().map(|policy| policy.hit_ratio()).collect::<Float64Array>()),
+        counts(all.iter().map(|policy| policy.evictions)),
+        counts(all.iter().map(|policy| policy.invalid_victims)),
+        counts(all.iter().map(|policy| policy.shortfalls)),
+        Arc::new(all.iter().map(|policy| policy.last_failure.as_deref()).collect::<StringArray>()),
+    ])
+}
+
+async fn cache(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
+    let all = database.cache_report().await?;
+    let ratio =
+        |hits: u64, misses: u64| (hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64);
+    Ok(vec![
+        Arc::new(UInt32Array::from_iter_values(all.iter().map(|cache| cache.shard))),
+        counts(all.iter().map(|cache| cache.capacity_bytes)),
+        counts(all.iter().map(|cache| cache.bytes)),
+        counts(all.iter().map(|cache| cache.pages)),
+        counts(all.iter().map(|cache| cache.hits)),
+        counts(all.iter().map(|cache| cache.misses)),
+        Arc::new(all.iter().map(|cache| ratio(cache.hits, cache.misses)).collect::<Float64Array>()),
+        counts(all.iter().map(|cache| cache.evictions)),
+    ])
+}
+
+#[derive(Debug)]
+struct SystemSource {
+    database: Engine,
+    table: SystemTable,
+}
+
+#[async_trait]
+impl TableProvider for SystemSource {
+    fn schema(&self) -> SchemaRef {
+        self.table.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::View
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let columns = self
+            .table
+            .columns(&self.database)
+            .await
+            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let batch = RecordBatch::try_new(self.table.schema(), columns)?;
+        let plan =
+            MemorySourceConfig::try_new_exec(&[vec![batch]], self.schema(), projection.cloned())?;
+        Ok(plan)
+    }
+}

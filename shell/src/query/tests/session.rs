@@ -1,0 +1,148 @@
+//! Sessions: keyspaces, DDL, SHOW, parameters, descriptions and the places of errors.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Int32Array, RecordBatch, StringArray};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+
+use super::{OutcomeKind, World, split};
+use crate::query::{ErrorKind, QueryError};
+
+#[test]
+fn futures_of_a_session_may_move_between_threads() {
+    fn check<T: Send>(
+        _: impl FnOnce(&'static super::Session, &'static super::super::Statement) -> T,
+    ) {
+    }
+    check(|session, statement| session.run(statement));
+    check(|session, statement| session.describe(statement));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keyspaces_and_tables_come_and_go() {
+    let world = World::new().await;
+    world.run("CREATE KEYSPACE fx").await;
+    world.run("CREATE KEYSPACE IF NOT EXISTS fx").await;
+    assert_eq!(world.error("CREATE KEYSPACE fx").await.kind, ErrorKind::Exists);
+    world.run("USE fx; CREATE TABLE T (Id int PRIMARY KEY, \"Odd\" text)").await;
+    assert_eq!(world.session.keyspace(), "fx");
+    world.run("INSERT INTO fx.t (ID, \"Odd\") VALUES (1, 'a')").await;
+    assert_eq!(world.column("SELECT \"Odd\" FROM t WHERE id = 1").await, ["a"]);
+    insta::assert_snapshot!(world.rows("SHOW TABLES").await, @"");
+    insta::assert_snapshot!(world.rows("SHOW KEYSPACES").await, @"");
+    insta::assert_snapshot!(world.rows("DESCRIBE TABLE t").await, @"");
+    assert_eq!(world.error("DROP KEYSPACE fx").await.kind, ErrorKind::Invalid);
+    world.run("DROP TABLE t; DROP TABLE IF EXISTS t; DROP KEYSPACE fx").await;
+    assert_eq!(world.session.keyspace(), "default");
+    assert_eq!(world.error("USE fx").await.kind, ErrorKind::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parameters_are_described_and_bound() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (pk int, ck text, v int, PRIMARY KEY (pk, ck))").await;
+    let insert = &split("INSERT INTO t (pk, ck, v) VALUES (?, ?, ?) USING TTL ?").unwrap()[0];
+    let description = world.session.describe(insert).await.unwrap();
+    let types = |schema: &Schema| -> Vec<DataType> {
+        schema.fields().iter().map(|field| field.data_type().clone()).collect()
+    };
+    assert_eq!(
+        types(&description.parameters),
+        [DataType::Int32, DataType::Utf8, DataType::Int32, DataType::Int64]
+    );
+    assert!(!description.returns_rows && description.schema.fields().is_empty());
+    let field = |name: &str, ty| Field::new(name, ty, true);
+    let schema = Arc::new(Schema::new(vec![
+        field("a", DataType::Int32),
+        field("b", DataType::Utf8),
+        field("c", DataType::Int32),
+        field("d", DataType::Int32),
+    ]));
+    let numbers = |values: [i32; 2]| Arc::new(Int32Array::from_iter_values(values)) as _;
+    let rows = RecordBatch::try_new(
+        schema,
+        vec![
+            numbers([1, 1]),
+            Arc::new(StringArray::from(vec!["x", "y"])),
+            numbers([10, 20]),
+            numbers([1000, 1000]),
+        ],
+    )
+    .unwrap();
+    let outcome = world.session.run_with(insert, &rows).await.unwrap();
+    assert!(matches!(outcome.kind, OutcomeKind::Count(2)));
+
+    let query = &split("SELECT v FROM t WHERE pk = ? AND ck >= ? ORDER BY ck DESC").unwrap()[0];
+    let description = world.session.describe(query).await.unwrap();
+    assert_eq!(types(&description.parameters), [DataType::Int32, DataType::Utf8]);
+    assert_eq!(types(&description.schema), [DataType::Int32]);
+    let one = rows.project(&[0, 1]).unwrap().slice(1, 1);
+    let batches = world.session.run_with(query, &one).await.unwrap().collect().await.unwrap();
+    assert_eq!(batches[0].schema(), description.schema);
+    assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
+
+    for text in
+        ["UPDATE t SET v = $3 WHERE pk = $1 AND ck = $2", "DELETE FROM t WHERE pk = $1 AND ck = $2"]
+    {
+        let write = &split(text).unwrap()[0];
+        let description = world.session.describe(write).await.unwrap();
+        assert_eq!(description.parameters.field(1).data_type(), &DataType::Utf8, "{text}");
+        let columns: Vec<usize> = (0..write.parameter_count()).collect();
+        let outcome = world.session.run_with(write, &rows.project(&columns).unwrap()).await;
+        assert!(matches!(outcome.unwrap().kind, OutcomeKind::Count(2)), "{text}");
+    }
+    assert!(world.column("SELECT v FROM t").await.is_empty());
+    assert!(world.session.run(query).await.is_err(), "parameters without values");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_point_at_what_is_wrong() {
+    let world = World::weather().await;
+    let mut all = String::new();
+    for text in [
+        "SELECT tmep FROM weather",
+        "SELECT temp\nFROM wether",
+        "SELECT w.tmp FROM weather w WHERE w.origin = 'x'",
+        "SELECT * FROM nowhere.weather",
+        "SELCT 1",
+        "SELECT 1 FROM",
+        "SELECT temp weather WHERE",
+        "SELECT 'open",
+        "CREATE TABLE t (a int, b intt, PRIMARY KEY (a))",
+        "CREATE TABLE t (a int, b int, PRIMARY KEY (a, c))",
+        "CREATE TABLE t (a int)",
+        "CREATE TABLE t (a int PRIMARY KEY) WITH gc_grace_second = 5",
+        "CREATE TABLE weather (a int PRIMARY KEY)",
+        "INSERT INTO weather (origin, time_hour) VALUES ('x', 'noon')",
+        "INSERT INTO weather (origin, time_hour) VALUES ('x', '2013-01-01') IF NOT EXISTS",
+        "DELETE FROM weather WHERE time_hour = '2013-01-01'",
+        "UPDATE weather SET temp = 1 WHERE origin = 'JFK'",
+        "DROP TABEL t",
+        "ALTER CACHE SET CAPACITY = 'much'",
+        "COPY weather FROM '/nowhere/x.csv' WITH (HEADR true)",
+        "EXPLAIN ANALYZE DELETE FROM weather WHERE origin = 'JFK'",
+        "SELECT abz(temp) FROM weather",
+        "TRUNCATE weather",
+        "SELECT ?",
+    ] {
+        let error: QueryError = world.error(text).await;
+        all.push_str(&format!("{}[{:?}]\n\n", error.render(text), error.kind));
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_without_files_reads_none() {
+    let options = super::SessionOptions { local_files: false, ..Default::default() };
+    let world = World::with(options).await;
+    world.run("CREATE TABLE t (a int PRIMARY KEY)").await;
+    for text in [
+        "COPY t FROM '/etc/passwd'",
+        "COPY t TO '/tmp/never'",
+        "CREATE POLICY p FROM '/etc/passwd'",
+        "SELECT * FROM '/etc/passwd'",
+        "CREATE EXTERNAL TABLE x STORED AS CSV LOCATION '/etc/passwd'",
+    ] {
+        assert!(world.try_run(text).await.is_err(), "{text}");
+    }
+}

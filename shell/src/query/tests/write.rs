@@ -1,0 +1,146 @@
+//! INSERT, UPDATE and DELETE.
+
+use super::World;
+
+async fn table() -> World {
+    let world = World::new().await;
+    world
+        .run(
+            "CREATE TABLE t (pk int, a int, b int, v text, w int, s text STATIC, \
+             PRIMARY KEY (pk, a, b))",
+        )
+        .await;
+    for a in 1..=3 {
+        for b in 1..=3 {
+            world
+                .run(&format!(
+                    "INSERT INTO t (pk, a, b, v, w) VALUES (1, {a}, {b}, 'v{a}{b}', {a})"
+                ))
+                .await;
+        }
+    }
+    world
+}
+
+const LEFT: &str = "SELECT v FROM t WHERE pk = 1 ORDER BY a, b";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_insert_replaces_and_leaves_unnamed_columns() {
+    let world = table().await;
+    world.run("INSERT INTO t (pk, a, b, v) VALUES (1, 1, 1, 'new')").await;
+    let row = "SELECT v, w FROM t WHERE pk = 1 AND a = 1 AND b = 1";
+    insta::assert_snapshot!(world.rows(row).await, @r"
+    +-----+---+
+    | v   | w |
+    +-----+---+
+    | new | 1 |
+    +-----+---+
+    ");
+    world.run("INSERT INTO t (pk, a, b, w) VALUES (1, 1, 1, NULL)").await;
+    assert_eq!(world.column("SELECT w FROM t WHERE pk = 1 AND a = 1 AND b = 1").await, [""]);
+    let error = world.error("INSERT INTO t (pk, a, v) VALUES (1, 1, 'x')").await;
+    assert!(error.message.contains("lacks key column 'b'"), "{error}");
+    let error = world.error("INSERT INTO t (pk, a, b) VALUES (1, 1, NULL)").await;
+    assert!(error.message.contains("column 'b'"), "{error}");
+    let error = world.error("INSERT INTO t (pk, a, b, x) VALUES (1, 1, 1, 1)").await;
+    assert_eq!(error.span.unwrap().column, 26);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn insert_select_copies_rows() {
+    let world = table().await;
+    let count =
+        world.count("INSERT INTO t (pk, a, b, v) SELECT 2, a, b, v FROM t WHERE pk = 1").await;
+    assert_eq!(count, 9);
+    assert_eq!(world.column("SELECT v FROM t WHERE pk = 2 AND a = 3 AND b = 2").await, ["v32"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn timestamps_and_times_to_live_are_taken() {
+    let world = table().await;
+    world.run("INSERT INTO t (pk, a, b, v) VALUES (9, 1, 1, 'late') USING TIMESTAMP 2000").await;
+    world.run("INSERT INTO t (pk, a, b, v) VALUES (9, 1, 1, 'early') USING TIMESTAMP 1000").await;
+    assert_eq!(world.column("SELECT v FROM t WHERE pk = 9").await, ["late"]);
+    world.run("UPDATE t USING TIMESTAMP 3000 AND TTL 1000 SET v = 'soon' WHERE pk = 9 AND a = 1 AND b = 1").await;
+    assert_eq!(world.column("SELECT v FROM t WHERE pk = 9").await, ["soon"]);
+    world.run("DELETE FROM t USING TIMESTAMP 2500 WHERE pk = 9").await;
+    assert_eq!(world.column("SELECT v FROM t WHERE pk = 9").await, ["soon"]);
+    world.run("DELETE FROM t USING TIMESTAMP 3000 WHERE pk = 9").await;
+    assert!(world.column("SELECT v FROM t WHERE pk = 9").await.is_empty());
+    let error = world.error("INSERT INTO t (pk, a, b) VALUES (1, 1, 1) USING TTL -5").await;
+    assert!(error.message.contains("time to live"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_update_writes_cells_by_key() {
+    let world = table().await;
+    assert_eq!(
+        world.count("UPDATE t SET v = 'x', W = 1 + 1 WHERE pk = 1 AND a = 2 AND b = 2").await,
+        1
+    );
+    assert_eq!(
+        world
+            .column("SELECT concat(v, CAST(w AS text)) FROM t WHERE pk = 1 AND a = 2 AND b = 2")
+            .await,
+        ["x2"]
+    );
+    assert_eq!(
+        world.count("UPDATE t SET v = NULL WHERE pk = 1 AND a = 1 AND b IN (1, 2)").await,
+        2
+    );
+    assert_eq!(world.column(LEFT).await[..3], ["", "", "v13"]);
+    world.run("UPDATE t SET s = 'shared' WHERE pk = 1").await;
+    assert_eq!(world.column("SELECT DISTINCT s FROM t WHERE pk = 1").await, ["shared"]);
+    for (text, wanted) in [
+        ("UPDATE t SET v = 'x' WHERE pk = 1", "whole primary key"),
+        ("UPDATE t SET v = 'x' WHERE a = 1", "whole partition key"),
+        ("UPDATE t SET v = 'x'", "whole partition key"),
+        ("UPDATE t SET v = concat(v, 'x') WHERE pk = 1 AND a = 1 AND b = 1", "not a constant"),
+        ("UPDATE t SET a = 5 WHERE pk = 1 AND a = 1 AND b = 1", "part of the key"),
+        ("UPDATE t SET v = 'x' WHERE pk = 1 AND a = 1 AND b = 1 AND w = 3", "conditions on the"),
+        ("UPDATE t SET vv = 'x' WHERE pk = 1 AND a = 1 AND b = 1", "column 'vv' does not exist"),
+    ] {
+        let error = world.error(text).await;
+        assert!(error.message.contains(wanted), "{text}: {error}");
+        assert!(error.span.is_some(), "{text}: {error}");
+    }
+    assert_eq!(world.count("UPDATE t SET v = 'x' WHERE pk = 1 AND pk = 2").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delete_is_a_tombstone_of_just_its_slice() {
+    for (condition, writes, left) in [
+        ("pk = 1 AND a = 2 AND b = 2", "row tombstones", "v11 v12 v13 v21 v23 v31 v32 v33"),
+        ("pk = 1 AND a = 2", "range tombstones", "v11 v12 v13 v31 v32 v33"),
+        ("pk = 1 AND a > 1", "range tombstones", "v11 v12 v13"),
+        ("pk = 1 AND a = 2 AND b >= 2", "range tombstones", "v11 v12 v13 v21 v31 v32 v33"),
+        ("pk = 1 AND a BETWEEN 1 AND 2", "range tombstones", "v31 v32 v33"),
+        ("pk = 1 AND a IN (1, 3)", "range tombstones", "v21 v22 v23"),
+        ("pk = 1", "partition tombstone", ""),
+        ("pk IN (1, 2)", "partition tombstone", ""),
+    ] {
+        let world = table().await;
+        let plan = world.plan(&format!("DELETE FROM t WHERE {condition}")).await;
+        assert!(plan.contains(&format!("writes={writes}")), "{condition}: {plan}");
+        assert_eq!(world.column(LEFT).await.len(), 9, "EXPLAIN must not delete");
+        world.run(&format!("DELETE FROM t WHERE {condition}")).await;
+        assert_eq!(world.column(LEFT).await.join(" "), left, "{condition}");
+    }
+    let world = table().await;
+    world.run("DELETE v FROM t WHERE pk = 1 AND a = 1 AND b = 1").await;
+    assert_eq!(world.column(LEFT).await[..2], ["", "v12"]);
+    for (text, wanted) in [
+        ("DELETE FROM t", "whole partition key"),
+        ("DELETE FROM t WHERE a = 1", "whole partition key"),
+        ("DELETE FROM t WHERE pk = 1 AND b = 1", "conditions on the"),
+        ("DELETE FROM t WHERE pk = 1 AND v = 'x'", "conditions on the"),
+        ("DELETE FROM t WHERE pk IN (SELECT w FROM t)", "conditions on the"),
+        ("DELETE v FROM t WHERE pk = 1", "whole primary key"),
+        ("DELETE a FROM t WHERE pk = 1", "part of the key"),
+    ] {
+        let error = world.error(text).await;
+        assert!(error.message.contains(wanted), "{text}: {error}");
+        assert!(error.help.is_some() || wanted == "part of the key", "{text}: {error:?}");
+    }
+    assert_eq!(world.column(LEFT).await.len(), 9);
+}
