@@ -3,12 +3,36 @@
 //! Modules stand bottom-up, in reading order; a module names only modules above it in this list.
 //! `ARCHITECTURE.md` has the map, the floors and the flows.
 
+pub mod batch;
 pub mod cache;
+pub mod checksum;
 pub mod clock;
 pub mod commitlog;
 pub mod config;
+pub mod database;
 pub mod disk;
 pub mod error;
+pub mod memtable;
 pub mod mutation;
 pub mod policy;
+pub mod reader;
+pub mod runtime;
 pub mod schema;
+pub mod table;
+
+pub use database::{
+    BatchStream, CacheReport, Catalog, Database, Durability, Options, PolicyInfo, PolicyReport,
+    TableReport,
+};
+pub use disk::Backend;
+pub use error::{Error, Result};
+pub use mutation::{
+    Cell, ClusteringRange, Direction, Liveness, Mutation, Position, RangeTombstone, Row, Slice,
+    Tombstone,
+};
+pub use schema::table_schema::SchemaRef;
+pub use schema::{
+    ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, DataType, PartitionKey, TableId,
+    TableOptions, TableSchema, Value,
+};
+pub use table::{Partitions, ReadCommand};

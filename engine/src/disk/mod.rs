@@ -111,3 +111,13 @@ pub trait DiskFile {
     /// Sets the size.
     fn truncate(&self, bytes: u64) -> LocalBoxFuture<'_, Result<()>>;
 }
+
+/// Which backend a database uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Backend {
+    /// io_uring where it is permitted, else the blocking pool.
+    #[default]
+    Auto,
+    Uring,
+    Blocking,
+}

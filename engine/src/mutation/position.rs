@@ -67,7 +67,7 @@ impl PartialOrd for Position {
 }
 
 /// Components end by themselves, so a prefix of the key is a prefix of its bytes.
-fn compare(a: &[u8], a_weight: Weight, b: &[u8], b_weight: Weight) -> Ordering {
+pub(crate) fn compare(a: &[u8], a_weight: Weight, b: &[u8], b_weight: Weight) -> Ordering {
     let common = a.len().min(b.len());
     match a[..common].cmp(&b[..common]) {
         Ordering::Equal => match a.len().cmp(&b.len()) {

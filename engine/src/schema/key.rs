@@ -66,6 +66,11 @@ impl PartitionKey {
         Ok(PartitionKey::from_bytes(bytes))
     }
 
+    /// The least key with this token; a bound for searches, never a stored key.
+    pub fn first_of(token: Token) -> Self {
+        PartitionKey { token, bytes: Box::default() }
+    }
+
     pub fn token(&self) -> Token {
         self.token
     }
@@ -170,6 +175,19 @@ impl ClusteringKey {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The least byte string above every key that starts with this prefix. The prefix must not be
+    /// empty: nothing is above everything.
+    pub fn after_all_extensions(&self) -> ClusteringKey {
+        let mut bytes = self.0.to_vec();
+        while let Some(last) = bytes.pop() {
+            if last < 0xff {
+                bytes.push(last + 1);
+                return ClusteringKey(bytes.into());
+            }
+        }
+        unreachable!("a component never consists of 0xff alone")
     }
 
     /// The stored bytes of each clustering column present in this key or prefix.

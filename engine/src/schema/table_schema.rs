@@ -13,7 +13,22 @@ use crate::error::{Error, Result};
 
 /// Identity of a table, for its whole life; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct TableId(pub u128);
+
+impl From<TableId> for String {
+    fn from(id: TableId) -> String {
+        id.hex()
+    }
+}
+
+impl TryFrom<String> for TableId {
+    type Error = std::num::ParseIntError;
+
+    fn try_from(hex: String) -> Result<Self, Self::Error> {
+        u128::from_str_radix(&hex, 16).map(TableId)
+    }
+}
 
 impl TableId {
     /// 32 lower-case hex digits, as in directory names.

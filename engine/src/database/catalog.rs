@@ -1,0 +1,228 @@
+//! Keyspaces, tables and policies: what the database knows of itself, as one immutable snapshot.
+//!
+//! On disk the catalog is one JSON file, replaced whole; its first line is the format version and
+//! the CRC of the rest, so that a newer format and damage are told apart.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::report::PolicyInfo;
+use crate::error::{Error, Result};
+use crate::schema::table_schema::SchemaRef;
+use crate::schema::{TableId, TableSchema};
+
+/// Keyspace of tables that name none.
+pub const DEFAULT_KEYSPACE: &str = "default";
+/// Newest format that this build reads, and the one it writes.
+pub(super) const FORMAT_VERSION: u32 = 1;
+
+/// An immutable snapshot of the catalog.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Catalog {
+    version: u64,
+    /// Tables by name, by keyspace.
+    #[serde(with = "tables_on_disk")]
+    keyspaces: BTreeMap<String, BTreeMap<String, SchemaRef>>,
+    pub(super) policies: BTreeMap<String, PolicyInfo>,
+    /// The policy that governs the caches; native LRU where absent.
+    pub(super) cache_policy: Option<String>,
+    /// Cache capacity that was set by statement, bytes a shard.
+    pub(super) cache_bytes: Option<usize>,
+}
+
+impl Catalog {
+    pub(super) fn new() -> Self {
+        Catalog {
+            version: 1,
+            keyspaces: BTreeMap::from([(DEFAULT_KEYSPACE.to_owned(), BTreeMap::new())]),
+            policies: BTreeMap::new(),
+            cache_policy: None,
+            cache_bytes: None,
+        }
+    }
+
+    /// Increases with every change.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Names of all keyspaces, sorted.
+    pub fn keyspaces(&self) -> impl Iterator<Item = &str> {
+        self.keyspaces.keys().map(String::as_str)
+    }
+
+    pub fn has_keyspace(&self, keyspace: &str) -> bool {
+        self.keyspaces.contains_key(keyspace)
+    }
+
+    /// Tables of a keyspace, by name.
+    pub fn tables(&self, keyspace: &str) -> impl Iterator<Item = &SchemaRef> {
+        self.keyspaces.get(keyspace).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// All tables of all keyspaces.
+    pub fn all_tables(&self) -> impl Iterator<Item = &SchemaRef> {
+        self.keyspaces.values().flat_map(BTreeMap::values)
+    }
+
+    pub fn table(&self, keyspace: &str, name: &str) -> Option<&SchemaRef> {
+        self.keyspaces.get(keyspace)?.get(name)
+    }
+
+    /// Policies that were created, by name.
+    pub fn policies(&self) -> impl Iterator<Item = &PolicyInfo> {
+        self.policies.values()
+    }
+
+    pub(super) fn changed(&self) -> Catalog {
+        Catalog { version: self.version + 1, ..self.clone() }
+    }
+
+    pub(super) fn add_keyspace(&mut self, name: &str) {
+        self.keyspaces.entry(name.to_owned()).or_default();
+    }
+
+    pub(super) fn remove_keyspace(&mut self, name: &str) {
+        self.keyspaces.remove(name);
+    }
+
+    pub(super) fn add_table(&mut self, schema: SchemaRef) {
+        let tables = self.keyspaces.entry(schema.keyspace.clone()).or_default();
+        tables.insert(schema.name.clone(), schema);
+    }
+
+    pub(super) fn remove_table(&mut self, keyspace: &str, name: &str) {
+        if let Some(tables) = self.keyspaces.get_mut(keyspace) {
+            tables.remove(name);
+        }
+    }
+
+    /// An id that no table has or had: the version makes it unique in this data directory, the
+    /// time makes it unlikely elsewhere.
+    pub(super) fn fresh_table_id(&self, now_us: i64) -> TableId {
+        TableId((now_us as u128) << 64 | u128::from(self.version))
+    }
+
+    /// Bytes of the catalog file.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let body = serde_json::to_vec_pretty(self).expect("a catalog is plain data");
+        let mut file =
+            format!("tidegate-catalog {FORMAT_VERSION} {:08x}\n", crate::checksum::crc32(&body))
+                .into_bytes();
+        file.extend_from_slice(&body);
+        file
+    }
+
+    /// Reads a catalog file.
+    ///
+    /// Errors: `Unavailable` for a newer format, `Corrupt` for damage.
+    pub(super) fn decode(path: &std::path::Path, file: &[u8]) -> Result<Catalog> {
+        let end = file.iter().position(|&byte| byte == b'\n').unwrap_or(file.len());
+        let line = String::from_utf8_lossy(&file[..end]).into_owned();
+        let mut words = line.split(' ');
+        let wanted =
+            || Error::corrupt(path, 0, "'tidegate-catalog <version> <crc>'", format!("'{line}'"));
+        if words.next() != Some("tidegate-catalog") {
+            return Err(wanted());
+        }
+        let version: u32 = words.next().and_then(|word| word.parse().ok()).ok_or_else(wanted)?;
+        if version > FORMAT_VERSION {
+            return Err(Error::Unavailable(format!(
+                "{} was written by a newer version of Tidegate (format {version}; this build reads up to {FORMAT_VERSION}): upgrade, or use another data directory",
+                path.display()
+            )));
+        }
+        let body = file.get(end + 1..).unwrap_or_default();
+        let crc =
+            words.next().and_then(|word| u32::from_str_radix(word, 16).ok()).ok_or_else(wanted)?;
+        let found = crate::checksum::crc32(body);
+        if crc != found {
+            return Err(Error::corrupt(
+                path,
+                end as u64 + 1,
+                format!("crc {crc:08x}"),
+                format!("crc {found:08x}"),
+            ));
+        }
+        serde_json::from_slice(body)
+            .map_err(|error| Error::corrupt(path, end as u64 + 1, "a catalog", error.to_string()))
+    }
+
+    /// Suggests the name of `names` that is nearest to `wanted`, for error messages.
+    pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+        names
+            .map(|name| (edit_distance(wanted, name), name))
+            .filter(|(distance, _)| *distance <= 2)
+            .min()
+            .map(|(_, name)| name)
+    }
+}
+
+/// On disk a keyspace is a list of its tables.
+mod tables_on_disk {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::schema::TableSchema;
+    use crate::schema::table_schema::SchemaRef;
+
+    type Tables = BTreeMap<String, BTreeMap<String, SchemaRef>>;
+
+    pub(super) fn serialize<S: Serializer>(tables: &Tables, to: S) -> Result<S::Ok, S::Error> {
+        let lists: BTreeMap<&str, Vec<&TableSchema>> = tables
+            .iter()
+            .map(|(keyspace, tables)| {
+                (keyspace.as_str(), tables.values().map(Arc::as_ref).collect())
+            })
+            .collect();
+        lists.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Tables, D::Error> {
+        let lists = BTreeMap::<String, Vec<TableSchema>>::deserialize(from)?;
+        Ok(lists
+            .into_iter()
+            .map(|(keyspace, tables)| {
+                let by_name = tables.into_iter().map(|table| (table.name.clone(), Arc::new(table)));
+                (keyspace, by_name.collect())
+            })
+            .collect())
+    }
+}
+
+/// Levenshtein distance.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// Checks a name that becomes part of a path.
+pub(super) fn check_name(kind: &'static str, name: &str) -> Result<()> {
+    let fits = !name.is_empty()
+        && name.len() <= 48
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if fits {
+        Ok(())
+    } else {
+        Err(Error::invalid(format!(
+            "'{name}' cannot name a {kind}: use 1 to 48 letters, digits and underscores"
+        )))
+    }
+}
+
+pub(super) fn shared(schema: TableSchema) -> SchemaRef {
+    Arc::new(schema)
+}

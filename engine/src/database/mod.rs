@@ -1,0 +1,13 @@
+//! The public API of the library: a database is its shards and its catalog.
+
+mod catalog;
+mod database;
+mod report;
+mod shard;
+mod stream;
+
+pub use catalog::Catalog;
+pub use database::{Database, Durability, Options};
+pub use report::{CacheReport, PolicyInfo, PolicyReport, TableReport};
+pub use shard::Shard;
+pub use stream::BatchStream;

@@ -1,0 +1,72 @@
+//! What the engine tells about itself: one struct a row.
+
+use serde::{Deserialize, Serialize};
+
+/// A policy that was created.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyInfo {
+    pub name: String,
+    /// Version as the component states it.
+    pub version: String,
+    /// SHA-256 of the component, hex.
+    pub digest: String,
+    pub params: Vec<(String, String)>,
+}
+
+/// A policy and what it has done since it became active, all shards together.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PolicyReport {
+    pub name: String,
+    pub version: String,
+    /// SHA-256 of the component, hex; empty for the native policy.
+    pub digest: String,
+    /// `eviction`.
+    pub world: String,
+    /// `active`, `loaded` or `failed`.
+    pub state: String,
+    /// Calls into the policy, and events they carried.
+    pub calls: u64,
+    pub events: u64,
+    /// Cache hits and misses while it was active.
+    pub hits: u64,
+    pub misses: u64,
+    pub evictions: u64,
+    /// Victims that were not resident, pinned or named twice.
+    pub invalid_victims: u64,
+    /// Victims that the fallback had to find.
+    pub shortfalls: u64,
+    pub last_failure: Option<String>,
+}
+
+impl PolicyReport {
+    /// Hits of all look-ups; `None` before the first.
+    pub fn hit_ratio(&self) -> Option<f64> {
+        let all = self.hits + self.misses;
+        (all > 0).then(|| self.hits as f64 / all as f64)
+    }
+}
+
+/// The cache of one shard.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CacheReport {
+    pub shard: u32,
+    pub capacity_bytes: u64,
+    pub bytes: u64,
+    pub pages: u64,
+    pub hits: u64,
+    pub misses: u64,
+    pub evictions: u64,
+}
+
+/// A table on one shard.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TableReport {
+    pub keyspace: String,
+    pub table: String,
+    pub shard: u32,
+    pub memtable_rows: u64,
+    pub memtable_bytes: u64,
+    pub sstables: u64,
+    pub sstable_bytes: u64,
+    pub sstable_rows: u64,
+}

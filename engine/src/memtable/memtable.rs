@@ -1,0 +1,130 @@
+//! A sorted map of partitions that takes writes until it is sealed.
+//!
+//! Invariant: once sealed and without writes in flight a memtable never changes again.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::partition::Partition;
+use super::source::MemtableSource;
+use crate::commitlog::ReplayPosition;
+use crate::mutation::{FragmentSource, Mutation, PartitionRange, Slice};
+use crate::schema::PartitionKey;
+
+/// Bookkeeping bytes of a partition beyond its rows.
+const PARTITION_OVERHEAD_BYTES: usize = 256;
+
+/// Shared handle on one partition: readers keep it while the map grows.
+pub(super) type PartitionHandle = Rc<RefCell<Partition>>;
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub struct Memtable {
+    pub(super) partitions: RefCell<BTreeMap<Rc<PartitionKey>, PartitionHandle>>,
+    bytes: Cell<usize>,
+    rows: Cell<usize>,
+    sealed: Cell<bool>,
+    writes_in_flight: Cell<usize>,
+    highest: Cell<Option<ReplayPosition>>,
+}
+
+/// Size of a memtable.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemtableStats {
+    pub bytes: usize,
+    pub rows: usize,
+    pub partitions: usize,
+}
+
+impl Memtable {
+    pub fn new() -> Rc<Self> {
+        Rc::default()
+    }
+
+    /// Announces a write that is on its way through the commitlog at `position`; the memtable is
+    /// not flushed before it was applied or given up.
+    pub fn begin_write(self: &Rc<Self>, position: ReplayPosition) -> WriteGuard {
+        assert!(!self.sealed.get(), "a sealed memtable takes no new writes");
+        self.highest.set(self.highest.get().max(Some(position)));
+        self.writes_in_flight.set(self.writes_in_flight.get() + 1);
+        WriteGuard { memtable: self.clone() }
+    }
+
+    /// Merges a write in.
+    fn apply(&self, mut mutation: Mutation) {
+        let mut partitions = self.partitions.borrow_mut();
+        let handle = match partitions.get(&mutation.key) {
+            Some(handle) => handle.clone(),
+            None => {
+                let key = std::mem::replace(&mut mutation.key, PartitionKey::from_bytes([]));
+                self.bytes.set(self.bytes.get() + PARTITION_OVERHEAD_BYTES + key.as_bytes().len());
+                partitions.entry(Rc::new(key)).or_default().clone()
+            }
+        };
+        let growth = handle.borrow_mut().apply(mutation);
+        self.bytes.set(self.bytes.get() + growth.bytes);
+        self.rows.set(self.rows.get() + growth.rows);
+    }
+
+    /// Stops new writes; those in flight may still finish.
+    pub fn seal(&self) {
+        self.sealed.set(true);
+    }
+
+    /// Writes announced and not applied yet.
+    pub fn writes_in_flight(&self) -> usize {
+        self.writes_in_flight.get()
+    }
+
+    /// Position of the newest write announced: every write of the table up to it is in this
+    /// memtable or in older ones.
+    pub fn highest_position(&self) -> Option<ReplayPosition> {
+        self.highest.get()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.partitions.borrow().is_empty()
+    }
+
+    pub fn stats(&self) -> MemtableStats {
+        MemtableStats {
+            bytes: self.bytes.get(),
+            rows: self.rows.get(),
+            partitions: self.partitions.borrow().len(),
+        }
+    }
+
+    /// A stream of the fragments inside `range` and `slice`.
+    pub fn read(self: &Rc<Self>, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
+        Box::new(MemtableSource::new(self.clone(), range.clone(), slice.clone()))
+    }
+
+    pub(super) fn has(&self, key: &PartitionKey) -> bool {
+        self.partitions.borrow().contains_key(key)
+    }
+
+    /// Whether the partition is here: lets a point read leave this memtable out.
+    pub fn may_contain(&self, key: &PartitionKey) -> bool {
+        self.has(key)
+    }
+}
+
+/// A write that was announced; dropping it without `apply` gives the write up.
+#[derive(Debug)]
+pub struct WriteGuard {
+    memtable: Rc<Memtable>,
+}
+
+impl WriteGuard {
+    /// Makes the write visible.
+    pub fn apply(self, mutation: Mutation) {
+        self.memtable.apply(mutation);
+    }
+}
+
+impl Drop for WriteGuard {
+    fn drop(&mut self) {
+        self.memtable.writes_in_flight.set(self.memtable.writes_in_flight.get() - 1);
+    }
+}

@@ -1,0 +1,97 @@
+//! One partition of a memtable.
+//!
+//! Rows are shared with readers: a write to a row that a reader still holds copies that row first,
+//! so a reader never sees half of a write to a row.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::rc::Rc;
+
+use crate::mutation::tombstone::strongest;
+use crate::mutation::{
+    ClusteringRange, Mutation, Position, RangeTombstoneList, Row, Tombstone, Weight,
+};
+use crate::schema::ClusteringKey;
+
+/// Bookkeeping bytes of a row beyond its content: two counted pointers and its share of a tree node.
+const ROW_OVERHEAD_BYTES: usize = 96;
+const RANGE_TOMBSTONE_BYTES: usize = 128;
+
+/// Content of one partition.
+#[derive(Debug, Default)]
+pub(super) struct Partition {
+    pub(super) deletion: Option<Tombstone>,
+    pub(super) static_row: Option<Rc<Row>>,
+    pub(super) rows: BTreeMap<Rc<ClusteringKey>, Rc<Row>>,
+    pub(super) range_tombstones: RangeTombstoneList,
+}
+
+/// What a write added.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Growth {
+    pub(super) bytes: usize,
+    pub(super) rows: usize,
+}
+
+impl Partition {
+    /// Merges a write in.
+    pub(super) fn apply(&mut self, mutation: Mutation) -> Growth {
+        let mut growth = Growth::default();
+        self.deletion = strongest(self.deletion, mutation.deletion);
+        if let Some(row) = mutation.static_row {
+            growth.bytes += row.memory_bytes();
+            match &mut self.static_row {
+                Some(own) => Rc::make_mut(own).merge(&row),
+                None => self.static_row = Some(Rc::new(row)),
+            }
+        }
+        for range_tombstone in mutation.range_tombstones {
+            growth.bytes += RANGE_TOMBSTONE_BYTES;
+            self.range_tombstones.add(range_tombstone);
+        }
+        for (key, row) in mutation.rows {
+            growth.bytes += row.memory_bytes() + key.as_ordered().len() + ROW_OVERHEAD_BYTES;
+            match self.rows.get_mut(&key) {
+                Some(own) => Rc::make_mut(own).merge(&row),
+                None => {
+                    growth.rows += 1;
+                    self.rows.insert(Rc::new(key), Rc::new(row));
+                }
+            }
+        }
+        growth
+    }
+
+    /// Rows between two positions of the natural order.
+    pub(super) fn rows_between<'a>(
+        &'a self,
+        start: &Position,
+        end: &Position,
+    ) -> impl DoubleEndedIterator<Item = (&'a Rc<ClusteringKey>, &'a Rc<Row>)> + use<'a> {
+        let bounds = ClusteringRange { start: start.clone(), end: end.clone() };
+        let range = if bounds.is_empty() {
+            None
+        } else {
+            Some(self.rows.range((lower(start), upper(end))))
+        };
+        range.into_iter().flatten()
+    }
+}
+
+/// First key at or past a position.
+fn lower(position: &Position) -> Bound<ClusteringKey> {
+    match position.weight {
+        Weight::Before => Bound::Included(position.prefix.clone()),
+        Weight::At => Bound::Excluded(position.prefix.clone()),
+        Weight::After => Bound::Included(position.prefix.after_all_extensions()),
+    }
+}
+
+/// Everything up to a position. `At` stands for "up to and without this row".
+fn upper(position: &Position) -> Bound<ClusteringKey> {
+    match position.weight {
+        Weight::Before | Weight::At => Bound::Excluded(position.prefix.clone()),
+        Weight::After if position.prefix.is_empty() => Bound::Unbounded,
+        Weight::After => Bound::Excluded(position.prefix.after_all_extensions()),
+    }
+}

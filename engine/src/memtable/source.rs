@@ -1,0 +1,206 @@
+//! Streams a memtable, in either direction, without holding it still.
+//!
+//! Between calls the source keeps positions, not references, so writes go on; a row written behind
+//! the reader's place is not seen, one ahead of it is.
+
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::rc::Rc;
+
+use futures::FutureExt;
+use futures::future::{LocalBoxFuture, ready};
+
+use super::memtable::{Memtable, PartitionHandle};
+use crate::config::FRAGMENTS_PER_FILL_MAX;
+use crate::error::Result;
+use crate::mutation::{
+    ClusteringRange, Direction, Fragment, FragmentSource, PartitionRange, Position, RangeTombstone,
+    Slice,
+};
+use crate::schema::PartitionKey;
+
+pub(super) struct MemtableSource {
+    memtable: Rc<Memtable>,
+    range: PartitionRange,
+    slice: Slice,
+    /// The last partition visited.
+    last_key: Option<Rc<PartitionKey>>,
+    current: Option<Cursor>,
+    done: bool,
+}
+
+/// Place inside one partition.
+struct Cursor {
+    partition: PartitionHandle,
+    /// Ranges still to read, next one in front, in reading order.
+    ranges: VecDeque<ClusteringRange>,
+    /// What is left of the range being read; shrinks from its first end.
+    rest: Option<ClusteringRange>,
+    /// Range tombstones of this range still to open, in reading order.
+    tombstones: VecDeque<RangeTombstone>,
+    /// Where the tombstone in force ends.
+    open_until: Option<Position>,
+}
+
+impl MemtableSource {
+    pub(super) fn new(memtable: Rc<Memtable>, range: PartitionRange, slice: Slice) -> Self {
+        MemtableSource { memtable, range, slice, last_key: None, current: None, done: false }
+    }
+
+    fn next_partition(&self) -> Option<(Rc<PartitionKey>, PartitionHandle)> {
+        let partitions = self.memtable.partitions.borrow();
+        match (&self.range, &self.last_key) {
+            (PartitionRange::Single(_), Some(_)) => None,
+            (PartitionRange::Single(key), None) => {
+                partitions.get_key_value(key).map(|(key, handle)| (key.clone(), handle.clone()))
+            }
+            (PartitionRange::Tokens { min, max }, last) => {
+                let mut rest = match last {
+                    Some(last) => partitions
+                        .range::<PartitionKey, _>((Bound::Excluded(&**last), Bound::Unbounded)),
+                    None => {
+                        let from = PartitionKey::first_of(*min);
+                        partitions
+                            .range::<PartitionKey, _>((Bound::Included(&from), Bound::Unbounded))
+                    }
+                };
+                let (key, handle) = rest.next()?;
+                (key.token() <= *max).then(|| (key.clone(), handle.clone()))
+            }
+        }
+    }
+
+    fn fill_now(&mut self, out: &mut VecDeque<Fragment>) {
+        let target = out.len() + FRAGMENTS_PER_FILL_MAX;
+        while !self.done && out.len() < target {
+            if let Some(cursor) = &mut self.current {
+                if cursor.advance(self.slice.direction, target, out) {
+                    out.push_back(Fragment::PartitionEnd);
+                    self.current = None;
+                }
+                continue;
+            }
+            let Some((key, partition)) = self.next_partition() else {
+                self.done = true;
+                return;
+            };
+            {
+                let content = partition.borrow();
+                out.push_back(Fragment::PartitionStart {
+                    key: key.clone(),
+                    deletion: content.deletion,
+                });
+                if let Some(row) = &content.static_row {
+                    out.push_back(Fragment::StaticRow(row.clone()));
+                }
+            }
+            self.last_key = Some(key);
+            let mut ranges: VecDeque<ClusteringRange> = self.slice.ranges.iter().cloned().collect();
+            if self.slice.direction == Direction::Reversed {
+                ranges.make_contiguous().reverse();
+            }
+            self.current = Some(Cursor {
+                partition,
+                ranges,
+                rest: None,
+                tombstones: VecDeque::new(),
+                open_until: None,
+            });
+        }
+    }
+}
+
+impl Cursor {
+    /// Emits fragments until `out` holds `target`; true when the partition is exhausted.
+    fn advance(
+        &mut self,
+        direction: Direction,
+        target: usize,
+        out: &mut VecDeque<Fragment>,
+    ) -> bool {
+        let partition = self.partition.clone();
+        let partition = partition.borrow();
+        while out.len() < target {
+            let Some(rest) = self.rest.clone() else {
+                let Some(range) = self.ranges.pop_front() else { return true };
+                self.tombstones = partition.range_tombstones.within(&range).into();
+                if direction == Direction::Reversed {
+                    self.tombstones.make_contiguous().reverse();
+                }
+                self.rest = Some(range);
+                continue;
+            };
+            let mut rows = partition.rows_between(&rest.start, &rest.end);
+            loop {
+                let row = match direction {
+                    Direction::Forward => rows.next(),
+                    Direction::Reversed => rows.next_back(),
+                };
+                // Tombstone changes that come before this row, or before the end of the range.
+                while let Some((position, change)) = self.next_change(direction) {
+                    let is_before_row = row.is_none_or(|(key, _)| {
+                        let order = position.cmp_key(key);
+                        if direction.is_reversed() { order.is_gt() } else { order.is_lt() }
+                    });
+                    if !is_before_row {
+                        break;
+                    }
+                    self.take_change(direction);
+                    out.push_back(Fragment::RangeTombstoneChange { position, tombstone: change });
+                }
+                let Some((key, row)) = row else {
+                    self.rest = None;
+                    break;
+                };
+                out.push_back(Fragment::Row { key: key.clone(), row: row.clone() });
+                if out.len() >= target {
+                    let here = Position::at((**key).clone());
+                    self.rest = Some(match direction {
+                        Direction::Forward => ClusteringRange { start: here, end: rest.end },
+                        Direction::Reversed => ClusteringRange { start: rest.start, end: here },
+                    });
+                    break;
+                }
+            }
+        }
+        false
+    }
+
+    /// Where the tombstone in force changes next, and to what.
+    fn next_change(
+        &self,
+        direction: Direction,
+    ) -> Option<(Position, Option<crate::mutation::Tombstone>)> {
+        let opening = self.tombstones.front();
+        match (&self.open_until, opening) {
+            (Some(end), Some(next)) if direction.first(&next.range) == end => {
+                Some((end.clone(), Some(next.tombstone)))
+            }
+            (Some(end), _) => Some((end.clone(), None)),
+            (None, Some(next)) => {
+                Some((direction.first(&next.range).clone(), Some(next.tombstone)))
+            }
+            (None, None) => None,
+        }
+    }
+
+    fn take_change(&mut self, direction: Direction) {
+        let opens = match (&self.open_until, self.tombstones.front()) {
+            (Some(end), Some(next)) => direction.first(&next.range) == end,
+            (None, Some(_)) => true,
+            (_, None) => false,
+        };
+        self.open_until = if opens {
+            self.tombstones.pop_front().map(|opened| direction.last(&opened.range).clone())
+        } else {
+            None
+        };
+    }
+}
+
+impl FragmentSource for MemtableSource {
+    fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {
+        self.fill_now(out);
+        ready(Ok(())).boxed_local()
+    }
+}

@@ -1,0 +1,215 @@
+//! Merges fragment streams of one table into one: newest wins.
+//!
+//! Invariant: at most one partition is open at a time; the tombstone in force of the result is the
+//! strongest of those in force in the open streams.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+
+use crate::config::FRAGMENTS_PER_FILL_MAX;
+use crate::error::Result;
+use crate::mutation::tombstone::strongest;
+use crate::mutation::{Direction, Fragment, FragmentSource, Position, Row, Tombstone, Weight};
+use crate::schema::{ClusteringKey, PartitionKey};
+
+/// See the head of this file.
+pub struct MergeSource {
+    inputs: Vec<Input>,
+    direction: Direction,
+    /// The merged stream is inside a partition.
+    in_partition: bool,
+    /// Tombstone in force in the merged stream.
+    in_force: Option<Tombstone>,
+}
+
+struct Input {
+    source: Box<dyn FragmentSource>,
+    buffer: VecDeque<Fragment>,
+    done: bool,
+    /// Takes part in the partition that is open.
+    is_open: bool,
+    in_force: Option<Tombstone>,
+}
+
+impl Input {
+    async fn front(&mut self) -> Result<Option<&Fragment>> {
+        if self.buffer.is_empty() && !self.done {
+            self.source.fill(&mut self.buffer).await?;
+            self.done = self.buffer.is_empty();
+        }
+        Ok(self.buffer.front())
+    }
+}
+
+/// Merges sources; one source is handed back as it is.
+impl MergeSource {
+    pub fn merge(
+        mut sources: Vec<Box<dyn FragmentSource>>,
+        direction: Direction,
+    ) -> Box<dyn FragmentSource> {
+        if sources.len() == 1
+            && let Some(only) = sources.pop()
+        {
+            return only;
+        }
+        let inputs = sources
+            .into_iter()
+            .map(|source| Input {
+                source,
+                buffer: VecDeque::new(),
+                done: false,
+                is_open: false,
+                in_force: None,
+            })
+            .collect();
+        Box::new(MergeSource { inputs, direction, in_partition: false, in_force: None })
+    }
+
+    /// Appends the next merged fragment; false at the end.
+    async fn step(&mut self, out: &mut VecDeque<Fragment>) -> Result<bool> {
+        if self.in_partition { self.step_inside(out).await } else { self.open_next(out).await }
+    }
+
+    async fn open_next(&mut self, out: &mut VecDeque<Fragment>) -> Result<bool> {
+        let mut least: Option<Rc<PartitionKey>> = None;
+        for input in &mut self.inputs {
+            if let Some(Fragment::PartitionStart { key, .. }) = input.front().await?
+                && least.as_ref().is_none_or(|least| key < least)
+            {
+                least = Some(key.clone());
+            }
+        }
+        let Some(key) = least else { return Ok(false) };
+        let mut deletion = None;
+        let mut static_row: Option<Rc<Row>> = None;
+        for input in &mut self.inputs {
+            let Some(Fragment::PartitionStart { key: own, deletion: own_deletion }) =
+                input.front().await?
+            else {
+                continue;
+            };
+            if *own != key {
+                continue;
+            }
+            deletion = strongest(deletion, *own_deletion);
+            input.buffer.pop_front();
+            input.is_open = true;
+            input.in_force = None;
+            if let Some(Fragment::StaticRow(row)) = input.front().await? {
+                let row = row.clone();
+                input.buffer.pop_front();
+                match &mut static_row {
+                    Some(merged) => Rc::make_mut(merged).merge(&row),
+                    None => static_row = Some(row),
+                }
+            }
+        }
+        self.in_partition = true;
+        out.push_back(Fragment::PartitionStart { key, deletion });
+        if let Some(row) = static_row {
+            out.push_back(Fragment::StaticRow(row));
+        }
+        Ok(true)
+    }
+
+    async fn step_inside(&mut self, out: &mut VecDeque<Fragment>) -> Result<bool> {
+        // The inputs whose next fragment comes first; a change comes before the row it precedes.
+        let mut first: Vec<usize> = Vec::new();
+        for at in 0..self.inputs.len() {
+            if !self.inputs[at].is_open {
+                continue;
+            }
+            let direction = self.direction;
+            let ends =
+                matches!(self.inputs[at].front().await?, Some(Fragment::PartitionEnd) | None);
+            if ends {
+                self.inputs[at].buffer.pop_front();
+                self.inputs[at].is_open = false;
+                continue;
+            }
+            match first.first().copied() {
+                None => first.push(at),
+                Some(best) => {
+                    let (a, b) = (&self.inputs[at].buffer[0], &self.inputs[best].buffer[0]);
+                    match compare(direction, a, b) {
+                        Ordering::Less => {
+                            first.clear();
+                            first.push(at);
+                        }
+                        Ordering::Equal => first.push(at),
+                        Ordering::Greater => {}
+                    }
+                }
+            }
+        }
+        if first.is_empty() {
+            assert!(self.in_force.is_none(), "a partition ended with a range tombstone in force");
+            self.in_partition = false;
+            out.push_back(Fragment::PartitionEnd);
+            return Ok(true);
+        }
+        let mut row: Option<(Rc<ClusteringKey>, Rc<Row>)> = None;
+        let mut change: Option<Position> = None;
+        for at in first {
+            match self.inputs[at].buffer.pop_front() {
+                Some(Fragment::Row { key, row: other }) => match &mut row {
+                    Some((_, merged)) => Rc::make_mut(merged).merge(&other),
+                    None => row = Some((key, other)),
+                },
+                Some(Fragment::RangeTombstoneChange { position, tombstone }) => {
+                    self.inputs[at].in_force = tombstone;
+                    change = Some(position);
+                }
+                other => unreachable!("inside a partition: {other:?}"),
+            }
+        }
+        if let Some((key, row)) = row {
+            out.push_back(Fragment::Row { key, row });
+        }
+        if let Some(position) = change {
+            let in_force = self
+                .inputs
+                .iter()
+                .filter(|input| input.is_open)
+                .fold(None, |strong, input| strongest(strong, input.in_force));
+            if in_force != self.in_force {
+                self.in_force = in_force;
+                out.push_back(Fragment::RangeTombstoneChange { position, tombstone: in_force });
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn compare(direction: Direction, a: &Fragment, b: &Fragment) -> Ordering {
+    let natural = match (place(a), place(b)) {
+        ((ak, Weight::At), (bk, Weight::At)) => ak.cmp(bk),
+        ((ak, aw), (bk, bw)) => crate::mutation::position::compare(ak, aw, bk, bw),
+    };
+    if direction.is_reversed() { natural.reverse() } else { natural }
+}
+
+fn place(fragment: &Fragment) -> (&[u8], Weight) {
+    match fragment {
+        Fragment::Row { key, .. } => (key.as_ordered(), Weight::At),
+        Fragment::RangeTombstoneChange { position, .. } => {
+            (position.prefix.as_ordered(), position.weight)
+        }
+        other => unreachable!("inside a partition: {other:?}"),
+    }
+}
+
+impl FragmentSource for MergeSource {
+    fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {
+        async move {
+            let target = out.len() + FRAGMENTS_PER_FILL_MAX;
+            while out.len() < target && self.step(out).await? {}
+            Ok(())
+        }
+        .boxed_local()
+    }
+}

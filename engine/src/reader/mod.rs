@@ -1,0 +1,10 @@
+//! Things that move rows upward: merging sources, dropping dead data.
+//!
+//! Every reader takes and gives a fragment stream in one direction and does not know which; only
+//! the sources below turn round.
+
+mod merge;
+mod query;
+
+pub use merge::MergeSource;
+pub use query::{LiveRow, QueryReader};

@@ -1,0 +1,122 @@
+//! Turns a merged fragment stream into the live rows that a query sees.
+//!
+//! Invariant: a row is handed out only if something in it is live at the query's instant, with
+//! everything that a tombstone covers taken away.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use crate::error::Result;
+use crate::mutation::{Fragment, FragmentSource, Row, Tombstone};
+use crate::schema::{ClusteringKey, PartitionKey};
+
+/// One row as a query sees it. Cells may still be expired: read them with `Cell::value_at`.
+#[derive(Debug, Clone)]
+pub struct LiveRow {
+    pub partition: Rc<PartitionKey>,
+    /// `None` for a partition that has static columns only.
+    pub key: Option<Rc<ClusteringKey>>,
+    pub row: Rc<Row>,
+    pub static_row: Option<Rc<Row>>,
+}
+
+/// See the head of this file.
+pub struct QueryReader {
+    source: Box<dyn FragmentSource>,
+    buffer: VecDeque<Fragment>,
+    now_seconds: i32,
+    /// Give a partition without live rows one row if its static row is live.
+    show_static_only: bool,
+    partition: Option<Open>,
+}
+
+struct Open {
+    key: Rc<PartitionKey>,
+    deletion: Option<Tombstone>,
+    in_force: Option<Tombstone>,
+    static_row: Option<Rc<Row>>,
+    has_rows: bool,
+}
+
+impl QueryReader {
+    /// Reads `source` as of `now_seconds`.
+    pub fn new(source: Box<dyn FragmentSource>, now_seconds: i32, show_static_only: bool) -> Self {
+        QueryReader {
+            source,
+            buffer: VecDeque::new(),
+            now_seconds,
+            show_static_only,
+            partition: None,
+        }
+    }
+
+    /// The next row already in memory, without I/O: `Ok(None)` means `refill` first.
+    pub fn next_buffered(&mut self) -> Option<LiveRow> {
+        while let Some(fragment) = self.buffer.pop_front() {
+            if let Some(row) = self.take(fragment) {
+                return Some(row);
+            }
+        }
+        None
+    }
+
+    /// Pulls more fragments; false at the end of the stream.
+    pub async fn refill(&mut self) -> Result<bool> {
+        self.source.fill(&mut self.buffer).await?;
+        Ok(!self.buffer.is_empty())
+    }
+
+    fn take(&mut self, fragment: Fragment) -> Option<LiveRow> {
+        match fragment {
+            Fragment::PartitionStart { key, deletion } => {
+                self.partition =
+                    Some(Open { key, deletion, in_force: None, static_row: None, has_rows: false });
+                None
+            }
+            Fragment::StaticRow(row) => {
+                let open = self.partition.as_mut().expect("a static row stands in a partition");
+                open.static_row = live(row, open.deletion, self.now_seconds);
+                None
+            }
+            Fragment::RangeTombstoneChange { tombstone, .. } => {
+                let open = self.partition.as_mut().expect("a change stands in a partition");
+                open.in_force = tombstone;
+                None
+            }
+            Fragment::Row { key, row } => {
+                let open = self.partition.as_mut().expect("a row stands in a partition");
+                let covering = open.deletion.max(open.in_force);
+                let row = live(row, covering, self.now_seconds)?;
+                open.has_rows = true;
+                Some(LiveRow {
+                    partition: open.key.clone(),
+                    key: Some(key),
+                    row,
+                    static_row: open.static_row.clone(),
+                })
+            }
+            Fragment::PartitionEnd => {
+                let open = self.partition.take().expect("a partition began before it ends");
+                let static_row = open.static_row?;
+                (self.show_static_only && !open.has_rows).then(|| LiveRow {
+                    partition: open.key,
+                    key: None,
+                    row: Rc::default(),
+                    static_row: Some(static_row),
+                })
+            }
+        }
+    }
+}
+
+/// The row without what `covering` deletes, if anything of it is live.
+fn live(mut row: Rc<Row>, covering: Option<Tombstone>, now_seconds: i32) -> Option<Rc<Row>> {
+    if let Some(tombstone) = covering {
+        let touches = row.liveness.is_some_and(|live| tombstone.covers(live.timestamp))
+            || row.cells.iter().any(|(_, cell)| tombstone.covers(cell.timestamp));
+        if touches {
+            Rc::make_mut(&mut row).apply_tombstone(tombstone);
+        }
+    }
+    row.is_live_at(now_seconds).then_some(row)
+}

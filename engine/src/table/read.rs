@@ -1,0 +1,107 @@
+//! What a read asks for, and how its rows become batches.
+
+use std::rc::Rc;
+
+use tokio::sync::mpsc;
+
+use super::table::Table;
+use crate::batch::{BatchBuilder, RecordBatch};
+use crate::config::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
+use crate::error::Result;
+use crate::mutation::{ClusteringRange, PartitionRange, Slice};
+use crate::reader::QueryReader;
+use crate::runtime::preempt;
+use crate::schema::table_schema::SchemaRef;
+use crate::schema::{ColumnId, PartitionKey};
+
+/// A read of one table on one shard.
+#[derive(Debug, Clone)]
+pub struct ReadCommand {
+    pub schema: SchemaRef,
+    pub partitions: Partitions,
+    /// Rows of each partition, and the direction in which they come.
+    pub slice: Slice,
+    /// Columns of the result, in order; none to count rows only.
+    pub columns: Vec<ColumnId>,
+    /// Stop after so many rows.
+    pub row_limit: Option<usize>,
+}
+
+/// Partitions of a read.
+#[derive(Debug, Clone)]
+pub enum Partitions {
+    /// These, all of one shard; visited in ring order, each once.
+    Keys(Vec<PartitionKey>),
+    /// Every partition of this shard, in ring order.
+    Shard(u32),
+}
+
+impl Table {
+    /// Runs a read and sends its batches; stops early when the receiver is gone.
+    pub async fn stream(
+        self: Rc<Self>,
+        command: ReadCommand,
+        now_seconds: i32,
+        batches: mpsc::Sender<Result<RecordBatch>>,
+    ) {
+        if let Err(error) = self.run(command, now_seconds, &batches).await {
+            // The receiver may be gone already; then nobody wants the error.
+            let _ = batches.send(Err(error)).await;
+        }
+    }
+
+    async fn run(
+        &self,
+        command: ReadCommand,
+        now_seconds: i32,
+        batches: &mpsc::Sender<Result<RecordBatch>>,
+    ) -> Result<()> {
+        let ranges: Vec<PartitionRange> = match command.partitions {
+            Partitions::Keys(mut keys) => {
+                keys.sort();
+                keys.dedup();
+                keys.into_iter().map(PartitionRange::Single).collect()
+            }
+            Partitions::Shard(_) => vec![PartitionRange::full()],
+        };
+        let mut builder = BatchBuilder::new(command.schema, &command.columns, now_seconds);
+        let mut left = command.row_limit.unwrap_or(usize::MAX);
+        let mut batch_rows = BATCH_ROWS_FIRST;
+        // A partition without live rows shows its static row, unless rows were asked for by key.
+        let show_static_only = command.slice.ranges == [ClusteringRange::full()];
+        'ranges: for range in &ranges {
+            let source = self.read(range, &command.slice);
+            let mut reader = QueryReader::new(source, now_seconds, show_static_only);
+            loop {
+                while let Some(row) = reader.next_buffered() {
+                    if left == 0 {
+                        break 'ranges;
+                    }
+                    left -= 1;
+                    builder.push(&row)?;
+                    if builder.rows() == batch_rows {
+                        if batches.send(Ok(builder.finish()?)).await.is_err() {
+                            return Ok(());
+                        }
+                        batch_rows = (batch_rows * 2).min(BATCH_ROWS_MAX);
+                    }
+                }
+                if left == 0 {
+                    break 'ranges;
+                }
+                preempt::maybe_yield().await;
+                if batches.is_closed() {
+                    return Ok(());
+                }
+                if !reader.refill().await? {
+                    break;
+                }
+            }
+        }
+        if builder.rows() > 0 {
+            // A receiver that is gone wants nothing more.
+            let _ = batches.send(Ok(builder.finish()?)).await;
+        }
+        Ok(())
+    }
+}
