@@ -5,7 +5,6 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use tidegate_engine::{Backend, Durability, Options};
@@ -183,7 +182,7 @@ fn parse_durability(text: &str) -> Result<Durability, String> {
         None if lower == "sync" => Ok(Durability::Sync),
         None if lower == "none" => Ok(Durability::None),
         Some(("periodic", ms)) => match ms.parse::<u64>() {
-            Ok(ms) if ms > 0 => Ok(Durability::Periodic(Duration::from_millis(ms))),
+            Ok(ms) if ms > 0 => Ok(Durability::Periodic { ms }),
             _ => Err(format!("'{ms}' is no number of milliseconds")),
         },
         _ => Err(format!("'{text}' is none of sync, periodic:MS and none")),
@@ -247,7 +246,7 @@ mod tests {
         assert!(matches!(parse_durability("none"), Ok(Durability::None)));
         assert!(matches!(
             parse_durability("periodic:250"),
-            Ok(Durability::Periodic(period)) if period == Duration::from_millis(250)
+            Ok(Durability::Periodic { ms: 250 })
         ));
         for wrong in ["periodic", "periodic:0", "periodic:x", "always"] {
             assert!(parse_durability(wrong).is_err(), "{wrong}");

@@ -1,0 +1,25 @@
+//! SQL: text to statements, statements to plans, plans to reads and writes of the engine.
+//!
+//! The one owner of DataFusion and sqlparser. Callers split text, run statements and pull batches:
+//!
+//! ```text
+//! let session = Session::new(database, SessionOptions::default())?;
+//! for statement in split(text)? {
+//!     match session.run(&statement).await {
+//!         Ok(outcome) => …,                       // Rows(stream) | Count(n) | Message(text)
+//!         Err(error) => print!("{}", error.render(text)),
+//!     }
+//! }
+//! ```
+//! Arrow types cross this border (`query::arrow`), DataFusion types do not.
+
+mod error;
+mod outcome;
+mod session;
+mod statement;
+
+pub use datafusion::arrow;
+pub use error::{ErrorKind, QueryError, Result, Span, nearest};
+pub use outcome::{Description, Outcome, OutcomeKind, RowStream, count_schema};
+pub use session::{Progress, Session, SessionOptions};
+pub use statement::{Statement, is_complete, split};

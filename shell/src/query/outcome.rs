@@ -1,0 +1,95 @@
+//! What a statement gives back: rows, a count or a message.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use futures::{Stream, StreamExt};
+
+use super::error::{QueryError, Result};
+
+/// Batches of one result, made while they are pulled. Dropping the stream cancels the query, also
+/// on the shards.
+pub type RowStream = Pin<Box<dyn Stream<Item = Result<RecordBatch>> + Send>>;
+
+/// Result of one statement.
+pub struct Outcome {
+    /// Schema of the batches of `rows`; a count has one column `count`, a message one column
+    /// `message`.
+    pub schema: SchemaRef,
+    pub kind: OutcomeKind,
+}
+
+/// The three shapes of a result.
+pub enum OutcomeKind {
+    /// A query: pull the stream.
+    Rows(RowStream),
+    /// A write: done, with the number of rows written (of mutations, for DELETE).
+    Count(u64),
+    /// DDL, USE, ALTER and the like: done, with a sentence for people.
+    Message(String),
+}
+
+impl Outcome {
+    pub fn rows(schema: SchemaRef, rows: RowStream) -> Self {
+        Outcome { schema, kind: OutcomeKind::Rows(rows) }
+    }
+
+    /// A result that is at hand already.
+    pub fn batches(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
+        let rows = futures::stream::iter(batches.into_iter().map(Ok)).boxed();
+        Outcome::rows(schema, rows)
+    }
+
+    pub fn count(count: u64) -> Self {
+        Outcome { schema: count_schema(), kind: OutcomeKind::Count(count) }
+    }
+
+    pub fn message(message: impl Into<String>) -> Self {
+        let field = Field::new("message", DataType::Utf8, false);
+        Outcome {
+            schema: Arc::new(Schema::new(vec![field])),
+            kind: OutcomeKind::Message(message.into()),
+        }
+    }
+
+    /// Every outcome as rows: a count and a message become one row.
+    pub fn into_rows(self) -> Result<(SchemaRef, RowStream)> {
+        let column: ArrayRef = match self.kind {
+            OutcomeKind::Rows(rows) => return Ok((self.schema, rows)),
+            OutcomeKind::Count(count) => Arc::new(UInt64Array::from(vec![count])),
+            OutcomeKind::Message(message) => Arc::new(StringArray::from(vec![message])),
+        };
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), vec![column])
+            .map_err(|error| QueryError::invalid(error.to_string()))?;
+        Ok((self.schema, futures::stream::iter([Ok(batch)]).boxed()))
+    }
+
+    /// Runs a query to its end and keeps its batches in memory; counts and messages as in
+    /// [`Outcome::into_rows`].
+    pub async fn collect(self) -> Result<Vec<RecordBatch>> {
+        let (_, mut rows) = self.into_rows()?;
+        let mut batches = Vec::new();
+        while let Some(batch) = rows.next().await {
+            batches.push(batch?);
+        }
+        Ok(batches)
+    }
+}
+
+/// Schema of the result of a write.
+pub fn count_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)]))
+}
+
+/// What a statement would give back and what it takes, found without running it.
+#[derive(Debug, Clone)]
+pub struct Description {
+    /// Schema of the rows; without fields for writes and DDL.
+    pub schema: SchemaRef,
+    /// One field a parameter, in order, named `$1`, `$2`, …
+    pub parameters: SchemaRef,
+    /// Whether the statement gives rows: SELECT, EXPLAIN, SHOW, DESCRIBE.
+    pub returns_rows: bool,
+}
