@@ -130,7 +130,8 @@ impl Cli {
             matches.indices_of(id).map(Iterator::collect).unwrap_or_default()
         };
         let commands = self.commands.drain(..).map(Input::Text);
-        let mut placed: Vec<(usize, Input)> = places("commands").into_iter().zip(commands).collect();
+        let mut placed: Vec<(usize, Input)> =
+            places("commands").into_iter().zip(commands).collect();
         let files = self.files.drain(..).map(Input::File);
         placed.extend(places("files").into_iter().zip(files));
         placed.sort_by_key(|(place, _)| *place);
@@ -244,10 +245,7 @@ mod tests {
     fn durability_is_one_of_three() {
         assert!(matches!(parse_durability("SYNC"), Ok(Durability::Sync)));
         assert!(matches!(parse_durability("none"), Ok(Durability::None)));
-        assert!(matches!(
-            parse_durability("periodic:250"),
-            Ok(Durability::Periodic { ms: 250 })
-        ));
+        assert!(matches!(parse_durability("periodic:250"), Ok(Durability::Periodic { ms: 250 })));
         for wrong in ["periodic", "periodic:0", "periodic:x", "always"] {
             assert!(parse_durability(wrong).is_err(), "{wrong}");
         }

@@ -17,9 +17,8 @@ pub enum Command {
 }
 
 /// Names of all commands, for completion.
-pub const NAMES: &[&str] = &[
-    "\\?", "\\d", "\\q", ".exit", ".help", ".mode", ".quit", ".schema", ".tables", ".timing",
-];
+pub const NAMES: &[&str] =
+    &["\\?", "\\d", "\\q", ".exit", ".help", ".mode", ".quit", ".schema", ".tables", ".timing"];
 
 /// What `\?` prints.
 pub const HELP: &str = "\

@@ -136,13 +136,8 @@ impl Session {
 
         for statement in query::split(text).map_err(shown)? {
             let mut table: Option<(Box<dyn Printer>, u64)> = None;
-            let run = print_outcome(
-                &self.query,
-                &statement,
-                self.mode,
-                self.out.as_mut(),
-                &mut table,
-            );
+            let run =
+                print_outcome(&self.query, &statement, self.mode, self.out.as_mut(), &mut table);
             let ended = tokio::select! {
                 biased;
                 _ = self.interrupt.recv() => Err(Stopped::Interrupted),

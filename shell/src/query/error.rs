@@ -72,13 +72,8 @@ impl QueryError {
     }
 
     /// A named thing that does not exist, with the nearest of `known` names as help.
-    pub fn not_found<'a>(
-        kind: &str,
-        name: &str,
-        known: impl IntoIterator<Item = &'a str>,
-    ) -> Self {
-        let error =
-            QueryError::new(ErrorKind::NotFound, format!("{kind} '{name}' does not exist"));
+    pub fn not_found<'a>(kind: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        let error = QueryError::new(ErrorKind::NotFound, format!("{kind} '{name}' does not exist"));
         match nearest(name, known) {
             Some(near) => error.with_help(format!("did you mean '{near}'?")),
             None => error,
@@ -312,8 +307,11 @@ mod tests {
 
     #[test]
     fn an_error_points_at_its_place() {
-        let error = QueryError::not_found("column", "tmep", ["temp"])
-            .at(Span { line: 2, column: 8, length: 4 });
+        let error = QueryError::not_found("column", "tmep", ["temp"]).at(Span {
+            line: 2,
+            column: 8,
+            length: 4,
+        });
         assert_eq!(
             error.render("-- first\nSELECT tmep FROM w"),
             "error: column 'tmep' does not exist\n  --> line 2, column 8\n   |\n 2 | SELECT tmep FROM w\n   \

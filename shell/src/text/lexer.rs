@@ -228,10 +228,7 @@ mod tests {
     #[test]
     fn numbers_take_their_exponent_and_nothing_else() {
         use TokenKind::*;
-        assert_eq!(
-            kinds("1e-5-2"),
-            [(Number, "1e-5"), (Symbol, "-"), (Number, "2")]
-        );
+        assert_eq!(kinds("1e-5-2"), [(Number, "1e-5"), (Symbol, "-"), (Number, "2")]);
         assert_eq!(kinds("$12"), [(Symbol, "$12")]);
     }
 

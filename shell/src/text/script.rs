@@ -126,12 +126,22 @@ mod tests {
 
     #[test]
     fn a_statement_is_complete_when_it_ends_in_a_semicolon() {
-        for complete in ["", "  ", "SELECT 1;", "SELECT ';' ; ", "\\d t", ".help", "-- c",
-            "SELECT 1; -- tail", "SELECT 1; \\q"]
-        {
+        for complete in [
+            "",
+            "  ",
+            "SELECT 1;",
+            "SELECT ';' ; ",
+            "\\d t",
+            ".help",
+            "-- c",
+            "SELECT 1; -- tail",
+            "SELECT 1; \\q",
+        ] {
             assert!(is_complete(complete), "{complete}");
         }
-        for open in ["SELECT", "SELECT ';", "SELECT 1 -- ;", "/* ;", "SELECT 1; SELECT", "SELECT $$;"] {
+        for open in
+            ["SELECT", "SELECT ';", "SELECT 1 -- ;", "/* ;", "SELECT 1; SELECT", "SELECT $$;"]
+        {
             assert!(!is_complete(open), "{open}");
         }
     }

@@ -1,0 +1,7 @@
+pub async fn serve(
+    database: tidegate_engine::Database,
+    listen: std::net::SocketAddr,
+) -> Result<(), String> {
+    let _ = (database, listen);
+    Ok(())
+}
