@@ -3,22 +3,23 @@
 //! Modules stand bottom-up, in reading order; a module names only modules above it in this list.
 //! `ARCHITECTURE.md` has the map, the floors and the flows.
 
-pub mod batch;
-pub mod cache;
-pub mod checksum;
-pub mod clock;
-pub mod commitlog;
-pub mod config;
-pub mod database;
-pub mod disk;
 pub mod error;
-pub mod memtable;
+pub mod config;
+pub mod clock;
+pub mod os;
+pub mod checksum;
+pub mod schema;
 pub mod mutation;
 pub mod policy;
-pub mod reader;
+pub mod disk;
 pub mod runtime;
-pub mod schema;
+pub mod commitlog;
+pub mod cache;
+pub mod memtable;
+pub mod reader;
+pub mod batch;
 pub mod table;
+pub mod database;
 
 pub use database::{
     BatchStream, CacheReport, Catalog, Database, Durability, Options, PolicyInfo, PolicyReport,

@@ -1,5 +1,13 @@
 //! What the shard keeps in memory of its files, under one budget and one eviction policy.
+//!
+//! Invariant: a policy decides which entries leave first, never whether the cache is right.
 
+mod governor;
 mod page_cache;
+mod paged_file;
 
-pub use page_cache::{Page, PageCache, PagedFile};
+pub use governor::{
+    ExitRecord, Governor, PolicyCounters, PolicyIdentity, PolicyState, PolicyStatus, SwapStep,
+};
+pub use page_cache::{Page, PageCache, PageCacheStats, PageCounts};
+pub use paged_file::{PagedFile, Verifier};

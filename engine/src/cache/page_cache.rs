@@ -1,91 +1,383 @@
-//! Pages of SSTable files, kept after they were read.
+//! Pages of SSTable files, kept after they were read, within a budget.
+//!
+//! Invariant: a page comes in only where the capacity has room, else its reader gets it and it is
+//! not kept. Resident bytes exceed the capacity only after it was lowered: by pages that readers
+//! hold, and by what `trim` has not freed yet, since the cache is not told when a reader lets go. A
+//! reader holds a page by its `Rc`, so memory in use is never reused. Not here: reading
+//! (`paged_file.rs`), who leaves (`governor/`).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 
+use super::governor::{Governor, PolicyIdentity, PolicyStatus, SwapStep};
+use super::paged_file::Flight;
 use crate::config::PAGE_BYTES;
-use crate::disk::{AlignedBuffer, DiskFile};
-use crate::error::{Error, Result};
+use crate::disk::AlignedBuffer;
+use crate::policy::event::{EntryAttributes, EntryKind};
+use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
 
 /// One page of a file; shorter than [`PAGE_BYTES`] only at the end of the file.
 pub type Page = Rc<AlignedBuffer>;
 
-/// All cached pages of a shard.
+/// Expected time to read a page again, told to policies: one random read of a local SSD.
+const READ_COST_US: u32 = 100;
+/// Pages of forgotten files that one insertion frees besides its own work.
+const FORGET_PAGES_MAX: usize = 64;
+const KINDS: usize = 16;
+const NONE: Slot = Slot::MAX;
+
+/// A page of a file, by the number the cache gave the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct PageKey {
+    pub file: u64,
+    pub page: u64,
+}
+
+/// Hashes the two numbers of a key; both come from the engine, so no one can aim at collisions.
 #[derive(Default)]
+pub(super) struct PageKeyHasher(u64);
+
+impl Hasher for PageKeyHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = mix(self.0 ^ number);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+type KeyMap<V> = HashMap<PageKey, V, BuildHasherDefault<PageKeyHasher>>;
+
+/// A bijection that spreads every bit (the finaliser of SplitMix64).
+fn mix(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// Counts of one kind of page since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PageCounts {
+    /// Lookups that found the page.
+    pub hits: u64,
+    /// Pages whose reading from disk was begun.
+    pub misses: u64,
+    /// Lookups that waited for a read already under way.
+    pub joined: u64,
+    pub evictions: u64,
+    /// Pages read but not kept, because all others were in use.
+    pub passed: u64,
+    /// Resident now.
+    pub pages: u64,
+}
+
+impl std::ops::AddAssign for PageCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.joined += other.joined;
+        self.evictions += other.evictions;
+        self.passed += other.passed;
+        self.pages += other.pages;
+    }
+}
+
+/// What the cache holds and did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageCacheStats {
+    pub total: PageCounts,
+    /// Bytes of resident pages.
+    pub bytes: u64,
+    pub capacity_bytes: u64,
+    /// The kinds that occurred, in the order of their numbers.
+    pub kinds: Vec<(EntryKind, PageCounts)>,
+}
+
+/// A resident page, in the list of its file's pages.
+struct Resident {
+    page: Page,
+    key: PageKey,
+    kind: EntryKind,
+    previous: Slot,
+    next: Slot,
+}
+
+pub(super) struct State {
+    governor: Governor,
+    capacity_bytes: u64,
+    slots: KeyMap<Slot>,
+    residents: Vec<Option<Resident>>,
+    /// First resident page of each file that has one.
+    files: HashMap<u64, Slot>,
+    /// Files that were closed and still have pages here.
+    forgotten: Vec<u64>,
+    counts: [PageCounts; KINDS],
+    kinds: [Option<EntryKind>; KINDS],
+    victims: Vec<Slot>,
+    fingerprint_key: u64,
+    next_file: u64,
+}
+
+/// All cached pages of a shard.
 pub struct PageCache {
-    pages: RefCell<HashMap<(u64, u64), Page>>,
-    next_file: RefCell<u64>,
+    state: RefCell<State>,
+    pub(super) flights: RefCell<KeyMap<Flight>>,
+}
+
+fn slots_of(capacity_bytes: u64) -> u32 {
+    u32::try_from(capacity_bytes / PAGE_BYTES as u64).unwrap_or(NONE - 1).min(NONE - 1)
 }
 
 impl PageCache {
-    pub fn new(_capacity_bytes: usize) -> Rc<Self> {
-        Rc::default()
-    }
-}
-
-/// A file whose pages are read through the cache.
-pub struct PagedFile {
-    file: Rc<dyn DiskFile>,
-    cache: Rc<PageCache>,
-    id: u64,
-    size: u64,
-}
-
-impl PagedFile {
-    /// Wraps an open file that does not change any more.
-    pub async fn new(cache: Rc<PageCache>, file: Rc<dyn DiskFile>) -> Result<Self> {
-        let size = file.size().await?;
-        let id = *cache.next_file.borrow();
-        *cache.next_file.borrow_mut() += 1;
-        Ok(PagedFile { file, cache, id, size })
-    }
-
-    /// Size of the file in bytes.
-    pub fn size(&self) -> u64 {
-        self.size
-    }
-
-    pub fn path(&self) -> &std::path::Path {
-        self.file.path()
-    }
-
-    /// The page if it is in memory.
-    pub fn cached_page(&self, number: u64) -> Option<Page> {
-        self.cache.pages.borrow().get(&(self.id, number)).cloned()
-    }
-
-    /// The page, read from disk if need be.
-    pub async fn page(&self, number: u64) -> Result<Page> {
-        if let Some(page) = self.cached_page(number) {
-            return Ok(page);
-        }
-        let buffer = AlignedBuffer::with_capacity(PAGE_BYTES);
-        let (result, buffer) = self.file.read_at(number * PAGE_BYTES as u64, buffer).await;
-        result?;
-        let page = Rc::new(buffer);
-        self.cache.pages.borrow_mut().insert((self.id, number), page.clone());
-        Ok(page)
-    }
-
-    /// Exactly `length` bytes at `offset`.
-    ///
-    /// Errors: `Corrupt` when the file ends before.
-    pub async fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
-        let end = offset.checked_add(length as u64).filter(|end| *end <= self.size);
-        let Some(end) = end else {
-            let wanted = format!("{length} bytes");
-            return Err(Error::corrupt(self.path(), offset, wanted, "end of file"));
+    /// An empty cache. `fingerprint_key` is the seed of the fingerprints that policies see.
+    pub fn new(capacity_bytes: usize, fingerprint_key: u64) -> Rc<Self> {
+        let capacity_bytes = capacity_bytes as u64;
+        let state = State {
+            governor: Governor::new(capacity_bytes, slots_of(capacity_bytes)),
+            capacity_bytes,
+            slots: KeyMap::default(),
+            residents: Vec::new(),
+            files: HashMap::new(),
+            forgotten: Vec::new(),
+            counts: [PageCounts::default(); KINDS],
+            kinds: [None; KINDS],
+            victims: Vec::new(),
+            fingerprint_key,
+            next_file: 0,
         };
-        let mut out = Vec::with_capacity(length);
-        let mut at = offset;
-        while at < end {
-            let page = self.page(at / PAGE_BYTES as u64).await?;
-            let within = (at % PAGE_BYTES as u64) as usize;
-            let take = (page.len() - within).min((end - at) as usize);
-            out.extend_from_slice(&page[within..within + take]);
-            at += take as u64;
+        Rc::new(PageCache { state: RefCell::new(state), flights: RefCell::default() })
+    }
+
+    /// What the cache holds and did since the start.
+    pub fn stats(&self) -> PageCacheStats {
+        let state = self.state.borrow();
+        let mut total = PageCounts::default();
+        let mut kinds = Vec::new();
+        for (kind, counts) in state.kinds.iter().zip(&state.counts) {
+            if let Some(kind) = kind {
+                total += *counts;
+                kinds.push((*kind, *counts));
+            }
         }
-        Ok(out)
+        PageCacheStats {
+            total,
+            bytes: state.governor.bytes(),
+            capacity_bytes: state.capacity_bytes,
+            kinds,
+        }
+    }
+
+    /// Changes the budget. Pages above a lower one leave here up to a bounded number and then as
+    /// [`trim`](Self::trim) or new pages come.
+    pub fn set_capacity_bytes(&self, capacity_bytes: usize) {
+        let state = &mut *self.state.borrow_mut();
+        state.capacity_bytes = capacity_bytes as u64;
+        state.governor.resize(state.capacity_bytes, slots_of(state.capacity_bytes));
+        state.make_room(0);
+    }
+
+    /// Goes on freeing what a lower capacity or a closed file left, a bounded number of pages; true
+    /// when more is left that can be freed now.
+    pub fn trim(&self) -> bool {
+        let state = &mut *self.state.borrow_mut();
+        state.free_forgotten(4 * FORGET_PAGES_MAX);
+        let freed = state.make_room(0);
+        let over = state.governor.bytes() > state.capacity_bytes;
+        !state.forgotten.is_empty() || over && freed > 0
+    }
+
+    /// Tells the time (a monotonic clock, ns) to the policy; the shard calls it between tasks.
+    pub fn tick(&self, now_ns: u64) {
+        self.state.borrow_mut().governor.tick(now_ns);
+    }
+
+    /// Starts to replace the eviction policy; [`step_policy_swap`](Self::step_policy_swap) goes on.
+    ///
+    /// Errors: the candidate failed at once; nothing changed.
+    pub fn begin_policy(
+        &self,
+        policy: Box<dyn EvictionPolicy>,
+        identity: PolicyIdentity,
+    ) -> Result<(), PolicyFailure> {
+        self.state.borrow_mut().governor.begin_replace(policy, identity)
+    }
+
+    /// Shows the candidate up to `max` pages more; see [`Governor::step_replace`].
+    pub fn step_policy_swap(&self, max: u32) -> SwapStep {
+        self.state.borrow_mut().governor.step_replace(max)
+    }
+
+    /// Exchanges the active policy and the one before; false when there is none.
+    pub fn rollback_policy(&self) -> bool {
+        self.state.borrow_mut().governor.rollback()
+    }
+
+    /// Ends the possibility of a rollback and its cost.
+    pub fn drop_standby_policy(&self) {
+        self.state.borrow_mut().governor.drop_standby();
+    }
+
+    /// Ends the active policy, leaving `message` on record; the native CLOCK goes on.
+    pub fn set_native(&self, message: &str) {
+        let failure = super::governor::failure(FailureKind::Operator, message);
+        self.state.borrow_mut().governor.detach(failure);
+    }
+
+    /// What there is to know of the policies.
+    pub fn policy_status(&self) -> PolicyStatus {
+        self.state.borrow().governor.status()
+    }
+
+    /// A number for a file, never given twice.
+    pub(super) fn next_file(&self) -> u64 {
+        let mut state = self.state.borrow_mut();
+        state.next_file += 1;
+        state.next_file
+    }
+
+    /// The resident page, counted as used; nothing is counted when there is none.
+    pub(super) fn lookup(&self, key: PageKey) -> Option<Page> {
+        let state = &mut *self.state.borrow_mut();
+        let slot = *state.slots.get(&key)?;
+        let resident = state.residents[slot as usize].as_ref().expect("a mapped slot is taken");
+        let (page, kind) = (resident.page.clone(), resident.kind);
+        state.governor.hit(slot);
+        state.counts_of(kind).hits += 1;
+        Some(page)
+    }
+
+    pub(super) fn holds(&self, key: PageKey) -> bool {
+        self.state.borrow().slots.contains_key(&key)
+    }
+
+    pub(super) fn count(&self, kind: EntryKind, count: impl FnOnce(&mut PageCounts)) {
+        count(self.state.borrow_mut().counts_of(kind));
+    }
+
+    /// Keeps a page that was read, if there is room beside the pages in use.
+    pub(super) fn insert(&self, key: PageKey, kind: EntryKind, table: u32, page: Page) {
+        let state = &mut *self.state.borrow_mut();
+        assert!(!state.slots.contains_key(&key), "a resident page is not read again");
+        state.free_forgotten(FORGET_PAGES_MAX);
+        let attributes = EntryAttributes {
+            fingerprint: mix(mix(state.fingerprint_key ^ key.file) ^ key.page),
+            size_bytes: PAGE_BYTES as u32,
+            cost_us: READ_COST_US,
+            table,
+        };
+        state.make_room(PAGE_BYTES as u64);
+        if state.governor.bytes() + PAGE_BYTES as u64 > state.capacity_bytes {
+            state.governor.miss(&attributes, kind);
+            state.counts_of(kind).passed += 1;
+            return;
+        }
+        let slot = state.governor.allocate(attributes, kind);
+        let slot = slot.expect("within the capacity there is a slot for each page");
+        state.place(slot, Resident { page, key, kind, previous: NONE, next: NONE });
+    }
+
+    /// Drops the pages of a closed file, the rest of a large one by and by.
+    pub(super) fn forget_file(&self, file: u64) {
+        let state = &mut *self.state.borrow_mut();
+        state.forgotten.push(file);
+        state.free_forgotten(4 * FORGET_PAGES_MAX);
     }
 }
+
+impl State {
+    fn counts_of(&mut self, kind: EntryKind) -> &mut PageCounts {
+        self.kinds[kind as usize] = Some(kind);
+        &mut self.counts[kind as usize]
+    }
+
+    /// Evicts until `bytes` more fit, if that can be; a bounded number of pages. Returns bytes freed.
+    fn make_room(&mut self, bytes: u64) -> u64 {
+        let over = (self.governor.bytes() + bytes).saturating_sub(self.capacity_bytes);
+        if over == 0 {
+            return 0;
+        }
+        let mut victims = std::mem::take(&mut self.victims);
+        let residents = &self.residents;
+        let in_use = |slot: Slot| {
+            residents[slot as usize].as_ref().is_none_or(|held| Rc::strong_count(&held.page) > 1)
+        };
+        let freed = self.governor.evict(over, &in_use, &mut victims);
+        for slot in victims.drain(..) {
+            let kind = self.unplace(slot);
+            self.counts_of(kind).evictions += 1;
+        }
+        self.victims = victims;
+        freed
+    }
+
+    fn place(&mut self, slot: Slot, mut resident: Resident) {
+        if slot as usize >= self.residents.len() {
+            self.residents.resize_with(slot as usize + 1, || None);
+        }
+        assert!(self.residents[slot as usize].is_none(), "slot {slot} is taken");
+        if let Some(first) = self.files.insert(resident.key.file, slot) {
+            resident.next = first;
+            self.linked(first).previous = slot;
+        }
+        let was = self.slots.insert(resident.key, slot);
+        assert!(was.is_none(), "a page has one slot");
+        self.counts_of(resident.kind).pages += 1;
+        self.residents[slot as usize] = Some(resident);
+    }
+
+    /// Drops the page of a slot that the governor freed.
+    fn unplace(&mut self, slot: Slot) -> EntryKind {
+        let resident = self.residents[slot as usize].take().expect("a victim holds a page");
+        self.slots.remove(&resident.key);
+        match (resident.previous, resident.next) {
+            (NONE, NONE) => {
+                self.files.remove(&resident.key.file);
+            }
+            (NONE, next) => {
+                self.files.insert(resident.key.file, next);
+                self.linked(next).previous = NONE;
+            }
+            (previous, NONE) => self.linked(previous).next = NONE,
+            (previous, next) => {
+                self.linked(previous).next = next;
+                self.linked(next).previous = previous;
+            }
+        }
+        self.counts_of(resident.kind).pages -= 1;
+        resident.kind
+    }
+
+    fn linked(&mut self, slot: Slot) -> &mut Resident {
+        self.residents[slot as usize].as_mut().expect("a linked slot holds a page")
+    }
+
+    /// Frees up to `max` pages of closed files.
+    fn free_forgotten(&mut self, max: usize) {
+        for _ in 0..max {
+            let Some(file) = self.forgotten.last() else { return };
+            match self.files.get(file).copied() {
+                Some(slot) => {
+                    self.governor.remove(slot);
+                    self.unplace(slot);
+                }
+                None => {
+                    self.forgotten.pop();
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "page_cache_tests.rs"]
+mod tests;

@@ -6,6 +6,9 @@ mod report;
 mod shard;
 mod stream;
 
+#[cfg(test)]
+mod tests;
+
 pub use catalog::Catalog;
 pub use database::{Database, Durability, Options};
 pub use report::{CacheReport, PolicyInfo, PolicyReport, TableReport};

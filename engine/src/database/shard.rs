@@ -55,7 +55,7 @@ impl Shard {
     /// Applies a write; done when it is as durable as the options demand.
     pub async fn apply(self: &Rc<Self>, mutation: Mutation) -> Result<()> {
         let table = self.table(mutation.table)?;
-        table.active().begin_write(ReplayPosition::default()).apply(mutation);
+        table.active().begin_write(ReplayPosition::default(), mutation).apply();
         Ok(())
     }
 

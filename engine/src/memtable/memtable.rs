@@ -27,6 +27,7 @@ pub struct Memtable {
     sealed: Cell<bool>,
     writes_in_flight: Cell<usize>,
     highest: Cell<Option<ReplayPosition>>,
+    settled: tokio::sync::Notify,
 }
 
 /// Size of a memtable.
@@ -44,11 +45,24 @@ impl Memtable {
 
     /// Announces a write that is on its way through the commitlog at `position`; the memtable is
     /// not flushed before it was applied or given up.
-    pub fn begin_write(self: &Rc<Self>, position: ReplayPosition) -> WriteGuard {
+    pub fn begin_write(self: &Rc<Self>, position: ReplayPosition, mutation: Mutation) -> PendingWrite {
         assert!(!self.sealed.get(), "a sealed memtable takes no new writes");
         self.highest.set(self.highest.get().max(Some(position)));
         self.writes_in_flight.set(self.writes_in_flight.get() + 1);
-        WriteGuard { memtable: self.clone() }
+        PendingWrite { memtable: self.clone(), mutation: Some(mutation) }
+    }
+
+    /// Merges in a write that came back from the commitlog of an earlier run. It has no position in
+    /// the log of this run.
+    pub fn replay(&self, mutation: Mutation) {
+        self.apply(mutation);
+    }
+
+    /// Waits until no write is in flight.
+    pub async fn wait_for_writes(&self) {
+        while self.writes_in_flight.get() > 0 {
+            self.settled.notified().await;
+        }
     }
 
     /// Merges a write in.
@@ -100,31 +114,39 @@ impl Memtable {
         Box::new(MemtableSource::new(self.clone(), range.clone(), slice.clone()))
     }
 
-    pub(super) fn has(&self, key: &PartitionKey) -> bool {
+    /// Whether the partition is here: lets a point read leave this memtable out.
+    pub fn contains(&self, key: &PartitionKey) -> bool {
         self.partitions.borrow().contains_key(key)
     }
-
-    /// Whether the partition is here: lets a point read leave this memtable out.
-    pub fn may_contain(&self, key: &PartitionKey) -> bool {
-        self.has(key)
-    }
 }
 
-/// A write that was announced; dropping it without `apply` gives the write up.
+/// A write that was announced. Dropping it applies it as well: its record is in the commitlog and
+/// would come back at the next start, so a caller that stops waiting must not make it half-gone.
 #[derive(Debug)]
-pub struct WriteGuard {
+pub struct PendingWrite {
     memtable: Rc<Memtable>,
+    mutation: Option<Mutation>,
 }
 
-impl WriteGuard {
+impl PendingWrite {
     /// Makes the write visible.
-    pub fn apply(self, mutation: Mutation) {
-        self.memtable.apply(mutation);
+    pub fn apply(self) {}
+
+    /// Gives the write up: the commitlog refused it.
+    pub fn give_up(mut self) {
+        self.mutation = None;
     }
 }
 
-impl Drop for WriteGuard {
+impl Drop for PendingWrite {
     fn drop(&mut self) {
-        self.memtable.writes_in_flight.set(self.memtable.writes_in_flight.get() - 1);
+        if let Some(mutation) = self.mutation.take() {
+            self.memtable.apply(mutation);
+        }
+        let left = self.memtable.writes_in_flight.get() - 1;
+        self.memtable.writes_in_flight.set(left);
+        if left == 0 {
+            self.memtable.settled.notify_waiters();
+        }
     }
 }

@@ -7,4 +7,4 @@ mod memtable;
 mod partition;
 mod source;
 
-pub use memtable::{Memtable, MemtableStats};
+pub use memtable::{Memtable, MemtableStats, PendingWrite};

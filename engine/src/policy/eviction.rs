@@ -52,6 +52,8 @@ pub enum FailureKind {
     Epoch,
     OutOfMemory,
     InvalidVictims,
+    /// Too often it offered no victim though entries could leave.
+    Shortfall,
     ResultTooLarge,
     InitError,
     Operator,
@@ -66,6 +68,7 @@ impl FailureKind {
             FailureKind::Epoch => "epoch",
             FailureKind::OutOfMemory => "out-of-memory",
             FailureKind::InvalidVictims => "invalid-victims",
+            FailureKind::Shortfall => "shortfall",
             FailureKind::ResultTooLarge => "result-too-large",
             FailureKind::InitError => "init-error",
             FailureKind::Operator => "operator",

@@ -5,5 +5,7 @@
 
 pub mod event;
 pub mod eviction;
+mod lru;
 
 pub use eviction::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
+pub use lru::Lru;

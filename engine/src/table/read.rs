@@ -10,7 +10,7 @@ use crate::config::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use crate::error::Result;
 use crate::mutation::{ClusteringRange, PartitionRange, Slice};
 use crate::reader::QueryReader;
-use crate::runtime::preempt;
+use crate::runtime;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{ColumnId, PartitionKey};
 
@@ -89,7 +89,7 @@ impl Table {
                 if left == 0 {
                     break 'ranges;
                 }
-                preempt::maybe_yield().await;
+                runtime::maybe_yield().await;
                 if batches.is_closed() {
                     return Ok(());
                 }

@@ -1,0 +1,148 @@
+//! What every benchmark group shares: its rows, its arguments and its clocks.
+//!
+//! A row says name, figure, baseline of the same run, ratio, target and whether the target holds.
+//! `-- --json` prints one object a line, `-- --quick` keeps the run under a minute, and a word
+//! picks the rows whose name contains it.
+
+use std::time::{Duration, Instant};
+
+/// Arguments after `--`.
+pub struct Arguments {
+    pub json: bool,
+    pub quick: bool,
+    filter: Option<String>,
+}
+
+impl Arguments {
+    /// Reads the process's arguments; unknown flags (cargo passes `--bench`) are ignored.
+    pub fn parse() -> Self {
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        let has = |flag: &str| words.iter().any(|word| word == flag);
+        Arguments {
+            json: has("--json"),
+            quick: has("--quick"),
+            filter: words.iter().find(|word| !word.starts_with('-')).cloned(),
+        }
+    }
+
+    /// Whether a row is to be measured.
+    pub fn wants(&self, name: &str) -> bool {
+        self.filter.as_deref().is_none_or(|filter| name.contains(filter))
+    }
+
+    /// `quick` in a quick run, else `full`.
+    pub fn scale(&self, quick: usize, full: usize) -> usize {
+        if self.quick { quick } else { full }
+    }
+}
+
+/// What a figure must reach.
+#[derive(Clone, Copy)]
+pub enum Target {
+    AtLeast(f64),
+    AtMost(f64),
+    /// Bounds the ratio of figure to baseline, not the figure.
+    RatioAtMost(f64),
+    /// Shown for comparison only.
+    None,
+}
+
+/// One line of a group's table.
+pub struct Row {
+    pub name: &'static str,
+    pub unit: &'static str,
+    pub figure: f64,
+    /// The same work by the baseline, in the same unit and run, and what that is.
+    pub baseline: Option<(&'static str, f64)>,
+    pub target: Target,
+}
+
+impl Row {
+    fn ratio(&self) -> Option<f64> {
+        self.baseline.map(|(_, baseline)| self.figure / baseline)
+    }
+
+    fn holds(&self) -> Option<bool> {
+        match self.target {
+            Target::AtLeast(bound) => Some(self.figure >= bound),
+            Target::AtMost(bound) => Some(self.figure <= bound),
+            Target::RatioAtMost(bound) => self.ratio().map(|ratio| ratio <= bound),
+            Target::None => None,
+        }
+    }
+
+    fn target_text(&self) -> String {
+        match self.target {
+            Target::AtLeast(bound) => format!(">= {}", number(bound)),
+            Target::AtMost(bound) => format!("<= {}", number(bound)),
+            Target::RatioAtMost(bound) => format!("ratio <= {}", number(bound)),
+            Target::None => "-".into(),
+        }
+    }
+
+    /// Prints the row, as text or JSON.
+    pub fn print(&self, arguments: &Arguments) {
+        let holds = match self.holds() {
+            Some(true) => "yes",
+            Some(false) => "NO",
+            None => "-",
+        };
+        if arguments.json {
+            let optional = |value: Option<f64>| value.map_or("null".into(), |v| format!("{v:.4}"));
+            println!(
+                "{{\"name\":\"{}\",\"unit\":\"{}\",\"figure\":{:.4},\"baseline\":{},\"ratio\":{},\"target\":\"{}\",\"holds\":{}}}",
+                self.name,
+                self.unit,
+                self.figure,
+                optional(self.baseline.map(|(_, value)| value)),
+                optional(self.ratio()),
+                self.target_text(),
+                self.holds().map_or("null".to_owned(), |holds| holds.to_string()),
+            );
+            return;
+        }
+        let baseline = match self.baseline {
+            Some((what, value)) => format!("{} ({what})", number(value)),
+            None => "-".into(),
+        };
+        let ratio = self.ratio().map_or("-".into(), |ratio| format!("{ratio:.2}"));
+        println!(
+            "{:<44} {:>11} {:<9} | {:<38} | {:>7} | {:<14} | {holds}",
+            self.name,
+            number(self.figure),
+            self.unit,
+            baseline,
+            ratio,
+            self.target_text()
+        );
+    }
+}
+
+/// Prints the head of the table.
+pub fn print_head(arguments: &Arguments) {
+    if !arguments.json {
+        println!(
+            "{:<44} {:>11} {:<9} | {:<38} | {:>7} | {:<14} | holds",
+            "name", "figure", "unit", "baseline", "ratio", "target"
+        );
+    }
+}
+
+fn number(value: f64) -> String {
+    if value >= 1000.0 { format!("{value:.0}") } else { format!("{value:.3}") }
+}
+
+/// Wall time of `work`.
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    let result = work();
+    (result, start.elapsed())
+}
+
+/// The median of several measurements.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    assert!(!values.is_empty(), "nothing was measured");
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,461 @@
+//! The eviction governor: the one place between a cache and its eviction policy.
+//!
+//! The cache reports what happens to its slots and asks for victims; the governor queues events for
+//! the policy, checks every victim, completes a short answer from the native CLOCK and swaps
+//! policies under load. Invariant: whatever a policy answers, a call here does bounded work, frees
+//! only residents that are not in use, and never fails; a policy that breaks the contract is
+//! detached within the call and leaves an [`ExitRecord`]. One shard, no locks.
+//!
+//! A second policy may listen: a candidate that is shown the residents while serving goes on, or,
+//! after the switch, the previous policy, kept up to date so that a rollback is one exchange.
+
+mod replay;
+mod seat;
+mod slot_table;
+mod status;
+mod swap;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use replay::Replay;
+use seat::Seat;
+use slot_table::SlotTable;
+
+use crate::policy::event::{EntryAttributes, EntryKind, Op, attributes as attribute_words, event};
+use crate::policy::{FailureKind, PolicyFailure, Slot};
+
+pub(super) use seat::failure;
+pub use seat::{ExitRecord, PolicyCounters, PolicyIdentity};
+pub use status::{PolicyState, PolicyStatus};
+pub use swap::SwapStep;
+
+/// Victims asked for at once; taken one by one, and given back when used before that.
+const PROPOSALS_MAX: u32 = 32;
+/// Victims that one call of [`Governor::evict`] takes.
+const VICTIMS_PER_CALL_MAX: usize = 256;
+/// Slots that the native CLOCK looks at in one call.
+const CLOCK_STEPS_PER_CALL_MAX: u32 = 4096;
+/// Answers in a row without a usable victim before the CLOCK takes over for this call.
+const FRUITLESS_ASKS_MAX: u32 = 2;
+/// Exit records kept, newest last.
+const EXIT_RECORDS_MAX: usize = 16;
+/// One tick of an event's time difference: 1/16 ms.
+const TICK_NS: u64 = 62_500;
+/// Events are delivered at the latest this long after they happened, if the shard ticks.
+const RING_AGE_NS_MAX: u64 = 1_000_000;
+
+/// The policy that listens besides the active one.
+enum Second {
+    Nothing,
+    Candidate {
+        seat: Seat,
+        replay: Replay,
+    },
+    /// The policy before the last switch; `None` is the native CLOCK.
+    Standby(Option<Seat>),
+}
+
+/// The governor of one cache.
+pub struct Governor {
+    table: SlotTable,
+    active: Option<Seat>,
+    second: Second,
+    /// Whether any policy wants events; saves the rest of the hit path otherwise.
+    listening: bool,
+    /// Residents whose `known` equals this are known to the second policy.
+    round: u32,
+    /// Valid victims that the active policy counts as gone, best first.
+    proposals: VecDeque<Slot>,
+    answer: Vec<Slot>,
+    gap_ticks: u16,
+    gap_start_ns: u64,
+    delivered_ns: u64,
+    capacity_bytes: u64,
+    failed: Option<PolicyIdentity>,
+    hits: u64,
+    misses: u64,
+    evictions: u64,
+    records: VecDeque<ExitRecord>,
+}
+
+impl Governor {
+    /// A governor of up to `slots_max` entries with the native CLOCK in charge.
+    pub fn new(capacity_bytes: u64, slots_max: u32) -> Self {
+        Governor {
+            table: SlotTable::new(slots_max),
+            active: None,
+            second: Second::Nothing,
+            listening: false,
+            round: 0,
+            proposals: VecDeque::new(),
+            answer: Vec::new(),
+            gap_ticks: 0,
+            gap_start_ns: 0,
+            delivered_ns: 0,
+            capacity_bytes,
+            failed: None,
+            hits: 0,
+            misses: 0,
+            evictions: 0,
+            records: VecDeque::new(),
+        }
+    }
+
+    /// Residents.
+    pub fn entry_count(&self) -> u32 {
+        self.table.resident_count()
+    }
+
+    /// Bytes of all residents.
+    pub fn bytes(&self) -> u64 {
+        self.table.bytes()
+    }
+
+    /// A lookup found the resident.
+    #[inline]
+    pub fn hit(&mut self, slot: Slot) {
+        self.hits += 1;
+        self.use_of(slot, Op::Access);
+    }
+
+    /// A write changed the resident: it was used, but this is no lookup.
+    pub fn update(&mut self, slot: Slot) {
+        self.use_of(slot, Op::Update);
+    }
+
+    #[inline]
+    fn use_of(&mut self, slot: Slot, op: Op) {
+        let entry = self.table.touch(slot);
+        if self.listening {
+            let (kind, known, proposed) = (entry.kind, entry.known, entry.proposed);
+            if proposed {
+                self.rescue(slot, kind);
+            }
+            let word = event(slot, op, kind, 0, std::mem::take(&mut self.gap_ticks));
+            self.tell_active(word);
+            if known == self.round {
+                self.tell_second(word);
+            }
+        }
+    }
+
+    /// A lookup found nothing, and what was loaded does not come in.
+    pub fn miss(&mut self, attributes: &EntryAttributes, kind: EntryKind) {
+        self.misses += 1;
+        self.report_with(0, Op::Miss, attributes, kind);
+    }
+
+    /// A lookup found nothing, and what was loaded takes the slot returned. `None` when all slots
+    /// are taken; that is the same as [`miss`](Self::miss) then.
+    pub fn allocate(&mut self, attributes: EntryAttributes, kind: EntryKind) -> Option<Slot> {
+        let Some(slot) = self.table.insert(attributes, kind) else {
+            self.miss(&attributes, kind);
+            return None;
+        };
+        self.misses += 1;
+        self.table.resident(slot).known = self.round;
+        self.report_with(slot, Op::Insert, &attributes, kind);
+        Some(slot)
+    }
+
+    /// The cache gives up a resident of its own accord. The slot is free at once.
+    pub fn remove(&mut self, slot: Slot) {
+        self.release(slot);
+    }
+
+    /// Keeps the resident from being a victim until as many `unpin`s follow.
+    pub fn pin(&mut self, slot: Slot) {
+        let entry = self.table.resident(slot);
+        entry.pins += 1;
+        if entry.pins == 1 {
+            self.report(slot, Op::Pin);
+        }
+    }
+
+    /// Undoes one `pin`.
+    pub fn unpin(&mut self, slot: Slot) {
+        let entry = self.table.resident(slot);
+        assert!(entry.pins > 0, "slot {slot} is not pinned");
+        entry.pins -= 1;
+        if entry.pins == 0 {
+            self.report(slot, Op::Unpin);
+        }
+    }
+
+    /// The resident takes `size_bytes` from now on.
+    pub fn resize_entry(&mut self, slot: Slot, size_bytes: u32) {
+        self.table.resize(slot, size_bytes);
+        self.report(slot, Op::Resize);
+    }
+
+    /// Frees residents of at least `want_bytes` and appends their slots to `victims`; the cache
+    /// drops what it holds there before it allocates again. `in_use` names residents that must stay
+    /// besides the pinned ones. Fewer are freed when the rest is in use or after a bounded number
+    /// of steps; then the next call goes on. Returns the bytes freed.
+    pub fn evict(
+        &mut self,
+        want_bytes: u64,
+        in_use: &dyn Fn(Slot) -> bool,
+        victims: &mut Vec<Slot>,
+    ) -> u64 {
+        let start = self.table.bytes();
+        let freed = |table: &SlotTable| start - table.bytes();
+        let most = victims.len() + VICTIMS_PER_CALL_MAX;
+        let mut fruitless = 0;
+        while self.active.is_some() && freed(&self.table) < want_bytes && victims.len() < most {
+            let Some(slot) = self.next_proposal(in_use) else {
+                if fruitless == FRUITLESS_ASKS_MAX || self.table.resident_count() == 0 {
+                    break;
+                }
+                fruitless += 1;
+                self.ask(want_bytes - freed(&self.table));
+                continue;
+            };
+            fruitless = 0;
+            self.take_victim(slot, victims);
+        }
+        let mut budget = CLOCK_STEPS_PER_CALL_MAX;
+        let mut short = false;
+        while freed(&self.table) < want_bytes && victims.len() < most {
+            let Some(slot) = self.table.clock_victim(in_use, &mut budget) else { break };
+            self.take_victim(slot, victims);
+            short = true;
+        }
+        if short && let Some(seat) = &mut self.active {
+            seat.counters.shortfalls += 1;
+        }
+        freed(&self.table)
+    }
+
+    fn take_victim(&mut self, slot: Slot, victims: &mut Vec<Slot>) {
+        self.release(slot);
+        self.evictions += 1;
+        victims.push(slot);
+    }
+
+    /// The next proposed victim that is not in use; the others go back to the policy.
+    fn next_proposal(&mut self, in_use: &dyn Fn(Slot) -> bool) -> Option<Slot> {
+        while let Some(slot) = self.proposals.front().copied() {
+            let entry = self.table.resident(slot);
+            let kind = entry.kind;
+            if entry.pins == 0 && !in_use(slot) {
+                return Some(slot);
+            }
+            self.rescue(slot, kind);
+        }
+        None
+    }
+
+    /// Asks the active policy for victims and keeps the valid ones as proposals.
+    fn ask(&mut self, want_bytes: u64) {
+        let Some(seat) = &mut self.active else { return };
+        assert!(self.proposals.is_empty(), "victims are asked for when none is left");
+        let want_entries = (self.table.resident_count() / 4).clamp(1, PROPOSALS_MAX);
+        let mut answer = std::mem::take(&mut self.answer);
+        answer.clear();
+        let asked = seat.ask(want_entries, want_bytes, &mut answer).and_then(|()| {
+            let mut invalid = 0;
+            for slot in &answer {
+                match self.table.lookup(*slot) {
+                    Some(entry) if !entry.proposed => {
+                        entry.proposed = true;
+                        self.proposals.push_back(*slot);
+                    }
+                    _ => invalid += 1,
+                }
+            }
+            seat.judge(answer.len() as u64, invalid)
+        });
+        self.answer = answer;
+        // An answer refused for its length may be huge; its memory is not kept.
+        self.answer.shrink_to(PROPOSALS_MAX as usize);
+        self.delivered_ns = self.gap_start_ns;
+        if let Err(failure) = asked {
+            self.detach(failure);
+        }
+    }
+
+    /// Takes a proposed victim back: it stays.
+    #[cold]
+    fn rescue(&mut self, slot: Slot, kind: EntryKind) {
+        self.table.resident(slot).proposed = false;
+        self.proposals.retain(|proposed| *proposed != slot);
+        if let Some(seat) = &mut self.active {
+            seat.counters.refused_victims += 1;
+        }
+        self.tell_active(event(slot, Op::VictimRefused, kind, 0, 0));
+    }
+
+    /// Frees a slot and tells the policies that still count it as resident.
+    fn release(&mut self, slot: Slot) {
+        let was = self.table.release(slot);
+        let word = event(slot, Op::Remove, was.kind, 0, 0);
+        if was.proposed {
+            self.proposals.retain(|proposed| *proposed != slot);
+        } else {
+            self.tell_active(word);
+        }
+        if was.known == self.round {
+            self.tell_second(word);
+        }
+    }
+
+    fn report(&mut self, slot: Slot, op: Op) {
+        if !self.listening {
+            return;
+        }
+        let entry = self.table.resident(slot);
+        let (kind, known, proposed) = (entry.kind, entry.known, entry.proposed);
+        if proposed {
+            self.rescue(slot, kind);
+        }
+        let word = event(slot, op, kind, 0, std::mem::take(&mut self.gap_ticks));
+        self.tell_active(word);
+        if known == self.round {
+            self.tell_second(word);
+        }
+    }
+
+    fn report_with(&mut self, slot: Slot, op: Op, attributes: &EntryAttributes, kind: EntryKind) {
+        if !self.listening {
+            return;
+        }
+        let word = event(slot, op, kind, 0, std::mem::take(&mut self.gap_ticks));
+        let words = attribute_words(attributes);
+        if let Some(seat) = &mut self.active
+            && let Err(failure) = seat.push_with(word, words)
+        {
+            self.detach(failure);
+        }
+        if let Some(seat) = self.second.seat()
+            && let Err(failure) = seat.push_with(word, words)
+        {
+            self.drop_second(failure);
+        }
+    }
+
+    #[inline]
+    fn tell_active(&mut self, word: u64) {
+        if let Some(seat) = &mut self.active
+            && let Err(failure) = seat.push(word)
+        {
+            self.detach(failure);
+        }
+    }
+
+    #[inline]
+    fn tell_second(&mut self, word: u64) {
+        if let Some(seat) = self.second.seat()
+            && let Err(failure) = seat.push(word)
+        {
+            self.drop_second(failure);
+        }
+    }
+
+    /// Tells the time (a monotonic clock, ns) for the events that follow, and delivers events that
+    /// have waited for a millisecond. The shard calls it between tasks.
+    pub fn tick(&mut self, now_ns: u64) {
+        let ticks = now_ns.saturating_sub(self.gap_start_ns) / TICK_NS;
+        self.gap_start_ns += ticks * TICK_NS;
+        self.gap_ticks = self.gap_ticks.saturating_add(u16::try_from(ticks).unwrap_or(u16::MAX));
+        if self.gap_start_ns.saturating_sub(self.delivered_ns) >= RING_AGE_NS_MAX {
+            self.delivered_ns = self.gap_start_ns;
+            self.deliver();
+        }
+    }
+
+    /// Delivers all events that wait.
+    pub fn deliver(&mut self) {
+        if let Some(seat) = &mut self.active
+            && let Err(failure) = seat.deliver()
+        {
+            self.detach(failure);
+        }
+        if let Some(seat) = self.second.seat()
+            && let Err(failure) = seat.deliver()
+        {
+            self.drop_second(failure);
+        }
+    }
+
+    /// Changes the limits of the cache. The number of slots only ever grows.
+    pub fn resize(&mut self, capacity_bytes: u64, slots_max: u32) {
+        self.capacity_bytes = capacity_bytes;
+        self.table.raise_slots_max(slots_max);
+        let slots_max = self.table.slots_max();
+        if let Some(seat) = &mut self.active
+            && let Err(failure) = seat.resize(capacity_bytes, slots_max)
+        {
+            self.detach(failure);
+        }
+        if let Some(seat) = self.second.seat()
+            && let Err(failure) = seat.resize(capacity_bytes, slots_max)
+        {
+            self.drop_second(failure);
+        }
+    }
+
+    /// Ends the active policy: the native CLOCK orders from here on. The record stays.
+    #[cold]
+    pub fn detach(&mut self, failure: PolicyFailure) {
+        let Some(seat) = self.active.take() else { return };
+        for slot in self.proposals.drain(..) {
+            self.table.resident(slot).proposed = false;
+        }
+        let failed = (failure.kind != FailureKind::Operator).then(|| seat.identity.clone());
+        self.record(seat.exit(failure));
+        if matches!(self.second, Second::Standby(None)) {
+            self.second = Second::Nothing;
+        }
+        self.changed_policy(failed);
+    }
+
+    /// Everything told and nothing proposed: a batch boundary of the active policy.
+    fn settle(&mut self) {
+        while let Some(slot) = self.proposals.front().copied() {
+            let kind = self.table.resident(slot).kind;
+            self.rescue(slot, kind);
+        }
+        self.deliver();
+    }
+
+    #[cold]
+    fn drop_second(&mut self, failure: PolicyFailure) {
+        match std::mem::replace(&mut self.second, Second::Nothing) {
+            Second::Candidate { seat, .. } | Second::Standby(Some(seat)) => {
+                self.record(seat.exit(failure));
+            }
+            Second::Standby(None) | Second::Nothing => {}
+        }
+        self.changed_listeners();
+    }
+
+    fn record(&mut self, record: ExitRecord) {
+        if self.records.len() == EXIT_RECORDS_MAX {
+            self.records.pop_front();
+        }
+        self.records.push_back(record);
+    }
+
+    fn changed_policy(&mut self, failed: Option<PolicyIdentity>) {
+        self.failed = failed;
+        (self.hits, self.misses, self.evictions) = (0, 0, 0);
+        self.changed_listeners();
+    }
+
+    fn changed_listeners(&mut self) {
+        self.listening = self.active.is_some() || self.second.seat().is_some();
+    }
+}
+
+impl Second {
+    #[inline]
+    fn seat(&mut self) -> Option<&mut Seat> {
+        match self {
+            Second::Candidate { seat, .. } | Second::Standby(Some(seat)) => Some(seat),
+            Second::Nothing | Second::Standby(None) => None,
+        }
+    }
+}

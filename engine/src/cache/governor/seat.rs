@@ -1,0 +1,207 @@
+//! One policy in its place: its ring of undelivered events, its counters, and what is kept of it
+//! after it failed.
+//!
+//! Invariant: the ring holds at most [`POLICY_RING_EVENTS_MAX`] events, in the order they happened,
+//! and a policy that returned an error is never called again by whoever drops the seat.
+
+use crate::config::POLICY_RING_EVENTS_MAX;
+use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
+
+/// Events that an exit record keeps.
+const RECORD_EVENTS_MAX: usize = 64;
+/// Victims before the share of invalid ones is judged, and after which it is judged anew.
+const VICTIMS_JUDGED_MIN: u64 = 256;
+const VICTIMS_JUDGED_MAX: u64 = 4096;
+/// The same for requests that were answered with nothing.
+const REQUESTS_JUDGED_MIN: u64 = 32;
+const REQUESTS_JUDGED_MAX: u64 = 1024;
+/// Largest share that is borne: one invalid victim in 100, one empty answer in 10.
+const INVALID_ONE_IN: u64 = 100;
+const EMPTY_ONE_IN: u64 = 10;
+
+/// Which policy, as it was loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PolicyIdentity {
+    pub name: String,
+    pub version: String,
+    /// SHA-256 of the component, hex; empty for a native policy.
+    pub digest: String,
+}
+
+/// What a policy did since it became active.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PolicyCounters {
+    pub calls: u64,
+    /// Events delivered.
+    pub events: u64,
+    /// Victims it returned, of whatever worth.
+    pub victims: u64,
+    /// Of these, out of range, not resident or repeated.
+    pub invalid_victims: u64,
+    /// Of these, valid but pinned or used again before they were taken.
+    pub refused_victims: u64,
+    /// Evictions that the native fallback had to complete.
+    pub shortfalls: u64,
+}
+
+/// What is kept of a policy that left because it failed or was taken away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExitRecord {
+    pub identity: PolicyIdentity,
+    pub failure: PolicyFailure,
+    pub counters: PolicyCounters,
+    /// The last undelivered or failing events, at most 64.
+    pub events: Vec<u64>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Share {
+    total: u64,
+    bad: u64,
+}
+
+impl Share {
+    fn add(&mut self, total: u64, bad: u64, judged_max: u64) {
+        if self.total >= judged_max {
+            *self = Share::default();
+        }
+        self.total += total;
+        self.bad += bad;
+    }
+
+    fn is_over(&self, one_in: u64, judged_min: u64) -> bool {
+        self.total >= judged_min && self.bad * one_in > self.total
+    }
+}
+
+/// A policy with its ring.
+pub(super) struct Seat {
+    policy: Box<dyn EvictionPolicy>,
+    pub identity: PolicyIdentity,
+    pub counters: PolicyCounters,
+    events: Vec<u64>,
+    attributes: Vec<u64>,
+    invalid: Share,
+    empty: Share,
+}
+
+impl Seat {
+    pub fn new(policy: Box<dyn EvictionPolicy>, identity: PolicyIdentity) -> Self {
+        Seat {
+            policy,
+            identity,
+            counters: PolicyCounters::default(),
+            events: Vec::with_capacity(POLICY_RING_EVENTS_MAX),
+            attributes: Vec::new(),
+            invalid: Share::default(),
+            empty: Share::default(),
+        }
+    }
+
+    /// Adds an event, delivering those before it when the ring is full.
+    #[inline]
+    pub fn push(&mut self, word: u64) -> Result<(), PolicyFailure> {
+        if self.events.len() == POLICY_RING_EVENTS_MAX {
+            self.deliver()?;
+        }
+        self.events.push(word);
+        Ok(())
+    }
+
+    /// Adds an event that carries attributes.
+    pub fn push_with(&mut self, word: u64, attributes: [u64; 3]) -> Result<(), PolicyFailure> {
+        self.push(word)?;
+        self.attributes.extend_from_slice(&attributes);
+        Ok(())
+    }
+
+    /// Delivers the ring, asking for nothing.
+    pub fn deliver(&mut self) -> Result<(), PolicyFailure> {
+        if self.events.is_empty() {
+            return Ok(());
+        }
+        self.ask(0, 0, &mut Vec::new())
+    }
+
+    /// Delivers the ring and asks for up to `want_entries` victims.
+    ///
+    /// Errors: the policy's own, and `ResultTooLarge` when it returned more.
+    pub fn ask(
+        &mut self,
+        want_entries: u32,
+        want_bytes: u64,
+        victims: &mut Vec<Slot>,
+    ) -> Result<(), PolicyFailure> {
+        assert!(victims.is_empty(), "an answer starts empty");
+        self.counters.calls += 1;
+        self.policy.apply(&self.events, &self.attributes, want_entries, want_bytes, victims)?;
+        self.counters.events += self.events.len() as u64;
+        self.events.clear();
+        self.attributes.clear();
+        self.counters.victims += victims.len() as u64;
+        check_length(victims.len(), want_entries)
+    }
+
+    /// The next slots of the policy's order; see [`EvictionPolicy::drain_order`]. The ring goes first.
+    pub fn drain_order(
+        &mut self,
+        cursor: u32,
+        max: u32,
+        slots: &mut Vec<Slot>,
+    ) -> Result<(), PolicyFailure> {
+        self.deliver()?;
+        self.policy.drain_order(cursor, max, slots)?;
+        check_length(slots.len(), max)
+    }
+
+    pub fn resize(&mut self, capacity_bytes: u64, max_slots: u32) -> Result<(), PolicyFailure> {
+        self.policy.resize(capacity_bytes, max_slots)
+    }
+
+    /// Judges an answer of `returned` victims of which `invalid` were.
+    ///
+    /// Errors: `InvalidVictims` or `Shortfall` when the shares of the window are too large.
+    pub fn judge(&mut self, returned: u64, invalid: u64) -> Result<(), PolicyFailure> {
+        self.counters.invalid_victims += invalid;
+        self.invalid.add(returned, invalid, VICTIMS_JUDGED_MAX);
+        self.empty.add(1, u64::from(returned == invalid), REQUESTS_JUDGED_MAX);
+        if self.invalid.is_over(INVALID_ONE_IN, VICTIMS_JUDGED_MIN) {
+            let Share { total, bad } = self.invalid;
+            return Err(failure(
+                FailureKind::InvalidVictims,
+                format!("{bad} of the last {total} victims were invalid"),
+            ));
+        }
+        if self.empty.is_over(EMPTY_ONE_IN, REQUESTS_JUDGED_MIN) {
+            let Share { total, bad } = self.empty;
+            return Err(failure(
+                FailureKind::Shortfall,
+                format!("{bad} of the last {total} requests brought no victim"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Ends the seat, leaving its record. The policy is dropped without another call.
+    pub fn exit(self, failure: PolicyFailure) -> ExitRecord {
+        let first = self.events.len().saturating_sub(RECORD_EVENTS_MAX);
+        ExitRecord {
+            identity: self.identity,
+            failure,
+            counters: self.counters,
+            events: self.events[first..].to_vec(),
+        }
+    }
+}
+
+pub(in crate::cache) fn failure(kind: FailureKind, message: impl Into<String>) -> PolicyFailure {
+    PolicyFailure { kind, message: message.into(), backtrace: Vec::new() }
+}
+
+fn check_length(returned: usize, max: u32) -> Result<(), PolicyFailure> {
+    if returned > max as usize {
+        let message = format!("{returned} slots returned where at most {max} were asked for");
+        return Err(failure(FailureKind::ResultTooLarge, message));
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Replacing the policy while serving: replay, switch, rollback.
+//!
+//! Invariant: the active policy changes only at a batch boundary, when its ring is delivered and it
+//! offers no victim; so the one that steps back knows every resident and may return at any time.
+//!
+//! Limit: what is used during a replay reaches the candidate between two slices, so it ranks below
+//! residents shown later. A swap at rest keeps the order exactly; one under load nearly.
+
+use super::replay::Replay;
+use super::seat::{PolicyCounters, PolicyIdentity, Seat, failure};
+use super::{Governor, Second};
+use crate::policy::event::{Op, attributes as attribute_words, event};
+use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
+
+/// Slots that one step shows to the candidate.
+const REPLAY_SLOTS_MAX: u32 = 256;
+
+/// How a swap stands after a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SwapStep {
+    /// No swap is under way.
+    Idle,
+    /// Residents are left to show: step again.
+    Working,
+    /// The candidate is the active policy now.
+    Switched,
+    /// The candidate failed and left its record; the policy before goes on.
+    Failed,
+}
+
+impl Governor {
+    /// Starts to replace the active policy; [`step_replace`](Self::step_replace) goes on with it.
+    /// A candidate under way gives way, and the standby of an earlier swap is dropped.
+    ///
+    /// Errors: the candidate failed at once. It left its record, and nothing changed.
+    pub fn begin_replace(
+        &mut self,
+        policy: Box<dyn EvictionPolicy>,
+        identity: PolicyIdentity,
+    ) -> Result<(), PolicyFailure> {
+        if matches!(self.second, Second::Candidate { .. }) {
+            self.drop_second(failure(FailureKind::Operator, "another policy took its place"));
+        }
+        let mut seat = Seat::new(policy, identity);
+        if let Err(failure) = seat.resize(self.capacity_bytes, self.table.slots_max()) {
+            self.record(seat.exit(failure.clone()));
+            return Err(failure);
+        }
+        self.round += 1;
+        let replay = match self.active {
+            Some(_) => Replay::Drain { cursor: 0 },
+            None => Replay::by_last_touch(),
+        };
+        self.second = Second::Candidate { seat, replay };
+        self.listening = true;
+        // The active policy counts these as gone, so its order lacks them. They are the coldest.
+        for slot in self.proposals.clone() {
+            self.restore(slot);
+        }
+        Ok(())
+    }
+
+    /// Shows the candidate up to `max` (at most 256) residents more, and switches to it after the
+    /// last. Live events reach it meanwhile.
+    pub fn step_replace(&mut self, max: u32) -> SwapStep {
+        let Second::Candidate { replay, .. } = &mut self.second else { return SwapStep::Idle };
+        let max = max.clamp(1, REPLAY_SLOTS_MAX);
+        let mut slots = Vec::new();
+        let mut more = true;
+        match (replay, &mut self.active) {
+            (Replay::Drain { cursor }, Some(active)) => {
+                match active.drain_order(*cursor, max, &mut slots) {
+                    // Entries may show up twice as they move, but an order without end is cut.
+                    Ok(()) if slots.is_empty() || *cursor / 2 > self.table.len() => {
+                        self.go_on_by_last_touch();
+                    }
+                    Ok(()) => *cursor += slots.len() as u32,
+                    Err(failure) => {
+                        slots.clear();
+                        self.detach(failure);
+                        self.go_on_by_last_touch();
+                    }
+                }
+            }
+            (replay, _) => more = replay.advance(&mut self.table, self.round, max, &mut slots),
+        }
+        for slot in slots {
+            self.restore(slot);
+        }
+        match self.second {
+            Second::Candidate { .. } if more => SwapStep::Working,
+            Second::Candidate { .. } => self.switch(),
+            _ => SwapStep::Failed,
+        }
+    }
+
+    fn go_on_by_last_touch(&mut self) {
+        if let Second::Candidate { replay, .. } = &mut self.second {
+            *replay = Replay::by_last_touch();
+        }
+    }
+
+    /// Shows the candidate a resident that it does not know yet.
+    fn restore(&mut self, slot: Slot) {
+        let Second::Candidate { seat, .. } = &mut self.second else { return };
+        let Some(entry) = self.table.lookup(slot).filter(|entry| entry.known != self.round) else {
+            return;
+        };
+        entry.known = self.round;
+        let word = event(slot, Op::Restore, entry.kind, 0, 0);
+        if let Err(failure) = seat.push_with(word, attribute_words(&entry.attributes)) {
+            self.drop_second(failure);
+        }
+    }
+
+    fn switch(&mut self) -> SwapStep {
+        let second = std::mem::replace(&mut self.second, Second::Nothing);
+        let Second::Candidate { mut seat, .. } = second else {
+            panic!("a switch needs a candidate");
+        };
+        if let Err(failure) = seat.deliver() {
+            self.record(seat.exit(failure));
+            self.changed_listeners();
+            return SwapStep::Failed;
+        }
+        self.settle();
+        seat.counters = PolicyCounters::default();
+        self.second = Second::Standby(self.active.replace(seat));
+        self.changed_policy(None);
+        SwapStep::Switched
+    }
+
+    /// Brings the policy before the last switch back, at once; the present one becomes the standby.
+    /// False when nothing stands by.
+    pub fn rollback(&mut self) -> bool {
+        if !matches!(self.second, Second::Standby(_)) {
+            return false;
+        }
+        let Second::Standby(previous) = std::mem::replace(&mut self.second, Second::Nothing) else {
+            return false;
+        };
+        self.settle();
+        let present = std::mem::replace(&mut self.active, previous);
+        if let Some(seat) = &mut self.active {
+            seat.counters = PolicyCounters::default();
+        }
+        self.second = Second::Standby(present);
+        self.changed_policy(None);
+        true
+    }
+
+    /// Drops the policy that stands by for a rollback.
+    pub fn drop_standby(&mut self) {
+        if matches!(self.second, Second::Standby(_)) {
+            self.second = Second::Nothing;
+            self.changed_listeners();
+        }
+    }
+}

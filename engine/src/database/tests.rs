@@ -1,0 +1,138 @@
+//! The database at its public border, in memory.
+
+use futures::{StreamExt, TryStreamExt};
+
+use super::{Database, Options};
+use crate::batch::RecordBatch;
+use crate::mutation::{
+    Cell, ClusteringRange, Direction, Liveness, Mutation, Position, RangeTombstone, Row, Slice,
+    Tombstone,
+};
+use crate::schema::table_schema::SchemaRef;
+use crate::schema::{
+    ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, DataType, PartitionKey, TableId,
+    TableOptions, TableSchema, Value,
+};
+use crate::table::{Partitions, ReadCommand};
+
+fn column(name: &str, ty: DataType, kind: ColumnKind) -> Column {
+    Column { name: name.into(), ty, kind }
+}
+
+fn definition() -> TableSchema {
+    TableSchema {
+        id: TableId(0),
+        keyspace: "default".into(),
+        name: "t".into(),
+        columns: vec![
+            column("pk", DataType::Text, ColumnKind::PartitionKey { position: 0 }),
+            column(
+                "ck",
+                DataType::Int,
+                ColumnKind::ClusteringKey { position: 0, order: ClusteringOrder::Ascending },
+            ),
+            column("v", DataType::BigInt, ColumnKind::Regular),
+        ],
+        options: TableOptions::default(),
+    }
+}
+
+fn key(schema: &TableSchema, pk: &str) -> PartitionKey {
+    PartitionKey::from_values(schema, &[Value::Text(pk.into())]).unwrap()
+}
+
+fn ck(schema: &TableSchema, ck: i32) -> ClusteringKey {
+    ClusteringKey::from_values(schema, &[Value::Int(ck)]).unwrap()
+}
+
+fn insert(schema: &TableSchema, pk: &str, at: i32, value: i64, timestamp: i64) -> Mutation {
+    let mut mutation = Mutation::new(schema.id, key(schema, pk));
+    let row = Row {
+        liveness: Some(Liveness::at(timestamp)),
+        deletion: None,
+        cells: vec![(ColumnId(2), Cell::live(timestamp, value.to_be_bytes()))],
+    };
+    mutation.rows.push((ck(schema, at), row));
+    mutation
+}
+
+async fn rows(
+    database: &Database,
+    schema: &SchemaRef,
+    slice: Slice,
+    limit: Option<usize>,
+) -> Vec<i64> {
+    let command = ReadCommand {
+        schema: schema.clone(),
+        partitions: Partitions::Keys(vec![key(schema, "a")]),
+        slice,
+        columns: vec![ColumnId(2)],
+        row_limit: limit,
+    };
+    let batches: Vec<RecordBatch> = database.read(command).try_collect().await.unwrap();
+    batches
+        .iter()
+        .flat_map(|batch| {
+            (0..batch.num_rows())
+                .map(|row| match crate::batch::value_at(batch.column(0), row, DataType::BigInt) {
+                    Ok(Some(Value::BigInt(value))) => value,
+                    other => panic!("no bigint: {other:?}"),
+                })
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn what_was_written_is_read_in_both_directions() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(Options::new(directory.path())).await.unwrap();
+    let schema = database.create_table(definition(), false).await.unwrap();
+    let writes = (0..1000).map(|i| insert(&schema, "a", i, i64::from(i) * 10, 1)).collect();
+    database.apply_many(writes).await.unwrap();
+    database.apply(insert(&schema, "b", 5, 7, 1)).await.unwrap();
+
+    let all: Vec<i64> = (0..1000).map(|i| i * 10).collect();
+    let forward = rows(&database, &schema, Slice::full(Direction::Forward), None).await;
+    assert_eq!(forward, all);
+    let reversed = rows(&database, &schema, Slice::full(Direction::Reversed), None).await;
+    assert_eq!(reversed, all.iter().rev().copied().collect::<Vec<_>>());
+    let page = rows(&database, &schema, Slice::full(Direction::Reversed), Some(3)).await;
+    assert_eq!(page, [9990, 9980, 9970]);
+    let range = ClusteringRange {
+        start: Position::before(ck(&schema, 10)),
+        end: Position::after(ck(&schema, 12)),
+    };
+    let slice = Slice { ranges: vec![range.clone()], direction: Direction::Reversed };
+    assert_eq!(rows(&database, &schema, slice, None).await, [120, 110, 100]);
+
+    let mut deletion = Mutation::new(schema.id, key(&schema, "a"));
+    let tombstone = Tombstone { timestamp: 2, deletion_time: 0 };
+    deletion.range_tombstones.push(RangeTombstone { range, tombstone });
+    database.apply(deletion).await.unwrap();
+    for direction in [Direction::Forward, Direction::Reversed] {
+        let left = rows(&database, &schema, Slice::full(direction), None).await;
+        assert_eq!(left.len(), 997);
+        assert!(!left.contains(&110));
+    }
+    database.apply(insert(&schema, "a", 11, 1, 3)).await.unwrap();
+    let left = rows(&database, &schema, Slice::full(Direction::Reversed), None).await;
+    assert_eq!(left.len(), 998);
+
+    let scan = ReadCommand {
+        schema: schema.clone(),
+        partitions: Partitions::Shard(0),
+        slice: Slice::full(Direction::Forward),
+        columns: vec![],
+        row_limit: None,
+    };
+    let mut counted = 0;
+    for shard in 0..database.shard_count() {
+        let command = ReadCommand { partitions: Partitions::Shard(shard), ..scan.clone() };
+        let mut stream = database.read(command);
+        while let Some(batch) = stream.next().await {
+            counted += batch.unwrap().num_rows();
+        }
+    }
+    assert_eq!(counted, 999);
+}

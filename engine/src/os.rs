@@ -1,0 +1,361 @@
+//! The operating system: cores, clocks of threads, locks, and the file calls the disks need.
+//!
+//! Invariant: the one module that names rustix. Every function here may block, so a shard calls
+//! only those that touch memory (`file_size`, `thread_cpu_ns`); the rest belong on a pool or in
+//! start and stop. Not here: the ring itself (`disk/uring.rs`).
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::event::EventfdFlags;
+use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::io_uring::{IoringFeatureFlags, IoringSetupFlags, io_uring_params, io_uring_setup};
+use rustix::thread::CpuSet;
+use rustix::time::ClockId;
+
+/// Open flag: transfers go between the device and our memory, past the page cache.
+pub const O_DIRECT: i32 = OFlags::DIRECT.bits() as i32;
+/// Open flag: a completed write is on stable storage.
+pub const O_DSYNC: i32 = OFlags::DSYNC.bits() as i32;
+/// Open flag: the path must be a directory.
+pub const O_DIRECTORY: i32 = OFlags::DIRECTORY.bits() as i32;
+/// No such file or directory.
+pub const ENOENT: i32 = Errno::NOENT.raw_os_error();
+/// What `open` answers where the file system has no direct I/O.
+pub const EINVAL: i32 = Errno::INVAL.raw_os_error();
+/// The file system lacks the operation.
+pub const EOPNOTSUPP: i32 = Errno::OPNOTSUPP.raw_os_error();
+
+// ---- cores and threads ----
+
+/// The cores this thread may run on, ascending.
+pub fn available_cores() -> io::Result<Vec<usize>> {
+    let set = rustix::thread::sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect())
+}
+
+/// Keeps the calling thread on one core from now on.
+///
+/// Errors: EINVAL when this process may not use that core.
+pub fn pin_to_core(core: usize) -> io::Result<()> {
+    if core >= CpuSet::MAX_CPU {
+        return Err(Errno::INVAL.into());
+    }
+    let mut set = CpuSet::new();
+    set.set(core);
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+}
+
+/// The core that the calling thread runs on right now.
+pub fn current_core() -> usize {
+    rustix::thread::sched_getcpu()
+}
+
+/// CPU time that the calling thread has used, nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// Memory of this process that is in RAM, bytes.
+pub fn process_rss_bytes() -> io::Result<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm")?;
+    let pages: Option<u64> = statm.split(' ').nth(1).and_then(|field| field.parse().ok());
+    let pages = pages.ok_or_else(|| io::Error::other("/proc/self/statm has no resident field"))?;
+    Ok(pages * rustix::param::page_size() as u64)
+}
+
+/// A counter that a thread can wait for; each write wakes those who poll it.
+pub fn event_counter() -> io::Result<OwnedFd> {
+    Ok(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
+}
+
+/// Adds one to an [`event_counter`].
+pub fn ring_event_counter(counter: impl AsFd) -> io::Result<()> {
+    match rustix::io::write(counter, &1_u64.to_ne_bytes()) {
+        // A full counter wakes just as well.
+        Ok(_) | Err(Errno::AGAIN) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+// ---- io_uring ----
+
+/// What the kernel offers beyond a plain ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingSupport {
+    /// Completions wait for the thread's next system call instead of interrupting it (5.19).
+    pub cooperative: bool,
+    /// The kernel may rely on one submitting thread (6.0).
+    pub single_issuer: bool,
+}
+
+/// Asks the kernel whether this process may use io_uring, by making a tiny ring.
+///
+/// Errors: a reason in words: not built in, denied (seccomp, `kernel.io_uring_disabled`), or too
+/// old (before 5.13, which lacks operations that the disk needs).
+pub fn probe_io_uring() -> Result<RingSupport, String> {
+    let features = ring_features(IoringSetupFlags::empty())
+        .map_err(|error| format!("io_uring_setup: {}", io::Error::from(error)))?;
+    // RSRC_TAGS came with 5.13 and stands for the rename and unlink of 5.11.
+    if !features.contains(IoringFeatureFlags::NODROP | IoringFeatureFlags::RSRC_TAGS) {
+        return Err(format!("the kernel's io_uring is too old (features {:#x})", features.bits()));
+    }
+    Ok(RingSupport {
+        cooperative: ring_features(IoringSetupFlags::COOP_TASKRUN).is_ok(),
+        single_issuer: ring_features(IoringSetupFlags::SINGLE_ISSUER).is_ok(),
+    })
+}
+
+#[expect(unsafe_code, reason = "rustix has no safe way to set up a ring")]
+fn ring_features(flags: IoringSetupFlags) -> Result<IoringFeatureFlags, Errno> {
+    let mut params = io_uring_params::default();
+    params.flags = flags;
+    // SAFETY: the ring is closed at once; nothing is mapped, registered or submitted, so the
+    // kernel gets no pointer but `params`, which outlives the call.
+    drop(unsafe { io_uring_setup(4, &mut params) }?);
+    Ok(params.features)
+}
+
+// ---- exclusive use of a directory ----
+
+/// An exclusive lock on a file, held until dropped (or until the process ends, however it ends).
+#[derive(Debug)]
+pub struct LockFile {
+    _file: OwnedFd,
+}
+
+/// Who holds a lock, as far as the lock file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockHolder {
+    /// `None` when the holder has not written the file yet.
+    pub pid: Option<u32>,
+    pub command: String,
+}
+
+/// Why a lock was not obtained.
+#[derive(Debug)]
+pub enum LockError {
+    Held(LockHolder),
+    Io(io::Error),
+}
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LockError::Held(LockHolder { pid: Some(pid), command }) => {
+                write!(f, "in use by process {pid} ({command})")
+            }
+            LockError::Held(_) => write!(f, "in use by another process"),
+            LockError::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for LockError {}
+
+impl From<Errno> for LockError {
+    fn from(error: Errno) -> Self {
+        LockError::Io(error.into())
+    }
+}
+
+/// Locks the file at `path`, made if missing, and writes this process into it. The file stays when
+/// the lock is dropped: removing it would let two processes lock two files of one name.
+pub fn try_lock(path: &Path) -> Result<LockFile, LockError> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o644))?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => {
+            let text = std::fs::read_to_string(path).map_err(LockError::Io)?;
+            return Err(LockError::Held(parse_holder(&text)));
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let command: Vec<String> =
+        std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let line = format!("{} {}\n", std::process::id(), command.join(" ").replace('\n', " "));
+    rustix::fs::ftruncate(&file, 0)?;
+    write_at(&file, 0, line.as_bytes()).map_err(LockError::Io)?;
+    Ok(LockFile { _file: file })
+}
+
+fn parse_holder(text: &str) -> LockHolder {
+    let line = text.lines().next().unwrap_or("");
+    let (pid, command) = line.split_once(' ').unwrap_or((line, ""));
+    LockHolder { pid: pid.parse().ok(), command: command.to_owned() }
+}
+
+// ---- files ----
+
+/// Opens a file with raw `flags` beside `O_CLOEXEC`.
+pub fn open_file(
+    path: &Path,
+    write: bool,
+    create: bool,
+    exclusive: bool,
+    flags: i32,
+) -> io::Result<OwnedFd> {
+    let mut all = OFlags::CLOEXEC | OFlags::from_bits_retain(flags as u32);
+    all |= if write { OFlags::RDWR } else { OFlags::RDONLY };
+    all.set(OFlags::CREATE, create);
+    all.set(OFlags::EXCL, exclusive);
+    Ok(rustix::fs::open(path, all, Mode::from_raw_mode(0o644))?)
+}
+
+/// A second descriptor of the same open file.
+pub fn duplicate(file: impl AsFd) -> io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(file, 0)?)
+}
+
+/// Reads once at `offset`; may be short.
+pub fn read_at(file: impl AsFd, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::io::pread(file, buffer, offset)?)
+}
+
+/// Writes once at `offset`; may be short.
+pub fn write_at(file: impl AsFd, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+    Ok(rustix::io::pwrite(file, bytes, offset)?)
+}
+
+/// Makes data and size durable.
+pub fn sync_data(file: impl AsFd) -> io::Result<()> {
+    Ok(rustix::fs::fdatasync(file)?)
+}
+
+/// Size in bytes. The inode of an open file is in memory: this does not block.
+pub fn file_size(file: impl AsFd) -> io::Result<u64> {
+    let stat = rustix::fs::fstat(file)?;
+    u64::try_from(stat.st_size).map_err(|_| io::Error::other("negative file size"))
+}
+
+/// Reserves the first `bytes` bytes of a file and grows it to them; never shrinks it. Where the
+/// file system cannot reserve, the file only grows.
+pub fn allocate(file: impl AsFd, bytes: u64) -> io::Result<()> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    match rustix::fs::fallocate(file.as_fd(), FallocateFlags::empty(), 0, bytes) {
+        Err(Errno::OPNOTSUPP) => {
+            if file_size(file.as_fd())? < bytes {
+                truncate(file, bytes)?;
+            }
+            Ok(())
+        }
+        result => Ok(result?),
+    }
+}
+
+/// Sets the size.
+pub fn truncate(file: impl AsFd, bytes: u64) -> io::Result<()> {
+    Ok(rustix::fs::ftruncate(file, bytes)?)
+}
+
+// ---- directories ----
+
+/// Creates a directory and its parents; existing ones are no error.
+pub fn create_directories(path: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(path)
+}
+
+/// Makes creations, renames and removals in a directory durable.
+pub fn sync_directory(path: &Path) -> io::Result<()> {
+    Ok(rustix::fs::fsync(open_file(path, false, false, false, O_DIRECTORY)?)?)
+}
+
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    Ok(rustix::fs::rename(from, to)?)
+}
+
+pub fn remove_file(path: &Path) -> io::Result<()> {
+    Ok(rustix::fs::unlink(path)?)
+}
+
+pub fn remove_directory(path: &Path) -> io::Result<()> {
+    Ok(rustix::fs::rmdir(path)?)
+}
+
+/// Names in a directory and whether each is a directory, sorted; empty when it does not exist.
+/// Names that are not UTF-8 are none of ours and come back with replacement characters.
+pub fn list(path: &Path) -> io::Result<Vec<(String, bool)>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(Vec::new()),
+        result => result?,
+    };
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name == "." || name == ".." {
+            continue;
+        }
+        let is_directory = match entry.file_type() {
+            // Some file systems do not store types in directories.
+            FileType::Unknown => path.join(&name).is_dir(),
+            kind => kind == FileType::Directory,
+        };
+        names.push((name, is_directory));
+    }
+    names.sort();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_exclusive_and_names_its_holder() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("LOCK");
+        let lock = try_lock(&path).unwrap();
+        let error = try_lock(&path).expect_err("held");
+        let text = error.to_string();
+        let LockError::Held(holder) = error else { panic!("{text}") };
+        assert_eq!(holder.pid, Some(std::process::id()));
+        let program = std::env::args().next().unwrap();
+        assert!(holder.command.starts_with(&program), "{}", holder.command);
+        assert!(text.contains(&format!("process {}", std::process::id())), "{text}");
+        drop(lock);
+        drop(try_lock(&path).expect("free again"));
+
+        let missing = directory.path().join("no/LOCK");
+        assert!(matches!(try_lock(&missing), Err(LockError::Io(_))));
+        assert_eq!(parse_holder("").pid, None);
+    }
+
+    #[test]
+    fn a_pinned_thread_stays_on_its_core() {
+        let cores = available_cores().unwrap();
+        assert!(!cores.is_empty());
+        let last = *cores.last().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                pin_to_core(last).unwrap();
+                assert_eq!(available_cores().unwrap(), [last]);
+                assert_eq!(current_core(), last);
+            });
+        });
+        assert_eq!(available_cores().unwrap(), cores, "other threads are free");
+        assert!(pin_to_core(usize::MAX).is_err());
+    }
+
+    #[test]
+    fn thread_time_counts_work_and_rss_counts_memory() {
+        let start = thread_cpu_ns();
+        let mut sum = 0_u64;
+        while thread_cpu_ns() - start < 1_000_000 {
+            sum = std::hint::black_box(sum.wrapping_mul(31) + 1);
+        }
+        let before = process_rss_bytes().unwrap();
+        let memory = std::hint::black_box(vec![1_u8; 32 << 20]);
+        assert!(process_rss_bytes().unwrap() > before + (16 << 20));
+        drop(memory);
+    }
+}

@@ -1,0 +1,285 @@
+//! Least recently used, native: the order every other policy is compared with.
+//!
+//! Arrays indexed by slot and one intrusive list from coldest to hottest; every event costs two
+//! unlinkings at most. Invariant: exactly the slots that the host counts as resident are linked.
+//! Pins are ignored: the host refuses a pinned victim, which then comes back at the hot end.
+
+use super::eviction::{EvictionPolicy, PolicyFailure, Slot};
+
+const NONE: Slot = Slot::MAX;
+
+const ACCESS: u64 = super::event::Op::Access as u64;
+const INSERT: u64 = super::event::Op::Insert as u64;
+const REMOVE: u64 = super::event::Op::Remove as u64;
+const RESTORE: u64 = super::event::Op::Restore as u64;
+const VICTIM_REFUSED: u64 = super::event::Op::VictimRefused as u64;
+const UPDATE: u64 = super::event::Op::Update as u64;
+
+#[derive(Debug, Clone, Copy)]
+struct Link {
+    colder: Slot,
+    hotter: Slot,
+    linked: bool,
+}
+
+const UNLINKED: Link = Link { colder: NONE, hotter: NONE, linked: false };
+
+/// Where the last `drain_order` stopped, so that a whole drain costs one walk. It moves on when its
+/// slot is unlinked, so entries touched during a drain are not skipped over.
+#[derive(Debug, Clone, Copy)]
+struct Bookmark {
+    cursor: u32,
+    slot: Slot,
+}
+
+/// The policy. Slots beyond the known number extend its arrays.
+#[derive(Debug, Clone)]
+pub struct Lru {
+    links: Vec<Link>,
+    coldest: Slot,
+    hottest: Slot,
+    bookmark: Option<Bookmark>,
+}
+
+impl Default for Lru {
+    fn default() -> Self {
+        Lru { links: Vec::new(), coldest: NONE, hottest: NONE, bookmark: None }
+    }
+}
+
+impl Lru {
+    /// An empty list with room for `max_slots` slots.
+    pub fn new(max_slots: u32) -> Self {
+        let mut lru = Lru::default();
+        lru.links.resize(max_slots as usize, UNLINKED);
+        lru
+    }
+
+    fn is_linked(&self, slot: Slot) -> bool {
+        self.links.get(slot as usize).is_some_and(|link| link.linked)
+    }
+
+    fn unlink(&mut self, slot: Slot) {
+        let Link { colder, hotter, .. } = self.links[slot as usize];
+        if let Some(bookmark) = &mut self.bookmark
+            && bookmark.slot == slot
+        {
+            bookmark.slot = hotter;
+        }
+        match colder {
+            NONE => self.coldest = hotter,
+            colder => self.links[colder as usize].hotter = hotter,
+        }
+        match hotter {
+            NONE => self.hottest = colder,
+            hotter => self.links[hotter as usize].colder = colder,
+        }
+        self.links[slot as usize] = UNLINKED;
+    }
+
+    fn link_hottest(&mut self, slot: Slot) {
+        assert!(slot != NONE, "the last slot number marks the ends of the list");
+        if slot as usize >= self.links.len() {
+            self.links.resize(slot as usize + 1, UNLINKED);
+        }
+        let colder = self.hottest;
+        self.links[slot as usize] = Link { colder, hotter: NONE, linked: true };
+        match colder {
+            NONE => self.coldest = slot,
+            colder => self.links[colder as usize].hotter = slot,
+        }
+        self.hottest = slot;
+    }
+
+    fn digest(&mut self, word: u64) {
+        let slot = word as u32;
+        match word >> 32 & 0xF {
+            ACCESS | UPDATE if self.is_linked(slot) && self.hottest != slot => {
+                self.unlink(slot);
+                self.link_hottest(slot);
+            }
+            INSERT | RESTORE | VICTIM_REFUSED => {
+                if self.is_linked(slot) {
+                    self.unlink(slot);
+                }
+                self.link_hottest(slot);
+            }
+            REMOVE if self.is_linked(slot) => self.unlink(slot),
+            // Misses, sizes and pins do not change the order; nor do slots it does not hold.
+            _ => {}
+        }
+    }
+}
+
+impl EvictionPolicy for Lru {
+    fn name(&self) -> &str {
+        "lru"
+    }
+
+    fn version(&self) -> &str {
+        "1.0.0"
+    }
+
+    /// Never fails. Returns `want_entries` victims, or all there are, whatever their bytes.
+    fn apply(
+        &mut self,
+        events: &[u64],
+        _attributes: &[u64],
+        want_entries: u32,
+        _want_bytes: u64,
+        victims: &mut Vec<Slot>,
+    ) -> Result<(), PolicyFailure> {
+        for word in events {
+            self.digest(*word);
+        }
+        for _ in 0..want_entries {
+            let slot = self.coldest;
+            if slot == NONE {
+                break;
+            }
+            self.unlink(slot);
+            victims.push(slot);
+        }
+        Ok(())
+    }
+
+    /// Never fails. A call that goes on where the last one stopped costs only what it returns.
+    fn drain_order(
+        &mut self,
+        cursor: u32,
+        max: u32,
+        slots: &mut Vec<Slot>,
+    ) -> Result<(), PolicyFailure> {
+        let mut slot = match self.bookmark.take() {
+            Some(bookmark) if cursor > 0 && bookmark.cursor == cursor => bookmark.slot,
+            _ => {
+                let mut slot = self.coldest;
+                for _ in 0..cursor {
+                    if slot == NONE {
+                        break;
+                    }
+                    slot = self.links[slot as usize].hotter;
+                }
+                slot
+            }
+        };
+        let mut count = 0;
+        while count < max && slot != NONE {
+            slots.push(slot);
+            slot = self.links[slot as usize].hotter;
+            count += 1;
+        }
+        self.bookmark = Some(Bookmark { cursor: cursor.saturating_add(count), slot });
+        Ok(())
+    }
+
+    /// Never fails. Arrays only grow: slots past a smaller limit may still be resident.
+    fn resize(&mut self, _capacity_bytes: u64, max_slots: u32) -> Result<(), PolicyFailure> {
+        if max_slots as usize > self.links.len() {
+            self.links.resize(max_slots as usize, UNLINKED);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+    use crate::clock::Random;
+    use crate::policy::event::{EntryKind, Op, event};
+
+    fn word(slot: Slot, op: Op) -> u64 {
+        event(slot, op, EntryKind::DataPage, 0, 0)
+    }
+
+    fn digest(lru: &mut Lru, events: &[(Slot, Op)]) {
+        let words: Vec<u64> = events.iter().map(|(slot, op)| word(*slot, *op)).collect();
+        lru.apply(&words, &[], 0, 0, &mut Vec::new()).unwrap();
+    }
+
+    fn order(lru: &mut Lru) -> Vec<Slot> {
+        let mut slots = Vec::new();
+        lru.drain_order(0, u32::MAX, &mut slots).unwrap();
+        slots
+    }
+
+    fn victims(lru: &mut Lru, want: u32) -> Vec<Slot> {
+        let mut victims = Vec::new();
+        lru.apply(&[], &[], want, 0, &mut victims).unwrap();
+        victims
+    }
+
+    #[test]
+    fn the_least_recently_used_leaves_first() {
+        let mut lru = Lru::new(8);
+        digest(&mut lru, &[(0, Op::Insert), (1, Op::Restore), (2, Op::Insert), (3, Op::Insert)]);
+        digest(&mut lru, &[(0, Op::Access), (2, Op::Update), (1, Op::Remove)]);
+        digest(&mut lru, &[(3, Op::Resize), (3, Op::Pin), (3, Op::Unpin), (9, Op::Miss)]);
+        assert_eq!(order(&mut lru), [3, 0, 2]);
+        assert_eq!(victims(&mut lru, 2), [3, 0]);
+        digest(&mut lru, &[(3, Op::VictimRefused)]);
+        assert_eq!(order(&mut lru), [2, 3]);
+        assert_eq!(victims(&mut lru, 9), [2, 3]);
+        assert!(victims(&mut lru, 1).is_empty());
+    }
+
+    #[test]
+    fn events_of_unknown_slots_change_nothing() {
+        let mut lru = Lru::new(1);
+        digest(&mut lru, &[(0, Op::Insert), (5, Op::Access), (6, Op::Remove), (7, Op::Update)]);
+        assert_eq!(order(&mut lru), [0]);
+        digest(&mut lru, &[(5, Op::Insert)]);
+        assert_eq!(order(&mut lru), [0, 5]);
+    }
+
+    #[test]
+    fn a_drain_in_slices_survives_live_events() {
+        let mut lru = Lru::new(8);
+        let inserts: Vec<_> = (0..8).map(|slot| (slot, Op::Insert)).collect();
+        digest(&mut lru, &inserts);
+        let mut slots = Vec::new();
+        lru.drain_order(0, 3, &mut slots).unwrap();
+        // Slots already handed over move: by place, the next slice would start too late.
+        digest(&mut lru, &[(0, Op::Access), (3, Op::Access), (1, Op::Remove)]);
+        lru.drain_order(3, 3, &mut slots).unwrap();
+        lru.drain_order(6, 9, &mut slots).unwrap();
+        assert_eq!(slots, [0, 1, 2, 4, 5, 6, 7, 0, 3]);
+        slots.clear();
+        lru.drain_order(2, 2, &mut slots).unwrap();
+        assert_eq!(slots, [5, 6]);
+    }
+
+    #[test]
+    fn random_events_equal_a_naive_list() {
+        let mut random = Random::new(11);
+        let mut lru = Lru::default();
+        let mut model: VecDeque<Slot> = VecDeque::new();
+        for _ in 0..20_000 {
+            let slot = random.below(64) as Slot;
+            let held = model.iter().position(|held| *held == slot);
+            match (random.below(8), held) {
+                (0..=3, Some(at)) => {
+                    digest(&mut lru, &[(slot, Op::Access)]);
+                    model.remove(at);
+                    model.push_back(slot);
+                }
+                (0..=3, None) => {
+                    digest(&mut lru, &[(slot, Op::Insert)]);
+                    model.push_back(slot);
+                }
+                (4, Some(at)) => {
+                    digest(&mut lru, &[(slot, Op::Remove)]);
+                    model.remove(at);
+                }
+                (5, _) => assert_eq!(victims(&mut lru, 1).first().copied(), model.pop_front()),
+                (6, None) => {
+                    digest(&mut lru, &[(slot, Op::VictimRefused)]);
+                    model.push_back(slot);
+                }
+                _ => assert_eq!(model, order(&mut lru)),
+            }
+        }
+    }
+}

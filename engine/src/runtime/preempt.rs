@@ -1,0 +1,378 @@
+//! Taking turns: tasks offer to yield, those that held the thread too long are counted.
+//!
+//! A loop over rows calls [`maybe_yield`] once a row. On a shard thread that yields when the task
+//! has run for three quarters of the quota, so that a task that listens stays within it; on a
+//! local shard (simulation) the seed decides, because simulated time stands still while a task
+//! runs, and because drawn turns show more interleavings than measured ones.
+//!
+//! A call that need not yield costs a thread-local decrement: the clock is read after 1, 2, 4 …
+//! at most 64 calls, fewer when the pace of the calls so far would overshoot.
+//!
+//! Yielding on a ring must let the thread come to the point where it would sleep, because that is
+//! where tokio-uring submits; tokio's own `yield_now` polls for events without passing it, and one
+//! busy task would hold back the I/O of all. So there the task waits for a [`Doorbell`] that it
+//! rings itself: one write and one poll more in each quota, under 10 us in a debug build.
+//!
+//! Invariant: every task of a shard is polled under its [`Monitor`], which is the thread's current
+//! one for exactly that long.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::task::{Context, Poll};
+
+use futures::FutureExt;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::task::AbortHandle;
+
+use super::gate::{Gate, GateGuard};
+use super::stats::RuntimeStats;
+use crate::clock::{Clock, Random};
+use crate::config::TASK_QUOTA_US;
+use crate::os;
+
+/// A poll longer than this is a stall.
+const QUOTA_NS: u64 = TASK_QUOTA_US * 1000;
+/// When a task is asked to yield.
+const YIELD_NS: u64 = QUOTA_NS / 4 * 3;
+/// Most calls of `need_preempt` between two looks at the clock.
+const CALLS_MAX: u32 = 64;
+/// On a local shard, one call in so many yields.
+const DRAWN_CALLS: u64 = 16;
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<Monitor>>> = const { RefCell::new(None) };
+    /// Calls of `need_preempt` that may pass before the monitor is asked.
+    static CALLS_LEFT: Cell<u32> = const { Cell::new(u32::MAX) };
+}
+
+/// Whether the running task should yield soon. Once true, it stays true until the task yields.
+/// False outside a shard.
+#[inline]
+pub fn need_preempt() -> bool {
+    CALLS_LEFT.with(|left| match left.get() {
+        0 => ask_monitor(left),
+        calls => {
+            left.set(calls - 1);
+            false
+        }
+    })
+}
+
+#[cold]
+fn ask_monitor(left: &Cell<u32>) -> bool {
+    CURRENT.with_borrow(|current| match current {
+        Some(monitor) => match monitor.calls_until_next_look() {
+            Some(calls) => {
+                left.set(calls - 1);
+                false
+            }
+            None => true,
+        },
+        None => {
+            left.set(u32::MAX);
+            false
+        }
+    })
+}
+
+/// Yields when the task has used up its turn. For every loop whose length the data decides.
+#[inline]
+pub async fn maybe_yield() {
+    if need_preempt() {
+        yield_now().await;
+    }
+}
+
+/// Lets all other ready tasks of the shard run, and its I/O be submitted.
+pub async fn yield_now() {
+    let doorbell = CURRENT.with_borrow(|current| current.as_ref()?.doorbell.clone());
+    match doorbell {
+        Some(doorbell) => doorbell.ring_and_wait().await,
+        None => tokio::task::yield_now().await,
+    }
+}
+
+/// Starts a background task on the shard that the calling task runs on. It is dropped when the
+/// shard stops, after the jobs have ended; work that must end whole belongs behind a [`Gate`] that
+/// a last job closes. A shard that is stopping starts no more tasks.
+///
+/// Panics outside a shard's task.
+pub fn spawn_local(name: &'static str, future: impl Future<Output = ()> + 'static) {
+    let monitor = CURRENT.with_borrow(|current| current.clone());
+    let monitor = monitor.expect("background tasks are started by a task of a shard");
+    monitor.spawn_background(name, future);
+}
+
+/// What a shard's thread does when a task panics.
+pub(super) enum OnPanic {
+    /// End the process: the state may be half changed, and replay recovers.
+    Abort,
+    /// Keep the message for the next caller: a local shard lives inside a test.
+    Keep(Arc<Mutex<Option<String>>>),
+}
+
+/// Measures the tasks of one shard and decides when they yield.
+pub(super) struct Monitor {
+    shard: u32,
+    clock: Arc<dyn Clock>,
+    stats: Arc<RuntimeStats>,
+    doorbell: Option<Rc<Doorbell>>,
+    /// On a local shard, turns are drawn.
+    turns: Option<RefCell<Random>>,
+    on_panic: OnPanic,
+    /// The task that is polled, or was last.
+    running: Cell<&'static str>,
+    due: Cell<bool>,
+    poll_start_ns: Cell<u64>,
+    looked_ns: Cell<u64>,
+    calls: Cell<u32>,
+    background: Gate,
+    aborts: RefCell<BTreeMap<u64, AbortHandle>>,
+    spawn_count: Cell<u64>,
+}
+
+impl Monitor {
+    /// A monitor that measures turns by the clock.
+    pub(super) fn measuring(
+        shard: u32,
+        clock: Arc<dyn Clock>,
+        stats: Arc<RuntimeStats>,
+        doorbell: Option<Rc<Doorbell>>,
+    ) -> Rc<Self> {
+        abort_before_unwinding();
+        Rc::new(Monitor::new(shard, clock, stats, doorbell, None, OnPanic::Abort))
+    }
+
+    /// A monitor that draws turns from a seed.
+    pub(super) fn drawing(
+        shard: u32,
+        clock: Arc<dyn Clock>,
+        stats: Arc<RuntimeStats>,
+        random: Random,
+        panic: Arc<Mutex<Option<String>>>,
+    ) -> Rc<Self> {
+        let turns = Some(RefCell::new(random));
+        Rc::new(Monitor::new(shard, clock, stats, None, turns, OnPanic::Keep(panic)))
+    }
+
+    fn new(
+        shard: u32,
+        clock: Arc<dyn Clock>,
+        stats: Arc<RuntimeStats>,
+        doorbell: Option<Rc<Doorbell>>,
+        turns: Option<RefCell<Random>>,
+        on_panic: OnPanic,
+    ) -> Self {
+        Monitor {
+            shard,
+            clock,
+            stats,
+            doorbell,
+            turns,
+            on_panic,
+            running: Cell::new("none"),
+            due: Cell::new(false),
+            poll_start_ns: Cell::new(0),
+            looked_ns: Cell::new(0),
+            calls: Cell::new(1),
+            background: Gate::new(),
+            aborts: RefCell::new(BTreeMap::new()),
+            spawn_count: Cell::new(0),
+        }
+    }
+
+    /// Calls that may pass before the next look, at least one; `None` when the turn is over.
+    fn calls_until_next_look(&self) -> Option<u32> {
+        if self.due.get() {
+            return None;
+        }
+        if let Some(random) = &self.turns {
+            self.due.set(random.borrow_mut().one_in(DRAWN_CALLS));
+            return if self.due.get() { None } else { Some(1) };
+        }
+        let now = self.clock.monotonic_ns();
+        let used_ns = now.saturating_sub(self.poll_start_ns.get());
+        if used_ns >= YIELD_NS {
+            self.due.set(true);
+            return None;
+        }
+        let calls = u64::from(self.calls.get());
+        let ns_per_call = (now.saturating_sub(self.looked_ns.get()) / calls).max(1);
+        let affordable = (YIELD_NS - used_ns) / 2 / ns_per_call;
+        let next = affordable.min(calls * 2).clamp(1, u64::from(CALLS_MAX)) as u32;
+        self.looked_ns.set(now);
+        self.calls.set(next);
+        Some(next)
+    }
+
+    /// Polls a task under this monitor.
+    fn poll<F: Future>(
+        self: &Rc<Self>,
+        name: &'static str,
+        future: Pin<&mut F>,
+        cx: &mut Context<'_>,
+    ) -> Result<Poll<F::Output>, Box<dyn Any + Send>> {
+        let outer = CURRENT.replace(Some(self.clone()));
+        let outer_calls = CALLS_LEFT.replace(0);
+        let start = self.clock.monotonic_ns();
+        self.running.set(name);
+        self.due.set(false);
+        self.poll_start_ns.set(start);
+        self.looked_ns.set(start);
+        self.calls.set(1);
+        let result = catch_unwind(AssertUnwindSafe(|| future.poll(cx)));
+        let took_ns = self.clock.monotonic_ns().saturating_sub(start);
+        CALLS_LEFT.set(outer_calls);
+        CURRENT.set(outer);
+        if took_ns > QUOTA_NS {
+            self.stats.add_stall(name, took_ns);
+            tracing::debug!(shard = self.shard, task = name, took_ns, "a task held the shard");
+        }
+        result
+    }
+
+    /// Runs a future to its end under this monitor.
+    pub(super) async fn run<F: Future>(self: Rc<Self>, name: &'static str, future: F) -> F::Output {
+        let mut future = pin!(future);
+        poll_fn(|cx| match self.poll(name, future.as_mut(), cx) {
+            Ok(poll) => poll,
+            Err(payload) => {
+                self.note_panic(name, &*payload);
+                resume_unwind(payload)
+            }
+        })
+        .await
+    }
+
+    /// Starts a task under this monitor. The returned handle need not be kept.
+    pub(super) fn spawn(
+        self: &Rc<Self>,
+        name: &'static str,
+        future: impl Future<Output = ()> + 'static,
+    ) -> AbortHandle {
+        tokio::task::spawn_local(self.clone().run(name, future)).abort_handle()
+    }
+
+    fn spawn_background(
+        self: &Rc<Self>,
+        name: &'static str,
+        future: impl Future<Output = ()> + 'static,
+    ) {
+        let Ok(guard) = self.background.enter() else { return };
+        let id = self.spawn_count.get();
+        self.spawn_count.set(id + 1);
+        let entry = BackgroundEntry { monitor: self.clone(), id, _guard: guard };
+        let handle = self.spawn(name, async move {
+            // Leaves the gate when the future is gone, be it done or dropped.
+            let _entry = entry;
+            future.await;
+        });
+        self.aborts.borrow_mut().insert(id, handle);
+    }
+
+    /// Drops all background tasks and waits until they are gone.
+    pub(super) async fn stop_background(&self) {
+        let handles: Vec<_> = self.aborts.borrow().values().cloned().collect();
+        handles.iter().for_each(AbortHandle::abort);
+        self.background.close().await;
+    }
+
+    fn note_panic(&self, name: &'static str, payload: &(dyn Any + Send)) {
+        let message = payload
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("(no message)");
+        let message = format!("shard {}: task '{name}' panicked: {message}", self.shard);
+        match &self.on_panic {
+            OnPanic::Abort => end_process(&message),
+            OnPanic::Keep(kept) => {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.get_or_insert(message);
+            }
+        }
+    }
+}
+
+fn end_process(message: &str) -> ! {
+    tracing::error!("{message}; the process stops, reopening replays the commitlog");
+    // Past the test harness's capture and any log filter: these are the last words.
+    let _ = writeln!(io::stderr(), "{message}; the process stops");
+    std::process::abort();
+}
+
+/// Sees to it, once a process, that a panic of a shard's task ends the process before its locals
+/// are dropped. Unwinding first would close the task's channels, and a reader elsewhere would take
+/// a result cut short for a whole one. Where another hook has replaced this one, the process still
+/// ends, after the unwinding.
+fn abort_before_unwinding() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let earlier = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            earlier(info);
+            let _ = CURRENT.try_with(|current| {
+                let Ok(current) = current.try_borrow() else { return };
+                if let Some(monitor) = &*current
+                    && matches!(monitor.on_panic, OnPanic::Abort)
+                {
+                    let (shard, task) = (monitor.shard, monitor.running.get());
+                    let message = info.payload_as_str().unwrap_or("(no message)");
+                    end_process(&format!("shard {shard}: task '{task}' panicked: {message}"));
+                }
+            });
+        }));
+    });
+}
+
+/// A background task in its monitor's books.
+struct BackgroundEntry {
+    monitor: Rc<Monitor>,
+    id: u64,
+    _guard: GateGuard,
+}
+
+impl Drop for BackgroundEntry {
+    fn drop(&mut self) {
+        self.monitor.aborts.borrow_mut().remove(&self.id);
+    }
+}
+
+/// A way to be woken only by the thread's wait for events.
+pub(super) struct Doorbell {
+    counter: AsyncFd<OwnedFd>,
+}
+
+impl Doorbell {
+    /// A doorbell of the surrounding tokio runtime.
+    #[expect(unsafe_code, reason = "tokio wants a promise about the descriptor")]
+    pub(super) fn new() -> io::Result<Rc<Self>> {
+        let counter = os::event_counter()?;
+        // SAFETY: the `AsyncFd` owns the descriptor, so it stays open and the same as long as that.
+        let counter = unsafe { AsyncFd::register_with_interest(counter, Interest::READABLE) }?;
+        Ok(Rc::new(Doorbell { counter }))
+    }
+
+    async fn ring_and_wait(&self) {
+        // An earlier ring may still count as an event; waiting for that would be no wait.
+        if let Some(Ok(mut earlier)) = self.counter.readable().now_or_never() {
+            earlier.clear_ready();
+        }
+        // The counter is never read: each write is a new event for an edge-triggered poll.
+        os::ring_event_counter(self.counter.get_ref()).expect("an eventfd takes a write");
+        self.counter
+            .readable()
+            .await
+            .expect("the runtime that polls this task lives")
+            .retain_ready();
+    }
+}

@@ -1,0 +1,235 @@
+//! Rules of the house that a test can hold: floors, owners of foreign crates, bans, sizes, top level.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Foreign crates and the one place that may name each.
+const OWNERS: &[(&str, &[&str])] = &[
+    ("arrow", &["engine/src/batch/"]),
+    ("arrow_flight", &["shell/src/flight/"]),
+    ("clap", &["shell/src/main.rs", "shell/src/cli.rs", "shell/src/cli/"]),
+    ("crc32fast", &["engine/src/checksum.rs"]),
+    ("datafusion", &["shell/src/query/"]),
+    ("libc", &["engine/src/os.rs"]),
+    ("rustix", &["engine/src/os.rs"]),
+    ("rustyline", &["shell/src/repl/"]),
+    ("sha2", &["engine/src/plugin/"]),
+    ("sqlparser", &["shell/src/query/"]),
+    ("tokio_uring", &["engine/src/disk/uring.rs"]),
+    ("tonic", &["shell/src/flight/"]),
+    ("wasmtime", &["engine/src/plugin/"]),
+];
+
+/// Words that must not stand in source files, and what to do instead.
+const BANS: &[(&str, &str)] = &[
+    ("todo!(", "build it, or say in ARCHITECTURE.md what is left out"),
+    ("unimplemented!(", "build it, or return an error that says so"),
+    ("#[ignore", "a test that does not run holds nothing"),
+    ("dbg!(", "use tracing"),
+];
+
+/// The only names at the top level that are not dot files.
+const TOP_LEVEL: &[&str] = &[
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "README.md",
+    "benches",
+    "clippy.toml",
+    "engine",
+    "examples",
+    "plugins",
+    "rustfmt.toml",
+    "shell",
+    "tests",
+    "wit",
+];
+
+const LINES_MAX: usize = 800;
+
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors()
+        .find(|folder| folder.join("ARCHITECTURE.md").exists())
+        .expect("the workspace's root has ARCHITECTURE.md")
+        .to_owned()
+}
+
+/// Rust files below a folder of the project, with their path from the root.
+fn sources(folder: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut open = vec![root().join(folder)];
+    while let Some(folder) = open.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for entry in entries.map(|entry| entry.expect("a readable folder").path()) {
+            if entry.is_dir() {
+                if !entry.ends_with("target") {
+                    open.push(entry);
+                }
+            } else if entry.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&entry).expect("source files are UTF-8");
+                let name = entry.strip_prefix(root()).expect("below the root").display();
+                found.push((name.to_string(), text));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Lines of code with their numbers: comments are left out.
+fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines()
+        .enumerate()
+        .map(|(at, line)| (at + 1, line))
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+/// Modules named after `crate::` in a line, `use crate::{a::…, b}` included.
+fn crate_modules(line: &str) -> Vec<String> {
+    let mut modules = Vec::new();
+    for (at, _) in line.match_indices("crate::") {
+        let is_word = at > 0 && line.as_bytes()[at - 1].is_ascii_alphanumeric();
+        let rest = &line[at + "crate::".len()..];
+        if is_word {
+            continue;
+        }
+        match rest.strip_prefix('{') {
+            Some(group) => {
+                let mut depth = 0;
+                let mut word = String::new();
+                for c in group.chars() {
+                    match c {
+                        '{' => depth += 1,
+                        '}' => depth -= 1,
+                        ',' if depth == 0 => modules.push(std::mem::take(&mut word)),
+                        _ if depth == 0 => word.push(c),
+                        _ => {}
+                    }
+                }
+                modules.push(word);
+            }
+            None => modules.push(rest.to_owned()),
+        }
+    }
+    let head = |path: &String| {
+        path.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>()
+    };
+    modules.iter().map(head).filter(|module| !module.is_empty()).collect()
+}
+
+/// Modules of a crate in the order of its `lib.rs`: bottom floor first.
+fn floors(lib: &str) -> Vec<String> {
+    let text = fs::read_to_string(root().join(lib)).expect("a crate has lib.rs");
+    code(&text)
+        .filter_map(|(_, line)| line.strip_prefix("pub mod ").or(line.strip_prefix("mod ")))
+        .filter_map(|rest| rest.strip_suffix(';'))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn check_floors(lib: &str, folder: &str) {
+    let floors = floors(lib);
+    assert!(floors.len() > 3, "{lib}: no modules found, the check is blind");
+    let mut breaches = Vec::new();
+    for (name, text) in sources(folder) {
+        let inside = name.strip_prefix(folder).expect("below the folder").trim_start_matches('/');
+        let own = inside.split(['/', '.']).next().expect("a path has a first part");
+        let Some(own) = floors.iter().position(|floor| floor == own) else { continue };
+        for (line, code) in code(&text) {
+            for module in crate_modules(code) {
+                if let Some(other) = floors.iter().position(|floor| *floor == module)
+                    && other > own
+                {
+                    breaches.push(format!("{name}:{line}: {} names {module}, a higher floor", floors[own]));
+                }
+            }
+        }
+    }
+    assert!(breaches.is_empty(), "{}", breaches.join("\n"));
+}
+
+#[test]
+fn a_module_names_only_lower_floors() {
+    check_floors("engine/src/lib.rs", "engine/src");
+    check_floors("shell/src/lib.rs", "shell/src");
+}
+
+#[test]
+fn every_foreign_crate_has_one_owner() {
+    let mut breaches = Vec::new();
+    for (name, text) in sources("engine/src").into_iter().chain(sources("shell/src")) {
+        for (line, code) in code(&text) {
+            for (foreign, owners) in OWNERS {
+                let named = code.match_indices(&format!("{foreign}::")).any(|(at, _)| {
+                    let before = code[..at].chars().next_back();
+                    !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':')
+                });
+                if named && !owners.iter().any(|owner| name.starts_with(owner)) {
+                    breaches.push(format!("{name}:{line}: names {foreign}, owned by {owners:?}"));
+                }
+            }
+        }
+    }
+    assert!(breaches.is_empty(), "{}", breaches.join("\n"));
+}
+
+#[test]
+fn nothing_is_left_unfinished_or_unexplained() {
+    let mut breaches = Vec::new();
+    for folder in ["engine/src", "shell/src", "benches", "plugins", "tests"] {
+        for (name, text) in sources(folder) {
+            let is_this_file = name == "tests/tidy.rs";
+            for (line, code) in code(&text) {
+                for (ban, instead) in BANS {
+                    if code.contains(ban) && !is_this_file {
+                        breaches.push(format!("{name}:{line}: {ban}: {instead}"));
+                    }
+                }
+            }
+            if !text.starts_with("//!") && !name.ends_with("build.rs") {
+                breaches.push(format!("{name}: no head that says what the file holds"));
+            }
+            let lines = text.lines().count();
+            let head_says_why = text.lines().take_while(|line| line.starts_with("//!")).any(|line| line.contains("long"));
+            if lines > LINES_MAX && !head_says_why {
+                breaches.push(format!("{name}: {lines} lines; split it by idea, or say in its head why it is long"));
+            }
+        }
+    }
+    assert!(breaches.is_empty(), "{}", breaches.join("\n"));
+}
+
+#[test]
+fn the_engine_never_prints() {
+    for (name, text) in sources("engine/src") {
+        for (line, code) in code(&text) {
+            let prints = ["println!", "print!("].iter().any(|word| code.contains(word));
+            assert!(!prints || name.contains("test"), "{name}:{line}: a library reports by tracing");
+        }
+    }
+}
+
+#[test]
+fn the_top_level_is_what_it_should_be() {
+    let allowed: BTreeSet<&str> = TOP_LEVEL.iter().copied().collect();
+    let strangers: Vec<String> = fs::read_dir(root())
+        .expect("the root is readable")
+        .map(|entry| entry.expect("a readable entry").file_name().to_string_lossy().into_owned())
+        .filter(|name| !name.starts_with('.') && name != "target" && name != "tidegate-data")
+        .filter(|name| !allowed.contains(name.as_str()))
+        .collect();
+    assert!(strangers.is_empty(), "not at the top level: {strangers:?}");
+}
+
+#[test]
+fn the_checks_see_breaches() {
+    assert_eq!(crate_modules("use crate::table::Table;"), ["table"]);
+    assert_eq!(crate_modules("use crate::{error::Result, schema::{Token, key}};"), ["error", "schema"]);
+    assert_eq!(crate_modules("    crate::cache::Page::new(crate::disk::open())"), ["cache", "disk"]);
+    assert!(crate_modules("let subcrate::x = 1").is_empty());
+}
