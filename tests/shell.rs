@@ -97,14 +97,18 @@ fn csv_and_json_hold_results_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
     let script = format!(
         "{CREATE}\nINSERT INTO reading (station, at, note) VALUES ('a', 1, 'x,\"y\"');\n\
-         SELECT station, at, note FROM reading;"
+         SELECT station, at, note, value FROM reading;"
     );
     let csv = run_stdin(directory.path(), &["--mode", "csv"], &script);
-    assert_eq!((out(&csv).as_str(), csv.status.code()), ("station,at,note\na,1,\"x,\"\"y\"\"\"\n", Some(0)));
+    assert_eq!(
+        (out(&csv).as_str(), csv.status.code()),
+        ("station,at,note,value\na,1,\"x,\"\"y\"\"\",\n", Some(0))
+    );
 
-    let json = run(directory.path(), &["--mode", "json", "-c", "SELECT at, value FROM reading"]);
-    assert_eq!(out(&json), "{\"at\":1,\"value\":null}\n");
-    assert_eq!(err(&json), "");
+    let directory = tempfile::tempdir().unwrap();
+    let json = run_stdin(directory.path(), &["--mode", "json"], &script);
+    let line = "{\"station\":\"a\",\"at\":1,\"note\":\"x,\\\"y\\\"\",\"value\":null}\n";
+    assert_eq!((out(&json).as_str(), err(&json).as_str()), (line, ""));
 }
 
 #[test]
@@ -156,22 +160,22 @@ fn a_reader_that_leaves_is_no_error() {
 fn a_statement_may_take_several_lines_and_an_error_does_not_end_the_shell() {
     let directory = tempfile::tempdir().unwrap();
     let mut terminal = Terminal::start(program(directory.path()));
-    terminal.expect("tg> ");
+    terminal.prompt();
     terminal.send("SELECT 40\r");
     terminal.send("  + 2 AS answer;\r");
     terminal.expect("|     42 |");
     terminal.expect("1 row");
-    terminal.expect("tg> ");
+    terminal.prompt();
     terminal.send("SELECT nonsense;\r");
     terminal.expect("error: ");
     terminal.expect("^");
-    terminal.expect("tg> ");
+    terminal.prompt();
     terminal.send("SELECT 'still ' || 'here' AS x;\r");
     terminal.expect("| still here |");
-    terminal.expect("tg> ");
+    terminal.prompt();
     terminal.send("\\d\r");
     terminal.expect("row");
-    terminal.expect("tg> ");
+    terminal.prompt();
     terminal.send("\x04");
     assert_eq!(terminal.wait(), 0);
 }
@@ -180,18 +184,18 @@ fn a_statement_may_take_several_lines_and_an_error_does_not_end_the_shell() {
 fn ctrl_c_stops_the_statement_and_not_the_shell() {
     let directory = tempfile::tempdir().unwrap();
     let mut terminal = Terminal::start(program(directory.path()));
-    terminal.expect("tg> ");
+    terminal.prompt();
     terminal.send("SELECT half a line");
     terminal.send("\x03");
-    terminal.expect("tg> ");
+    terminal.prompt();
     terminal.send("SELECT count(*) FROM generate_series(1, 1000000000000);\r");
     terminal.settle();
     terminal.send("\x03");
     terminal.expect("cancelled");
-    terminal.expect("tg> ");
+    terminal.prompt();
     terminal.send("SELECT 6 * 7 AS answer;\r");
     terminal.expect("|     42 |");
-    terminal.expect("tg> ");
+    terminal.prompt();
     terminal.send("\\q\r");
     assert_eq!(terminal.wait(), 0);
 }
@@ -200,21 +204,21 @@ fn ctrl_c_stops_the_statement_and_not_the_shell() {
 fn history_and_completion_help_to_type_less() {
     let directory = tempfile::tempdir().unwrap();
     let mut terminal = Terminal::start(program(directory.path()));
-    terminal.expect("tg> ");
+    terminal.prompt();
     terminal.send(&format!("{CREATE}\r"));
-    terminal.expect("tg> ");
+    terminal.prompt();
     terminal.send("SELECT 'kept' || '!' AS x;\r");
     terminal.expect("| kept! |");
-    terminal.expect("tg> ");
+    terminal.prompt();
     terminal.send(" SELECT 'secret' || '!' AS x;\r");
     terminal.expect("| secret! |");
-    terminal.expect("tg> ");
+    terminal.prompt();
     // Tab completes the table, then a column of it.
     terminal.send("SELECT max(at) AS latest FROM read\t WHERE stat\t = 'a';\r");
     terminal.expect("reading");
     terminal.expect("station");
     terminal.expect("| latest |");
-    terminal.expect("tg> ");
+    terminal.prompt();
     terminal.send("\x04");
     assert_eq!(terminal.wait(), 0);
 
@@ -226,10 +230,10 @@ fn history_and_completion_help_to_type_less() {
 
     // The second run finds the statement two steps up.
     let mut terminal = Terminal::start(program(directory.path()));
-    terminal.expect("tg> ");
+    terminal.prompt();
     terminal.send("\x1b[A\x1b[A\r");
     terminal.expect("| kept! |");
-    terminal.expect("tg> ");
+    terminal.prompt();
     terminal.send("\x04");
     assert_eq!(terminal.wait(), 0);
 }
@@ -238,20 +242,20 @@ fn history_and_completion_help_to_type_less() {
 fn no_color_is_honoured() {
     let directory = tempfile::tempdir().unwrap();
     let mut colored = Terminal::start(program(directory.path()));
-    colored.expect("tg> ");
+    colored.prompt();
     colored.send("SELECT 1;\r");
     colored.expect("\x1b[1;34mSELECT");
-    colored.expect("tg> ");
+    colored.prompt();
     colored.send("\x04");
     assert_eq!(colored.wait(), 0);
 
     let mut command = program(directory.path());
     command.env("NO_COLOR", "1");
     let mut plain = Terminal::start(command);
-    plain.expect("tg> ");
+    plain.prompt();
     plain.send("SELECT 1;\r");
     plain.expect("1 row");
-    plain.expect("tg> ");
+    plain.prompt();
     plain.send("\x04");
     assert_eq!(plain.wait(), 0);
     assert!(!plain.seen().contains("\x1b[1;34m"), "{:?}", plain.seen());

@@ -80,11 +80,17 @@ impl Terminal {
             match self.screen.recv_timeout(Duration::from_secs(QUIET_SECONDS_MAX)) {
                 Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
                 Err(error) => panic!(
-                    "{error} while waiting for {wanted:?} after:\n{}",
-                    &self.seen[self.consumed..]
+                    "{error} while waiting for {wanted:?} after byte {} of:\n{:?}",
+                    self.consumed, self.seen
                 ),
             }
         }
+    }
+
+    /// Waits until the editor takes keys. Its prompt alone is no sign: it is drawn at every key.
+    pub fn prompt(&mut self) {
+        self.expect("\x1b[?2004h");
+        self.expect("tg> ");
     }
 
     /// Waits until the screen has been quiet for a moment.

@@ -150,10 +150,15 @@ fn unqualified(before: &str, word: &str, statement: &str, names: &Names) -> Vec<
         .collect();
     // All keywords at once would bury the columns; they come with the first letter.
     if !word.is_empty() || offers.is_empty() {
-        offers.extend(keywords(keyword::OTHERS, word));
+        let is_query = matches!(
+            words[0].as_str(),
+            "SELECT" | "INSERT" | "UPDATE" | "DELETE" | "WITH" | "EXPLAIN"
+        );
+        let inner = if is_query { keyword::QUERY } else { keyword::DEFINITION };
+        offers.extend(keywords(inner, word));
         if words.len() == 1 && words[0] == "EXPLAIN" {
             offers.extend(keywords(keyword::STATEMENTS, word));
-        } else {
+        } else if is_query {
             offers.extend(keywords(&["SELECT", "SET", "WITH"], word));
         }
     }

@@ -6,99 +6,29 @@ pub(super) const STATEMENTS: &[&str] = &[
     "SELECT", "SET", "SHOW", "TRUNCATE", "UPDATE", "USE", "WITH",
 ];
 
-/// Keywords that may stand further inside.
-pub(super) const OTHERS: &[&str] = &[
-    "ALL",
-    "ANALYZE",
-    "AND",
-    "AS",
-    "ASC",
-    "BETWEEN",
-    "BIGINT",
-    "BLOB",
-    "BOOLEAN",
-    "BY",
-    "CACHE",
-    "CASE",
-    "CAST",
-    "CLUSTERING",
-    "CSV",
-    "CURRENT_TIMESTAMP",
-    "DATE",
-    "DECIMAL",
-    "DESC",
-    "DISTINCT",
-    "DOUBLE",
-    "ELSE",
-    "END",
-    "EXCEPT",
-    "EXISTS",
-    "FALSE",
-    "FLOAT",
-    "FROM",
-    "FULL",
-    "GROUP",
-    "HAVING",
-    "HEADER",
-    "IF",
-    "IN",
-    "INNER",
-    "INT",
-    "INTEGER",
-    "INTERSECT",
-    "INTERVAL",
-    "INTO",
-    "IS",
-    "JOIN",
-    "KEY",
-    "KEYSPACE",
-    "KEYSPACES",
-    "LEFT",
-    "LIKE",
-    "LIMIT",
-    "NOT",
-    "NULL",
-    "NULLS",
-    "OFFSET",
-    "ON",
-    "OR",
-    "ORDER",
-    "OUTER",
-    "OVER",
-    "PARQUET",
-    "PARTITION",
-    "POLICIES",
-    "POLICY",
-    "PRIMARY",
-    "RIGHT",
-    "SMALLINT",
-    "STATIC",
-    "TABLE",
-    "TABLES",
-    "TEXT",
-    "THEN",
-    "TIME",
-    "TIMESTAMP",
-    "TIMEUUID",
-    "TINYINT",
-    "TO",
-    "TRUE",
-    "TTL",
-    "UNION",
-    "USING",
-    "UUID",
-    "VALUES",
-    "VARCHAR",
-    "VERBOSE",
-    "WHEN",
-    "WHERE",
+/// Keywords within queries and writes.
+pub(super) const QUERY: &[&str] = &[
+    "ALL", "ANALYZE", "AND", "AS", "ASC", "BETWEEN", "BY", "CASE", "CAST", "CURRENT_TIMESTAMP",
+    "DESC", "DISTINCT", "ELSE", "END", "EXCEPT", "EXISTS", "FALSE", "FROM", "FULL", "GROUP",
+    "HAVING", "IF", "IN", "INNER", "INTERSECT", "INTERVAL", "INTO", "IS", "JOIN", "LEFT", "LIKE",
+    "LIMIT", "NOT", "NULL", "NULLS", "OFFSET", "ON", "OR", "ORDER", "OUTER", "OVER", "RIGHT",
+    "THEN", "TRUE", "TTL", "UNION", "USING", "VALUES", "VERBOSE", "WHEN", "WHERE",
+];
+
+/// Keywords within statements about tables, keyspaces, policies and files.
+pub(super) const DEFINITION: &[&str] = &[
+    "AND", "AS", "ASC", "BIGINT", "BLOB", "BOOLEAN", "BY", "CACHE", "CLUSTERING", "CSV", "DATE",
+    "DECIMAL", "DESC", "DOUBLE", "EXISTS", "FLOAT", "FROM", "HEADER", "IF", "INT", "INTEGER",
+    "KEY", "KEYSPACE", "KEYSPACES", "NOT", "ON", "ORDER", "PARQUET", "PARTITION", "POLICIES",
+    "POLICY", "PRIMARY", "SET", "SMALLINT", "STATIC", "TABLE", "TABLES", "TEXT", "TIME",
+    "TIMESTAMP", "TIMEUUID", "TINYINT", "TO", "USING", "UUID", "VARCHAR", "WITH",
 ];
 
 /// Whether `word` is one of them, letter case aside.
 pub(super) fn is_keyword(word: &str) -> bool {
     let upper = word.to_ascii_uppercase();
     let found = |words: &[&str]| words.binary_search(&upper.as_str()).is_ok();
-    found(STATEMENTS) || found(OTHERS)
+    found(STATEMENTS) || found(QUERY) || found(DEFINITION)
 }
 
 #[cfg(test)]
@@ -107,7 +37,7 @@ mod tests {
 
     #[test]
     fn the_lists_are_sorted_so_that_they_can_be_searched() {
-        assert!(STATEMENTS.is_sorted() && OTHERS.is_sorted());
+        assert!(STATEMENTS.is_sorted() && QUERY.is_sorted() && DEFINITION.is_sorted());
         assert!(is_keyword("select") && is_keyword("Where") && !is_keyword("weather"));
     }
 }
