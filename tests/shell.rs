@@ -201,6 +201,20 @@ fn ctrl_c_stops_the_statement_and_not_the_shell() {
 }
 
 #[test]
+fn an_interrupted_batch_has_an_exit_code_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = program(directory.path());
+    command.args(["-c", "SELECT 'begun' AS x", "-c"]);
+    command.arg("SELECT count(*) FROM generate_series(1, 1000000000000)");
+    let mut terminal = Terminal::start(command);
+    terminal.expect("| begun |");
+    terminal.settle();
+    terminal.send("\x03");
+    terminal.expect("cancelled");
+    assert_eq!(terminal.wait(), 130);
+}
+
+#[test]
 fn history_and_completion_help_to_type_less() {
     let directory = tempfile::tempdir().unwrap();
     let mut terminal = Terminal::start(program(directory.path()));

@@ -236,3 +236,83 @@ fn quoted(name: &str) -> String {
         && !is_keyword(name);
     if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_engine::{
+        ClusteringOrder, DataType, Database, Options, TableId, TableOptions, TableSchema,
+    };
+
+    use super::*;
+
+    /// Tables `reading` and `Odd` in the default keyspace, `log` in `weather`.
+    async fn names(directory: &std::path::Path) -> Names {
+        let options = Options { shards: Some(1), ..Options::new(directory) };
+        let database = Database::open(options).await.unwrap();
+        database.create_keyspace("weather", false).await.unwrap();
+        for (keyspace, name) in [("default", "reading"), ("default", "Odd"), ("weather", "log")] {
+            let key = ColumnKind::ClusteringKey { position: 0, order: ClusteringOrder::Ascending };
+            let schema = TableSchema {
+                id: TableId(0),
+                keyspace: keyspace.into(),
+                name: name.into(),
+                columns: [
+                    ("station", DataType::Text, ColumnKind::PartitionKey { position: 0 }),
+                    ("at", DataType::Int, key),
+                    ("value", DataType::Double, ColumnKind::Regular),
+                ]
+                .map(|(name, ty, kind)| Column { name: name.into(), ty, kind })
+                .to_vec(),
+                options: TableOptions::default(),
+            };
+            database.create_table(schema, false).await.unwrap();
+        }
+        let names = Names { catalog: database.catalog(), keyspace: "default".into() };
+        database.close().await.unwrap();
+        names
+    }
+
+    #[tokio::test]
+    async fn the_words_before_decide_what_is_offered() {
+        let directory = tempfile::tempdir().unwrap();
+        let names = names(directory.path()).await;
+        for (line, wanted) in [
+            // `|` is the cursor.
+            ("SEL|", vec!["SELECT"]),
+            ("sel|", vec!["select"]),
+            ("SELECT * FROM |", vec!["\"Odd\"", "reading", "weather.log"]),
+            ("SELECT * FROM weather.|", vec!["log"]),
+            ("SELECT sta| FROM reading;", vec!["station"]),
+            ("SELECT * FROM reading WHERE |", vec!["station", "at", "value"]),
+            ("SELECT * FROM reading WHERE stat|", vec!["station"]),
+            ("SELECT reading.v| FROM reading", vec!["value"]),
+            ("SELECT 1; UPDATE re|", vec!["reading"]),
+            ("DROP TABLE IF EXISTS re|", vec!["reading"]),
+            ("USE |", vec!["default", "weather"]),
+            ("DROP |", vec!["KEYSPACE", "POLICY", "TABLE"]),
+            ("ALTER CACHE SET POLICY = l|", vec!["lru"]),
+            ("SELECT 'FROM |", vec![]),
+            ("-- FROM |", vec![]),
+            ("\\d re|", vec!["reading"]),
+            (".ti|", vec![".timing"]),
+            (".timing o|", vec!["off", "on"]),
+        ] {
+            let at = line.find('|').unwrap();
+            let line = line.replace('|', "");
+            let (start, offers) = complete(&line, at, &names);
+            let texts: Vec<&str> = offers.iter().map(|offer| offer.text.as_str()).collect();
+            assert_eq!(texts, wanted, "{line}");
+            assert!(start <= at, "{line}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_column_shows_its_type_and_role() {
+        let directory = tempfile::tempdir().unwrap();
+        let names = names(directory.path()).await;
+        let line = "SELECT * FROM reading WHERE ";
+        let shown: Vec<String> =
+            complete(line, line.len(), &names).1.into_iter().map(|offer| offer.shown).collect();
+        assert_eq!(shown, ["station  text · partition key", "at  int · clustering key", "value  double"]);
+    }
+}
