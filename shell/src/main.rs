@@ -1,1 +1,14 @@
-fn main() {}
+//! The `tidegate` program: reads the command line and hands over to the library.
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches};
+use tidegate::cli::Cli;
+
+fn main() -> ExitCode {
+    let matches = Cli::command().get_matches();
+    match Cli::from_arg_matches(&matches) {
+        Ok(cli) => ExitCode::from(tidegate::run(cli.with_inputs(&matches))),
+        Err(error) => error.exit(),
+    }
+}

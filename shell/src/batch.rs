@@ -1,0 +1,119 @@
+//! Statements from -c, -f and a pipe: run in order, stop at the first that fails.
+//!
+//! With -f in table mode every statement stands above its result, with the comments before it, so
+//! that the output of a file reads like a session.
+
+use std::io::{self, Read};
+use std::ops::Range;
+
+use crate::cli::Input;
+use crate::session::{Failure, Next, Session};
+use crate::text::{Piece, split};
+
+/// Exit code of a batch whose statement failed.
+pub const EXIT_FAILED: u8 = 1;
+/// Exit code after Ctrl-C: 128 + SIGINT, as shells have it.
+pub const EXIT_INTERRUPTED: u8 = 130;
+
+/// Runs `inputs` in order; without any, what comes in on stdin. Returns the exit code.
+pub async fn run(session: &mut Session, inputs: &[Input]) -> u8 {
+    for input in inputs {
+        let code = match input {
+            Input::Text(text) => run_text(session, text, false).await,
+            Input::File(path) => match std::fs::read_to_string(path) {
+                Ok(text) => run_text(session, &text, session.mode.is_for_people()).await,
+                Err(error) => fail(&format!("error: cannot read {}: {error}\n", path.display())),
+            },
+        };
+        if code != Some(0) {
+            return code.unwrap_or(0);
+        }
+    }
+    if inputs.is_empty() {
+        let mut text = String::new();
+        let code = match io::stdin().lock().read_to_string(&mut text) {
+            Ok(_) => run_text(session, &text, false).await,
+            Err(error) => fail(&format!("error: cannot read stdin: {error}\n")),
+        };
+        return code.unwrap_or(0);
+    }
+    0
+}
+
+/// Runs a text; Some(0) = go on, Some(code) = stop with it, None = stop, all is well.
+async fn run_text(session: &mut Session, text: &str, echo: bool) -> Option<u8> {
+    let mut done_to = 0;
+    for piece in split(text) {
+        let (Piece::Statement(range) | Piece::Command(range)) = &piece;
+        let ended = match if echo { print_source(session, text, done_to, range) } else { Ok(()) } {
+            Ok(()) => session.run(text, &piece).await,
+            Err(error) => Err(Failure::Output(error)),
+        };
+        done_to = range.end;
+        let ended = match ended {
+            Ok(Next::Continue) if echo => session.print("").map_err(Failure::Output),
+            Ok(Next::Continue) => Ok(()),
+            Ok(Next::Leave) => return None,
+            Err(failure) => Err(failure),
+        };
+        match ended {
+            Ok(()) => {}
+            Err(Failure::Statement(message)) => return fail(&message),
+            Err(Failure::Interrupted) => {
+                eprintln!("cancelled");
+                return Some(EXIT_INTERRUPTED);
+            }
+            // Whoever read the output has seen enough, as with `| head`.
+            Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+                return None;
+            }
+            Err(Failure::Output(error)) => {
+                return fail(&format!("error: cannot write the result: {error}\n"));
+            }
+        }
+    }
+    Some(0)
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the callers' type: a code that stops the batch")]
+fn fail(message: &str) -> Option<u8> {
+    eprint!("{message}");
+    Some(EXIT_FAILED)
+}
+
+/// Prints the comments before a statement and the statement itself, as if it had been typed.
+fn print_source(
+    session: &mut Session,
+    text: &str,
+    done_to: usize,
+    range: &Range<usize>,
+) -> io::Result<()> {
+    for line in comments(&text[done_to..range.start]) {
+        session.print(line)?;
+    }
+    let mut prompt = "tg> ";
+    for line in text[range.clone()].lines() {
+        session.print(format!("{prompt}{line}").trim_end())?;
+        prompt = "    ";
+    }
+    session.flush()
+}
+
+/// Whole comment lines of what stands between two statements.
+fn comments(between: &str) -> impl Iterator<Item = &str> {
+    // The first line is the tail of the statement before.
+    let skipped = usize::from(between.starts_with(';'));
+    between.lines().skip(skipped).map(str::trim).filter(|line| line.starts_with("--"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_stand_above_their_statement() {
+        let found: Vec<&str> = comments("; -- tail\n\n-- one\n  -- two\n").collect();
+        assert_eq!(found, ["-- one", "-- two"]);
+        assert_eq!(comments("-- head\n").collect::<Vec<_>>(), ["-- head"]);
+    }
+}

@@ -1,0 +1,261 @@
+//! The command line.
+//!
+//! Invariant: everything clap accepts here can be acted on; wrong values end with a usage error
+//! (exit code 2) before anything is opened.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use tidegate_engine::{Backend, Durability, Options};
+
+use crate::output::Mode;
+
+const EXAMPLES: &str = "\
+Examples:
+  tidegate                                  an interactive shell on ./tidegate-data
+  tidegate -f examples/quickstart.sql       run a file and print what it gives
+  tidegate -c 'SHOW TABLES'                 run one statement
+  echo 'SELECT 1;' | tidegate --mode json   run what comes in, one JSON object a row
+  tidegate --data /srv/weather serve        serve Arrow Flight SQL on 127.0.0.1:31337
+
+In the shell, a statement ends with ';' and may take several lines. '\\?' lists the commands,
+Tab completes, Ctrl-C stops a statement, Ctrl-D leaves.
+
+Exit codes: 0 done, 1 a statement failed, 2 wrong usage, 130 interrupted.";
+
+/// A storage engine for wide partitions, with SQL.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, after_help = EXAMPLES, args_conflicts_with_subcommands = false)]
+pub struct Cli {
+    #[command(flatten)]
+    pub database: DatabaseArguments,
+
+    /// Run SQL and leave; may be given many times, in order with -f.
+    #[arg(short = 'c', long = "command", value_name = "SQL", action = ArgAction::Append)]
+    commands: Vec<String>,
+
+    /// Run the SQL of a file and leave; may be given many times, in order with -c.
+    #[arg(short = 'f', long = "file", value_name = "FILE", action = ArgAction::Append)]
+    files: Vec<PathBuf>,
+
+    /// How results are written.
+    #[arg(long, value_enum, default_value_t = Mode::Table, global = true)]
+    pub mode: Mode,
+
+    /// Whether the time a statement took stands under its result.
+    #[arg(long, value_enum, default_value_t = Switch::On, global = true)]
+    pub timing: Switch,
+
+    /// -c and -f in the order in which they were given.
+    #[arg(skip)]
+    pub inputs: Vec<Input>,
+
+    #[command(subcommand)]
+    pub action: Option<Action>,
+}
+
+/// Where the data lies and how the engine is set up.
+#[derive(Debug, Clone, Args)]
+pub struct DatabaseArguments {
+    /// Directory of the data; it is made when absent.
+    #[arg(
+        long = "data",
+        value_name = "DIR",
+        env = "TIDEGATE_DATA",
+        default_value = "tidegate-data",
+        global = true
+    )]
+    pub directory: PathBuf,
+
+    /// How files are read and written: auto takes io_uring where the kernel has it.
+    #[arg(long, value_enum, default_value_t = Io::Auto, global = true)]
+    pub io: Io,
+
+    /// When a write counts as done: sync (on disk), periodic:MS (on disk within MS milliseconds),
+    /// none (whenever the kernel writes it).
+    #[arg(long, value_name = "WHEN", value_parser = parse_durability, default_value = "sync", global = true)]
+    pub durability: Durability,
+
+    /// Shards of a new database [default: one a core]. An existing one keeps its number.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256), global = true)]
+    pub shards: Option<u32>,
+
+    /// Page cache of every shard, such as 64MiB.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, global = true)]
+    pub cache_bytes: Option<usize>,
+
+    /// Memtables of every shard before they are flushed, such as 64MiB.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, global = true)]
+    pub memtable_bytes: Option<usize>,
+}
+
+/// What to do besides running SQL.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Action {
+    /// Serve Arrow Flight SQL to ADBC, JDBC and pyarrow clients until Ctrl-C or SIGTERM.
+    Serve {
+        /// Address to listen on; port 0 takes a free port and prints it.
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:31337", value_parser = parse_listen)]
+        listen: SocketAddr,
+    },
+}
+
+/// One -c or -f.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    Text(String),
+    File(PathBuf),
+}
+
+/// On or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    On,
+    Off,
+}
+
+/// Names of the engine's disk backends on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Io {
+    Auto,
+    Uring,
+    Blocking,
+}
+
+impl Cli {
+    /// Puts -c and -f into the order in which they were given.
+    pub fn with_inputs(mut self, matches: &clap::ArgMatches) -> Self {
+        let places = |id: &str| -> Vec<usize> {
+            matches.indices_of(id).map(Iterator::collect).unwrap_or_default()
+        };
+        let commands = self.commands.drain(..).map(Input::Text);
+        let mut placed: Vec<(usize, Input)> =
+            places("commands").into_iter().zip(commands).collect();
+        let files = self.files.drain(..).map(Input::File);
+        placed.extend(places("files").into_iter().zip(files));
+        placed.sort_by_key(|(place, _)| *place);
+        self.inputs = placed.into_iter().map(|(_, input)| input).collect();
+        self
+    }
+}
+
+impl DatabaseArguments {
+    /// The engine's options for these arguments.
+    pub fn options(&self) -> Options {
+        let mut options = Options::new(&self.directory);
+        options.shards = self.shards;
+        options.durability = self.durability;
+        options.backend = match self.io {
+            Io::Auto => Backend::Auto,
+            Io::Uring => Backend::Uring,
+            Io::Blocking => Backend::Blocking,
+        };
+        options.cache_bytes = self.cache_bytes.unwrap_or(options.cache_bytes);
+        options.memtable_bytes = self.memtable_bytes.unwrap_or(options.memtable_bytes);
+        options
+    }
+}
+
+/// Bytes from `4096`, `64K`, `64KiB`, `1.5GiB`; K, M and G count in steps of 1024.
+fn parse_size(text: &str) -> Result<usize, String> {
+    let wanted = || format!("'{text}' is no size: write 1048576, 512KiB, 64MiB or 2GiB");
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let shift = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        _ => return Err(wanted()),
+    };
+    let number: f64 = number.parse().map_err(|_| wanted())?;
+    let bytes = number * f64::from(1_u32 << shift);
+    if !(1.0..=1e15).contains(&bytes) {
+        return Err(wanted());
+    }
+    Ok(bytes as usize)
+}
+
+fn parse_durability(text: &str) -> Result<Durability, String> {
+    let lower = text.to_ascii_lowercase();
+    match lower.split_once(':') {
+        None if lower == "sync" => Ok(Durability::Sync),
+        None if lower == "none" => Ok(Durability::None),
+        Some(("periodic", ms)) => match ms.parse::<u64>() {
+            Ok(ms) if ms > 0 => Ok(Durability::Periodic { ms }),
+            _ => Err(format!("'{ms}' is no number of milliseconds")),
+        },
+        _ => Err(format!("'{text}' is none of sync, periodic:MS and none")),
+    }
+}
+
+/// An address of this machine only: there are no users, passwords or TLS yet.
+fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr = text
+        .replace("localhost", "127.0.0.1")
+        .parse()
+        .map_err(|_| format!("'{text}' is no address: write 127.0.0.1:31337 or [::1]:31337"))?;
+    if !address.ip().is_loopback() {
+        return Err(format!(
+            "{} can be reached from other machines, and the service has no users and no TLS yet: \
+             listen on 127.0.0.1 or [::1] and put an SSH tunnel in front",
+            address.ip()
+        ));
+    }
+    Ok(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, FromArgMatches};
+
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Cli, clap::Error> {
+        let all = std::iter::once("tidegate").chain(arguments.iter().copied());
+        let matches = Cli::command().try_get_matches_from(all)?;
+        Ok(Cli::from_arg_matches(&matches)?.with_inputs(&matches))
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn statements_and_files_keep_their_order() {
+        let cli = parse(&["-c", "a", "-f", "b", "--command", "c", "--mode", "csv"]).unwrap();
+        let text = |t: &str| Input::Text(t.into());
+        assert_eq!(cli.inputs, [text("a"), Input::File("b".into()), text("c")]);
+        assert_eq!(cli.mode, Mode::Csv);
+    }
+
+    #[test]
+    fn sizes_take_units() {
+        assert_eq!(parse_size("4096"), Ok(4096));
+        assert_eq!(parse_size("64MiB"), Ok(64 << 20));
+        assert_eq!(parse_size("1.5k"), Ok(1536));
+        for wrong in ["", "MiB", "-1", "0", "5 apples", "1e9G"] {
+            assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn durability_is_one_of_three() {
+        assert!(matches!(parse_durability("SYNC"), Ok(Durability::Sync)));
+        assert!(matches!(parse_durability("none"), Ok(Durability::None)));
+        assert!(matches!(parse_durability("periodic:250"), Ok(Durability::Periodic { ms: 250 })));
+        for wrong in ["periodic", "periodic:0", "periodic:x", "always"] {
+            assert!(parse_durability(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn only_this_machine_may_connect() {
+        assert!(parse(&["serve", "--listen", "127.0.0.1:0"]).is_ok());
+        assert!(parse(&["serve", "--listen", "[::1]:31337"]).is_ok());
+        let refused = parse(&["serve", "--listen", "0.0.0.0:31337"]).unwrap_err().to_string();
+        assert!(refused.contains("no users and no TLS"), "{refused}");
+    }
+}

@@ -1,0 +1,171 @@
+//! Answers about catalogs, keyspaces, tables, keys and types.
+//!
+//! Invariant: every answer is one batch whose schema is the one the protocol prescribes, also when
+//! it has no rows. There is one catalog; keyspaces are schemas.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow_flight::error::FlightError;
+use arrow_flight::sql::metadata::{XdbcTypeInfo, XdbcTypeInfoDataBuilder};
+use arrow_flight::sql::{
+    CommandGetCatalogs, CommandGetDbSchemas, CommandGetPrimaryKeys, CommandGetTableTypes,
+    CommandGetTables, CommandGetXdbcTypeInfo, Nullable, Searchable, XdbcDataType,
+    XdbcDatetimeSubcode,
+};
+use tidegate_engine::batch::arrow_schema;
+use tidegate_engine::{Catalog, ColumnId, TableSchema};
+use tonic::Status;
+
+use super::session_option::CATALOG;
+
+/// The only kind of table.
+const TABLE: &str = "TABLE";
+
+/// Answer or a bug of ours.
+type Answer = Result<RecordBatch, Status>;
+
+fn internal(error: impl std::fmt::Display) -> Status {
+    Status::internal(error.to_string())
+}
+
+pub(super) fn catalogs(query: CommandGetCatalogs) -> Answer {
+    let mut builder = query.into_builder();
+    builder.append(CATALOG);
+    builder.build().map_err(internal)
+}
+
+pub(super) fn schemas(query: CommandGetDbSchemas, catalog: &Catalog) -> Answer {
+    let mut builder = query.into_builder();
+    for keyspace in catalog.keyspaces() {
+        builder.append(CATALOG, keyspace);
+    }
+    builder.build().map_err(internal)
+}
+
+pub(super) fn tables(query: CommandGetTables, catalog: &Catalog) -> Answer {
+    let mut builder = query.into_builder();
+    for table in catalog.all_tables() {
+        let all: Vec<ColumnId> = (0..).map(ColumnId).take(table.columns.len()).collect();
+        builder
+            .append(CATALOG, &table.keyspace, &table.name, TABLE, &arrow_schema(table, &all))
+            .map_err(|error: FlightError| internal(error))?;
+    }
+    builder.build().map_err(internal)
+}
+
+pub(super) fn table_types(query: CommandGetTableTypes) -> Answer {
+    let mut builder = query.into_builder();
+    builder.append(TABLE);
+    builder.build().map_err(internal)
+}
+
+/// Key columns of a table, the partition key first.
+pub(super) fn primary_keys(query: &CommandGetPrimaryKeys, catalog: &Catalog) -> Answer {
+    let wanted = |table: &&Arc<TableSchema>| {
+        table.name == query.table
+            && query.db_schema.as_ref().is_none_or(|schema| *schema == table.keyspace)
+            && query.catalog.as_ref().is_none_or(|name| name == CATALOG || name.is_empty())
+    };
+    let mut keys: Vec<(&str, &str, &str, i32)> = Vec::new();
+    for table in catalog.all_tables().filter(wanted) {
+        let columns = table.partition_key().chain(table.clustering_key());
+        for (column, sequence) in columns.zip(1..) {
+            keys.push((&table.keyspace, &table.name, &column.name, sequence));
+        }
+    }
+    let text = |name: &str, nullable| Field::new(name, DataType::Utf8, nullable);
+    let schema = Schema::new(vec![
+        text("catalog_name", true),
+        text("db_schema_name", true),
+        text("table_name", false),
+        text("column_name", false),
+        Field::new("key_sequence", DataType::Int32, false),
+        text("key_name", true),
+    ]);
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(keys.iter().map(|_| Some(CATALOG)).collect::<StringArray>()),
+        Arc::new(keys.iter().map(|key| Some(key.0)).collect::<StringArray>()),
+        Arc::new(keys.iter().map(|key| Some(key.1)).collect::<StringArray>()),
+        Arc::new(keys.iter().map(|key| Some(key.2)).collect::<StringArray>()),
+        Arc::new(keys.iter().map(|key| key.3).collect::<Int32Array>()),
+        Arc::new(keys.iter().map(|_| None::<&str>).collect::<StringArray>()),
+    ];
+    RecordBatch::try_new(Arc::new(schema), columns).map_err(internal)
+}
+
+/// Keys between tables: there are none.
+pub(super) fn foreign_keys() -> RecordBatch {
+    let text = |name: &str, nullable| Field::new(name, DataType::Utf8, nullable);
+    let rule = |name: &str| Field::new(name, DataType::UInt8, false);
+    RecordBatch::new_empty(Arc::new(Schema::new(vec![
+        text("pk_catalog_name", true),
+        text("pk_db_schema_name", true),
+        text("pk_table_name", false),
+        text("pk_column_name", false),
+        text("fk_catalog_name", true),
+        text("fk_db_schema_name", true),
+        text("fk_table_name", false),
+        text("fk_column_name", false),
+        Field::new("key_sequence", DataType::Int32, false),
+        text("fk_key_name", true),
+        text("pk_key_name", true),
+        rule("update_rule"),
+        rule("delete_rule"),
+    ])))
+}
+
+/// The column types, with the numbers that ODBC and JDBC know them by.
+pub(super) fn type_info(query: CommandGetXdbcTypeInfo) -> Answer {
+    use XdbcDataType::*;
+    let mut builder = XdbcTypeInfoDataBuilder::new();
+    for (name, ty, size, quote, radix) in [
+        ("boolean", XdbcBit, 1, None, None),
+        ("tinyint", XdbcTinyint, 3, None, Some(10)),
+        ("smallint", XdbcSmallint, 5, None, Some(10)),
+        ("int", XdbcInteger, 10, None, Some(10)),
+        ("bigint", XdbcBigint, 19, None, Some(10)),
+        ("float", XdbcReal, 24, None, Some(2)),
+        ("double", XdbcDouble, 53, None, Some(2)),
+        ("decimal", XdbcDecimal, 38, None, Some(10)),
+        ("text", XdbcVarchar, 16 << 20, Some("'"), None),
+        ("blob", XdbcVarbinary, 16 << 20, Some("'"), None),
+        ("date", XdbcDate, 10, Some("'"), None),
+        ("time", XdbcTime, 18, Some("'"), None),
+        ("timestamp", XdbcTimestamp, 24, Some("'"), None),
+        ("uuid", XdbcVarchar, 36, Some("'"), None),
+        ("timeuuid", XdbcVarchar, 36, Some("'"), None),
+        ("inet", XdbcVarchar, 45, Some("'"), None),
+    ] {
+        let is_decimal = ty == XdbcDecimal;
+        let datetime_subcode = match ty {
+            XdbcTime => Some(XdbcDatetimeSubcode::XdbcSubcodeTime),
+            XdbcTimestamp => Some(XdbcDatetimeSubcode::XdbcSubcodeTimestamp),
+            _ => None,
+        };
+        builder.append(XdbcTypeInfo {
+            type_name: name.to_owned(),
+            data_type: ty,
+            column_size: Some(size),
+            literal_prefix: quote.map(str::to_owned),
+            literal_suffix: quote.map(str::to_owned),
+            create_params: is_decimal.then(|| vec!["precision".to_owned(), "scale".to_owned()]),
+            nullable: Nullable::NullabilityNullable,
+            case_sensitive: name == "text",
+            searchable: Searchable::Full,
+            unsigned_attribute: radix.map(|_| false),
+            fixed_prec_scale: false,
+            auto_increment: Some(false),
+            local_type_name: Some(name.to_owned()),
+            minimum_scale: is_decimal.then_some(0),
+            maximum_scale: is_decimal.then_some(38),
+            sql_data_type: ty,
+            datetime_subcode,
+            num_prec_radix: radix,
+            interval_precision: None,
+        });
+    }
+    let types = builder.build().map_err(internal)?;
+    query.into_builder(&types).build().map_err(internal)
+}

@@ -1,0 +1,149 @@
+//! Session options over Flight: the messages that the generated code lacks, and what they do.
+//!
+//! Options: `catalog` (there is one), `schema` (the current keyspace), and
+//! [`PRIMARY_KEY`] for tables that an ingest creates.
+
+use std::collections::HashMap;
+
+use prost::{Enumeration, Message, Oneof};
+
+use super::session::FlightSession;
+
+/// Name of the one catalog.
+pub(super) const CATALOG: &str = "tidegate";
+/// Key columns of tables made by an ingest: `partition, key; clustering, key`.
+pub(super) const PRIMARY_KEY: &str = "ingest.primary_key";
+
+/// Values of `SetSessionOptions`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct SetSessionOptionsRequest {
+    #[prost(map = "string, message", tag = "1")]
+    pub session_options: HashMap<String, SessionOptionValue>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct SessionOptionValue {
+    #[prost(oneof = "OptionValue", tags = "1, 2, 3, 4, 5")]
+    pub option_value: Option<OptionValue>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(super) enum OptionValue {
+    #[prost(string, tag = "1")]
+    Text(String),
+    #[prost(bool, tag = "2")]
+    Boolean(bool),
+    #[prost(sfixed64, tag = "3")]
+    Integer(i64),
+    #[prost(double, tag = "4")]
+    Float(f64),
+    #[prost(message, tag = "5")]
+    Texts(StringListValue),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct StringListValue {
+    #[prost(string, repeated, tag = "1")]
+    pub values: Vec<String>,
+}
+
+/// Which options were refused.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct SetSessionOptionsResult {
+    #[prost(map = "string, message", tag = "1")]
+    pub errors: HashMap<String, OptionError>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct OptionError {
+    #[prost(enumeration = "ErrorValue", tag = "1")]
+    pub value: i32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
+#[repr(i32)]
+pub(super) enum ErrorValue {
+    Unspecified = 0,
+    InvalidName = 1,
+    InvalidValue = 2,
+    Error = 3,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct GetSessionOptionsResult {
+    #[prost(map = "string, message", tag = "1")]
+    pub session_options: HashMap<String, SessionOptionValue>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct CloseSessionResult {
+    #[prost(enumeration = "CloseStatus", tag = "1")]
+    pub status: i32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
+#[repr(i32)]
+pub(super) enum CloseStatus {
+    Unspecified = 0,
+    Closed = 1,
+    Closing = 2,
+    NotCloseable = 3,
+}
+
+/// Sets options; those that cannot be set are in the answer.
+pub(super) fn set(
+    session: &FlightSession,
+    request: SetSessionOptionsRequest,
+) -> SetSessionOptionsResult {
+    let errors = request
+        .session_options
+        .into_iter()
+        .filter_map(|(name, value)| {
+            let error = set_one(session, &name, value.option_value).err()?;
+            Some((name, OptionError { value: error as i32 }))
+        })
+        .collect();
+    SetSessionOptionsResult { errors }
+}
+
+fn set_one(
+    session: &FlightSession,
+    name: &str,
+    value: Option<OptionValue>,
+) -> Result<(), ErrorValue> {
+    let text = match value {
+        Some(OptionValue::Text(text)) => Some(text),
+        None => None,
+        Some(_) => return Err(ErrorValue::InvalidValue),
+    };
+    match (name, text) {
+        ("catalog", Some(text)) if text == CATALOG => Ok(()),
+        ("schema", Some(text)) => {
+            session.query.set_keyspace(&text).map_err(|_| ErrorValue::InvalidValue)
+        }
+        ("catalog" | "schema", _) => Err(ErrorValue::InvalidValue),
+        (PRIMARY_KEY, text) => {
+            let mut options = session.options.lock().map_err(|_| ErrorValue::Error)?;
+            match text {
+                Some(text) => options.insert(PRIMARY_KEY.to_owned(), text),
+                None => options.remove(PRIMARY_KEY),
+            };
+            Ok(())
+        }
+        _ => Err(ErrorValue::InvalidName),
+    }
+}
+
+/// All options and their values.
+pub(super) fn get(session: &FlightSession) -> GetSessionOptionsResult {
+    let value =
+        |text: &str| SessionOptionValue { option_value: Some(OptionValue::Text(text.to_owned())) };
+    let mut session_options = HashMap::from([
+        ("catalog".to_owned(), value(CATALOG)),
+        ("schema".to_owned(), value(&session.query.keyspace())),
+    ]);
+    if let Ok(options) = session.options.lock() {
+        session_options.extend(options.iter().map(|(name, text)| (name.clone(), value(text))));
+    }
+    GetSessionOptionsResult { session_options }
+}

@@ -1,0 +1,83 @@
+//! Rows on their way to a client, and from it.
+//!
+//! Invariant: a result is pulled as fast as the client reads; nothing is collected on the way.
+//! Dropping the response stream drops the statement.
+
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use arrow::datatypes::SchemaRef;
+use arrow_flight::FlightData;
+use arrow_flight::decode::FlightRecordBatchStream;
+use arrow_flight::encode::FlightDataEncoderBuilder;
+use arrow_flight::error::FlightError;
+use arrow_flight::flight_service_server::FlightService;
+use arrow_flight::sql::server::PeekableFlightDataStream;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use tonic::{Response, Status};
+
+use super::error::{invalid, status};
+use super::service::Service;
+use crate::query::RowStream;
+
+/// Most rows of parameters that may be bound at once.
+const PARAMETER_ROWS_MAX: usize = 1_000_000;
+/// Most bytes of parameters that may be bound at once.
+const PARAMETER_BYTES_MAX: usize = 256 << 20;
+
+/// Answer of a DoGet.
+pub(super) type DoGet = <Service as FlightService>::DoGetStream;
+
+/// Rows of a statement as the answer of a DoGet.
+pub(super) fn encode(schema: SchemaRef, rows: RowStream) -> Response<DoGet> {
+    let batches = rows.map_err(|error| FlightError::from(status(&error)));
+    let encoded = FlightDataEncoderBuilder::new().with_schema(schema).build(batches);
+    Response::new(encoded.map_err(Status::from).boxed())
+}
+
+/// One batch at hand as the answer of a DoGet.
+pub(super) fn encode_batch(batch: RecordBatch) -> Response<DoGet> {
+    let schema = batch.schema();
+    encode(schema, futures::stream::iter([Ok(batch)]).boxed())
+}
+
+/// Batches that a client sends.
+pub(super) fn decode(
+    data: PeekableFlightDataStream,
+) -> BoxStream<'static, Result<RecordBatch, Status>> {
+    let data = data.map_err(FlightError::from).filter(|message| {
+        // The message with the command may come before the schema, on its own.
+        let is_bare =
+            matches!(message, Ok(FlightData { data_header, .. }) if data_header.is_empty());
+        std::future::ready(!is_bare)
+    });
+    FlightRecordBatchStream::new_from_flight_data(data).map_err(Status::from).boxed()
+}
+
+/// The rows of parameters that a client sends; None when it sends none.
+pub(super) async fn decode_parameters(
+    data: PeekableFlightDataStream,
+) -> Result<Option<RecordBatch>, Status> {
+    let mut batches: Vec<RecordBatch> = Vec::new();
+    let (mut rows, mut bytes) = (0, 0);
+    let mut stream = decode(data);
+    while let Some(batch) = stream.next().await {
+        let batch = batch?;
+        rows += batch.num_rows();
+        bytes += batch.get_array_memory_size();
+        if rows > PARAMETER_ROWS_MAX || bytes > PARAMETER_BYTES_MAX {
+            return Err(invalid(format!(
+                "too many parameters: at most {PARAMETER_ROWS_MAX} rows and \
+                 {PARAMETER_BYTES_MAX} bytes at once; an ingest takes any number"
+            )));
+        }
+        batches.push(batch);
+    }
+    match batches.as_slice() {
+        [] => Ok(None),
+        [batch] if batch.num_columns() == 0 => Ok(None),
+        [first, ..] => concat_batches(&first.schema(), &batches)
+            .map(Some)
+            .map_err(|error| invalid(format!("the parameters do not fit together: {error}"))),
+    }
+}

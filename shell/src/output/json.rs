@@ -1,0 +1,58 @@
+//! Results as JSON, one object a line; null is written, so every line has every column.
+
+use std::io::{self, Write};
+
+use arrow::array::RecordBatch;
+use arrow::json::WriterBuilder;
+use arrow::json::writer::LineDelimited;
+
+use super::{Printer, as_io};
+
+pub(super) struct JsonPrinter;
+
+impl JsonPrinter {
+    pub(super) fn new() -> Self {
+        JsonPrinter
+    }
+}
+
+impl Printer for JsonPrinter {
+    fn write(&mut self, out: &mut dyn Write, batch: &RecordBatch) -> io::Result<()> {
+        let mut writer =
+            WriterBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(out);
+        writer.write(batch).map_err(as_io)?;
+        writer.finish().map_err(as_io)
+    }
+
+    fn finish(&mut self, _: &mut dyn Write) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, BinaryArray, Decimal128Array, StringArray};
+
+    use super::*;
+
+    #[test]
+    fn every_row_is_one_line_with_every_column() {
+        let decimal = Decimal128Array::from(vec![Some(1250), None]);
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("a", Arc::new(StringArray::from(vec![Some("x\"\n"), None]))),
+            ("b", Arc::new(decimal.with_precision_and_scale(6, 2).unwrap())),
+            ("c", Arc::new(BinaryArray::from(vec![Some(b"\x01\xff".as_slice()), None]))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let mut out = Vec::new();
+        let mut printer = JsonPrinter::new();
+        printer.write(&mut out, &batch).unwrap();
+        printer.finish(&mut out).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "{\"a\":\"x\\\"\\n\",\"b\":12.50,\"c\":\"01ff\"}\n{\"a\":null,\"b\":null,\"c\":null}\n"
+        );
+    }
+}

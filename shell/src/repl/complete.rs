@@ -1,0 +1,318 @@
+//! What Tab offers, decided from the text before the cursor and the catalog.
+//!
+//! Invariant: pure; asks nothing and waits for nothing.
+
+use std::sync::Arc;
+
+use tidegate_engine::{Catalog, Column, ColumnKind, SchemaRef};
+
+use super::keyword::{self, is_keyword};
+use crate::command;
+use crate::text::{Piece, TokenKind, lex, split};
+
+/// Names that exist, as of the last prompt.
+#[derive(Clone)]
+pub(super) struct Names {
+    pub catalog: Arc<Catalog>,
+    /// Keyspace of unqualified table names.
+    pub keyspace: String,
+}
+
+/// One offer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Offer {
+    /// What is inserted.
+    pub text: String,
+    /// What is shown.
+    pub shown: String,
+}
+
+impl Offer {
+    fn plain(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Offer { shown: text.clone(), text }
+    }
+}
+
+/// Offers for the word that ends at byte `at`, and where that word starts.
+pub(super) fn complete(line: &str, at: usize, names: &Names) -> (usize, Vec<Offer>) {
+    let before = &line[..at];
+    let start = before
+        .rfind(|c: char| !(c.is_alphanumeric() || c == '_'))
+        .map_or(0, |offset| offset + before[offset..].chars().next().map_or(0, char::len_utf8));
+    let word = &before[start..];
+
+    if let Some((start, offers)) = complete_command(before, names) {
+        return (start, offers);
+    }
+    if lex(before).last().is_some_and(|token| match token.kind {
+        TokenKind::Text | TokenKind::QuotedIdentifier => !token.closed,
+        TokenKind::Comment => !token.closed || before.ends_with(|c| c != '\n'),
+        _ => false,
+    }) {
+        return (at, Vec::new());
+    }
+
+    let statement = statement_around(line, at);
+    let mut offers = match qualifier(&before[..start]) {
+        Some(qualifier) => qualified(qualifier, statement, names),
+        None => unqualified(&before[..start], word, statement, names),
+    };
+    offers.retain(|offer| starts_with(&offer.text, word));
+    offers.dedup();
+    (start, offers)
+}
+
+fn complete_command(before: &str, names: &Names) -> Option<(usize, Vec<Offer>)> {
+    let start = before.len() - before.trim_start().len();
+    let line = &before[start..];
+    if !line.starts_with(['\\', '.']) {
+        return None;
+    }
+    let Some((name, argument)) = line.split_once(char::is_whitespace) else {
+        let matching = command::NAMES.iter().filter(|name| name.starts_with(line));
+        return Some((start, matching.map(|name| Offer::plain(*name)).collect()));
+    };
+    let argument = argument.trim_start();
+    let mut offers = match name {
+        "\\d" | ".schema" => tables(names),
+        ".mode" => ["csv", "json", "table"].map(Offer::plain).to_vec(),
+        ".timing" => ["off", "on"].map(Offer::plain).to_vec(),
+        _ => Vec::new(),
+    };
+    offers.retain(|offer| starts_with(&offer.text, argument));
+    Some((before.len() - argument.len(), offers))
+}
+
+/// The text of the statement that the cursor stands in.
+fn statement_around(line: &str, at: usize) -> &str {
+    split(line)
+        .into_iter()
+        .map(|(Piece::Statement(range) | Piece::Command(range))| range)
+        .rfind(|range| range.start <= at)
+        .map_or("", |range| &line[range])
+}
+
+/// The name before a dot, when the text ends in `name.`.
+fn qualifier(before: &str) -> Option<&str> {
+    let name = before.strip_suffix('.')?;
+    let start = name.rfind(|c: char| !(c.is_alphanumeric() || c == '_')).map_or(0, |at| at + 1);
+    (start < name.len()).then(|| &name[start..])
+}
+
+fn qualified(qualifier: &str, statement: &str, names: &Names) -> Vec<Offer> {
+    let keyspace = names.catalog.keyspaces().find(|name| name.eq_ignore_ascii_case(qualifier));
+    if let Some(keyspace) = keyspace {
+        return names.catalog.tables(keyspace).map(|t| Offer::plain(quoted(&t.name))).collect();
+    }
+    mentioned(statement, names)
+        .iter()
+        .filter(|table| table.name.eq_ignore_ascii_case(qualifier))
+        .flat_map(|table| table.columns.iter().map(column))
+        .collect()
+}
+
+fn unqualified(before: &str, word: &str, statement: &str, names: &Names) -> Vec<Offer> {
+    let before = statement_before(before);
+    let words: Vec<String> = lex(before)
+        .filter(|token| !matches!(token.kind, TokenKind::Space | TokenKind::Comment))
+        .map(|token| before[token.range].to_ascii_uppercase())
+        .filter(|word| !matches!(word.as_str(), "IF" | "NOT" | "EXISTS"))
+        .collect();
+    let last = words.last().map_or("", String::as_str);
+    match last {
+        "" => return keywords(keyword::STATEMENTS, word),
+        "FROM" if words.first().is_some_and(|first| first == "COPY") => return Vec::new(),
+        "FROM" | "INTO" | "UPDATE" | "TABLE" | "COPY" | "DESCRIBE" | "DESC" | "JOIN"
+        | "TRUNCATE" | "FLUSH"
+            if !(last == "DESC" && words.len() > 1)
+                && !(words[0] == "CREATE" && last == "TABLE") =>
+        {
+            let mut offers = tables(names);
+            if matches!(last, "DESCRIBE" | "TRUNCATE" | "FLUSH") {
+                offers.extend(keywords(&["TABLE"], word));
+            }
+            return offers;
+        }
+        "USE" | "KEYSPACE" if words[0] != "CREATE" => {
+            return names.catalog.keyspaces().map(|name| Offer::plain(quoted(name))).collect();
+        }
+        "POLICY" if words[0] != "CREATE" => return policies(names),
+        "CREATE" => return keywords(&["KEYSPACE", "POLICY", "TABLE"], word),
+        "DROP" => return keywords(&["KEYSPACE", "POLICY", "TABLE"], word),
+        "SHOW" => return keywords(&["CACHE", "KEYSPACES", "POLICIES", "TABLES"], word),
+        "=" if words.iter().any(|word| word == "POLICY") => return policies(names),
+        _ => {}
+    }
+    let mut offers: Vec<Offer> = mentioned(statement, names)
+        .iter()
+        .flat_map(|table| table.columns.iter().map(column))
+        .collect();
+    // All keywords at once would bury the columns; they come with the first letter.
+    if !word.is_empty() || offers.is_empty() {
+        let is_query = matches!(
+            words[0].as_str(),
+            "SELECT" | "INSERT" | "UPDATE" | "DELETE" | "WITH" | "EXPLAIN"
+        );
+        let inner = if is_query { keyword::QUERY } else { keyword::DEFINITION };
+        offers.extend(keywords(inner, word));
+        if words.len() == 1 && words[0] == "EXPLAIN" {
+            offers.extend(keywords(keyword::STATEMENTS, word));
+        } else if is_query {
+            offers.extend(keywords(&["SELECT", "SET", "WITH"], word));
+        }
+    }
+    offers
+}
+
+/// The part of `before` that belongs to the statement at its end.
+fn statement_before(before: &str) -> &str {
+    let ends = lex(before).filter(|token| token.kind == TokenKind::Semicolon);
+    &before[ends.last().map_or(0, |token| token.range.end)..]
+}
+
+fn tables(names: &Names) -> Vec<Offer> {
+    let own = names.catalog.tables(&names.keyspace).map(|t| Offer::plain(quoted(&t.name)));
+    let others = names
+        .catalog
+        .keyspaces()
+        .filter(|keyspace| *keyspace != names.keyspace)
+        .flat_map(|keyspace| names.catalog.tables(keyspace))
+        .map(|table| Offer::plain(format!("{}.{}", quoted(&table.keyspace), quoted(&table.name))));
+    own.chain(others).collect()
+}
+
+fn policies(names: &Names) -> Vec<Offer> {
+    let loaded = names.catalog.policies().map(|policy| Offer::plain(quoted(&policy.name)));
+    loaded.chain(std::iter::once(Offer::plain("lru"))).collect()
+}
+
+/// Tables whose names stand in the statement.
+fn mentioned<'a>(statement: &str, names: &'a Names) -> Vec<&'a SchemaRef> {
+    let words: Vec<String> = lex(statement)
+        .filter_map(|token| match token.kind {
+            TokenKind::Word => Some(statement[token.range].to_ascii_lowercase()),
+            TokenKind::QuotedIdentifier => {
+                Some(statement[token.range].trim_matches('"').to_owned())
+            }
+            _ => None,
+        })
+        .collect();
+    names
+        .catalog
+        .keyspaces()
+        .filter(|keyspace| *keyspace == names.keyspace || words.iter().any(|word| word == keyspace))
+        .flat_map(|keyspace| names.catalog.tables(keyspace))
+        .filter(|table| words.contains(&table.name))
+        .collect()
+}
+
+fn column(column: &Column) -> Offer {
+    let role = match column.kind {
+        ColumnKind::PartitionKey { .. } => " · partition key",
+        ColumnKind::ClusteringKey { .. } => " · clustering key",
+        ColumnKind::Static => " · static",
+        ColumnKind::Regular => "",
+    };
+    let text = quoted(&column.name);
+    Offer { shown: format!("{text}  {}{role}", column.ty.sql_name()), text }
+}
+
+/// Keywords in the letter case that the person uses.
+fn keywords(words: &[&str], typed: &str) -> Vec<Offer> {
+    let lower = typed.starts_with(|c: char| c.is_ascii_lowercase());
+    let spell = |word: &&str| if lower { word.to_ascii_lowercase() } else { (*word).to_owned() };
+    words.iter().map(|word| Offer::plain(spell(word))).collect()
+}
+
+fn starts_with(name: &str, typed: &str) -> bool {
+    name.get(..typed.len()).is_some_and(|head| head.eq_ignore_ascii_case(typed))
+}
+
+/// `name` as it must be written: in quotes unless it is plain and lower case.
+fn quoted(name: &str) -> String {
+    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        && !is_keyword(name);
+    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_engine::{
+        ClusteringOrder, DataType, Database, Options, TableId, TableOptions, TableSchema,
+    };
+
+    use super::*;
+
+    /// Tables `reading` and `Odd` in the default keyspace, `log` in `weather`.
+    async fn names(directory: &std::path::Path) -> Names {
+        let options = Options { shards: Some(1), ..Options::new(directory) };
+        let database = Database::open(options).await.unwrap();
+        database.create_keyspace("weather", false).await.unwrap();
+        for (keyspace, name) in [("default", "reading"), ("default", "Odd"), ("weather", "log")] {
+            let key = ColumnKind::ClusteringKey { position: 0, order: ClusteringOrder::Ascending };
+            let schema = TableSchema {
+                id: TableId(0),
+                keyspace: keyspace.into(),
+                name: name.into(),
+                columns: [
+                    ("station", DataType::Text, ColumnKind::PartitionKey { position: 0 }),
+                    ("at", DataType::Int, key),
+                    ("value", DataType::Double, ColumnKind::Regular),
+                ]
+                .map(|(name, ty, kind)| Column { name: name.into(), ty, kind })
+                .to_vec(),
+                options: TableOptions::default(),
+            };
+            database.create_table(schema, false).await.unwrap();
+        }
+        let names = Names { catalog: database.catalog(), keyspace: "default".into() };
+        database.close().await.unwrap();
+        names
+    }
+
+    #[tokio::test]
+    async fn the_words_before_decide_what_is_offered() {
+        let directory = tempfile::tempdir().unwrap();
+        let names = names(directory.path()).await;
+        for (line, wanted) in [
+            // `|` is the cursor.
+            ("SEL|", vec!["SELECT"]),
+            ("sel|", vec!["select"]),
+            ("SELECT * FROM |", vec!["\"Odd\"", "reading", "weather.log"]),
+            ("SELECT * FROM weather.|", vec!["log"]),
+            ("SELECT sta| FROM reading;", vec!["station"]),
+            ("SELECT * FROM reading WHERE |", vec!["station", "at", "value"]),
+            ("SELECT * FROM reading WHERE stat|", vec!["station"]),
+            ("SELECT reading.v| FROM reading", vec!["value"]),
+            ("SELECT 1; UPDATE re|", vec!["reading"]),
+            ("DROP TABLE IF EXISTS re|", vec!["reading"]),
+            ("USE |", vec!["default", "weather"]),
+            ("DROP |", vec!["KEYSPACE", "POLICY", "TABLE"]),
+            ("ALTER CACHE SET POLICY = l|", vec!["lru"]),
+            ("SELECT 'FROM |", vec![]),
+            ("-- FROM |", vec![]),
+            ("\\d re|", vec!["reading"]),
+            (".ti|", vec![".timing"]),
+            (".timing o|", vec!["off", "on"]),
+        ] {
+            let at = line.find('|').unwrap();
+            let line = line.replace('|', "");
+            let (start, offers) = complete(&line, at, &names);
+            let texts: Vec<&str> = offers.iter().map(|offer| offer.text.as_str()).collect();
+            assert_eq!(texts, wanted, "{line}");
+            assert!(start <= at, "{line}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_column_shows_its_type_and_role() {
+        let directory = tempfile::tempdir().unwrap();
+        let names = names(directory.path()).await;
+        let line = "SELECT * FROM reading WHERE ";
+        let shown: Vec<String> =
+            complete(line, line.len(), &names).1.into_iter().map(|offer| offer.shown).collect();
+        assert_eq!(shown, ["station  text · partition key", "at  int · clustering key", "value  double"]);
+    }
+}

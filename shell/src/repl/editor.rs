@@ -1,0 +1,198 @@
+//! The line editor on a thread of its own, for it blocks while a person thinks.
+//!
+//! Invariant: the editor owns the terminal only between a question and its answer; while a
+//! statement runs the terminal is in its usual mode, so Ctrl-C is a signal then.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use rustyline::completion::{Completer, Pair};
+use rustyline::error::ReadlineError;
+use rustyline::highlight::{CmdKind, Highlighter};
+use rustyline::history::{FileHistory, History};
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{
+    Cmd, ColorMode, CompletionType, Config, Context, Editor, Event, Helper, Hinter, KeyCode,
+    KeyEvent, Modifiers,
+};
+use tokio::sync::mpsc;
+
+use super::complete::{Names, complete};
+use super::{highlight, history};
+use crate::text::is_complete;
+
+/// Candidates above which the editor asks before it lists them.
+const CANDIDATES_MAX: usize = 200;
+
+/// Asks for the next text.
+pub(super) struct Question {
+    pub prompt: String,
+    pub names: Names,
+}
+
+/// What a person did.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// Whole statements or a command.
+    Text(String),
+    /// Ctrl-C: the line is cleared.
+    Interrupted,
+    /// Ctrl-D on an empty line, or the terminal is gone.
+    End,
+    /// The terminal cannot be used.
+    Failed(String),
+}
+
+/// Handle of the editor's thread, which ends when this is dropped.
+pub(super) struct EditorThread {
+    questions: SyncSender<Question>,
+    answers: mpsc::Receiver<Answer>,
+    _thread: JoinHandle<()>,
+}
+
+impl EditorThread {
+    /// Starts the thread.
+    pub(super) fn start() -> Result<Self, String> {
+        let (questions, asked) = sync_channel(1);
+        let (answer, answers) = mpsc::channel(1);
+        let thread = std::thread::Builder::new()
+            .name("editor".to_owned())
+            .spawn(move || serve(&asked, &answer))
+            .map_err(|error| format!("cannot start the editor: {error}"))?;
+        Ok(EditorThread { questions, answers, _thread: thread })
+    }
+
+    /// Shows a prompt and waits for what the person does.
+    pub(super) async fn ask(&mut self, question: Question) -> Answer {
+        if self.questions.send(question).is_err() {
+            return Answer::Failed("the editor has stopped".to_owned());
+        }
+        match self.answers.recv().await {
+            Some(answer) => answer,
+            None => Answer::Failed("the editor has stopped".to_owned()),
+        }
+    }
+}
+
+fn serve(questions: &Receiver<Question>, answers: &mpsc::Sender<Answer>) {
+    let mut editor = match Terminal::new() {
+        Ok(editor) => editor,
+        Err(error) => {
+            let _ = answers.blocking_send(Answer::Failed(error.to_string()));
+            return;
+        }
+    };
+    while let Ok(question) = questions.recv() {
+        if answers.blocking_send(editor.read(question)).is_err() {
+            return;
+        }
+    }
+}
+
+struct Terminal {
+    editor: Editor<Assistant, FileHistory>,
+    /// None where there is no place for a history.
+    history: Option<PathBuf>,
+}
+
+impl Terminal {
+    fn new() -> rustyline::Result<Self> {
+        let colors = highlight::colors_wanted(true);
+        let config = Config::builder()
+            .max_history_size(history::ENTRIES_MAX)?
+            .history_ignore_space(true)
+            .history_ignore_dups(true)?
+            .auto_add_history(false)
+            .completion_type(CompletionType::List)
+            .completion_prompt_limit(CANDIDATES_MAX)
+            .color_mode(if colors { ColorMode::Enabled } else { ColorMode::Disabled })
+            .build();
+        let mut editor = Editor::with_config(config)?;
+        editor.set_helper(Some(Assistant { names: None, colors }));
+        editor.bind_sequence(Event::from(KeyEvent(KeyCode::Enter, Modifiers::ALT)), Cmd::Newline);
+        let mut history = history::path();
+        if let Some(path) = &history {
+            let loaded = history::prepare(path)
+                .map_err(ReadlineError::from)
+                .and_then(|()| editor.load_history(path));
+            if let Err(error) = loaded {
+                tracing::warn!("no history in {}: {error}", path.display());
+                history = None;
+            }
+        }
+        Ok(Terminal { editor, history })
+    }
+
+    fn read(&mut self, question: Question) -> Answer {
+        if let Some(assistant) = self.editor.helper_mut() {
+            assistant.names = Some(question.names);
+        }
+        match self.editor.readline(&question.prompt) {
+            Ok(text) => {
+                self.remember(&text);
+                Answer::Text(text)
+            }
+            Err(ReadlineError::Interrupted) => Answer::Interrupted,
+            Err(ReadlineError::Eof) => Answer::End,
+            Err(error) => Answer::Failed(error.to_string()),
+        }
+    }
+
+    fn remember(&mut self, text: &str) {
+        if text.trim().is_empty() || text.starts_with(' ') {
+            return;
+        }
+        let added = self.editor.history_mut().add(text.trim_end());
+        let Some(path) = &self.history else { return };
+        if let Err(error) = added.and_then(|_| self.editor.append_history(path)) {
+            tracing::warn!("the history cannot be written to {}: {error}", path.display());
+            self.history = None;
+        }
+    }
+}
+
+/// What rustyline asks while a line is edited.
+#[derive(Helper, Hinter)]
+struct Assistant {
+    names: Option<Names>,
+    colors: bool,
+}
+
+impl Validator for Assistant {
+    fn validate(&self, context: &mut ValidationContext) -> rustyline::Result<ValidationResult> {
+        Ok(if is_complete(context.input()) {
+            ValidationResult::Valid(None)
+        } else {
+            ValidationResult::Incomplete
+        })
+    }
+}
+
+impl Completer for Assistant {
+    type Candidate = Pair;
+
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let Some(names) = &self.names else { return Ok((at, Vec::new())) };
+        let (start, offers) = complete(line, at, names);
+        let pair =
+            |offer: super::complete::Offer| Pair { display: offer.shown, replacement: offer.text };
+        Ok((start, offers.into_iter().map(pair).collect()))
+    }
+}
+
+impl Highlighter for Assistant {
+    fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
+        if self.colors { highlight::colored(line) } else { Cow::Borrowed(line) }
+    }
+
+    fn highlight_char(&self, _: &str, _: usize, kind: CmdKind) -> bool {
+        self.colors && kind != CmdKind::MoveCursor
+    }
+}

@@ -1,0 +1,77 @@
+//! The interactive shell: read, run, print, again, until Ctrl-D.
+//!
+//! Invariant: Ctrl-C never ends the shell. It clears the line while one is edited and cancels the
+//! statement while one runs.
+
+mod complete;
+mod editor;
+mod highlight;
+mod history;
+mod keyword;
+
+pub use highlight::colors_wanted;
+
+use self::complete::Names;
+use self::editor::{Answer, EditorThread, Question};
+use crate::batch::EXIT_FAILED;
+use crate::session::{Failure, Next, Session};
+use crate::text::split;
+
+/// Runs the shell on the terminal and returns the exit code.
+pub async fn run(session: &mut Session) -> u8 {
+    let mut editor = match EditorThread::start() {
+        Ok(editor) => editor,
+        Err(error) => return fail(&error),
+    };
+    eprintln!(
+        "Tidegate {}, {} shards. \\? for help, Ctrl-D to leave.",
+        env!("CARGO_PKG_VERSION"),
+        session.database().shard_count()
+    );
+    loop {
+        let keyspace = session.keyspace();
+        let question = Question {
+            prompt: prompt(&keyspace),
+            names: Names { catalog: session.database().catalog(), keyspace },
+        };
+        match editor.ask(question).await {
+            Answer::Text(text) => match run_text(session, &text).await {
+                Ok(Next::Continue) => {}
+                Ok(Next::Leave) => return 0,
+                Err(error) => return fail(&format!("cannot write the result: {error}")),
+            },
+            Answer::Interrupted => {}
+            Answer::End => return 0,
+            Answer::Failed(error) => return fail(&error),
+        }
+    }
+}
+
+/// Runs what was entered; the first failure drops the rest of it.
+async fn run_text(session: &mut Session, text: &str) -> std::io::Result<Next> {
+    for piece in split(text) {
+        match session.run(text, &piece).await {
+            Ok(Next::Continue) => {}
+            Ok(Next::Leave) => return Ok(Next::Leave),
+            Err(Failure::Statement(message)) => {
+                eprint!("{message}");
+                break;
+            }
+            Err(Failure::Interrupted) => {
+                eprintln!("cancelled");
+                break;
+            }
+            Err(Failure::Output(error)) => return Err(error),
+        }
+    }
+    Ok(Next::Continue)
+}
+
+fn prompt(keyspace: &str) -> String {
+    if keyspace == "default" { "tg> ".to_owned() } else { format!("tg:{keyspace}> ") }
+}
+
+fn fail(message: &str) -> u8 {
+    eprintln!("error: {message}");
+    EXIT_FAILED
+}

@@ -1,0 +1,73 @@
+//! From a parsed command line to an exit code: opens the database, hands it to the shell, a batch
+//! or the Flight SQL service, and closes it again.
+//!
+//! Invariant: the database is closed on every way out of a successful open.
+
+use std::io::{self, BufWriter, IsTerminal};
+
+use tidegate_engine::Database;
+use tracing_subscriber::EnvFilter;
+
+use crate::batch::{self, EXIT_FAILED};
+use crate::cli::{Action, Cli, Switch};
+use crate::session::Session;
+use crate::{flight, repl};
+
+/// Bytes of output gathered before they are written.
+const OUTPUT_BUFFER_BYTES: usize = 64 << 10;
+
+/// Does what the command line asks for and returns the exit code.
+pub fn run(cli: Cli) -> u8 {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(repl::colors_wanted(io::stderr().is_terminal()))
+        .init();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("cannot start threads: {error}")),
+    };
+    runtime.block_on(run_in_runtime(cli))
+}
+
+async fn run_in_runtime(cli: Cli) -> u8 {
+    let database = match Database::open(cli.database.options()).await {
+        Ok(database) => database,
+        Err(error) => {
+            let directory = cli.database.directory.display();
+            return fail(&format!("cannot open the database in {directory}: {error}"));
+        }
+    };
+    let code = match &cli.action {
+        Some(Action::Serve { listen }) => match flight::serve(database.clone(), *listen).await {
+            Ok(()) => 0,
+            Err(error) => fail(&error),
+        },
+        None => run_session(&cli, &database).await,
+    };
+    match database.close().await {
+        Ok(()) => code,
+        Err(error) => fail(&format!("cannot close the database: {error}")).max(code),
+    }
+}
+
+async fn run_session(cli: &Cli, database: &Database) -> u8 {
+    let out = BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, io::stdout());
+    let mut session = match Session::new(database.clone(), Box::new(out)) {
+        Ok(session) => session,
+        Err(error) => return fail(&error),
+    };
+    session.mode = cli.mode;
+    session.timing = cli.timing == Switch::On;
+    if cli.inputs.is_empty() && io::stdin().is_terminal() {
+        repl::run(&mut session).await
+    } else {
+        batch::run(&mut session, &cli.inputs).await
+    }
+}
+
+fn fail(message: &str) -> u8 {
+    eprintln!("error: {message}");
+    EXIT_FAILED
+}

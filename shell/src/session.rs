@@ -1,0 +1,297 @@
+//! One person's session: runs a piece of text, prints what it gives, and stops it at Ctrl-C.
+//!
+//! Invariant: stdout gets results (in table mode with their row count and time), stderr everything
+//! else. A statement that is cancelled is dropped, which cancels it on the shards too.
+
+use std::io::{self, Write};
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::StreamExt;
+use tidegate_engine::Database;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::command::{self, Command};
+use crate::output::progress::{Progress, ProgressLine};
+use crate::output::{Mode, Printer, printer};
+use crate::query::{self, OutcomeKind, QueryError, SessionOptions};
+use crate::text::Piece;
+
+/// Why a piece did not run to its end.
+#[derive(Debug)]
+pub enum Failure {
+    /// The statement is wrong or failed; the text is ready to be shown.
+    Statement(String),
+    /// Ctrl-C.
+    Interrupted,
+    /// Nobody reads the output any more, or it cannot be written.
+    Output(io::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::Output(error)
+    }
+}
+
+/// What the caller does after a piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    Continue,
+    Leave,
+}
+
+/// State of a session.
+pub struct Session {
+    query: query::Session,
+    out: Box<dyn Write + Send>,
+    interrupt: Signal,
+    progress: Arc<Mutex<CopyProgress>>,
+    pub mode: Mode,
+    /// Whether times are printed.
+    pub timing: bool,
+}
+
+/// The progress line of the running statement.
+struct CopyProgress {
+    line: ProgressLine,
+    start_ns: u64,
+    drawn_ns: u64,
+}
+
+impl Session {
+    /// A session in the default keyspace that writes results to `out`.
+    ///
+    /// Must be called within the runtime: it listens to Ctrl-C from now on.
+    pub fn new(database: Database, out: Box<dyn Write + Send>) -> Result<Self, String> {
+        let interrupt = signal(SignalKind::interrupt())
+            .map_err(|error| format!("cannot listen to Ctrl-C: {error}"))?;
+        let state = CopyProgress { line: ProgressLine::new(), start_ns: 0, drawn_ns: 0 };
+        let progress = Arc::new(Mutex::new(state));
+        let options = SessionOptions {
+            progress: Some(progress_callback(database.clone(), Arc::clone(&progress))),
+            ..SessionOptions::default()
+        };
+        let query = query::Session::new(database, options).map_err(|error| error.to_string())?;
+        Ok(Session { query, out, interrupt, progress, mode: Mode::Table, timing: true })
+    }
+
+    /// The database behind this session.
+    pub fn database(&self) -> &Database {
+        self.query.database()
+    }
+
+    /// The keyspace of unqualified names.
+    pub fn keyspace(&self) -> String {
+        self.query.keyspace()
+    }
+
+    /// Writes a line that belongs to the results.
+    pub fn print(&mut self, line: &str) -> io::Result<()> {
+        writeln!(self.out, "{line}")
+    }
+
+    /// Hands what was printed to the reader.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    /// Runs one piece of `source`.
+    pub async fn run(&mut self, source: &str, piece: &Piece) -> Result<Next, Failure> {
+        let next = match piece {
+            Piece::Statement(range) => {
+                self.run_statement(source, range.clone()).await.map(|()| Next::Continue)
+            }
+            Piece::Command(range) => self.run_command(&source[range.clone()]).await,
+        };
+        // What was printed before an error stands before it.
+        self.out.flush()?;
+        next
+    }
+
+    async fn run_command(&mut self, line: &str) -> Result<Next, Failure> {
+        match command::parse(line).map_err(Failure::Statement)? {
+            Command::Quit => return Ok(Next::Leave),
+            Command::Help => self.out.write_all(command::HELP.as_bytes())?,
+            Command::Mode(mode) => self.mode = mode,
+            Command::Timing(timing) => self.timing = timing,
+            Command::Sql(sql) => self.run_statement(&sql, 0..sql.len()).await?,
+        }
+        Ok(Next::Continue)
+    }
+
+    async fn run_statement(&mut self, source: &str, range: Range<usize>) -> Result<(), Failure> {
+        let text = &source[range.clone()];
+        let shown = |error: QueryError| {
+            Failure::Statement(shift(error, source, range.start).render(source))
+        };
+        let start_ns = self.database().clock().monotonic_ns();
+        {
+            let mut progress = self.progress.lock().expect("no one panics while drawing");
+            progress.start_ns = start_ns;
+        }
+        // A Ctrl-C from before this statement is not meant for it.
+        while futures::FutureExt::now_or_never(self.interrupt.recv()).is_some() {}
+
+        for statement in query::split(text).map_err(shown)? {
+            let mut table: Option<(Box<dyn Printer>, u64)> = None;
+            let run =
+                print_outcome(&self.query, &statement, self.mode, self.out.as_mut(), &mut table);
+            let ended = tokio::select! {
+                biased;
+                _ = self.interrupt.recv() => Err(Stopped::Interrupted),
+                ended = run => ended,
+            };
+            self.progress.lock().expect("no one panics while drawing").line.clear();
+            if let Some((printer, _)) = &mut table {
+                printer.finish(self.out.as_mut())?;
+            }
+            let summary = match ended {
+                Ok(summary) => summary,
+                Err(Stopped::Interrupted) => return Err(Failure::Interrupted),
+                Err(Stopped::Query(error)) => return Err(shown(error)),
+                Err(Stopped::Output(error)) => return Err(Failure::Output(error)),
+            };
+            if self.mode.is_for_people() {
+                let elapsed_ns = self.database().clock().monotonic_ns() - start_ns;
+                let line = summary.line(self.timing.then(|| Duration::from_nanos(elapsed_ns)));
+                writeln!(self.out, "{line}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+enum Stopped {
+    Interrupted,
+    Query(QueryError),
+    Output(io::Error),
+}
+
+/// What stands under a result.
+enum Summary {
+    Rows(u64),
+    Written(u64, &'static str),
+    Message(String),
+}
+
+impl Summary {
+    fn line(&self, elapsed: Option<Duration>) -> String {
+        let rows = |count: u64| if count == 1 { "1 row".into() } else { format!("{count} rows") };
+        let (line, elapsed) = match (self, elapsed.map(in_words)) {
+            (Summary::Rows(count), elapsed) => (rows(*count), elapsed),
+            (Summary::Written(count, verb), elapsed) => {
+                (format!("{} {verb}", rows(*count)), elapsed)
+            }
+            (Summary::Message(message), Some(elapsed)) => return format!("{message} ({elapsed})"),
+            (Summary::Message(message), None) => return message.clone(),
+        };
+        match elapsed {
+            Some(elapsed) => format!("{line} in {elapsed}"),
+            None => line,
+        }
+    }
+}
+
+/// Runs `statement` and prints its rows; `table` is the printer at work, which the caller ends.
+async fn print_outcome(
+    session: &query::Session,
+    statement: &query::Statement,
+    mode: Mode,
+    out: &mut (dyn Write + Send),
+    table: &mut Option<(Box<dyn Printer>, u64)>,
+) -> Result<Summary, Stopped> {
+    let outcome = session.run(statement).await.map_err(Stopped::Query)?;
+    let mut rows = match outcome.kind {
+        OutcomeKind::Count(count) => {
+            return Ok(Summary::Written(count, past_tense(statement.text())));
+        }
+        OutcomeKind::Message(message) => return Ok(Summary::Message(message)),
+        OutcomeKind::Rows(rows) => rows,
+    };
+    let (printer, count) = table.insert((printer(mode, outcome.schema), 0));
+    while let Some(batch) = rows.next().await {
+        let batch = batch.map_err(Stopped::Query)?;
+        *count += batch.num_rows() as u64;
+        printer.write(out, &batch).map_err(Stopped::Output)?;
+    }
+    Ok(Summary::Rows(*count))
+}
+
+fn progress_callback(
+    database: Database,
+    state: Arc<Mutex<CopyProgress>>,
+) -> Arc<dyn Fn(query::Progress) + Send + Sync> {
+    Arc::new(move |progress| {
+        let now_ns = database.clock().monotonic_ns();
+        let mut state = state.lock().expect("no one panics while drawing");
+        let interval_ns = crate::output::progress::INTERVAL_MS * 1_000_000;
+        if now_ns.saturating_sub(state.drawn_ns) < interval_ns {
+            return;
+        }
+        state.drawn_ns = now_ns;
+        let elapsed = Duration::from_nanos(now_ns.saturating_sub(state.start_ns));
+        let progress = Progress {
+            rows: progress.rows,
+            bytes: progress.bytes,
+            bytes_total: Some(progress.bytes_max),
+        };
+        state.line.draw(progress, elapsed);
+    })
+}
+
+/// What the statement did to its rows, from its first word.
+fn past_tense(statement: &str) -> &'static str {
+    let word = statement.split(|c: char| !c.is_ascii_alphabetic()).find(|word| !word.is_empty());
+    match word.unwrap_or("").to_ascii_uppercase().as_str() {
+        "INSERT" => "inserted",
+        "UPDATE" => "updated",
+        "DELETE" => "deleted",
+        "COPY" => "copied",
+        _ => "written",
+    }
+}
+
+/// Moves the place of an error from the statement at byte `start` to the whole source.
+fn shift(mut error: QueryError, source: &str, start: usize) -> QueryError {
+    if let Some(span) = &mut error.span {
+        let before = &source[..start];
+        let last_line = before.rsplit('\n').next().unwrap_or("");
+        if span.line == 1 {
+            span.column += last_line.chars().count() as u64;
+        }
+        span.line += before.matches('\n').count() as u64;
+    }
+    error
+}
+
+fn in_words(elapsed: Duration) -> String {
+    let ms = elapsed.as_secs_f64() * 1e3;
+    if ms < 1000.0 { format!("{ms:.1} ms") } else { format!("{:.2} s", ms / 1e3) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::Span;
+
+    #[test]
+    fn the_line_under_a_result_says_how_much_and_how_long() {
+        let elapsed = Some(Duration::from_micros(1234));
+        assert_eq!(Summary::Rows(1).line(elapsed), "1 row in 1.2 ms");
+        assert_eq!(Summary::Rows(10).line(None), "10 rows");
+        let copied = Summary::Written(26_115, past_tense("/**/ copy t FROM 'x'"));
+        assert_eq!(copied.line(Some(Duration::from_millis(2500))), "26115 rows copied in 2.50 s");
+        assert_eq!(Summary::Message("done".into()).line(elapsed), "done (1.2 ms)");
+    }
+
+    #[test]
+    fn an_error_keeps_its_place_in_the_whole_file() {
+        let source = "SELECT 1;\n  SELECT x\n  FROM y";
+        let start = source.find("SELECT x").unwrap();
+        let at = |line, column| QueryError::invalid("m").at(Span { line, column, length: 1 });
+        assert_eq!(shift(at(1, 8), source, start).span, at(2, 10).span);
+        assert_eq!(shift(at(2, 3), source, start).span, at(3, 3).span);
+    }
+}

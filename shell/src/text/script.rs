@@ -1,0 +1,148 @@
+//! A text cut into what is run one after the other: statements and shell commands.
+//!
+//! Invariant: pieces stand in order and do not overlap; between them is only space, comments and
+//! semicolons.
+
+use std::ops::Range;
+
+use super::lexer::{TokenKind, lex};
+
+/// One thing to run; the range is in bytes of the whole text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// A SQL statement without its semicolon.
+    Statement(Range<usize>),
+    /// A line for the shell itself: `\d`, `.help`, without the line break.
+    Command(Range<usize>),
+}
+
+/// Cuts `text` into statements and commands. A last statement needs no semicolon.
+pub fn split(text: &str) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut offset = 0;
+    while offset < text.len() {
+        let next = next_piece(&text[offset..]);
+        pieces.extend(next.piece.map(|piece| match piece {
+            Piece::Statement(r) => Piece::Statement(r.start + offset..r.end + offset),
+            Piece::Command(r) => Piece::Command(r.start + offset..r.end + offset),
+        }));
+        offset += next.used_bytes;
+    }
+    pieces
+}
+
+/// Whether an editor may hand `text` over: nothing, a command line, or statements of which the
+/// last one ends in a semicolon.
+pub fn is_complete(text: &str) -> bool {
+    let mut offset = 0;
+    while offset < text.len() {
+        let next = next_piece(&text[offset..]);
+        if next.is_open {
+            return false;
+        }
+        offset += next.used_bytes;
+    }
+    true
+}
+
+struct Next {
+    /// None when only space and comments were left.
+    piece: Option<Piece>,
+    /// Bytes up to where the next piece may start.
+    used_bytes: usize,
+    /// The text ended before this piece did.
+    is_open: bool,
+}
+
+fn next_piece(text: &str) -> Next {
+    if let Some(start) = command_start(text) {
+        let used_bytes = text[start..].find('\n').map_or(text.len(), |offset| start + offset);
+        let end = start + text[start..used_bytes].trim_end().len();
+        return Next { piece: Some(Piece::Command(start..end)), used_bytes, is_open: false };
+    }
+    let mut statement: Option<Range<usize>> = None;
+    let mut closed = true;
+    for token in lex(text) {
+        let used_bytes = token.range.end;
+        closed = token.closed;
+        match token.kind {
+            TokenKind::Space | TokenKind::Comment => {}
+            TokenKind::Semicolon => {
+                return Next { piece: statement.map(Piece::Statement), used_bytes, is_open: false };
+            }
+            _ => {
+                let start = statement.map_or(token.range.start, |s| s.start);
+                statement = Some(start..used_bytes);
+            }
+        }
+        // A command line may follow a comment at the head of the text.
+        if statement.is_none()
+            && token.kind == TokenKind::Comment
+            && command_start(&text[used_bytes..]).is_some()
+        {
+            return Next { piece: None, used_bytes, is_open: false };
+        }
+    }
+    let is_open = statement.is_some() || !closed;
+    Next { piece: statement.map(Piece::Statement), used_bytes: text.len(), is_open }
+}
+
+/// Where a command starts, when the first visible character of `text` starts one.
+fn command_start(text: &str) -> Option<usize> {
+    let start = text.find(|c: char| !c.is_whitespace())?;
+    let rest = &text[start..];
+    let mut chars = rest.chars();
+    match (chars.next(), chars.next()) {
+        (Some('\\'), _) => Some(start),
+        (Some('.'), Some(c)) if c.is_ascii_alphabetic() => Some(start),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(text: &str) -> Vec<String> {
+        split(text)
+            .into_iter()
+            .map(|piece| match piece {
+                Piece::Statement(range) => format!("S {}", &text[range]),
+                Piece::Command(range) => format!("C {}", &text[range]),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn statements_and_commands_come_out_in_order() {
+        assert_eq!(
+            pieces("-- head\nSELECT ';';\n\\d t\nSELECT\n2 -- end\n;;\n.tables  \nSELECT 3"),
+            ["S SELECT ';'", "C \\d t", "S SELECT\n2", "C .tables", "S SELECT 3"]
+        );
+        assert_eq!(pieces(" ; -- nothing\n"), Vec::<String>::new());
+        assert_eq!(pieces("-- c\n\\q"), ["C \\q"]);
+        assert_eq!(pieces("SELECT .5;"), ["S SELECT .5"]);
+    }
+
+    #[test]
+    fn a_statement_is_complete_when_it_ends_in_a_semicolon() {
+        for complete in [
+            "",
+            "  ",
+            "SELECT 1;",
+            "SELECT ';' ; ",
+            "\\d t",
+            ".help",
+            "-- c",
+            "SELECT 1; -- tail",
+            "SELECT 1; \\q",
+        ] {
+            assert!(is_complete(complete), "{complete}");
+        }
+        for open in
+            ["SELECT", "SELECT ';", "SELECT 1 -- ;", "/* ;", "SELECT 1; SELECT", "SELECT $$;"]
+        {
+            assert!(!is_complete(open), "{open}");
+        }
+    }
+}

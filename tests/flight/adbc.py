@@ -1,0 +1,239 @@
+"""Drives a running Tidegate service with the ADBC driver and pyarrow.
+
+Usage: adbc.py HOST:PORT. Each step is a function; the first that fails ends the script.
+"""
+
+import sys
+import threading
+import time
+
+import adbc_driver_manager
+import pyarrow
+import pyarrow.flight
+from adbc_driver_flightsql import DatabaseOptions, dbapi
+
+ADDRESS = sys.argv[1]
+URI = f"grpc://{ADDRESS}"
+CALL_SECONDS_MAX = "30"
+
+
+def connect():
+    """A connection with a session of its own."""
+    return dbapi.connect(
+        URI,
+        db_kwargs={
+            "username": "someone",
+            "password": "anything",
+            DatabaseOptions.TIMEOUT_FETCH.value: CALL_SECONDS_MAX,
+            DatabaseOptions.TIMEOUT_QUERY.value: CALL_SECONDS_MAX,
+            DatabaseOptions.TIMEOUT_UPDATE.value: CALL_SECONDS_MAX,
+        },
+        autocommit=True,
+    )
+
+
+def fetch(connection, sql, parameters=None):
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return cursor.fetchall()
+
+
+def run(connection, sql):
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+
+
+def expect_error(kind, connection, sql, words):
+    try:
+        fetch(connection, sql)
+    except kind as error:
+        assert words in str(error), (words, str(error))
+    else:
+        raise AssertionError(f"no error: {sql}")
+
+
+def query(connection):
+    assert fetch(connection, "SELECT 1 AS one, 'ä' AS text") == [(1, "ä")]
+
+
+def write_without_fetching(connection):
+    """The driver asks for a FlightInfo only; the write must be done all the same, and once."""
+    run(
+        connection,
+        "CREATE TABLE reading (station text, at int, value double, note text,"
+        " PRIMARY KEY (station, at))",
+    )
+    run(connection, "INSERT INTO reading VALUES ('a', 1, 1.5, 'x'), ('a', 2, 2.5, NULL)")
+    rows = fetch(connection, "SELECT at, value, note FROM reading WHERE station = 'a' ORDER BY at DESC")
+    assert rows == [(2, 2.5, None), (1, 1.5, "x")], rows
+
+
+def count_of_a_write(connection):
+    rows = fetch(connection, "INSERT INTO reading (station, at) VALUES ('b', 1), ('b', 2)")
+    assert rows == [(2,)], rows
+
+
+def parameters(connection):
+    rows = fetch(connection, "SELECT at FROM reading WHERE station = ? AND at >= ? ORDER BY at", ("a", 2))
+    assert rows == [(2,)], rows
+    with connection.cursor() as cursor:
+        rows = [("c", at, at / 2, f"note {at}") for at in range(100)]
+        cursor.executemany("INSERT INTO reading VALUES (?, ?, ?, ?)", rows)
+    assert fetch(connection, "SELECT count(*) FROM reading WHERE station = 'c'") == [(100,)]
+
+
+def executescript(connection):
+    with connection.cursor() as cursor:
+        cursor.executescript("DELETE FROM reading WHERE station = 'c'")
+    assert fetch(connection, "SELECT count(*) FROM reading WHERE station = 'c'") == [(0,)]
+
+
+def errors(connection):
+    expect_error(dbapi.ProgrammingError, connection, "SELEC 1", "INVALID_ARGUMENT")
+    expect_error(dbapi.Error, connection, "SELECT * FROM absent", "NOT_FOUND")
+    expect_error(dbapi.Error, connection, "SELECT 1; SELECT 2", "one by one")
+    expect_error(
+        dbapi.Error, connection, "CREATE TABLE reading (k int PRIMARY KEY)", "ALREADY_EXISTS"
+    )
+    query(connection)
+
+
+def metadata(connection):
+    objects = connection.adbc_get_objects(depth="all").read_all().to_pylist()
+    assert [o["catalog_name"] for o in objects] == ["tidegate"], objects
+    schemas = {s["db_schema_name"]: s for s in objects[0]["catalog_db_schemas"]}
+    tables = {t["table_name"]: t for t in schemas["default"]["db_schema_tables"]}
+    columns = [c["column_name"] for c in tables["reading"]["table_columns"]]
+    assert columns == ["station", "at", "value", "note"], columns
+    assert connection.adbc_get_table_types() == ["TABLE"]
+    schema = connection.adbc_get_table_schema("reading")
+    assert schema.field("at").type == pyarrow.int32(), schema
+    info = connection.adbc_get_info()
+    assert info["vendor_name"] == "Tidegate", info
+
+
+def session_options(connection):
+    assert connection.adbc_current_catalog == "tidegate"
+    assert connection.adbc_current_db_schema == "default"
+    run(connection, "CREATE KEYSPACE weather")
+    connection.adbc_connection.set_options(**{"adbc.connection.db_schema": "weather"})
+    assert connection.adbc_current_db_schema == "weather"
+    expect_error(dbapi.Error, connection, "SELECT * FROM reading", "NOT_FOUND")
+    with connect() as other:
+        assert other.adbc_current_db_schema == "default"
+    connection.adbc_connection.set_options(**{"adbc.connection.db_schema": "default"})
+
+
+def rows_for_ingest(count):
+    table = pyarrow.table(
+        {
+            "station": pyarrow.array([f"s{n % 7}" for n in range(count)]),
+            "at": pyarrow.array(range(count), pyarrow.int64()),
+            "value": pyarrow.array([n / 4 for n in range(count)], pyarrow.float64()),
+            "seen": pyarrow.array([n * 1_000_000 for n in range(count)], pyarrow.timestamp("us", "UTC")),
+        }
+    )
+    return table.replace_schema_metadata({"tidegate.primary_key": "station; at"})
+
+
+def ingest(connection):
+    count = 20_000
+    with connection.cursor() as cursor:
+        assert cursor.adbc_ingest("bulk", rows_for_ingest(count), mode="create") == count
+        assert cursor.adbc_ingest("bulk", rows_for_ingest(count), mode="append") == count
+    assert fetch(connection, "SELECT count(*), sum(value) FROM bulk") == [
+        (count, sum(n / 4 for n in range(count)))
+    ]
+    with connection.cursor() as cursor:
+        try:
+            cursor.adbc_ingest("bulk", rows_for_ingest(1), mode="create")
+        except dbapi.Error as error:
+            assert "ALREADY_EXISTS" in str(error), error
+        else:
+            raise AssertionError("a table was made twice")
+        try:
+            cursor.adbc_ingest("keyless", pyarrow.table({"a": [1]}), mode="create")
+        except dbapi.Error as error:
+            assert "primary key" in str(error), error
+        else:
+            raise AssertionError("a table was made without a key")
+        assert cursor.adbc_ingest("bulk", rows_for_ingest(10), mode="replace") == 10
+    assert fetch(connection, "SELECT count(*) FROM bulk") == [(10,)]
+
+
+def large_message(connection):
+    """One batch beyond the 4 MiB that gRPC servers take by default."""
+    count = 200_000
+    with connection.cursor() as cursor:
+        assert cursor.adbc_ingest("bulk", rows_for_ingest(count), mode="append") == count
+    assert fetch(connection, "SELECT count(*) FROM bulk") == [(count,)]
+
+
+def streaming(connection):
+    """Batches arrive while the query runs, and a reader that leaves stops it."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT * FROM generate_series(1, 1000000000000)")
+        reader = cursor.fetch_record_batch()
+        assert reader.read_next_batch().num_rows > 0
+
+
+def cancel(connection):
+    with connection.cursor() as cursor:
+        timer = threading.Timer(0.5, cursor.adbc_cancel)
+        started = time.monotonic()
+        timer.start()
+        try:
+            cursor.execute("SELECT count(*) FROM generate_series(1, 1000000000000)")
+            cursor.fetchall()
+        except (dbapi.Error, adbc_driver_manager.Error, OSError) as error:
+            assert "ancel" in str(error), error
+        else:
+            raise AssertionError("an endless query ended")
+        finally:
+            timer.join()
+        assert time.monotonic() - started < 15
+    query(connection)
+
+
+def plain_pyarrow(_):
+    """The Flight client of pyarrow: a handshake, and a list of actions."""
+    with pyarrow.flight.connect(URI) as client:
+        header, token = client.authenticate_basic_token("someone", "anything")
+        assert header == b"authorization" and token.startswith(b"Bearer "), (header, token)
+        options = pyarrow.flight.FlightCallOptions(headers=[(header, token)], timeout=30)
+        names = {action.type for action in client.list_actions(options=options)}
+        assert {"CreatePreparedStatement", "CloseSession", "SetSessionOptions"} <= names, names
+
+
+def without_a_session(_):
+    with dbapi.connect(URI, autocommit=True) as connection:
+        query(connection)
+
+
+STEPS = [
+    query,
+    write_without_fetching,
+    count_of_a_write,
+    parameters,
+    executescript,
+    errors,
+    metadata,
+    session_options,
+    ingest,
+    large_message,
+    streaming,
+    cancel,
+    plain_pyarrow,
+    without_a_session,
+]
+
+
+def main():
+    with connect() as connection:
+        for step in STEPS:
+            step(connection)
+            print("passed:", step.__name__, flush=True)
+    print("all steps passed")
+
+
+main()

@@ -1,0 +1,287 @@
+//! The `tidegate` program as people meet it: in a terminal, in a pipe, with -c and -f.
+//!
+//! Every test has a directory of its own for data and history. Terminal tests drive the program
+//! through a pseudo-terminal; a wait for output ends after [`QUIET_SECONDS_MAX`] without any.
+
+#[path = "shell/terminal.rs"]
+mod terminal;
+
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use terminal::Terminal;
+
+const CREATE: &str = "CREATE TABLE reading (station text, at int, value double, note text, \
+                      PRIMARY KEY (station, at));";
+
+/// The program with nothing of this machine's settings.
+fn program(directory: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command
+        .env_clear()
+        .env("HOME", directory)
+        .env("XDG_STATE_HOME", directory.join("state"))
+        .env("TIDEGATE_DATA", directory.join("data"))
+        .env("TERM", "xterm")
+        .current_dir(directory)
+        .args(["--shards", "2", "--timing", "off"]);
+    command
+}
+
+fn run(directory: &Path, arguments: &[&str]) -> Output {
+    program(directory).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn run_stdin(directory: &Path, arguments: &[&str], input: &str) -> Output {
+    let mut child = program(directory)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn statements_from_the_command_line_run_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(
+        directory.path().join("insert.sql"),
+        "-- two rows\nINSERT INTO reading VALUES ('a', 1, 1.5, 'x'),\n  ('a', 2, 2.5, NULL);\n",
+    )
+    .unwrap();
+    let output = run(
+        directory.path(),
+        &["-c", CREATE, "-f", "insert.sql", "-c", "SELECT * FROM reading ORDER BY at DESC"],
+    );
+    assert_eq!(err(&output), "");
+    assert_eq!(output.status.code(), Some(0));
+    let text = out(&output);
+    assert!(
+        text.contains(
+            "-- two rows\n\
+             tg> INSERT INTO reading VALUES ('a', 1, 1.5, 'x'),\n    \x20 ('a', 2, 2.5, NULL)\n\
+             2 rows inserted\n"
+        ),
+        "a file is echoed:\n{text}"
+    );
+    assert!(
+        text.ends_with(
+            "+---------+----+-------+------+\n\
+             | station | at | value | note |\n\
+             +---------+----+-------+------+\n\
+             | a       |  2 |   2.5 | NULL |\n\
+             | a       |  1 |   1.5 | x    |\n\
+             +---------+----+-------+------+\n\
+             2 rows\n"
+        ),
+        "{text}"
+    );
+    assert!(!text.contains('\x1b'), "no escapes in a pipe");
+}
+
+#[test]
+fn csv_and_json_hold_results_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = format!(
+        "{CREATE}\nINSERT INTO reading (station, at, note) VALUES ('a', 1, 'x,\"y\"');\n\
+         SELECT station, at, note, value FROM reading;"
+    );
+    let csv = run_stdin(directory.path(), &["--mode", "csv"], &script);
+    assert_eq!(
+        (out(&csv).as_str(), csv.status.code()),
+        ("station,at,note,value\na,1,\"x,\"\"y\"\"\",\n", Some(0))
+    );
+
+    let directory = tempfile::tempdir().unwrap();
+    let json = run_stdin(directory.path(), &["--mode", "json"], &script);
+    let line = "{\"station\":\"a\",\"at\":1,\"note\":\"x,\\\"y\\\"\",\"value\":null}\n";
+    assert_eq!((out(&json).as_str(), err(&json).as_str()), (line, ""));
+}
+
+#[test]
+fn a_batch_stops_at_the_first_error_and_says_where() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = "SELECT 1;\nSELECT\n  2, nonsense;\nSELECT 3;\n";
+    let output = run_stdin(directory.path(), &["--mode", "csv"], script);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(out(&output).contains("1\n") && !out(&output).contains('3'), "{}", out(&output));
+    let message = err(&output);
+    assert!(message.contains("nonsense") && message.contains("line 3"), "{message}");
+    let caret = message.lines().find(|line| line.contains('^')).expect("a caret");
+    let source = message.lines().find(|line| line.contains("  2, nonsense")).expect("the line");
+    assert_eq!(caret.find('^'), source.find("nonsense"), "{message}");
+}
+
+#[test]
+fn exit_codes_tell_failure_from_wrong_usage() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_eq!(run(directory.path(), &["--mode", "xml"]).status.code(), Some(2));
+    assert_eq!(run(directory.path(), &["-f", "absent.sql"]).status.code(), Some(1));
+    assert_eq!(run(directory.path(), &["-c", "SELEC 1"]).status.code(), Some(1));
+    assert_eq!(run(directory.path(), &["-c", ".quit", "-c", "SELECT 1"]).status.code(), Some(0));
+    let refused = run(directory.path(), &["serve", "--listen", "0.0.0.0:0"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(err(&refused).contains("no TLS"), "{}", err(&refused));
+    let help = run(directory.path(), &["--help"]);
+    assert_eq!(help.status.code(), Some(0));
+    assert!(out(&help).contains("tidegate -f examples/quickstart.sql"));
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = program(directory.path())
+        .args(["--mode", "csv", "-c", "SELECT * FROM generate_series(1, 5000000)"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0_u8; 16];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((err(&output).as_str(), output.status.code()), ("", Some(0)));
+}
+
+#[test]
+fn a_statement_may_take_several_lines_and_an_error_does_not_end_the_shell() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut terminal = Terminal::start(program(directory.path()));
+    terminal.prompt();
+    terminal.send("SELECT 40\r");
+    terminal.send("  + 2 AS answer;\r");
+    terminal.expect("|     42 |");
+    terminal.expect("1 row");
+    terminal.prompt();
+    terminal.send("SELECT nonsense;\r");
+    terminal.expect("error: ");
+    terminal.expect("^");
+    terminal.prompt();
+    terminal.send("SELECT 'still ' || 'here' AS x;\r");
+    terminal.expect("| still here |");
+    terminal.prompt();
+    terminal.send("\\d\r");
+    terminal.expect("row");
+    terminal.prompt();
+    terminal.send("\x04");
+    assert_eq!(terminal.wait(), 0);
+}
+
+#[test]
+fn ctrl_c_stops_the_statement_and_not_the_shell() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut terminal = Terminal::start(program(directory.path()));
+    terminal.prompt();
+    terminal.send("SELECT half a line");
+    terminal.send("\x03");
+    terminal.prompt();
+    terminal.send("SELECT count(*) FROM generate_series(1, 1000000000000);\r");
+    terminal.settle();
+    terminal.send("\x03");
+    terminal.expect("cancelled");
+    terminal.prompt();
+    terminal.send("SELECT 6 * 7 AS answer;\r");
+    terminal.expect("|     42 |");
+    terminal.prompt();
+    terminal.send("\\q\r");
+    assert_eq!(terminal.wait(), 0);
+}
+
+#[test]
+fn an_interrupted_batch_has_an_exit_code_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = program(directory.path());
+    command.args(["-c", "SELECT 'begun' AS x", "-c"]);
+    command.arg("SELECT count(*) FROM generate_series(1, 1000000000000)");
+    let mut terminal = Terminal::start(command);
+    terminal.expect("| begun |");
+    terminal.settle();
+    terminal.send("\x03");
+    terminal.expect("cancelled");
+    assert_eq!(terminal.wait(), 130);
+}
+
+#[test]
+fn history_and_completion_help_to_type_less() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut terminal = Terminal::start(program(directory.path()));
+    terminal.prompt();
+    terminal.send(&format!("{CREATE}\r"));
+    terminal.prompt();
+    terminal.send("SELECT 'kept' || '!' AS x;\r");
+    terminal.expect("| kept! |");
+    terminal.prompt();
+    terminal.send(" SELECT 'secret' || '!' AS x;\r");
+    terminal.expect("| secret! |");
+    terminal.prompt();
+    // Tab completes the table, then a column of it.
+    terminal.send("SELECT max(at) AS latest FROM read\t WHERE stat\t = 'a';\r");
+    terminal.expect("reading");
+    terminal.expect("station");
+    terminal.expect("| latest |");
+    terminal.prompt();
+    terminal.send("\x04");
+    assert_eq!(terminal.wait(), 0);
+
+    let path = directory.path().join("state/tidegate/history");
+    let history = std::fs::read_to_string(&path).unwrap();
+    assert!(history.contains("'kept'") && !history.contains("'secret'"), "{history}");
+    assert!(history.contains("FROM reading WHERE station"), "{history}");
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+
+    // The second run finds the statement two steps up.
+    let mut terminal = Terminal::start(program(directory.path()));
+    terminal.prompt();
+    terminal.send("\x1b[A\x1b[A\r");
+    terminal.expect("| kept! |");
+    terminal.prompt();
+    terminal.send("\x04");
+    assert_eq!(terminal.wait(), 0);
+}
+
+#[test]
+fn no_color_is_honoured() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut colored = Terminal::start(program(directory.path()));
+    colored.prompt();
+    colored.send("SELECT 1;\r");
+    colored.expect("\x1b[1;34mSELECT");
+    colored.prompt();
+    colored.send("\x04");
+    assert_eq!(colored.wait(), 0);
+
+    let mut command = program(directory.path());
+    command.env("NO_COLOR", "1");
+    let mut plain = Terminal::start(command);
+    plain.prompt();
+    plain.send("SELECT 1;\r");
+    plain.expect("1 row");
+    plain.prompt();
+    plain.send("\x04");
+    assert_eq!(plain.wait(), 0);
+    assert!(!plain.seen().contains("\x1b[1;34m"), "{:?}", plain.seen());
+}
+
+#[test]
+fn data_is_found_again_by_the_next_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let insert = "INSERT INTO reading (station, at, value) VALUES ('a', 1, 1.5);";
+    let first = run(directory.path(), &["-c", CREATE, "-c", insert]);
+    assert_eq!((err(&first).as_str(), first.status.code()), ("", Some(0)));
+    let second =
+        run(directory.path(), &["--mode", "csv", "-c", "SELECT station, at, value FROM reading"]);
+    assert_eq!(out(&second), "station,at,value\na,1,1.5\n", "{}", err(&second));
+}
