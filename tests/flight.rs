@@ -3,6 +3,8 @@
 //! The script needs a Python with `adbc_driver_flightsql`, `adbc_driver_manager` and `pyarrow`:
 //! the one that TIDEGATE_PYTHON names, else `python3`. Without them the test says so and is done.
 
+#![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};

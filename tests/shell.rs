@@ -3,6 +3,8 @@
 //! Every test has a directory of its own for data and history. Terminal tests drive the program
 //! through a pseudo-terminal; a wait for output ends after [`QUIET_SECONDS_MAX`] without any.
 
+#![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
+
 #[path = "shell/terminal.rs"]
 mod terminal;
 

@@ -42,8 +42,7 @@ impl FlightSession {
     fn new(database: Database) -> Result<Self, Status> {
         // Files belong to whoever runs the service, not to its clients.
         let options = SessionOptions { local_files: false, ..SessionOptions::default() };
-        let query = query::Session::new(database, options)
-            .map_err(|error| status(&error))?;
+        let query = query::Session::new(database, options).map_err(|error| status(&error))?;
         Ok(FlightSession { query, options: Mutex::default(), prepared: Mutex::default() })
     }
 

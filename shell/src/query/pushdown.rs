@@ -77,6 +77,14 @@ pub fn decide(schema: &TableSchema, filters: &[Expr]) -> Access {
     let mut access = Access::full();
     let mut found = Vec::new();
     for filter in filters.iter().flat_map(conjuncts) {
+        if let Expr::Literal(ScalarValue::Boolean(holds), _) = filter {
+            if *holds != Some(true) {
+                access.ranges.clear();
+                access.rows = Some(Vec::new());
+                return access;
+            }
+            continue;
+        }
         match condition(schema, filter) {
             Some((column, condition)) => {
                 found.push(Found { column, condition, expr: filter.clone(), taken: false });
@@ -298,9 +306,19 @@ fn boolean(schema: &TableSchema, expr: &Expr, value: bool) -> Option<(ColumnId, 
     (column.ty == DataType::Boolean).then(|| (id, Condition::OneOf(vec![Value::Boolean(value)])))
 }
 
+/// The key column that an expression is. A float, which SQL widens to compare it, is still itself.
 fn key_column<'a>(schema: &'a TableSchema, expr: &Expr) -> Option<(ColumnId, &'a Column)> {
+    let (expr, widened) = match expr {
+        Expr::Cast(cast) => (&*cast.expr, Some(cast.field.data_type())),
+        other => (other, None),
+    };
     let Expr::Column(column) = expr else { return None };
-    schema.find(&column.name).filter(|(_, column)| column.is_key())
+    let (id, column) = schema.find(&column.name).filter(|(_, column)| column.is_key())?;
+    let is_same = match widened {
+        None => true,
+        Some(ty) => column.ty == DataType::Float && *ty == arrow_type(DataType::Double),
+    };
+    is_same.then_some((id, column))
 }
 
 /// The literal as a value of the column, if it has just the column's type in SQL and is not null.
@@ -312,6 +330,12 @@ fn literal(column: &Column, expr: &Expr) -> Option<Value> {
         }
         ScalarValue::BinaryView(bytes) | ScalarValue::LargeBinary(bytes) => {
             ScalarValue::Binary(bytes.clone())
+        }
+        // Only what a float holds exactly compares alike in both widths.
+        ScalarValue::Float64(Some(wide))
+            if column.ty == DataType::Float && f64::from(*wide as f32) == *wide =>
+        {
+            ScalarValue::Float32(Some(*wide as f32))
         }
         other => other.clone(),
     };
@@ -409,12 +433,27 @@ mod tests {
     }
 
     #[test]
+    fn a_widened_float_is_found_by_values_that_it_holds() {
+        let mut table = table();
+        table.columns[2].ty = DataType::Float;
+        let pk = || col("pk").eq(lit(1)).and(col("qk").eq(lit("x")));
+        let wide = || datafusion::prelude::cast(col("a"), arrow_type(DataType::Double));
+        for (condition, residual) in
+            [(wide().eq(lit(1.5)), 0), (wide().gt(lit(-0.25)), 0), (wide().gt(lit(0.1)), 1)]
+        {
+            let access = decide(&table, &[pk(), condition.clone()]);
+            assert_eq!(access.residual.len(), residual, "{condition}");
+        }
+    }
+
+    #[test]
     fn contradictions_read_nothing() {
         let pk = || col("pk").eq(lit(1)).and(col("qk").eq(lit("x")));
         for filters in [
             vec![pk(), col("pk").eq(lit(2))],
             vec![pk(), col("a").eq(lit(1)), col("a").eq(lit(2))],
             vec![pk(), col("a").gt(lit(5)), col("a").lt(lit(5))],
+            vec![lit(false)],
         ] {
             assert!(decide(&table(), &filters).is_empty(), "{filters:?}");
         }

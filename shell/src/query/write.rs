@@ -84,6 +84,7 @@ fn keys_only(verb: &str) -> QueryError {
     QueryError::unsupported(format!(
         "{verb} takes conditions on the partition key and on a prefix of the clustering key only"
     ))
+    .with_help("SELECT the keys first and write these; a write does not search for rows")
 }
 
 fn assigned_value(

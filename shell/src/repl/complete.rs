@@ -125,8 +125,7 @@ fn unqualified(before: &str, word: &str, statement: &str, names: &Names) -> Vec<
         "FROM" if words.first().is_some_and(|first| first == "COPY") => return Vec::new(),
         "FROM" | "INTO" | "UPDATE" | "TABLE" | "COPY" | "DESCRIBE" | "DESC" | "JOIN"
         | "TRUNCATE" | "FLUSH"
-            if !(last == "DESC" && words.len() > 1)
-                && !(words[0] == "CREATE" && last == "TABLE") =>
+            if !(last == "DESC" && words.len() > 1 || words[0] == "CREATE" && last == "TABLE") =>
         {
             let mut offers = tables(names);
             if matches!(last, "DESCRIBE" | "TRUNCATE" | "FLUSH") {
@@ -313,6 +312,9 @@ mod tests {
         let line = "SELECT * FROM reading WHERE ";
         let shown: Vec<String> =
             complete(line, line.len(), &names).1.into_iter().map(|offer| offer.shown).collect();
-        assert_eq!(shown, ["station  text · partition key", "at  int · clustering key", "value  double"]);
+        assert_eq!(
+            shown,
+            ["station  text · partition key", "at  int · clustering key", "value  double"]
+        );
     }
 }

@@ -124,7 +124,6 @@ fn syntax_errors_stand_at_the_token() {
         ("COPY t INTO 'x'", 8),
         ("USE", 4),
         ("UPDATE t USING TTL x SET v = 1", 20),
-        ("SELECT FROM WHERE", 13),
         ("SELECT (1", 10),
     ] {
         let error = error(text);

@@ -28,9 +28,30 @@ async fn keyspaces_and_tables_come_and_go() {
     assert_eq!(world.session.keyspace(), "fx");
     world.run("INSERT INTO fx.t (ID, \"Odd\") VALUES (1, 'a')").await;
     assert_eq!(world.column("SELECT \"Odd\" FROM t WHERE id = 1").await, ["a"]);
-    insta::assert_snapshot!(world.rows("SHOW TABLES").await, @"");
-    insta::assert_snapshot!(world.rows("SHOW KEYSPACES").await, @"");
-    insta::assert_snapshot!(world.rows("DESCRIBE TABLE t").await, @"");
+    insta::assert_snapshot!(world.rows("SHOW TABLES").await, @"
+    +---------------+------------+-------------+
+    | keyspace_name | table_name | primary_key |
+    +---------------+------------+-------------+
+    | fx            | t          | ((id))      |
+    +---------------+------------+-------------+
+    ");
+    insta::assert_snapshot!(world.rows("SHOW KEYSPACES").await, @"
+    +---------------+
+    | keyspace_name |
+    +---------------+
+    | default       |
+    | fx            |
+    | system        |
+    +---------------+
+    ");
+    insta::assert_snapshot!(world.rows("DESCRIBE TABLE t").await, @"
+    +--------+------+---------------+
+    | column | type | kind          |
+    +--------+------+---------------+
+    | id     | int  | partition key |
+    | Odd    | text | regular       |
+    +--------+------+---------------+
+    ");
     assert_eq!(world.error("DROP KEYSPACE fx").await.kind, ErrorKind::Invalid);
     world.run("DROP TABLE t; DROP TABLE IF EXISTS t; DROP KEYSPACE fx").await;
     assert_eq!(world.session.keyspace(), "default");
