@@ -1,1 +1,1 @@
-
+//! The root package: integration tests, benchmarks and examples of the workspace.

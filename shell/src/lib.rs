@@ -2,17 +2,17 @@
 //!
 //! Modules stand bottom-up: `text` and `output` know nothing of a database, `query` turns SQL into
 //! reads and writes of the engine, `session` runs pieces of text and prints what they give,
-//! `flight` serves clients, `repl` and `batch` feed a session, `cli` reads the command line.
+//! `flight` serves clients, `cli` reads the command line, `repl` and `batch` feed a session.
 
 pub mod text;
 pub mod output;
 pub mod query;
-mod session;
 mod command;
+mod session;
 pub mod flight;
+pub mod cli;
 mod batch;
 mod repl;
-pub mod cli;
 mod run;
 
 pub use run::run;

@@ -1,3 +1,5 @@
+//! Shards at work: calls, turns, stalls, stopping.
+
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;

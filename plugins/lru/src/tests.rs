@@ -1,3 +1,5 @@
+//! LRU against a driver that checks the contract.
+
 use tidegate_plugin::{Driver, Replay, replay};
 
 use super::*;

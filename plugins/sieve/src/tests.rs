@@ -1,3 +1,5 @@
+//! SIEVE against a driver that checks the contract.
+
 use tidegate_plugin::{Driver, Replay, replay};
 
 use super::*;

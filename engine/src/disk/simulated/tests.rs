@@ -1,3 +1,5 @@
+//! The simulated disk by itself: what it tears, loses, delays and refuses.
+
 use std::collections::BTreeSet;
 
 use futures::executor::block_on;
