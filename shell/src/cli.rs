@@ -6,6 +6,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::PossibleValue;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use tidegate_engine::{Backend, Durability, Options};
 
@@ -106,6 +107,20 @@ pub enum Action {
 pub enum Input {
     Text(String),
     File(PathBuf),
+}
+
+impl ValueEnum for Mode {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Mode::Table, Mode::Csv, Mode::Json]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name()).help(match self {
+            Mode::Table => "A drawn table, for people",
+            Mode::Csv => "Comma separated values with a header line",
+            Mode::Json => "One JSON object a line",
+        }))
+    }
 }
 
 /// On or off.

@@ -184,10 +184,25 @@ impl Shard {
                 }
                 // Makes the folders durable as well: they stand beside the catalog.
                 self.store_catalog(&catalog).await?;
+                self.sync_ancestors().await?;
                 Ok(catalog)
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Makes the data directory's own name durable, and those of folders made on the way to it.
+    async fn sync_ancestors(&self) -> Result<()> {
+        for ancestor in self.options.layout.root().ancestors().skip(1) {
+            let is_here = ancestor.as_os_str().is_empty();
+            let ancestor = if is_here { Path::new(".") } else { ancestor };
+            match self.context.disk.sync_directory(ancestor).await {
+                // What may not be read was not made by this process.
+                Err(Error::Io { code: Some(os::EACCES), .. }) => {}
+                result => result?,
+            }
+        }
+        Ok(())
     }
 
     /// Replaces the catalog on disk, in one step.

@@ -18,7 +18,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 
 /// How results are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
     /// A drawn table, for people.
     #[default]
@@ -30,6 +30,15 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// What people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Table => "table",
+            Mode::Csv => "csv",
+            Mode::Json => "json",
+        }
+    }
+
     /// Whether people read this: statements, row counts and times stand around the results.
     pub fn is_for_people(self) -> bool {
         self == Mode::Table
@@ -38,11 +47,7 @@ impl Mode {
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Mode::Table => "table",
-            Mode::Csv => "csv",
-            Mode::Json => "json",
-        })
+        f.write_str(self.name())
     }
 }
 
@@ -71,7 +76,7 @@ pub trait Printer {
 pub fn printer(mode: Mode, schema: SchemaRef) -> Box<dyn Printer> {
     match mode {
         Mode::Table => Box::new(table::TablePrinter::new(schema)),
-        Mode::Csv => Box::new(csv::CsvPrinter::new(schema)),
+        Mode::Csv => Box::new(self::csv::CsvPrinter::new(schema)),
         Mode::Json => Box::new(json::JsonPrinter::new()),
     }
 }

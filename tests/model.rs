@@ -1,0 +1,489 @@
+//! Random writes, reads, flushes, faults, restarts and power cuts against a reference.
+//!
+//! Each seed plays several lives of one database on one simulated disk. What was acknowledged must
+//! be there after whatever happened; what was under way when the power went may be there, whole.
+//! `TIDEGATE_SEEDS=from..to` plays other seeds, `TIDEGATE_SEEDS=n` replays one.
+
+#![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
+
+#[path = "model/reference.rs"]
+mod reference;
+#[path = "model/world.rs"]
+mod world;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::future::join_all;
+use tidegate_engine::clock::{Random, SimulatedClock};
+use tidegate_engine::disk::{Counters, Faults, SimulatedDisk};
+use tidegate_engine::{Database, Direction, Durability, SchemaRef};
+use tokio::task::LocalSet;
+
+use reference::{Bound, Change, Key, Put, Range, Reference, Seen, Write};
+use world::{Life, now};
+
+const SEEDS: u64 = 1000;
+const PARTITIONS: u64 = 6;
+/// Values of each clustering column.
+const VALUES: u64 = 8;
+const LIVES: u64 = 4;
+const STEPS_MAX: u64 = 40;
+const MS: u64 = 1000;
+
+/// What became of the seeds, to see that a run met what it is meant to meet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Met {
+    acknowledged: u64,
+    refused: u64,
+    reads: u64,
+    power_cuts: u64,
+    restarts: u64,
+    /// Writes under way at a power cut that were there afterwards, and that were not.
+    survived: u64,
+    vanished: u64,
+    disk: (u64, u64, u64),
+}
+
+struct Player {
+    random: Random,
+    clock: Arc<SimulatedClock>,
+    disk: SimulatedDisk,
+    reference: Reference,
+    /// Writes that were refused or under way: there after the next start or not.
+    unsure: BTreeMap<i32, Vec<Write>>,
+    writes: i64,
+    /// No later write is as old as this one.
+    floor: i64,
+    /// Part of a refused batch may be visible: only the next start tells which.
+    is_unclear: bool,
+    met: Met,
+}
+
+enum End {
+    Restart,
+    PowerCut,
+}
+
+impl Player {
+    fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        Player {
+            disk: SimulatedDisk::new(random.next_u64()),
+            random,
+            clock: SimulatedClock::new(1_700_000_000_000_000),
+            reference: Reference::default(),
+            unsure: BTreeMap::new(),
+            writes: 0,
+            floor: 0,
+            is_unclear: false,
+            met: Met::default(),
+        }
+    }
+
+    fn play(mut self) -> Met {
+        // Acknowledged means on disk: only then does a power cut lose nothing.
+        let is_sync = !self.random.one_in(4);
+        let durability = if is_sync { Durability::Sync } else { Durability::None };
+        for _ in 0..LIVES {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let life = Life::draw(&mut self.random, durability);
+            let local = LocalSet::new();
+            let end = local.block_on(&runtime, self.live(life));
+            let next = match end {
+                End::Restart => {
+                    self.met.restarts += 1;
+                    self.disk.clone()
+                }
+                End::PowerCut => {
+                    self.met.power_cuts += 1;
+                    self.disk.power_cut()
+                }
+            };
+            self.count(self.disk.counters());
+            // Tasks of the life that ended see a dead disk, or none at all.
+            drop(local);
+            self.disk = next;
+            self.disk.set_faults(Faults { delay_turns_max: 4, ..Faults::default() });
+        }
+        self.met
+    }
+
+    fn count(&mut self, counters: Counters) {
+        self.met.disk.0 += counters.reads;
+        self.met.disk.1 += counters.writes;
+        self.met.disk.2 += counters.syncs;
+    }
+
+    async fn live(&mut self, life: Life) -> End {
+        let may_cut = life.durability == Durability::Sync;
+        let opened = world::open(&self.disk, &self.clock, life).await;
+        let (database, schema) = opened.expect("a database opens after whatever happened to it");
+        self.settle(&database, &schema).await;
+        let steps = self.random.below(STEPS_MAX);
+        for _ in 0..steps {
+            self.step(&database, &schema, may_cut).await;
+            if std::mem::take(&mut self.is_unclear) {
+                break;
+            }
+        }
+        if may_cut && self.random.one_in(2) {
+            self.cut_while_busy(&database, &schema).await;
+            return End::PowerCut;
+        }
+        self.disk.set_faults(Faults::default());
+        // After a failed sync the log is closed to writes, and closing says so.
+        let _ = database.close().await;
+        End::Restart
+    }
+
+    async fn step(&mut self, database: &Database, schema: &SchemaRef, may_fail: bool) {
+        match self.random.below(20) {
+            0..10 => self.write(database, schema).await,
+            10..15 => self.read(database, schema).await,
+            15 => self.scan(database, schema).await,
+            16 => {
+                // Refused when the disk is full or broken; the memtables stay.
+                let _ = database.flush(None).await;
+            }
+            17 => self.clock.advance(Duration::from_secs(self.random.below(30))),
+            18 if may_fail => self.draw_faults(),
+            _ => self.disk.set_faults(Faults::default()),
+        }
+    }
+
+    fn draw_faults(&mut self) {
+        let mut faults = Faults { delay_turns_max: 1 << self.random.below(6), ..Faults::default() };
+        match self.random.below(6) {
+            0 => faults.read_error_one_in = 1 + self.random.below(20),
+            1 => faults.write_error_one_in = 20 + self.random.below(100),
+            2 => faults.sync_error_one_in = 20 + self.random.below(100),
+            3 => faults.capacity_bytes = Some(self.random.below(1 << 20)),
+            _ => {}
+        }
+        self.disk.set_faults(faults);
+    }
+
+    /// Some writes at the same time.
+    async fn write(&mut self, database: &Database, schema: &SchemaRef) {
+        let writes: Vec<Write> = (0..1 + self.random.below(4)).map(|_| self.draw_write()).collect();
+        let mutations = writes.iter().map(|write| world::mutation(schema, write));
+        if self.random.one_in(3) {
+            let result = database.apply_many(mutations.collect()).await;
+            self.is_unclear = result.is_err();
+            for write in writes {
+                self.told(write, result.is_ok());
+            }
+        } else {
+            let results = join_all(mutations.map(|mutation| database.apply(mutation))).await;
+            for (write, result) in writes.into_iter().zip(results) {
+                self.told(write, result.is_ok());
+            }
+        }
+    }
+
+    /// The engine said that a write is done, or that it is not.
+    fn told(&mut self, write: Write, is_done: bool) {
+        if is_done {
+            self.met.acknowledged += 1;
+            self.reference.add(write);
+        } else {
+            self.met.refused += 1;
+            self.unsure.entry(write.partition).or_default().push(write);
+        }
+    }
+
+    /// Leaves writes, and perhaps a flush, under way.
+    async fn cut_while_busy(&mut self, database: &Database, schema: &SchemaRef) {
+        for _ in 0..self.random.below(4) {
+            let write = self.draw_write();
+            let (database, mutation) = (database.clone(), world::mutation(schema, &write));
+            self.unsure.entry(write.partition).or_default().push(write);
+            tokio::task::spawn_local(async move {
+                let _ = database.apply(mutation).await;
+            });
+        }
+        if self.random.one_in(2) {
+            let database = database.clone();
+            tokio::task::spawn_local(async move {
+                let _ = database.flush(None).await;
+            });
+        }
+        for _ in 0..self.random.below(200) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Finds out which of the unsure writes are there. Each is there whole or not at all.
+    async fn settle(&mut self, database: &Database, schema: &SchemaRef) {
+        if !self.unsure.is_empty() {
+            // Of a deletion that deletes nothing yet nobody can say whether it is there: nothing
+            // may come that it would delete.
+            self.floor = self.writes;
+        }
+        for (partition, unsure) in std::mem::take(&mut self.unsure) {
+            let known = self.reference.writes.get(&partition).cloned().unwrap_or_default();
+            let slice = (&[Range::FULL][..], Direction::Forward);
+            let before = now(&self.clock);
+            let found = world::read(database, schema, partition, slice, None).await.unwrap();
+            let seconds = [before, now(&self.clock)];
+            let chosen = (0_u64..1 << unsure.len()).find_map(|bits| {
+                let mut writes = known.clone();
+                let is_in = |at: usize| bits >> at & 1 == 1;
+                writes
+                    .extend((0..unsure.len()).filter(|at| is_in(*at)).map(|at| unsure[at].clone()));
+                let explains = |now| reference::read(&writes, &[Range::FULL], now) == found;
+                seconds.into_iter().any(explains).then_some((bits, writes))
+            });
+            let Some((bits, writes)) = chosen else {
+                panic!(
+                    "partition {partition} shows {found:#?}\nwhich no part of {unsure:#?}\non top of {known:#?} explains"
+                );
+            };
+            self.met.survived += u64::from(bits.count_ones());
+            self.met.vanished += unsure.len() as u64 - u64::from(bits.count_ones());
+            self.reference.writes.insert(partition, writes);
+        }
+        self.scan(database, schema).await;
+    }
+
+    async fn read(&mut self, database: &Database, schema: &SchemaRef) {
+        let partition = self.random.below(PARTITIONS) as i32;
+        let ranges = match self.random.below(3) {
+            0 => vec![Range::FULL],
+            1 => vec![self.draw_range()],
+            _ => {
+                // Disjoint and in order, as a slice wants them.
+                let mut values: Vec<i32> = (0..4).map(|_| self.value()).collect();
+                values.sort_unstable();
+                values.dedup();
+                let one = |a| Bound { a: Some(a), b: None, is_after: false };
+                values
+                    .iter()
+                    .map(|a| Range { start: one(*a), end: Bound { is_after: true, ..one(*a) } })
+                    .collect()
+            }
+        };
+        let direction =
+            if self.random.one_in(2) { Direction::Forward } else { Direction::Reversed };
+        let limit = self.random.one_in(3).then(|| self.random.below(10) as usize);
+        let before = now(&self.clock);
+        let read = world::read(database, schema, partition, (&ranges, direction), limit).await;
+        // A fault of the disk is told; a wrong answer is never given.
+        let Ok(found) = read else { return };
+        let expected = |now| {
+            let mut rows = self.reference.read(partition, &ranges, now);
+            if direction == Direction::Reversed {
+                rows.reverse();
+            }
+            rows.truncate(limit.unwrap_or(usize::MAX));
+            rows
+        };
+        let after = expected(now(&self.clock));
+        if found != after && found != expected(before) {
+            differ(&format!("{partition}, {ranges:?} {direction:?} {limit:?}"), &found, &after);
+        }
+        self.met.reads += 1;
+    }
+
+    async fn scan(&mut self, database: &Database, schema: &SchemaRef) {
+        let direction =
+            if self.random.one_in(2) { Direction::Forward } else { Direction::Reversed };
+        let before = now(&self.clock);
+        let Ok(found) = world::scan(database, schema, direction).await else { return };
+        let mut partitions: BTreeMap<i32, Vec<Seen>> = BTreeMap::new();
+        let mut last = None;
+        for (partition, row) in found {
+            let is_new = last.replace(partition) != Some(partition);
+            let rows = partitions.entry(partition).or_default();
+            assert!(!is_new || rows.is_empty(), "partition {partition} comes twice");
+            rows.push(row);
+        }
+        let expected = |now| {
+            let mut expected = BTreeMap::new();
+            for partition in self.reference.partitions() {
+                let mut rows = self.reference.read(partition, &[Range::FULL], now);
+                if direction == Direction::Reversed {
+                    rows.reverse();
+                }
+                if !rows.is_empty() {
+                    expected.insert(partition, rows);
+                }
+            }
+            expected
+        };
+        let after = expected(now(&self.clock));
+        if partitions != after && partitions != expected(before) {
+            let flat = |all: BTreeMap<i32, Vec<Seen>>| -> Vec<(i32, Seen)> {
+                all.into_iter()
+                    .flat_map(|(p, rows)| rows.into_iter().map(move |r| (p, r)))
+                    .collect()
+            };
+            differ(&format!("scan {direction:?}"), &flat(partitions), &flat(after));
+        }
+        self.met.reads += 1;
+    }
+
+    fn value(&mut self) -> i32 {
+        self.random.below(VALUES) as i32
+    }
+
+    fn draw_key(&mut self) -> Key {
+        Key { a: self.value(), b: self.value() }
+    }
+
+    /// An interval of clustering keys, never empty.
+    fn draw_range(&mut self) -> Range {
+        let (low, high) = (self.value(), self.value());
+        let (low, high) = (low.min(high), low.max(high));
+        let bound = |a, is_after| Bound { a: Some(a), b: None, is_after };
+        let exact = |a, b, is_after| Bound { a: Some(a), b: Some(b), is_after };
+        match self.random.below(5) {
+            0 => Range { start: bound(low, false), end: bound(high, true) },
+            1 => Range { start: bound(low, false), end: Bound::END },
+            2 => Range { start: Bound::START, end: bound(high, true) },
+            // `b` descends: the greater value stands first.
+            3 => Range { start: exact(low, high, false), end: exact(low, low, true) },
+            _ => Range { start: exact(low, self.value(), true), end: bound(high + 1, false) },
+        }
+    }
+
+    fn draw_expiry(&mut self) -> Option<(i32, i32)> {
+        let ttl = 1 + self.random.below(60) as i32;
+        self.random.one_in(5).then(|| (now(&self.clock) + ttl, ttl))
+    }
+
+    fn draw_put<T>(&mut self, value: impl FnOnce(&mut Self) -> T) -> Put<T> {
+        if self.random.one_in(6) {
+            return Put { value: None, expiry: None };
+        }
+        let expiry = self.draw_expiry();
+        Put { value: Some(value(self)), expiry }
+    }
+
+    fn draw_text(&mut self) -> String {
+        let length = 1_usize << self.random.below(9);
+        format!("{:x}", self.random.next_u64()).repeat(length.div_ceil(16))
+    }
+
+    fn draw_write(&mut self) -> Write {
+        self.writes += 1;
+        // Some writes come late: their timestamps are older than those of earlier writes.
+        let late = if self.random.one_in(5) { self.random.below(40) as i64 } else { 0 };
+        let late = late.min(self.writes - self.floor - 1);
+        let timestamp = (self.writes - late) * MS as i64 * 1000 + self.writes;
+        let mut changes = Vec::new();
+        match self.random.below(20) {
+            0 => changes.push(Change::DeletePartition),
+            1..4 => changes.push(Change::DeleteRange(self.draw_range())),
+            4 => changes.push(Change::DeleteRow(self.draw_key())),
+            5 => changes.push(Change::Static(self.draw_put(Self::draw_text))),
+            _ => {
+                let first = self.draw_key();
+                for i in 0..1 + self.random.below(4) as i32 {
+                    // Different rows: one write gives a cell one value.
+                    let key = Key { a: first.a, b: (first.b + i) % VALUES as i32 };
+                    let put =
+                        |player: &mut Self| Some(player.draw_put(|p| p.random.next_u64() as i64));
+                    let v = if self.random.one_in(4) { None } else { put(self) };
+                    let w = if self.random.one_in(2) {
+                        None
+                    } else {
+                        Some(self.draw_put(Self::draw_text))
+                    };
+                    let insert = self.random.one_in(2);
+                    let expiry = self.draw_expiry();
+                    changes.push(Change::Row { key, insert, expiry, v, w });
+                }
+                if self.random.one_in(10) {
+                    changes.push(Change::Static(self.draw_put(Self::draw_text)));
+                }
+            }
+        }
+        let partition = self.random.below(PARTITIONS) as i32;
+        Write { partition, timestamp, now: now(&self.clock), changes }
+    }
+}
+
+/// Panics with the rows that only one side has.
+fn differ<T: PartialEq + std::fmt::Debug>(what: &str, found: &[T], wanted: &[T]) -> ! {
+    let only = |here: &[T], there: &[T]| {
+        let only = here.iter().filter(|row| !there.contains(row));
+        only.map(|row| format!("\n  {row:?}")).collect::<String>()
+    };
+    let (more, less) = (only(found, wanted), only(wanted, found));
+    panic!(
+        "partition {what}: {} rows, not {}\nnot wanted:{more}\nmissing:{less}",
+        found.len(),
+        wanted.len()
+    );
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    let Ok(text) = std::env::var("TIDEGATE_SEEDS") else { return 0..SEEDS };
+    let number = |text: &str| text.parse().expect("TIDEGATE_SEEDS is n or from..to");
+    match text.split_once("..") {
+        Some((from, to)) => number(from)..number(to),
+        None => number(&text)..number(&text) + 1,
+    }
+}
+
+#[test]
+fn what_was_acknowledged_survives_everything() {
+    let seeds = seeds();
+    let next = AtomicU64::new(seeds.start);
+    let played: Vec<Met> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..std::thread::available_parallelism().map_or(1, usize::from))
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut played = Vec::new();
+                    loop {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= seeds.end {
+                            return played;
+                        }
+                        let _name = NameOnPanic(seed);
+                        played.push(Player::new(seed).play());
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    let sum = |field: fn(&Met) -> u64| played.iter().map(field).sum::<u64>();
+    let met = [
+        ("acknowledged", sum(|met| met.acknowledged)),
+        ("refused", sum(|met| met.refused)),
+        ("reads", sum(|met| met.reads)),
+        ("power cuts", sum(|met| met.power_cuts)),
+        ("restarts", sum(|met| met.restarts)),
+        ("survived", sum(|met| met.survived)),
+        ("vanished", sum(|met| met.vanished)),
+    ];
+    println!("{} seeds: {met:?}", played.len());
+    if played.len() as u64 >= SEEDS {
+        for (what, count) in met {
+            assert!(count > 100, "only {count} {what}: the play does not meet what it is for");
+        }
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_run_again() {
+    for seed in [3, 14, 159] {
+        assert_eq!(Player::new(seed).play(), Player::new(seed).play(), "seed {seed}");
+    }
+}
+
+/// Says which seed was played when a play panics.
+struct NameOnPanic(u64);
+
+impl Drop for NameOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("replay with: TIDEGATE_SEEDS={} cargo test --test model", self.0);
+        }
+    }
+}

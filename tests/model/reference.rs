@@ -1,0 +1,195 @@
+//! What a table must show, computed the slow way: every write is kept, and every read looks at all
+//! of them.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Clustering key: `a` ascending, `b` descending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    pub a: i32,
+    pub b: i32,
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.a.cmp(&other.a).then(other.b.cmp(&self.b))
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// A place before or after all keys that start with a prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bound {
+    pub a: Option<i32>,
+    /// Only where `a` is given.
+    pub b: Option<i32>,
+    pub is_after: bool,
+}
+
+impl Bound {
+    pub const START: Bound = Bound { a: None, b: None, is_after: false };
+    pub const END: Bound = Bound { a: None, b: None, is_after: true };
+
+    /// Whether this bound stands before the key.
+    fn precedes(self, key: Key) -> bool {
+        let by_a = self.a.map_or(Ordering::Equal, |a| a.cmp(&key.a));
+        let by_b = self.b.map_or(Ordering::Equal, |b| key.b.cmp(&b));
+        match by_a.then(by_b) {
+            Ordering::Less => true,
+            Ordering::Equal => !self.is_after,
+            Ordering::Greater => false,
+        }
+    }
+}
+
+/// Everything between two bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    pub start: Bound,
+    pub end: Bound,
+}
+
+impl Range {
+    pub const FULL: Range = Range { start: Bound::START, end: Bound::END };
+
+    pub fn contains(self, key: Key) -> bool {
+        self.start.precedes(key) && !self.end.precedes(key)
+    }
+}
+
+/// A regular or static value that is written: a value, or null.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Put<T> {
+    pub value: Option<T>,
+    /// Second from which it is gone, with the time to live that was asked for.
+    pub expiry: Option<(i32, i32)>,
+}
+
+/// One part of a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    DeletePartition,
+    DeleteRange(Range),
+    DeleteRow(Key),
+    Static(Put<String>),
+    Row {
+        key: Key,
+        /// An INSERT: the row is there without cells too.
+        insert: bool,
+        expiry: Option<(i32, i32)>,
+        v: Option<Put<i64>>,
+        w: Option<Put<String>>,
+    },
+}
+
+/// A write to one partition, whole or not at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    pub partition: i32,
+    /// Unique among all writes.
+    pub timestamp: i64,
+    /// Second at which it was written.
+    pub now: i32,
+    pub changes: Vec<Change>,
+}
+
+/// A row as a reader sees it; a partition that has a static value alone shows one without key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    pub key: Option<Key>,
+    pub s: Option<String>,
+    pub v: Option<i64>,
+    pub w: Option<String>,
+}
+
+/// All writes that were acknowledged, by partition.
+#[derive(Debug, Clone, Default)]
+pub struct Reference {
+    pub writes: BTreeMap<i32, Vec<Write>>,
+}
+
+fn newest<'a, T: Clone + 'a>(
+    puts: impl Iterator<Item = (i64, &'a Put<T>)>,
+    deleted: i64,
+    now: i32,
+) -> Option<T> {
+    let (timestamp, put) = puts.max_by_key(|(timestamp, _)| *timestamp)?;
+    let is_gone = timestamp <= deleted || put.expiry.is_some_and(|(expiry, _)| expiry <= now);
+    if is_gone { None } else { put.value.clone() }
+}
+
+impl Reference {
+    pub fn add(&mut self, write: Write) {
+        self.writes.entry(write.partition).or_default().push(write);
+    }
+
+    /// Rows of a partition in natural order at second `now`.
+    pub fn read(&self, partition: i32, ranges: &[Range], now: i32) -> Vec<Seen> {
+        let none = Vec::new();
+        read(self.writes.get(&partition).unwrap_or(&none), ranges, now)
+    }
+
+    /// Partitions that were ever written.
+    pub fn partitions(&self) -> impl Iterator<Item = i32> {
+        self.writes.keys().copied()
+    }
+}
+
+/// What a reader sees of a partition that these writes made.
+pub fn read(writes: &[Write], ranges: &[Range], now: i32) -> Vec<Seen> {
+    let changes = || {
+        writes.iter().flat_map(|write| write.changes.iter().map(|change| (write.timestamp, change)))
+    };
+    let deleted_at = |key: Option<Key>| {
+        let covering = changes().filter(|(_, change)| match (change, key) {
+            (Change::DeletePartition, _) => true,
+            (Change::DeleteRange(range), Some(key)) => range.contains(key),
+            (Change::DeleteRow(deleted), Some(key)) => *deleted == key,
+            _ => false,
+        });
+        covering.map(|(timestamp, _)| timestamp).max().unwrap_or(i64::MIN)
+    };
+    let statics = changes().filter_map(|(timestamp, change)| match change {
+        Change::Static(put) => Some((timestamp, put)),
+        _ => None,
+    });
+    let s = newest(statics, deleted_at(None), now);
+    let keys: BTreeSet<Key> = changes()
+        .filter_map(|(_, change)| match change {
+            Change::Row { key, .. } => Some(*key),
+            _ => None,
+        })
+        .filter(|key| ranges.iter().any(|range| range.contains(*key)))
+        .collect();
+    let mut seen = Vec::new();
+    for key in keys {
+        let deleted = deleted_at(Some(key));
+        let rows = || {
+            changes().filter_map(move |(timestamp, change)| match change {
+                Change::Row { key: at, insert, expiry, v, w } if *at == key => {
+                    Some((timestamp, insert, expiry, v, w))
+                }
+                _ => None,
+            })
+        };
+        let inserted = rows().filter(|(_, insert, ..)| **insert).max_by_key(|row| row.0);
+        let is_inserted = inserted.is_some_and(|(timestamp, _, expiry, ..)| {
+            timestamp > deleted && expiry.is_none_or(|(expiry, _)| expiry > now)
+        });
+        let v = newest(rows().filter_map(|row| Some((row.0, row.3.as_ref()?))), deleted, now);
+        let w = newest(rows().filter_map(|row| Some((row.0, row.4.as_ref()?))), deleted, now);
+        if is_inserted || v.is_some() || w.is_some() {
+            seen.push(Seen { key: Some(key), s: s.clone(), v, w });
+        }
+    }
+    if seen.is_empty() && s.is_some() && ranges == [Range::FULL] {
+        seen.push(Seen { key: None, s, v: None, w: None });
+    }
+    seen
+}

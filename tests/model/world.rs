@@ -1,0 +1,244 @@
+//! The engine on a simulated disk, and the words of the reference in the engine's.
+
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use tidegate_engine::batch::{RecordBatch, value_at};
+use tidegate_engine::clock::{Clock, Random, SimulatedClock};
+use tidegate_engine::disk::SimulatedDisk;
+use tidegate_engine::runtime::{ShardContext, SimulatedTimer};
+use tidegate_engine::{
+    Cell, ClusteringKey, ClusteringOrder, ClusteringRange, Column, ColumnId, ColumnKind, DataType,
+    Database, Direction, Durability, Liveness, Mutation, Options, PartitionKey, Partitions,
+    Position, RangeTombstone, ReadCommand, Result, Row, SchemaRef, Slice, TableId, TableOptions,
+    TableSchema, Tombstone, Value,
+};
+
+use crate::reference::{Bound, Change, Key, Put, Range, Seen, Write};
+
+const S: ColumnId = ColumnId(3);
+const V: ColumnId = ColumnId(4);
+const W: ColumnId = ColumnId(5);
+/// Turns that tasks get between two steps of simulated time.
+const TURNS_PER_MS: usize = 50;
+
+pub fn definition() -> TableSchema {
+    let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+    let clustering = |position, order| ColumnKind::ClusteringKey { position, order };
+    TableSchema {
+        id: TableId(0),
+        keyspace: "default".into(),
+        name: "t".into(),
+        columns: vec![
+            column("pk", DataType::Int, ColumnKind::PartitionKey { position: 0 }),
+            column("a", DataType::Int, clustering(0, ClusteringOrder::Ascending)),
+            column("b", DataType::Int, clustering(1, ClusteringOrder::Descending)),
+            column("s", DataType::Text, ColumnKind::Static),
+            column("v", DataType::BigInt, ColumnKind::Regular),
+            column("w", DataType::Text, ColumnKind::Regular),
+        ],
+        // Small blocks: even small partitions have an index.
+        options: TableOptions { column_index_bytes: 256, ..TableOptions::default() },
+    }
+}
+
+/// How one life of the database is set up.
+#[derive(Debug, Clone, Copy)]
+pub struct Life {
+    pub shards: u32,
+    pub memtable_bytes: usize,
+    pub cache_bytes: usize,
+    pub segment_bytes: usize,
+    pub durability: Durability,
+    pub seed: u64,
+}
+
+impl Life {
+    pub fn draw(random: &mut Random, durability: Durability) -> Life {
+        Life {
+            shards: 1 + random.below(3) as u32,
+            memtable_bytes: 1 << (10 + random.below(6)),
+            cache_bytes: 1 << (16 + random.below(4)),
+            segment_bytes: 1 << (16 + random.below(3)),
+            durability,
+            seed: random.next_u64(),
+        }
+    }
+}
+
+/// Opens the database with shards on the calling thread's `LocalSet`; also starts what moves time.
+pub async fn open(
+    disk: &SimulatedDisk,
+    clock: &std::sync::Arc<SimulatedClock>,
+    life: Life,
+) -> Result<(Database, SchemaRef)> {
+    let timer = SimulatedTimer::new(clock.clone());
+    let moved = timer.clone();
+    tokio::task::spawn_local(async move {
+        loop {
+            for _ in 0..TURNS_PER_MS {
+                tokio::task::yield_now().await;
+            }
+            moved.advance(Duration::from_millis(1));
+        }
+    });
+    let contexts = (0..life.shards)
+        .map(|shard| {
+            let place = (shard, life.shards);
+            let (clock, timer) = (clock.clone(), Rc::new(timer.clone()));
+            ShardContext::new(place, disk.shared(), clock, timer, life.seed)
+        })
+        .collect();
+    let options = Options {
+        durability: life.durability,
+        memtable_bytes: life.memtable_bytes,
+        cache_bytes: life.cache_bytes,
+        commitlog_segment_bytes: life.segment_bytes,
+        clock: clock.clone(),
+        seed: life.seed,
+        ..Options::new(Path::new("/db"))
+    };
+    let database = Database::open_local(options, contexts).await?;
+    let schema = match database.catalog().table("default", "t") {
+        Some(schema) => schema.clone(),
+        None => database.create_table(definition(), false).await?,
+    };
+    Ok((database, schema))
+}
+
+pub fn now(clock: &SimulatedClock) -> i32 {
+    clock.wall_seconds() as i32
+}
+
+fn partition_key(schema: &TableSchema, partition: i32) -> PartitionKey {
+    PartitionKey::from_values(schema, &[Value::Int(partition)]).unwrap()
+}
+
+fn clustering_key(schema: &TableSchema, key: Key) -> ClusteringKey {
+    ClusteringKey::from_values(schema, &[Value::Int(key.a), Value::Int(key.b)]).unwrap()
+}
+
+fn position(schema: &TableSchema, bound: Bound) -> Position {
+    let values: Vec<Value> = [bound.a, bound.b].into_iter().flatten().map(Value::Int).collect();
+    let prefix = ClusteringKey::from_values(schema, &values).unwrap();
+    if bound.is_after { Position::after(prefix) } else { Position::before(prefix) }
+}
+
+fn clustering_range(schema: &TableSchema, range: Range) -> ClusteringRange {
+    ClusteringRange { start: position(schema, range.start), end: position(schema, range.end) }
+}
+
+fn cell<T>(put: &Put<T>, timestamp: i64, now: i32, bytes: impl Fn(&T) -> Vec<u8>) -> Cell {
+    match (&put.value, put.expiry) {
+        (None, _) => Cell::deleted(timestamp, now),
+        (Some(value), None) => Cell::live(timestamp, bytes(value)),
+        (Some(value), Some((expiry, ttl))) => Cell::expiring(timestamp, bytes(value), ttl, expiry),
+    }
+}
+
+/// The write as the engine takes it.
+pub fn mutation(schema: &TableSchema, write: &Write) -> Mutation {
+    let timestamp = write.timestamp;
+    let tombstone = Tombstone { timestamp, deletion_time: write.now };
+    let text = |text: &String| text.as_bytes().to_vec();
+    let mut mutation = Mutation::new(schema.id, partition_key(schema, write.partition));
+    for change in &write.changes {
+        match change {
+            Change::DeletePartition => mutation.deletion = Some(tombstone),
+            Change::DeleteRange(range) => {
+                let range = clustering_range(schema, *range);
+                mutation.range_tombstones.push(RangeTombstone { range, tombstone });
+            }
+            Change::DeleteRow(key) => {
+                let row = Row { deletion: Some(tombstone), ..Row::default() };
+                mutation.rows.push((clustering_key(schema, *key), row));
+            }
+            Change::Static(put) => {
+                let mut row = Row::default();
+                row.put(S, cell(put, timestamp, write.now, text));
+                mutation.static_row = Some(row);
+            }
+            Change::Row { key, insert, expiry, v, w } => {
+                let liveness = insert.then(|| match expiry {
+                    None => Liveness::at(timestamp),
+                    Some((expiry, ttl)) => Liveness::expiring(timestamp, *ttl, *expiry),
+                });
+                let mut row = Row { liveness, ..Row::default() };
+                if let Some(put) = v {
+                    row.put(V, cell(put, timestamp, write.now, |v| v.to_be_bytes().to_vec()));
+                }
+                if let Some(put) = w {
+                    row.put(W, cell(put, timestamp, write.now, text));
+                }
+                mutation.rows.push((clustering_key(schema, *key), row));
+            }
+        }
+    }
+    mutation
+}
+
+fn seen(batch: &RecordBatch) -> Vec<(i32, Seen)> {
+    let value = |column: usize, row: usize, ty| value_at(batch.column(column), row, ty).unwrap();
+    let int = |column, row| match value(column, row, DataType::Int) {
+        Some(Value::Int(int)) => Some(int),
+        None => None,
+        other => panic!("no int: {other:?}"),
+    };
+    let text = |column, row| match value(column, row, DataType::Text) {
+        Some(Value::Text(text)) => Some(text.to_string()),
+        None => None,
+        other => panic!("no text: {other:?}"),
+    };
+    (0..batch.num_rows())
+        .map(|row| {
+            let key = int(1, row).map(|a| Key { a, b: int(2, row).unwrap() });
+            let v = match value(4, row, DataType::BigInt) {
+                Some(Value::BigInt(v)) => Some(v),
+                None => None,
+                other => panic!("no bigint: {other:?}"),
+            };
+            (int(0, row).unwrap(), Seen { key, s: text(3, row), v, w: text(5, row) })
+        })
+        .collect()
+}
+
+async fn run(database: &Database, command: ReadCommand) -> Result<Vec<(i32, Seen)>> {
+    let batches: Vec<RecordBatch> = database.read(command).try_collect().await?;
+    Ok(batches.iter().flat_map(seen).collect())
+}
+
+fn command(schema: &SchemaRef, partitions: Partitions, slice: Slice) -> ReadCommand {
+    let columns = (0..6).map(ColumnId).collect();
+    ReadCommand { schema: schema.clone(), partitions, slice, columns, row_limit: None }
+}
+
+/// Reads slices of one partition; rows come in `direction`.
+pub async fn read(
+    database: &Database,
+    schema: &SchemaRef,
+    partition: i32,
+    (ranges, direction): (&[Range], Direction),
+    row_limit: Option<usize>,
+) -> Result<Vec<Seen>> {
+    let ranges = ranges.iter().map(|range| clustering_range(schema, *range)).collect();
+    let partitions = Partitions::Keys(vec![partition_key(schema, partition)]);
+    let command =
+        ReadCommand { row_limit, ..command(schema, partitions, Slice { ranges, direction }) };
+    Ok(run(database, command).await?.into_iter().map(|(_, seen)| seen).collect())
+}
+
+/// Reads everything: partition and row, each partition in one piece.
+pub async fn scan(
+    database: &Database,
+    schema: &SchemaRef,
+    direction: Direction,
+) -> Result<Vec<(i32, Seen)>> {
+    let mut all = Vec::new();
+    for shard in 0..database.shard_count() {
+        let slice = Slice::full(direction);
+        all.extend(run(database, command(schema, Partitions::Shard(shard), slice)).await?);
+    }
+    Ok(all)
+}
