@@ -46,7 +46,7 @@ WHERE w.temp < 32 GROUP BY a.name ORDER BY freezing_hours DESC;
 
 -- Policies decide what the cache keeps. Load one as a WebAssembly component into the running
 -- engine, give the cache less room than the data needs, and look at it work.
-ALTER CACHE SET CAPACITY = '512 KiB';
+ALTER CACHE SET CAPACITY = '128 KiB';
 CREATE POLICY sieve FROM 'plugins/dist/sieve.wasm';
 ALTER CACHE SET POLICY = sieve;
 

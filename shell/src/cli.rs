@@ -78,7 +78,7 @@ pub struct DatabaseArguments {
     #[arg(long, value_name = "WHEN", value_parser = parse_durability, default_value = "sync", global = true)]
     pub durability: Durability,
 
-    /// Shards of a new database [default: one a core]. An existing one keeps its number.
+    /// Shards, each a thread with its part of the data [default: one a core]. An existing database may be opened with another number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256), global = true)]
     pub shards: Option<u32>,
 

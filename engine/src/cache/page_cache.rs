@@ -206,6 +206,11 @@ impl PageCache {
         self.state.borrow_mut().governor.tick(now_ns);
     }
 
+    /// Tells the policy every event that waits, so that its counters are those of now.
+    pub fn deliver(&self) {
+        self.state.borrow_mut().governor.deliver();
+    }
+
     /// Starts to replace the eviction policy; [`step_policy_swap`](Self::step_policy_swap) goes on.
     ///
     /// Errors: the candidate failed at once; nothing changed.

@@ -382,6 +382,7 @@ impl Shard {
         let identity = origin.identity();
         let refused = |message: String| Error::Policy { name: identity.name.clone(), message };
         let policy = self.instantiate(origin)?;
+        self.cache.deliver();
         let before = share_of(&self.cache.policy_status());
         self.cache
             .begin_policy(policy, identity.clone())
@@ -410,6 +411,7 @@ impl Shard {
 
     /// What each policy did on this shard: those of the past, and the one in charge.
     fn policy_shares(&self) -> Vec<PolicyReport> {
+        self.cache.deliver();
         let mut shares = self.retired.borrow().clone();
         for share in &mut shares {
             share.state = "loaded".into();

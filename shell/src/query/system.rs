@@ -219,7 +219,9 @@ async fn policies(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
         counts(all.iter().map(|policy| policy.events)),
         counts(all.iter().map(|policy| policy.hits)),
         counts(all.iter().map(|policy| policy.misses)),
-        Arc::new(all.iter().map(|policy| policy.hit_ratio()).collect::<Float64Array>()),
+        Arc::new(
+            all.iter().map(|policy| policy.hit_ratio().map(rounded)).collect::<Float64Array>(),
+        ),
         counts(all.iter().map(|policy| policy.evictions)),
         counts(all.iter().map(|policy| policy.invalid_victims)),
         counts(all.iter().map(|policy| policy.shortfalls)),
@@ -238,7 +240,11 @@ async fn cache(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
         counts(all.iter().map(|cache| cache.pages)),
         counts(all.iter().map(|cache| cache.hits)),
         counts(all.iter().map(|cache| cache.misses)),
-        Arc::new(all.iter().map(|cache| ratio(cache.hits, cache.misses)).collect::<Float64Array>()),
+        Arc::new(
+            all.iter()
+                .map(|cache| ratio(cache.hits, cache.misses).map(rounded))
+                .collect::<Float64Array>(),
+        ),
         counts(all.iter().map(|cache| cache.evictions)),
     ])
 }
@@ -276,4 +282,9 @@ impl TableProvider for SystemSource {
             MemorySourceConfig::try_new_exec(&[vec![batch]], self.schema(), projection.cloned())?;
         Ok(plan)
     }
+}
+
+/// A ratio with the digits that people read.
+fn rounded(ratio: f64) -> f64 {
+    (ratio * 10_000.0).round() / 10_000.0
 }
