@@ -1,5 +1,5 @@
 -- Tidegate in two minutes: one wide partition an airport, one row an hour.
-CREATE TABLE weather (
+CREATE TABLE IF NOT EXISTS weather (
     origin text, time_hour timestamp,
     year int, month int, day int, hour int,
     temp double, dewp double, humid double,
@@ -34,7 +34,7 @@ SELECT origin, count(*) AS hours, round(avg(temp), 2) AS mean_temp, max(wind_gus
 FROM weather GROUP BY origin ORDER BY origin;
 
 -- A join with another table.
-CREATE TABLE airport (code text PRIMARY KEY, name text, latitude double, longitude double);
+CREATE TABLE IF NOT EXISTS airport (code text PRIMARY KEY, name text, latitude double, longitude double);
 INSERT INTO airport (code, name, latitude, longitude) VALUES
     ('EWR', 'Newark Liberty', 40.6925, -74.1687),
     ('JFK', 'John F. Kennedy', 40.6398, -73.7789),
@@ -47,7 +47,7 @@ WHERE w.temp < 32 GROUP BY a.name ORDER BY freezing_hours DESC;
 -- Policies decide what the cache keeps. Load one as a WebAssembly component into the running
 -- engine, give the cache less room than the data needs, and look at it work.
 ALTER CACHE SET CAPACITY = '128 KiB';
-CREATE POLICY sieve FROM 'plugins/dist/sieve.wasm';
+CREATE POLICY IF NOT EXISTS sieve FROM 'plugins/dist/sieve.wasm';
 ALTER CACHE SET POLICY = sieve;
 
 SELECT count(*) AS rows, round(avg(pressure), 2) AS mean_pressure FROM weather
@@ -57,7 +57,7 @@ SELECT time_hour, temp FROM weather WHERE origin = 'LGA' ORDER BY time_hour DESC
 SHOW POLICIES;
 
 -- Replace it by another; nothing is reopened, nothing is lost.
-CREATE POLICY lru_wasm FROM 'plugins/dist/lru.wasm';
+CREATE POLICY IF NOT EXISTS lru_wasm FROM 'plugins/dist/lru.wasm';
 ALTER CACHE SET POLICY = lru_wasm;
 SELECT time_hour, temp FROM weather WHERE origin = 'JFK' ORDER BY time_hour DESC LIMIT 3;
 SHOW POLICIES;

@@ -159,6 +159,29 @@ fn a_reader_that_leaves_is_no_error() {
 }
 
 #[test]
+fn rejected_lines_are_told_and_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let csv = "station,at,value,note\nn,1,1.5,x\nn,two,1.5,x\nn,3,warm,x\nn,4,2.5,\n";
+    std::fs::write(directory.path().join("in.csv"), csv).unwrap();
+    let create = run(directory.path(), &["-c", CREATE]);
+    assert!(create.status.success(), "{}", err(&create));
+    let abort = run(directory.path(), &["-c", "COPY reading FROM 'in.csv'"]);
+    assert_eq!(abort.status.code(), Some(1));
+    assert!(
+        err(&abort).contains("in.csv, line 3: column 'at': 'two' is no int"),
+        "{}",
+        err(&abort)
+    );
+    assert!(err(&abort).contains("1 rows had been loaded before and stay"), "{}", err(&abort));
+    let skip = "COPY reading FROM 'in.csv' WITH (ON_ERROR skip, REJECT_FILE 'bad.csv')";
+    let skip = run(directory.path(), &["-c", skip]);
+    assert_eq!((out(&skip).as_str(), skip.status.code()), ("2 rows copied\n", Some(0)));
+    assert_eq!(err(&skip), "note: 2 lines were rejected, see bad.csv\n");
+    let bad = std::fs::read_to_string(directory.path().join("bad.csv")).unwrap();
+    assert!(bad.contains("n,two,1.5,x\n") && bad.contains("'warm' is no double"), "{bad}");
+}
+
+#[test]
 fn a_statement_may_take_several_lines_and_an_error_does_not_end_the_shell() {
     let directory = tempfile::tempdir().unwrap();
     let mut terminal = Terminal::start(program(directory.path()));

@@ -146,3 +146,14 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
+
+/// CPU time that the whole process spends while `work` runs.
+pub async fn cpu_timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
+    let cpu = || {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+    };
+    let start = cpu();
+    let result = work.await;
+    (result, cpu() - start)
+}

@@ -203,6 +203,10 @@ async fn print_outcome(
     table: &mut Option<(Box<dyn Printer>, u64)>,
 ) -> Result<Summary, Stopped> {
     let outcome = session.run(statement).await.map_err(Stopped::Query)?;
+    if let Some(note) = &outcome.note {
+        // Not part of the result: a file or a pipe must not take it for rows.
+        eprintln!("note: {note}");
+    }
     let mut rows = match outcome.kind {
         OutcomeKind::Count(count) => {
             return Ok(Summary::Written(count, past_tense(statement.text())));

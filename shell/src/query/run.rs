@@ -1,5 +1,7 @@
 //! What each command does.
 
+use std::fs::File;
+use std::io::Read;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
@@ -22,6 +24,8 @@ use super::statement::synthetic;
 use super::write::{self, Target};
 use super::{copy_from, copy_to};
 
+/// Bytes of the largest policy component.
+const COMPONENT_BYTES_MAX: u64 = tidegate_engine::config::POLICY_COMPONENT_BYTES_MAX as u64;
 /// Most rows of an INSERT that are written with one call.
 pub(super) const WRITE_ROWS_MAX: usize = 4096;
 
@@ -328,11 +332,19 @@ impl Session {
 
     async fn create_policy(&self, policy: &CreatePolicy) -> Result<Outcome> {
         self.check_local_files().map_err(|error| error.at(policy.file_span))?;
-        let component = std::fs::read(&policy.file).map_err(|error| {
-            QueryError::new(super::ErrorKind::Io, format!("cannot read '{}': {error}", policy.file))
-                .at(policy.file_span)
-        })?;
         let name = &policy.name.value;
+        let is_there = self.database.catalog().policies().any(|known| known.name == *name);
+        if policy.if_not_exists && is_there {
+            return Ok(Outcome::message(format!("policy {name} is there")));
+        }
+        let mut component = Vec::new();
+        File::open(&policy.file)
+            // One byte more than is taken: what is too large is refused and not read whole.
+            .and_then(|file| file.take(COMPONENT_BYTES_MAX + 1).read_to_end(&mut component))
+            .map_err(|error| {
+                let message = format!("cannot read '{}': {error}", policy.file);
+                QueryError::new(super::ErrorKind::Io, message).at(policy.file_span)
+            })?;
         let info = self
             .database
             .create_policy(name, component, policy.parameters.clone(), policy.sha256.clone())

@@ -250,13 +250,13 @@ impl Session {
         self.run_command(command, values).await.map_err(|error| self.place(statement, error))
     }
 
-    /// Gives an error that names an identifier the identifier's place.
+    /// Gives an error that names an identifier or a string that one's place.
     fn place(&self, statement: &Statement, error: QueryError) -> QueryError {
         if error.span.is_some() {
             return statement.widen(error);
         }
         let named = error.message.split('\'').nth(1);
-        match named.and_then(|name| statement.find_identifier(name)) {
+        match named.and_then(|name| statement.find_named(name)) {
             Some(span) => error.at(span),
             None => error,
         }

@@ -36,16 +36,19 @@ impl Statement {
         &self.tokens
     }
 
-    /// Where the identifier `name` first stands in the text.
-    pub(super) fn find_identifier(&self, name: &str) -> Option<Span> {
-        self.tokens
-            .iter()
-            .find(|token| match &token.token {
-                Token::Word(word) if word.quote_style.is_some() => word.value == name,
-                Token::Word(word) => word.value.eq_ignore_ascii_case(name),
-                _ => false,
-            })
-            .map(|token| span_of(&token.span))
+    /// Where the identifier `name` first stands in the text, or else the string `'name'`.
+    pub(super) fn find_named(&self, name: &str) -> Option<Span> {
+        let find = |is_named: &dyn Fn(&Token) -> bool| {
+            let found = self.tokens.iter().find(|token| is_named(&token.token));
+            found.map(|token| span_of(&token.span))
+        };
+        let identifier = |token: &Token| match token {
+            Token::Word(word) if word.quote_style.is_some() => word.value == name,
+            Token::Word(word) => word.value.eq_ignore_ascii_case(name),
+            _ => false,
+        };
+        let string = |token: &Token| matches!(token, Token::SingleQuotedString(s) if s == name);
+        find(&identifier).or_else(|| find(&string))
     }
 
     /// Widens a span of one character to the token that begins there.

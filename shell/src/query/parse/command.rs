@@ -167,6 +167,7 @@ pub struct CopyTo {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreatePolicy {
     pub name: Name,
+    pub if_not_exists: bool,
     pub file: String,
     pub file_span: Span,
     pub sha256: Option<String>,

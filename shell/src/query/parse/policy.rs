@@ -8,10 +8,12 @@ use crate::query::error::{QueryError, Result};
 
 /// After `CREATE POLICY`.
 pub fn create_policy(cursor: &mut Cursor<'_>) -> Result<Command> {
+    let if_not_exists = cursor.take_words(&["if", "not", "exists"]);
     let name = cursor.name("a policy name")?;
     cursor.expect_word("from")?;
     let (file, file_span) = cursor.string("a file name in quotes")?;
-    let mut policy = CreatePolicy { name, file, file_span, sha256: None, parameters: Vec::new() };
+    let (sha256, parameters) = (None, Vec::new());
+    let mut policy = CreatePolicy { name, if_not_exists, file, file_span, sha256, parameters };
     if cursor.take_word("with") {
         cursor.parenthesised(|cursor| {
             let name = cursor.name("a parameter")?;
