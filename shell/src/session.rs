@@ -144,7 +144,9 @@ impl Session {
                 ended = run => ended,
             };
             self.progress.lock().expect("no one panics while drawing").line.clear();
-            if let Some((printer, _)) = &mut table {
+            if let Some((printer, count)) = &mut table
+                && (ended.is_ok() || *count > 0)
+            {
                 printer.finish(self.out.as_mut())?;
             }
             let summary = match ended {

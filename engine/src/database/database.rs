@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use futures::FutureExt;
-use futures::future::{LocalBoxFuture, try_join_all};
+use futures::future::{BoxFuture, LocalBoxFuture, try_join_all};
 use tokio::sync::mpsc;
 
 use super::catalog::{Catalog, check_name, shared};
@@ -70,6 +70,9 @@ impl Options {
 }
 
 /// An open database. Cheap to clone; all clones are the same database.
+///
+/// Its futures are boxed: an `async fn` is compiled in the crate that awaits it, so a program that
+/// embeds the engine would compile the engine again, with its own level of optimisation.
 #[derive(Clone)]
 pub struct Database {
     pub(super) inner: Arc<Inner>,
@@ -95,50 +98,61 @@ impl Database {
     ///
     /// Errors: `Unavailable` when another process has it open or a newer version wrote it,
     /// `Corrupt` and `Io` naming the file.
-    pub async fn open(options: Options) -> Result<Database> {
-        let layout = Layout::new(&options.directory);
-        let root = layout.root();
-        os::create_directories(root).map_err(|error| Error::io("create", root, &error))?;
-        let lock = lock(&layout)?;
-        let cores =
-            os::available_cores().map_err(|error| Error::io("count cores of", root, &error))?;
-        let shard_count = match options.shards {
-            Some(0) => return Err(Error::invalid("a database has at least one shard")),
-            Some(count) => count,
-            None => cores.len() as u32,
-        };
-        let mut shards = Vec::new();
-        for shard in 0..shard_count {
-            let executor = ExecutorOptions {
-                shard,
-                shard_count,
-                // More shards than cores share them as the kernel sees fit.
-                core: (shard_count as usize <= cores.len()).then(|| cores[shard as usize]),
-                backend: options.backend,
-                clock: options.clock.clone(),
-                seed: options.seed,
+    pub fn open(options: Options) -> BoxFuture<'static, Result<Database>> {
+        async move {
+            let layout = Layout::new(&options.directory);
+            let root = layout.root();
+            os::create_directories(root).map_err(|error| Error::io("create", root, &error))?;
+            let lock = lock(&layout)?;
+            let cores =
+                os::available_cores().map_err(|error| Error::io("count cores of", root, &error))?;
+            let shard_count = match options.shards {
+                Some(0) => return Err(Error::invalid("a database has at least one shard")),
+                Some(count) => count,
+                None => cores.len() as u32,
             };
-            let shard_options = shard_options(&options, &layout);
-            let init = move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
-            shards.push(start(executor, init).await?);
+            let mut shards = Vec::new();
+            for shard in 0..shard_count {
+                let executor = ExecutorOptions {
+                    shard,
+                    shard_count,
+                    // More shards than cores share them as the kernel sees fit.
+                    core: (shard_count as usize <= cores.len()).then(|| cores[shard as usize]),
+                    backend: options.backend,
+                    clock: options.clock.clone(),
+                    seed: options.seed,
+                };
+                let shard_options = shard_options(&options, &layout);
+                let init =
+                    move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
+                shards.push(start(executor, init).await?);
+            }
+            Database::assemble(options, layout, Some(lock), shards).await
         }
-        Database::assemble(options, layout, Some(lock), shards).await
+        .boxed()
     }
 
     /// Opens a database whose shards run on the calling thread's `LocalSet`, on disks, a clock and
     /// a timer that are handed in: simulation. One shard a context.
     ///
     /// Errors: as `open`.
-    pub async fn open_local(options: Options, contexts: Vec<Rc<ShardContext>>) -> Result<Database> {
-        let layout = Layout::new(&options.directory);
-        let mut shards = Vec::new();
-        for context in contexts {
-            let shard_options = shard_options(&options, &layout);
-            context.disk.create_directories(layout.root()).await?;
-            let init = move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
-            shards.push(start_local(context, init).await?);
+    pub fn open_local(
+        options: Options,
+        contexts: Vec<Rc<ShardContext>>,
+    ) -> LocalBoxFuture<'static, Result<Database>> {
+        async move {
+            let layout = Layout::new(&options.directory);
+            let mut shards = Vec::new();
+            for context in contexts {
+                let shard_options = shard_options(&options, &layout);
+                context.disk.create_directories(layout.root()).await?;
+                let init =
+                    move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
+                shards.push(start_local(context, init).await?);
+            }
+            Database::assemble(options, layout, None, shards).await
         }
-        Database::assemble(options, layout, None, shards).await
+        .boxed_local()
     }
 
     async fn assemble(
@@ -242,141 +256,172 @@ impl Database {
     }
 
     /// Errors: `Exists`, `Invalid` for an impossible name, `Io`.
-    pub async fn create_keyspace(&self, name: &str, if_not_exists: bool) -> Result<()> {
-        check_name("keyspace", name)?;
-        let _change = self.inner.change.lock().await;
-        let catalog = self.catalog();
-        if catalog.has_keyspace(name) {
-            return if if_not_exists {
-                Ok(())
-            } else {
-                Err(Error::Exists { kind: "keyspace", name: name.into() })
-            };
+    pub fn create_keyspace<'a>(
+        &'a self,
+        name: &'a str,
+        if_not_exists: bool,
+    ) -> BoxFuture<'a, Result<()>> {
+        async move {
+            check_name("keyspace", name)?;
+            let _change = self.inner.change.lock().await;
+            let catalog = self.catalog();
+            if catalog.has_keyspace(name) {
+                return if if_not_exists {
+                    Ok(())
+                } else {
+                    Err(Error::Exists { kind: "keyspace", name: name.into() })
+                };
+            }
+            let mut changed = catalog.changed();
+            changed.add_keyspace(name);
+            self.publish(changed).await
         }
-        let mut changed = catalog.changed();
-        changed.add_keyspace(name);
-        self.publish(changed).await
+        .boxed()
     }
 
     /// Errors: `NotFound`, `Invalid` when the keyspace still has tables, `Io`.
-    pub async fn drop_keyspace(&self, name: &str, if_exists: bool) -> Result<()> {
-        let _change = self.inner.change.lock().await;
-        let catalog = self.catalog();
-        if !catalog.has_keyspace(name) {
-            return if if_exists {
-                Ok(())
-            } else {
-                Err(Error::NotFound { kind: "keyspace", name: name.into() })
-            };
+    pub fn drop_keyspace<'a>(
+        &'a self,
+        name: &'a str,
+        if_exists: bool,
+    ) -> BoxFuture<'a, Result<()>> {
+        async move {
+            let _change = self.inner.change.lock().await;
+            let catalog = self.catalog();
+            if !catalog.has_keyspace(name) {
+                return if if_exists {
+                    Ok(())
+                } else {
+                    Err(Error::NotFound { kind: "keyspace", name: name.into() })
+                };
+            }
+            if name == super::catalog::DEFAULT_KEYSPACE {
+                return Err(Error::invalid("the default keyspace cannot be dropped"));
+            }
+            let tables = catalog.tables(name).count();
+            if tables > 0 {
+                return Err(Error::invalid(format!(
+                    "keyspace '{name}' still has {tables} tables: drop them first"
+                )));
+            }
+            let mut changed = catalog.changed();
+            changed.remove_keyspace(name);
+            self.publish(changed).await
         }
-        if name == super::catalog::DEFAULT_KEYSPACE {
-            return Err(Error::invalid("the default keyspace cannot be dropped"));
-        }
-        let tables = catalog.tables(name).count();
-        if tables > 0 {
-            return Err(Error::invalid(format!(
-                "keyspace '{name}' still has {tables} tables: drop them first"
-            )));
-        }
-        let mut changed = catalog.changed();
-        changed.remove_keyspace(name);
-        self.publish(changed).await
+        .boxed()
     }
 
     /// Creates a table; the id of `schema` is replaced by a fresh one.
     ///
     /// Errors: `Exists`, `NotFound` for the keyspace, `Invalid` for an impossible schema, `Io`.
-    pub async fn create_table(
+    pub fn create_table(
         &self,
         mut schema: TableSchema,
         if_not_exists: bool,
-    ) -> Result<SchemaRef> {
-        check_name("table", &schema.name)?;
-        schema.validate()?;
-        let _change = self.inner.change.lock().await;
-        let catalog = self.catalog();
-        if !catalog.has_keyspace(&schema.keyspace) {
-            return Err(Error::NotFound { kind: "keyspace", name: schema.keyspace });
+    ) -> BoxFuture<'_, Result<SchemaRef>> {
+        async move {
+            check_name("table", &schema.name)?;
+            schema.validate()?;
+            let _change = self.inner.change.lock().await;
+            let catalog = self.catalog();
+            if !catalog.has_keyspace(&schema.keyspace) {
+                return Err(Error::NotFound { kind: "keyspace", name: schema.keyspace });
+            }
+            if let Some(existing) = catalog.table(&schema.keyspace, &schema.name) {
+                return if if_not_exists {
+                    Ok(existing.clone())
+                } else {
+                    Err(Error::Exists { kind: "table", name: schema.full_name() })
+                };
+            }
+            schema.id = catalog.fresh_table_id(self.clock().wall_us());
+            let schema = shared(schema);
+            let mut changed = catalog.changed();
+            changed.add_table(schema.clone());
+            for shard in &self.inner.shards {
+                let schema = schema.clone();
+                shard
+                    .call("add table", move |shard| {
+                        async move { shard.add_table(schema).await }.boxed_local()
+                    })
+                    .await??;
+            }
+            self.publish(changed).await?;
+            Ok(schema)
         }
-        if let Some(existing) = catalog.table(&schema.keyspace, &schema.name) {
-            return if if_not_exists {
-                Ok(existing.clone())
-            } else {
-                Err(Error::Exists { kind: "table", name: schema.full_name() })
-            };
-        }
-        schema.id = catalog.fresh_table_id(self.clock().wall_us());
-        let schema = shared(schema);
-        let mut changed = catalog.changed();
-        changed.add_table(schema.clone());
-        for shard in &self.inner.shards {
-            let schema = schema.clone();
-            shard
-                .call("add table", move |shard| {
-                    async move { shard.add_table(schema).await }.boxed_local()
-                })
-                .await??;
-        }
-        self.publish(changed).await?;
-        Ok(schema)
+        .boxed()
     }
 
     /// Drops a table and its data.
     ///
     /// Errors: `NotFound`, `Io`.
-    pub async fn drop_table(&self, keyspace: &str, name: &str, if_exists: bool) -> Result<()> {
-        let _change = self.inner.change.lock().await;
-        let catalog = self.catalog();
-        let Some(schema) = catalog.table(keyspace, name).cloned() else {
-            return if if_exists {
-                Ok(())
-            } else {
-                Err(Error::NotFound { kind: "table", name: format!("{keyspace}.{name}") })
+    pub fn drop_table<'a>(
+        &'a self,
+        keyspace: &'a str,
+        name: &'a str,
+        if_exists: bool,
+    ) -> BoxFuture<'a, Result<()>> {
+        async move {
+            let _change = self.inner.change.lock().await;
+            let catalog = self.catalog();
+            let Some(schema) = catalog.table(keyspace, name).cloned() else {
+                return if if_exists {
+                    Ok(())
+                } else {
+                    Err(Error::NotFound { kind: "table", name: format!("{keyspace}.{name}") })
+                };
             };
-        };
-        let mut changed = catalog.changed();
-        changed.remove_table(keyspace, name);
-        self.publish(changed).await?;
-        for shard in &self.inner.shards {
-            let id = schema.id;
-            let remove =
-                move |shard: Rc<Shard>| async move { shard.remove_table(id).await }.boxed_local();
-            shard.call("remove table", remove).await??;
+            let mut changed = catalog.changed();
+            changed.remove_table(keyspace, name);
+            self.publish(changed).await?;
+            for shard in &self.inner.shards {
+                let id = schema.id;
+                let remove = move |shard: Rc<Shard>| {
+                    async move { shard.remove_table(id).await }.boxed_local()
+                };
+                shard.call("remove table", remove).await??;
+            }
+            let remove = move |shard: Rc<Shard>| {
+                async move { shard.remove_table_files(&schema).await }.boxed_local()
+            };
+            self.handle(0).call("remove files", remove).await?
         }
-        let remove = move |shard: Rc<Shard>| {
-            async move { shard.remove_table_files(&schema).await }.boxed_local()
-        };
-        self.handle(0).call("remove files", remove).await?
+        .boxed()
     }
 
     /// Applies a write to the partition's shard; returns when it is as durable as the options
     /// demand.
     ///
     /// Errors: `NotFound` when the table was dropped, `Poisoned`, `Io` (disk full: retry later).
-    pub async fn apply(&self, mutation: Mutation) -> Result<()> {
-        let shard = self.shard_of(&mutation.key);
-        self.handle(shard)
-            .call("apply", move |shard| async move { shard.apply(mutation).await }.boxed_local())
-            .await?
+    pub fn apply(&self, mutation: Mutation) -> BoxFuture<'_, Result<()>> {
+        async move {
+            let shard = self.shard_of(&mutation.key);
+            self.handle(shard).call("apply", move |shard| shard.apply(mutation)).await?
+        }
+        .boxed()
     }
 
     /// Applies many writes with one hop a shard. They are independent: after an error some may have
     /// been applied.
     ///
     /// Errors: as `apply`, the first that occurred.
-    pub async fn apply_many(&self, mutations: Vec<Mutation>) -> Result<()> {
-        let mut by_shard: Vec<Vec<Mutation>> = vec![Vec::new(); self.inner.shards.len()];
-        for mutation in mutations {
-            by_shard[self.shard_of(&mutation.key) as usize].push(mutation);
+    pub fn apply_many(&self, mutations: Vec<Mutation>) -> BoxFuture<'_, Result<()>> {
+        async move {
+            let mut by_shard: Vec<Vec<Mutation>> = vec![Vec::new(); self.inner.shards.len()];
+            for mutation in mutations {
+                by_shard[self.shard_of(&mutation.key) as usize].push(mutation);
+            }
+            let calls = by_shard
+                .into_iter()
+                .zip(&self.inner.shards)
+                .filter(|(writes, _)| !writes.is_empty());
+            let calls = calls.map(|(writes, handle)| async move {
+                let apply = move |shard: Rc<Shard>| shard.apply_many(writes);
+                handle.call("apply many", apply).await?
+            });
+            try_join_all(calls).await.map(|_| ())
         }
-        let calls =
-            by_shard.into_iter().zip(&self.inner.shards).filter(|(writes, _)| !writes.is_empty());
-        let calls = calls.map(|(writes, handle)| async move {
-            let apply =
-                |shard: Rc<Shard>| async move { shard.apply_many(writes).await }.boxed_local();
-            handle.call("apply many", apply).await?
-        });
-        try_join_all(calls).await.map(|_| ())
+        .boxed()
     }
 
     /// Starts a read; see [`BatchStream`].
@@ -388,7 +433,7 @@ impl Database {
         let handle = self.handle(shard).clone();
         BatchStream::new(Box::pin(async move {
             let (sender, receiver) = mpsc::channel(2);
-            handle.spawn("read", move |shard| shard.stream(command, sender).boxed_local()).await?;
+            handle.spawn("read", move |shard| shard.stream(command, sender)).await?;
             Ok(receiver)
         }))
     }
@@ -396,13 +441,16 @@ impl Database {
     /// Writes memtables to SSTables: of one table, or of all.
     ///
     /// Errors: `NotFound`, `Io`.
-    pub async fn flush(&self, table: Option<TableId>) -> Result<()> {
-        let calls = self.inner.shards.iter().map(|shard| async move {
-            let flush =
-                move |shard: Rc<Shard>| async move { shard.flush(table).await }.boxed_local();
-            shard.call("flush", flush).await?
-        });
-        try_join_all(calls).await.map(|_| ())
+    pub fn flush(&self, table: Option<TableId>) -> BoxFuture<'_, Result<()>> {
+        async move {
+            let calls = self.inner.shards.iter().map(|shard| async move {
+                let flush =
+                    move |shard: Rc<Shard>| async move { shard.flush(table).await }.boxed_local();
+                shard.call("flush", flush).await?
+            });
+            try_join_all(calls).await.map(|_| ())
+        }
+        .boxed()
     }
 
     /// Runs a closure on the shard that owns a partition, with no copy and no further hop: the way
@@ -420,58 +468,64 @@ impl Database {
     /// Sizes of every table on every shard.
     ///
     /// Errors: `Closed`.
-    pub async fn table_report(&self) -> Result<Vec<TableReport>> {
-        let mut rows = Vec::new();
-        for (number, shard) in self.inner.shards.iter().enumerate() {
-            let reports = shard
-                .call("table report", |shard| {
-                    async move {
-                        shard
-                            .tables()
-                            .iter()
-                            .map(|table| (table.schema().clone(), table.stats()))
-                            .collect::<Vec<_>>()
-                    }
-                    .boxed_local()
-                })
-                .await?;
-            rows.extend(reports.into_iter().map(|(schema, stats)| TableReport {
-                keyspace: schema.keyspace.clone(),
-                table: schema.name.clone(),
-                shard: number as u32,
-                memtable_rows: stats.memtable_rows,
-                memtable_bytes: stats.memtable_bytes,
-                sstables: stats.sstables,
-                sstable_bytes: stats.sstable_bytes,
-                sstable_rows: stats.sstable_rows,
-            }));
+    pub fn table_report(&self) -> BoxFuture<'_, Result<Vec<TableReport>>> {
+        async move {
+            let mut rows = Vec::new();
+            for (number, shard) in self.inner.shards.iter().enumerate() {
+                let reports = shard
+                    .call("table report", |shard| {
+                        async move {
+                            shard
+                                .tables()
+                                .iter()
+                                .map(|table| (table.schema().clone(), table.stats()))
+                                .collect::<Vec<_>>()
+                        }
+                        .boxed_local()
+                    })
+                    .await?;
+                rows.extend(reports.into_iter().map(|(schema, stats)| TableReport {
+                    keyspace: schema.keyspace.clone(),
+                    table: schema.name.clone(),
+                    shard: number as u32,
+                    memtable_rows: stats.memtable_rows,
+                    memtable_bytes: stats.memtable_bytes,
+                    sstables: stats.sstables,
+                    sstable_bytes: stats.sstable_bytes,
+                    sstable_rows: stats.sstable_rows,
+                }));
+            }
+            rows.sort_by(|a, b| {
+                (&a.keyspace, &a.table, a.shard).cmp(&(&b.keyspace, &b.table, b.shard))
+            });
+            Ok(rows)
         }
-        rows.sort_by(|a, b| {
-            (&a.keyspace, &a.table, a.shard).cmp(&(&b.keyspace, &b.table, b.shard))
-        });
-        Ok(rows)
+        .boxed()
     }
 
     /// Flushes, syncs and stops all shards; the directory may be opened again then.
     ///
     /// Errors: `Io`.
-    pub async fn close(&self) -> Result<()> {
-        let _change = self.inner.change.lock().await;
-        let mut result = Ok(());
-        for shard in &self.inner.shards {
-            let close = |shard: Rc<Shard>| async move { shard.close().await }.boxed_local();
-            // Each shard is stopped, whatever the others say; the first error is told.
-            let closed = match shard.call("close", close).await {
-                Ok(closed) => closed,
-                Err(Error::Closed) => Ok(()),
-                Err(error) => Err(error),
-            };
-            result = result.and(closed);
-            result = result.and(shard.stop().await);
+    pub fn close(&self) -> BoxFuture<'_, Result<()>> {
+        async move {
+            let _change = self.inner.change.lock().await;
+            let mut result = Ok(());
+            for shard in &self.inner.shards {
+                let close = |shard: Rc<Shard>| async move { shard.close().await }.boxed_local();
+                // Each shard is stopped, whatever the others say; the first error is told.
+                let closed = match shard.call("close", close).await {
+                    Ok(closed) => closed,
+                    Err(Error::Closed) => Ok(()),
+                    Err(error) => Err(error),
+                };
+                result = result.and(closed);
+                result = result.and(shard.stop().await);
+            }
+            // Nothing writes any more: another process may open the directory now.
+            self.inner.lock.lock().expect("no holder of this lock panics").take();
+            result
         }
-        // Nothing writes any more: another process may open the directory now.
-        self.inner.lock.lock().expect("no holder of this lock panics").take();
-        result
+        .boxed()
     }
 }
 

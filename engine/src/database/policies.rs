@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use tokio::sync::oneshot;
 
 use super::catalog::check_name;
@@ -53,47 +54,50 @@ impl Database {
     /// governs nothing yet.
     ///
     /// Errors: `Exists`; `Policy` saying why the component is refused.
-    pub async fn create_policy(
-        &self,
-        name: &str,
+    pub fn create_policy<'a>(
+        &'a self,
+        name: &'a str,
         component: Vec<u8>,
         params: Vec<(String, String)>,
         sha256: Option<String>,
-    ) -> Result<PolicyInfo> {
-        check_name("policy", name)?;
-        let _change = self.inner.change.lock().await;
-        let catalog = self.catalog();
-        if name == NATIVE || catalog.policies.contains_key(name) {
-            return Err(Error::Exists { kind: "policy", name: name.into() });
+    ) -> BoxFuture<'a, Result<PolicyInfo>> {
+        async move {
+            check_name("policy", name)?;
+            let _change = self.inner.change.lock().await;
+            let catalog = self.catalog();
+            if name == NATIVE || catalog.policies.contains_key(name) {
+                return Err(Error::Exists { kind: "policy", name: name.into() });
+            }
+            let component = Arc::new(component);
+            let compiled = self.compile(name, component.clone()).await?;
+            let digest = compiled.digest_hex();
+            if sha256.is_some_and(|wanted| !wanted.eq_ignore_ascii_case(&digest)) {
+                return Err(Error::Policy {
+                    name: name.into(),
+                    message: format!("the component's SHA-256 is {digest}, another was wanted"),
+                });
+            }
+            let mut info = PolicyInfo { name: name.into(), version: String::new(), digest, params };
+            // A first instance shows that it starts with these parameters, and what it calls itself.
+            let probe = Origin::Component { compiled, info: info.clone() };
+            let path = self.inner.layout.policy(&info.digest);
+            info.version = self
+                .handle(0)
+                .call("try policy", move |shard| {
+                    async move {
+                        let version = shard.instantiate(&probe)?.version().to_owned();
+                        write_file_atomically(&*shard.context.disk, &path, &component).await?;
+                        Ok::<_, Error>(version)
+                    }
+                    .boxed_local()
+                })
+                .await??;
+            let mut changed = catalog.changed();
+            changed.policies.insert(name.into(), info.clone());
+            self.publish(changed).await?;
+            Ok(info)
         }
-        let component = Arc::new(component);
-        let compiled = self.compile(name, component.clone()).await?;
-        let digest = compiled.digest_hex();
-        if sha256.is_some_and(|wanted| !wanted.eq_ignore_ascii_case(&digest)) {
-            return Err(Error::Policy {
-                name: name.into(),
-                message: format!("the component's SHA-256 is {digest}, another was wanted"),
-            });
-        }
-        let mut info = PolicyInfo { name: name.into(), version: String::new(), digest, params };
-        // A first instance shows that it starts with these parameters, and what it calls itself.
-        let probe = Origin::Component { compiled, info: info.clone() };
-        let path = self.inner.layout.policy(&info.digest);
-        info.version = self
-            .handle(0)
-            .call("try policy", move |shard| {
-                async move {
-                    let version = shard.instantiate(&probe)?.version().to_owned();
-                    write_file_atomically(&*shard.context.disk, &path, &component).await?;
-                    Ok::<_, Error>(version)
-                }
-                .boxed_local()
-            })
-            .await??;
-        let mut changed = catalog.changed();
-        changed.policies.insert(name.into(), info.clone());
-        self.publish(changed).await?;
-        Ok(info)
+        .boxed()
     }
 
     /// Compiles on a thread of its own: it takes tens of milliseconds.
@@ -123,51 +127,57 @@ impl Database {
     /// Forgets a policy.
     ///
     /// Errors: `NotFound`; `Invalid` while it governs the caches.
-    pub async fn drop_policy(&self, name: &str, if_exists: bool) -> Result<()> {
-        let _change = self.inner.change.lock().await;
-        let catalog = self.catalog();
-        let Some(info) = catalog.policies.get(name) else {
-            return match (if_exists, name) {
-                (_, NATIVE) => Err(Error::invalid("the native policy cannot be dropped")),
-                (true, _) => Ok(()),
-                (false, _) => Err(Error::NotFound { kind: "policy", name: name.into() }),
+    pub fn drop_policy<'a>(&'a self, name: &'a str, if_exists: bool) -> BoxFuture<'a, Result<()>> {
+        async move {
+            let _change = self.inner.change.lock().await;
+            let catalog = self.catalog();
+            let Some(info) = catalog.policies.get(name) else {
+                return match (if_exists, name) {
+                    (_, NATIVE) => Err(Error::invalid("the native policy cannot be dropped")),
+                    (true, _) => Ok(()),
+                    (false, _) => Err(Error::NotFound { kind: "policy", name: name.into() }),
+                };
             };
-        };
-        if catalog.cache_policy.as_deref() == Some(name) {
-            return Err(Error::invalid(format!(
-                "policy '{name}' governs the cache: put another in charge first"
-            )));
+            if catalog.cache_policy.as_deref() == Some(name) {
+                return Err(Error::invalid(format!(
+                    "policy '{name}' governs the cache: put another in charge first"
+                )));
+            }
+            let digest = info.digest.clone();
+            let mut changed = catalog.changed();
+            changed.policies.remove(name);
+            let is_last = changed.policies.values().all(|other| other.digest != digest);
+            self.publish(changed).await?;
+            if is_last {
+                self.inner.compiled.lock().expect("no holder of this lock panics").remove(&digest);
+                let path = self.inner.layout.policy(&digest);
+                self.handle(0)
+                    .call("remove policy", move |shard| {
+                        async move { shard.context.disk.remove(&path).await }.boxed_local()
+                    })
+                    .await??;
+            }
+            Ok(())
         }
-        let digest = info.digest.clone();
-        let mut changed = catalog.changed();
-        changed.policies.remove(name);
-        let is_last = changed.policies.values().all(|other| other.digest != digest);
-        self.publish(changed).await?;
-        if is_last {
-            self.inner.compiled.lock().expect("no holder of this lock panics").remove(&digest);
-            let path = self.inner.layout.policy(&digest);
-            self.handle(0)
-                .call("remove policy", move |shard| {
-                    async move { shard.context.disk.remove(&path).await }.boxed_local()
-                })
-                .await??;
-        }
-        Ok(())
+        .boxed()
     }
 
     /// Puts a policy in charge of the caches of all shards, `None` the native one. Reads go on
     /// meanwhile.
     ///
     /// Errors: `NotFound`; `Policy` when an instance fails: the policy before stays in charge.
-    pub async fn set_cache_policy(&self, name: Option<&str>) -> Result<()> {
-        let _change = self.inner.change.lock().await;
-        let catalog = self.catalog();
-        let name = name.filter(|name| *name != NATIVE);
-        let origin = self.origin(&catalog, name).await?;
-        self.switch(origin).await?;
-        let mut changed = catalog.changed();
-        changed.cache_policy = name.map(str::to_owned);
-        self.publish(changed).await
+    pub fn set_cache_policy<'a>(&'a self, name: Option<&'a str>) -> BoxFuture<'a, Result<()>> {
+        async move {
+            let _change = self.inner.change.lock().await;
+            let catalog = self.catalog();
+            let name = name.filter(|name| *name != NATIVE);
+            let origin = self.origin(&catalog, name).await?;
+            self.switch(origin).await?;
+            let mut changed = catalog.changed();
+            changed.cache_policy = name.map(str::to_owned);
+            self.publish(changed).await
+        }
+        .boxed()
     }
 
     async fn origin(&self, catalog: &super::Catalog, name: Option<&str>) -> Result<Origin> {
@@ -257,15 +267,18 @@ impl Database {
     /// Sets the capacity of the page cache of each shard.
     ///
     /// Errors: `Invalid` below 64 KiB, `Io`.
-    pub async fn set_cache_bytes(&self, bytes_per_shard: usize) -> Result<()> {
-        if bytes_per_shard < 64 << 10 {
-            return Err(Error::invalid("a cache of less than 64 KiB a shard is of no use"));
+    pub fn set_cache_bytes(&self, bytes_per_shard: usize) -> BoxFuture<'_, Result<()>> {
+        async move {
+            if bytes_per_shard < 64 << 10 {
+                return Err(Error::invalid("a cache of less than 64 KiB a shard is of no use"));
+            }
+            let _change = self.inner.change.lock().await;
+            self.apply_cache_bytes(bytes_per_shard).await?;
+            let mut changed = self.catalog().changed();
+            changed.cache_bytes = Some(bytes_per_shard);
+            self.publish(changed).await
         }
-        let _change = self.inner.change.lock().await;
-        self.apply_cache_bytes(bytes_per_shard).await?;
-        let mut changed = self.catalog().changed();
-        changed.cache_bytes = Some(bytes_per_shard);
-        self.publish(changed).await
+        .boxed()
     }
 
     async fn apply_cache_bytes(&self, bytes: usize) -> Result<()> {
@@ -288,57 +301,65 @@ impl Database {
     /// The native policy and all that were created, with what they did while in charge.
     ///
     /// Errors: `Closed`.
-    pub async fn policies(&self) -> Result<Vec<PolicyReport>> {
-        let catalog = self.catalog();
-        let native = PolicyReport {
-            name: NATIVE.into(),
-            version: NATIVE_VERSION.into(),
-            world: "eviction".into(),
-            state: "loaded".into(),
-            ..PolicyReport::default()
-        };
-        let created = catalog.policies().map(|info| PolicyReport {
-            name: info.name.clone(),
-            version: info.version.clone(),
-            digest: info.digest.clone(),
-            world: "eviction".into(),
-            state: "loaded".into(),
-            ..PolicyReport::default()
-        });
-        let mut reports: Vec<PolicyReport> = [native].into_iter().chain(created).collect();
-        for shard in &self.inner.shards {
-            let shares = shard
-                .call("policy report", |shard| async move { shard.policy_shares() }.boxed_local())
-                .await?;
-            for share in shares {
-                if let Some(report) = reports.iter_mut().find(|r| r.name == share.name) {
-                    report.add(&share);
+    pub fn policies(&self) -> BoxFuture<'_, Result<Vec<PolicyReport>>> {
+        async move {
+            let catalog = self.catalog();
+            let native = PolicyReport {
+                name: NATIVE.into(),
+                version: NATIVE_VERSION.into(),
+                world: "eviction".into(),
+                state: "loaded".into(),
+                ..PolicyReport::default()
+            };
+            let created = catalog.policies().map(|info| PolicyReport {
+                name: info.name.clone(),
+                version: info.version.clone(),
+                digest: info.digest.clone(),
+                world: "eviction".into(),
+                state: "loaded".into(),
+                ..PolicyReport::default()
+            });
+            let mut reports: Vec<PolicyReport> = [native].into_iter().chain(created).collect();
+            for shard in &self.inner.shards {
+                let shares = shard
+                    .call("policy report", |shard| {
+                        async move { shard.policy_shares() }.boxed_local()
+                    })
+                    .await?;
+                for share in shares {
+                    if let Some(report) = reports.iter_mut().find(|r| r.name == share.name) {
+                        report.add(&share);
+                    }
                 }
             }
+            Ok(reports)
         }
-        Ok(reports)
+        .boxed()
     }
 
     /// The cache of each shard.
     ///
     /// Errors: `Closed`.
-    pub async fn cache_report(&self) -> Result<Vec<CacheReport>> {
-        let mut reports = Vec::new();
-        for (number, shard) in self.inner.shards.iter().enumerate() {
-            let stats = shard
-                .call("cache report", |shard| async move { shard.cache.stats() }.boxed_local())
-                .await?;
-            reports.push(CacheReport {
-                shard: number as u32,
-                capacity_bytes: stats.capacity_bytes,
-                bytes: stats.bytes,
-                pages: stats.total.pages,
-                hits: stats.total.hits,
-                misses: stats.total.misses,
-                evictions: stats.total.evictions,
-            });
+    pub fn cache_report(&self) -> BoxFuture<'_, Result<Vec<CacheReport>>> {
+        async move {
+            let mut reports = Vec::new();
+            for (number, shard) in self.inner.shards.iter().enumerate() {
+                let stats = shard
+                    .call("cache report", |shard| async move { shard.cache.stats() }.boxed_local())
+                    .await?;
+                reports.push(CacheReport {
+                    shard: number as u32,
+                    capacity_bytes: stats.capacity_bytes,
+                    bytes: stats.bytes,
+                    pages: stats.total.pages,
+                    hits: stats.total.hits,
+                    misses: stats.total.misses,
+                    evictions: stats.total.evictions,
+                });
+            }
+            Ok(reports)
         }
-        Ok(reports)
+        .boxed()
     }
 }
 

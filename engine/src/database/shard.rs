@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::catalog::Catalog;
@@ -327,31 +329,42 @@ impl Shard {
     /// Applies a write; done when it is as durable as the options demand.
     ///
     /// Errors: `NotFound`, `Poisoned`, `Io` (disk full: retry later).
-    pub async fn apply(self: &Rc<Self>, mutation: Mutation) -> Result<()> {
-        self.wait_for_memory().await?;
-        let pending = self.begin(mutation)?;
-        self.finish(pending).await
+    pub fn apply(self: &Rc<Self>, mutation: Mutation) -> LocalBoxFuture<'static, Result<()>> {
+        let shard = self.clone();
+        async move {
+            shard.wait_for_memory().await?;
+            let pending = shard.begin(mutation)?;
+            shard.finish(pending).await
+        }
+        .boxed_local()
     }
 
     /// Applies many writes that share their syncs.
     ///
     /// Errors: as `apply`; writes before the one that failed were applied, later ones may be.
-    pub async fn apply_many(self: &Rc<Self>, mutations: Vec<Mutation>) -> Result<()> {
-        let mut pending = Vec::with_capacity(mutations.len());
-        for mutation in mutations {
-            if self.is_over_memory() {
-                for write in pending.drain(..) {
-                    self.finish(write).await?;
+    pub fn apply_many(
+        self: &Rc<Self>,
+        mutations: Vec<Mutation>,
+    ) -> LocalBoxFuture<'static, Result<()>> {
+        let shard = self.clone();
+        async move {
+            let mut pending = Vec::with_capacity(mutations.len());
+            for mutation in mutations {
+                if shard.is_over_memory() {
+                    for write in pending.drain(..) {
+                        shard.finish(write).await?;
+                    }
+                    shard.wait_for_memory().await?;
                 }
-                self.wait_for_memory().await?;
+                pending.push(shard.begin(mutation)?);
+                runtime::maybe_yield().await;
             }
-            pending.push(self.begin(mutation)?);
-            runtime::maybe_yield().await;
+            for write in pending {
+                shard.finish(write).await?;
+            }
+            Ok(())
         }
-        for write in pending {
-            self.finish(write).await?;
-        }
-        Ok(())
+        .boxed_local()
     }
 
     /// Commitlog first, in one step with the announcement: positions rise in the order in which
@@ -458,19 +471,22 @@ impl Shard {
     }
 
     /// Runs a read, see [`Table::stream`].
-    pub async fn stream(
+    pub fn stream(
         self: Rc<Self>,
         command: ReadCommand,
         batches: mpsc::Sender<Result<RecordBatch>>,
-    ) {
-        let now = i32::try_from(self.context.clock.wall_seconds()).unwrap_or(i32::MAX);
-        match self.table(command.schema.id) {
-            Ok(table) => table.stream(command, now, batches).await,
-            Err(error) => {
-                // The receiver may be gone already; then nobody wants the error.
-                let _ = batches.send(Err(error)).await;
+    ) -> LocalBoxFuture<'static, ()> {
+        async move {
+            let now = i32::try_from(self.context.clock.wall_seconds()).unwrap_or(i32::MAX);
+            match self.table(command.schema.id) {
+                Ok(table) => table.stream(command, now, batches).await,
+                Err(error) => {
+                    // The receiver may be gone already; then nobody wants the error.
+                    let _ = batches.send(Err(error)).await;
+                }
             }
         }
+        .boxed_local()
     }
 
     /// Flushes one table, or all.
