@@ -38,7 +38,7 @@ pub enum Component {
     Crc,
     /// CRC of the whole data file, decimal.
     Digest,
-    /// Chunk map of compressed data. Never written here.
+    /// Codec and chunk map of compressed data. Never written here.
     CompressionInfo,
     /// What the format lacks: page checksums, checksums of the other components.
     Tidegate,

@@ -13,7 +13,7 @@ use crate::schema::PartitionKey;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SstableInfo {
     pub generation: u64,
-    /// Bytes of row data and of the partition index.
+    /// Bytes of row data, as stored, and of the partition index.
     pub data_bytes: u64,
     pub index_bytes: u64,
     pub partitions: u64,

@@ -5,6 +5,8 @@ use std::rc::Rc;
 
 use super::coding::{Fault, Input};
 use super::component::{Component, require};
+use super::compressed::CompressedFile;
+use super::compression_info::CompressionInfo;
 use super::file::{CHUNK_BYTES, CheckedFile, Checks};
 use super::filter::BloomFilter;
 use super::info::SstableInfo;
@@ -13,9 +15,10 @@ use super::layout::Layout;
 use super::source::SstableSource;
 use super::statistics;
 use super::summary::Summary;
+use super::window::Content;
 use crate::cache::PageCache;
 use crate::disk::{Disk, read_file};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::mutation::{FragmentSource, PartitionRange, Slice};
 use crate::schema::PartitionKey;
 use crate::schema::table_schema::SchemaRef;
@@ -26,16 +29,16 @@ pub struct Sstable {
     pub(super) layout: Rc<Layout>,
     pub(super) summary: Summary,
     filter: Option<BloomFilter>,
-    pub(super) data: Rc<CheckedFile>,
+    pub(super) data: Content,
     pub(super) index: Rc<CheckedFile>,
 }
 
 impl Sstable {
     /// Opens the SSTable of this generation. Small components are read and checked whole; data and
-    /// index are checked page by page as they are read.
+    /// index are checked page by page, or chunk by chunk, as they are read.
     ///
     /// Errors: `Io`, also when it has no table of contents; `Corrupt`; `Invalid` when its columns
-    /// are not those of `schema` or when it is compressed.
+    /// are not those of `schema` or when its codec is unknown.
     pub async fn open(
         disk: Rc<dyn Disk>,
         cache: Rc<PageCache>,
@@ -52,15 +55,6 @@ impl Sstable {
         for needed in [Component::Data, Component::Index, Component::Statistics, Component::Summary]
         {
             require(&toc, needed, &toc_path)?;
-        }
-        if has(Component::CompressionInfo) {
-            let content = read_file(&*disk, &path(Component::CompressionInfo)).await?;
-            let class = Input::new(&content).bytes16().unwrap_or(b"an unknown class").to_owned();
-            return Err(Error::invalid(format!(
-                "{} is compressed with {}: not readable yet",
-                path(Component::Data).display(),
-                String::from_utf8_lossy(&class)
-            )));
         }
         let mut integrity = None;
         if has(Component::Tidegate) {
@@ -108,8 +102,17 @@ impl Sstable {
             None => (chunks.map_or(Checks::None, Checks::Chunks), Checks::None, None, None),
         };
         let data_path = path(Component::Data);
-        let data =
+        let stored =
             CheckedFile::open(&*disk, cache.clone(), data_path, data_size, data_checks).await?;
+        let data_bytes = stored.size();
+        let data = if has(Component::CompressionInfo) {
+            let content = read(Component::CompressionInfo).await?;
+            let path = path(Component::CompressionInfo);
+            let info = CompressionInfo::decode(&content, false, data_bytes, &path)?;
+            Content::Compressed(CompressedFile::new(stored, info))
+        } else {
+            Content::Plain(stored)
+        };
         let index_path = path(Component::Index);
         let index = CheckedFile::open(&*disk, cache, index_path, index_size, index_checks).await?;
         let content = read(Component::Summary).await?;
@@ -117,7 +120,7 @@ impl Sstable {
         let info = match &integrity {
             Some(integrity) => SstableInfo::new(generation, &summary, &statistics, integrity),
             None => {
-                let sizes = (data.size(), index.size());
+                let sizes = (data_bytes, index.size());
                 SstableInfo::of_foreign(generation, &summary, &statistics, sizes)
             }
         };

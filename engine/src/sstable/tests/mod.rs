@@ -1,6 +1,7 @@
 //! Tests at the border of the module: what is written is what is read, damage is noticed, and
 //! Cassandra's own files read and re-encode byte for byte.
 
+mod compression;
 mod damage;
 mod fixtures;
 mod manifests;
