@@ -12,6 +12,7 @@ use std::path::Path;
 
 use super::codec::Codec;
 use super::coding::{Fault, Input, Parsed};
+use super::component::Version;
 use crate::error::{Error, Result};
 
 /// Longest chunk that is read. One is held in memory whole; the products write up to 64 KiB unless
@@ -72,12 +73,11 @@ fn stored_bytes_max(chunk_bytes: u64) -> u64 {
 
 impl CompressionInfo {
     /// Reads a whole `CompressionInfo.db` at `path`, of a data file of `file_bytes`.
-    /// `has_raw_chunks` tells whether the version can store chunks as they are.
     ///
     /// Errors: `Corrupt`; `Invalid` for an unknown codec.
     pub(super) fn decode(
         bytes: &[u8],
-        has_raw_chunks: bool,
+        version: Version,
         file_bytes: u64,
         path: &Path,
     ) -> Result<Self> {
@@ -91,14 +91,14 @@ impl CompressionInfo {
                 Codec::NAMES
             ))
         })?;
-        let decoded = Self::decode_body(&mut input, codec, has_raw_chunks, file_bytes);
+        let decoded = Self::decode_body(&mut input, codec, version, file_bytes);
         decoded.map_err(|fault| fault.into_error(path, 0))
     }
 
     fn decode_body(
         input: &mut Input<'_>,
         codec: Codec,
-        has_raw_chunks: bool,
+        version: Version,
         file_bytes: u64,
     ) -> Parsed<Self> {
         let options = input.count32()?;
@@ -110,7 +110,7 @@ impl CompressionInfo {
             return Err(before.bad(wanted, chunk_bytes));
         }
         let chunk_bytes = u64::from(chunk_bytes);
-        let raw_from_bytes = if has_raw_chunks { input.count32()? } else { u64::MAX };
+        let raw_from_bytes = if version >= Version::Nb { input.count32()? } else { u64::MAX };
         let before = input.clone();
         let data_bytes = input.i64()?;
         let data_bytes = u64::try_from(data_bytes)
@@ -195,7 +195,7 @@ mod tests {
     }
 
     fn decode(bytes: &[u8], file_bytes: u64) -> Result<CompressionInfo> {
-        CompressionInfo::decode(bytes, false, file_bytes, Path::new("x"))
+        CompressionInfo::decode(bytes, Version::Me, file_bytes, Path::new("x"))
     }
 
     #[test]

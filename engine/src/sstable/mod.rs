@@ -56,7 +56,7 @@ mod unfiltered;
 mod window;
 mod writer;
 
-pub use component::{Component, Version, generation_of};
+pub use component::{Component, SstableName, Version, generation_of};
 pub use info::SstableInfo;
 pub use layout::Bases;
 pub use sstable::Sstable;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::coding::{Fault, Input};
-use super::component::{Component, require};
+use super::component::{Component, SstableName, require};
 use super::compressed::CompressedFile;
 use super::compression_info::CompressionInfo;
 use super::file::{CHUNK_BYTES, CheckedFile, Checks};
@@ -34,11 +34,8 @@ pub struct Sstable {
 }
 
 impl Sstable {
-    /// Opens the SSTable of this generation. Small components are read and checked whole; data and
-    /// index are checked page by page, or chunk by chunk, as they are read.
-    ///
-    /// Errors: `Io`, also when it has no table of contents; `Corrupt`; `Invalid` when its columns
-    /// are not those of `schema` or when its codec is unknown.
+    /// Opens the SSTable of this generation that this engine wrote; see
+    /// [`open_named`](Self::open_named).
     pub async fn open(
         disk: Rc<dyn Disk>,
         cache: Rc<PageCache>,
@@ -46,7 +43,24 @@ impl Sstable {
         generation: u64,
         schema: SchemaRef,
     ) -> Result<Rc<Self>> {
-        let path = |component: Component| component.path(directory, generation);
+        let name = SstableName::native(generation);
+        Sstable::open_named(disk, cache, directory, &name, schema).await
+    }
+
+    /// Opens an SSTable of any readable version, whoever wrote it. Small components are read and checked whole; data and
+    /// index are checked page by page, or chunk by chunk, as they are read.
+    ///
+    /// Errors: `Io`, also when it has no table of contents; `Corrupt`; `Invalid` when its columns
+    /// are not those of `schema` or when its codec is unknown.
+    pub async fn open_named(
+        disk: Rc<dyn Disk>,
+        cache: Rc<PageCache>,
+        directory: &Path,
+        name: &SstableName,
+        schema: SchemaRef,
+    ) -> Result<Rc<Self>> {
+        let version = name.version();
+        let path = |component: Component| name.path(directory, component);
         let toc_path = path(Component::Toc);
         let toc = read_file(&*disk, &toc_path).await?;
         let toc: Vec<String> =
@@ -62,7 +76,7 @@ impl Sstable {
             integrity = Some(Integrity::decode(&read_file(&*disk, &path).await?, &path)?);
         }
         let read = async |component: Component| -> Result<Vec<u8>> {
-            let path = component.path(directory, generation);
+            let path = name.path(directory, component);
             let content = read_file(&*disk, &path).await?;
             if let Some(integrity) = &integrity {
                 integrity.check(component, &path, &content)?;
@@ -76,12 +90,13 @@ impl Sstable {
 
         let content = read(Component::Statistics).await?;
         let (statistics, header) =
-            statistics::decode_file(&content).map_err(whole(Component::Statistics))?;
+            statistics::decode_file(&content, version).map_err(whole(Component::Statistics))?;
         let layout = Rc::new(header.layout(&schema, &path(Component::Statistics))?);
         let mut filter = None;
         if has(Component::Filter) {
             let content = read(Component::Filter).await?;
-            filter = Some(BloomFilter::decode(&content).map_err(whole(Component::Filter))?);
+            filter =
+                Some(BloomFilter::decode(&content, version).map_err(whole(Component::Filter))?);
         }
         if has(Component::Digest) && integrity.is_some() {
             read(Component::Digest).await?;
@@ -108,7 +123,7 @@ impl Sstable {
         let data = if has(Component::CompressionInfo) {
             let content = read(Component::CompressionInfo).await?;
             let path = path(Component::CompressionInfo);
-            let info = CompressionInfo::decode(&content, false, data_bytes, &path)?;
+            let info = CompressionInfo::decode(&content, version, data_bytes, &path)?;
             Content::Compressed(CompressedFile::new(stored, info))
         } else {
             Content::Plain(stored)
@@ -117,6 +132,7 @@ impl Sstable {
         let index = CheckedFile::open(&*disk, cache, index_path, index_size, index_checks).await?;
         let content = read(Component::Summary).await?;
         let summary = Summary::decode(&content, index.size()).map_err(whole(Component::Summary))?;
+        let generation = name.generation();
         let info = match &integrity {
             Some(integrity) => SstableInfo::new(generation, &summary, &statistics, integrity),
             None => {

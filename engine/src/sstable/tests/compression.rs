@@ -84,7 +84,7 @@ fn every_flipped_byte_of_compressed_data_is_named_with_its_chunk() {
         let info = disk.content(&info);
         let chunks = compression_info::CompressionInfo::decode(
             &info,
-            false,
+            Version::Me,
             disk.content(&Component::Data.path(directory(), 1)).len() as u64,
             directory(),
         )

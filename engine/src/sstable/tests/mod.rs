@@ -3,6 +3,7 @@
 
 mod compression;
 mod damage;
+mod dump;
 mod fixtures;
 mod manifests;
 mod memory_disk;
