@@ -1,4 +1,4 @@
-//! SSTables: immutable files of sorted partitions, in Cassandra's `me` big format.
+//! SSTables: immutable files of sorted partitions, in Cassandra's big format.
 //!
 //! ```text
 //!  Summary.db (memory)       Index.db                            Data.db
@@ -25,8 +25,11 @@
 //! checksums: all of them with `Tidegate.db`, the data with `CRC.db` alone or where it is compressed.
 //! Files that have none are read unchecked, and damage shows only where bytes become impossible.
 //!
-//! Not here: merging several SSTables (`reader`), choosing which to merge (`table`). Multi-cell
-//! columns and other versions are refused with an error that says so.
+//! `me` is what is written. `mc`, `md` and `nb` are read too, compressed or not, whoever wrote them.
+//! Multi-cell columns and counters are stepped over where the table does not have the column and
+//! refused by name where it has.
+//!
+//! Not here: merging several SSTables (`reader`), choosing which to merge (`table`).
 
 mod cardinality;
 mod clip;

@@ -5,6 +5,7 @@ mod compression;
 mod damage;
 mod dump;
 mod fixtures;
+mod foreign;
 mod manifests;
 mod memory_disk;
 mod model;
