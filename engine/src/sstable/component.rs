@@ -104,6 +104,8 @@ pub enum Component {
     Digest,
     /// Codec and chunk map of compressed data. Never written here.
     CompressionInfo,
+    /// What ScyllaDB notes beyond the format. Never written here.
+    Scylla,
     /// What the format lacks: page checksums, checksums of the other components.
     Tidegate,
     /// Names of all components; written last, so its presence means a whole SSTable.
@@ -135,6 +137,7 @@ impl Component {
             Component::Crc => "CRC.db",
             Component::Digest => "Digest.crc32",
             Component::CompressionInfo => "CompressionInfo.db",
+            Component::Scylla => "Scylla.db",
             Component::Tidegate => "Tidegate.db",
             Component::Toc => "TOC.txt",
         }

@@ -12,6 +12,7 @@ use super::filter::BloomFilter;
 use super::info::SstableInfo;
 use super::integrity::Integrity;
 use super::layout::Layout;
+use super::scylla::ScyllaMetadata;
 use super::source::SstableSource;
 use super::statistics;
 use super::summary::Summary;
@@ -26,6 +27,7 @@ use crate::schema::table_schema::SchemaRef;
 /// An SSTable that is open for reading: summary and bloom filter in memory, data and index in files.
 pub struct Sstable {
     info: SstableInfo,
+    scylla: Option<Box<ScyllaMetadata>>,
     pub(super) layout: Rc<Layout>,
     pub(super) summary: Summary,
     filter: Option<BloomFilter>,
@@ -75,11 +77,21 @@ impl Sstable {
             let path = path(Component::Tidegate);
             integrity = Some(Integrity::decode(&read_file(&*disk, &path).await?, &path)?);
         }
+        let mut scylla = None;
+        if has(Component::Scylla) {
+            let path = path(Component::Scylla);
+            let content = read_file(&*disk, &path).await?;
+            let decoded = ScyllaMetadata::decode(&content);
+            scylla = Some(Box::new(decoded.map_err(|fault| fault.into_error(&path, 0))?));
+        }
         let read = async |component: Component| -> Result<Vec<u8>> {
             let path = name.path(directory, component);
             let content = read_file(&*disk, &path).await?;
             if let Some(integrity) = &integrity {
                 integrity.check(component, &path, &content)?;
+            }
+            if let Some(scylla) = &scylla {
+                scylla.check(component, &path, &content)?;
             }
             Ok(content)
         };
@@ -140,11 +152,16 @@ impl Sstable {
                 SstableInfo::of_foreign(generation, &summary, &statistics, sizes)
             }
         };
-        Ok(Rc::new(Sstable { info, layout, summary, filter, data, index }))
+        Ok(Rc::new(Sstable { info, scylla, layout, summary, filter, data, index }))
     }
 
     pub fn info(&self) -> &SstableInfo {
         &self.info
+    }
+
+    /// What ScyllaDB noted, in a file that it wrote.
+    pub fn scylla(&self) -> Option<&ScyllaMetadata> {
+        self.scylla.as_deref()
     }
 
     /// False when the partition is certainly not in this SSTable.

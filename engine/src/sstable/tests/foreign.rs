@@ -7,6 +7,7 @@ use super::dump::check_dump;
 use super::fixtures::{clustering_types, fixture_path, reversed};
 use super::model::schema_of;
 use super::*;
+use crate::checksum::crc32;
 use crate::error::Error;
 use crate::mutation::Direction;
 use crate::schema::{ClusteringOrder, Column, ColumnKind, DataType, PartitionKey, Value};
@@ -341,6 +342,39 @@ fn every_flipped_byte_of_foreign_files_is_noticed_or_does_not_panic() {
             disk.set_content(&path, content);
         }
     }
+}
+
+/// The metadata of ScyllaDB is read with the file; a checksum in it covers other components.
+#[test]
+fn metadata_of_scylladb_is_kept_and_its_checksums_hold() {
+    let (disk, file) = load("me", "types");
+    let toc = file.path(directory(), Component::Toc);
+    disk.set_content(&toc, [&disk.content(&toc), &b"\nScylla.db\n"[..]].concat());
+    let statistics = file.path(directory(), Component::Statistics);
+    let words = |words: &[u32]| -> Vec<u8> { words.iter().flat_map(|w| w.to_be_bytes()).collect() };
+    let digest = crc32(&disk.content(&statistics));
+    let mut content = words(&[3, 2, 8, 0, 0x7f, 77, 4, 5, 12, 12, 1, 8, digest]);
+    let crc = crc32(&content);
+    content.extend(words(&[crc]));
+    let path = file.path(directory(), Component::Scylla);
+    disk.set_content(&path, content.clone());
+    let table = open_named(&disk, &file, &types()).unwrap();
+    let metadata = table.scylla().unwrap();
+    assert_eq!(metadata.features, Some(0x7f));
+    assert_eq!(metadata.other, [(77, words(&[5]))]);
+
+    let mut damaged = content.clone();
+    damaged[15] ^= 1;
+    disk.set_content(&path, damaged);
+    let error = open_named(&disk, &file, &types()).err().unwrap().to_string();
+    assert!(error.contains("Scylla.db") && error.contains("wanted CRC"), "{error}");
+    disk.set_content(&path, content);
+    let mut damaged = disk.content(&statistics);
+    // A bucket of a histogram, which nothing else would notice.
+    damaged[500] ^= 1;
+    disk.set_content(&statistics, damaged);
+    let error = open_named(&disk, &file, &types()).err().unwrap().to_string();
+    assert!(error.contains("Statistics.db at offset 0: wanted CRC"), "{error}");
 }
 
 fn rawchunks() -> SchemaRef {
