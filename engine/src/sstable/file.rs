@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 const PAGE: u64 = PAGE_BYTES as u64;
 /// Bytes gathered before they are written.
 const WRITE_BYTES: usize = 256 << 10;
-/// Bytes that one checksum of `CRC.db` covers.
+/// Bytes that one checksum of a written `CRC.db` covers.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
 /// Bytes read at a time through the page cache, and past it.
 pub(super) const READ_BYTES_MAX: u64 = 128 << 10;
@@ -123,8 +123,9 @@ pub(super) enum Checks {
     None,
     /// CRC of each page, from `Tidegate.db`.
     Pages(Vec<u32>),
-    /// CRC of each 64 KiB, from `CRC.db`.
-    Chunks(Vec<u32>),
+    /// CRC of each piece of so many bytes, from `CRC.db`: a power of two from a page to what a scan
+    /// reads at a time.
+    Chunks(u64, Vec<u32>),
 }
 
 /// A file read through the page cache or past it, its content checked either way.
@@ -158,7 +159,7 @@ impl CheckedFile {
         let units = match &checks {
             Checks::None => None,
             Checks::Pages(crcs) => Some((crcs.len(), PAGE)),
-            Checks::Chunks(crcs) => Some((crcs.len(), CHUNK_BYTES as u64)),
+            Checks::Chunks(bytes, crcs) => Some((crcs.len(), *bytes)),
         };
         // Some writers leave one checksum too many.
         if let Some((count, bytes)) = units.filter(|(n, bytes)| (*n as u64) < size.div_ceil(*bytes))
@@ -224,8 +225,8 @@ impl CheckedFile {
                 self.set_checked(number);
                 Ok(page)
             }
-            Checks::Chunks(crcs) => {
-                let per_chunk = CHUNK_BYTES as u64 / PAGE;
+            Checks::Chunks(bytes, crcs) => {
+                let per_chunk = bytes / PAGE;
                 let chunk = number / per_chunk;
                 let first = chunk * per_chunk;
                 let last = (first + per_chunk).min(self.size.div_ceil(PAGE));
@@ -297,7 +298,7 @@ impl CheckedFile {
     /// As `read`, but past the page cache.
     async fn scan_into(&self, offset: u64, length: u64, out: &mut Vec<u8>) -> Result<()> {
         let end = self.check_range(offset, length)?;
-        let unit = if matches!(self.checks, Checks::Chunks(_)) { CHUNK_BYTES as u64 } else { PAGE };
+        let unit = if let Checks::Chunks(bytes, _) = &self.checks { *bytes } else { PAGE };
         let mut at = offset;
         while at < end {
             let from = at / unit * unit;
@@ -311,7 +312,7 @@ impl CheckedFile {
             };
             let crcs: &[u32] = match &self.checks {
                 Checks::None => &[],
-                Checks::Pages(crcs) | Checks::Chunks(crcs) => &crcs[(from / unit) as usize..],
+                Checks::Pages(crcs) | Checks::Chunks(_, crcs) => &crcs[(from / unit) as usize..],
             };
             for (i, (piece, crc)) in content.chunks(unit as usize).zip(crcs).enumerate() {
                 self.check(from + i as u64 * unit, *crc, crc32(piece))?;

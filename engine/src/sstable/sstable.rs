@@ -3,23 +3,25 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use super::coding::{Fault, Input};
+use super::coding::{Fault, Input, Parsed};
 use super::component::{Component, SstableName, require};
 use super::compressed::CompressedFile;
 use super::compression_info::CompressionInfo;
-use super::file::{CHUNK_BYTES, CheckedFile, Checks};
+use super::file::{Access, CheckedFile, Checks, SCAN_BYTES_MAX};
 use super::filter::BloomFilter;
 use super::info::SstableInfo;
 use super::integrity::Integrity;
 use super::layout::Layout;
+use super::partition_index::read_entry;
 use super::scylla::ScyllaMetadata;
 use super::source::SstableSource;
 use super::statistics;
-use super::summary::Summary;
-use super::window::Content;
+use super::summary::{Summary, SummaryBuilder};
+use super::window::{Content, Window};
 use crate::cache::PageCache;
+use crate::config::PAGE_BYTES;
 use crate::disk::{Disk, read_file};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::mutation::{FragmentSource, PartitionRange, Slice};
 use crate::schema::PartitionKey;
 use crate::schema::table_schema::SchemaRef;
@@ -49,8 +51,9 @@ impl Sstable {
         Sstable::open_named(disk, cache, directory, &name, schema).await
     }
 
-    /// Opens an SSTable of any readable version, whoever wrote it. Small components are read and checked whole; data and
-    /// index are checked page by page, or chunk by chunk, as they are read.
+    /// Opens an SSTable of any readable version, whoever wrote it. Small components are read and
+    /// checked whole; data and index are checked page by page, or chunk by chunk, as they are read.
+    /// A summary that is not in the table of contents is made from the index.
     ///
     /// Errors: `Io`, also when it has no table of contents; `Corrupt`; `Invalid` when its columns
     /// are not those of `schema` or when its codec is unknown.
@@ -68,8 +71,7 @@ impl Sstable {
         let toc: Vec<String> =
             String::from_utf8_lossy(&toc).lines().map(|line| line.trim().to_owned()).collect();
         let has = |component: Component| toc.iter().any(|name| name == component.suffix());
-        for needed in [Component::Data, Component::Index, Component::Statistics, Component::Summary]
-        {
+        for needed in [Component::Data, Component::Index, Component::Statistics] {
             require(&toc, needed, &toc_path)?;
         }
         let mut integrity = None;
@@ -126,7 +128,12 @@ impl Sstable {
                 Some(integrity.data.size),
                 Some(integrity.index.size),
             ),
-            None => (chunks.map_or(Checks::None, Checks::Chunks), Checks::None, None, None),
+            None => (
+                chunks.map_or(Checks::None, |(bytes, crcs)| Checks::Chunks(bytes, crcs)),
+                Checks::None,
+                None,
+                None,
+            ),
         };
         let data_path = path(Component::Data);
         let stored =
@@ -142,8 +149,12 @@ impl Sstable {
         };
         let index_path = path(Component::Index);
         let index = CheckedFile::open(&*disk, cache, index_path, index_size, index_checks).await?;
-        let content = read(Component::Summary).await?;
-        let summary = Summary::decode(&content, index.size()).map_err(whole(Component::Summary))?;
+        let summary = if has(Component::Summary) {
+            let content = read(Component::Summary).await?;
+            Summary::decode(&content, index.size()).map_err(whole(Component::Summary))?
+        } else {
+            build_summary(&index).await?
+        };
         let generation = name.generation();
         let info = match &integrity {
             Some(integrity) => SstableInfo::new(generation, &summary, &statistics, integrity),
@@ -186,13 +197,36 @@ impl Sstable {
     }
 }
 
-fn decode_chunks(content: &[u8]) -> super::coding::Parsed<Vec<u32>> {
+/// Reads a whole `CRC.db`: bytes that one checksum covers, and the checksums.
+fn decode_chunks(content: &[u8]) -> Parsed<(u64, Vec<u32>)> {
     let mut input = Input::new(content);
     let before = input.clone();
-    let bytes = input.u32()?;
-    if bytes as usize != CHUNK_BYTES {
-        return Err(before.bad(format!("chunks of {CHUNK_BYTES} bytes"), bytes));
+    let bytes = u64::from(input.u32()?);
+    let sizes = PAGE_BYTES as u64..=SCAN_BYTES_MAX;
+    if !bytes.is_power_of_two() || !sizes.contains(&bytes) {
+        let wanted =
+            format!("chunks of {} to {} bytes, a power of two", sizes.start(), sizes.end());
+        return Err(before.bad(wanted, bytes));
     }
     let count = input.remaining() / 4;
-    input.items(count, 4, |input| input.u32())
+    Ok((bytes, input.items(count, 4, |input| input.u32())?))
+}
+
+/// Samples an index anew.
+async fn build_summary(index: &Rc<CheckedFile>) -> Result<Summary> {
+    let mut window = Window::new(Content::Plain(index.clone()), Access::Scan);
+    let mut builder = SummaryBuilder::default();
+    let mut at = 0;
+    let mut last: Option<PartitionKey> = None;
+    while at < index.size() {
+        let entry = read_entry(&mut window, at, u64::MAX).await?;
+        if let Some(last) = last.filter(|last| *last >= entry.key) {
+            let (wanted, found) = (format!("a key after {last:?}"), format!("{:?}", entry.key));
+            return Err(Error::corrupt(index.path(), at, wanted, found));
+        }
+        builder.add(&entry.key, at);
+        at = entry.next;
+        last = Some(entry.key);
+    }
+    builder.finish().ok_or_else(|| Error::corrupt(index.path(), 0, "an entry", "an empty file"))
 }

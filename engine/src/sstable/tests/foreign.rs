@@ -377,6 +377,62 @@ fn metadata_of_scylladb_is_kept_and_its_checksums_hold() {
     assert!(error.contains("Statistics.db at offset 0: wanted CRC"), "{error}");
 }
 
+/// Drops a component from the table of contents.
+fn without(disk: &MemoryDisk, file: &SstableName, component: Component) {
+    let path = file.path(directory(), Component::Toc);
+    let toc = String::from_utf8(disk.content(&path)).unwrap();
+    let kept: Vec<&str> = toc.lines().filter(|line| *line != component.suffix()).collect();
+    assert!(kept.len() < toc.lines().count());
+    disk.set_content(&path, kept.join("\n").into());
+}
+
+#[test]
+fn a_missing_summary_is_made_from_the_index() {
+    let simple = table(&[("pk", TEXT)], &[("ck", INT)], &[], &[("v", TEXT)]);
+    let (disk, file) = load("me", "simple_none");
+    let stored = open_named(&disk, &file, &simple).unwrap();
+    without(&disk, &file, Component::Summary);
+    let made = open_named(&disk, &file, &simple).unwrap();
+    assert_eq!(made.summary, stored.summary);
+    let index = file.path(directory(), Component::Index);
+    let content = disk.content(&index);
+    // The second key is the first one again.
+    disk.set_content(&index, [&content[..12], &content[..12]].concat());
+    let error = open_named(&disk, &file, &simple).err().unwrap().to_string();
+    assert!(error.contains("Index.db at offset 12: wanted a key after"), "{error}");
+    disk.set_content(&index, Vec::new());
+    assert!(open_named(&disk, &file, &simple).is_err());
+}
+
+/// Some writers put a checksum behind every 4 KiB of data.
+#[test]
+fn checksums_of_smaller_pieces_are_read() {
+    let simple = table(&[("pk", TEXT)], &[("ck", INT)], &[], &[("v", TEXT)]);
+    let (disk, file) = load("me", "simple_none");
+    let wanted = read_all(&disk, &file, &simple).unwrap();
+    let data = file.path(directory(), Component::Data);
+    let content = disk.content(&data);
+    let crc_path = file.path(directory(), Component::Crc);
+    for bytes in [4096, 16384, 262_144] {
+        let mut crcs = (bytes as u32).to_be_bytes().to_vec();
+        content.chunks(bytes).for_each(|piece| crcs.extend(crc32(piece).to_be_bytes()));
+        disk.set_content(&crc_path, crcs);
+        assert!(read_all(&disk, &file, &simple).unwrap() == wanted);
+        let mut damaged = content.clone();
+        damaged[20_000] ^= 4;
+        disk.set_content(&data, damaged);
+        let Err(Error::Corrupt(corruption)) = read_all(&disk, &file, &simple) else { panic!() };
+        let offset = 20_000 / bytes * bytes;
+        assert_eq!((corruption.file.as_path(), corruption.offset), (&*data, offset as u64));
+        disk.set_content(&data, content.clone());
+    }
+    for bytes in [0u32, 2048, 5000, 524_288] {
+        disk.set_content(&crc_path, [bytes.to_be_bytes(), [0; 4]].concat());
+        let error = open_named(&disk, &file, &simple).err().unwrap().to_string();
+        assert!(error.contains("CRC.db at offset 0: wanted chunks of"), "{error}");
+    }
+}
+
 fn rawchunks() -> SchemaRef {
     table(&[("pk", INT)], &[("ck", INT)], &[], &[("v", BLOB)])
 }
