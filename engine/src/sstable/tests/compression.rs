@@ -184,3 +184,49 @@ fn a_scan_reads_past_the_cache_and_a_key_through_it() {
     // A page of the index and the stored pages of the chunks.
     assert!(cache.stats().total.pages >= 2);
 }
+
+/// Chunks that did not shrink are stored as they are; only the last one may be padded.
+#[test]
+fn chunks_stored_as_they_are_are_read() {
+    let content: Vec<u8> = (0..64).chain([7; 64]).chain(100..110).collect();
+    let read = |last_bytes: usize, middle: Vec<u8>| -> Result<Vec<u8>> {
+        let disk = MemoryDisk::default();
+        let path = directory().join("nb-1-big-Data.db");
+        let mut last = content[128..].to_vec();
+        last.resize(last_bytes, 0);
+        let mut stored = Vec::new();
+        let mut info = b"\0\x0dLZ4Compressor\0\0\0\0".to_vec();
+        for number in [64u32, 48, 0, 138, 3] {
+            info.extend_from_slice(&number.to_be_bytes());
+        }
+        for chunk in [content[..64].to_vec(), middle, last] {
+            info.extend_from_slice(&(stored.len() as u64).to_be_bytes());
+            stored.extend_from_slice(&chunk);
+            stored.extend_from_slice(&crc32(&chunk).to_be_bytes());
+        }
+        let size = stored.len() as u64;
+        disk.set_content(&path, stored);
+        block_on(async {
+            let cache = PageCache::new(1 << 20, 1);
+            let checks = file::Checks::None;
+            let file =
+                file::CheckedFile::open(&disk, cache, path.clone(), Some(size), checks).await?;
+            let info = compression_info::CompressionInfo::decode(&info, Version::Nb, size, &path)?;
+            let file = compressed::CompressedFile::new(file, info);
+            let mut out = Vec::new();
+            file.read_into(file::Access::Cached, (0, 138), &mut out).await?;
+            let mut again = Vec::new();
+            file.read_into(file::Access::Scan, (64, 138), &mut again).await?;
+            assert_eq!(out[64..], again);
+            Ok(out)
+        })
+    };
+    let middle = Codec::Lz4.compress(&[7; 64]);
+    assert_eq!(read(48, middle.clone()).unwrap(), content);
+    assert_eq!(read(64, middle.clone()).unwrap(), content);
+    // As long as a compressed chunk, which it is not.
+    let error = read(20, middle).unwrap_err().to_string();
+    assert!(error.contains("wanted 10 bytes compressed with LZ4"), "{error}");
+    let error = read(48, vec![7; 65]).unwrap_err().to_string();
+    assert!(error.contains("at offset 68: wanted 64 bytes stored as they are"), "{error}");
+}
