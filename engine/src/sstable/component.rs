@@ -4,20 +4,84 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// Format version: what a file's two leading letters say. Older and newer ones (`mc`, `md`, `nb`)
-/// get a variant each when they become readable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Format version: what a file's two leading letters say. Older ones come first, so
+/// `version >= Version::Nb` asks for what came with it. Rows are laid out alike in all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
-    /// Cassandra 3.0.25 and 3.11.11 on, ScyllaDB up to 2026.1.
+    /// Cassandra 3.0.8 and 3.9 on.
+    Mc,
+    /// Cassandra 3.0.18 and 3.11.4 on: as `mc`, with true extents of clustering keys.
+    Md,
+    /// Cassandra 3.0.25 and 3.11.11 on, ScyllaDB up to 2026.1: the host that wrote it is noted.
+    /// The version that is written here.
     Me,
+    /// Cassandra 4.0 on: checksums of the metadata, chunks stored as they are, another bloom filter.
+    Nb,
 }
 
 impl Version {
+    /// All that are readable.
+    pub const ALL: [Version; 4] = [Version::Mc, Version::Md, Version::Me, Version::Nb];
+
     /// The letters in file names.
     pub fn name(self) -> &'static str {
         match self {
+            Version::Mc => "mc",
+            Version::Md => "md",
             Version::Me => "me",
+            Version::Nb => "nb",
         }
+    }
+}
+
+/// What the names of one SSTable's files have in common: `<version>-<id>-big-<component>`. The id is
+/// a number here and in older products, and 28 digits and letters of a UUID in newer ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SstableName {
+    version: Version,
+    id: String,
+}
+
+impl SstableName {
+    /// The name of an SSTable of this engine.
+    pub fn native(generation: u64) -> Self {
+        SstableName { version: Version::Me, id: generation.to_string() }
+    }
+
+    /// From the name of any of its files, without the directory.
+    ///
+    /// Errors: `Invalid` for other files and other versions.
+    pub fn parse(file_name: &str) -> Result<Self> {
+        let parsed = (|| {
+            let (version, rest) = file_name.split_once('-')?;
+            let version = Version::ALL.into_iter().find(|known| known.name() == version)?;
+            let (id, component) = rest.split_once("-big-")?;
+            let is_id =
+                |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+            let fits = !id.is_empty() && id.bytes().all(is_id) && !component.is_empty();
+            fits.then(|| SstableName { version, id: id.to_owned() })
+        })();
+        parsed.ok_or_else(|| {
+            let versions = Version::ALL.map(Version::name).join(", ");
+            Error::invalid(format!(
+                "'{file_name}' is no file of an SSTable in the big format of version {versions}"
+            ))
+        })
+    }
+
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The id as a number; 0 for a UUID.
+    pub fn generation(&self) -> u64 {
+        self.id.parse().unwrap_or(0)
+    }
+
+    /// Path of one of its files.
+    pub fn path(&self, directory: &Path, component: Component) -> PathBuf {
+        let (version, suffix) = (self.version.name(), component.suffix());
+        directory.join(format!("{version}-{}-big-{suffix}", self.id))
     }
 }
 
@@ -38,8 +102,10 @@ pub enum Component {
     Crc,
     /// CRC of the whole data file, decimal.
     Digest,
-    /// Chunk map of compressed data. Never written here.
+    /// Codec and chunk map of compressed data. Never written here.
     CompressionInfo,
+    /// What ScyllaDB notes beyond the format. Never written here.
+    Scylla,
     /// What the format lacks: page checksums, checksums of the other components.
     Tidegate,
     /// Names of all components; written last, so its presence means a whole SSTable.
@@ -71,14 +137,15 @@ impl Component {
             Component::Crc => "CRC.db",
             Component::Digest => "Digest.crc32",
             Component::CompressionInfo => "CompressionInfo.db",
+            Component::Scylla => "Scylla.db",
             Component::Tidegate => "Tidegate.db",
             Component::Toc => "TOC.txt",
         }
     }
 
-    /// Path of this component.
+    /// Path of this component of an SSTable of this engine.
     pub fn path(self, directory: &Path, generation: u64) -> PathBuf {
-        directory.join(format!("{}-{generation}-big-{}", Version::Me.name(), self.suffix()))
+        SstableName::native(generation).path(directory, self)
     }
 }
 
@@ -87,7 +154,7 @@ pub(super) fn toc_temporary_path(directory: &Path, generation: u64) -> PathBuf {
     directory.join(format!("{}-{generation}-big-TOC.txt.tmp", Version::Me.name()))
 }
 
-/// The generation in the name of an SSTable's file, if it is one.
+/// The generation in the name of a file of this engine's SSTables, if it is one.
 pub fn generation_of(file_name: &str) -> Option<u64> {
     let rest = file_name.strip_prefix(Version::Me.name())?.strip_prefix('-')?;
     let (generation, rest) = rest.split_once('-')?;
@@ -117,6 +184,26 @@ mod tests {
         assert_eq!(generation_of("me-42-big-TOC.txt.tmp"), Some(42));
         for other in ["nb-42-big-Data.db", "me-042-big-Data.db", "me-x-big-Data.db", "manifest-0"] {
             assert_eq!(generation_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn names_of_other_products_are_read() {
+        let directory = Path::new("/t");
+        for (file, version, generation) in [
+            ("mc-7-big-Data.db", Version::Mc, 7),
+            ("nb-12-big-TOC.txt", Version::Nb, 12),
+            ("me-3gsm_0lob_1zdg02we44my8dy25w-big-Data.db", Version::Me, 0),
+        ] {
+            let name = SstableName::parse(file).unwrap();
+            assert_eq!((name.version(), name.generation()), (version, generation));
+            let component = if file.ends_with(".txt") { Component::Toc } else { Component::Data };
+            assert_eq!(name.path(directory, component), directory.join(file));
+        }
+        let others = ["oa-1-big-Data.db", "da-1-bti-Data.db", "nb--big-Data.db", "nb-1-big-", "x"];
+        for other in others.into_iter().chain(["nb-../1-big-Data.db", "la-1-big-Data.db"]) {
+            let message = SstableName::parse(other).unwrap_err().to_string();
+            assert!(message.contains(other) && message.contains("mc, md, me, nb"), "{message}");
         }
     }
 }

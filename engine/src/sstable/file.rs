@@ -15,13 +15,11 @@ use crate::error::{Error, Result};
 const PAGE: u64 = PAGE_BYTES as u64;
 /// Bytes gathered before they are written.
 const WRITE_BYTES: usize = 256 << 10;
-/// Bytes that one checksum of `CRC.db` covers.
+/// Bytes that one checksum of a written `CRC.db` covers.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
-/// Least and most bytes that a window reads ahead, doubling in between.
-const AHEAD_BYTES_MIN: u64 = PAGE;
-const AHEAD_BYTES_MAX: u64 = 128 << 10;
-/// Bytes that a scan past the page cache reads at a time.
-const SCAN_BYTES: u64 = 256 << 10;
+/// Bytes read at a time through the page cache, and past it.
+pub(super) const READ_BYTES_MAX: u64 = 128 << 10;
+pub(super) const SCAN_BYTES_MAX: u64 = 256 << 10;
 
 const _: () = assert!(WRITE_BYTES.is_multiple_of(CHUNK_BYTES));
 const _: () = assert!(CHUNK_BYTES.is_multiple_of(PAGE_BYTES));
@@ -109,6 +107,15 @@ impl FileWriter {
     }
 }
 
+/// Which way a file is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Through the page cache: reads of single partitions.
+    Cached,
+    /// Past it, in large pieces: a scan must not push out what point reads need.
+    Scan,
+}
+
 /// What a file's content is checked against.
 #[derive(Debug)]
 pub(super) enum Checks {
@@ -116,8 +123,9 @@ pub(super) enum Checks {
     None,
     /// CRC of each page, from `Tidegate.db`.
     Pages(Vec<u32>),
-    /// CRC of each 64 KiB, from `CRC.db`.
-    Chunks(Vec<u32>),
+    /// CRC of each piece of so many bytes, from `CRC.db`: a power of two from a page to what a scan
+    /// reads at a time.
+    Chunks(u64, Vec<u32>),
 }
 
 /// A file read through the page cache or past it, its content checked either way.
@@ -151,7 +159,7 @@ impl CheckedFile {
         let units = match &checks {
             Checks::None => None,
             Checks::Pages(crcs) => Some((crcs.len(), PAGE)),
-            Checks::Chunks(crcs) => Some((crcs.len(), CHUNK_BYTES as u64)),
+            Checks::Chunks(bytes, crcs) => Some((crcs.len(), *bytes)),
         };
         // Some writers leave one checksum too many.
         if let Some((count, bytes)) = units.filter(|(n, bytes)| (*n as u64) < size.div_ceil(*bytes))
@@ -217,8 +225,8 @@ impl CheckedFile {
                 self.set_checked(number);
                 Ok(page)
             }
-            Checks::Chunks(crcs) => {
-                let per_chunk = CHUNK_BYTES as u64 / PAGE;
+            Checks::Chunks(bytes, crcs) => {
+                let per_chunk = bytes / PAGE;
                 let chunk = number / per_chunk;
                 let first = chunk * per_chunk;
                 let last = (first + per_chunk).min(self.size.div_ceil(PAGE));
@@ -251,12 +259,27 @@ impl CheckedFile {
         Ok(out)
     }
 
+    /// Appends exactly `length` bytes at `offset` to `out`.
+    ///
+    /// Errors: `Io`; `Corrupt` also when the file ends before.
+    pub(super) async fn append(
+        &self,
+        access: Access,
+        (offset, length): (u64, u64),
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        match access {
+            Access::Cached => self.read_into(offset, length, out).await,
+            Access::Scan => self.scan_into(offset, length, out).await,
+        }
+    }
+
     async fn read_into(&self, offset: u64, length: u64, out: &mut Vec<u8>) -> Result<()> {
         let end = self.check_range(offset, length)?;
         let mut at = offset;
         while at < end {
             let first = at / PAGE;
-            let last = end.div_ceil(PAGE).min(first + AHEAD_BYTES_MAX / PAGE);
+            let last = end.div_ceil(PAGE).min(first + READ_BYTES_MAX / PAGE);
             let pages = if last - first == 1 {
                 vec![self.page(first).await?]
             } else {
@@ -275,11 +298,11 @@ impl CheckedFile {
     /// As `read`, but past the page cache.
     async fn scan_into(&self, offset: u64, length: u64, out: &mut Vec<u8>) -> Result<()> {
         let end = self.check_range(offset, length)?;
-        let unit = if matches!(self.checks, Checks::Chunks(_)) { CHUNK_BYTES as u64 } else { PAGE };
+        let unit = if let Checks::Chunks(bytes, _) = &self.checks { *bytes } else { PAGE };
         let mut at = offset;
         while at < end {
             let from = at / unit * unit;
-            let to = end.next_multiple_of(unit).min(from + SCAN_BYTES).min(self.size);
+            let to = end.next_multiple_of(unit).min(from + SCAN_BYTES_MAX).min(self.size);
             let buffer = AlignedBuffer::with_capacity((to - from) as usize);
             let (result, buffer) = self.file.read_at(from, buffer).await;
             result?;
@@ -289,7 +312,7 @@ impl CheckedFile {
             };
             let crcs: &[u32] = match &self.checks {
                 Checks::None => &[],
-                Checks::Pages(crcs) | Checks::Chunks(crcs) => &crcs[(from / unit) as usize..],
+                Checks::Pages(crcs) | Checks::Chunks(_, crcs) => &crcs[(from / unit) as usize..],
             };
             for (i, (piece, crc)) in content.chunks(unit as usize).zip(crcs).enumerate() {
                 self.check(from + i as u64 * unit, *crc, crc32(piece))?;
@@ -298,116 +321,6 @@ impl CheckedFile {
             out.extend_from_slice(&content[(at - from) as usize..][..take as usize]);
             at += take;
         }
-        Ok(())
-    }
-}
-
-/// Which way a window reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
-    /// Through the page cache: reads of single partitions.
-    Cached,
-    /// Past it, in large pieces: a scan must not push out what point reads need.
-    Scan,
-}
-
-/// A piece of a file in memory that moves forward or backward, reading ahead more the longer it
-/// moves in one direction.
-pub(super) struct Window {
-    file: Rc<CheckedFile>,
-    access: Access,
-    bytes: Vec<u8>,
-    start: u64,
-    ahead_bytes: u64,
-}
-
-impl Window {
-    pub(super) fn new(file: Rc<CheckedFile>, access: Access) -> Self {
-        let ahead_bytes = Self::ahead_at_first(access);
-        Window { file, access, bytes: Vec::new(), start: 0, ahead_bytes }
-    }
-
-    fn ahead_at_first(access: Access) -> u64 {
-        match access {
-            Access::Cached => AHEAD_BYTES_MIN,
-            Access::Scan => AHEAD_BYTES_MAX,
-        }
-    }
-
-    pub(super) fn file(&self) -> &Rc<CheckedFile> {
-        &self.file
-    }
-
-    fn end(&self) -> u64 {
-        self.start + self.bytes.len() as u64
-    }
-
-    fn double_ahead(&mut self) {
-        let max = match self.access {
-            Access::Cached => AHEAD_BYTES_MAX,
-            Access::Scan => SCAN_BYTES,
-        };
-        self.ahead_bytes = (self.ahead_bytes * 2).min(max);
-    }
-
-    /// The bytes at hand from `at` on; empty when `at` is outside.
-    pub(super) fn bytes_from(&self, at: u64) -> &[u8] {
-        match at.checked_sub(self.start) {
-            Some(skip) if skip <= self.bytes.len() as u64 => &self.bytes[skip as usize..],
-            _ => &[],
-        }
-    }
-
-    async fn append(&mut self, to: u64) -> Result<()> {
-        let (from, length) = (self.end(), to - self.end());
-        match self.access {
-            Access::Cached => self.file.read_into(from, length, &mut self.bytes).await,
-            Access::Scan => self.file.scan_into(from, length, &mut self.bytes).await,
-        }
-    }
-
-    /// Makes `needed` bytes from `at` available, reading ahead, though not past `limit` unless they
-    /// are needed. Bytes before `at` may go.
-    ///
-    /// Errors: `Io`; `Corrupt` also when the file ends before.
-    pub(super) async fn advance(&mut self, at: u64, needed: u64, limit: u64) -> Result<()> {
-        let wanted = self.file.check_range(at, needed)?;
-        if at >= self.start && wanted <= self.end() {
-            return Ok(());
-        }
-        if at < self.start || at > self.end() {
-            self.bytes.clear();
-            self.start = at / PAGE * PAGE;
-            self.ahead_bytes = Self::ahead_at_first(self.access);
-        } else {
-            let keep_from = at / PAGE * PAGE;
-            if keep_from > self.start {
-                self.bytes.drain(..(keep_from - self.start) as usize);
-                self.start = keep_from;
-            }
-        }
-        let ahead = (self.end() + self.ahead_bytes).min(limit).max(wanted);
-        self.append(ahead.next_multiple_of(PAGE).min(self.file.size())).await?;
-        self.double_ahead();
-        Ok(())
-    }
-
-    /// Makes the bytes `from..to` available, reading ahead before them, though not past `low`.
-    ///
-    /// Errors: `Io`; `Corrupt` also when the file ends before.
-    pub(super) async fn retreat(&mut self, (from, to): (u64, u64), low: u64) -> Result<()> {
-        self.file.check_range(from, to.saturating_sub(from))?;
-        if from >= self.start && to <= self.end() {
-            return Ok(());
-        }
-        if to > self.end() || to < self.start {
-            self.ahead_bytes = Self::ahead_at_first(self.access);
-        }
-        let first = from.min(to.saturating_sub(self.ahead_bytes).max(low));
-        self.bytes.clear();
-        self.start = first / PAGE * PAGE;
-        self.append(to.next_multiple_of(PAGE).min(self.file.size())).await?;
-        self.double_ahead();
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Bloom filter over partition keys, with Cassandra's bits.
 
 use super::coding::{Fault, Input, Parsed};
+use super::component::Version;
 use crate::schema::token::murmur3_x64_128;
 
 /// Most hash functions that a stored filter may ask for.
@@ -50,8 +51,8 @@ impl BloomFilter {
         }
     }
 
-    /// Reads a whole `Filter.db`.
-    pub(super) fn decode(bytes: &[u8]) -> Parsed<Self> {
+    /// Reads a whole `Filter.db`. Its words are big-endian up to `me` and little-endian after.
+    pub(super) fn decode(bytes: &[u8], version: Version) -> Parsed<Self> {
         let mut input = Input::new(bytes);
         let hash_count = input.u32()?;
         if !(1..=HASHES_MAX).contains(&hash_count) {
@@ -62,7 +63,11 @@ impl BloomFilter {
         if count == 0 {
             return Err(input.bad("at least one word of bits", "none"));
         }
-        let words = input.items(count, 8, |input| Ok(u64::from_be_bytes(input.array()?)))?;
+        let word = match version {
+            Version::Mc | Version::Md | Version::Me => u64::from_be_bytes,
+            Version::Nb => u64::from_le_bytes,
+        };
+        let words = input.items(count, 8, |input| Ok(word(input.array()?)))?;
         if input.remaining() != 0 {
             return Err(input.bad("the end of the filter", format!("{} bytes", input.remaining())));
         }
@@ -97,7 +102,7 @@ mod tests {
         }
         let mut bytes = Vec::new();
         filter.encode(&mut bytes);
-        assert_eq!(BloomFilter::decode(&bytes), Ok(filter.clone()));
+        assert_eq!(BloomFilter::decode(&bytes, Version::Me), Ok(filter.clone()));
         assert!((0u32..1000).all(|key| filter.may_contain(&key.to_be_bytes())));
         let passed = (1000u32..11_000).filter(|key| filter.may_contain(&key.to_be_bytes())).count();
         assert!((20..250).contains(&passed), "{passed} of 10,000 pass");

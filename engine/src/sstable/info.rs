@@ -12,8 +12,9 @@ use crate::schema::PartitionKey;
 /// Size, extent and counts of one SSTable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SstableInfo {
+    /// 0 for a file of another product that is named by a UUID.
     pub generation: u64,
-    /// Bytes of row data and of the partition index.
+    /// Bytes of row data, as stored, and of the partition index.
     pub data_bytes: u64,
     pub index_bytes: u64,
     pub partitions: u64,

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use super::coding::{Fault, Input, Parsed, put_vbytes, put_vint};
-use super::type_name;
+use super::type_name::{self, Shape};
 use crate::error::{Error, Result};
 use crate::mutation::Tombstone;
 use crate::schema::table_schema::SchemaRef;
@@ -52,8 +52,7 @@ impl Bases {
 pub(super) struct HeaderColumn {
     /// `None` for a column that the schema does not have (any more): its cells are skipped.
     pub(super) id: Option<ColumnId>,
-    /// Length of non-empty values; `None` where a length is written.
-    pub(super) fixed_bytes: Option<usize>,
+    pub(super) shape: Shape,
 }
 
 /// The static or the regular columns, in header order.
@@ -166,8 +165,8 @@ impl Header {
 
     /// Matches the header of `file` with the schema.
     ///
-    /// Errors: `Invalid` when keys or columns have other types than in the schema, `Corrupt` for a
-    /// column that is named twice.
+    /// Errors: `Invalid` naming the key or column whose type is another than in the schema or unknown,
+    /// `Corrupt` for a column that is named twice.
     pub(super) fn layout(&self, schema: &SchemaRef, file: &Path) -> Result<Layout> {
         let refuse = |what: &str, stored: &str| {
             Error::invalid(format!(
@@ -186,28 +185,45 @@ impl Header {
             return Err(refuse("a clustering key", &self.clustering.join(", ")));
         }
         let columns = |stored: &[(Vec<u8>, String)], kind: ColumnKind| -> Result<HeaderColumns> {
-            // Some writers list columns out of order over ordered data.
-            let mut stored: Vec<_> = stored.iter().collect();
-            stored.sort();
-            if let Some(pair) = stored.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-                let name = String::from_utf8_lossy(&pair[0].0).into_owned();
-                return Err(Error::corrupt(file, 0, "each column once", format!("'{name}' twice")));
-            }
             let mut list = Vec::with_capacity(stored.len());
             for (name, ty) in stored {
+                let shape = type_name::shape(ty).ok_or_else(|| {
+                    Error::invalid(format!(
+                        "{} holds column '{}' of type {ty}, which is unknown",
+                        file.display(),
+                        String::from_utf8_lossy(name)
+                    ))
+                })?;
+                list.push((shape, name, ty));
+            }
+            // Some writers list columns out of order over ordered data: multi-cell ones come last.
+            list.sort_by_key(|(shape, name, _)| (shape.is_multi_cell, *name));
+            let mut names: Vec<_> = list.iter().map(|(_, name, _)| *name).collect();
+            names.sort();
+            if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+                let name = String::from_utf8_lossy(pair[0]);
+                return Err(Error::corrupt(file, 0, "each column once", format!("'{name}' twice")));
+            }
+            let column = |(shape, name, ty): (Shape, &Vec<u8>, &String)| {
                 let known = std::str::from_utf8(name).ok().and_then(|name| schema.find(name));
-                list.push(match known {
+                match known {
+                    None => Ok(HeaderColumn { id: None, shape }),
                     Some((id, column))
                         if column.kind == kind && type_name::fits_column(ty, column) =>
                     {
-                        HeaderColumn { id: Some(id), fixed_bytes: column.ty.fixed_bytes() }
+                        Ok(HeaderColumn { id: Some(id), shape })
                     }
                     Some((_, column)) => {
-                        return Err(refuse(&format!("column '{}'", column.name), ty));
+                        let cells = match (shape.is_multi_cell, type_name::is_counter(ty)) {
+                            (true, _) => "multi-cell ",
+                            (_, true) => "counter ",
+                            _ => "",
+                        };
+                        Err(refuse(&format!("{cells}column '{}'", column.name), ty))
                     }
-                    None => HeaderColumn { id: None, fixed_bytes: type_name::fixed_bytes(ty)? },
-                });
-            }
+                }
+            };
+            let list = list.into_iter().map(column).collect::<Result<_>>()?;
             Ok(HeaderColumns::new(list, schema))
         };
         Ok(Layout {

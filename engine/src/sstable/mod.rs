@@ -1,4 +1,4 @@
-//! SSTables: immutable files of sorted partitions, in Cassandra's `me` big format.
+//! SSTables: immutable files of sorted partitions, in Cassandra's big format.
 //!
 //! ```text
 //!  Summary.db (memory)       Index.db                            Data.db
@@ -13,6 +13,8 @@
 //!                           +------------------------------+    +-----------------------------+
 //!  Statistics.db  column names, types, delta bases, extents      CRC.db, Digest.crc32  checksums
 //!  Tidegate.db    checksum of every page of Data and Index       TOC.txt  written last
+//!  CompressionInfo.db  codec and chunks, where Data.db is compressed: positions then count
+//!                      uncompressed bytes, and `compressed` turns chunks into them
 //! ```
 //!
 //! A point read asks the filter, then the summary, reads one page of the index and, in a wide
@@ -20,16 +22,22 @@
 //!
 //! Invariants: an SSTable never changes; one without table of contents does not exist; the live ones
 //! are those that a [`manifest`] names; and every byte that is read was checked when the file has
-//! checksums: all of them with `Tidegate.db`, the data with `CRC.db` alone. Files that have neither
-//! are read unchecked, and damage shows only where bytes become impossible.
+//! checksums: all of them with `Tidegate.db`, the data with `CRC.db` alone or where it is compressed.
+//! Files that have none are read unchecked, and damage shows only where bytes become impossible.
 //!
-//! Not here: merging several SSTables (`reader`), choosing which to merge (`table`). Compressed
-//! files, multi-cell columns and other versions are refused with an error that says so.
+//! `me` is what is written. `mc`, `md` and `nb` are read too, compressed or not, whoever wrote them.
+//! Multi-cell columns and counters are stepped over where the table does not have the column and
+//! refused by name where it has.
+//!
+//! Not here: merging several SSTables (`reader`), choosing which to merge (`table`).
 
 mod cardinality;
 mod clip;
+mod codec;
 mod coding;
 mod component;
+mod compressed;
+mod compression_info;
 mod file;
 mod filter;
 mod info;
@@ -40,6 +48,7 @@ mod partition_index;
 mod partition_reader;
 mod prefix;
 mod promoted_index;
+mod scylla;
 mod source;
 mod sstable;
 mod statistics;
@@ -48,10 +57,12 @@ mod summary;
 mod tests;
 mod type_name;
 mod unfiltered;
+mod window;
 mod writer;
 
-pub use component::{Component, Version, generation_of};
+pub use component::{Component, SstableName, Version, generation_of};
 pub use info::SstableInfo;
 pub use layout::Bases;
+pub use scylla::{LargeData, ScyllaColumn, ScyllaMetadata, ScyllaSchema, TokenBound};
 pub use sstable::Sstable;
 pub use writer::{SstableWriter, WriterOptions, remove_files};

@@ -5,9 +5,9 @@
 //! ```
 
 use super::coding::{Fault, Input, Parsed};
-use super::file::Window;
 use super::summary::Summary;
-use crate::error::{Error, Result};
+use super::window::Window;
+use crate::error::Result;
 use crate::schema::PartitionKey;
 
 /// Bytes looked at first for one entry without its promoted index.
@@ -41,14 +41,14 @@ fn parse(input: &mut Input<'_>, at: u64, index_bytes: u64) -> Parsed<Entry> {
 ///
 /// Errors: `Io`, `Corrupt`.
 pub(super) async fn read_entry(window: &mut Window, at: u64, limit: u64) -> Result<Entry> {
-    let index_bytes = window.file().size();
+    let index_bytes = window.content().size();
     let mut needed = ENTRY_BYTES_FIRST.min(index_bytes.saturating_sub(at));
     loop {
         window.advance(at, needed, limit).await?;
         match parse(&mut Input::new(window.bytes_from(at)), at, index_bytes) {
             Ok(entry) => return Ok(entry),
             Err(Fault::Short { needed: more }) => needed = more,
-            Err(fault) => return Err(fault.into_error(window.file().path(), at)),
+            Err(fault) => return Err(window.content().fault(fault, at)),
         }
     }
 }
@@ -62,7 +62,7 @@ pub(super) async fn find(
     key: &PartitionKey,
 ) -> Result<Option<Entry>> {
     let Some((mut at, end)) = summary.page(key) else { return Ok(None) };
-    let end = end.unwrap_or(window.file().size());
+    let end = end.unwrap_or(window.content().size());
     while at < end {
         let entry = read_entry(window, at, end).await?;
         match entry.key.cmp(key) {
@@ -75,5 +75,5 @@ pub(super) async fn find(
         return Ok(None);
     }
     let wanted = format!("an entry that ends at {end}, where the summary's next page begins");
-    Err(Error::corrupt(window.file().path(), end, wanted, format!("one that ends at {at}")))
+    Err(window.content().corrupt(end, wanted, format!("one that ends at {at}")))
 }

@@ -13,13 +13,14 @@ use std::rc::Rc;
 
 use super::clip::{Clip, Place};
 use super::coding::{Fault, Input, Parsed};
-use super::file::Window;
+use super::file::CheckedFile;
 use super::layout::{Layout, deletion};
 use super::partition_index::Entry;
 use super::promoted_index::PromotedIndex;
 use super::unfiltered::{
     Head, read_head, read_marker, read_previous_size, read_row, read_static_row,
 };
+use super::window::Window;
 use crate::error::{Error, Result};
 use crate::mutation::{ClusteringRange, Direction, Fragment, Position, Row, Slice, Tombstone};
 use crate::schema::{ClusteringKey, PartitionKey};
@@ -84,7 +85,7 @@ impl PartitionReader {
         layout: Rc<Layout>,
         entry: Entry,
         slice: &Slice,
-        (index, data): (&Window, &mut Window),
+        (index, data): (&Rc<CheckedFile>, &mut Window),
         out: &mut VecDeque<Fragment>,
     ) -> Result<Self> {
         let start = entry.data_position;
@@ -93,21 +94,20 @@ impl PartitionReader {
         if let Some((at, size)) = entry.promoted
             && !is_whole
         {
-            let file = index.file().clone();
-            promoted = Some(PromotedIndex::open(file, layout.clone(), at, size).await?);
+            promoted = Some(PromotedIndex::open(index.clone(), layout.clone(), at, size).await?);
         }
         let key = Rc::new(entry.key);
         let body = match &promoted {
             // The promoted index knows all that the front holds, so the front is not read.
             Some(promoted) if layout.statics.list.is_empty() => {
                 out.push_back(Fragment::PartitionStart { key, deletion: promoted.deletion });
-                start.checked_add(promoted.header_bytes).filter(|at| *at < data.file().size())
+                start.checked_add(promoted.header_bytes).filter(|at| *at < data.content().size())
             }
             _ => {
                 let (key_found, deletion, row, size) = read_front(data, &layout, start).await?;
                 if key_found != *key {
                     let (wanted, found) = (format!("{key:?}"), format!("{key_found:?}"));
-                    return Err(Error::corrupt(data.file().path(), start, wanted, found));
+                    return Err(data.content().corrupt(start, wanted, found));
                 }
                 out.push_back(Fragment::PartitionStart { key, deletion });
                 if !row.is_empty() {
@@ -244,7 +244,7 @@ impl PartitionReader {
                 if self.open.is_some() {
                     let wanted = "the end of the range tombstone in force";
                     let found = "the end of the partition";
-                    return Err(Error::corrupt(data.file().path(), at, wanted, found));
+                    return Err(data.content().corrupt(at, wanted, found));
                 }
                 self.cursor = Cursor::Exhausted;
             }
@@ -372,7 +372,7 @@ impl PartitionReader {
             });
         }
         let wanted = format!("a previous size {} {wanted}", if is_first { "of" } else { "up to" });
-        Err(Error::corrupt(data.file().path(), at, wanted, previous))
+        Err(data.content().corrupt(at, wanted, previous))
     }
 
     async fn backward(
@@ -392,7 +392,7 @@ impl PartitionReader {
         };
         if end_found != end {
             let (wanted, found) = (format!("a row that ends at {end}"), end_found);
-            return Err(Error::corrupt(data.file().path(), at, wanted, found));
+            return Err(data.content().corrupt(at, wanted, found));
         }
         match item {
             Item::Row { key, row, .. } => match clip.place_of_row(&key) {
@@ -434,13 +434,13 @@ impl PartitionReader {
         limit: u64,
         wanted: Option<&Clip>,
     ) -> Result<Item> {
-        let mut needed = BYTES_FIRST.min(data.file().size().saturating_sub(at)).max(1);
+        let mut needed = BYTES_FIRST.min(data.content().size().saturating_sub(at)).max(1);
         loop {
             data.advance(at, needed, limit).await?;
             match self.parse(&mut Input::new(data.bytes_from(at)), at, wanted) {
                 Ok(item) => return Ok(item),
                 Err(Fault::Short { needed: more }) => needed = more,
-                Err(fault) => return Err(fault.into_error(data.file().path(), at)),
+                Err(fault) => return Err(data.content().fault(fault, at)),
             }
         }
     }
@@ -473,7 +473,7 @@ async fn read_front(
     layout: &Layout,
     start: u64,
 ) -> Result<(PartitionKey, Option<Tombstone>, Row, u64)> {
-    let mut needed = BYTES_FIRST.min(data.file().size().saturating_sub(start)).max(1);
+    let mut needed = BYTES_FIRST.min(data.content().size().saturating_sub(start)).max(1);
     loop {
         data.advance(start, needed, u64::MAX).await?;
         let mut input = Input::new(data.bytes_from(start));
@@ -490,7 +490,7 @@ async fn read_front(
         match parsed {
             Ok(front) => return Ok(front),
             Err(Fault::Short { needed: more }) => needed = more,
-            Err(fault) => return Err(fault.into_error(data.file().path(), start)),
+            Err(fault) => return Err(data.content().fault(fault, start)),
         }
     }
 }

@@ -5,10 +5,11 @@ use std::rc::Rc;
 
 use futures::future::LocalBoxFuture;
 
-use super::file::{Access, Window};
+use super::file::Access;
 use super::partition_index::{Entry, find, read_entry};
 use super::partition_reader::PartitionReader;
 use super::sstable::Sstable;
+use super::window::{Content, Window};
 use crate::config::FRAGMENTS_PER_FILL_MAX;
 use crate::error::{Error, Result};
 use crate::mutation::{Fragment, FragmentSource, PartitionRange, Slice};
@@ -54,7 +55,7 @@ impl SstableSource {
             }
         };
         SstableSource {
-            index: Window::new(table.index.clone(), access),
+            index: Window::new(Content::Plain(table.index.clone()), access),
             data: Window::new(table.data.clone(), access),
             table,
             slice: slice.clone(),
@@ -109,7 +110,7 @@ impl SstableSource {
                 None => {
                     let Some(entry) = self.next_entry().await? else { return Ok(()) };
                     let layout = self.table.layout.clone();
-                    let files = (&self.index, &mut self.data);
+                    let files = (&self.table.index, &mut self.data);
                     let opened =
                         PartitionReader::open(layout, entry, &self.slice, files, out).await?;
                     self.partition = Some(opened);

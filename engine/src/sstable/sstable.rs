@@ -3,17 +3,23 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use super::coding::{Fault, Input};
-use super::component::{Component, require};
-use super::file::{CHUNK_BYTES, CheckedFile, Checks};
+use super::coding::{Fault, Input, Parsed};
+use super::component::{Component, SstableName, require};
+use super::compressed::CompressedFile;
+use super::compression_info::CompressionInfo;
+use super::file::{Access, CheckedFile, Checks, SCAN_BYTES_MAX};
 use super::filter::BloomFilter;
 use super::info::SstableInfo;
 use super::integrity::Integrity;
 use super::layout::Layout;
+use super::partition_index::read_entry;
+use super::scylla::ScyllaMetadata;
 use super::source::SstableSource;
 use super::statistics;
-use super::summary::Summary;
+use super::summary::{Summary, SummaryBuilder};
+use super::window::{Content, Window};
 use crate::cache::PageCache;
+use crate::config::PAGE_BYTES;
 use crate::disk::{Disk, read_file};
 use crate::error::{Error, Result};
 use crate::mutation::{FragmentSource, PartitionRange, Slice};
@@ -23,19 +29,17 @@ use crate::schema::table_schema::SchemaRef;
 /// An SSTable that is open for reading: summary and bloom filter in memory, data and index in files.
 pub struct Sstable {
     info: SstableInfo,
+    scylla: Option<Box<ScyllaMetadata>>,
     pub(super) layout: Rc<Layout>,
     pub(super) summary: Summary,
     filter: Option<BloomFilter>,
-    pub(super) data: Rc<CheckedFile>,
+    pub(super) data: Content,
     pub(super) index: Rc<CheckedFile>,
 }
 
 impl Sstable {
-    /// Opens the SSTable of this generation. Small components are read and checked whole; data and
-    /// index are checked page by page as they are read.
-    ///
-    /// Errors: `Io`, also when it has no table of contents; `Corrupt`; `Invalid` when its columns
-    /// are not those of `schema` or when it is compressed.
+    /// Opens the SSTable of this generation that this engine wrote; see
+    /// [`open_named`](Self::open_named).
     pub async fn open(
         disk: Rc<dyn Disk>,
         cache: Rc<PageCache>,
@@ -43,35 +47,53 @@ impl Sstable {
         generation: u64,
         schema: SchemaRef,
     ) -> Result<Rc<Self>> {
-        let path = |component: Component| component.path(directory, generation);
+        let name = SstableName::native(generation);
+        Sstable::open_named(disk, cache, directory, &name, schema).await
+    }
+
+    /// Opens an SSTable of any readable version, whoever wrote it. Small components are read and
+    /// checked whole; data and index are checked page by page, or chunk by chunk, as they are read.
+    /// A summary that is not in the table of contents is made from the index.
+    ///
+    /// Errors: `Io`, also when it has no table of contents; `Corrupt`; `Invalid` when its columns
+    /// are not those of `schema` or when its codec is unknown.
+    pub async fn open_named(
+        disk: Rc<dyn Disk>,
+        cache: Rc<PageCache>,
+        directory: &Path,
+        name: &SstableName,
+        schema: SchemaRef,
+    ) -> Result<Rc<Self>> {
+        let version = name.version();
+        let path = |component: Component| name.path(directory, component);
         let toc_path = path(Component::Toc);
         let toc = read_file(&*disk, &toc_path).await?;
         let toc: Vec<String> =
             String::from_utf8_lossy(&toc).lines().map(|line| line.trim().to_owned()).collect();
         let has = |component: Component| toc.iter().any(|name| name == component.suffix());
-        for needed in [Component::Data, Component::Index, Component::Statistics, Component::Summary]
-        {
+        for needed in [Component::Data, Component::Index, Component::Statistics] {
             require(&toc, needed, &toc_path)?;
-        }
-        if has(Component::CompressionInfo) {
-            let content = read_file(&*disk, &path(Component::CompressionInfo)).await?;
-            let class = Input::new(&content).bytes16().unwrap_or(b"an unknown class").to_owned();
-            return Err(Error::invalid(format!(
-                "{} is compressed with {}: not readable yet",
-                path(Component::Data).display(),
-                String::from_utf8_lossy(&class)
-            )));
         }
         let mut integrity = None;
         if has(Component::Tidegate) {
             let path = path(Component::Tidegate);
             integrity = Some(Integrity::decode(&read_file(&*disk, &path).await?, &path)?);
         }
+        let mut scylla = None;
+        if has(Component::Scylla) {
+            let path = path(Component::Scylla);
+            let content = read_file(&*disk, &path).await?;
+            let decoded = ScyllaMetadata::decode(&content);
+            scylla = Some(Box::new(decoded.map_err(|fault| fault.into_error(&path, 0))?));
+        }
         let read = async |component: Component| -> Result<Vec<u8>> {
-            let path = component.path(directory, generation);
+            let path = name.path(directory, component);
             let content = read_file(&*disk, &path).await?;
             if let Some(integrity) = &integrity {
                 integrity.check(component, &path, &content)?;
+            }
+            if let Some(scylla) = &scylla {
+                scylla.check(component, &path, &content)?;
             }
             Ok(content)
         };
@@ -82,12 +104,13 @@ impl Sstable {
 
         let content = read(Component::Statistics).await?;
         let (statistics, header) =
-            statistics::decode_file(&content).map_err(whole(Component::Statistics))?;
+            statistics::decode_file(&content, version).map_err(whole(Component::Statistics))?;
         let layout = Rc::new(header.layout(&schema, &path(Component::Statistics))?);
         let mut filter = None;
         if has(Component::Filter) {
             let content = read(Component::Filter).await?;
-            filter = Some(BloomFilter::decode(&content).map_err(whole(Component::Filter))?);
+            filter =
+                Some(BloomFilter::decode(&content, version).map_err(whole(Component::Filter))?);
         }
         if has(Component::Digest) && integrity.is_some() {
             read(Component::Digest).await?;
@@ -105,27 +128,51 @@ impl Sstable {
                 Some(integrity.data.size),
                 Some(integrity.index.size),
             ),
-            None => (chunks.map_or(Checks::None, Checks::Chunks), Checks::None, None, None),
+            None => (
+                chunks.map_or(Checks::None, |(bytes, crcs)| Checks::Chunks(bytes, crcs)),
+                Checks::None,
+                None,
+                None,
+            ),
         };
         let data_path = path(Component::Data);
-        let data =
+        let stored =
             CheckedFile::open(&*disk, cache.clone(), data_path, data_size, data_checks).await?;
+        let data_bytes = stored.size();
+        let data = if has(Component::CompressionInfo) {
+            let content = read(Component::CompressionInfo).await?;
+            let path = path(Component::CompressionInfo);
+            let info = CompressionInfo::decode(&content, version, data_bytes, &path)?;
+            Content::Compressed(CompressedFile::new(stored, info))
+        } else {
+            Content::Plain(stored)
+        };
         let index_path = path(Component::Index);
         let index = CheckedFile::open(&*disk, cache, index_path, index_size, index_checks).await?;
-        let content = read(Component::Summary).await?;
-        let summary = Summary::decode(&content, index.size()).map_err(whole(Component::Summary))?;
+        let summary = if has(Component::Summary) {
+            let content = read(Component::Summary).await?;
+            Summary::decode(&content, index.size()).map_err(whole(Component::Summary))?
+        } else {
+            build_summary(&index).await?
+        };
+        let generation = name.generation();
         let info = match &integrity {
             Some(integrity) => SstableInfo::new(generation, &summary, &statistics, integrity),
             None => {
-                let sizes = (data.size(), index.size());
+                let sizes = (data_bytes, index.size());
                 SstableInfo::of_foreign(generation, &summary, &statistics, sizes)
             }
         };
-        Ok(Rc::new(Sstable { info, layout, summary, filter, data, index }))
+        Ok(Rc::new(Sstable { info, scylla, layout, summary, filter, data, index }))
     }
 
     pub fn info(&self) -> &SstableInfo {
         &self.info
+    }
+
+    /// What ScyllaDB noted, in a file that it wrote.
+    pub fn scylla(&self) -> Option<&ScyllaMetadata> {
+        self.scylla.as_deref()
     }
 
     /// False when the partition is certainly not in this SSTable.
@@ -150,13 +197,36 @@ impl Sstable {
     }
 }
 
-fn decode_chunks(content: &[u8]) -> super::coding::Parsed<Vec<u32>> {
+/// Reads a whole `CRC.db`: bytes that one checksum covers, and the checksums.
+fn decode_chunks(content: &[u8]) -> Parsed<(u64, Vec<u32>)> {
     let mut input = Input::new(content);
     let before = input.clone();
-    let bytes = input.u32()?;
-    if bytes as usize != CHUNK_BYTES {
-        return Err(before.bad(format!("chunks of {CHUNK_BYTES} bytes"), bytes));
+    let bytes = u64::from(input.u32()?);
+    let sizes = PAGE_BYTES as u64..=SCAN_BYTES_MAX;
+    if !bytes.is_power_of_two() || !sizes.contains(&bytes) {
+        let wanted =
+            format!("chunks of {} to {} bytes, a power of two", sizes.start(), sizes.end());
+        return Err(before.bad(wanted, bytes));
     }
     let count = input.remaining() / 4;
-    input.items(count, 4, |input| input.u32())
+    Ok((bytes, input.items(count, 4, |input| input.u32())?))
+}
+
+/// Samples an index anew.
+async fn build_summary(index: &Rc<CheckedFile>) -> Result<Summary> {
+    let mut window = Window::new(Content::Plain(index.clone()), Access::Scan);
+    let mut builder = SummaryBuilder::default();
+    let mut at = 0;
+    let mut last: Option<PartitionKey> = None;
+    while at < index.size() {
+        let entry = read_entry(&mut window, at, u64::MAX).await?;
+        if let Some(last) = last.filter(|last| *last >= entry.key) {
+            let (wanted, found) = (format!("a key after {last:?}"), format!("{:?}", entry.key));
+            return Err(Error::corrupt(index.path(), at, wanted, found));
+        }
+        builder.add(&entry.key, at);
+        at = entry.next;
+        last = Some(entry.key);
+    }
+    builder.finish().ok_or_else(|| Error::corrupt(index.path(), 0, "an entry", "an empty file"))
 }

@@ -5,12 +5,16 @@
 //! 0 validation: partitioner, bloom filter chance      1 compaction: cardinality estimate
 //! 2 statistics: histograms, minima and maxima, counts 3 header: bases, types, column names
 //! ```
+//! `nb` adds a CRC after the first number, one of all before after the offsets, and one after every
+//! body.
 
 use std::collections::BTreeMap;
 
 use super::cardinality::Cardinality;
 use super::coding::{Fault, Input, Parsed, put_bytes16, put_bytes32};
+use super::component::Version;
 use super::layout::Header;
+use crate::checksum::crc32;
 use crate::commitlog::ReplayPosition;
 use crate::mutation::{Cell, CellState, Row, Tombstone};
 use crate::schema::ClusteringKey;
@@ -326,7 +330,7 @@ impl Statistics {
         out.extend_from_slice(&HOST_ID);
     }
 
-    fn decode(input: &mut Input<'_>) -> Parsed<Self> {
+    fn decode(input: &mut Input<'_>, version: Version) -> Parsed<Self> {
         let partition_sizes = Histogram::decode(input)?;
         let cells_per_partition = Histogram::decode(input)?;
         let upper = position(input)?;
@@ -349,9 +353,13 @@ impl Statistics {
         let lower = position(input)?;
         let intervals = input.count32()?;
         input.take(intervals.saturating_mul(24))?;
-        if input.u8()? != 0 {
-            input.take(16)?;
+        if version >= Version::Nb {
+            let _pending_repair = optional_uuid(input)?;
+            let _is_transient = input.u8()?;
         }
+        let host = if version >= Version::Me { optional_uuid(input)? } else { None };
+        // Positions in the commitlog of another host say nothing here.
+        let is_own = host == Some(HOST_ID);
         Ok(Statistics {
             partition_sizes,
             cells_per_partition,
@@ -366,7 +374,7 @@ impl Statistics {
             max_clustering,
             columns_count,
             rows_count,
-            replay: lower.zip(upper),
+            replay: lower.zip(upper).filter(|_| is_own),
         })
     }
 }
@@ -384,6 +392,10 @@ fn position(input: &mut Input<'_>) -> Parsed<Option<ReplayPosition>> {
     let (segment, offset) = (input.i64()?, input.i32()?);
     let position = ReplayPosition { segment: segment as u64, offset: offset as u32 };
     Ok((segment >= 0).then_some(position))
+}
+
+fn optional_uuid(input: &mut Input<'_>) -> Parsed<Option<[u8; 16]>> {
+    if input.u8()? == 0 { Ok(None) } else { Ok(Some(input.array()?)) }
 }
 
 /// Bytes of a whole `Statistics.db`.
@@ -413,17 +425,49 @@ pub(super) fn encode_file(
     out
 }
 
+/// Checks the CRC that `input` comes to against that of `covered`.
+fn check_crc(input: &mut Input<'_>, covered: &[u8]) -> Parsed<()> {
+    let before = input.clone();
+    let (wanted, found) = (input.u32()?, crc32(covered));
+    if wanted != found {
+        return Err(before.bad(format!("CRC {found:08x}"), format!("CRC {wanted:08x}")));
+    }
+    Ok(())
+}
+
 /// Reads a whole `Statistics.db`.
-pub(super) fn decode_file(bytes: &[u8]) -> Parsed<(Statistics, Header)> {
+pub(super) fn decode_file(bytes: &[u8], version: Version) -> Parsed<(Statistics, Header)> {
+    let has_crcs = version >= Version::Nb;
     let mut input = Input::new(bytes);
     let count = input.count32()?;
+    if has_crcs {
+        check_crc(&mut input, &bytes[..4])?;
+    }
+    let toc_at = input.at() as usize;
     let parts = input.items(count, 8, |input| Ok((input.i32()?, input.u32()?)))?;
+    if has_crcs {
+        let covered = [&bytes[..4], &bytes[toc_at..input.at() as usize]].concat();
+        check_crc(&mut input, &covered)?;
+    }
+    let bodies_at = input.at();
+    // A part ends where another begins; some writers do not list them in order.
     let body = |wanted: i32, name: &str| {
         let offset = parts.iter().find(|(part, _)| *part == wanted).map(|(_, at)| u64::from(*at));
         let missing =
             || Fault::Bad { at: 4, wanted: format!("a {name} part"), found: "none".into() };
-        let offset = offset.ok_or_else(missing)?;
+        let offset = offset.filter(|at| *at >= bodies_at).ok_or_else(missing)?;
+        let others = parts.iter().map(|(_, at)| u64::from(*at));
+        let end = others.filter(|at| *at > offset).min().unwrap_or(u64::MAX);
+        let bytes = &bytes[..end.min(bytes.len() as u64) as usize];
         let mut body = Input::new(bytes);
+        body.take(offset)?;
+        if !has_crcs {
+            return Ok(body);
+        }
+        let mut tail = body.clone();
+        let covered = tail.take(tail.remaining().saturating_sub(4))?;
+        check_crc(&mut tail, covered)?;
+        let mut body = Input::new(&bytes[..bytes.len() - 4]);
         body.take(offset)?;
         Ok(body)
     };
@@ -432,7 +476,10 @@ pub(super) fn decode_file(bytes: &[u8]) -> Parsed<(Statistics, Header)> {
     if partitioner != PARTITIONER.as_bytes() {
         return Err(before.bad(PARTITIONER, String::from_utf8_lossy(partitioner)));
     }
-    let statistics = Statistics::decode(&mut body(2, "statistics")?)?;
+    let statistics = Statistics::decode(&mut body(2, "statistics")?, version)?;
     let header = Header::decode(&mut body(3, "header")?)?;
+    if has_crcs {
+        body(1, "compaction")?;
+    }
     Ok((statistics, header))
 }

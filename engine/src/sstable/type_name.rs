@@ -1,9 +1,10 @@
 //! Names of column types as Cassandra writes them into `Statistics.db`.
 //!
-//! Collections, tuples, counters, `varint` and `duration` are not column types of this engine;
-//! a file that has them is refused by name.
+//! Collections, tuples, counters, `varint` and `duration` are not column types of this engine. Files
+//! that have them are read all the same: a column that the table lacks is skipped, and one whose
+//! values are whole (frozen, `varint`, `duration`) may be a blob in the table. Such a type within a
+//! key, or a counter or multi-cell column of the table, is refused by name.
 
-use crate::error::{Error, Result};
 use crate::schema::{ClusteringOrder, Column, DataType, TableSchema};
 
 const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
@@ -95,13 +96,25 @@ fn is_scalar(parsed: &Parsed<'_>, ty: DataType) -> bool {
             || (ty == DataType::Text && parsed.class == "AsciiType"))
 }
 
+/// Whether values of the stored type are whole and may stand as blobs. Outside of keys their order does
+/// not matter.
+fn is_opaque(parsed: &Parsed<'_>) -> bool {
+    matches!(
+        parsed.class,
+        "FrozenType" | "TupleType" | "VectorType" | "IntegerType" | "DurationType"
+    )
+}
+
 /// Whether the stored type `name` fits `column`.
 pub(super) fn fits_column(name: &str, column: &Column) -> bool {
     let Some(parsed) = parse_all(name) else { return false };
     match (column.clustering_order(), parsed.class, parsed.parameters.as_slice()) {
         (ClusteringOrder::Descending, "ReversedType", [inner]) => is_scalar(inner, column.ty),
         (ClusteringOrder::Descending, ..) => false,
-        (ClusteringOrder::Ascending, ..) => is_scalar(&parsed, column.ty),
+        (ClusteringOrder::Ascending, ..) => {
+            is_scalar(&parsed, column.ty)
+                || (column.ty == DataType::Blob && !column.is_key() && is_opaque(&parsed))
+        }
     }
 }
 
@@ -121,24 +134,66 @@ pub(super) fn fits_partition_key(name: &str, schema: &TableSchema) -> bool {
             .all(|(stored, column)| is_scalar(stored, column.ty))
 }
 
-/// Length of non-empty values of a type that the table does not have (any more), `None` where a
-/// length is written.
-///
-/// Errors: `Invalid` for a multi-cell or unknown type, whose cells cannot be skipped.
-pub(super) fn fixed_bytes(name: &str) -> Result<Option<usize>> {
-    let unknown = || Error::invalid(format!("columns of type '{name}' are not readable yet"));
-    let parsed = parse_all(name).ok_or_else(unknown)?;
-    Ok(match parsed.class {
-        "BooleanType" => Some(1),
-        "Int32Type" | "FloatType" => Some(4),
-        "LongType" | "DoubleType" | "TimestampType" | "DateType" => Some(8),
-        "UUIDType" | "TimeUUIDType" | "LexicalUUIDType" => Some(16),
-        "EmptyType" => Some(0),
-        "ByteType" | "ShortType" | "SimpleDateType" | "TimeType" | "InetAddressType"
-        | "DecimalType" | "IntegerType" | "DurationType" | "UTF8Type" | "AsciiType"
-        | "BytesType" | "FrozenType" | "TupleType" => None,
-        _ => return Err(unknown()),
-    })
+/// How a column's cells are laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// Length of non-empty values; `None` where a length is written.
+    pub(super) fixed_bytes: Option<usize>,
+    /// A row may have many cells of the column, each with a path.
+    pub(super) is_multi_cell: bool,
+}
+
+/// The layout of columns of the stored type `name`; `None` when the type is unknown, so that not even
+/// skipping is possible.
+pub(super) fn shape(name: &str) -> Option<Shape> {
+    shape_of(&parse_all(name)?)
+}
+
+fn shape_of(parsed: &Parsed<'_>) -> Option<Shape> {
+    let whole = |fixed_bytes| Some(Shape { fixed_bytes, is_multi_cell: false });
+    match (parsed.class, parsed.parameters.as_slice()) {
+        ("BooleanType", _) => whole(Some(1)),
+        ("Int32Type" | "FloatType", _) => whole(Some(4)),
+        ("LongType" | "DoubleType" | "TimestampType" | "DateType", _) => whole(Some(8)),
+        ("UUIDType" | "TimeUUIDType" | "LexicalUUIDType", _) => whole(Some(16)),
+        ("EmptyType", _) => whole(Some(0)),
+        (
+            "ByteType"
+            | "ShortType"
+            | "SimpleDateType"
+            | "TimeType"
+            | "InetAddressType"
+            | "DecimalType"
+            | "IntegerType"
+            | "DurationType"
+            | "UTF8Type"
+            | "AsciiType"
+            | "BytesType"
+            | "TupleType"
+            | "CompositeType"
+            | "DynamicCompositeType"
+            | "CounterColumnType",
+            _,
+        ) => whole(None),
+        ("ListType" | "SetType" | "MapType" | "UserType", _) => {
+            Some(Shape { fixed_bytes: None, is_multi_cell: true })
+        }
+        // Frozen collections vary in length, frozen scalars are scalars.
+        ("FrozenType" | "ReversedType", [inner]) => whole(shape_of(inner)?.fixed_bytes),
+        ("VectorType", [element, dimension]) => {
+            let dimension: usize = dimension.class.parse().ok()?;
+            match shape_of(element)?.fixed_bytes {
+                Some(bytes) => whole(Some(bytes.checked_mul(dimension)?)),
+                None => whole(None),
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Whether columns of the stored type `name` are counters.
+pub(super) fn is_counter(name: &str) -> bool {
+    parse_all(name).is_some_and(|parsed| parsed.class == "CounterColumnType")
 }
 
 #[cfg(test)]
@@ -180,7 +235,8 @@ mod tests {
                 }
             }
             let ascending = column(ty, ClusteringOrder::Ascending);
-            assert_eq!(fixed_bytes(&of_column(&ascending)).unwrap(), ty.fixed_bytes());
+            let stored = shape(&of_column(&ascending)).unwrap();
+            assert_eq!((stored.fixed_bytes, stored.is_multi_cell), (ty.fixed_bytes(), false));
         }
     }
 
@@ -192,6 +248,36 @@ mod tests {
         for name in ["", "(", ")", "A(", "A)", "A(,)x", "UTF8Type()x", &deep] {
             assert!(!fits_column(name, &text), "{name}");
         }
-        assert!(fixed_bytes("org.apache.cassandra.db.marshal.ListType(UTF8Type)").is_err());
+        assert_eq!(shape("com.example.CustomType"), None);
+        assert_eq!(shape("VectorType(FloatType, 18446744073709551615)"), None);
+    }
+
+    #[test]
+    fn foreign_types_have_their_layout() {
+        let whole = |fixed_bytes| Shape { fixed_bytes, is_multi_cell: false };
+        let many = Shape { fixed_bytes: None, is_multi_cell: true };
+        let user = "UserType(fx,61646472,737472656574:org.apache.cassandra.db.marshal.UTF8Type,\
+                    74616773:FrozenType(SetType(Int32Type)))";
+        let cases = [
+            ("ListType(Int32Type)", many, false),
+            ("MapType(UTF8Type,Int32Type)", many, false),
+            (user, many, false),
+            (&format!("FrozenType({user})"), whole(None), true),
+            ("org.apache.cassandra.db.marshal.FrozenType(SetType(UUIDType))", whole(None), true),
+            ("TupleType(Int32Type,UTF8Type)", whole(None), true),
+            ("VectorType(FloatType , 3)", whole(Some(12)), true),
+            ("VectorType(UTF8Type, 3)", whole(None), true),
+            ("IntegerType", whole(None), true),
+            ("DurationType", whole(None), true),
+            ("CounterColumnType", whole(None), false),
+            ("UTF8Type", whole(None), false),
+        ];
+        let blob = Column { name: "c".into(), ty: DataType::Blob, kind: ColumnKind::Regular };
+        let key = column(DataType::Blob, ClusteringOrder::Ascending);
+        for (name, wanted, is_opaque) in cases {
+            assert_eq!(shape(name), Some(wanted), "{name}");
+            assert_eq!(fits_column(name, &blob), is_opaque, "{name}");
+            assert!(!fits_column(name, &key), "{name}");
+        }
     }
 }

@@ -7,7 +7,8 @@
 //! end    := flags
 //! ```
 //! `size` counts from the byte after itself, so a reader can skip what it does not want; `previous
-//! size` leads a reversed reader back. Multi-cell columns and counters are not here yet.
+//! size` leads a reversed reader back. The cells of a multi-cell column (`[deletion], vint n, cells`,
+//! each cell with a path before its value) are stepped over, never written.
 
 use super::coding::{Fault, Input, Parsed, put_vint};
 use super::layout::{HeaderColumns, Layout};
@@ -133,7 +134,7 @@ impl UnfilteredEncoder {
             put_subset(columns.list.len() as u64, present, body);
         }
         for (place, i) in &self.order {
-            let fixed = columns.list[usize::from(*place)].fixed_bytes;
+            let fixed = columns.list[usize::from(*place)].shape.fixed_bytes;
             put_cell(layout, &row.cells[*i].1, row.liveness, fixed, body);
         }
         flags
@@ -358,7 +359,9 @@ fn read_row_body(
     flags: u8,
 ) -> Parsed<(u64, Row)> {
     let previous = input.vint()?;
-    if flags & HAS_COMPLEX_DELETION != 0 {
+    let has_multi_cell = columns.list.last().is_some_and(|column| column.shape.is_multi_cell);
+    let has_deletions = flags & HAS_COMPLEX_DELETION != 0;
+    if has_deletions && !has_multi_cell {
         return Err(input.bad("a row of simple columns", "a multi-cell deletion"));
     }
     let mut row = Row::default();
@@ -386,7 +389,11 @@ fn read_row_body(
     for i in 0..count {
         let place = present.as_ref().map_or(i, |places| places[i]);
         let column = &columns.list[place];
-        let cell = read_cell(input, layout, row.liveness, column.fixed_bytes)?;
+        if column.shape.is_multi_cell {
+            skip_cells(input, layout, row.liveness, has_deletions)?;
+            continue;
+        }
+        let cell = read_cell(input, layout, row.liveness, (column.shape.fixed_bytes, false))?;
         if let Some(id) = column.id {
             row.cells.push((id, cell));
         }
@@ -432,11 +439,33 @@ fn read_subset(input: &mut Input<'_>, count: usize) -> Parsed<Vec<usize>> {
     Ok((0..count).filter(|place| places.binary_search(place).is_err()).collect())
 }
 
+/// Steps over the cells of a multi-cell column. Once a row deletes one such column, a deletion stands
+/// before the cells of each.
+fn skip_cells(
+    input: &mut Input<'_>,
+    layout: &Layout,
+    live: Option<Liveness>,
+    has_deletion: bool,
+) -> Parsed<()> {
+    if has_deletion {
+        tombstone(input, layout)?;
+    }
+    let before = input.clone();
+    let count = input.vint()?;
+    if count > input.remaining() {
+        return Err(before.bad("the number of cells of a multi-cell column", count));
+    }
+    // Elements are written with a length whatever their type.
+    (0..count).try_for_each(|_| read_cell(input, layout, live, (None, true)).map(|_| ()))
+}
+
+/// Reads a cell whose values have a fixed length or not, and which has a path or not. The path is
+/// dropped.
 fn read_cell(
     input: &mut Input<'_>,
     layout: &Layout,
     live: Option<Liveness>,
-    fixed: Option<usize>,
+    (fixed, has_path): (Option<usize>, bool),
 ) -> Parsed<Cell> {
     let before = input.clone();
     let flags = input.u8()?;
@@ -458,6 +487,9 @@ fn read_cell(
         let expiry = if deleted || expiring { time(input, layout)? } else { 0 };
         (expiry, if expiring { ttl(input, layout)? } else { 0 })
     };
+    if has_path {
+        input.vbytes()?;
+    }
     let value = if flags & CELL_HAS_EMPTY_VALUE != 0 {
         &[]
     } else {

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::mutation::Direction;
 
 /// A small table of several partitions with promoted indexes.
-fn sample(disk: &MemoryDisk) -> (SchemaRef, Partitions) {
+pub(super) fn sample(disk: &MemoryDisk) -> (SchemaRef, Partitions) {
     for seed in 1.. {
         let mut random = Random::new(seed);
         let schema = random_schema(&mut random);
@@ -26,7 +26,11 @@ fn sample(disk: &MemoryDisk) -> (SchemaRef, Partitions) {
 }
 
 /// All that can be read, by scan and by key.
-fn read_all(disk: &MemoryDisk, schema: &SchemaRef, partitions: &Partitions) -> Result<()> {
+pub(super) fn read_all(
+    disk: &MemoryDisk,
+    schema: &SchemaRef,
+    partitions: &Partitions,
+) -> Result<()> {
     let table = open(disk, 1, schema)?;
     for direction in [Direction::Forward, Direction::Reversed] {
         let slice = Slice::full(direction);
@@ -44,7 +48,7 @@ fn read_all(disk: &MemoryDisk, schema: &SchemaRef, partitions: &Partitions) -> R
     Ok(())
 }
 
-fn is_other_answer(result: &Result<()>) -> bool {
+pub(super) fn is_other_answer(result: &Result<()>) -> bool {
     matches!(result, Err(Error::Invalid(message)) if message == "another answer")
 }
 
@@ -149,7 +153,7 @@ fn data_is_checked_by_chunk_where_only_cassandras_checksums_exist() {
 }
 
 #[test]
-fn other_columns_and_compressed_files_are_refused_by_name() {
+fn other_columns_and_unknown_codecs_are_refused_by_name() {
     let disk = MemoryDisk::default();
     let (schema, _) = sample(&disk);
     let mut other = (*schema).clone();
@@ -164,7 +168,7 @@ fn other_columns_and_compressed_files_are_refused_by_name() {
     content.extend_from_slice(b"CompressionInfo.db\n");
     disk.set_content(&toc, content);
     let info = Component::CompressionInfo.path(directory(), 1);
-    disk.set_content(&info, b"\0\rLZ4Compressor\0\0\0\0".to_vec());
+    disk.set_content(&info, b"\0\x16LZ4WithDictsCompressor\0\0\0\0".to_vec());
     let message = open(&disk, 1, &schema).err().unwrap().to_string();
-    assert!(message.contains("compressed with LZ4Compressor: not readable yet"), "{message}");
+    assert!(message.contains("compressor 'LZ4WithDictsCompressor': readable are"), "{message}");
 }

@@ -1,8 +1,11 @@
 //! Tests at the border of the module: what is written is what is read, damage is noticed, and
 //! Cassandra's own files read and re-encode byte for byte.
 
+mod compression;
 mod damage;
+mod dump;
 mod fixtures;
+mod foreign;
 mod manifests;
 mod memory_disk;
 mod model;

@@ -1,0 +1,348 @@
+//! Rows as Cassandra's `sstabledump -t` prints them.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::*;
+use crate::mutation::{Cell, CellState, Liveness, Position, Row, Tombstone, Weight};
+use crate::schema::{Column, DataType, PartitionKey, TableSchema, Value};
+
+/// Checks that `fragments` print as `expected`, the tool's output. Columns that the table lacks are
+/// left out of it, positions too: the tool does not print those of partitions right.
+pub(super) fn check_dump(
+    name: &str,
+    schema: &TableSchema,
+    expected: &[u8],
+    fragments: &[Fragment],
+) {
+    let expected: Vec<Json> = serde_json::from_slice(expected).unwrap();
+    let columns: BTreeSet<&str> = schema.columns.iter().map(|c| c.name.as_str()).collect();
+    let found = dump(schema, fragments);
+    assert_eq!(found.len(), expected.len(), "{name}");
+    for (found, mut wanted) in found.into_iter().zip(expected) {
+        wanted.as_object_mut().unwrap().remove("table kind");
+        wanted["partition"].as_object_mut().unwrap().remove("position");
+        let rows = wanted["rows"].as_array_mut().unwrap();
+        for row in rows.iter_mut() {
+            row.as_object_mut().unwrap().remove("position");
+            if let Some(cells) = row.get_mut("cells") {
+                let cells = cells.as_array_mut().unwrap();
+                cells.retain(|cell| columns.contains(cell["name"].as_str().unwrap()));
+            }
+        }
+        rows.retain(|row| row["type"] != "static_block" || row["cells"] != json!([]));
+        assert!(same(&found, &wanted), "{name}\n found {found}\nwanted {wanted}");
+    }
+}
+
+/// Equality with numbers compared by value; the tool prints floats its own way.
+fn same(a: &Json, b: &Json) -> bool {
+    match (a, b) {
+        (Json::Number(a), Json::Number(b)) => {
+            if a.as_i64().is_some() && b.as_i64().is_some() {
+                return a == b;
+            }
+            let (a, b) = (a.as_f64().unwrap(), b.as_f64().unwrap());
+            a == b || ((a as f32) == (b as f32) && (a as f32).is_finite())
+        }
+        (Json::Array(a), Json::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
+        (Json::Object(a), Json::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+        }
+        _ => a == b,
+    }
+}
+
+/// The partitions as sstabledump prints them, without positions.
+fn dump(schema: &TableSchema, fragments: &[Fragment]) -> Vec<Json> {
+    let mut partitions: Vec<Json> = Vec::new();
+    let mut open = None;
+    for fragment in fragments {
+        let item = match fragment {
+            Fragment::PartitionStart { key, deletion } => {
+                let mut partition = json!({ "key": dump_key(schema, key) });
+                if let Some(deletion) = deletion {
+                    partition["deletion_info"] = deletion_info(*deletion);
+                }
+                partitions.push(json!({ "partition": partition, "rows": [] }));
+                continue;
+            }
+            Fragment::PartitionEnd => continue,
+            Fragment::StaticRow(row) => {
+                let mut item = dump_row(schema, row);
+                item["type"] = json!("static_block");
+                item
+            }
+            Fragment::Row { key, row } => {
+                let stored = key.stored(schema).unwrap();
+                let mut item = dump_row(schema, row);
+                if !stored.is_empty() {
+                    item["clustering"] = dump_clustering(schema, &stored, false);
+                }
+                item
+            }
+            Fragment::RangeTombstoneChange { position, tombstone } => {
+                let before = std::mem::replace(&mut open, *tombstone);
+                dump_marker(schema, position, before, *tombstone)
+            }
+        };
+        partitions.last_mut().unwrap()["rows"].as_array_mut().unwrap().push(item);
+    }
+    partitions
+}
+
+fn dump_key(schema: &TableSchema, key: &PartitionKey) -> Vec<String> {
+    let components = key.components(schema).unwrap();
+    let text = |(column, stored): (&Column, &[u8])| match render(column.ty, stored) {
+        Json::String(text) => text.strip_prefix("0x").unwrap_or(&text).to_owned(),
+        other => other.to_string(),
+    };
+    schema.partition_key().zip(components).map(text).collect()
+}
+
+fn deletion_info(tombstone: Tombstone) -> Json {
+    json!({
+        "marked_deleted": tombstone.timestamp.to_string(),
+        "local_delete_time": tombstone.deletion_time.to_string(),
+    })
+}
+
+fn dump_clustering(schema: &TableSchema, stored: &[Vec<u8>], pad: bool) -> Json {
+    let columns = schema.clustering_key().enumerate();
+    let values = columns.filter_map(|(i, column)| match stored.get(i) {
+        Some(value) => Some(render(column.ty, value)),
+        None => pad.then(|| json!("*")),
+    });
+    Json::Array(values.collect())
+}
+
+fn dump_row(schema: &TableSchema, row: &Row) -> Json {
+    let mut item = Map::new();
+    item.insert("type".into(), json!("row"));
+    if let Some(live) = row.liveness {
+        let mut info = json!({ "tstamp": live.timestamp.to_string() });
+        if live.ttl != 0 {
+            put_ttl(&mut info, live.ttl, live.expiry);
+        }
+        item.insert("liveness_info".into(), info);
+    }
+    if let Some(deletion) = row.deletion {
+        item.insert("deletion_info".into(), deletion_info(deletion));
+    }
+    let cells = row.cells.iter().map(|(id, cell)| {
+        let column = schema.column(*id);
+        dump_cell(column, cell, row.liveness)
+    });
+    item.insert("cells".into(), Json::Array(cells.collect()));
+    Json::Object(item)
+}
+
+fn put_ttl(item: &mut Json, ttl: i32, expiry: i32) {
+    item["ttl"] = json!(ttl);
+    item["expires_at"] = json!(expiry.to_string());
+    // When the tool ran.
+    item["expired"] = json!(false);
+}
+
+fn dump_cell(column: &Column, cell: &Cell, live: Option<Liveness>) -> Json {
+    let mut item = json!({ "name": column.name });
+    match &cell.state {
+        CellState::Live { value } | CellState::Expiring { value, .. } => {
+            item["value"] = dump_value(column, value);
+        }
+        CellState::Deleted { deletion_time } => {
+            item["deletion_info"] = json!({ "local_delete_time": deletion_time.to_string() });
+        }
+    }
+    if live.is_none_or(|live| live.timestamp != cell.timestamp) {
+        item["tstamp"] = json!(cell.timestamp.to_string());
+    }
+    if let CellState::Expiring { ttl, expiry, .. } = &cell.state
+        && live.is_none_or(|live| live.ttl != *ttl)
+    {
+        put_ttl(&mut item, *ttl, *expiry);
+    }
+    item
+}
+
+/// Columns of the fixtures whose type is not one of the engine's, by name.
+fn dump_value(column: &Column, value: &[u8]) -> Json {
+    match column.name.as_str() {
+        "fl" => json!(elements(value).into_iter().map(int).collect::<Vec<_>>()),
+        "fm" => {
+            let pairs = elements(value);
+            let entry = |pair: &[&[u8]]| (int(pair[0]).to_string(), text(pair[1]));
+            Json::Object(pairs.chunks(2).map(entry).collect())
+        }
+        "fu" => {
+            let mut fields = fields(value).into_iter();
+            let mut next = || fields.next().flatten();
+            json!({ "street": next().map(text), "zip": next().map(int), "tags": next().map(blob) })
+        }
+        "tp" => {
+            let fields = fields(value);
+            json!([fields[0].map(int), fields[1].map(text)])
+        }
+        "c_varint" => json!(
+            value
+                .iter()
+                .skip(1)
+                .fold(f64::from(value[0] as i8), |sum, byte| { sum * 256.0 + f64::from(*byte) })
+        ),
+        "c_duration" => json!(duration(value)),
+        _ => render(column.ty, value),
+    }
+}
+
+fn int(stored: &[u8]) -> Json {
+    render(DataType::Int, stored)
+}
+
+fn text(stored: &[u8]) -> Json {
+    render(DataType::Text, stored)
+}
+
+fn blob(stored: &[u8]) -> Json {
+    render(DataType::Blob, stored)
+}
+
+/// Fields of a tuple.
+fn fields(mut value: &[u8]) -> Vec<Option<&[u8]>> {
+    let mut fields = Vec::new();
+    while let Some((length, rest)) = value.split_first_chunk::<4>() {
+        let length = i32::from_be_bytes(*length);
+        let (field, rest) = rest.split_at(length.max(0) as usize);
+        fields.push((length >= 0).then_some(field));
+        value = rest;
+    }
+    assert!(value.is_empty());
+    fields
+}
+
+/// Elements of a frozen collection; keys and values of a map.
+fn elements(value: &[u8]) -> Vec<&[u8]> {
+    let (count, rest) = value.split_first_chunk::<4>().unwrap();
+    let elements: Vec<_> = fields(rest).into_iter().flatten().collect();
+    assert_eq!(elements.len() % i32::from_be_bytes(*count) as usize, 0);
+    elements
+}
+
+/// A duration as the tool prints it.
+fn duration(value: &[u8]) -> String {
+    let mut input = coding::Input::new(value);
+    let numbers = [(); 3].map(|()| input.svint().unwrap());
+    assert_eq!(input.remaining(), 0);
+    let mut out = String::new();
+    if numbers.iter().any(|number| *number < 0) {
+        out.push('-');
+    }
+    let [months, days, mut left] = numbers.map(i64::unsigned_abs);
+    let mut put = |number: u64, unit: &str| {
+        if number > 0 {
+            out.push_str(&format!("{number}{unit}"));
+        }
+    };
+    put(months / 12, "y");
+    put(months % 12, "mo");
+    put(days, "d");
+    for (unit, ns) in [
+        ("h", 3_600_000_000_000),
+        ("m", 60_000_000_000),
+        ("s", 1_000_000_000),
+        ("ms", 1_000_000),
+        ("us", 1_000),
+        ("ns", 1),
+    ] {
+        put(left / ns, unit);
+        left %= ns;
+    }
+    out
+}
+
+fn dump_marker(
+    schema: &TableSchema,
+    position: &Position,
+    closing: Option<Tombstone>,
+    opening: Option<Tombstone>,
+) -> Json {
+    let stored = position.prefix.stored(schema).unwrap();
+    let is_before = position.weight == Weight::Before;
+    let bound = |tombstone: Tombstone, is_inclusive: bool| {
+        let mut bound = json!({
+            "type": if is_inclusive { "inclusive" } else { "exclusive" },
+            "deletion_info": deletion_info(tombstone),
+        });
+        if !stored.is_empty() {
+            bound["clustering"] = dump_clustering(schema, &stored, true);
+        }
+        bound
+    };
+    let mut item = Map::new();
+    let both = closing.is_some() && opening.is_some();
+    let kind = if both { "range_tombstone_boundary" } else { "range_tombstone_bound" };
+    item.insert("type".into(), json!(kind));
+    if let Some(opening) = opening {
+        item.insert("start".into(), bound(opening, is_before));
+    }
+    if let Some(closing) = closing {
+        item.insert("end".into(), bound(closing, !is_before));
+    }
+    Json::Object(item)
+}
+
+/// A value as the tool prints it.
+fn render(ty: DataType, stored: &[u8]) -> Json {
+    match Value::decode(ty, stored).unwrap() {
+        Value::Boolean(v) => json!(v),
+        Value::TinyInt(v) => json!(v),
+        Value::SmallInt(v) => json!(v),
+        Value::Int(v) => json!(v),
+        Value::BigInt(v) => json!(v),
+        Value::Float(v) => json!(v),
+        Value::Double(v) => json!(v),
+        Value::Decimal { unscaled, scale } => {
+            let number: f64 = format!("{unscaled}e{}", -i64::from(scale)).parse().unwrap();
+            json!(number)
+        }
+        Value::Text(v) => json!(v),
+        Value::Blob(v) => {
+            json!(format!("0x{}", v.iter().map(|b| format!("{b:02x}")).collect::<String>()))
+        }
+        Value::Date(days) => json!(civil(i64::from(days))),
+        Value::Time(ns) => {
+            json!(format!("{}.{:09}", clock(ns / 1_000_000_000), ns % 1_000_000_000))
+        }
+        Value::Timestamp(ms) => {
+            let (day, ms) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
+            json!(format!("{} {}.{:03}Z", civil(day), clock(ms / 1000), ms % 1000))
+        }
+        Value::Uuid(v) | Value::TimeUuid(v) => json!(crate::schema::value::format_uuid(&v)),
+        Value::Inet(std::net::IpAddr::V4(v)) => json!(v.to_string()),
+        Value::Inet(std::net::IpAddr::V6(v)) => {
+            json!(v.segments().map(|segment| format!("{segment:x}")).join(":"))
+        }
+    }
+}
+
+fn clock(seconds: i64) -> String {
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// Day since 1970-01-01 as year-month-day (proleptic Gregorian).
+fn civil(days: i64) -> String {
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let day_of_era = z.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = year_of_era + era * 400 + carry;
+    let sign = if year < 0 { "-" } else { "" };
+    format!("{sign}{:04}-{month:02}-{day:02}", year.abs())
+}

@@ -1,0 +1,202 @@
+//! A piece of a file in memory that a reader moves along, and what kind of file it may be.
+
+use std::fmt;
+use std::path::Path;
+use std::rc::Rc;
+
+use super::coding::Fault;
+use super::compressed::CompressedFile;
+use super::file::{Access, CheckedFile, READ_BYTES_MAX, SCAN_BYTES_MAX};
+use crate::config::PAGE_BYTES;
+use crate::error::{Error, Result};
+
+const PAGE: u64 = PAGE_BYTES as u64;
+/// Bytes that a window through the page cache reads ahead at first.
+const AHEAD_BYTES_MIN: u64 = PAGE;
+
+/// What is read: a file as it is stored, or the data in a compressed one. Offsets count the bytes
+/// that a reader sees.
+#[derive(Clone)]
+pub(super) enum Content {
+    Plain(Rc<CheckedFile>),
+    Compressed(Rc<CompressedFile>),
+}
+
+impl Content {
+    /// Bytes to be seen.
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            Content::Plain(file) => file.size(),
+            Content::Compressed(file) => file.size(),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Content::Plain(file) => file.path(),
+            Content::Compressed(file) => file.path(),
+        }
+    }
+
+    /// Reads begin and end at multiples of this many bytes, or at the end of the content.
+    fn unit_bytes(&self) -> u64 {
+        match self {
+            Content::Plain(_) => PAGE,
+            Content::Compressed(file) => file.chunk_bytes().max(PAGE),
+        }
+    }
+
+    /// The error for wrong bytes at `at`; it names the place in the file as stored.
+    pub(super) fn corrupt(
+        &self,
+        at: u64,
+        wanted: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> Error {
+        match self {
+            Content::Plain(file) => Error::corrupt(file.path(), at, wanted, found),
+            Content::Compressed(file) => {
+                let found = format!("{found} (at byte {at} of the uncompressed data)");
+                Error::corrupt(file.path(), file.stored_at(at), wanted, found)
+            }
+        }
+    }
+
+    /// The error for a fault in bytes from `base` on that cannot be made more.
+    pub(super) fn fault(&self, fault: Fault, base: u64) -> Error {
+        match (self, fault) {
+            (Content::Compressed(_), Fault::Bad { at, wanted, found }) => {
+                self.corrupt(base.saturating_add(at), wanted, found)
+            }
+            (_, fault) => fault.into_error(self.path(), base),
+        }
+    }
+
+    fn check_range(&self, offset: u64, length: u64) -> Result<u64> {
+        match offset.checked_add(length) {
+            Some(end) if end <= self.size() => Ok(end),
+            _ => {
+                let found = format!("the end of the file at {}", self.size());
+                Err(self.corrupt(offset, format!("{length} bytes"), found))
+            }
+        }
+    }
+
+    async fn append(
+        &self,
+        access: Access,
+        (from, to): (u64, u64),
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        match self {
+            Content::Plain(file) => file.append(access, (from, to - from), out).await,
+            Content::Compressed(file) => file.read_into(access, (from, to), out).await,
+        }
+    }
+}
+
+/// A piece of a file in memory that moves forward or backward, reading ahead more the longer it
+/// moves in one direction.
+pub(super) struct Window {
+    content: Content,
+    access: Access,
+    bytes: Vec<u8>,
+    start: u64,
+    ahead_bytes: u64,
+}
+
+impl Window {
+    pub(super) fn new(content: Content, access: Access) -> Self {
+        let ahead_bytes = Self::ahead_at_first(access);
+        Window { content, access, bytes: Vec::new(), start: 0, ahead_bytes }
+    }
+
+    fn ahead_at_first(access: Access) -> u64 {
+        match access {
+            Access::Cached => AHEAD_BYTES_MIN,
+            Access::Scan => READ_BYTES_MAX,
+        }
+    }
+
+    pub(super) fn content(&self) -> &Content {
+        &self.content
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    fn double_ahead(&mut self) {
+        let max = match self.access {
+            Access::Cached => READ_BYTES_MAX,
+            Access::Scan => SCAN_BYTES_MAX,
+        };
+        self.ahead_bytes = (self.ahead_bytes * 2).min(max);
+    }
+
+    /// The bytes at hand from `at` on; empty when `at` is outside.
+    pub(super) fn bytes_from(&self, at: u64) -> &[u8] {
+        match at.checked_sub(self.start) {
+            Some(skip) if skip <= self.bytes.len() as u64 => &self.bytes[skip as usize..],
+            _ => &[],
+        }
+    }
+
+    /// Appends what stands before `to`, and the rest of its unit.
+    async fn append(&mut self, to: u64) -> Result<()> {
+        let end = to.next_multiple_of(self.content.unit_bytes()).min(self.content.size());
+        let range = (self.end(), end);
+        self.content.append(self.access, range, &mut self.bytes).await
+    }
+
+    /// Starts afresh at the unit that holds `at`.
+    fn restart(&mut self, at: u64) {
+        let unit = self.content.unit_bytes();
+        self.bytes.clear();
+        self.start = at / unit * unit;
+    }
+
+    /// Makes `needed` bytes from `at` available, reading ahead, though not past `limit` unless they
+    /// are needed. Bytes before `at` may go.
+    ///
+    /// Errors: `Io`; `Corrupt` also when the file ends before.
+    pub(super) async fn advance(&mut self, at: u64, needed: u64, limit: u64) -> Result<()> {
+        let wanted = self.content.check_range(at, needed)?;
+        if at >= self.start && wanted <= self.end() {
+            return Ok(());
+        }
+        if at < self.start || at > self.end() {
+            self.restart(at);
+            self.ahead_bytes = Self::ahead_at_first(self.access);
+        } else {
+            let unit = self.content.unit_bytes();
+            let keep_from = at / unit * unit;
+            if keep_from > self.start {
+                self.bytes.drain(..(keep_from - self.start) as usize);
+                self.start = keep_from;
+            }
+        }
+        let ahead = (self.end() + self.ahead_bytes).min(limit).max(wanted);
+        self.append(ahead).await?;
+        self.double_ahead();
+        Ok(())
+    }
+
+    /// Makes the bytes `from..to` available, reading ahead before them, though not past `low`.
+    ///
+    /// Errors: `Io`; `Corrupt` also when the file ends before.
+    pub(super) async fn retreat(&mut self, (from, to): (u64, u64), low: u64) -> Result<()> {
+        self.content.check_range(from, to.saturating_sub(from))?;
+        if from >= self.start && to <= self.end() {
+            return Ok(());
+        }
+        if to > self.end() || to < self.start {
+            self.ahead_bytes = Self::ahead_at_first(self.access);
+        }
+        let first = from.min(to.saturating_sub(self.ahead_bytes).max(low));
+        self.restart(first);
+        self.append(to).await?;
+        self.double_ahead();
+        Ok(())
+    }
+}
