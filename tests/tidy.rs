@@ -13,11 +13,14 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("crc32fast", &["engine/src/checksum.rs"]),
     ("csv", &["shell/src/query/copy_from.rs"]),
     ("datafusion", &["shell/src/query/"]),
+    ("flate2", &["engine/src/sstable/codec.rs"]),
     ("libc", &["engine/src/os.rs"]),
     ("rustix", &["engine/src/os.rs"]),
     ("rustyline", &["shell/src/repl/"]),
     ("sha2", &["engine/src/plugin/"]),
+    ("lz4_flex", &["engine/src/sstable/codec.rs"]),
     ("prost", &["shell/src/flight/"]),
+    ("snap", &["engine/src/sstable/codec.rs"]),
     ("sqlparser", &["shell/src/query/"]),
     ("tokio_uring", &["engine/src/disk/uring.rs"]),
     ("tonic", &["shell/src/flight/"]),
@@ -25,6 +28,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("unicode_width", &["shell/src/output/table.rs"]),
     ("wasmparser", &["engine/src/plugin/"]),
     ("wasmtime", &["engine/src/plugin/"]),
+    ("zstd", &["engine/src/sstable/codec.rs"]),
 ];
 
 /// Words that must not stand in source files, and what to do instead.

@@ -14,6 +14,8 @@ pub const MAILBOX_REQUESTS_MAX: usize = 1024;
 
 /// Most bytes in one serialised partition key (u16 in the SSTable format).
 pub const PARTITION_KEY_BYTES_MAX: usize = 65_535;
+/// Most bytes in one value of a clustering key (u16 in the statistics of the SSTable format).
+pub const CLUSTERING_VALUE_BYTES_MAX: usize = 65_535;
 /// Most bytes in one cell value.
 pub const CELL_BYTES_MAX: usize = 16 << 20;
 /// Longest time to live, seconds (20 years; ScyllaDB refuses more when reading).

@@ -53,7 +53,13 @@ pub async fn replay(
     let mut summary = ReplaySummary::default();
     for (id, path) in ids {
         let content = read_file(&**disk, &path).await?;
-        replay_segment(id, &path, &content, apply, &mut summary)?;
+        let wanted = replay_segment(id, &path, &content, apply, &mut summary)?;
+        // A header stands only in a segment whose size was stable before.
+        if let Some(wanted) = wanted.filter(|wanted| *wanted as usize != content.len()) {
+            let wanted = format!("a segment of {wanted} bytes");
+            let found = format!("{} bytes", content.len());
+            return Err(Error::corrupt(path, content.len() as u64, wanted, found));
+        }
         summary.paths.push(path);
     }
     Ok(summary)
@@ -75,17 +81,18 @@ pub async fn remove_segments(disk: &Rc<dyn Disk>, paths: &[PathBuf]) -> Result<(
     Ok(())
 }
 
+/// Replays the content of one segment; returns the size that its header tells, if it has one.
 pub(super) fn replay_segment(
     id: u64,
     path: &Path,
     content: &[u8],
     apply: &mut dyn FnMut(ReplayPosition, Mutation) -> Result<()>,
     summary: &mut ReplaySummary,
-) -> Result<()> {
+) -> Result<Option<u32>> {
     let (blocks, was_torn) = valid_blocks(id, path, content)?;
     let Some((header, blocks)) = blocks.split_first() else {
         summary.torn_tails += u64::from(was_torn);
-        return Ok(());
+        return Ok(None);
     };
     let header = Header::decode(header, path)?;
     if header.segment != id {
@@ -110,7 +117,7 @@ pub(super) fn replay_segment(
         at = start + size;
     }
     summary.torn_tails += u64::from(was_torn || was_cut);
-    Ok(())
+    Ok(Some(header.segment_bytes))
 }
 
 /// Payloads of the blocks up to the end of the log in this segment, and whether something that is

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::future::ready;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, LocalBoxFuture, try_join_all};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::catalog::{Catalog, check_name, shared};
 use super::layout::Layout;
@@ -81,8 +81,6 @@ pub struct Database {
 pub(super) struct Inner {
     pub(super) options: Options,
     pub(super) layout: Layout,
-    /// Held for as long as the database is open; none in simulation.
-    lock: Mutex<Option<os::LockFile>>,
     pub(super) host: Arc<PolicyHost>,
     /// Compiled components by digest.
     pub(super) compiled: Mutex<BTreeMap<String, Arc<CompiledPolicy>>>,
@@ -103,7 +101,7 @@ impl Database {
             let layout = Layout::new(&options.directory);
             let root = layout.root();
             os::create_directories(root).map_err(|error| Error::io("create", root, &error))?;
-            let lock = lock(&layout)?;
+            let lock = Arc::new(lock(&layout)?);
             let cores =
                 os::available_cores().map_err(|error| Error::io("count cores of", root, &error))?;
             let shard_count = match options.shards {
@@ -122,12 +120,13 @@ impl Database {
                     clock: options.clock.clone(),
                     seed: options.seed,
                 };
-                let shard_options = shard_options(&options, &layout);
+                let shard_options = shard_options(&options, &layout, Some(lock.clone()));
                 let init =
                     move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
                 shards.push(start(executor, init).await?);
             }
-            Database::assemble(options, layout, Some(lock), shards).await
+            drop(lock);
+            Database::assemble_or_stop(options, layout, shards).await
         }
         .boxed()
     }
@@ -144,21 +143,37 @@ impl Database {
             let layout = Layout::new(&options.directory);
             let mut shards = Vec::new();
             for context in contexts {
-                let shard_options = shard_options(&options, &layout);
+                let shard_options = shard_options(&options, &layout, None);
                 context.disk.create_directories(layout.root()).await?;
                 let init =
                     move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
                 shards.push(start_local(context, init).await?);
             }
-            Database::assemble(options, layout, None, shards).await
+            Database::assemble_or_stop(options, layout, shards).await
         }
         .boxed_local()
+    }
+
+    /// What cannot be opened must not keep the directory.
+    async fn assemble_or_stop(
+        options: Options,
+        layout: Layout,
+        shards: Vec<ShardHandle<Shard>>,
+    ) -> Result<Database> {
+        let handles = shards.clone();
+        let assembled = Database::assemble(options, layout, shards).await;
+        if assembled.is_err() {
+            for shard in handles {
+                // The error that is told is the one that came first.
+                let _ = shard.stop().await;
+            }
+        }
+        assembled
     }
 
     async fn assemble(
         options: Options,
         layout: Layout,
-        lock: Option<os::LockFile>,
         shards: Vec<ShardHandle<Shard>>,
     ) -> Result<Database> {
         let first = &shards[0];
@@ -197,7 +212,6 @@ impl Database {
             inner: Arc::new(Inner {
                 options,
                 layout,
-                lock: Mutex::new(lock),
                 host: Arc::new(PolicyHost::new(HostOptions { instances_max })?),
                 compiled: Mutex::default(),
                 shards,
@@ -251,20 +265,45 @@ impl Database {
         Ok(())
     }
 
+    /// Runs a change of the catalog as a job of shard 0, to its end, also when the caller stops
+    /// waiting: what disk and memory say must not part.
+    ///
+    /// Errors: those of `change`; `Closed`.
+    pub(super) fn uninterrupted<T: Send + 'static>(
+        &self,
+        change: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T>> {
+        let handle = self.handle(0).clone();
+        let change = change.boxed();
+        async move {
+            let (sender, changed) = oneshot::channel();
+            let work = |_| {
+                // Nobody waits any more when the caller has gone.
+                async move { drop(sender.send(change.await)) }.boxed_local()
+            };
+            handle.spawn("change", work).await?;
+            changed.await.map_err(|_| Error::Closed)?
+        }
+        .boxed()
+    }
+
     pub(super) fn handle(&self, shard: u32) -> &ShardHandle<Shard> {
         &self.inner.shards[shard as usize]
     }
 
     /// Errors: `Exists`, `Invalid` for an impossible name, `Io`.
-    pub fn create_keyspace<'a>(
-        &'a self,
-        name: &'a str,
+    pub fn create_keyspace(
+        &self,
+        name: &str,
         if_not_exists: bool,
-    ) -> BoxFuture<'a, Result<()>> {
-        async move {
+    ) -> BoxFuture<'static, Result<()>> {
+        let database = self.clone();
+        let name = name.to_owned();
+        let change = async move {
+            let name = name.as_str();
             check_name("keyspace", name)?;
-            let _change = self.inner.change.lock().await;
-            let catalog = self.catalog();
+            let _change = database.inner.change.lock().await;
+            let catalog = database.catalog();
             if catalog.has_keyspace(name) {
                 return if if_not_exists {
                     Ok(())
@@ -274,20 +313,19 @@ impl Database {
             }
             let mut changed = catalog.changed();
             changed.add_keyspace(name);
-            self.publish(changed).await
-        }
-        .boxed()
+            database.publish(changed).await
+        };
+        self.uninterrupted(change)
     }
 
     /// Errors: `NotFound`, `Invalid` when the keyspace still has tables, `Io`.
-    pub fn drop_keyspace<'a>(
-        &'a self,
-        name: &'a str,
-        if_exists: bool,
-    ) -> BoxFuture<'a, Result<()>> {
-        async move {
-            let _change = self.inner.change.lock().await;
-            let catalog = self.catalog();
+    pub fn drop_keyspace(&self, name: &str, if_exists: bool) -> BoxFuture<'static, Result<()>> {
+        let database = self.clone();
+        let name = name.to_owned();
+        let change = async move {
+            let name = name.as_str();
+            let _change = database.inner.change.lock().await;
+            let catalog = database.catalog();
             if !catalog.has_keyspace(name) {
                 return if if_exists {
                     Ok(())
@@ -306,9 +344,9 @@ impl Database {
             }
             let mut changed = catalog.changed();
             changed.remove_keyspace(name);
-            self.publish(changed).await
-        }
-        .boxed()
+            database.publish(changed).await
+        };
+        self.uninterrupted(change)
     }
 
     /// Creates a table; the id of `schema` is replaced by a fresh one.
@@ -318,12 +356,13 @@ impl Database {
         &self,
         mut schema: TableSchema,
         if_not_exists: bool,
-    ) -> BoxFuture<'_, Result<SchemaRef>> {
-        async move {
+    ) -> BoxFuture<'static, Result<SchemaRef>> {
+        let database = self.clone();
+        let change = async move {
             check_name("table", &schema.name)?;
             schema.validate()?;
-            let _change = self.inner.change.lock().await;
-            let catalog = self.catalog();
+            let _change = database.inner.change.lock().await;
+            let catalog = database.catalog();
             if !catalog.has_keyspace(&schema.keyspace) {
                 return Err(Error::NotFound { kind: "keyspace", name: schema.keyspace });
             }
@@ -334,11 +373,11 @@ impl Database {
                     Err(Error::Exists { kind: "table", name: schema.full_name() })
                 };
             }
-            schema.id = catalog.fresh_table_id(self.clock().wall_us());
+            schema.id = catalog.fresh_table_id(database.clock().wall_us());
             let schema = shared(schema);
             let mut changed = catalog.changed();
             changed.add_table(schema.clone());
-            for shard in &self.inner.shards {
+            for shard in &database.inner.shards {
                 let schema = schema.clone();
                 shard
                     .call("add table", move |shard| {
@@ -346,24 +385,29 @@ impl Database {
                     })
                     .await??;
             }
-            self.publish(changed).await?;
+            database.publish(changed).await?;
             Ok(schema)
-        }
-        .boxed()
+        };
+        self.uninterrupted(change)
     }
 
     /// Drops a table and its data.
     ///
     /// Errors: `NotFound`, `Io`.
-    pub fn drop_table<'a>(
-        &'a self,
-        keyspace: &'a str,
-        name: &'a str,
+    pub fn drop_table(
+        &self,
+        keyspace: &str,
+        name: &str,
         if_exists: bool,
-    ) -> BoxFuture<'a, Result<()>> {
-        async move {
-            let _change = self.inner.change.lock().await;
-            let catalog = self.catalog();
+    ) -> BoxFuture<'static, Result<()>> {
+        let database = self.clone();
+        let keyspace = keyspace.to_owned();
+        let name = name.to_owned();
+        let change = async move {
+            let keyspace = keyspace.as_str();
+            let name = name.as_str();
+            let _change = database.inner.change.lock().await;
+            let catalog = database.catalog();
             let Some(schema) = catalog.table(keyspace, name).cloned() else {
                 return if if_exists {
                     Ok(())
@@ -373,8 +417,8 @@ impl Database {
             };
             let mut changed = catalog.changed();
             changed.remove_table(keyspace, name);
-            self.publish(changed).await?;
-            for shard in &self.inner.shards {
+            database.publish(changed).await?;
+            for shard in &database.inner.shards {
                 let id = schema.id;
                 let remove = move |shard: Rc<Shard>| {
                     async move { shard.remove_table(id).await }.boxed_local()
@@ -384,9 +428,9 @@ impl Database {
             let remove = move |shard: Rc<Shard>| {
                 async move { shard.remove_table_files(&schema).await }.boxed_local()
             };
-            self.handle(0).call("remove files", remove).await?
-        }
-        .boxed()
+            database.handle(0).call("remove files", remove).await?
+        };
+        self.uninterrupted(change)
     }
 
     /// Applies a write to the partition's shard; returns when it is as durable as the options
@@ -431,11 +475,14 @@ impl Database {
             Partitions::Shard(shard) => *shard,
         };
         let handle = self.handle(shard).clone();
-        BatchStream::new(Box::pin(async move {
+        let is_complete = Arc::new(AtomicBool::new(false));
+        let told = is_complete.clone();
+        let start = async move {
             let (sender, receiver) = mpsc::channel(2);
-            handle.spawn("read", move |shard| shard.stream(command, sender)).await?;
+            handle.spawn("read", move |shard| shard.stream(command, sender, told)).await?;
             Ok(receiver)
-        }))
+        };
+        BatchStream::new(start.boxed(), is_complete)
     }
 
     /// Writes memtables to SSTables: of one table, or of all.
@@ -508,34 +555,41 @@ impl Database {
     /// Errors: `Io`.
     pub fn close(&self) -> BoxFuture<'_, Result<()>> {
         async move {
-            let _change = self.inner.change.lock().await;
+            let change = self.inner.change.lock().await;
             let mut result = Ok(());
             for shard in &self.inner.shards {
                 let close = |shard: Rc<Shard>| async move { shard.close().await }.boxed_local();
-                // Each shard is stopped, whatever the others say; the first error is told.
+                // Each shard is closed, whatever the others say; the first error is told.
                 let closed = match shard.call("close", close).await {
                     Ok(closed) => closed,
                     Err(Error::Closed) => Ok(()),
                     Err(error) => Err(error),
                 };
                 result = result.and(closed);
+            }
+            // A change that waits is told that the shards are closed; stopping waits for it.
+            drop(change);
+            for shard in &self.inner.shards {
                 result = result.and(shard.stop().await);
             }
-            // Nothing writes any more: another process may open the directory now.
-            self.inner.lock.lock().expect("no holder of this lock panics").take();
             result
         }
         .boxed()
     }
 }
 
-fn shard_options(options: &Options, layout: &Layout) -> ShardOptions {
+fn shard_options(
+    options: &Options,
+    layout: &Layout,
+    lock: Option<Arc<os::LockFile>>,
+) -> ShardOptions {
     ShardOptions {
         layout: layout.clone(),
         durability: options.durability,
         memtable_bytes: options.memtable_bytes,
         cache_bytes: options.cache_bytes,
         commitlog_segment_bytes: options.commitlog_segment_bytes,
+        _lock: lock,
     }
 }
 

@@ -54,22 +54,25 @@ impl Database {
     /// governs nothing yet.
     ///
     /// Errors: `Exists`; `Policy` saying why the component is refused.
-    pub fn create_policy<'a>(
-        &'a self,
-        name: &'a str,
+    pub fn create_policy(
+        &self,
+        name: &str,
         component: Vec<u8>,
         params: Vec<(String, String)>,
         sha256: Option<String>,
-    ) -> BoxFuture<'a, Result<PolicyInfo>> {
-        async move {
+    ) -> BoxFuture<'static, Result<PolicyInfo>> {
+        let database = self.clone();
+        let name = name.to_owned();
+        let change = async move {
+            let name = name.as_str();
             check_name("policy", name)?;
-            let _change = self.inner.change.lock().await;
-            let catalog = self.catalog();
+            let _change = database.inner.change.lock().await;
+            let catalog = database.catalog();
             if name == NATIVE || catalog.policies.contains_key(name) {
                 return Err(Error::Exists { kind: "policy", name: name.into() });
             }
             let component = Arc::new(component);
-            let compiled = self.compile(name, component.clone()).await?;
+            let compiled = database.compile(name, component.clone()).await?;
             let digest = compiled.digest_hex();
             if sha256.is_some_and(|wanted| !wanted.eq_ignore_ascii_case(&digest)) {
                 return Err(Error::Policy {
@@ -80,8 +83,8 @@ impl Database {
             let mut info = PolicyInfo { name: name.into(), version: String::new(), digest, params };
             // A first instance shows that it starts with these parameters, and what it calls itself.
             let probe = Origin::Component { compiled, info: info.clone() };
-            let path = self.inner.layout.policy(&info.digest);
-            info.version = self
+            let path = database.inner.layout.policy(&info.digest);
+            info.version = database
                 .handle(0)
                 .call("try policy", move |shard| {
                     async move {
@@ -94,10 +97,10 @@ impl Database {
                 .await??;
             let mut changed = catalog.changed();
             changed.policies.insert(name.into(), info.clone());
-            self.publish(changed).await?;
+            database.publish(changed).await?;
             Ok(info)
-        }
-        .boxed()
+        };
+        self.uninterrupted(change)
     }
 
     /// Compiles on a thread of its own: it takes tens of milliseconds.
@@ -127,10 +130,13 @@ impl Database {
     /// Forgets a policy.
     ///
     /// Errors: `NotFound`; `Invalid` while it governs the caches.
-    pub fn drop_policy<'a>(&'a self, name: &'a str, if_exists: bool) -> BoxFuture<'a, Result<()>> {
-        async move {
-            let _change = self.inner.change.lock().await;
-            let catalog = self.catalog();
+    pub fn drop_policy(&self, name: &str, if_exists: bool) -> BoxFuture<'static, Result<()>> {
+        let database = self.clone();
+        let name = name.to_owned();
+        let change = async move {
+            let name = name.as_str();
+            let _change = database.inner.change.lock().await;
+            let catalog = database.catalog();
             let Some(info) = catalog.policies.get(name) else {
                 return match (if_exists, name) {
                     (_, NATIVE) => Err(Error::invalid("the native policy cannot be dropped")),
@@ -147,37 +153,46 @@ impl Database {
             let mut changed = catalog.changed();
             changed.policies.remove(name);
             let is_last = changed.policies.values().all(|other| other.digest != digest);
-            self.publish(changed).await?;
+            database.publish(changed).await?;
             if is_last {
-                self.inner.compiled.lock().expect("no holder of this lock panics").remove(&digest);
-                let path = self.inner.layout.policy(&digest);
-                self.handle(0)
+                database
+                    .inner
+                    .compiled
+                    .lock()
+                    .expect("no holder of this lock panics")
+                    .remove(&digest);
+                let path = database.inner.layout.policy(&digest);
+                database
+                    .handle(0)
                     .call("remove policy", move |shard| {
                         async move { shard.context.disk.remove(&path).await }.boxed_local()
                     })
                     .await??;
             }
             Ok(())
-        }
-        .boxed()
+        };
+        self.uninterrupted(change)
     }
 
     /// Puts a policy in charge of the caches of all shards, `None` the native one. Reads go on
     /// meanwhile.
     ///
     /// Errors: `NotFound`; `Policy` when an instance fails: the policy before stays in charge.
-    pub fn set_cache_policy<'a>(&'a self, name: Option<&'a str>) -> BoxFuture<'a, Result<()>> {
-        async move {
-            let _change = self.inner.change.lock().await;
-            let catalog = self.catalog();
+    pub fn set_cache_policy(&self, name: Option<&str>) -> BoxFuture<'static, Result<()>> {
+        let database = self.clone();
+        let name = name.map(str::to_owned);
+        let change = async move {
+            let name = name.as_deref();
+            let _change = database.inner.change.lock().await;
+            let catalog = database.catalog();
             let name = name.filter(|name| *name != NATIVE);
-            let origin = self.origin(&catalog, name).await?;
-            self.switch(origin).await?;
+            let origin = database.origin(&catalog, name).await?;
+            database.switch(origin).await?;
             let mut changed = catalog.changed();
             changed.cache_policy = name.map(str::to_owned);
-            self.publish(changed).await
-        }
-        .boxed()
+            database.publish(changed).await
+        };
+        self.uninterrupted(change)
     }
 
     async fn origin(&self, catalog: &super::Catalog, name: Option<&str>) -> Result<Origin> {
@@ -267,18 +282,19 @@ impl Database {
     /// Sets the capacity of the page cache of each shard.
     ///
     /// Errors: `Invalid` below 64 KiB, `Io`.
-    pub fn set_cache_bytes(&self, bytes_per_shard: usize) -> BoxFuture<'_, Result<()>> {
-        async move {
+    pub fn set_cache_bytes(&self, bytes_per_shard: usize) -> BoxFuture<'static, Result<()>> {
+        let database = self.clone();
+        let change = async move {
             if bytes_per_shard < 64 << 10 {
                 return Err(Error::invalid("a cache of less than 64 KiB a shard is of no use"));
             }
-            let _change = self.inner.change.lock().await;
-            self.apply_cache_bytes(bytes_per_shard).await?;
-            let mut changed = self.catalog().changed();
+            let _change = database.inner.change.lock().await;
+            database.apply_cache_bytes(bytes_per_shard).await?;
+            let mut changed = database.catalog().changed();
             changed.cache_bytes = Some(bytes_per_shard);
-            self.publish(changed).await
-        }
-        .boxed()
+            database.publish(changed).await
+        };
+        self.uninterrupted(change)
     }
 
     async fn apply_cache_bytes(&self, bytes: usize) -> Result<()> {

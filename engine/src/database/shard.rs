@@ -8,6 +8,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -30,10 +32,11 @@ use crate::os;
 use crate::runtime::{self, ShardContext};
 use crate::schema::TableId;
 use crate::schema::table_schema::SchemaRef;
-use crate::table::{ReadCommand, Table, TableOpening, remove_leftovers};
+use crate::table::{ReadCommand, Table, TableOpening, clear_leftovers};
 
-/// Pause before a failed flush is tried again.
+/// Pause before a failed flush is tried again; it doubles up to the maximum.
 const FLUSH_RETRY: Duration = Duration::from_secs(1);
+const FLUSH_RETRY_MAX: Duration = Duration::from_secs(8);
 /// Longest time between two looks at what time brings: unsynced records, waiting cache events.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -45,6 +48,8 @@ pub(super) struct ShardOptions {
     pub(super) memtable_bytes: usize,
     pub(super) cache_bytes: usize,
     pub(super) commitlog_segment_bytes: usize,
+    /// Held by every shard: the last that ends lets the directory go.
+    pub(super) _lock: Option<Arc<os::LockFile>>,
 }
 
 /// See the head of this file.
@@ -53,13 +58,19 @@ pub struct Shard {
     pub(super) options: ShardOptions,
     pub(super) cache: Rc<PageCache>,
     tables: RefCell<BTreeMap<TableId, Rc<Table>>>,
+    /// Tables that could not be opened, and why.
+    failed: RefCell<BTreeMap<TableId, Error>>,
     commitlog: RefCell<Option<Rc<Commitlog>>>,
+    /// What writes are told without a commitlog.
+    no_commitlog: RefCell<Error>,
     /// A background flush is running.
     flushing: Cell<bool>,
     flushed: Notify,
     /// What the last flush in the background met.
     flush_error: RefCell<Option<Error>>,
     closing: Cell<bool>,
+    /// Told when `closing` is set.
+    closed: Notify,
     /// What policies did that governed the cache earlier.
     pub(super) retired: RefCell<Vec<PolicyReport>>,
 }
@@ -74,11 +85,14 @@ impl Shard {
             options,
             cache,
             tables: RefCell::default(),
+            failed: RefCell::default(),
             commitlog: RefCell::default(),
+            no_commitlog: RefCell::new(Error::Closed),
             flushing: Cell::new(false),
             flushed: Notify::new(),
             flush_error: RefCell::default(),
             closing: Cell::new(false),
+            closed: Notify::new(),
             retired: RefCell::default(),
         });
         shard.start_native_policy();
@@ -88,7 +102,10 @@ impl Shard {
     /// Opens the tables, replays the commitlogs and writes what they held to SSTables. Returns the
     /// segments that are spent when every shard has come this far.
     ///
-    /// Errors: `Io`, `Corrupt` naming the file.
+    /// A table that cannot be opened answers with the reason; without room for a commitlog writes
+    /// are refused. Then no segment is spent.
+    ///
+    /// Errors: `Io`, `Corrupt` naming a file of the commitlog.
     pub(super) async fn open_tables(
         self: &Rc<Self>,
         schemas: Vec<SchemaRef>,
@@ -101,23 +118,32 @@ impl Shard {
         disk.sync_directory(&self.options.layout.commitlogs()).await?;
         // The segments of earlier runs, before this run adds its own.
         let old_logs = self.old_logs().await?;
-        let commitlog = Commitlog::open(
-            disk.clone(),
-            self.context.clock.clone(),
-            CommitlogOptions {
-                directory: own,
-                shard,
-                shard_count,
-                durability: self.options.durability,
-                segment_bytes: self.options.commitlog_segment_bytes,
-                first_segment_min,
-            },
-        )
-        .await?;
-        let first_segment = commitlog.current_position().segment;
-        *self.commitlog.borrow_mut() = Some(commitlog);
+        let options = CommitlogOptions {
+            directory: own,
+            shard,
+            shard_count,
+            durability: self.options.durability,
+            segment_bytes: self.options.commitlog_segment_bytes,
+            first_segment_min,
+        };
+        let mut first_segment = u64::MAX;
+        match Commitlog::open(disk.clone(), self.context.clock.clone(), options).await {
+            Ok(commitlog) => {
+                first_segment = commitlog.current_position().segment;
+                *self.commitlog.borrow_mut() = Some(commitlog);
+            }
+            Err(error) if error.is_disk_full() => {
+                tracing::error!(shard, %error, "no room for a commitlog: reads only");
+                *self.no_commitlog.borrow_mut() = error;
+            }
+            Err(error) => return Err(error),
+        }
         for schema in schemas {
-            self.add_table(schema).await?;
+            if let Err(error) = self.add_table(schema.clone()).await {
+                let table = schema.full_name();
+                tracing::error!(shard, table, %error, "a table cannot be opened; others go on");
+                self.failed.borrow_mut().insert(schema.id, error);
+            }
         }
         let mut spent = Vec::new();
         for (directory, log) in old_logs {
@@ -125,7 +151,18 @@ impl Shard {
             spent.extend(summary.paths);
         }
         for table in self.tables() {
-            table.flush().await?;
+            match table.flush().await {
+                Ok(()) => {}
+                Err(error) if error.is_disk_full() => {
+                    let table = table.schema().full_name();
+                    tracing::error!(shard, table, %error, "no room to flush; the commitlog stays");
+                    spent.clear();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if !self.failed.borrow().is_empty() || self.commitlog.borrow().is_none() {
+            spent.clear();
         }
         self.start_background();
         Ok(spent)
@@ -148,7 +185,7 @@ impl Shard {
             for table in disk.list(&keyspace).await?.iter().filter(|entry| entry.is_directory) {
                 let table = keyspace.join(&table.name);
                 if tables.contains(&table) {
-                    newest = newest.max(remove_leftovers(disk, &table).await?);
+                    newest = newest.max(self.clear_table(&table).await?);
                 } else if layout::is_table(&table) {
                     tracing::info!(directory = %table.display(), "removing a table that was dropped");
                     self.remove_directory(&table).await?;
@@ -158,11 +195,30 @@ impl Shard {
         Ok(newest)
     }
 
-    /// Removes a folder of files.
+    /// A damaged manifest is left as it is: its table will not open, and says why.
+    async fn clear_table(&self, directory: &Path) -> Result<Option<ReplayPosition>> {
+        match clear_leftovers(&self.context.disk, directory).await {
+            Err(error @ Error::Corrupt(_)) => {
+                tracing::error!(%error, "a table's files are left as they are");
+                Ok(None)
+            }
+            result => result,
+        }
+    }
+
+    /// Removes a folder of files, and folders of files in it.
     async fn remove_directory(&self, directory: &Path) -> Result<()> {
         let disk = &self.context.disk;
         for entry in disk.list(directory).await? {
-            disk.remove(&directory.join(&entry.name)).await?;
+            let path = directory.join(&entry.name);
+            if entry.is_directory {
+                for inner in disk.list(&path).await? {
+                    disk.remove(&path.join(&inner.name)).await?;
+                }
+                disk.remove_directory(&path).await?;
+            } else {
+                disk.remove(&path).await?;
+            }
         }
         disk.remove_directory(directory).await?;
         match directory.parent() {
@@ -181,6 +237,10 @@ impl Shard {
             Err(Error::Io { code: Some(os::ENOENT), .. }) => {
                 let catalog = Catalog::new();
                 let layout = &self.options.layout;
+                if let Some(found) = self.first_data().await? {
+                    let found = format!("none, and {} beside it", found.display());
+                    return Err(Error::corrupt(&path, 0, "the catalog of the data", found));
+                }
                 for folder in [layout.commitlogs(), layout.data(), layout.policies()] {
                     self.context.disk.create_directories(&folder).await?;
                 }
@@ -191,6 +251,33 @@ impl Shard {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// A folder of a table or of commitlog segments: it shows that there was a catalog.
+    async fn first_data(&self) -> Result<Option<PathBuf>> {
+        let disk = &self.context.disk;
+        let list = async |path: &Path| match disk.list(path).await {
+            Err(Error::Io { code: Some(os::ENOENT), .. }) => Ok(Vec::new()),
+            result => result,
+        };
+        let commitlogs = self.options.layout.commitlogs();
+        for entry in list(&commitlogs).await? {
+            let path = commitlogs.join(&entry.name);
+            if layout::parse_commitlog_name(&entry.name).is_some() && !list(&path).await?.is_empty()
+            {
+                return Ok(Some(path));
+            }
+        }
+        let data = self.options.layout.data();
+        for keyspace in list(&data).await?.iter().filter(|entry| entry.is_directory) {
+            let keyspace = data.join(&keyspace.name);
+            let tables = list(&keyspace).await?;
+            let tables = tables.iter().map(|entry| keyspace.join(&entry.name));
+            if let Some(table) = tables.filter(|path| layout::is_table(path)).next() {
+                return Ok(Some(table));
+            }
+        }
+        Ok(None)
     }
 
     /// Makes the data directory's own name durable, and those of folders made on the way to it.
@@ -211,6 +298,7 @@ impl Shard {
     ///
     /// Errors: `Io`.
     pub(super) async fn store_catalog(&self, catalog: &Catalog) -> Result<()> {
+        self.check_open()?;
         let path = self.options.layout.catalog();
         write_file_atomically(&*self.context.disk, &path, &catalog.encode()).await
     }
@@ -249,7 +337,7 @@ impl Shard {
             let is_flushed = flushed[&mutation.table].is_some_and(|through| position <= through);
             let is_own = mutation.key.token().shard(shard_count) == shard;
             if !is_flushed && is_own {
-                table.active().replay(mutation);
+                table.active().replay((log == (shard, shard_count)).then_some(position), mutation);
             }
             Ok(())
         };
@@ -277,15 +365,24 @@ impl Shard {
     }
 
     fn commitlog(&self) -> Result<Rc<Commitlog>> {
-        self.commitlog.borrow().clone().ok_or(Error::Closed)
+        self.commitlog.borrow().clone().ok_or_else(|| self.no_commitlog.borrow().clone())
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.closing.get() { Err(Error::Closed) } else { Ok(()) }
     }
 
     /// The table with this id.
     ///
-    /// Errors: `NotFound` when it was dropped.
+    /// Errors: `NotFound` when it was dropped; why it could not be opened.
     pub fn table(&self, id: TableId) -> Result<Rc<Table>> {
-        let table = self.tables.borrow().get(&id).cloned();
-        table.ok_or_else(|| Error::NotFound { kind: "table", name: id.hex() })
+        if let Some(table) = self.tables.borrow().get(&id) {
+            return Ok(table.clone());
+        }
+        match self.failed.borrow().get(&id) {
+            Some(error) => Err(error.clone()),
+            None => Err(Error::NotFound { kind: "table", name: id.hex() }),
+        }
     }
 
     pub(super) fn tables(&self) -> Vec<Rc<Table>> {
@@ -293,11 +390,12 @@ impl Shard {
     }
 
     pub(super) async fn add_table(&self, schema: SchemaRef) -> Result<()> {
+        self.check_open()?;
         let opening = TableOpening {
             schema: schema.clone(),
             root: self.options.layout.data(),
             disk: self.context.disk.clone(),
-            commitlog: self.commitlog()?,
+            commitlog: self.commitlog.borrow().clone(),
             cache: self.cache.clone(),
             shard: self.context.shard,
             shard_count: self.context.shard_count,
@@ -311,6 +409,7 @@ impl Shard {
     ///
     /// Errors: `Io`.
     pub(super) async fn remove_table(&self, id: TableId) -> Result<()> {
+        self.failed.borrow_mut().remove(&id);
         let removed = self.tables.borrow_mut().remove(&id);
         let Some(table) = removed else { return Ok(()) };
         table.mark_dropped();
@@ -351,20 +450,34 @@ impl Shard {
             let mut pending = Vec::with_capacity(mutations.len());
             for mutation in mutations {
                 if shard.is_over_memory() {
-                    for write in pending.drain(..) {
-                        shard.finish(write).await?;
-                    }
+                    shard.finish_all(std::mem::take(&mut pending)).await?;
                     shard.wait_for_memory().await?;
                 }
-                pending.push(shard.begin(mutation)?);
+                match shard.begin(mutation) {
+                    Ok(write) => pending.push(write),
+                    Err(error) => {
+                        shard.finish_all(pending).await?;
+                        return Err(error);
+                    }
+                }
                 runtime::maybe_yield().await;
             }
-            for write in pending {
-                shard.finish(write).await?;
-            }
-            Ok(())
+            shard.finish_all(pending).await
         }
         .boxed_local()
+    }
+
+    /// Waits for each write, also after one that failed; the first error is told.
+    async fn finish_all(
+        self: &Rc<Self>,
+        writes: Vec<(PendingWrite, impl Future<Output = Result<()>>)>,
+    ) -> Result<()> {
+        let mut result = Ok(());
+        for write in writes {
+            let finished = self.finish(write).await;
+            result = result.and(finished);
+        }
+        result
     }
 
     /// Commitlog first, in one step with the announcement: positions rise in the order in which
@@ -431,6 +544,7 @@ impl Shard {
         }
         let shard = self.clone();
         runtime::spawn_local("flush", async move {
+            let mut pause = FLUSH_RETRY;
             while shard.memtable_bytes() > shard.options.memtable_bytes && !shard.closing.get() {
                 let largest = shard.tables().into_iter().max_by_key(|table| table.memtable_bytes());
                 let Some(table) = largest else { break };
@@ -443,9 +557,14 @@ impl Shard {
                 *shard.flush_error.borrow_mut() = failure;
                 shard.flushed.notify_waiters();
                 if has_failed {
-                    shard.context.sleep(FLUSH_RETRY).await;
+                    shard.context.sleep(pause).await;
+                    pause = (pause * 2).min(FLUSH_RETRY_MAX);
+                } else {
+                    pause = FLUSH_RETRY;
                 }
             }
+            // Whatever went wrong, memory is below its share now.
+            *shard.flush_error.borrow_mut() = None;
             shard.flushing.set(false);
             shard.flushed.notify_waiters();
         });
@@ -470,19 +589,34 @@ impl Shard {
         });
     }
 
-    /// Runs a read, see [`Table::stream`].
-    pub fn stream(
+    /// Runs a read, see [`Table::stream`]; sets `is_complete` when all was sent.
+    pub(super) fn stream(
         self: Rc<Self>,
         command: ReadCommand,
         batches: mpsc::Sender<Result<RecordBatch>>,
+        is_complete: Arc<AtomicBool>,
     ) -> LocalBoxFuture<'static, ()> {
         async move {
             let now = i32::try_from(self.context.clock.wall_seconds()).unwrap_or(i32::MAX);
-            match self.table(command.schema.id) {
-                Ok(table) => table.stream(command, now, batches).await,
+            let closed = self.closed.notified();
+            let table = match self.table(command.schema.id) {
+                _ if self.closing.get() => Err(Error::Closed),
+                table => table,
+            };
+            let ended = match table {
+                // A reader that takes nothing must not keep the shard from closing.
+                Ok(table) => tokio::select! {
+                    biased;
+                    () = closed => Err(Error::Closed),
+                    () = table.stream(command, now, batches.clone()) => Ok(()),
+                },
+                Err(error) => Err(error),
+            };
+            match ended {
+                Ok(()) => is_complete.store(true, Ordering::Release),
                 Err(error) => {
-                    // The receiver may be gone already; then nobody wants the error.
-                    let _ = batches.send(Err(error)).await;
+                    // A receiver that is full sees a stream that was cut; one that is gone, nothing.
+                    let _ = batches.try_send(Err(error));
                 }
             }
         }
@@ -497,6 +631,7 @@ impl Shard {
             Some(id) => vec![self.table(id)?],
             None => self.tables(),
         };
+        let mut result = Ok(());
         for table in tables {
             // A task of its own: a flush must not stop half-way when its caller goes.
             let (sender, flushed) = oneshot::channel();
@@ -504,9 +639,11 @@ impl Shard {
                 // Nobody waits any more when the caller has gone.
                 let _ = sender.send(table.flush().await);
             });
-            flushed.await.map_err(|_| Error::Closed)??;
+            // Every table is tried; the first error is told.
+            let flushed = flushed.await.map_err(|_| Error::Closed).flatten();
+            result = result.and(flushed);
         }
-        Ok(())
+        result
     }
 
     /// Writes everything to SSTables and ends the commitlog.
@@ -514,6 +651,7 @@ impl Shard {
     /// Errors: `Io`; what is not in SSTables is still in the commitlog then.
     pub(super) async fn close(&self) -> Result<()> {
         self.closing.set(true);
+        self.closed.notify_waiters();
         self.flushed.notify_waiters();
         let flushed = self.flush(None).await;
         let commitlog = self.commitlog.borrow_mut().take();

@@ -1,6 +1,8 @@
 //! The batches of a read, as they arrive from the shard.
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use futures::Stream;
@@ -8,11 +10,13 @@ use futures::future::BoxFuture;
 use tokio::sync::mpsc::Receiver;
 
 use crate::batch::RecordBatch;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Result of a read. Dropping it stops the work on the shard. After an error the stream is over.
 pub struct BatchStream {
     state: State,
+    /// Set by the shard when it has sent everything; a stream that ends without was cut.
+    is_complete: Arc<AtomicBool>,
 }
 
 enum State {
@@ -22,8 +26,11 @@ enum State {
 }
 
 impl BatchStream {
-    pub(super) fn new(start: BoxFuture<'static, Result<Receiver<Result<RecordBatch>>>>) -> Self {
-        BatchStream { state: State::Starting(start) }
+    pub(super) fn new(
+        start: BoxFuture<'static, Result<Receiver<Result<RecordBatch>>>>,
+        is_complete: Arc<AtomicBool>,
+    ) -> Self {
+        BatchStream { state: State::Starting(start), is_complete }
     }
 }
 
@@ -44,6 +51,9 @@ impl Stream for BatchStream {
                     let item = ready!(receiver.poll_recv(context));
                     if !matches!(item, Some(Ok(_))) {
                         self.state = State::Done;
+                    }
+                    if item.is_none() && !self.is_complete.load(Ordering::Acquire) {
+                        return Poll::Ready(Some(Err(Error::Closed)));
                     }
                     return Poll::Ready(item);
                 }

@@ -56,9 +56,10 @@ impl Memtable {
         PendingWrite { memtable: self.clone(), mutation: Some(mutation) }
     }
 
-    /// Merges in a write that came back from the commitlog of an earlier run. It has no position in
-    /// the log of this run.
-    pub fn replay(&self, mutation: Mutation) {
+    /// Merges in a write that came back from the commitlog of an earlier run; `position` where that
+    /// was this shard's own log, not one of another shard count.
+    pub fn replay(&self, position: Option<ReplayPosition>, mutation: Mutation) {
+        self.highest.set(self.highest.get().max(position));
         self.apply(mutation);
     }
 

@@ -10,7 +10,7 @@ use super::order::{decode_component, encode_component};
 use super::table_schema::{Column, TableSchema};
 use super::token::Token;
 use super::value::Value;
-use crate::config::PARTITION_KEY_BYTES_MAX;
+use crate::config::{CLUSTERING_VALUE_BYTES_MAX, PARTITION_KEY_BYTES_MAX};
 use crate::error::{Error, Result};
 
 /// Token and serialised bytes of a partition key; ordered by token, then bytes.
@@ -137,7 +137,7 @@ impl ClusteringKey {
 
     /// From the values of the first `values.len()` clustering columns.
     ///
-    /// Errors: `Invalid` for too many values or a wrong type.
+    /// Errors: `Invalid` for too many values, a wrong type, or a value that is too long.
     pub fn from_values(schema: &TableSchema, values: &[Value]) -> Result<Self> {
         let columns: Vec<&Column> = schema.clustering_key().collect();
         check_values(schema, &columns, values)?;
@@ -146,6 +146,13 @@ impl ClusteringKey {
         for (column, value) in columns.iter().zip(values) {
             stored.clear();
             value.encode(&mut stored);
+            if stored.len() > CLUSTERING_VALUE_BYTES_MAX {
+                return Err(Error::invalid(format!(
+                    "clustering column '{}' takes {} bytes, at most {CLUSTERING_VALUE_BYTES_MAX} are possible",
+                    column.name,
+                    stored.len()
+                )));
+            }
             encode_component(column.ty, column.clustering_order(), &stored, &mut out)?;
         }
         Ok(ClusteringKey(out.into()))

@@ -7,7 +7,8 @@
 //! ```
 //! Invariants: sequences ascend by one; a frame is durable before `append` returns, so only the last
 //! frame can be torn, and a torn one was never acknowledged. A damaged frame with a good one behind
-//! it is corruption, not a torn tail. A file that no manifest names is garbage.
+//! it is corruption, not a torn tail; [`Manifest::seal`] puts one there. Files that no manifest names
+//! are garbage when they are no whole SSTable; whole ones are set aside, never removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -28,6 +29,8 @@ use crate::error::{Error, Result};
 const MAGIC: &[u8; 4] = b"TGMF";
 /// Magic, CRC, length, sequence.
 const FRAME_HEAD_BYTES: usize = 20;
+/// Folder of whole SSTables that no manifest named.
+pub const LOST: &str = "lost";
 /// The log is rewritten as one frame when it has this many.
 const FRAMES_MAX: usize = 256;
 
@@ -182,6 +185,14 @@ impl Manifest {
         written
     }
 
+    /// Puts an empty frame behind the last one: from now on damage of that is told from a torn end.
+    /// To be called before anything is forgotten that the last edits replace.
+    ///
+    /// Errors: as `append`; the edits before are durable all the same.
+    pub async fn seal(&mut self) -> Result<()> {
+        self.append(Vec::new()).await
+    }
+
     async fn write(&mut self, frame: Vec<u8>) -> Result<()> {
         let file = match &self.file {
             Some(file) => file.clone(),
@@ -215,7 +226,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Replaces the log by one frame that says the same.
+    /// Replaces the log by one frame that says the same, and one behind it.
     async fn rewrite(&mut self) -> Result<()> {
         let mut edits: Vec<Edit> = self
             .live
@@ -223,12 +234,13 @@ impl Manifest {
             .map(|info| Edit::Add { info: info.clone(), replay_through: None })
             .collect();
         edits.extend(self.flushed_through.map(|through| Edit::Flushed { through }));
-        let frame = encode_frame(self.next_sequence, &edits);
+        let mut frames = encode_frame(self.next_sequence, &edits);
+        frames.extend(encode_frame(self.next_sequence + 1, &[]));
         self.file = None;
-        write_file_atomically(&*self.disk, &self.path, &frame).await?;
-        self.size = frame.len() as u64;
-        self.frames = 1;
-        self.next_sequence += 1;
+        write_file_atomically(&*self.disk, &self.path, &frames).await?;
+        self.size = frames.len() as u64;
+        self.frames = 2;
+        self.next_sequence += 2;
         Ok(())
     }
 }
@@ -261,37 +273,45 @@ fn parse_frame(bytes: &[u8]) -> Option<(u64, Vec<Edit>, usize)> {
     Some((sequence, edits, end.min(bytes.len())))
 }
 
-/// Names of the SSTable files in `directory` whose generation no manifest names.
+/// Clears SSTable files away whose generation no manifest names. Those without table of contents are
+/// what a crash in the middle of writing left: they are removed. Whole ones are either that of a
+/// crash just before the manifest, and the commitlog has their data, or the manifest was lost: they
+/// are moved to the folder `lost` and told. `live` must hold the generations of all manifests that
+/// share the directory. Returns the names that were removed and that were moved.
 ///
 /// Errors: `Io`.
-pub async fn garbage(
+pub async fn clear_unnamed(
     disk: &dyn Disk,
     directory: &Path,
     live: &BTreeSet<u64>,
-) -> Result<Vec<String>> {
-    let names = disk.list(directory).await?.into_iter();
-    let is_garbage = |name: &str| generation_of(name).is_some_and(|g| !live.contains(&g));
-    Ok(names
-        .filter(|entry| !entry.is_directory && is_garbage(&entry.name))
-        .map(|entry| entry.name)
-        .collect())
-}
-
-/// Removes what [`garbage`] lists and returns the names. `live` must hold the generations of all
-/// manifests that share the directory.
-///
-/// Errors: `Io`.
-pub async fn remove_garbage(
-    disk: &dyn Disk,
-    directory: &Path,
-    live: &BTreeSet<u64>,
-) -> Result<Vec<String>> {
-    let names = garbage(disk, directory, live).await?;
-    for name in &names {
-        disk.remove(&directory.join(name)).await?;
+) -> Result<(Vec<String>, Vec<String>)> {
+    let mut unnamed: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    for entry in disk.list(directory).await?.into_iter().filter(|entry| !entry.is_directory) {
+        if let Some(generation) = generation_of(&entry.name).filter(|g| !live.contains(g)) {
+            unnamed.entry(generation).or_default().push(entry.name);
+        }
     }
-    if !names.is_empty() {
+    let (mut removed, mut moved) = (Vec::new(), Vec::new());
+    let lost = directory.join(LOST);
+    for names in unnamed.into_values() {
+        if names.iter().any(|name| name.ends_with("-TOC.txt")) {
+            disk.create_directories(&lost).await?;
+            for name in names {
+                disk.rename(&directory.join(&name), &lost.join(&name)).await?;
+                moved.push(name);
+            }
+        } else {
+            for name in names {
+                disk.remove(&directory.join(&name)).await?;
+                removed.push(name);
+            }
+        }
+    }
+    if !moved.is_empty() {
+        disk.sync_directory(&lost).await?;
+    }
+    if !moved.is_empty() || !removed.is_empty() {
         disk.sync_directory(directory).await?;
     }
-    Ok(names)
+    Ok((removed, moved))
 }

@@ -13,7 +13,7 @@ use crate::memtable::Memtable;
 use crate::mutation::{Direction, Fragment, PartitionRange, Slice};
 use crate::runtime;
 use crate::sstable::manifest::Edit;
-use crate::sstable::{Sstable, SstableWriter, WriterOptions};
+use crate::sstable::{Sstable, SstableWriter, WriterOptions, remove_files};
 
 impl Table {
     /// Seals the active memtable, unless it is empty, and starts a new one.
@@ -48,16 +48,30 @@ impl Table {
                 true => None,
                 false => self.write(&memtable).await?,
             };
+            let through = memtable.highest_position();
             if let Some(sstable) = written {
-                let replay_through = memtable.highest_position();
-                let add = Edit::Add { info: sstable.info().clone(), replay_through };
-                manifest.append(vec![add]).await?;
+                let info = sstable.info().clone();
+                let generation = info.generation;
+                let add = Edit::Add { info, replay_through: through };
+                if let Err(error) = manifest.append(vec![add]).await {
+                    // Perhaps it stands there all the same.
+                    self.unnamed.borrow_mut().push(generation);
+                    return Err(error);
+                }
                 self.sstables.borrow_mut().push(LiveSstable { sstable, is_shared: false });
             }
             // One step for readers: the SSTable is in, the memtable out, no await between.
             self.sealed.borrow_mut().pop_front();
-            if let Some(through) = memtable.highest_position() {
-                self.commitlog.mark_flushed(self.schema.id, through).await?;
+            manifest.seal().await?;
+            for generation in self.unnamed.take() {
+                remove_files(&*self.disk, &self.directory, generation).await?;
+            }
+            if let (Some(through), Some(commitlog)) = (through, &self.commitlog)
+                && let Err(error) = commitlog.mark_flushed(self.schema.id, through).await
+            {
+                // The log is closed to writes; the flush itself is done.
+                let table = self.schema.full_name();
+                tracing::warn!(table, %error, "commitlog segments were not released");
             }
         }
     }
@@ -66,6 +80,19 @@ impl Table {
     async fn write(&self, memtable: &Rc<Memtable>) -> Result<Option<Rc<Sstable>>> {
         let generation = self.next_generation.get();
         self.next_generation.set(generation + u64::from(self.shard_count));
+        let written = self.write_generation(memtable, generation).await;
+        if written.is_err() {
+            // A full disk must not be filled further; what cannot be removed goes at the next start.
+            let _ = remove_files(&*self.disk, &self.directory, generation).await;
+        }
+        written
+    }
+
+    async fn write_generation(
+        &self,
+        memtable: &Rc<Memtable>,
+        generation: u64,
+    ) -> Result<Option<Rc<Sstable>>> {
         let options = WriterOptions {
             column_index_bytes: self.schema.options.column_index_bytes,
             ..WriterOptions::default()

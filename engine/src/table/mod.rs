@@ -6,6 +6,6 @@ mod owned;
 mod read;
 mod table;
 
-pub use open::{TableOpening, remove_leftovers};
+pub use open::{TableOpening, clear_leftovers};
 pub use read::{Partitions, ReadCommand};
 pub use table::{Table, TableStats};

@@ -19,7 +19,7 @@ use crate::disk::Disk;
 use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::schema::table_schema::SchemaRef;
-use crate::sstable::manifest::{Manifest, remove_garbage};
+use crate::sstable::manifest::{LOST, Manifest, clear_unnamed};
 use crate::sstable::{Sstable, generation_of};
 
 /// What a table is opened with.
@@ -28,7 +28,8 @@ pub struct TableOpening {
     /// The folder of all tables' data.
     pub root: PathBuf,
     pub disk: Rc<dyn Disk>,
-    pub commitlog: Rc<Commitlog>,
+    /// None when the shard has none for want of room.
+    pub commitlog: Option<Rc<Commitlog>>,
     pub cache: Rc<PageCache>,
     pub shard: u32,
     pub shard_count: u32,
@@ -85,6 +86,12 @@ impl Table {
                 foreign_flushed.insert((other_shard, count), through);
             }
         }
+        // Numbers of SSTables that were set aside are not given again either.
+        let mut names = names;
+        if names.iter().any(|name| name == LOST) {
+            let lost = disk.list(&directory.join(LOST)).await?;
+            names.extend(lost.into_iter().map(|entry| entry.name));
+        }
         // Shards share the folder: each takes the generations of its own residue.
         let highest = names.iter().filter_map(|name| generation_of(name)).max().unwrap_or(0);
         let stride = u64::from(shard_count);
@@ -103,17 +110,18 @@ impl Table {
             foreign_flushed,
             cache,
             next_generation: Cell::new(next_generation),
+            unnamed: RefCell::default(),
             dropped: Cell::new(false),
         }))
     }
 }
 
-/// Removes SSTable files in a table's folder that no manifest names: what a crash in the middle of a
-/// flush left. Returns the newest commitlog position that the manifests know. To be called before
-/// any shard opens the table.
+/// Clears away SSTable files in a table's folder that no manifest names: what crashes left. Returns
+/// the newest commitlog position that the manifests know. To be called before any shard opens the
+/// table.
 ///
-/// Errors: `Io`, `Corrupt` naming the manifest.
-pub async fn remove_leftovers(
+/// Errors: `Io`, `Corrupt` naming the manifest; then nothing was changed.
+pub async fn clear_leftovers(
     disk: &Rc<dyn Disk>,
     directory: &Path,
 ) -> Result<Option<ReplayPosition>> {
@@ -126,10 +134,13 @@ pub async fn remove_leftovers(
             newest = newest.max(manifest.flushed_through());
         }
     }
-    let removed = remove_garbage(&**disk, directory, &live).await?;
+    let (removed, moved) = clear_unnamed(&**disk, directory, &live).await?;
+    let directory = directory.display();
     if !removed.is_empty() {
-        let files = removed.len();
-        tracing::info!(directory = %directory.display(), files, "removed unfinished SSTables");
+        tracing::info!(%directory, files = removed.len(), "removed unfinished SSTables");
+    }
+    if !moved.is_empty() {
+        tracing::warn!(%directory, ?moved, "SSTables that no manifest names were moved to 'lost'");
     }
     Ok(newest)
 }

@@ -25,7 +25,7 @@ pub struct Table {
     pub(super) schema: SchemaRef,
     pub(super) directory: PathBuf,
     pub(super) disk: Rc<dyn Disk>,
-    pub(super) commitlog: Rc<Commitlog>,
+    pub(super) commitlog: Option<Rc<Commitlog>>,
     pub(super) shard: u32,
     pub(super) shard_count: u32,
     pub(super) active: RefCell<Rc<Memtable>>,
@@ -37,6 +37,9 @@ pub struct Table {
     pub(super) foreign_flushed: BTreeMap<(u32, u32), ReplayPosition>,
     pub(super) cache: Rc<PageCache>,
     pub(super) next_generation: Cell<u64>,
+    /// Generations that were written and that the manifest could not be told of: to be removed when
+    /// it is known again what it says.
+    pub(super) unnamed: RefCell<Vec<u64>>,
     pub(super) dropped: Cell<bool>,
 }
 
@@ -146,6 +149,9 @@ impl Table {
     /// Errors: `Io` from removing segments.
     pub async fn release_commitlog(&self) -> Result<()> {
         let everything = ReplayPosition { segment: u64::MAX, offset: u32::MAX };
-        self.commitlog.mark_flushed(self.schema.id, everything).await
+        match &self.commitlog {
+            Some(commitlog) => commitlog.mark_flushed(self.schema.id, everything).await,
+            None => Ok(()),
+        }
     }
 }

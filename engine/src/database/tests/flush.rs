@@ -175,3 +175,141 @@ async fn a_damaged_sstable_is_named_and_the_rest_goes_on() {
     assert_eq!(rows(&database, &healthy, Slice::full(Direction::Forward), None).await, [9]);
     database.close().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_value_too_long_for_a_key_is_refused_before_it_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let mut definition = definition();
+    definition.columns[1].ty = DataType::Text;
+    let schema = database.create_table(definition, false).await.unwrap();
+    let of = |length: usize| {
+        ClusteringKey::from_values(&schema, &[Value::Text("x".repeat(length).into())])
+    };
+    let refused = of(65_536).unwrap_err().to_string();
+    assert!(refused.contains("'ck'") && refused.contains("65535"), "{refused}");
+    let mut mutation = Mutation::new(schema.id, key(&schema, "a"));
+    mutation
+        .rows
+        .push((of(65_535).unwrap(), Row { liveness: Some(Liveness::at(1)), ..Row::default() }));
+    database.apply(mutation).await.unwrap();
+    database.close().await.unwrap();
+    Database::open(options(directory.path())).await.unwrap().close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lost_catalog_or_segment_end_is_corruption_not_a_fresh_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let schema = database.create_table(definition(), false).await.unwrap();
+    database.apply(insert(&schema, "a", 1, 1, 1)).await.unwrap();
+    // As a crash would find it: the log is full of what no SSTable holds.
+    let log = directory.path().join("commitlog");
+    let segments = files(&log);
+    let used = segments.iter().find(|path| std::fs::read(path).unwrap()[0] != 0).unwrap().clone();
+    let copy = std::fs::read(&used).unwrap();
+    database.close().await.unwrap();
+
+    std::fs::write(&used, &copy[..copy.len() / 2]).unwrap();
+    let error = Database::open(options(directory.path())).await.err().unwrap().to_string();
+    assert!(error.contains("CommitLog") && error.contains("wanted a segment of"), "{error}");
+    std::fs::write(&used, &copy).unwrap();
+    Database::open(options(directory.path())).await.unwrap().close().await.unwrap();
+
+    let catalog = directory.path().join("catalog");
+    let content = std::fs::read(&catalog).unwrap();
+    std::fs::remove_file(&catalog).unwrap();
+    let error = Database::open(options(directory.path())).await.err().unwrap().to_string();
+    assert!(error.contains("catalog") && error.contains("found none"), "{error}");
+    std::fs::write(&catalog, content).unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    assert_eq!(rows(&database, &schema, Slice::full(Direction::Forward), None).await, [1]);
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_table_that_cannot_be_opened_keeps_the_others_going_and_loses_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let schema = database.create_table(definition(), false).await.unwrap();
+    let healthy = TableSchema { name: "healthy".into(), ..definition() };
+    let healthy = database.create_table(healthy, false).await.unwrap();
+    database.apply(insert(&schema, "a", 1, 1, 1)).await.unwrap();
+    database.apply(insert(&healthy, "a", 1, 9, 1)).await.unwrap();
+    database.close().await.unwrap();
+    let table = directory.path().join(format!("data/default/t-{}", schema.id.hex()));
+    let summary = files(&table)
+        .into_iter()
+        .find(|path| path.to_string_lossy().ends_with("Summary.db"))
+        .unwrap();
+    let good = std::fs::read(&summary).unwrap();
+    let mut bad = good.clone();
+    bad[3] ^= 1;
+    std::fs::write(&summary, bad).unwrap();
+
+    let database = Database::open(options(directory.path())).await.unwrap();
+    assert_eq!(rows(&database, &healthy, Slice::full(Direction::Forward), None).await, [9]);
+    let refused = database.apply(insert(&schema, "a", 2, 2, 1)).await.unwrap_err().to_string();
+    assert!(refused.contains("Summary.db"), "{refused}");
+    database.close().await.unwrap();
+    std::fs::write(&summary, good).unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    assert_eq!(rows(&database, &schema, Slice::full(Direction::Forward), None).await, [1]);
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_reader_that_takes_nothing_does_not_keep_the_database_open() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let schema = database.create_table(definition(), false).await.unwrap();
+    let writes = (0..20_000).map(|i| insert(&schema, "a", i, 1, 1)).collect();
+    database.apply_many(writes).await.unwrap();
+    let command = ReadCommand {
+        schema: schema.clone(),
+        partitions: Partitions::Keys(vec![key(&schema, "a")]),
+        slice: Slice::full(Direction::Forward),
+        columns: vec![ColumnId(2)],
+        row_limit: None,
+    };
+    let mut stalled = database.read(command);
+    assert!(stalled.next().await.unwrap().is_ok());
+    tokio::time::timeout(std::time::Duration::from_secs(60), database.close())
+        .await
+        .unwrap()
+        .unwrap();
+    let mut last = None;
+    while let Some(batch) = stalled.next().await {
+        last = Some(batch);
+    }
+    let cut = last.unwrap().unwrap_err().to_string();
+    assert_eq!(cut, "the database is closed", "a stream that was cut says so");
+}
+
+#[tokio::test]
+async fn a_change_goes_on_when_its_caller_does_not_wait() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    for turns in 0..40 {
+        let name = format!("t{turns}");
+        let definition = TableSchema { name: name.clone(), ..definition() };
+        let mut creating = database.create_table(definition, false);
+        for _ in 0..turns {
+            if futures::poll!(&mut creating).is_ready() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(creating);
+    }
+    // The next change waits for those before it.
+    database.create_keyspace("after", false).await.unwrap();
+    let in_memory: Vec<String> =
+        database.catalog().tables("default").map(|table| table.name.clone()).collect();
+    database.close().await.unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let on_disk: Vec<String> =
+        database.catalog().tables("default").map(|table| table.name.clone()).collect();
+    assert_eq!(in_memory, on_disk);
+    database.close().await.unwrap();
+}

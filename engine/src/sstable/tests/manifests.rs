@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::manifest::{Edit, Manifest, garbage, remove_garbage};
+use super::manifest::{Edit, Manifest, clear_unnamed};
 use super::*;
 use crate::commitlog::ReplayPosition;
 use crate::config::PAGE_BYTES;
@@ -114,15 +114,45 @@ fn a_torn_tail_is_dropped_and_damage_before_it_is_an_error() {
 }
 
 #[test]
-fn files_that_no_manifest_names_are_garbage() {
+fn unnamed_files_are_removed_and_whole_sstables_set_aside() {
     let disk = MemoryDisk::default();
-    for name in ["me-1-big-Data.db", "me-2-big-Data.db", "me-2-big-TOC.txt.tmp", "manifest-0"] {
+    for name in [
+        "me-1-big-Data.db",
+        "me-2-big-Data.db",
+        "me-2-big-TOC.txt.tmp",
+        "me-3-big-Data.db",
+        "me-3-big-TOC.txt",
+        "manifest-0",
+    ] {
         disk.set_content(&directory().join(name), Vec::new());
     }
     let live = BTreeSet::from([1]);
-    let wanted = ["me-2-big-Data.db", "me-2-big-TOC.txt.tmp"];
-    assert_eq!(block_on(garbage(&disk, directory(), &live)).unwrap(), wanted);
-    assert_eq!(block_on(remove_garbage(&disk, directory(), &live)).unwrap(), wanted);
-    let left: Vec<_> = disk.names();
-    assert_eq!(left, [path(), directory().join("me-1-big-Data.db")]);
+    let (removed, moved) = block_on(clear_unnamed(&disk, directory(), &live)).unwrap();
+    assert_eq!(removed, ["me-2-big-Data.db", "me-2-big-TOC.txt.tmp"]);
+    assert_eq!(moved, ["me-3-big-Data.db", "me-3-big-TOC.txt"]);
+    let lost = directory().join("lost");
+    let kept = [lost.join("me-3-big-Data.db"), lost.join("me-3-big-TOC.txt")];
+    let [data, toc] = kept;
+    let mut left = disk.names();
+    left.sort();
+    let mut wanted = vec![path(), directory().join("me-1-big-Data.db"), data, toc];
+    wanted.sort();
+    assert_eq!(left, wanted);
+}
+
+#[test]
+fn damage_of_the_last_edits_is_noticed_once_they_are_sealed() {
+    let disk = MemoryDisk::default();
+    let shared: std::rc::Rc<dyn crate::disk::Disk> = std::rc::Rc::new(disk.clone());
+    let through = crate::commitlog::ReplayPosition { segment: 7, offset: 9 };
+    block_on(async {
+        let mut manifest = Manifest::open(shared.clone(), &path()).await.unwrap();
+        manifest.append(vec![Edit::Flushed { through }]).await.unwrap();
+        manifest.seal().await.unwrap();
+    });
+    let mut content = disk.content(&path());
+    content[40] ^= 1;
+    disk.set_content(&path(), content);
+    let error = block_on(Manifest::open(shared, &path())).err().unwrap().to_string();
+    assert!(error.contains("at offset 0") && error.contains("damage"), "{error}");
 }
