@@ -1,0 +1,258 @@
+//! Entries that are gone and still remembered, by fingerprint: an index from fingerprints to places
+//! and, on top of it, a queue of ghosts in order of departure.
+//!
+//! 32 bits of a fingerprint are kept. Among a million ghosts a stranger is taken for one of them
+//! once in four thousand inserts, which moves an entry to another queue and nothing else.
+//!
+//! Invariant: what is found depends on the calls alone; nothing here is iterated by hash.
+
+use crate::SlotQueues;
+
+/// An empty bucket, and the end of the chain of free places.
+const NONE: u32 = u32::MAX;
+
+/// The part of a fingerprint that is remembered. Fingerprints are keyed hashes: any bits will do.
+#[inline]
+pub fn shorten(fingerprint: u64) -> u32 {
+    fingerprint as u32
+}
+
+/// Where fingerprints stand in an array of them. Open addressing, at most half full.
+#[derive(Debug, Clone)]
+pub struct FingerprintIndex {
+    buckets: Vec<u32>,
+    shift: u32,
+}
+
+impl FingerprintIndex {
+    /// An index for at most `places` fingerprints.
+    pub fn new(places: u32) -> Self {
+        let buckets = (places as usize * 2).next_power_of_two().max(4);
+        FingerprintIndex { buckets: vec![NONE; buckets], shift: 32 - buckets.trailing_zeros() }
+    }
+
+    /// Place of a fingerprint in `fingerprints`, the array that all calls are about.
+    #[inline]
+    pub fn find(&self, fingerprint: u32, fingerprints: &[u32]) -> Option<u32> {
+        let mut bucket = self.home(fingerprint);
+        loop {
+            match self.buckets[bucket] {
+                NONE => return None,
+                place if fingerprints[place as usize] == fingerprint => return Some(place),
+                _ => bucket = self.after(bucket),
+            }
+        }
+    }
+
+    /// Notes where a fingerprint stands that is not in the index.
+    #[inline]
+    pub fn insert(&mut self, fingerprint: u32, place: u32) {
+        let mut bucket = self.home(fingerprint);
+        while self.buckets[bucket] != NONE {
+            bucket = self.after(bucket);
+        }
+        self.buckets[bucket] = place;
+    }
+
+    /// Forgets the fingerprint at `place`, which is in the index and still in the array.
+    pub fn remove(&mut self, place: u32, fingerprints: &[u32]) {
+        let mut hole = self.home(fingerprints[place as usize]);
+        while self.buckets[hole] != place {
+            assert!(self.buckets[hole] != NONE, "the fingerprint is in the index");
+            hole = self.after(hole);
+        }
+        // Close the gap: whoever stands behind it and may stand in it moves there.
+        let mut bucket = self.after(hole);
+        loop {
+            let other = self.buckets[bucket];
+            if other == NONE {
+                break;
+            }
+            let home = self.home(fingerprints[other as usize]);
+            if self.distance(home, bucket) >= self.distance(hole, bucket) {
+                self.buckets[hole] = other;
+                hole = bucket;
+            }
+            bucket = self.after(bucket);
+        }
+        self.buckets[hole] = NONE;
+    }
+
+    #[inline]
+    fn home(&self, fingerprint: u32) -> usize {
+        (fingerprint.wrapping_mul(0x9E37_79B1) >> self.shift) as usize
+    }
+
+    #[inline]
+    fn after(&self, bucket: usize) -> usize {
+        (bucket + 1) & (self.buckets.len() - 1)
+    }
+
+    #[inline]
+    fn distance(&self, from: usize, to: usize) -> usize {
+        to.wrapping_sub(from) & (self.buckets.len() - 1)
+    }
+}
+
+/// Fingerprints in order of departure, a bounded number of them. 21 to 29 bytes each: an index is at
+/// most half full and at least a quarter.
+#[derive(Debug, Clone)]
+pub struct Ghosts {
+    /// Of a free place: the next free one.
+    fingerprints: Vec<u32>,
+    order: SlotQueues<1>,
+    index: FingerprintIndex,
+    free: u32,
+}
+
+impl Ghosts {
+    /// Room for `max` ghosts.
+    pub fn new(max: u32) -> Self {
+        let mut ghosts = Ghosts {
+            fingerprints: Vec::new(),
+            order: SlotQueues::new(0),
+            index: FingerprintIndex::new(0),
+            free: NONE,
+        };
+        ghosts.grow(max);
+        ghosts
+    }
+
+    /// Makes room for `max` ghosts; never shrinks.
+    pub fn grow(&mut self, max: u32) {
+        let held = self.fingerprints.len() as u32;
+        if max <= held {
+            return;
+        }
+        self.order.grow(max);
+        self.fingerprints.extend((held..max).map(|place| place + 1));
+        let last = self.fingerprints.last_mut().expect("max is above 0");
+        *last = self.free;
+        self.free = held;
+        self.index = FingerprintIndex::new(max);
+        for place in self.order.iter(0) {
+            self.index.insert(self.fingerprints[place as usize], place);
+        }
+    }
+
+    pub fn len(&self) -> u32 {
+        self.order.len(0)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.order.len(0) == 0
+    }
+
+    /// Remembers a fingerprint as the newest; the oldest goes when there is no room.
+    pub fn push(&mut self, fingerprint: u32) {
+        self.remove(fingerprint);
+        if self.free == NONE && !self.drop_oldest() {
+            return;
+        }
+        let place = self.free;
+        self.free = self.fingerprints[place as usize];
+        self.fingerprints[place as usize] = fingerprint;
+        self.order.push_hottest(0, place);
+        self.index.insert(fingerprint, place);
+    }
+
+    /// Forgets a fingerprint; false when it was not remembered.
+    #[inline]
+    pub fn remove(&mut self, fingerprint: u32) -> bool {
+        match self.index.find(fingerprint, &self.fingerprints) {
+            None => false,
+            Some(place) => {
+                self.release(place);
+                true
+            }
+        }
+    }
+
+    /// Forgets the oldest; false when there is none.
+    pub fn drop_oldest(&mut self) -> bool {
+        match self.order.coldest(0) {
+            None => false,
+            Some(place) => {
+                self.release(place);
+                true
+            }
+        }
+    }
+
+    /// Forgets the oldest until at most `max` are left, and at most two each call beyond what the
+    /// caller pushed: a bound that fell far is reached over many calls.
+    pub fn trim(&mut self, max: u32) {
+        for _ in 0..2 {
+            if self.len() <= max {
+                return;
+            }
+            self.drop_oldest();
+        }
+    }
+
+    fn release(&mut self, place: u32) {
+        self.index.remove(place, &self.fingerprints);
+        self.order.remove(place);
+        self.fingerprints[place as usize] = self.free;
+        self.free = place;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    #[test]
+    fn ghosts_behave_like_a_bounded_deque() {
+        // Equal homes: 2^32 / golden ratio times small numbers are far apart, so take few buckets.
+        let mut ghosts = Ghosts::new(0);
+        let mut model: VecDeque<u32> = VecDeque::new();
+        let (mut state, mut max) = (5u64, 0);
+        for step in 0..60_000 {
+            if step == 10 || step == 20_000 || step == 40_000 {
+                max = 7 + step / 1000;
+                ghosts.grow(max as u32);
+            }
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let fingerprint = (state >> 40) as u32 % 97;
+            match (state >> 33) % 4 {
+                0 | 1 => {
+                    ghosts.push(fingerprint);
+                    model.retain(|held| *held != fingerprint);
+                    if max > 0 {
+                        if model.len() == max {
+                            model.pop_front();
+                        }
+                        model.push_back(fingerprint);
+                    }
+                }
+                2 => {
+                    let held = model.contains(&fingerprint);
+                    assert_eq!(ghosts.remove(fingerprint), held, "step {step}");
+                    model.retain(|held| *held != fingerprint);
+                }
+                _ if state >> 60 == 0 => {
+                    let room = model.len() as u32 / 2;
+                    while ghosts.len() > room {
+                        ghosts.trim(room);
+                    }
+                    model.drain(..model.len() - room as usize);
+                }
+                _ => assert_eq!(ghosts.drop_oldest(), model.pop_front().is_some()),
+            }
+            assert_eq!(ghosts.len() as usize, model.len(), "step {step}");
+            assert_eq!(ghosts.is_empty(), model.is_empty());
+            for fingerprint in 0..97 {
+                let found = ghosts.index.find(fingerprint, &ghosts.fingerprints).is_some();
+                assert_eq!(found, model.contains(&fingerprint), "step {step}: {fingerprint}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_fingerprint_is_shortened_to_its_low_half() {
+        assert_eq!(shorten(0xAAAA_BBBB_CCCC_DDDD), 0xCCCC_DDDD);
+    }
+}
