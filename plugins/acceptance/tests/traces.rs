@@ -13,6 +13,7 @@ use tidegate_plugin::{Driver, EvictionPolicy, Outcome, Replay, Setup, replay};
 use tidegate_policy_clock::Clock;
 use tidegate_policy_fifo::Fifo;
 use tidegate_policy_lru::Lru;
+use tidegate_policy_s3_fifo::S3Fifo;
 use tidegate_policy_sieve::Sieve;
 
 /// Columns of the table.
@@ -20,6 +21,7 @@ const LRU: usize = 0;
 const FIFO: usize = 1;
 const CLOCK: usize = 2;
 const SIEVE: usize = 4;
+const S3_FIFO: usize = 5;
 const BELADY: usize = 11;
 
 /// The window does not fit into so small a cache.
@@ -83,6 +85,11 @@ fn clock() {
 fn sieve() {
     // Asked ahead, the hand runs before the hits that would have stopped it: up to 4.5 points less.
     check::<Sieve>(Goal { ahead: 0.05, ..Goal::equal(|row| row[SIEVE], EXACT) });
+}
+
+#[test]
+fn s3_fifo() {
+    check::<S3Fifo>(Goal::equal(|row| row[S3_FIFO], 0.003));
 }
 
 fn check<P: EvictionPolicy>(goal: Goal) {

@@ -146,6 +146,7 @@ pub fn assert_contract<P: EvictionPolicy>() {
                 }
                 Op::Remove => {
                     resident.remove(&slot);
+                    taken.retain(|gone| *gone != slot);
                 }
                 _ => {}
             }
