@@ -15,6 +15,7 @@ use tidegate_policy_fifo::Fifo;
 use tidegate_policy_lru::Lru;
 use tidegate_policy_s3_fifo::S3Fifo;
 use tidegate_policy_sieve::Sieve;
+use tidegate_policy_two_q::TwoQ;
 
 /// Columns of the table.
 const LRU: usize = 0;
@@ -22,6 +23,7 @@ const FIFO: usize = 1;
 const CLOCK: usize = 2;
 const SIEVE: usize = 4;
 const S3_FIFO: usize = 5;
+const TWO_Q: usize = 3;
 const BELADY: usize = 11;
 
 /// The window does not fit into so small a cache.
@@ -90,6 +92,12 @@ fn sieve() {
 #[test]
 fn s3_fifo() {
     check::<S3Fifo>(Goal::equal(|row| row[S3_FIFO], 0.003));
+}
+
+#[test]
+fn two_q() {
+    // Of 763 entries, 190 in the first queue, 32 at once are many.
+    check::<TwoQ>(Goal { ahead: 0.0015, ..Goal::equal(|row| row[TWO_Q], 0.003) });
 }
 
 fn check<P: EvictionPolicy>(goal: Goal) {
