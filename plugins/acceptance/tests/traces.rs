@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use tidegate_plugin::{Driver, EvictionPolicy, Outcome, Replay, Setup, replay};
+use tidegate_policy_arc::Arc;
 use tidegate_policy_clock::Clock;
 use tidegate_policy_fifo::Fifo;
 use tidegate_policy_lru::Lru;
@@ -24,6 +25,7 @@ const CLOCK: usize = 2;
 const SIEVE: usize = 4;
 const S3_FIFO: usize = 5;
 const TWO_Q: usize = 3;
+const ARC: usize = 6;
 const BELADY: usize = 11;
 
 /// The window does not fit into so small a cache.
@@ -98,6 +100,11 @@ fn s3_fifo() {
 fn two_q() {
     // Of 763 entries, 190 in the first queue, 32 at once are many.
     check::<TwoQ>(Goal { ahead: 0.0015, ..Goal::equal(|row| row[TWO_Q], 0.003) });
+}
+
+#[test]
+fn arc() {
+    check::<Arc>(Goal::equal(|row| row[ARC], 0.003));
 }
 
 fn check<P: EvictionPolicy>(goal: Goal) {

@@ -1,5 +1,5 @@
 //! Entries that are gone and still remembered, by fingerprint: an index from fingerprints to places
-//! and, on top of it, a queue of ghosts in order of departure.
+//! and, on top of it, queues of ghosts in order of departure.
 //!
 //! 32 bits of a fingerprint are kept. Among a million ghosts a stranger is taken for one of them
 //! once in four thousand inserts, which moves an entry to another queue and nothing else.
@@ -94,18 +94,18 @@ impl FingerprintIndex {
     }
 }
 
-/// Fingerprints in order of departure, a bounded number of them. 21 to 29 bytes each: an index is at
-/// most half full and at least a quarter.
+/// `N` queues of fingerprints in order of departure, a bounded number of them in all; one is in one
+/// queue at most. 21 to 29 bytes each: an index is at most half full and at least a quarter.
 #[derive(Debug, Clone)]
-pub struct Ghosts {
+pub struct Ghosts<const N: usize> {
     /// Of a free place: the next free one.
     fingerprints: Vec<u32>,
-    order: SlotQueues<1>,
+    order: SlotQueues<N>,
     index: FingerprintIndex,
     free: u32,
 }
 
-impl Ghosts {
+impl<const N: usize> Ghosts<N> {
     /// Room for `max` ghosts.
     pub fn new(max: u32) -> Self {
         let mut ghosts = Ghosts {
@@ -130,36 +130,43 @@ impl Ghosts {
         *last = self.free;
         self.free = held;
         self.index = FingerprintIndex::new(max);
-        for place in self.order.iter(0) {
+        for place in (0..N).flat_map(|queue| self.order.iter(queue)) {
             self.index.insert(self.fingerprints[place as usize], place);
         }
     }
 
-    pub fn len(&self) -> u32 {
-        self.order.len(0)
+    /// Number of ghosts in one queue.
+    #[inline]
+    pub fn len(&self, queue: usize) -> u32 {
+        self.order.len(queue)
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.order.len(0) == 0
-    }
-
-    /// Remembers a fingerprint as the newest; the oldest goes when there is no room.
-    pub fn push(&mut self, fingerprint: u32) {
+    /// Remembers a fingerprint as the newest of a queue; without room the oldest of it goes, and if
+    /// it has none nothing is remembered.
+    pub fn push(&mut self, queue: usize, fingerprint: u32) {
         self.remove(fingerprint);
-        if self.free == NONE && !self.drop_oldest() {
+        if self.free == NONE && !self.drop_oldest(queue) {
             return;
         }
         let place = self.free;
         self.free = self.fingerprints[place as usize];
         self.fingerprints[place as usize] = fingerprint;
-        self.order.push_hottest(0, place);
+        self.order.push_hottest(queue, place);
         self.index.insert(fingerprint, place);
     }
 
-    /// Forgets a fingerprint; false when it was not remembered.
+    /// Forgets a fingerprint and says in which queue it was.
     #[inline]
-    pub fn remove(&mut self, fingerprint: u32) -> bool {
-        match self.index.find(fingerprint, &self.fingerprints) {
+    pub fn remove(&mut self, fingerprint: u32) -> Option<usize> {
+        let place = self.index.find(fingerprint, &self.fingerprints)?;
+        let queue = self.order.queue_of(place);
+        self.release(place);
+        queue
+    }
+
+    /// Forgets the oldest of a queue; false when there is none.
+    pub fn drop_oldest(&mut self, queue: usize) -> bool {
+        match self.order.coldest(queue) {
             None => false,
             Some(place) => {
                 self.release(place);
@@ -168,25 +175,14 @@ impl Ghosts {
         }
     }
 
-    /// Forgets the oldest; false when there is none.
-    pub fn drop_oldest(&mut self) -> bool {
-        match self.order.coldest(0) {
-            None => false,
-            Some(place) => {
-                self.release(place);
-                true
-            }
-        }
-    }
-
-    /// Forgets the oldest until at most `max` are left, and at most two each call beyond what the
-    /// caller pushed: a bound that fell far is reached over many calls.
-    pub fn trim(&mut self, max: u32) {
+    /// Forgets the oldest of a queue until at most `max` are left, but two at most: a bound that
+    /// fell far is reached over many calls.
+    pub fn trim(&mut self, queue: usize, max: u32) {
         for _ in 0..2 {
-            if self.len() <= max {
+            if self.len(queue) <= max {
                 return;
             }
-            self.drop_oldest();
+            self.drop_oldest(queue);
         }
     }
 
@@ -205,10 +201,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ghosts_behave_like_a_bounded_deque() {
-        // Equal homes: 2^32 / golden ratio times small numbers are far apart, so take few buckets.
-        let mut ghosts = Ghosts::new(0);
-        let mut model: VecDeque<u32> = VecDeque::new();
+    fn ghosts_behave_like_bounded_deques() {
+        let mut ghosts = Ghosts::<2>::new(0);
+        let mut model: [VecDeque<u32>; 2] = Default::default();
         let (mut state, mut max) = (5u64, 0);
         for step in 0..60_000 {
             if step == 10 || step == 20_000 || step == 40_000 {
@@ -217,36 +212,39 @@ mod tests {
             }
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let fingerprint = (state >> 40) as u32 % 97;
+            let queue = (state >> 50) as usize % 2;
+            let forget = |model: &mut [VecDeque<u32>; 2]| {
+                let there = model.iter().position(|held| held.contains(&fingerprint));
+                model.iter_mut().for_each(|held| held.retain(|other| *other != fingerprint));
+                there
+            };
             match (state >> 33) % 4 {
                 0 | 1 => {
-                    ghosts.push(fingerprint);
-                    model.retain(|held| *held != fingerprint);
-                    if max > 0 {
-                        if model.len() == max {
-                            model.pop_front();
-                        }
-                        model.push_back(fingerprint);
+                    ghosts.push(queue, fingerprint);
+                    forget(&mut model);
+                    if model[0].len() + model[1].len() < max || model[queue].pop_front().is_some() {
+                        model[queue].push_back(fingerprint);
                     }
                 }
-                2 => {
-                    let held = model.contains(&fingerprint);
-                    assert_eq!(ghosts.remove(fingerprint), held, "step {step}");
-                    model.retain(|held| *held != fingerprint);
-                }
+                2 => assert_eq!(ghosts.remove(fingerprint), forget(&mut model), "step {step}"),
                 _ if state >> 60 == 0 => {
-                    let room = model.len() as u32 / 2;
-                    while ghosts.len() > room {
-                        ghosts.trim(room);
+                    let room = model[queue].len() / 2;
+                    while ghosts.len(queue) as usize > room {
+                        ghosts.trim(queue, room as u32);
                     }
-                    model.drain(..model.len() - room as usize);
+                    let gone = model[queue].len() - room;
+                    model[queue].drain(..gone);
                 }
-                _ => assert_eq!(ghosts.drop_oldest(), model.pop_front().is_some()),
+                _ => assert_eq!(ghosts.drop_oldest(queue), model[queue].pop_front().is_some()),
             }
-            assert_eq!(ghosts.len() as usize, model.len(), "step {step}");
-            assert_eq!(ghosts.is_empty(), model.is_empty());
+            for (queue, held) in model.iter().enumerate() {
+                assert_eq!(ghosts.len(queue) as usize, held.len(), "step {step}");
+            }
             for fingerprint in 0..97 {
-                let found = ghosts.index.find(fingerprint, &ghosts.fingerprints).is_some();
-                assert_eq!(found, model.contains(&fingerprint), "step {step}: {fingerprint}");
+                let place = ghosts.index.find(fingerprint, &ghosts.fingerprints);
+                let found = place.and_then(|place| ghosts.order.queue_of(place));
+                let held = model.iter().position(|held| held.contains(&fingerprint));
+                assert_eq!(found, held, "step {step}: {fingerprint}");
             }
         }
     }

@@ -36,7 +36,7 @@ pub struct S3Fifo {
     identity: Vec<u32>,
     /// The queue that the slot was given away from when nothing came in since, or `KEPT`.
     given: Vec<u8>,
-    ghosts: Ghosts,
+    ghosts: Ghosts<1>,
     /// Entries that the cache held when victims were last asked for.
     capacity: u32,
     /// Entries of the main queue above which it has to give.
@@ -59,7 +59,7 @@ impl S3Fifo {
             self.put_back(slot);
             return;
         }
-        let ghost = self.ghosts.remove(identity);
+        let ghost = self.ghosts.remove(identity).is_some();
         (self.reads[at], self.identity[at], self.given[at]) = (0, identity, KEPT);
         self.returned += u64::from(ghost);
         self.queues.remove(slot);
@@ -67,7 +67,7 @@ impl S3Fifo {
         // Not earlier: the entry that comes in may be the oldest ghost.
         // Victims that were named and not replaced yet would not have left one at a time.
         let leaving = self.capacity.saturating_sub(self.queues.total());
-        self.ghosts.trim(share(self.capacity, self.ghost_percent) + leaving);
+        self.ghosts.trim(0, share(self.capacity, self.ghost_percent) + leaving);
     }
 
     /// Puts a victim back where it was taken from.
@@ -93,7 +93,7 @@ impl S3Fifo {
             if self.reads[at] < self.reads_to_stay {
                 self.queues.remove(slot);
                 self.given[at] = SMALL as u8;
-                self.ghosts.push(self.identity[at]);
+                self.ghosts.push(0, self.identity[at]);
                 return Some(slot);
             }
             self.step()?;
@@ -248,7 +248,7 @@ impl EvictionPolicy for S3Fifo {
         vec![
             ("small", f64::from(self.queues.len(SMALL))),
             ("main", f64::from(self.queues.len(MAIN))),
-            ("ghosts", f64::from(self.ghosts.len())),
+            ("ghosts", f64::from(self.ghosts.len(0))),
             ("promoted", self.promoted as f64),
             ("returned", self.returned as f64),
             ("searches_cut_short", self.cut_short as f64),

@@ -13,7 +13,7 @@ fn an_entry_read_twice_moves_on_and_one_read_once_does_not() {
     let ids = trial::evicted(&mut policy, 10, fill.chain([1, 1, 2, 11]));
     assert_eq!(ids, [2]);
     let s3 = policy.policy();
-    assert_eq!((s3.queues.len(SMALL), s3.queues.len(MAIN), s3.ghosts.len()), (9, 1, 1));
+    assert_eq!((s3.queues.len(SMALL), s3.queues.len(MAIN), s3.ghosts.len(0)), (9, 1, 1));
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn a_ghost_returns_to_the_main_queue() {
     assert_eq!(ids, (1..=12).collect::<Vec<u32>>());
     assert_eq!(policy.policy().queues.len(MAIN), 1);
     assert_eq!(policy.policy().returned, 1);
-    assert_eq!(policy.policy().ghosts.len(), 9, "nine tenths of the entries are remembered");
+    assert_eq!(policy.policy().ghosts.len(0), 9, "nine tenths of the entries are remembered");
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_victim_that_was_read_in_time_is_where_it_was() {
     let read_in_time = [(Insert, 1), (Access, 1), (Insert, 0), (Access, 0)];
     assert_eq!(trial::apply(&mut policy, &read_in_time, 2), [1, 3]);
     assert_eq!(policy.policy().queues.queue_of(0), Some(MAIN));
-    assert_eq!(policy.policy().ghosts.len(), 3, "1, 2 and 3");
+    assert_eq!(policy.policy().ghosts.len(0), 3, "1, 2 and 3");
 }
 
 #[test]

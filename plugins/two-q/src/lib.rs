@@ -31,7 +31,7 @@ pub struct TwoQ {
     identity: Vec<u32>,
     /// The queue that the slot was given away from when nothing came in since, or `KEPT`.
     given: Vec<u8>,
-    ghosts: Ghosts,
+    ghosts: Ghosts<1>,
     /// Entries that the cache held when victims were last asked for.
     capacity: u32,
     first_percent: u32,
@@ -48,13 +48,13 @@ impl TwoQ {
             self.put_back(slot);
             return;
         }
-        let ghost = self.ghosts.remove(identity);
+        let ghost = self.ghosts.remove(identity).is_some();
         self.returned += u64::from(ghost);
         self.enter(if ghost { MAIN } else { FIRST }, slot, identity);
         // Not earlier: the entry that comes in may be the oldest ghost. Victims that were named and
         // not replaced yet would not have left one at a time.
         let leaving = self.capacity.saturating_sub(self.queues.total());
-        self.ghosts.trim(share(self.capacity, self.ghost_percent) + leaving);
+        self.ghosts.trim(0, share(self.capacity, self.ghost_percent) + leaving);
     }
 
     fn enter(&mut self, queue: usize, slot: Slot, identity: u32) {
@@ -152,7 +152,7 @@ impl EvictionPolicy for TwoQ {
         let slot = self.queues.pop_coldest(queue)?;
         self.given[slot as usize] = queue as u8;
         if queue == FIRST {
-            self.ghosts.push(self.identity[slot as usize]);
+            self.ghosts.push(0, self.identity[slot as usize]);
         }
         Some(slot)
     }
@@ -179,7 +179,7 @@ impl EvictionPolicy for TwoQ {
         vec![
             ("first", f64::from(self.queues.len(FIRST))),
             ("main", f64::from(self.queues.len(MAIN))),
-            ("ghosts", f64::from(self.ghosts.len())),
+            ("ghosts", f64::from(self.ghosts.len(0))),
             ("returned", self.returned as f64),
         ]
     }

@@ -29,7 +29,7 @@ fn what_was_forgotten_starts_anew() {
     // 1 to 6 have left, 3 to 6 are remembered: 2 is a new entry.
     let ids = trial::evicted(&mut policy, 8, (1..=14).chain([2]));
     assert_eq!(ids, (1..=7).collect::<Vec<u32>>());
-    assert_eq!((policy.policy().queues.len(MAIN), policy.policy().ghosts.len()), (0, 4));
+    assert_eq!((policy.policy().queues.len(MAIN), policy.policy().ghosts.len(0)), (0, 4));
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_victim_that_stays_is_where_it_was() {
     // 2 was read in time, so it is the most recently used; 0 is refused and next again.
     let events = [(Insert, 2), (Access, 2), (VictimRefused, 0)];
     assert_eq!(trial::apply(&mut policy, &events, 4), [0, 3, 1, 2]);
-    assert_eq!(policy.policy().ghosts.len(), 2);
+    assert_eq!(policy.policy().ghosts.len(0), 2);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_victim_of_the_first_queue_that_was_read_in_time_has_returned() {
     assert_eq!(trial::apply(&mut policy, &[(Insert, 0), (Insert, 1)], 1), [0]);
     trial::apply(&mut policy, &[(Insert, 0), (Access, 0)], 0);
     assert_eq!(policy.policy().queues.queue_of(0), Some(MAIN));
-    assert_eq!(policy.policy().ghosts.len(), 0);
+    assert_eq!(policy.policy().ghosts.len(0), 0);
 }
 
 #[test]
