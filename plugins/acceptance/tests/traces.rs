@@ -17,6 +17,7 @@ use tidegate_policy_lru::Lru;
 use tidegate_policy_s3_fifo::S3Fifo;
 use tidegate_policy_sieve::Sieve;
 use tidegate_policy_two_q::TwoQ;
+use tidegate_policy_w_tinylfu::WTinyLfu;
 
 /// Columns of the table.
 const LRU: usize = 0;
@@ -26,6 +27,8 @@ const SIEVE: usize = 4;
 const S3_FIFO: usize = 5;
 const TWO_Q: usize = 3;
 const ARC: usize = 6;
+const W_1: usize = 9;
+const W_10: usize = 10;
 const BELADY: usize = 11;
 
 /// The window does not fit into so small a cache.
@@ -105,6 +108,13 @@ fn two_q() {
 #[test]
 fn arc() {
     check::<Arc>(Goal::equal(|row| row[ARC], 0.003));
+}
+
+#[test]
+fn w_tinylfu() {
+    // The better of two fixed windows, at least. Which way the window is moved depends on details.
+    let better = |row: &[f64; 12]| row[W_1].min(row[W_10]);
+    check::<WTinyLfu>(Goal { two_sided: false, ahead: 0.01, ..Goal::equal(better, 0.005) });
 }
 
 fn check<P: EvictionPolicy>(goal: Goal) {
