@@ -141,24 +141,48 @@ impl<const N: usize> Ghosts<N> {
         self.order.len(queue)
     }
 
+    /// Whether one more can be remembered without another having to go.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.free != NONE
+    }
+
     /// Remembers a fingerprint as the newest of a queue; without room the oldest of it goes, and if
-    /// it has none nothing is remembered.
-    pub fn push(&mut self, queue: usize, fingerprint: u32) {
+    /// it has none nothing is remembered. The place, below the bound, is the ghost's until it goes.
+    pub fn push(&mut self, queue: usize, fingerprint: u32) -> Option<u32> {
         self.remove(fingerprint);
         if self.free == NONE && !self.drop_oldest(queue) {
-            return;
+            return None;
         }
         let place = self.free;
         self.free = self.fingerprints[place as usize];
         self.fingerprints[place as usize] = fingerprint;
         self.order.push_hottest(queue, place);
         self.index.insert(fingerprint, place);
+        Some(place)
+    }
+
+    /// The place of a ghost.
+    #[inline]
+    pub fn find(&self, fingerprint: u32) -> Option<u32> {
+        self.index.find(fingerprint, &self.fingerprints)
+    }
+
+    /// The place of the oldest ghost of a queue.
+    pub fn oldest(&self, queue: usize) -> Option<u32> {
+        self.order.coldest(queue)
+    }
+
+    /// Forgets the ghost at a place.
+    pub fn forget(&mut self, place: u32) {
+        assert!(self.order.contains(place), "there is a ghost");
+        self.release(place);
     }
 
     /// Forgets a fingerprint and says in which queue it was.
     #[inline]
     pub fn remove(&mut self, fingerprint: u32) -> Option<usize> {
-        let place = self.index.find(fingerprint, &self.fingerprints)?;
+        let place = self.find(fingerprint)?;
         let queue = self.order.queue_of(place);
         self.release(place);
         queue
@@ -220,7 +244,8 @@ mod tests {
             };
             match (state >> 33) % 4 {
                 0 | 1 => {
-                    ghosts.push(queue, fingerprint);
+                    let place = ghosts.push(queue, fingerprint);
+                    assert_eq!(place, ghosts.find(fingerprint));
                     forget(&mut model);
                     if model[0].len() + model[1].len() < max || model[queue].pop_front().is_some() {
                         model[queue].push_back(fingerprint);
