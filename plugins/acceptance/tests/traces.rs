@@ -13,6 +13,7 @@ use tidegate_plugin::{Driver, EvictionPolicy, Outcome, Replay, Setup, replay};
 use tidegate_policy_arc::Arc;
 use tidegate_policy_clock::Clock;
 use tidegate_policy_fifo::Fifo;
+use tidegate_policy_lhd::Lhd;
 use tidegate_policy_lirs::Lirs;
 use tidegate_policy_lru::Lru;
 use tidegate_policy_s3_fifo::S3Fifo;
@@ -31,6 +32,7 @@ const ARC: usize = 6;
 const W_1: usize = 9;
 const W_10: usize = 10;
 const LIRS: usize = 7;
+const LHD: usize = 8;
 const BELADY: usize = 11;
 
 /// The window does not fit into so small a cache.
@@ -124,6 +126,11 @@ fn lirs() {
     // A hundredth of the cache is not high enough for 32 victims at once, so more of it is: up to 3.4
     // points less.
     check::<Lirs>(Goal { ahead: 0.04, ..Goal::equal(|row| row[LIRS], 0.005) });
+}
+
+#[test]
+fn lhd() {
+    check::<Lhd>(Goal::equal(|row| row[LHD], 0.01));
 }
 
 fn check<P: EvictionPolicy>(goal: Goal) {

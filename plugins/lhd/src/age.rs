@@ -1,0 +1,164 @@
+//! What is known of entries of one class by age: how many were read at it, how many left at it, and
+//! from both the hit density, which is how many reads the room that an entry takes from now on will
+//! bring.
+//!
+//! Invariant: ages are below `AGES`; the last one stands for all that are older.
+
+/// Ages that are told apart.
+pub const AGES: usize = 20_000;
+/// Weight of what was known before at each survey.
+const DECAY: f32 = 0.9;
+
+/// Reads and departures by age of the entries of one class.
+#[derive(Debug)]
+pub struct AgeClass {
+    hits: Vec<f32>,
+    evictions: Vec<f32>,
+    /// Empty before the first survey.
+    density: Vec<f32>,
+    /// What the last survey found, until it is adopted.
+    found: Vec<f32>,
+    /// Density at age 0 as long as nothing is known; it falls with age.
+    guess: f32,
+}
+
+impl AgeClass {
+    /// A class of which nothing is known.
+    pub fn new(guess: f32) -> Self {
+        let (hits, evictions) = (vec![0.0; AGES], vec![0.0; AGES]);
+        AgeClass { hits, evictions, density: Vec::new(), found: Vec::new(), guess }
+    }
+
+    #[inline]
+    pub fn note_hit(&mut self, age: usize) {
+        self.hits[age] += 1.0;
+    }
+
+    #[inline]
+    pub fn note_eviction(&mut self, age: usize) {
+        self.evictions[age] += 1.0;
+    }
+
+    /// An entry did not leave after all.
+    pub fn undo_eviction(&mut self, age: usize) {
+        self.evictions[age] = (self.evictions[age] - 1.0).max(0.0);
+    }
+
+    /// Hits to be expected per entry and unit of age.
+    #[inline]
+    pub fn density(&self, age: usize) -> f32 {
+        match self.density.get(age) {
+            Some(density) => *density,
+            None => self.guess / (age as f32 + 1.0),
+        }
+    }
+
+    /// Works out the densities anew, to be adopted later, and lets what was known fade.
+    ///
+    /// The room an entry of some age will take is the sum, over all later ages, of the entries that
+    /// get that old: so both sums grow from the oldest age down.
+    pub fn survey(&mut self) {
+        self.found.resize(AGES, 0.0);
+        let (mut hits, mut events, mut lifetime) = (0.0f32, 0.0f32, 0.0f32);
+        for age in (0..AGES).rev() {
+            self.hits[age] *= DECAY;
+            self.evictions[age] *= DECAY;
+            hits += self.hits[age];
+            events += self.hits[age] + self.evictions[age];
+            lifetime += events;
+            // Less than a hundred-thousandth of an event is none.
+            let known = events > 1e-5 && age < AGES - 1;
+            self.found[age] = if known { hits / lifetime } else { 0.0 };
+        }
+    }
+
+    /// Lets what the last survey found be the densities: for all classes at once, because only
+    /// densities of one survey can be compared.
+    pub fn adopt(&mut self) {
+        std::mem::swap(&mut self.density, &mut self.found);
+    }
+
+    /// Makes ages `2^shift` times as coarse, or with a negative shift as fine.
+    pub fn rescale(&mut self, shift: i32) {
+        for counts in [&mut self.hits, &mut self.evictions] {
+            if shift > 0 {
+                compress(counts, shift as u32);
+            } else if shift < 0 {
+                stretch(counts, shift.unsigned_abs());
+            }
+        }
+    }
+}
+
+fn compress(counts: &mut [f32], shift: u32) {
+    let oldest = counts[AGES - 1];
+    for age in 0..AGES {
+        let from = age << shift;
+        let group = from.min(AGES - 1)..(from + (1 << shift)).min(AGES - 1);
+        counts[age] = counts[group].iter().sum();
+    }
+    counts[AGES - 1] += oldest;
+}
+
+fn stretch(counts: &mut [f32], shift: u32) {
+    let beyond: f32 = counts[AGES >> shift..AGES - 1].iter().sum();
+    counts[AGES - 1] += beyond;
+    for age in (0..AGES - 1).rev() {
+        counts[age] = counts[age >> shift] / (1 << shift) as f32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn density_is_hits_by_room() {
+        let mut class = AgeClass::new(8.0);
+        assert_eq!((class.density(0), class.density(3)), (8.0, 2.0), "a guess");
+        // Four entries: two are read at age 0, one at age 1, and one leaves at age 2.
+        class.note_hit(0);
+        class.note_hit(0);
+        class.note_hit(1);
+        class.note_eviction(2);
+        class.survey();
+        assert_eq!(class.density(3), 2.0, "not adopted yet");
+        class.adopt();
+        // From age 0 on: three hits, and 4 + 2 + 1 entries take room. From age 1: one, and 2 + 1.
+        let found: Vec<f32> = (0..4).map(|age| class.density(age)).collect();
+        let wanted = [3.0 / 7.0, 1.0 / 3.0, 0.0, 0.0];
+        for (found, wanted) in found.iter().zip(wanted) {
+            assert!((found - wanted).abs() < 1e-6, "{found} for {wanted}");
+        }
+    }
+
+    #[test]
+    fn what_was_known_fades() {
+        let mut class = AgeClass::new(1.0);
+        class.note_hit(5);
+        class.note_eviction(9);
+        class.undo_eviction(9);
+        class.undo_eviction(9);
+        class.survey();
+        class.survey();
+        assert!((class.hits[5] - 0.81).abs() < 1e-6);
+        assert_eq!(class.evictions[9], 0.0);
+    }
+
+    #[test]
+    fn rescaling_keeps_the_counts() {
+        let mut class = AgeClass::new(1.0);
+        for (age, times) in [(0, 4), (5, 8), (7, 2), (15_000, 3), (AGES - 1, 6)] {
+            (0..times).for_each(|_| class.note_hit(age));
+        }
+        class.rescale(2);
+        let counts = [0, 1, 3_750, AGES - 1].map(|age| class.hits[age]);
+        assert_eq!(counts, [4.0, 10.0, 3.0, 6.0]);
+        class.rescale(-2);
+        assert_eq!((class.hits[3], class.hits[4], class.hits[7]), (1.0, 2.5, 2.5));
+        assert_eq!(class.hits[15_000], 0.75);
+        class.rescale(-1);
+        assert_eq!(class.hits[AGES - 1], 9.0, "what is too old now is among the oldest");
+        assert!((class.hits.iter().sum::<f32>() - 23.0).abs() < 1e-3);
+    }
+}
