@@ -9,11 +9,62 @@ pub const AGES: usize = 20_000;
 /// Weight of what was known before at each survey.
 const DECAY: f32 = 0.9;
 
+/// Ages in a page of counts.
+const PAGE: usize = 250;
+
+/// A figure for each age. Pages come into being when they are counted in: clearing all of them at
+/// once would be more work than one call may do, and most ages never occur.
+#[derive(Debug)]
+struct Counts(Vec<Option<Box<[f32; PAGE]>>>);
+
+impl Counts {
+    fn new() -> Self {
+        Counts((0..AGES / PAGE).map(|_| None).collect())
+    }
+
+    #[inline]
+    fn get(&self, age: usize) -> f32 {
+        self.0[age / PAGE].as_ref().map_or(0.0, |page| page[age % PAGE])
+    }
+
+    #[inline]
+    fn add(&mut self, age: usize, count: f32) {
+        self.0[age / PAGE].get_or_insert_with(|| Box::new([0.0; PAGE]))[age % PAGE] += count;
+    }
+
+    /// Makes all counts smaller by a factor.
+    fn fade(&mut self, factor: f32) {
+        self.0.iter_mut().flatten().for_each(|page| page.iter_mut().for_each(|n| *n *= factor));
+    }
+
+    /// Makes ages `2^shift` times as coarse, or with a negative shift as fine.
+    fn rescale(&mut self, shift: i32) {
+        let old = std::mem::replace(self, Counts::new());
+        let by = shift.unsigned_abs();
+        for age in 0..AGES {
+            let count = old.get(age);
+            if count == 0.0 {
+                continue;
+            }
+            if age == AGES - 1 || shift < 0 && age << by >= AGES {
+                // All that are so old still are, or are now.
+                self.add(AGES - 1, count);
+            } else if shift >= 0 {
+                self.add(age >> by, count);
+            } else {
+                let parts = age << by..(age + 1) << by;
+                let part = count / (1 << by) as f32;
+                parts.for_each(|age| self.add(age.min(AGES - 1), part));
+            }
+        }
+    }
+}
+
 /// Reads and departures by age of the entries of one class.
 #[derive(Debug)]
 pub struct AgeClass {
-    hits: Vec<f32>,
-    evictions: Vec<f32>,
+    hits: Counts,
+    evictions: Counts,
     /// Empty before the first survey.
     density: Vec<f32>,
     /// What the last survey found, until it is adopted.
@@ -25,23 +76,23 @@ pub struct AgeClass {
 impl AgeClass {
     /// A class of which nothing is known.
     pub fn new(guess: f32) -> Self {
-        let (hits, evictions) = (vec![0.0; AGES], vec![0.0; AGES]);
+        let (hits, evictions) = (Counts::new(), Counts::new());
         AgeClass { hits, evictions, density: Vec::new(), found: Vec::new(), guess }
     }
 
     #[inline]
     pub fn note_hit(&mut self, age: usize) {
-        self.hits[age] += 1.0;
+        self.hits.add(age, 1.0);
     }
 
     #[inline]
     pub fn note_eviction(&mut self, age: usize) {
-        self.evictions[age] += 1.0;
+        self.evictions.add(age, 1.0);
     }
 
     /// An entry did not leave after all.
     pub fn undo_eviction(&mut self, age: usize) {
-        self.evictions[age] = (self.evictions[age] - 1.0).max(0.0);
+        self.evictions.add(age, -self.evictions.get(age).min(1.0));
     }
 
     /// Hits to be expected per entry and unit of age.
@@ -58,13 +109,13 @@ impl AgeClass {
     /// The room an entry of some age will take is the sum, over all later ages, of the entries that
     /// get that old: so both sums grow from the oldest age down.
     pub fn survey(&mut self) {
+        self.hits.fade(DECAY);
+        self.evictions.fade(DECAY);
         self.found.resize(AGES, 0.0);
         let (mut hits, mut events, mut lifetime) = (0.0f32, 0.0f32, 0.0f32);
         for age in (0..AGES).rev() {
-            self.hits[age] *= DECAY;
-            self.evictions[age] *= DECAY;
-            hits += self.hits[age];
-            events += self.hits[age] + self.evictions[age];
+            hits += self.hits.get(age);
+            events += self.hits.get(age) + self.evictions.get(age);
             lifetime += events;
             // Less than a hundred-thousandth of an event is none.
             let known = events > 1e-5 && age < AGES - 1;
@@ -80,31 +131,10 @@ impl AgeClass {
 
     /// Makes ages `2^shift` times as coarse, or with a negative shift as fine.
     pub fn rescale(&mut self, shift: i32) {
-        for counts in [&mut self.hits, &mut self.evictions] {
-            if shift > 0 {
-                compress(counts, shift as u32);
-            } else if shift < 0 {
-                stretch(counts, shift.unsigned_abs());
-            }
+        if shift != 0 {
+            self.hits.rescale(shift);
+            self.evictions.rescale(shift);
         }
-    }
-}
-
-fn compress(counts: &mut [f32], shift: u32) {
-    let oldest = counts[AGES - 1];
-    for age in 0..AGES {
-        let from = age << shift;
-        let group = from.min(AGES - 1)..(from + (1 << shift)).min(AGES - 1);
-        counts[age] = counts[group].iter().sum();
-    }
-    counts[AGES - 1] += oldest;
-}
-
-fn stretch(counts: &mut [f32], shift: u32) {
-    let beyond: f32 = counts[AGES >> shift..AGES - 1].iter().sum();
-    counts[AGES - 1] += beyond;
-    for age in (0..AGES - 1).rev() {
-        counts[age] = counts[age >> shift] / (1 << shift) as f32;
     }
 }
 
@@ -141,8 +171,8 @@ mod tests {
         class.undo_eviction(9);
         class.survey();
         class.survey();
-        assert!((class.hits[5] - 0.81).abs() < 1e-6);
-        assert_eq!(class.evictions[9], 0.0);
+        assert!((class.hits.get(5) - 0.81).abs() < 1e-6);
+        assert_eq!(class.evictions.get(9), 0.0);
     }
 
     #[test]
@@ -152,13 +182,13 @@ mod tests {
             (0..times).for_each(|_| class.note_hit(age));
         }
         class.rescale(2);
-        let counts = [0, 1, 3_750, AGES - 1].map(|age| class.hits[age]);
+        let counts = [0, 1, 3_750, AGES - 1].map(|age| class.hits.get(age));
         assert_eq!(counts, [4.0, 10.0, 3.0, 6.0]);
         class.rescale(-2);
-        assert_eq!((class.hits[3], class.hits[4], class.hits[7]), (1.0, 2.5, 2.5));
-        assert_eq!(class.hits[15_000], 0.75);
+        assert_eq!((class.hits.get(3), class.hits.get(4), class.hits.get(7)), (1.0, 2.5, 2.5));
+        assert_eq!(class.hits.get(15_000), 0.75);
         class.rescale(-1);
-        assert_eq!(class.hits[AGES - 1], 9.0, "what is too old now is among the oldest");
-        assert!((class.hits.iter().sum::<f32>() - 23.0).abs() < 1e-3);
+        assert_eq!(class.hits.get(AGES - 1), 9.0, "what is too old now is among the oldest");
+        assert!(((0..AGES).map(|age| class.hits.get(age)).sum::<f32>() - 23.0).abs() < 1e-3);
     }
 }

@@ -5,8 +5,8 @@
 //! Source: N. Beckmann, H. Chen, A. Cidon, "LHD: Improving Cache Hit Rate by Maximizing Hit Density",
 //! NSDI 2018.
 //!
-//! Memory: 24 bytes a slot for times, identity and place, 6 for the order while it is drained; and 5 MB
-//! for the classes, however small the cache is.
+//! Memory: 24 bytes a slot for times, identity and place, 6 for the order while it is drained; and for
+//! the classes what ages occur, up to 5 MB however small the cache is.
 //!
 //! Invariant: `members` holds exactly the resident slots, each at its `place`. Randomness comes from
 //! the seed alone.
@@ -240,12 +240,11 @@ impl Lhd {
 /// one below.
 #[inline]
 fn class(entry: &Entry) -> usize {
-    let age = u32::from(entry.ages[0]) + u32::from(entry.ages[1]);
-    let mut class = 0;
-    while class < CLASSES - 1 && (age << class) < AGES as u32 {
-        class += 1;
+    match u32::from(entry.ages[0]) + u32::from(entry.ages[1]) {
+        0 => CLASSES - 1,
+        // How often the age may be doubled and is below `AGES` still.
+        age => (u32::BITS - ((AGES as u32 - 1) / age).leading_zeros()) as usize,
     }
-    class
 }
 
 impl EvictionPolicy for Lhd {

@@ -126,7 +126,15 @@ impl<const N: usize> SlotQueues<N> {
     #[inline]
     pub fn pop_coldest(&mut self, queue: usize) -> Option<Slot> {
         let slot = self.coldest(queue)?;
-        self.remove(slot);
+        let hotter = self.links[slot as usize].hotter;
+        let ends = &mut self.ends[queue];
+        ends.coldest = hotter;
+        ends.len -= 1;
+        match hotter {
+            NONE => ends.hottest = NONE,
+            _ => self.links[hotter as usize].colder = NONE,
+        }
+        self.queue[slot as usize] = OUT;
         Some(slot)
     }
 

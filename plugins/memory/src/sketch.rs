@@ -14,7 +14,7 @@ const MULTIPLIERS: [u32; ROWS] = [0x9E37_79B1, 0x85EB_CA77, 0xC2B2_AE3D, 0x27D4_
 /// Lowest bit of each counter but shifted out of the one above: what halving leaves.
 const HALVED: u64 = 0x7777_7777_7777_7777;
 /// Words that are halved in one step, so that no single event pays for all of them.
-const SWEEP_WORDS: usize = 32;
+const SWEEP_WORDS: usize = 4;
 
 /// Approximate counts of recent sightings.
 #[derive(Debug, Clone)]
@@ -23,8 +23,9 @@ pub struct Sketch {
     words: Vec<u64>,
     row_words: usize,
     shift: u32,
-    /// Sightings counted since the last halving.
-    counted: u32,
+    /// Requests since the last halving, and half of those before.
+    passed: u32,
+    halvings: u32,
     /// First word that the halving under way has not reached; `words.len()` = none under way.
     sweep: usize,
 }
@@ -36,7 +37,14 @@ impl Sketch {
         let row_words = counters / WORD_COUNTERS;
         let words = vec![0; ROWS * row_words];
         let sweep = words.len();
-        Sketch { words, row_words, shift: 32 - counters.trailing_zeros(), counted: 0, sweep }
+        Sketch {
+            words,
+            row_words,
+            shift: 32 - counters.trailing_zeros(),
+            passed: 0,
+            halvings: 0,
+            sweep,
+        }
     }
 
     /// Makes room for `identities`. A larger sketch starts empty.
@@ -47,24 +55,38 @@ impl Sketch {
         }
     }
 
-    /// Counts one sighting; after `period` of them all counts are halved.
-    #[inline]
-    pub fn count(&mut self, identity: u32, period: u32) {
+    /// Adds sightings of an identity.
+    pub fn count(&mut self, identity: u32, sightings: u32) {
         let places = self.places(identity);
-        let lowest = self.lowest(places);
-        if lowest < COUNTER_MAX {
-            for (word, bit) in places {
-                // Counters above the lowest were raised by others: they need not grow.
-                if self.words[word] >> bit & COUNTER_MAX == lowest {
-                    self.words[word] += 1 << bit;
-                }
-            }
+        let raised = (self.lowest(places) + u64::from(sightings)).min(COUNTER_MAX);
+        for (word, bit) in places {
+            // Counters that others raised as high need not grow.
+            let count = self.words[word] >> bit & COUNTER_MAX;
+            self.words[word] += raised.saturating_sub(count) << bit;
         }
-        self.counted += 1;
-        if self.counted >= period {
-            self.counted /= 2;
+    }
+
+    /// Lets one request pass; after `period` of them all counts are halved.
+    #[inline]
+    pub fn pass(&mut self, period: u32) {
+        self.passed += 1;
+        if self.passed >= period {
+            self.passed /= 2;
+            self.halvings = self.halvings.wrapping_add(1);
             self.sweep = 0;
         }
+        if self.sweep < self.words.len() {
+            self.sweep();
+        }
+    }
+
+    /// How often the counts were halved.
+    #[inline]
+    pub fn halvings(&self) -> u32 {
+        self.halvings
+    }
+
+    fn sweep(&mut self) {
         let end = (self.sweep + SWEEP_WORDS).min(self.words.len());
         for word in &mut self.words[self.sweep..end] {
             *word = *word >> 1 & HALVED;
@@ -106,7 +128,7 @@ mod tests {
         let mut sketch = Sketch::new(1000);
         for identity in 0..1000 {
             for _ in 0..identity % 20 {
-                sketch.count(identity, u32::MAX);
+                sketch.count(identity, 1);
             }
         }
         let mut too_high = 0;
@@ -121,20 +143,25 @@ mod tests {
     #[test]
     fn counts_are_halved_after_each_period() {
         let mut sketch = Sketch::new(16);
-        (0..12).for_each(|_| sketch.count(7, 100));
-        (0..7).for_each(|_| sketch.count(9, 100));
-        // 19 of 100 are counted; 81 others, and a few for the sweep.
-        (0..85).for_each(|_| sketch.count(1, 100));
-        assert_eq!((sketch.estimate(7), sketch.estimate(9)), (6, 3));
-        assert_eq!(sketch.counted, 54, "the halved counts stay counted");
-        (0..50).for_each(|_| sketch.count(1, 100));
-        assert_eq!((sketch.estimate(7), sketch.estimate(9)), (3, 1));
+        (0..12).for_each(|_| sketch.count(7, 1));
+        sketch.count(9, 7);
+        sketch.count(5, 40);
+        let pass = |sketch: &mut Sketch, requests| (0..requests).for_each(|_| sketch.pass(100));
+        pass(&mut sketch, 99);
+        assert_eq!([7, 9, 5].map(|identity| sketch.estimate(identity)), [12, 7, 15]);
+        // Four rows of 256 counters are 64 words: this and fifteen more requests sweep them.
+        pass(&mut sketch, 16);
+        assert_eq!([7, 9, 5].map(|identity| sketch.estimate(identity)), [6, 3, 7]);
+        pass(&mut sketch, 34);
+        assert_eq!(sketch.halvings(), 1, "a half of the requests still counts");
+        pass(&mut sketch, 16);
+        assert_eq!((sketch.estimate(7), sketch.halvings()), (3, 2));
     }
 
     #[test]
     fn a_larger_sketch_starts_empty_and_a_smaller_one_is_no_change() {
         let mut sketch = Sketch::new(1000);
-        sketch.count(3, 100);
+        sketch.count(3, 1);
         sketch.grow(10);
         assert_eq!(sketch.estimate(3), 1);
         sketch.grow(5000);

@@ -35,14 +35,16 @@ impl Climber {
         self.share
     }
 
-    /// Takes in one request; a period is so many.
+    /// Takes in one request; a period is so many. True when the share may have changed.
     #[inline]
-    pub fn note(&mut self, hit: bool, period: u32) {
+    pub fn note(&mut self, hit: bool, period: u32) -> bool {
         self.hits += u32::from(hit);
         self.requests += 1;
-        if self.requests >= period {
+        let over = self.requests >= period;
+        if over {
             self.climb();
         }
+        over
     }
 
     fn climb(&mut self) {
@@ -68,7 +70,8 @@ mod tests {
     use super::*;
 
     fn period(climber: &mut Climber, hits: u32) -> f64 {
-        (0..100).for_each(|request| climber.note(request < hits, 100));
+        let climbed = (0..100).filter(|request| climber.note(*request < hits, 100)).count();
+        assert_eq!(climbed, 1);
         (climber.share() * 10_000.0).round() / 10_000.0
     }
 

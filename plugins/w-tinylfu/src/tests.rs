@@ -47,8 +47,10 @@ fn who_was_read_in_the_main_part_is_protected() {
 fn no_more_than_four_fifths_of_the_main_part_are_protected() {
     let mut policy = fixed();
     trial::evicted(&mut policy, 10, (1..=10).chain(1..=9));
+    assert_eq!(policy.policy().queues.len(PROTECTED), 9, "until a victim is wanted");
+    assert_eq!(trial::apply(&mut policy, &[], 1), [9]);
     let queues = &policy.policy().queues;
-    assert_eq!([WINDOW, PROBATION, PROTECTED].map(|queue| queues.len(queue)), [1, 2, 7]);
+    assert_eq!([WINDOW, PROBATION, PROTECTED].map(|queue| queues.len(queue)), [0, 2, 7]);
     assert!(queues.iter(PROBATION).eq([0, 1]), "1 and 2 were protected first");
 }
 
