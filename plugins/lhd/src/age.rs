@@ -12,6 +12,9 @@ const DECAY: f32 = 0.9;
 /// Ages in a page of counts.
 const PAGE: usize = 250;
 
+/// A page in which nothing was counted.
+static NOTHING: [f32; PAGE] = [0.0; PAGE];
+
 /// A figure for each age. Pages come into being when they are counted in: clearing all of them at
 /// once would be more work than one call may do, and most ages never occur.
 #[derive(Debug)]
@@ -41,11 +44,10 @@ impl Counts {
     fn rescale(&mut self, shift: i32) {
         let old = std::mem::replace(self, Counts::new());
         let by = shift.unsigned_abs();
-        for age in 0..AGES {
-            let count = old.get(age);
-            if count == 0.0 {
-                continue;
-            }
+        let pages = old.0.iter().enumerate();
+        let pages = pages.filter_map(|(at, page)| Some((at * PAGE, page.as_deref()?)));
+        let counts = pages.flat_map(|(first, page)| (first..).zip(page));
+        for (age, &count) in counts.filter(|(_, count)| **count > 0.0) {
             if age == AGES - 1 || shift < 0 && age << by >= AGES {
                 // All that are so old still are, or are now.
                 self.add(AGES - 1, count);
@@ -113,13 +115,22 @@ impl AgeClass {
         self.evictions.fade(DECAY);
         self.found.resize(AGES, 0.0);
         let (mut hits, mut events, mut lifetime) = (0.0f32, 0.0f32, 0.0f32);
-        for age in (0..AGES).rev() {
-            hits += self.hits.get(age);
-            events += self.hits.get(age) + self.evictions.get(age);
-            lifetime += events;
-            // Less than a hundred-thousandth of an event is none.
-            let known = events > 1e-5 && age < AGES - 1;
-            self.found[age] = if known { hits / lifetime } else { 0.0 };
+        let pages = self.hits.0.iter().zip(&self.evictions.0);
+        let found = self.found.as_chunks_mut::<PAGE>().0.iter_mut();
+        for ((hit, evicted), found) in pages.zip(found).rev() {
+            if hit.is_none() && evicted.is_none() && events == 0.0 {
+                found.fill(0.0);
+                continue;
+            }
+            let hit = hit.as_deref().unwrap_or(&NOTHING);
+            let evicted = evicted.as_deref().unwrap_or(&NOTHING);
+            for at in (0..PAGE).rev() {
+                hits += hit[at];
+                events += hit[at] + evicted[at];
+                lifetime += events;
+                // Less than a hundred-thousandth of an event is none.
+                found[at] = if events > 1e-5 { hits / lifetime } else { 0.0 };
+            }
         }
     }
 

@@ -208,7 +208,7 @@ impl Lhd {
         if self.class < CLASSES {
             self.until_class -= 1;
             if self.until_class == 0 {
-                self.until_class = SURVEY_SPREAD.min(self.period / CLASSES as u32).max(1);
+                self.until_class = SURVEY_SPREAD;
                 let shift = self.shift_next as i32 - self.age_shift as i32;
                 self.classes[self.class].rescale(shift);
                 self.classes[self.class].survey();
@@ -255,8 +255,8 @@ impl EvictionPolicy for Lhd {
     fn new(setup: &Setup) -> Result<Self, String> {
         setup.allow_params(&["period", "age_shift"])?;
         let period = setup.number("period", 1 << 20)?;
-        if !(1 << 12..=1 << 30).contains(&period) {
-            return Err(format!("parameter period: {period} is not in 4096..=1073741824"));
+        if !(1 << 16..=1 << 30).contains(&period) {
+            return Err(format!("parameter period: {period} is not in 65536..=1073741824"));
         }
         let age_shift = setup.number("age_shift", 10)?;
         if !(1..=20).contains(&age_shift) {

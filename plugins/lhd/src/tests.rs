@@ -64,13 +64,13 @@ fn explorers_stay_within_their_share() {
 
 #[test]
 fn surveys_come_every_period_and_are_adopted_as_a_whole() {
-    let mut policy = trial::driver_with::<Lhd>(100, &[("period", "4096"), ("age_shift", "4")]);
-    trial::evicted(&mut policy, 100, trial::mixed_trace(4096));
+    let mut policy = trial::driver_with::<Lhd>(100, &[("period", "65536"), ("age_shift", "4")]);
+    trial::evicted(&mut policy, 100, trial::mixed_trace(1 << 16));
     // The period is over and the first class surveyed; guesses still hold.
     assert_eq!((policy.policy().surveys, policy.policy().class), (1, 1));
     assert_eq!(policy.policy().classes[0].density(0), 17.0);
-    let mut policy = trial::driver_with::<Lhd>(100, &[("period", "4096"), ("age_shift", "4")]);
-    trial::evicted(&mut policy, 100, trial::mixed_trace(4096 + 15 * 256));
+    let mut policy = trial::driver_with::<Lhd>(100, &[("period", "65536"), ("age_shift", "4")]);
+    trial::evicted(&mut policy, 100, trial::mixed_trace((1 << 16) + 15 * SURVEY_SPREAD));
     assert_eq!((policy.policy().surveys, policy.policy().class), (1, CLASSES));
     let density = policy.policy().classes[0].density(0);
     assert!(density > 0.0 && density < 1.0, "{density}");
@@ -132,7 +132,7 @@ fn the_seed_decides_what_is_drawn() {
 #[test]
 fn parameters_are_checked() {
     let refused = |name, value| trial::refusal::<Lhd>(name, value);
-    assert_eq!(refused("period", "100"), "parameter period: 100 is not in 4096..=1073741824");
+    assert_eq!(refused("period", "100"), "parameter period: 100 is not in 65536..=1073741824");
     assert_eq!(refused("age_shift", "0"), "parameter age_shift: 0 is not in 1..=20");
     assert!(refused("size", "1").starts_with("unknown parameter 'size'"));
 }
