@@ -18,7 +18,7 @@ use tidegate_plugin_memory::{Ghosts, shorten};
 tidegate_plugin::export_eviction!(Lirs);
 
 /// Nodes taken off the end of the stack in one event: what earlier events did not use, up to this.
-const CREDIT_MAX: u32 = 1 << 14;
+const CREDIT_MAX: u32 = 1 << 12;
 /// Nodes that one event may take off. It adds two at most, so credit runs short only after a flood.
 const CREDIT_EVENT: u32 = 8;
 
