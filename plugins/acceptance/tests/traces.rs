@@ -137,7 +137,8 @@ fn check<P: EvictionPolicy>(goal: Goal) {
     let Some(traces) = &*TRACES else {
         // Past the capture of the test harness, so that a skip is never mistaken for a pass.
         let note = "SKIPPED: set TIDEGATE_TRACES to the folder of the traces";
-        writeln!(std::io::stderr(), "{note} ({})", P::NAME).expect("stderr");
+        let note = format!("{note} ({})\n", P::NAME);
+        std::io::stderr().write_all(note.as_bytes()).expect("stderr");
         return;
     };
     let mut wrong = Vec::new();
