@@ -39,6 +39,8 @@ pub struct S3Fifo {
     ghosts: Ghosts<1>,
     /// Entries that the cache held when victims were last asked for.
     capacity: u32,
+    /// Whether victims were ever asked for.
+    asked: bool,
     /// Entries of the main queue above which it has to give.
     main_max: u32,
     small_percent: u32,
@@ -63,7 +65,10 @@ impl S3Fifo {
         (self.reads[at], self.identity[at], self.given[at]) = (0, identity, KEPT);
         self.returned += u64::from(ghost);
         self.queues.remove(slot);
-        self.queues.push_hottest(if ghost { MAIN } else { SMALL }, slot);
+        // A cache with room left has no need to test who comes: it fills the main queue too.
+        let small = share(self.capacity, self.small_percent).max(1);
+        let filling = !self.asked && self.queues.len(SMALL) >= small;
+        self.queues.push_hottest(if ghost || filling { MAIN } else { SMALL }, slot);
         // Not earlier: the entry that comes in may be the oldest ghost.
         // Victims that were named and not replaced yet would not have left one at a time.
         let leaving = self.capacity.saturating_sub(self.queues.total());
@@ -162,6 +167,7 @@ impl EvictionPolicy for S3Fifo {
             given: vec![KEPT; slots],
             ghosts: Ghosts::new(ghosts_max(setup.max_slots)),
             capacity: setup.max_slots,
+            asked: false,
             main_max: setup.max_slots,
             small_percent: small_percent as u32,
             ghost_percent: ghost_percent as u32,
@@ -201,6 +207,7 @@ impl EvictionPolicy for S3Fifo {
     fn before_victims(&mut self, want_entries: u32, _want_bytes: u64) {
         self.steps_left = STEPS_MAX;
         self.capacity = self.queues.total();
+        self.asked = true;
         // Who is named ahead waits a shorter time in the small queue. To make up for it, that queue
         // has its size after the victims were named, and more before.
         let small = share(self.capacity, self.small_percent).max(1);
