@@ -202,7 +202,7 @@ impl EvictionPolicy for WTinyLfu {
 
     fn new(setup: &Setup) -> Result<Self, String> {
         setup.allow_params(&["window_percent", "adaptive"])?;
-        let window_percent = setup.number("window_percent", 10)?;
+        let window_percent = setup.number("window_percent", 5)?;
         if !(1..=80).contains(&window_percent) {
             return Err(format!("parameter window_percent: {window_percent} is not in 1..=80"));
         }
