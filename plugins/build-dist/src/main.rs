@@ -17,8 +17,9 @@ use std::process::{Command, ExitCode};
 use sha2::{Digest, Sha256};
 use toolchain::Toolchain;
 
-/// The guests: folder of the crate, which is also the name of the component.
-const POLICIES: [&str; 2] = ["lru", "sieve"];
+/// The guests: folder of the crate. The component has the same name, with `_` for `-`.
+const POLICIES: [&str; 10] =
+    ["lru", "sieve", "fifo", "clock", "s3-fifo", "two-q", "arc", "w-tinylfu", "lirs", "lhd"];
 /// The only name that a component may import.
 const HOST: &str = "tidegate:policy/host@0.1.0";
 
@@ -56,13 +57,14 @@ fn run(check: bool) -> Result<(), String> {
     let mut sums = String::new();
     let mut different = Vec::new();
     for policy in POLICIES {
-        let name = format!("tidegate_policy_{policy}.wasm");
-        let module = read(&target.join("wasm32-unknown-unknown/release").join(name))?;
+        let name = policy.replace('-', "_");
+        let module = format!("wasm32-unknown-unknown/release/tidegate_policy_{name}.wasm");
+        let module = read(&target.join(module))?;
         let component = encode(policy, &module)?;
         let digest = hex(&Sha256::digest(&component));
-        println!("{policy}.wasm: {} bytes, sha256 {digest}", component.len());
-        sums.push_str(&format!("{digest}  {policy}.wasm\n"));
-        store(&dist.join(format!("{policy}.wasm")), &component, check, &mut different)?;
+        println!("{name}.wasm: {} bytes, sha256 {digest}", component.len());
+        sums.push_str(&format!("{digest}  {name}.wasm\n"));
+        store(&dist.join(format!("{name}.wasm")), &component, check, &mut different)?;
     }
     store(&dist.join("SHA256SUMS"), sums.as_bytes(), check, &mut different)?;
     if different.is_empty() {
