@@ -6,6 +6,7 @@
 mod command;
 mod copy;
 mod cursor;
+mod depth;
 mod policy;
 mod table;
 mod write;
@@ -39,6 +40,7 @@ pub fn parse(statement: &Statement) -> Result<Command> {
 }
 
 fn parse_tokens(tokens: &[TokenWithSpan]) -> Result<Command> {
+    depth::check(tokens)?;
     let mut cursor = Cursor::new(tokens);
     let command = match own_statement(&mut cursor)? {
         Some(command) => command,
