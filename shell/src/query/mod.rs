@@ -19,6 +19,7 @@ mod copy_to;
 mod ddl;
 mod error;
 mod literal;
+mod number;
 mod outcome;
 mod parse;
 mod provider;
