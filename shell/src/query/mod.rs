@@ -27,6 +27,7 @@ mod pushdown;
 mod run;
 mod scan;
 mod session;
+pub(crate) mod stamp;
 mod statement;
 mod system;
 mod write;

@@ -204,3 +204,22 @@ async fn numbers_beside_floats_are_floats() {
     assert_eq!(world.column("SELECT sqrt(6.25)").await, ["2.5"]);
     assert_eq!(world.column("SELECT 0.1 + 0.2").await, ["0.3"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_rows_with_one_key_the_later_wins_whole() {
+    let world = World::new().await;
+    world
+        .run("CREATE TABLE t (k int, c int, s text STATIC, v int, w int, PRIMARY KEY (k, c))")
+        .await;
+    for using in ["", " USING TIMESTAMP 5"] {
+        let rows = "(1, 1, 'z', 9, 1), (1, 1, 'a', 1, 9), (1, 2, 'b', NULL, 1)";
+        let insert = format!("INSERT INTO t VALUES {rows}{using}");
+        assert_eq!(world.count(&insert).await, 3);
+        let row = "SELECT concat_ws(',', s, v, w) FROM t WHERE k = 1 ORDER BY c";
+        assert_eq!(world.column(row).await, ["b,1,9", "b,1"], "{using}");
+        world.run("DROP TABLE t").await;
+        world
+            .run("CREATE TABLE t (k int, c int, s text STATIC, v int, w int, PRIMARY KEY (k, c))")
+            .await;
+    }
+}
