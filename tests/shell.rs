@@ -310,3 +310,20 @@ fn data_is_found_again_by_the_next_run() {
         run(directory.path(), &["--mode", "csv", "-c", "SELECT station, at, value FROM reading"]);
     assert_eq!(out(&second), "station,at,value\na,1,1.5\n", "{}", err(&second));
 }
+
+#[test]
+fn a_long_chain_of_operators_is_run_or_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let chain = |n: usize| format!("SELECT 1{} AS sum", "+1".repeat(n));
+    let output = run(directory.path(), &["--mode", "csv", "-c", &chain(1000)]);
+    assert_eq!((out(&output).as_str(), err(&output).as_str()), ("sum\n1001\n", ""));
+    let all =
+        format!("SELECT count(*) AS n FROM system.tables WHERE true{}", " AND true".repeat(999));
+    let output = run(directory.path(), &["--mode", "csv", "-c", &all]);
+    assert_eq!((out(&output).as_str(), err(&output).as_str()), ("n\n0\n", ""));
+    for text in [chain(20_000), format!("SELECT true{}", " AND true".repeat(20_000))] {
+        let output = run(directory.path(), &["-c", &text]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(err(&output).contains("nested too deeply"), "{}", err(&output));
+    }
+}

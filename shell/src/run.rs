@@ -15,6 +15,10 @@ use crate::{flight, repl};
 
 /// Bytes of output gathered before they are written.
 const OUTPUT_BUFFER_BYTES: usize = 64 << 10;
+/// Bytes of stack of every thread that runs statements. Planning takes some KiB a level of an
+/// expression, most of it without optimisation; this is several times what the deepest statement
+/// takes that the parser lets through. Pages that are never touched cost nothing.
+const STACK_BYTES: usize = 32 << 20;
 
 /// Does what the command line asks for and returns the exit code.
 pub fn run(cli: Cli) -> u8 {
@@ -24,11 +28,22 @@ pub fn run(cli: Cli) -> u8 {
         .with_writer(io::stderr)
         .with_ansi(repl::colors_wanted(io::stderr().is_terminal()))
         .init();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return fail(&format!("cannot start threads: {error}")),
-    };
-    runtime.block_on(run_in_runtime(cli))
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_stack_size(STACK_BYTES)
+        .build();
+    // The stack of the main thread is not ours to size, so statements do not run on it.
+    let ended = runtime.and_then(|runtime| {
+        std::thread::Builder::new()
+            .name("session".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn(move || runtime.block_on(run_in_runtime(cli)))
+    });
+    match ended.map(std::thread::JoinHandle::join) {
+        Ok(Ok(code)) => code,
+        Ok(Err(panic)) => std::panic::resume_unwind(panic),
+        Err(error) => fail(&format!("cannot start threads: {error}")),
+    }
 }
 
 async fn run_in_runtime(cli: Cli) -> u8 {

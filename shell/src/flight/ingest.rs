@@ -20,6 +20,7 @@ use tonic::Status;
 use super::error::{engine_status, invalid};
 use super::session::FlightSession;
 use super::session_option::{CATALOG, PRIMARY_KEY};
+use crate::query::stamp::stamp;
 
 /// Rows handed to the engine at once.
 const ROWS_AT_ONCE_MAX: usize = 8192;
@@ -208,6 +209,7 @@ async fn write(
             invalid(format!("row {row}{column}: {}", error.message))
         })?);
     }
+    stamp(database, &mut accepted);
     database.apply_many(accepted).await.map_err(engine_status)
 }
 

@@ -24,6 +24,7 @@ use super::literal;
 use super::outcome::Outcome;
 use super::parse::{CopyFrom, CopyOptions, Format, OnError, Using};
 use super::session::{Progress, Session};
+use super::stamp;
 use super::write;
 
 /// Rows of one batch of writes.
@@ -428,12 +429,12 @@ async fn parquet(
     let (mut loaded, mut seen) = (0, 0);
     while let Some(batch) = rows.next().await {
         let batch = batch?;
-        let options = WriteOptions { timestamp: session.database.timestamp_us(), ..options };
         let mut good = Vec::with_capacity(batch.num_rows());
         let mut bad = None;
         for mutation in mutations(&table, &batch, &options)? {
             let refused = match mutation {
-                Ok(mutation) => {
+                Ok(mut mutation) => {
+                    stamp::drop_nulls(&mut mutation);
                     good.push(mutation);
                     continue;
                 }
@@ -449,6 +450,7 @@ async fn parquet(
             rejects.add(&reason, b"")?;
         }
         loaded += good.len() as u64;
+        stamp::stamp(&session.database, &mut good);
         session.database.apply_many(good).await?;
         if let Some(reason) = bad {
             return Err(QueryError::invalid(format!("{}, {reason}", copy.file))

@@ -20,6 +20,7 @@ use super::error::{QueryError, Result};
 use super::outcome::Outcome;
 use super::parse::{Command, CreatePolicy, Name, Show, Using, UsingValue, Write, WriteKind};
 use super::session::Session;
+use super::stamp;
 use super::statement::synthetic;
 use super::write::{self, Target};
 use super::{copy_from, copy_to};
@@ -264,6 +265,10 @@ impl Session {
                 })?);
             }
             count += whole.len() as u64;
+            match write.using.timestamp {
+                Some(_) => stamp::keep_last(&mut whole),
+                None => stamp::stamp(&self.database, &mut whole),
+            }
             while !whole.is_empty() {
                 let rest = whole.split_off(whole.len().min(WRITE_ROWS_MAX));
                 self.database.apply_many(std::mem::replace(&mut whole, rest)).await?;

@@ -11,6 +11,7 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::{ParamValues, ResolvedTableReference, ScalarValue, TableReference};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement as SqlStatement;
 use futures::StreamExt;
@@ -18,6 +19,7 @@ use tidegate_engine::{Database, SchemaRef};
 
 use super::catalog::{CATALOG, Engine, TideCatalog};
 use super::error::{QueryError, Result};
+use super::number::NumberBesideFloat;
 use super::outcome::{Description, Outcome, OutcomeKind};
 use super::parse::{self, Command, TableName, Using, UsingValue};
 use super::statement::{Statement, split};
@@ -84,8 +86,15 @@ impl Session {
             .with_prefer_existing_sort(true);
         let settings = config.options_mut();
         settings.sql_parser.collect_spans = true;
+        settings.sql_parser.parse_float_as_decimal = true;
         settings.execution.sort_pushdown_buffer_capacity = SORT_BUFFER_BYTES;
-        let state = SessionStateBuilder::new().with_config(config).with_default_features().build();
+        let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(NumberBesideFloat)];
+        rules.extend(Analyzer::new().rules);
+        let state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_default_features()
+            .with_analyzer_rules(rules)
+            .build();
         let context = SessionContext::new_with_state(state);
         context
             .register_catalog(CATALOG, Arc::new(TideCatalog::new(Engine::new(database.clone()))));

@@ -6,6 +6,7 @@
 mod command;
 mod copy;
 mod cursor;
+mod depth;
 mod policy;
 mod table;
 mod write;
@@ -31,6 +32,9 @@ const FIRST_WORDS: [&str; 18] = [
     "describe", "explain", "flush", "values", "with", "set", "truncate", "desc",
 ];
 
+/// Digits of the longest number that can be a decimal.
+const DECIMAL_DIGITS_MAX: usize = 76;
+
 /// Parses one statement.
 ///
 /// Errors: `Syntax`, with the place; `Unsupported` for known statements that are not offered.
@@ -39,6 +43,7 @@ pub fn parse(statement: &Statement) -> Result<Command> {
 }
 
 fn parse_tokens(tokens: &[TokenWithSpan]) -> Result<Command> {
+    depth::check(tokens)?;
     let mut cursor = Cursor::new(tokens);
     let command = match own_statement(&mut cursor)? {
         Some(command) => command,
@@ -157,7 +162,7 @@ pub fn sql(tokens: &[TokenWithSpan]) -> Result<SqlStatement> {
         }
         _ => error,
     };
-    let mut parser = DFParserBuilder::new(tokens.to_vec())
+    let mut parser = DFParserBuilder::new(with_doubles(tokens))
         .with_dialect(&DIALECT)
         .build()
         .map_err(QueryError::from)?;
@@ -166,4 +171,29 @@ pub fn sql(tokens: &[TokenWithSpan]) -> Result<SqlStatement> {
         (Some(statement), None) => Ok(statement),
         _ => Err(QueryError::new(ErrorKind::Syntax, "expected one statement")),
     }
+}
+
+/// Writes numbers with an exponent, which are doubles, so that the planner takes them for doubles.
+/// Numbers with a point and no exponent are decimals.
+fn with_doubles(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+    let is_double = |text: &str| text.contains(['e', 'E']) || text.len() > DECIMAL_DIGITS_MAX;
+    let mut all = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        match &token.token {
+            Token::Number(text, _) if is_double(text) => {
+                let double = [
+                    Token::make_keyword("CAST"),
+                    Token::LParen,
+                    Token::SingleQuotedString(text.clone()),
+                    Token::make_keyword("AS"),
+                    Token::make_keyword("DOUBLE"),
+                    Token::RParen,
+                ];
+                // All stand where the number stands, so that errors point there.
+                all.extend(double.map(|part| TokenWithSpan { token: part, span: token.span }));
+            }
+            _ => all.push(token.clone()),
+        }
+    }
+    all
 }

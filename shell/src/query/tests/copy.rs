@@ -120,3 +120,16 @@ async fn many_rows_go_out_and_come_back() {
     world.run(&format!("COPY (SELECT ck, v FROM a WHERE pk = 99) TO '{path}'")).await;
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "ck,v\n");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parquet_rows_with_one_key_come_in_order_and_nulls_leave_what_is_there() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int PRIMARY KEY, v int, w int)").await;
+    let path = world.path("t.parquet");
+    let rows = "SELECT * FROM (VALUES (1, 9, 1), (1, 1, 9), (2, NULL, 5)) AS r(k, v, w)";
+    world.run(&format!("COPY ({rows}) TO '{path}'")).await;
+    world.run("INSERT INTO t VALUES (2, 7, 7)").await;
+    assert_eq!(world.count(&format!("COPY t FROM '{path}'")).await, 3);
+    let all = "SELECT concat_ws(',', v, w) FROM t ORDER BY k";
+    assert_eq!(world.column(all).await, ["1,9", "7,5"]);
+}

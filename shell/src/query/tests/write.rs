@@ -144,3 +144,82 @@ async fn a_delete_is_a_tombstone_of_just_its_slice() {
     }
     assert_eq!(world.column(LEFT).await.len(), 9);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_reach_decimal_columns_digit_by_digit() {
+    let world = World::new().await;
+    world
+        .run("CREATE TABLE dd (k int, d decimal(20, 2), e decimal(38, 10), PRIMARY KEY (k, d))")
+        .await;
+    let long = "1234567890123456789012345678.0123456789";
+    world
+        .run(&format!(
+            "INSERT INTO dd VALUES (1, 123456789012345678.91, {long}), (1, -0.05, -{long})"
+        ))
+        .await;
+    assert_eq!(
+        world.column("SELECT d FROM dd WHERE k = 1").await,
+        ["-0.05", "123456789012345678.91"]
+    );
+    let by_key = "FROM dd WHERE k = 1 AND d = 123456789012345678.91";
+    assert_eq!(world.column(&format!("SELECT e {by_key}")).await, [long]);
+    let plan = world.plan(&format!("SELECT e {by_key}")).await;
+    assert!(plan.contains("[123456789012345678.91]"), "{plan}");
+    assert_eq!(world.column(&format!("SELECT d FROM dd WHERE e = {long}")).await.len(), 1);
+    assert_eq!(world.count("UPDATE dd SET e = 0.0000000001 WHERE k = 1 AND d = -0.05").await, 1);
+    assert_eq!(world.column("SELECT e FROM dd WHERE d < 0.5").await, ["0.0000000001"]);
+    assert_eq!(world.count("DELETE FROM dd WHERE k = 1 AND d = 123456789012345678.91").await, 1);
+    assert_eq!(world.column("SELECT d FROM dd").await, ["-0.05"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_beside_floats_are_floats() {
+    let world = World::new().await;
+    world.run("CREATE TABLE f (k int, x double, y float, v double, PRIMARY KEY (k, x, y))").await;
+    world
+        .run(
+            "INSERT INTO f VALUES (1, 0.30000000000000004, 1.5, 1e300), \
+             (1, 2.5, 0.25, 12345678901234567890.5), (1, 1e300, -1.5, -1.5)",
+        )
+        .await;
+    assert_eq!(
+        world.column("SELECT v FROM f WHERE k = 1 AND x = 0.30000000000000004 AND y = 1.5").await,
+        ["1e300"]
+    );
+    for (condition, slice) in [
+        ("x = 2.5", "[2.5]"),
+        ("x > 1.5 * 2", "(3..]"),
+        ("x BETWEEN 0.25 AND 5e-1", "[0.25..0.5]"),
+        ("x IN (0.5, 2.5)", "[0.5] [2.5]"),
+        ("x = 2.5 AND y >= -1.5", "[2.5, -1.5..2.5]"),
+    ] {
+        let plan = world.plan(&format!("SELECT v FROM f WHERE k = 1 AND {condition}")).await;
+        assert!(plan.contains(slice), "{condition}: {plan}");
+    }
+    let large = "SELECT x FROM f WHERE v > 0.5 AND coalesce(v, 0.5) > 1.5 AND v * 2.5 > 1.5 \
+                 AND CASE WHEN k = 1 THEN v ELSE 0.5 END > 0.5 ORDER BY x";
+    assert_eq!(world.column(large).await, ["0.30000000000000004", "2.5"]);
+    assert_eq!(world.count("UPDATE f SET v = 0.1 WHERE k = 1 AND x = 2.5 AND y = 0.25").await, 1);
+    assert_eq!(world.column("SELECT v FROM f WHERE x = 2.5").await, ["0.1"]);
+    assert_eq!(world.column("SELECT sqrt(6.25)").await, ["2.5"]);
+    assert_eq!(world.column("SELECT 0.1 + 0.2").await, ["0.3"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_rows_with_one_key_the_later_wins_whole() {
+    let world = World::new().await;
+    world
+        .run("CREATE TABLE t (k int, c int, s text STATIC, v int, w int, PRIMARY KEY (k, c))")
+        .await;
+    for using in ["", " USING TIMESTAMP 5"] {
+        let rows = "(1, 1, 'z', 9, 1), (1, 1, 'a', 1, 9), (1, 2, 'b', NULL, 1)";
+        let insert = format!("INSERT INTO t VALUES {rows}{using}");
+        assert_eq!(world.count(&insert).await, 3);
+        let row = "SELECT concat_ws(',', s, v, w) FROM t WHERE k = 1 ORDER BY c";
+        assert_eq!(world.column(row).await, ["b,1,9", "b,1"], "{using}");
+        world.run("DROP TABLE t").await;
+        world
+            .run("CREATE TABLE t (k int, c int, s text STATIC, v int, w int, PRIMARY KEY (k, c))")
+            .await;
+    }
+}

@@ -1,0 +1,112 @@
+//! What a number with a point is: exactly what was written, unless it stands beside a float.
+//!
+//! The planner reads `123.45` as a decimal, so that it reaches decimal columns unharmed, and would
+//! then compare floats as decimals too, which is slow and fails for large ones. This rule runs
+//! before the planner gives operands a common type.
+//!
+//! Invariant: a constant decimal that is an operand beside a float, an argument of a function
+//! without a decimal column, or cast to a float, is the double nearest to its text.
+
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast, lit};
+use datafusion::optimizer::AnalyzerRule;
+
+/// The rule; it goes first.
+#[derive(Debug)]
+pub struct NumberBesideFloat;
+
+impl AnalyzerRule for NumberBesideFloat {
+    fn name(&self) -> &str {
+        "number_beside_float"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let changed = plan.transform_up_with_subqueries(|plan| {
+            if matches!(plan, LogicalPlan::TableScan(_)) {
+                return Ok(Transformed::no(plan));
+            }
+            let schema = merge_schema(&plan.inputs());
+            let names = NamePreserver::new(&plan);
+            let changed = plan.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let changed = expr.transform_up(|expr| rewrite(expr, &schema))?;
+                Ok(changed.update_data(|expr| name.restore(expr)))
+            })?;
+            if changed.transformed {
+                changed.map_data(LogicalPlan::recompute_schema)
+            } else {
+                Ok(changed)
+            }
+        })?;
+        Ok(changed.data)
+    }
+}
+
+fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    if let Expr::Cast(to) = &expr
+        && to.field.data_type().is_floating()
+        && let Expr::Literal(scalar, _) = &*to.expr
+        && let Some(double) = nearest_double(scalar)
+    {
+        return Ok(Transformed::yes(cast(lit(double), to.field.data_type().clone())));
+    }
+    let is_function = matches!(
+        expr,
+        Expr::ScalarFunction(_) | Expr::AggregateFunction(_) | Expr::WindowFunction(_)
+    );
+    let is_operator =
+        matches!(expr, Expr::BinaryExpr(_) | Expr::Between(_) | Expr::InList(_) | Expr::Case(_));
+    if !is_function && !is_operator {
+        return Ok(Transformed::no(expr));
+    }
+    let (mut has_float, mut has_decimal, mut has_number) = (false, false, false);
+    expr.apply_children(|child| {
+        // What has no type yet is the planner's to refuse.
+        let Ok(ty) = child.get_type(schema) else { return Ok(TreeNodeRecursion::Continue) };
+        let is_number = is_number(child, &ty);
+        has_number |= is_number;
+        has_float |= ty.is_floating();
+        has_decimal |= ty.is_decimal() && !is_number;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    if !has_number || !(has_float || is_function && !has_decimal) {
+        return Ok(Transformed::no(expr));
+    }
+    expr.map_children(|child| {
+        let is_number = child.get_type(schema).is_ok_and(|ty| is_number(&child, &ty));
+        if !is_number {
+            return Ok(Transformed::no(child));
+        }
+        let double = match &child {
+            Expr::Literal(scalar, _) => nearest_double(scalar).map(lit),
+            _ => None,
+        };
+        Ok(Transformed::yes(double.unwrap_or_else(|| cast(child, DataType::Float64))))
+    })
+}
+
+/// Whether an expression is a decimal made of literals alone.
+fn is_number(expr: &Expr, ty: &DataType) -> bool {
+    let is_constant =
+        |expr: &Expr| matches!(expr, Expr::Literal(..) | Expr::BinaryExpr(_) | Expr::Negative(_));
+    ty.is_decimal() && expr.exists(|part| Ok(!is_constant(part))).is_ok_and(|other| !other)
+}
+
+/// By way of text: a quotient of two doubles may be the second nearest.
+fn nearest_double(scalar: &ScalarValue) -> Option<f64> {
+    let text = match scalar {
+        ScalarValue::Decimal128(Some(value), precision, scale) => {
+            Decimal128Type::format_decimal(*value, *precision, *scale)
+        }
+        ScalarValue::Decimal256(Some(value), precision, scale) => {
+            Decimal256Type::format_decimal(*value, *precision, *scale)
+        }
+        _ => return None,
+    };
+    text.parse().ok()
+}

@@ -1,0 +1,160 @@
+//! How deep the tree of a statement will be, read off its tokens before anything is built.
+//!
+//! Invariant: the parser, the planner and the destructors walk trees by recursion; a statement
+//! that passes here has at most [`DEPTH_MAX`] operators above one another, whether it is a long
+//! chain (`1 + 1 + …`), a chain in parentheses or a chain of joins and unions. What threads that
+//! run statements need for that is `STACK_BYTES` of the program's `run.rs`.
+
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use crate::query::error::{ErrorKind, QueryError, Result};
+use crate::query::statement::{is_word, span_of};
+
+/// Most operators above one another.
+const DEPTH_MAX: usize = 1000;
+
+/// Words that are operators.
+const OPERATORS: [&str; 12] = [
+    "and", "or", "xor", "not", "is", "in", "like", "ilike", "between", "div", "collate", "similar",
+];
+/// Words that make a tree of relations deeper.
+const RELATIONS: [&str; 4] = ["join", "union", "except", "intersect"];
+/// Words after which another expression begins.
+const CLAUSES: [&str; 16] = [
+    "select", "from", "where", "having", "qualify", "group", "order", "limit", "offset", "by",
+    "on", "values", "set", "when", "then", "else",
+];
+
+/// What is open: the statement, a pair of parentheses, or CASE … END.
+#[derive(Default)]
+struct Level {
+    /// Operators of the expression at hand.
+    operators: usize,
+    /// The deepest level inside that expression.
+    inner: usize,
+    /// The deepest expression before it.
+    deepest: usize,
+    relations: usize,
+    in_from: bool,
+    is_case: bool,
+}
+
+impl Level {
+    fn depth(&self) -> usize {
+        self.relations + self.deepest.max(self.operators + self.inner)
+    }
+
+    fn next_expression(&mut self) {
+        self.deepest = self.deepest.max(self.operators + self.inner);
+        self.operators = 0;
+        self.inner = 0;
+    }
+}
+
+/// Errors: `Syntax` at the operator that is one too many.
+pub fn check(tokens: &[TokenWithSpan]) -> Result<()> {
+    let mut around: Vec<Level> = Vec::new();
+    let mut level = Level::default();
+    for token in tokens {
+        let closes = match &token.token {
+            Token::LParen => {
+                around.push(std::mem::take(&mut level));
+                continue;
+            }
+            word if is_word(word, "case") => {
+                around.push(std::mem::take(&mut level));
+                level.is_case = true;
+                continue;
+            }
+            Token::RParen => true,
+            word => level.is_case && is_word(word, "end"),
+        };
+        if closes {
+            let depth = level.depth();
+            level = around.pop().unwrap_or_default();
+            level.inner = level.inner.max(depth);
+        } else {
+            step(&mut level, &token.token);
+        }
+        if level.depth() > DEPTH_MAX {
+            return Err(QueryError::new(
+                ErrorKind::Syntax,
+                format!("the statement is nested too deeply: over {DEPTH_MAX} operators in a row"),
+            )
+            .at(span_of(&token.span))
+            .with_help("write many alternatives as IN (…), many rows as VALUES (…), (…)"));
+        }
+    }
+    Ok(())
+}
+
+fn step(level: &mut Level, token: &Token) {
+    let is_one_of = |words: &[&str]| words.iter().any(|word| is_word(token, word));
+    match token {
+        Token::Comma => {
+            level.relations += usize::from(level.in_from);
+            level.next_expression();
+        }
+        Token::Word(_) if is_one_of(&OPERATORS) => level.operators += 1,
+        Token::Word(_) if is_one_of(&RELATIONS) => {
+            level.relations += 1;
+            level.next_expression();
+        }
+        Token::Word(_) if is_one_of(&CLAUSES) => {
+            let stays = level.in_from && is_word(token, "on");
+            level.in_from = stays || is_word(token, "from");
+            level.next_expression();
+        }
+        Token::Word(_)
+        | Token::Number(..)
+        | Token::SingleQuotedString(_)
+        | Token::Placeholder(_)
+        | Token::Period
+        | Token::RBracket => {}
+        // All that is left is punctuation: operators, casts, subscripts.
+        _ => level.operators += 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::split;
+
+    fn check_text(text: &str) -> Result<()> {
+        check(split(text).unwrap()[0].tokens())
+    }
+
+    #[test]
+    fn chains_are_counted_through_parentheses() {
+        let chain = |n: usize, operator: &str| vec!["1"; n + 1].join(operator);
+        for (text, is_good) in [
+            (format!("SELECT {}", chain(1000, "+")), true),
+            (format!("SELECT {}", chain(1001, "+")), false),
+            (format!("SELECT {}", chain(1001, " AND ")), false),
+            (format!("SELECT {}", chain(1001, "::int = ")), false),
+            (format!("SELECT ({}) + {}", chain(600, "+"), chain(300, "+")), true),
+            (format!("SELECT ({}) + {}", chain(600, "+"), chain(400, "+")), false),
+            (format!("SELECT {}, {}", chain(600, "+"), chain(600, "+")), true),
+            (
+                format!("SELECT CASE WHEN 1 THEN {} END + {}", chain(600, "+"), chain(400, "+")),
+                false,
+            ),
+            (format!("SELECT {} WHERE {}", chain(600, "+"), chain(600, "+")), true),
+            (format!("SELECT 1 WHERE 1 IN ({})", chain(5000, ",")), true),
+            (format!("INSERT INTO t VALUES (-{})", chain(5000, "),(-")), true),
+            (format!("SELECT {}", chain(1001, " UNION ALL SELECT ")), false),
+            (format!("SELECT 1 FROM a{}", ", a".repeat(1001)), false),
+            (format!("SELECT CASE{} END", " WHEN 1 = 1 THEN 1".repeat(2000)), true),
+        ] {
+            assert_eq!(check_text(&text).is_ok(), is_good, "{:.60}…", text);
+        }
+    }
+
+    #[test]
+    fn the_error_points_at_the_operator_too_many() {
+        let error = check_text(&format!("SELECT 1{}", "+1".repeat(1001))).unwrap_err();
+        assert!(error.message.contains("nested too deeply"), "{error}");
+        assert_eq!(error.span.unwrap().column, 9 + 2000);
+    }
+}
