@@ -272,8 +272,8 @@ impl Shard {
         for keyspace in list(&data).await?.iter().filter(|entry| entry.is_directory) {
             let keyspace = data.join(&keyspace.name);
             let tables = list(&keyspace).await?;
-            let tables = tables.iter().map(|entry| keyspace.join(&entry.name));
-            if let Some(table) = tables.filter(|path| layout::is_table(path)).next() {
+            let mut tables = tables.iter().map(|entry| keyspace.join(&entry.name));
+            if let Some(table) = tables.find(|path| layout::is_table(path)) {
                 return Ok(Some(table));
             }
         }

@@ -183,9 +183,8 @@ async fn a_value_too_long_for_a_key_is_refused_before_it_is_written() {
     let mut definition = definition();
     definition.columns[1].ty = DataType::Text;
     let schema = database.create_table(definition, false).await.unwrap();
-    let of = |length: usize| {
-        ClusteringKey::from_values(&schema, &[Value::Text("x".repeat(length).into())])
-    };
+    let of =
+        |length: usize| ClusteringKey::from_values(&schema, &[Value::Text("x".repeat(length))]);
     let refused = of(65_536).unwrap_err().to_string();
     assert!(refused.contains("'ck'") && refused.contains("65535"), "{refused}");
     let mut mutation = Mutation::new(schema.id, key(&schema, "a"));
