@@ -28,10 +28,7 @@ pub fn run(cli: Cli) -> u8 {
         .with_writer(io::stderr)
         .with_ansi(repl::colors_wanted(io::stderr().is_terminal()))
         .init();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .thread_stack_size(STACK_BYTES)
-        .build();
+    let runtime = threads();
     // The stack of the main thread is not ours to size, so statements do not run on it.
     let ended = runtime.and_then(|runtime| {
         std::thread::Builder::new()
@@ -44,6 +41,13 @@ pub fn run(cli: Cli) -> u8 {
         Ok(Err(panic)) => std::panic::resume_unwind(panic),
         Err(error) => fail(&format!("cannot start threads: {error}")),
     }
+}
+
+/// Threads for statements, with the stack that these need.
+///
+/// Errors: when the operating system gives no threads.
+pub(crate) fn threads() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(STACK_BYTES).build()
 }
 
 async fn run_in_runtime(cli: Cli) -> u8 {
