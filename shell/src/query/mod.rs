@@ -16,6 +16,7 @@
 mod catalog;
 mod copy_from;
 mod copy_to;
+mod csv_record;
 mod ddl;
 mod error;
 mod literal;
