@@ -327,3 +327,30 @@ fn a_long_chain_of_operators_is_run_or_refused() {
         assert!(err(&output).contains("nested too deeply"), "{}", err(&output));
     }
 }
+
+#[test]
+fn statements_of_a_pipe_run_as_they_come() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = program(directory.path())
+        .args(["--mode", "csv"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = child.stdout.take().unwrap();
+    let mut read = |wanted: &str| {
+        let mut found = vec![0; wanted.len()];
+        output.read_exact(&mut found).unwrap();
+        assert_eq!(String::from_utf8(found).unwrap(), wanted);
+    };
+    // Each answer is read before the next statement is written.
+    input.write_all(b"SELECT\n 1 AS a; SELECT 'x;\n").unwrap();
+    read("a\n1\n");
+    input.write_all(b"' AS b;\n").unwrap();
+    read("b\n\"x;\n\"\n");
+    input.write_all(b"SELECT 3 AS c").unwrap();
+    drop(input);
+    read("c\n3\n");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}

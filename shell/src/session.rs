@@ -97,6 +97,11 @@ impl Session {
         self.out.flush()
     }
 
+    /// Waits for Ctrl-C.
+    pub async fn interrupted(&mut self) {
+        self.interrupt.recv().await;
+    }
+
     /// Runs one piece of `source`.
     pub async fn run(&mut self, source: &str, piece: &Piece) -> Result<Next, Failure> {
         let next = match piece {

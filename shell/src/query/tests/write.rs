@@ -92,6 +92,7 @@ async fn an_update_writes_cells_by_key() {
     world.run("UPDATE t SET s = 'shared' WHERE pk = 1").await;
     assert_eq!(world.column("SELECT DISTINCT s FROM t WHERE pk = 1").await, ["shared"]);
     for (text, wanted) in [
+        ("UPDATE t SET v = 'a', V = 'b' WHERE pk = 1 AND a = 1 AND b = 1", "assigned twice"),
         ("UPDATE t SET v = 'x' WHERE pk = 1", "whole primary key"),
         ("UPDATE t SET v = 'x' WHERE a = 1", "whole partition key"),
         ("UPDATE t SET v = 'x'", "whole partition key"),
