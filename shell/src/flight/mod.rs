@@ -24,6 +24,7 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
 use self::service::Service;
+use crate::query::QueryMemory;
 
 /// Largest message taken from a client: one batch of an ingest.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
@@ -38,7 +39,11 @@ const CUT_SECONDS_MAX: u64 = 1;
 /// signal's number as its code. The database stays open.
 ///
 /// Errors: a sentence when the address cannot be used.
-pub async fn serve(database: Database, listen: SocketAddr) -> Result<(), String> {
+pub async fn serve(
+    database: Database,
+    memory: QueryMemory,
+    listen: SocketAddr,
+) -> Result<(), String> {
     assert!(listen.ip().is_loopback(), "the command line takes loopback addresses only");
     let listening = |error: std::io::Error| format!("cannot listen to signals: {error}");
     let mut interrupt = signal(SignalKind::interrupt()).map_err(listening)?;
@@ -46,9 +51,9 @@ pub async fn serve(database: Database, listen: SocketAddr) -> Result<(), String>
 
     // Connections are tasks of their own, which outlive the server; they end with their threads.
     let threads =
-        crate::run::threads().map_err(|error| format!("cannot start threads: {error}"))?;
+        crate::thread::pool().map_err(|error| format!("cannot start threads: {error}"))?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let mut server = threads.spawn(listen_until(database, listen, stopped));
+    let mut server = threads.spawn(listen_until(database, memory, listen, stopped));
     let ended = tokio::select! {
         ended = &mut server => Some(ended),
         _ = interrupt.recv() => None,
@@ -78,6 +83,7 @@ pub async fn serve(database: Database, listen: SocketAddr) -> Result<(), String>
 /// Takes connections until `stopped`, then waits for their calls to end.
 async fn listen_until(
     database: Database,
+    memory: QueryMemory,
     listen: SocketAddr,
     stopped: tokio::sync::oneshot::Receiver<()>,
 ) -> Result<(), String> {
@@ -85,7 +91,7 @@ async fn listen_until(
         .await
         .map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
-    let service = Service::new(database).map_err(|status| status.message().to_owned())?;
+    let service = Service::new(database, memory).map_err(|status| status.message().to_owned())?;
     let service = FlightServiceServer::new(service)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(usize::MAX);

@@ -39,5 +39,5 @@ mod tests;
 pub use datafusion::arrow;
 pub use error::{ErrorKind, QueryError, Result, Span, nearest};
 pub use outcome::{Description, Outcome, OutcomeKind, RowStream, count_schema};
-pub use session::{Progress, ProgressSink, Session, SessionOptions};
+pub use session::{Progress, ProgressSink, QueryMemory, Session, SessionOptions};
 pub use statement::{Statement, is_complete, split};
