@@ -31,6 +31,7 @@ mod session;
 pub(crate) mod stamp;
 mod statement;
 mod system;
+mod values;
 mod write;
 
 #[cfg(test)]
