@@ -9,6 +9,11 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
+use arrow_flight::decode::FlightRecordBatchStream;
+use arrow_flight::sql::client::FlightSqlServiceClient;
+use futures::StreamExt;
+use tonic::transport::Channel;
+
 /// A running service on a port of its own.
 struct Service {
     child: Child,
@@ -76,6 +81,82 @@ fn the_service_stops_when_asked() {
     std::net::TcpStream::connect(&service.address).unwrap();
     let (code, said) = service.stop();
     assert_eq!((code, said.as_str()), (Some(0), "stopping\n"));
+}
+
+/// Threads for a client.
+fn client_threads() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+async fn connect(service: &Service) -> FlightSqlServiceClient<Channel> {
+    let address = format!("http://{}", service.address);
+    let channel = Channel::from_shared(address).unwrap().connect().await.unwrap();
+    FlightSqlServiceClient::new(channel)
+}
+
+/// Starts a query and returns its rows.
+async fn query(
+    client: &mut FlightSqlServiceClient<Channel>,
+    text: &str,
+) -> arrow_flight::error::Result<FlightRecordBatchStream> {
+    let info = client.execute(text.to_owned(), None).await?;
+    client.do_get(info.endpoint[0].ticket.clone().unwrap()).await
+}
+
+#[test]
+fn a_reader_that_stalls_keeps_nobody_from_stopping() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(directory.path());
+    let threads = client_threads();
+    let reader = threads.block_on(async {
+        let mut client = connect(&service).await;
+        let endless = "SELECT * FROM generate_series(1, 1000000000000)";
+        let mut rows = query(&mut client, endless).await.unwrap();
+        assert!(rows.next().await.unwrap().unwrap().num_rows() > 0);
+        (client, rows)
+    });
+    let asked = std::time::Instant::now();
+    let (code, said) = service.stop();
+    assert_eq!((code, said.as_str()), (Some(0), "stopping\n"));
+    assert!(asked.elapsed().as_secs() < 20, "it took {:?}", asked.elapsed());
+    drop(reader);
+}
+
+#[test]
+fn a_second_signal_ends_the_service_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut service = Service::start(directory.path());
+    let threads = client_threads();
+    let reader = threads.block_on(async {
+        let mut client = connect(&service).await;
+        let endless = "SELECT * FROM generate_series(1, 1000000000000)";
+        let mut rows = query(&mut client, endless).await.unwrap();
+        assert!(rows.next().await.unwrap().is_ok());
+        (client, rows)
+    });
+    let id = rustix::process::Pid::from_child(&service.child);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    let mut line = String::new();
+    service.stderr.read_line(&mut line).unwrap();
+    assert_eq!(line, "stopping\n");
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(service.child.wait().unwrap().code(), Some(143));
+    drop(reader);
+}
+
+#[test]
+fn a_long_chain_of_operators_is_run_or_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(directory.path());
+    client_threads().block_on(async {
+        let mut client = connect(&service).await;
+        let chain = |n: usize| format!("SELECT 1{}", "+1".repeat(n));
+        let mut rows = query(&mut client, &chain(1000)).await.unwrap();
+        assert_eq!(rows.next().await.unwrap().unwrap().num_rows(), 1);
+        let refused = query(&mut client, &chain(10_000)).await.err().unwrap();
+        assert!(refused.to_string().contains("nested too deeply"), "{refused}");
+    });
+    assert_eq!(service.stop().0, Some(0));
 }
 
 #[test]

@@ -321,9 +321,36 @@ fn a_long_chain_of_operators_is_run_or_refused() {
         format!("SELECT count(*) AS n FROM system.tables WHERE true{}", " AND true".repeat(999));
     let output = run(directory.path(), &["--mode", "csv", "-c", &all]);
     assert_eq!((out(&output).as_str(), err(&output).as_str()), ("n\n0\n", ""));
-    for text in [chain(20_000), format!("SELECT true{}", " AND true".repeat(20_000))] {
+    for text in [chain(20_000), format!("SELECT true{}", " AND true".repeat(10_000))] {
         let output = run(directory.path(), &["-c", &text]);
         assert_eq!(output.status.code(), Some(1));
         assert!(err(&output).contains("nested too deeply"), "{}", err(&output));
     }
+}
+
+#[test]
+fn statements_of_a_pipe_run_as_they_come() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = program(directory.path())
+        .args(["--mode", "csv"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = child.stdout.take().unwrap();
+    let mut read = |wanted: &str| {
+        let mut found = vec![0; wanted.len()];
+        output.read_exact(&mut found).unwrap();
+        assert_eq!(String::from_utf8(found).unwrap(), wanted);
+    };
+    // Each answer is read before the next statement is written.
+    input.write_all(b"SELECT\n 1 AS a; SELECT 'x;\n").unwrap();
+    read("a\n1\n");
+    input.write_all(b"' AS b;\n").unwrap();
+    read("b\n\"x;\n\"\n");
+    input.write_all(b"SELECT 3 AS c").unwrap();
+    drop(input);
+    read("c\n3\n");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }

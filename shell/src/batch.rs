@@ -1,19 +1,25 @@
-//! Statements from -c, -f and a pipe: run in order, stop at the first that fails.
+//! Statements from -c, -f and a pipe: run in order, stop at the first that fails. What comes
+//! through a pipe runs as soon as a statement is complete.
 //!
 //! With -f in table mode every statement stands above its result, with the comments before it, so
 //! that the output of a file reads like a session.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead};
 use std::ops::Range;
+
+use tokio::sync::mpsc;
 
 use crate::cli::Input;
 use crate::session::{Failure, Next, Session};
-use crate::text::{Piece, split};
+use crate::text::{Piece, complete_bytes, split};
 
 /// Exit code of a batch whose statement failed.
 pub const EXIT_FAILED: u8 = 1;
 /// Exit code after Ctrl-C: 128 + SIGINT, as shells have it.
 pub const EXIT_INTERRUPTED: u8 = 130;
+
+/// Lines of a pipe that are read ahead.
+const LINES_WAITING_MAX: usize = 64;
 
 /// Runs `inputs` in order; without any, what comes in on stdin. Returns the exit code.
 pub async fn run(session: &mut Session, inputs: &[Input]) -> u8 {
@@ -30,22 +36,73 @@ pub async fn run(session: &mut Session, inputs: &[Input]) -> u8 {
         }
     }
     if inputs.is_empty() {
-        let mut text = String::new();
-        let code = match io::stdin().lock().read_to_string(&mut text) {
-            Ok(_) => run_text(session, &text, false).await,
-            Err(error) => fail(&format!("error: cannot read stdin: {error}\n")),
-        };
-        return code.unwrap_or(0);
+        return run_stdin(session).await.unwrap_or(0);
     }
     0
 }
 
+/// Runs what comes in on stdin, as `run_text` does. All of it stays at hand: an error says where in
+/// the whole text it is.
+async fn run_stdin(session: &mut Session) -> Option<u8> {
+    // Reading cannot be stopped, so it has a thread that nobody waits for.
+    let (sender, mut lines) = mpsc::channel(LINES_WAITING_MAX);
+    std::thread::spawn(move || {
+        let mut stdin = io::stdin().lock();
+        loop {
+            let mut line = String::new();
+            let line = stdin.read_line(&mut line).map(|_| line);
+            let is_last = line.as_ref().map_or(true, String::is_empty);
+            if sender.blocking_send(line).is_err() || is_last {
+                return;
+            }
+        }
+    });
+    let mut text = String::new();
+    let mut done_to = 0;
+    loop {
+        let line = tokio::select! {
+            biased;
+            () = session.interrupted() => {
+                eprintln!("cancelled");
+                return Some(EXIT_INTERRUPTED);
+            }
+            line = lines.recv() => line,
+        };
+        let line = match line {
+            Some(Ok(line)) => line,
+            Some(Err(error)) => return fail(&format!("error: cannot read stdin: {error}\n")),
+            None => String::new(),
+        };
+        text.push_str(&line);
+        if line.is_empty() {
+            return run_part(session, &text, done_to..text.len(), false).await;
+        }
+        // A long statement is looked at again only where it may end.
+        let may_end = line.contains(';') || line.trim_start().starts_with(['\\', '.']);
+        let end = if may_end { done_to + complete_bytes(&text[done_to..]) } else { done_to };
+        if end > done_to {
+            let code = run_part(session, &text, done_to..end, false).await;
+            if code != Some(0) {
+                return code;
+            }
+            done_to = end;
+        }
+    }
+}
+
 /// Runs a text; Some(0) = go on, Some(code) = stop with it, None = stop, all is well.
 async fn run_text(session: &mut Session, text: &str, echo: bool) -> Option<u8> {
-    let mut done_to = 0;
-    for piece in split(text) {
-        let (Piece::Statement(range) | Piece::Command(range)) = &piece;
-        let ended = match if echo { print_source(session, text, done_to, range) } else { Ok(()) } {
+    run_part(session, text, 0..text.len(), echo).await
+}
+
+/// Runs a part of a text; places in errors are those of the whole.
+async fn run_part(session: &mut Session, text: &str, part: Range<usize>, echo: bool) -> Option<u8> {
+    let mut done_to = part.start;
+    for mut piece in split(&text[part.clone()]) {
+        let (Piece::Statement(range) | Piece::Command(range)) = &mut piece;
+        *range = range.start + part.start..range.end + part.start;
+        let range = range.clone();
+        let ended = match if echo { print_source(session, text, done_to, &range) } else { Ok(()) } {
             Ok(()) => session.run(text, &piece).await,
             Err(error) => Err(Failure::Output(error)),
         };

@@ -23,6 +23,9 @@ Examples:
 In the shell, a statement ends with ';' and may take several lines. '\\?' lists the commands,
 Tab completes, Ctrl-C stops a statement, Ctrl-D leaves.
 
+COPY t FROM 'x.csv' (ON_ERROR skip) writes the lines it refuses to REJECT_FILE, x.csv.rejected by
+default; a file that is there already is overwritten.
+
 Exit codes: 0 done, 1 a statement failed, 2 wrong usage, 130 interrupted.";
 
 /// A storage engine for wide partitions, with SQL.
@@ -47,6 +50,11 @@ pub struct Cli {
     /// Whether the time a statement took stands under its result.
     #[arg(long, value_enum, default_value_t = Switch::On, global = true)]
     pub timing: Switch,
+
+    /// Memory that all queries together may hold, such as 1GiB; sorts and groupings beyond it go to
+    /// temporary files [default: a quarter of the machine's, at least 256MiB].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, global = true)]
+    pub query_memory: Option<usize>,
 
     /// -c and -f in the order in which they were given.
     #[arg(skip)]

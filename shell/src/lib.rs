@@ -1,9 +1,11 @@
 //! What people and clients see of Tidegate: the shell and the Arrow Flight SQL service.
 //!
-//! Modules stand bottom-up: `text` and `output` know nothing of a database, `query` turns SQL into
-//! reads and writes of the engine, `session` runs pieces of text and prints what they give,
-//! `flight` serves clients, `cli` reads the command line, `repl` and `batch` feed a session.
+//! Modules stand bottom-up: `thread` has the stack that statements need, `text` and `output` know
+//! nothing of a database, `query` turns SQL into reads and writes of the engine, `session` runs
+//! pieces of text and prints what they give, `flight` serves clients, `cli` reads the command
+//! line, `repl` and `batch` feed a session.
 
+mod thread;
 pub mod text;
 pub mod output;
 pub mod query;

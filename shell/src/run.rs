@@ -10,15 +10,12 @@ use tracing_subscriber::EnvFilter;
 
 use crate::batch::{self, EXIT_FAILED};
 use crate::cli::{Action, Cli, Switch};
+use crate::query::QueryMemory;
 use crate::session::Session;
-use crate::{flight, repl};
+use crate::{flight, repl, thread};
 
 /// Bytes of output gathered before they are written.
 const OUTPUT_BUFFER_BYTES: usize = 64 << 10;
-/// Bytes of stack of every thread that runs statements. Planning takes some KiB a level of an
-/// expression, most of it without optimisation; this is several times what the deepest statement
-/// takes that the parser lets through. Pages that are never touched cost nothing.
-const STACK_BYTES: usize = 32 << 20;
 
 /// Does what the command line asks for and returns the exit code.
 pub fn run(cli: Cli) -> u8 {
@@ -28,15 +25,12 @@ pub fn run(cli: Cli) -> u8 {
         .with_writer(io::stderr)
         .with_ansi(repl::colors_wanted(io::stderr().is_terminal()))
         .init();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .thread_stack_size(STACK_BYTES)
-        .build();
+    let runtime = thread::pool();
     // The stack of the main thread is not ours to size, so statements do not run on it.
     let ended = runtime.and_then(|runtime| {
         std::thread::Builder::new()
             .name("session".to_owned())
-            .stack_size(STACK_BYTES)
+            .stack_size(thread::STACK_BYTES)
             .spawn(move || runtime.block_on(run_in_runtime(cli)))
     });
     match ended.map(std::thread::JoinHandle::join) {
@@ -55,10 +49,13 @@ async fn run_in_runtime(cli: Cli) -> u8 {
         }
     };
     let code = match &cli.action {
-        Some(Action::Serve { listen }) => match flight::serve(database.clone(), *listen).await {
-            Ok(()) => 0,
-            Err(error) => fail(&error),
-        },
+        Some(Action::Serve { listen }) => {
+            match flight::serve(database.clone(), QueryMemory::new(cli.query_memory), *listen).await
+            {
+                Ok(()) => 0,
+                Err(error) => fail(&error),
+            }
+        }
         None => run_session(&cli, &database).await,
     };
     match database.close().await {
@@ -69,7 +66,8 @@ async fn run_in_runtime(cli: Cli) -> u8 {
 
 async fn run_session(cli: &Cli, database: &Database) -> u8 {
     let out = BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, io::stdout());
-    let mut session = match Session::new(database.clone(), Box::new(out)) {
+    let memory = QueryMemory::new(cli.query_memory);
+    let mut session = match Session::new(database.clone(), memory, Box::new(out)) {
         Ok(session) => session,
         Err(error) => return fail(&error),
     };

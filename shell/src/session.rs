@@ -15,7 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::command::{self, Command};
 use crate::output::progress::{Progress, ProgressLine};
 use crate::output::{Mode, Printer, printer};
-use crate::query::{self, OutcomeKind, QueryError, SessionOptions};
+use crate::query::{self, OutcomeKind, QueryError, QueryMemory, SessionOptions};
 use crate::text::Piece;
 
 /// Why a piece did not run to its end.
@@ -64,13 +64,18 @@ impl Session {
     /// A session in the default keyspace that writes results to `out`.
     ///
     /// Must be called within the runtime: it listens to Ctrl-C from now on.
-    pub fn new(database: Database, out: Box<dyn Write + Send>) -> Result<Self, String> {
+    pub fn new(
+        database: Database,
+        memory: QueryMemory,
+        out: Box<dyn Write + Send>,
+    ) -> Result<Self, String> {
         let interrupt = signal(SignalKind::interrupt())
             .map_err(|error| format!("cannot listen to Ctrl-C: {error}"))?;
         let state = CopyProgress { line: ProgressLine::new(), start_ns: 0, drawn_ns: 0 };
         let progress = Arc::new(Mutex::new(state));
         let options = SessionOptions {
             progress: Some(progress_callback(database.clone(), Arc::clone(&progress))),
+            memory,
             ..SessionOptions::default()
         };
         let query = query::Session::new(database, options).map_err(|error| error.to_string())?;
@@ -95,6 +100,11 @@ impl Session {
     /// Hands what was printed to the reader.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
+    }
+
+    /// Waits for Ctrl-C.
+    pub async fn interrupted(&mut self) {
+        self.interrupt.recv().await;
     }
 
     /// Runs one piece of `source`.

@@ -24,53 +24,84 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
 use self::service::Service;
+use crate::query::QueryMemory;
 
 /// Largest message taken from a client: one batch of an ingest.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// How long running statements may go on after the first signal to stop.
-const DRAIN_SECONDS_MAX: u64 = 10;
+const DRAIN_SECONDS_MAX: u64 = 3;
+/// How long connections may take to let go of what they hold once they are cut.
+const CUT_SECONDS_MAX: u64 = 1;
 
 /// Serves `database` on `listen` until Ctrl-C or SIGTERM; then no call is taken any more, running
-/// ones may end within [`DRAIN_SECONDS_MAX`], and a second signal ends them at once. The database
-/// stays open.
+/// ones may end within [`DRAIN_SECONDS_MAX`], and what is left is cut: a client that does not read
+/// its answer keeps nobody waiting. A second signal ends the process at once, with 128 and the
+/// signal's number as its code. The database stays open.
 ///
 /// Errors: a sentence when the address cannot be used.
-pub async fn serve(database: Database, listen: SocketAddr) -> Result<(), String> {
+pub async fn serve(
+    database: Database,
+    memory: QueryMemory,
+    listen: SocketAddr,
+) -> Result<(), String> {
     assert!(listen.ip().is_loopback(), "the command line takes loopback addresses only");
-    let listener = TcpListener::bind(listen)
-        .await
-        .map_err(|error| format!("cannot listen on {listen}: {error}"))?;
-    let address = listener.local_addr().map_err(|error| error.to_string())?;
     let listening = |error: std::io::Error| format!("cannot listen to signals: {error}");
     let mut interrupt = signal(SignalKind::interrupt()).map_err(listening)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(listening)?;
 
-    let service = Service::new(database).map_err(|status| status.message().to_owned())?;
+    // Connections are tasks of their own, which outlive the server; they end with their threads.
+    let threads =
+        crate::thread::pool().map_err(|error| format!("cannot start threads: {error}"))?;
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let mut server = threads.spawn(listen_until(database, memory, listen, stopped));
+    let ended = tokio::select! {
+        ended = &mut server => Some(ended),
+        _ = interrupt.recv() => None,
+        _ = terminate.recv() => None,
+    };
+    let ended = match ended {
+        Some(ended) => Some(ended),
+        None => {
+            eprintln!("stopping");
+            // Until the process ends: closing the database may take its time too.
+            tokio::spawn(async move {
+                let code = tokio::select! {
+                    _ = interrupt.recv() => 128 + SignalKind::interrupt().as_raw_value(),
+                    _ = terminate.recv() => 128 + SignalKind::terminate().as_raw_value(),
+                };
+                std::process::exit(code);
+            });
+            drop(stop);
+            tokio::time::timeout(Duration::from_secs(DRAIN_SECONDS_MAX), server).await.ok()
+        }
+    };
+    let cut = move || threads.shutdown_timeout(Duration::from_secs(CUT_SECONDS_MAX));
+    tokio::task::spawn_blocking(cut).await.map_err(|error| error.to_string())?;
+    ended.map_or(Ok(()), |ended| ended.map_err(|error| error.to_string())?)
+}
+
+/// Takes connections until `stopped`, then waits for their calls to end.
+async fn listen_until(
+    database: Database,
+    memory: QueryMemory,
+    listen: SocketAddr,
+    stopped: tokio::sync::oneshot::Receiver<()>,
+) -> Result<(), String> {
+    let listener = TcpListener::bind(listen)
+        .await
+        .map_err(|error| format!("cannot listen on {listen}: {error}"))?;
+    let address = listener.local_addr().map_err(|error| error.to_string())?;
+    let service = Service::new(database, memory).map_err(|status| status.message().to_owned())?;
     let service = FlightServiceServer::new(service)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(usize::MAX);
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let server = Server::builder().add_service(service).serve_with_incoming_shutdown(
         TcpIncoming::from(listener).with_nodelay(Some(true)),
         async {
-            // An error means that `stop` is gone, which is a reason to stop too.
+            // An error means that the sender is gone, which is a reason to stop too.
             let _ = stopped.await;
         },
     );
     eprintln!("listening on {address}");
-
-    tokio::pin!(server);
-    tokio::select! {
-        ended = &mut server => return ended.map_err(|error| error.to_string()),
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
-    eprintln!("stopping");
-    drop(stop);
-    tokio::select! {
-        ended = &mut server => ended.map_err(|error| error.to_string()),
-        _ = interrupt.recv() => Ok(()),
-        _ = terminate.recv() => Ok(()),
-        () = tokio::time::sleep(Duration::from_secs(DRAIN_SECONDS_MAX)) => Ok(()),
-    }
+    server.await.map_err(|error| error.to_string())
 }

@@ -31,6 +31,7 @@ use super::session_option::{self, CloseSessionResult, CloseStatus, SetSessionOpt
 use super::statement::{self, Planned};
 use super::stream::{DoGet, decode, decode_parameters, encode, encode_batch};
 use super::{ingest, metadata, sql_info};
+use crate::query::QueryMemory;
 
 /// The service; one for all connections.
 pub struct Service {
@@ -43,8 +44,8 @@ type Rows = Result<Response<DoGet>, Status>;
 
 impl Service {
     /// A service of `database` without any session.
-    pub(super) fn new(database: Database) -> Result<Self, Status> {
-        Ok(Service { sessions: Sessions::new(database.clone())?, database })
+    pub(super) fn new(database: Database, memory: QueryMemory) -> Result<Self, Status> {
+        Ok(Service { sessions: Sessions::new(database.clone(), memory)?, database })
     }
 }
 

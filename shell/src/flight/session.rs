@@ -14,7 +14,7 @@ use tonic::Status;
 use tonic::metadata::MetadataMap;
 
 use super::error::status;
-use crate::query::{self, Description, SessionOptions, Statement};
+use crate::query::{self, Description, QueryMemory, SessionOptions, Statement};
 
 /// Sessions kept.
 const SESSIONS_MAX: usize = 1024;
@@ -39,9 +39,9 @@ pub(super) struct FlightSession {
 }
 
 impl FlightSession {
-    fn new(database: Database) -> Result<Self, Status> {
+    fn new(database: Database, memory: QueryMemory) -> Result<Self, Status> {
         // Files belong to whoever runs the service, not to its clients.
-        let options = SessionOptions { local_files: false, ..SessionOptions::default() };
+        let options = SessionOptions { local_files: false, memory, ..SessionOptions::default() };
         let query = query::Session::new(database, options).map_err(|error| status(&error))?;
         Ok(FlightSession { query, options: Mutex::default(), prepared: Mutex::default() })
     }
@@ -85,21 +85,22 @@ impl FlightSession {
 /// All sessions of the service.
 pub(super) struct Sessions {
     database: Database,
+    memory: QueryMemory,
     /// For clients that made no handshake.
     anonymous: Arc<FlightSession>,
     by_token: Mutex<Aged<Arc<FlightSession>>>,
 }
 
 impl Sessions {
-    pub(super) fn new(database: Database) -> Result<Self, Status> {
-        let anonymous = Arc::new(FlightSession::new(database.clone())?);
-        Ok(Sessions { database, anonymous, by_token: Mutex::default() })
+    pub(super) fn new(database: Database, memory: QueryMemory) -> Result<Self, Status> {
+        let anonymous = Arc::new(FlightSession::new(database.clone(), memory.clone())?);
+        Ok(Sessions { database, memory, anonymous, by_token: Mutex::default() })
     }
 
     /// Starts a session and returns its token.
     pub(super) fn start(&self) -> Result<String, Status> {
         let token = fresh_token();
-        let session = Arc::new(FlightSession::new(self.database.clone())?);
+        let session = Arc::new(FlightSession::new(self.database.clone(), self.memory.clone())?);
         lock(&self.by_token).insert(token.clone(), session, SESSIONS_MAX);
         Ok(token)
     }

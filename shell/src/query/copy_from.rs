@@ -5,12 +5,12 @@
 //! its column unset: loading writes no tombstones. Dropping the future stops both sides.
 
 use std::fs::File;
-use std::io::Write as _;
-use std::os::unix::fs::FileExt;
+use std::io::{BufReader, Write as _};
+use std::os::unix::fs::MetadataExt;
 
 use datafusion::prelude::ParquetReadOptions;
+use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use futures::{StreamExt, TryStreamExt};
 use tidegate_engine::batch::{WriteOptions, mutations};
 use tidegate_engine::config::CELL_BYTES_MAX;
 use tidegate_engine::{
@@ -19,6 +19,7 @@ use tidegate_engine::{
 };
 use tokio::sync::mpsc;
 
+use super::csv_record::{Next, RecordReader};
 use super::error::{ErrorKind, QueryError, Result};
 use super::literal;
 use super::outcome::Outcome;
@@ -33,6 +34,9 @@ const BATCH_ROWS: usize = 2048;
 const BATCHES_IN_FLIGHT_MAX: usize = 4;
 /// Batches that wait between reading and writing.
 const BATCHES_WAITING_MAX: usize = 2;
+
+/// Bytes of the file that are read at once.
+const READ_BYTES: usize = 256 << 10;
 
 /// Rows that are ready to be written.
 struct Batch {
@@ -76,7 +80,9 @@ async fn csv(
     let reading = tokio::task::spawn_blocking(move || loader.run(&sender));
     let mut loaded = 0;
     write_batches(session, receiver, bytes_max, &mut loaded).await.map_err(|error| {
-        error.with_help(format!("{loaded} rows had been loaded before and stay"))
+        error.with_help(format!(
+            "{loaded} rows are loaded and stay, and perhaps some of those that failed"
+        ))
     })?;
     let rejects = reading
         .await
@@ -118,7 +124,17 @@ async fn write_batches(
                 continue;
             }
         }
-        let Some((rows, bytes)) = writing.try_next().await? else { return Ok(()) };
+        let (rows, bytes) = match writing.next().await {
+            None => return Ok(()),
+            Some(Ok(written)) => written,
+            Some(Err(error)) => {
+                // What is on its way lands too: it belongs to the count.
+                while let Some(written) = writing.next().await {
+                    *loaded += written.map_or(0, |(rows, _)| rows);
+                }
+                return Err(error.into());
+            }
+        };
         *loaded += rows;
         reached = bytes.max(reached);
         if let Some(progress) = &session.options.progress {
@@ -134,7 +150,7 @@ struct Loader {
     options: WriteOptions,
     expiry: Option<(i32, i32)>,
     database: Database,
-    reader: ::csv::Reader<File>,
+    reader: RecordReader<BufReader<File>>,
     /// Where each field of a line goes; `None` for fields that are not loaded.
     fields: Vec<Option<ColumnId>>,
     copy: CopyOptions,
@@ -149,14 +165,21 @@ impl Loader {
         database: Database,
         file: File,
     ) -> Result<Self> {
-        let mut reader = ::csv::ReaderBuilder::new()
-            .has_headers(false)
-            .flexible(true)
-            .delimiter(copy.options.delimiter)
-            .from_reader(file);
+        let path = rejects_path(copy)?;
+        let input = BufReader::with_capacity(READ_BYTES, file);
+        let mut reader = RecordReader::new(input, copy.options.delimiter);
         let fields = if copy.options.header {
-            let mut header = ::csv::StringRecord::new();
-            reader.read_record(&mut header).map_err(|error| io(copy, error))?;
+            match reader.read().map_err(|error| io(copy, error))? {
+                Next::Broken { line, reason } => {
+                    let reason = format!("{}, line {line}: {reason}", copy.file);
+                    return Err(QueryError::invalid(reason).at(copy.file_span));
+                }
+                Next::Record | Next::End => {}
+            }
+            let header: Vec<String> = reader
+                .fields()
+                .map(|field| String::from_utf8_lossy(field.text).into_owned())
+                .collect();
             header_fields(copy, &table, &header)?
         } else if copy.columns.is_empty() {
             table.ids().map(Some).collect()
@@ -167,8 +190,6 @@ impl Loader {
         };
         check_keys(copy, &table, &fields)?;
         let expiry = write::expiry(&table, &options)?;
-        let path = copy.options.reject_file.clone();
-        let path = path.unwrap_or_else(|| format!("{}.rejected", copy.file));
         Ok(Loader {
             file: copy.file.clone(),
             table,
@@ -184,23 +205,26 @@ impl Loader {
 
     /// Sends batches until the file ends or nobody listens.
     fn run(mut self, sender: &mpsc::Sender<Batch>) -> Result<Rejects> {
-        let mut record = ::csv::ByteRecord::new();
         let mut batch = Vec::with_capacity(BATCH_ROWS);
         loop {
-            let failed = match self.reader.read_byte_record(&mut record) {
-                Ok(false) => break,
-                Ok(true) => match self.mutation(&record) {
+            let failed = match self.reader.read() {
+                Ok(Next::End) => break,
+                Ok(Next::Record) => match self.mutation() {
                     Ok(mutation) => {
                         batch.push(mutation);
                         None
                     }
-                    Err(reason) => self.refuse(&record, &reason).err(),
+                    Err(reason) => self.refuse(&reason).err(),
                 },
+                // Where the next line begins is not known: there is nothing to skip to.
+                Ok(Next::Broken { line, reason }) => {
+                    Some(QueryError::invalid(format!("{}, line {line}: {reason}", self.file)))
+                }
                 Err(error) => Some(io_error(&self.file, &error)),
             };
             if failed.is_some() || batch.len() == BATCH_ROWS {
                 let mutations = std::mem::replace(&mut batch, Vec::with_capacity(BATCH_ROWS));
-                let bytes = self.reader.position().byte();
+                let bytes = self.reader.bytes_read();
                 if sender.blocking_send(Batch { mutations, bytes }).is_err() {
                     return Ok(self.rejects);
                 }
@@ -209,7 +233,7 @@ impl Loader {
                 return Err(error);
             }
         }
-        let bytes = self.reader.position().byte();
+        let bytes = self.reader.bytes_read();
         // Nobody listens any more only when the statement was cancelled.
         let _ = sender.blocking_send(Batch { mutations: batch, bytes });
         self.rejects.finish()?;
@@ -217,18 +241,21 @@ impl Loader {
     }
 
     /// One line as an INSERT, or why it is none.
-    fn mutation(&self, record: &::csv::ByteRecord) -> Result<Mutation, String> {
-        if record.len() != self.fields.len() {
-            return Err(format!("{} fields, {} are wanted", record.len(), self.fields.len()));
+    fn mutation(&self) -> Result<Mutation, String> {
+        let fields = self.reader.fields();
+        if fields.len() != self.fields.len() {
+            return Err(format!("{} fields, {} are wanted", fields.len(), self.fields.len()));
         }
         let table = &*self.table;
         let mut values: Vec<Option<Value>> = vec![None; table.columns.len()];
-        for (field, id) in record.iter().zip(&self.fields) {
+        for (field, id) in fields.zip(&self.fields) {
             let Some(id) = id else { continue };
             let column = table.column(*id);
             let of_column = |reason: String| format!("column '{}': {reason}", column.name);
-            let text = std::str::from_utf8(field).map_err(|_| of_column("not UTF-8".into()))?;
-            if text == self.copy.null {
+            let text =
+                std::str::from_utf8(field.text).map_err(|_| of_column("not UTF-8".into()))?;
+            // Quotes make a text of it, also of nothing.
+            if !field.is_quoted && text == self.copy.null {
                 if column.is_key() {
                     return Err(of_column("a key column must not be null".into()));
                 }
@@ -244,21 +271,28 @@ impl Loader {
     /// Sets a line aside.
     ///
     /// Errors: the reason, when lines are not skipped or the reject file cannot be written.
-    fn refuse(&mut self, record: &::csv::ByteRecord, reason: &str) -> Result<()> {
-        let line = record.position().map_or(0, ::csv::Position::line);
+    fn refuse(&mut self, reason: &str) -> Result<()> {
+        let line = self.reader.line();
         if self.copy.on_error == OnError::Abort {
             let message = format!("{}, line {line}: {reason}", self.file);
             return Err(QueryError::invalid(message));
         }
-        let start = record.position().map_or(0, ::csv::Position::byte);
-        let end = self.reader.position().byte();
-        let mut text = vec![0; usize::try_from(end.saturating_sub(start)).unwrap_or(0)];
-        self.reader
-            .get_ref()
-            .read_exact_at(&mut text, start)
-            .map_err(|error| io_error(&self.file, &error))?;
-        self.rejects.add(&format!("line {line}: {reason}"), &text)
+        self.rejects.add(&format!("line {line}: {reason}"), self.reader.raw())
     }
+}
+
+/// Where refused lines go. A file that is there is overwritten, but never the input.
+///
+/// Errors: `Invalid` when it is the file that is read.
+fn rejects_path(copy: &CopyFrom) -> Result<String> {
+    let path = copy.options.reject_file.clone();
+    let path = path.unwrap_or_else(|| format!("{}.rejected", copy.file));
+    let identity = |path: &str| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    if identity(&path).is_some_and(|file| identity(&copy.file) == Some(file)) {
+        let message = format!("REJECT_FILE '{path}' is the file that is read");
+        return Err(QueryError::invalid(message).at(copy.file_span));
+    }
+    Ok(path)
 }
 
 fn io_error(file: &str, error: &dyn std::fmt::Display) -> QueryError {
@@ -269,7 +303,7 @@ fn io_error(file: &str, error: &dyn std::fmt::Display) -> QueryError {
 fn header_fields(
     copy: &CopyFrom,
     table: &TableSchema,
-    header: &::csv::StringRecord,
+    header: &[String],
 ) -> Result<Vec<Option<ColumnId>>> {
     let mut fields = Vec::with_capacity(header.len());
     for name in header {
@@ -383,9 +417,6 @@ struct Rejects {
 
 impl Rejects {
     fn add(&mut self, reason: &str, line: &[u8]) -> Result<()> {
-        let line = line.trim_ascii_start();
-        let end = line.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'));
-        let line = &line[..end.map_or(0, |end| end + 1)];
         self.count += 1;
         self.append(reason, line).map_err(|error| io_error(&self.path, &error))
     }
@@ -417,18 +448,24 @@ async fn parquet(
 ) -> Result<Outcome> {
     let bytes_max = std::fs::metadata(&copy.file).map_err(|error| io(copy, error))?.len();
     let read = ParquetReadOptions { file_extension: "", ..ParquetReadOptions::default() };
-    let mut frame = session.context.read_parquet(&copy.file, read).await?;
+    let named = |error: datafusion::common::DataFusionError| {
+        let error = QueryError::from(error);
+        let message = format!("cannot read '{}': {}", copy.file, error.message);
+        QueryError { message, ..error }.at(copy.file_span)
+    };
+    let mut frame = session.context.read_parquet(&copy.file, read).await.map_err(named)?;
     if !copy.columns.is_empty() {
         let names: Vec<&str> = copy.columns.iter().map(|name| name.value.as_str()).collect();
         frame = frame.select_columns(&names)?;
     }
-    let mut rows = frame.execute_stream().await?;
-    let path = copy.options.reject_file.clone();
-    let path = path.unwrap_or_else(|| format!("{}.rejected", copy.file));
+    let mut rows = frame.execute_stream().await.map_err(named)?;
+    let path = rejects_path(copy)?;
     let mut rejects = Rejects { path, file: None, count: 0 };
     let (mut loaded, mut seen) = (0, 0);
     while let Some(batch) = rows.next().await {
-        let batch = batch?;
+        let batch = batch.map_err(|error| {
+            named(error).with_help(format!("{loaded} rows had been loaded before and stay"))
+        })?;
         let mut good = Vec::with_capacity(batch.num_rows());
         let mut bad = None;
         for mutation in mutations(&table, &batch, &options)? {

@@ -1,22 +1,22 @@
 //! COPY … TO: the rows of a query into a CSV or Parquet file, batch by batch.
 
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write as _};
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::csv::WriterBuilder;
-use datafusion::arrow::csv::writer::Writer as CsvWriter;
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::error::ArrowError;
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::parquet::arrow::ArrowWriter;
 use futures::StreamExt;
 
 use super::error::{ErrorKind, QueryError, Result};
 use super::outcome::Outcome;
-use super::parse::{CopyTo, Format};
+use super::parse::{CopyOptions, CopyTo, Format};
 use super::session::Session;
 
 enum Writer {
-    Csv(CsvWriter<BufWriter<File>>),
+    Csv(CsvWriter),
     Parquet(ArrowWriter<BufWriter<File>>),
 }
 
@@ -24,13 +24,7 @@ impl Writer {
     fn open(copy: &CopyTo, schema: SchemaRef, file: File) -> Result<Self, String> {
         let file = BufWriter::new(file);
         Ok(match copy.options.format {
-            Format::Csv => Writer::Csv(
-                WriterBuilder::new()
-                    .with_header(copy.options.header)
-                    .with_delimiter(copy.options.delimiter)
-                    .with_null(copy.options.null.clone())
-                    .build(file),
-            ),
+            Format::Csv => Writer::Csv(CsvWriter::open(copy, &schema, file)?),
             Format::Parquet => Writer::Parquet(
                 ArrowWriter::try_new(file, schema, None).map_err(|error| error.to_string())?,
             ),
@@ -39,21 +33,89 @@ impl Writer {
 
     fn write(&mut self, batch: &RecordBatch) -> Result<(), String> {
         match self {
-            Writer::Csv(writer) => writer.write(batch).map_err(|error| error.to_string()),
+            Writer::Csv(writer) => writer.write(batch),
             Writer::Parquet(writer) => writer.write(batch).map_err(|error| error.to_string()),
         }
     }
 
     fn close(self) -> Result<(), String> {
         match self {
-            Writer::Csv(writer) => {
-                let mut file = writer.into_inner();
-                std::io::Write::flush(&mut file).map_err(|error| error.to_string())
-            }
+            Writer::Csv(mut writer) => writer.file.flush().map_err(|error| error.to_string()),
             Writer::Parquet(writer) => {
                 writer.close().map(|_| ()).map_err(|error| error.to_string())
             }
         }
+    }
+}
+
+/// Writes CSV of which every value comes back: a null is bare, a text that reads like a null, the
+/// empty one among them, stands in quotes.
+struct CsvWriter {
+    file: BufWriter<File>,
+    delimiter: u8,
+    null: String,
+    line: Vec<u8>,
+    text: String,
+}
+
+impl CsvWriter {
+    fn open(copy: &CopyTo, schema: &SchemaRef, file: BufWriter<File>) -> Result<Self, String> {
+        let CopyOptions { delimiter, null, header, .. } = copy.options.clone();
+        let mut writer = CsvWriter { file, delimiter, null, line: Vec::new(), text: String::new() };
+        if header {
+            for field in schema.fields() {
+                writer.text.clone_from(field.name());
+                writer.field();
+            }
+            writer.end_line().map_err(|error| error.to_string())?;
+        }
+        Ok(writer)
+    }
+
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), String> {
+        let options = FormatOptions::default();
+        let columns: Result<Vec<_>, _> = batch
+            .columns()
+            .iter()
+            .map(|column| Ok((column, ArrayFormatter::try_new(column.as_ref(), &options)?)))
+            .collect();
+        let columns = columns.map_err(|error: ArrowError| error.to_string())?;
+        for row in 0..batch.num_rows() {
+            for (column, values) in &columns {
+                if column.is_null(row) {
+                    self.line.extend_from_slice(self.null.as_bytes());
+                    self.line.push(self.delimiter);
+                    continue;
+                }
+                self.text.clear();
+                values.value(row).write(&mut self.text).map_err(|error| error.to_string())?;
+                self.field();
+            }
+            self.end_line().map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Adds `text` and a delimiter to the line.
+    fn field(&mut self) {
+        let is_special = |byte: u8| matches!(byte, b'"' | b'\r' | b'\n') || byte == self.delimiter;
+        if self.text == self.null || self.text.is_empty() || self.text.bytes().any(is_special) {
+            self.line.push(b'"');
+            self.line.extend_from_slice(self.text.replace('"', "\"\"").as_bytes());
+            self.line.push(b'"');
+        } else {
+            self.line.extend_from_slice(self.text.as_bytes());
+        }
+        self.line.push(self.delimiter);
+    }
+
+    fn end_line(&mut self) -> std::io::Result<()> {
+        // In the place of the last delimiter; a row without columns has none.
+        self.line.pop();
+        self.line.push(b'\n');
+        self.file.write_all(&self.line)?;
+        self.line.clear();
+        Ok(())
     }
 }
 
@@ -75,13 +137,6 @@ pub async fn run(session: &Session, copy: &CopyTo) -> Result<Outcome> {
         let batch = batch?;
         writer.write(&batch).map_err(failed)?;
         count += batch.num_rows() as u64;
-    }
-    if count == 0
-        && let Writer::Csv(writer) = &mut writer
-    {
-        // The header is written with the first batch.
-        let empty = RecordBatch::new_empty(rows.schema());
-        writer.write(&empty).map_err(|error| failed(error.to_string()))?;
     }
     writer.close().map_err(failed)?;
     Ok(Outcome::count(count))

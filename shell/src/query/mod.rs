@@ -16,6 +16,7 @@
 mod catalog;
 mod copy_from;
 mod copy_to;
+mod csv_record;
 mod ddl;
 mod error;
 mod literal;
@@ -30,6 +31,7 @@ mod session;
 pub(crate) mod stamp;
 mod statement;
 mod system;
+mod values;
 mod write;
 
 #[cfg(test)]
@@ -38,5 +40,5 @@ mod tests;
 pub use datafusion::arrow;
 pub use error::{ErrorKind, QueryError, Result, Span, nearest};
 pub use outcome::{Description, Outcome, OutcomeKind, RowStream, count_schema};
-pub use session::{Progress, ProgressSink, Session, SessionOptions};
+pub use session::{Progress, ProgressSink, QueryMemory, Session, SessionOptions};
 pub use statement::{Statement, is_complete, split};

@@ -229,6 +229,7 @@ impl Session {
             ))
             .at(write.table.table.span));
         }
+        super::values::check(&write.statement, table, &names)?;
         let LogicalPlan::Dml(dml) = self.bind(self.plan(write.statement.clone()).await?, values)?
         else {
             return Err(QueryError::unsupported("INSERT takes VALUES or SELECT"));
@@ -250,10 +251,17 @@ impl Session {
         options: &WriteOptions,
     ) -> Result<Outcome> {
         let plan = self.insert_input(write, table, columns, values).await?;
-        let mut rows = self.stream(plan).await?;
+        let renamed = |error: QueryError| {
+            let names: Vec<String> = match columns {
+                [] => table.columns.iter().map(|column| column.name.clone()).collect(),
+                columns => columns.iter().map(|name| name.value.clone()).collect(),
+            };
+            super::values::rename(error, &names)
+        };
+        let mut rows = self.stream(plan).await.map_err(renamed)?;
         let mut count = 0;
         while let Some(batch) = rows.next().await {
-            let batch = batch?;
+            let batch = batch.map_err(|error| renamed(error.into()))?;
             let mut whole = Vec::with_capacity(batch.num_rows());
             for mutation in mutations(table, &batch, options)? {
                 whole.push(mutation.map_err(|refused| {

@@ -10,6 +10,8 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::{ParamValues, ResolvedTableReference, ScalarValue, TableReference};
 use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -40,6 +42,30 @@ pub struct Progress {
 /// Told how far a COPY FROM has come.
 pub type ProgressSink = Arc<dyn Fn(Progress) + Send + Sync>;
 
+/// Least bytes that queries get by default.
+const QUERY_MEMORY_BYTES_MIN: usize = 256 << 20;
+
+/// What all queries of the sessions that share it may hold in memory; sorts and groupings that
+/// need more go to temporary files, anything else fails.
+#[derive(Clone)]
+pub struct QueryMemory(Arc<dyn MemoryPool>);
+
+impl QueryMemory {
+    /// Memory of `bytes`; by default a quarter of the machine's, but no less than 256 MiB.
+    pub fn new(bytes: Option<usize>) -> Self {
+        let default = || (physical_memory_bytes() / 4).max(QUERY_MEMORY_BYTES_MIN);
+        QueryMemory(Arc::new(FairSpillPool::new(bytes.unwrap_or_else(default))))
+    }
+}
+
+/// Bytes of memory of this machine; 0 when the kernel does not tell.
+fn physical_memory_bytes() -> usize {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|rest| rest.split_whitespace().next()?.parse::<usize>().ok());
+    kib.map_or(0, |kib| kib.saturating_mul(1024))
+}
+
 /// How a session is set up.
 #[derive(Clone)]
 pub struct SessionOptions {
@@ -51,6 +77,7 @@ pub struct SessionOptions {
     pub progress: Option<ProgressSink>,
     /// Whether COPY and CREATE POLICY may name files of this machine.
     pub local_files: bool,
+    pub memory: QueryMemory,
 }
 
 impl Default for SessionOptions {
@@ -60,6 +87,7 @@ impl Default for SessionOptions {
             target_partitions: None,
             progress: None,
             local_files: true,
+            memory: QueryMemory::new(None),
         }
     }
 }
@@ -90,8 +118,11 @@ impl Session {
         settings.execution.sort_pushdown_buffer_capacity = SORT_BUFFER_BYTES;
         let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(NumberBesideFloat)];
         rules.extend(Analyzer::new().rules);
+        let runtime =
+            RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&options.memory.0)).build_arc()?;
         let state = SessionStateBuilder::new()
             .with_config(config)
+            .with_runtime_env(runtime)
             .with_default_features()
             .with_analyzer_rules(rules)
             .build();

@@ -7,4 +7,4 @@ mod lexer;
 mod script;
 
 pub use lexer::{Token, TokenKind, lex};
-pub use script::{Piece, is_complete, split};
+pub use script::{Piece, complete_bytes, is_complete, split};

@@ -34,15 +34,20 @@ pub fn split(text: &str) -> Vec<Piece> {
 /// Whether an editor may hand `text` over: nothing, a command line, or statements of which the
 /// last one ends in a semicolon.
 pub fn is_complete(text: &str) -> bool {
+    complete_bytes(text) == text.len()
+}
+
+/// Bytes at the head of `text`, which ends with a line, that can be run before more comes.
+pub fn complete_bytes(text: &str) -> usize {
     let mut offset = 0;
     while offset < text.len() {
         let next = next_piece(&text[offset..]);
         if next.is_open {
-            return false;
+            break;
         }
         offset += next.used_bytes;
     }
-    true
+    offset
 }
 
 struct Next {
@@ -122,6 +127,18 @@ mod tests {
         assert_eq!(pieces(" ; -- nothing\n"), Vec::<String>::new());
         assert_eq!(pieces("-- c\n\\q"), ["C \\q"]);
         assert_eq!(pieces("SELECT .5;"), ["S SELECT .5"]);
+    }
+
+    #[test]
+    fn what_is_complete_can_run_before_the_rest_comes() {
+        for (text, rest) in [
+            ("SELECT 1;\nSELECT\n", "\nSELECT\n"),
+            ("SELECT ';\n", "SELECT ';\n"),
+            ("\\d t\n/* ;\n", "\n/* ;\n"),
+            ("SELECT 1;\n", ""),
+        ] {
+            assert_eq!(&text[complete_bytes(text)..], rest, "{text}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Invariant: the parser, the planner and the destructors walk trees by recursion; a statement
 //! that passes here has at most [`DEPTH_MAX`] operators above one another, whether it is a long
 //! chain (`1 + 1 + …`), a chain in parentheses or a chain of joins and unions. What threads that
-//! run statements need for that is `STACK_BYTES` of the program's `run.rs`.
+//! run statements need for that is `STACK_BYTES` of `thread`.
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 

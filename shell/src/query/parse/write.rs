@@ -86,7 +86,12 @@ fn update(tokens: &[TokenWithSpan], table: TableName, using: Using) -> Result<Wr
             if ident.quote_style.is_none() {
                 ident.value = ident.value.to_lowercase();
             }
-            columns.push(Name { value: ident.value.clone(), span: span_of(&ident.span) });
+            let name = Name { value: ident.value.clone(), span: span_of(&ident.span) };
+            if columns.iter().any(|known: &Name| known.value == name.value) {
+                let message = format!("column '{}' is assigned twice", name.value);
+                return Err(QueryError::invalid(message).at(name.span));
+            }
+            columns.push(name);
         }
     }
     Ok(Write { kind: WriteKind::Update(columns), table, statement, using })

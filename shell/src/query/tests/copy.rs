@@ -133,3 +133,57 @@ async fn parquet_rows_with_one_key_come_in_order_and_nulls_leave_what_is_there()
     let all = "SELECT concat_ws(',', v, w) FROM t ORDER BY k";
     assert_eq!(world.column(all).await, ["1,9", "7,5"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn empty_text_and_null_come_back_as_they_were() {
+    let world = World::new().await;
+    world.run("CREATE TABLE a (k int PRIMARY KEY, v text, w text)").await;
+    world.run("INSERT INTO a VALUES (1, '', NULL), (2, 'NA', ''), (3, NULL, 'x')").await;
+    let all = "SELECT k, v IS NULL, v, w IS NULL, w FROM";
+    let wanted = world.rows(&format!("{all} a ORDER BY k")).await;
+    for (table, null, text) in [
+        ("b", "", "k,v,w\n1,\"\",\n2,NA,\"\"\n3,,x\n"),
+        ("c", "NA", "k,v,w\n1,\"\",NA\n2,\"NA\",\"\"\n3,NA,x\n"),
+    ] {
+        let path = world.path(&format!("{table}.csv"));
+        let select = "SELECT * FROM a ORDER BY k";
+        world.run(&format!("COPY ({select}) TO '{path}' (NULL '{null}')")).await;
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        world.run(&format!("CREATE TABLE {table} (k int PRIMARY KEY, v text, w text)")).await;
+        assert_eq!(world.count(&format!("COPY {table} FROM '{path}' (NULL '{null}')")).await, 3);
+        assert_eq!(world.rows(&format!("{all} {table} AS a ORDER BY k")).await, wanted, "{null}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rejects_keep_the_line_and_the_input() {
+    let (world, path) = world_with("origin\ttime_hour\ttemp\n\t2013-01-01\t1\n").await;
+    let load = |options: &str| format!("COPY w FROM '{path}' (DELIMITER '\\t'{options})");
+    world.run(&load(", ON_ERROR skip")).await;
+    let rejected = std::fs::read_to_string(format!("{path}.rejected")).unwrap();
+    assert!(rejected.ends_with("not be null\n\t2013-01-01\t1\n"), "{rejected}");
+    let before = std::fs::read(&path).unwrap();
+    let link = world.path("link.csv");
+    std::fs::hard_link(&path, &link).unwrap();
+    let error = world.error(&load(&format!(", ON_ERROR skip, REJECT_FILE '{link}'"))).await;
+    assert!(error.message.contains("is the file that is read"), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quote_that_is_never_closed_is_named() {
+    let (world, path) =
+        world_with("origin,time_hour\nEWR,2013-01-01\nEWR,\"2013-01-02\nEWR,2013-01-03\n").await;
+    for options in ["", " (ON_ERROR skip)"] {
+        let error = world.error(&format!("COPY w FROM '{path}'{options}")).await;
+        assert!(error.message.contains("line 3: a quote is opened"), "{error}");
+        assert!(error.help.as_deref().unwrap().starts_with("1 rows"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_is_no_parquet_is_named() {
+    let (world, path) = world_with("origin,time_hour\n").await;
+    let error = world.error(&format!("COPY w FROM '{path}' (FORMAT parquet)")).await;
+    assert!(error.message.starts_with(&format!("cannot read '{path}': ")), "{error}");
+}

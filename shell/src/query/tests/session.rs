@@ -167,3 +167,13 @@ async fn a_session_without_files_reads_none() {
         assert!(world.try_run(text).await.is_err(), "{text}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_that_needs_more_memory_than_there_is_fails_alone() {
+    let memory = crate::query::QueryMemory::new(Some(1 << 20));
+    let world = World::with(super::SessionOptions { memory, ..Default::default() }).await;
+    let sort = "SELECT value FROM generate_series(1, 1000000) ORDER BY value % 7, value";
+    let error = world.error(sort).await;
+    assert_eq!(error.kind, ErrorKind::Overloaded, "{error}");
+    assert_eq!(world.column("SELECT count(*) FROM generate_series(1, 10)").await, ["10"]);
+}

@@ -92,6 +92,7 @@ async fn an_update_writes_cells_by_key() {
     world.run("UPDATE t SET s = 'shared' WHERE pk = 1").await;
     assert_eq!(world.column("SELECT DISTINCT s FROM t WHERE pk = 1").await, ["shared"]);
     for (text, wanted) in [
+        ("UPDATE t SET v = 'a', V = 'b' WHERE pk = 1 AND a = 1 AND b = 1", "assigned twice"),
         ("UPDATE t SET v = 'x' WHERE pk = 1", "whole primary key"),
         ("UPDATE t SET v = 'x' WHERE a = 1", "whole partition key"),
         ("UPDATE t SET v = 'x'", "whole partition key"),
@@ -222,4 +223,29 @@ async fn of_two_rows_with_one_key_the_later_wins_whole() {
             .run("CREATE TABLE t (k int, c int, s text STATIC, v int, w int, PRIMARY KEY (k, c))")
             .await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_value_is_named_by_column_and_place() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int, c tinyint, v timestamp, PRIMARY KEY (k, c))").await;
+    for (text, message, column) in [
+        ("INSERT INTO t VALUES (1, 2, NULL), ('x', 1, NULL)", "column 'k': 'x' is no int", 37),
+        ("INSERT INTO t (k, c) VALUES (NULL, 1)", "column 'k': a key column must not be null", 30),
+        ("INSERT INTO t (c, k) VALUES (200, 1)", "column 'c': 200 is out of range for tinyint", 30),
+        ("INSERT INTO t VALUES (1, 1, 'noon')", "column 'v': 'noon' is no timestamp", 29),
+        (
+            "INSERT INTO t (k, c) VALUES (1, 2, 3)",
+            "the row has 3 values, 2 columns are wanted: k, c",
+            36,
+        ),
+        ("INSERT INTO t VALUES (1, 2)", "the row has 2 values, 3 columns are wanted: k, c, v", 26),
+    ] {
+        let error = world.error(text).await;
+        assert_eq!(error.message, message, "{text}");
+        assert_eq!(error.span.map(|span| span.column), Some(column), "{text}: {error}");
+    }
+    let error = world.error("INSERT INTO t (c, k) VALUES (1, nullif(1, 1))").await;
+    assert!(error.message.starts_with("column 'k': a key column must not"), "{error}");
+    world.run("INSERT INTO t VALUES (-2147483647, -127, '2013-01-01')").await;
 }
