@@ -11,7 +11,6 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("arrow_flight", &["shell/src/flight/"]),
     ("clap", &["shell/src/cli.rs", "shell/src/main.rs"]),
     ("crc32fast", &["engine/src/checksum.rs"]),
-    ("csv", &["shell/src/query/copy_from.rs"]),
     ("datafusion", &["shell/src/query/"]),
     ("flate2", &["engine/src/sstable/codec.rs"]),
     ("libc", &["engine/src/os.rs"]),

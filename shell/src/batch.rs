@@ -46,7 +46,7 @@ pub async fn run(session: &mut Session, inputs: &[Input]) -> u8 {
 async fn run_stdin(session: &mut Session) -> Option<u8> {
     // Reading cannot be stopped, so it has a thread that nobody waits for.
     let (sender, mut lines) = mpsc::channel(LINES_WAITING_MAX);
-    std::thread::spawn(move || {
+    let reader = std::thread::Builder::new().name("stdin".into()).spawn(move || {
         let mut stdin = io::stdin().lock();
         loop {
             let mut line = String::new();
@@ -57,6 +57,9 @@ async fn run_stdin(session: &mut Session) -> Option<u8> {
             }
         }
     });
+    if let Err(error) = reader {
+        return fail(&format!("error: no thread to read stdin: {error}\n"));
+    }
     let mut text = String::new();
     let mut done_to = 0;
     loop {

@@ -17,7 +17,7 @@ use super::session::Session;
 
 enum Writer {
     Csv(CsvWriter),
-    Parquet(ArrowWriter<BufWriter<File>>),
+    Parquet(Box<ArrowWriter<BufWriter<File>>>),
 }
 
 impl Writer {
@@ -25,9 +25,10 @@ impl Writer {
         let file = BufWriter::new(file);
         Ok(match copy.options.format {
             Format::Csv => Writer::Csv(CsvWriter::open(copy, &schema, file)?),
-            Format::Parquet => Writer::Parquet(
-                ArrowWriter::try_new(file, schema, None).map_err(|error| error.to_string())?,
-            ),
+            Format::Parquet => {
+                let writer = ArrowWriter::try_new(file, schema, None);
+                Writer::Parquet(Box::new(writer.map_err(|error| error.to_string())?))
+            }
         })
     }
 
