@@ -66,7 +66,6 @@ impl Database {
         let change = async move {
             let name = name.as_str();
             check_name("policy", name)?;
-            let _change = database.inner.change.lock().await;
             let catalog = database.catalog();
             if name == NATIVE || catalog.policies.contains_key(name) {
                 return Err(Error::Exists { kind: "policy", name: name.into() });
@@ -135,7 +134,6 @@ impl Database {
         let name = name.to_owned();
         let change = async move {
             let name = name.as_str();
-            let _change = database.inner.change.lock().await;
             let catalog = database.catalog();
             let Some(info) = catalog.policies.get(name) else {
                 return match (if_exists, name) {
@@ -183,7 +181,6 @@ impl Database {
         let name = name.map(str::to_owned);
         let change = async move {
             let name = name.as_deref();
-            let _change = database.inner.change.lock().await;
             let catalog = database.catalog();
             let name = name.filter(|name| *name != NATIVE);
             let origin = database.origin(&catalog, name).await?;
@@ -288,7 +285,6 @@ impl Database {
             if bytes_per_shard < 64 << 10 {
                 return Err(Error::invalid("a cache of less than 64 KiB a shard is of no use"));
             }
-            let _change = database.inner.change.lock().await;
             database.apply_cache_bytes(bytes_per_shard).await?;
             let mut changed = database.catalog().changed();
             changed.cache_bytes = Some(bytes_per_shard);

@@ -72,6 +72,11 @@ async fn rows(
         columns: vec![ColumnId(2)],
         row_limit: limit,
     };
+    values(database, command).await
+}
+
+/// The one column, of type bigint, that `command` reads.
+async fn values(database: &Database, command: ReadCommand) -> Vec<i64> {
     let batches: Vec<RecordBatch> = database.read(command).try_collect().await.unwrap();
     batches
         .iter()
