@@ -33,13 +33,7 @@ async fn read_around(database: &Database, schema: &SchemaRef) {
     for round in 0..300 {
         // Every second read is of one hot partition.
         let name = if round % 2 == 0 { "p7".into() } else { format!("p{round}") };
-        let command = ReadCommand {
-            schema: schema.clone(),
-            partitions: Partitions::Keys(vec![key(schema, &name)]),
-            slice: Slice::full(Direction::Forward),
-            columns: vec![ColumnId(2)],
-            row_limit: None,
-        };
+        let command = read_of(schema, &name, Slice::full(Direction::Forward), None);
         let batches: Vec<RecordBatch> = database.read(command).try_collect().await.unwrap();
         assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 300, "{name}");
     }
