@@ -1,17 +1,17 @@
 //! Opening, routing and changing a database.
 
-use std::collections::BTreeMap;
 use std::future::ready;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, RwLock};
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, LocalBoxFuture, try_join_all};
 use tokio::sync::{mpsc, oneshot};
 
 use super::catalog::{Catalog, check_name, shared};
+use super::component::Components;
 use super::layout::Layout;
 use super::report::TableReport;
 use super::shard::{Shard, ShardOptions};
@@ -23,7 +23,6 @@ use crate::disk::Backend;
 use crate::error::{Error, Result};
 use crate::mutation::Mutation;
 use crate::os;
-use crate::plugin::{CompiledPolicy, HostOptions, PolicyHost};
 use crate::runtime::{ExecutorOptions, ShardContext, ShardHandle, start, start_local};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{PartitionKey, TableId, TableSchema};
@@ -81,9 +80,7 @@ pub struct Database {
 pub(super) struct Inner {
     pub(super) options: Options,
     pub(super) layout: Layout,
-    pub(super) host: Arc<PolicyHost>,
-    /// Compiled components by digest.
-    pub(super) compiled: Mutex<BTreeMap<String, Arc<CompiledPolicy>>>,
+    pub(super) components: Arc<Components>,
     pub(super) shards: Vec<ShardHandle<Shard>>,
     catalog: RwLock<Arc<Catalog>>,
     /// Held by a change of the catalog (`uninterrupted`), and while shards close.
@@ -197,8 +194,7 @@ impl Database {
             inner: Arc::new(Inner {
                 options,
                 layout,
-                host: Arc::new(PolicyHost::new(HostOptions { instances_max })?),
-                compiled: Mutex::default(),
+                components: Arc::new(Components::new(instances_max)),
                 shards,
                 catalog: RwLock::new(Arc::new(catalog)),
                 change: tokio::sync::Mutex::new(()),

@@ -1,6 +1,7 @@
 //! The public API of the library: a database is its shards and its catalog.
 
 mod catalog;
+mod component;
 mod database;
 mod layout;
 mod policies;

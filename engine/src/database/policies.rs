@@ -17,6 +17,7 @@ use crate::cache::{PolicyIdentity, PolicyState, PolicyStatus, SwapStep};
 use crate::config::POLICY_RING_EVENTS_MAX;
 use crate::disk::{read_file, write_file_atomically};
 use crate::error::{Error, Result};
+use crate::os;
 use crate::plugin::{Budget, CompiledPolicy, InstanceOptions, WasmEvictionPolicy};
 use crate::policy::{EvictionPolicy, Lru};
 use crate::runtime;
@@ -81,7 +82,7 @@ impl Database {
             }
             let mut info = PolicyInfo { name: name.into(), version: String::new(), digest, params };
             // A first instance shows that it starts with these parameters, and what it calls itself.
-            let probe = Origin::Component { compiled, info: info.clone() };
+            let probe = Origin::Component { compiled: compiled.clone(), info: info.clone() };
             let path = database.inner.layout.policy(&info.digest);
             info.version = database
                 .handle(0)
@@ -97,6 +98,7 @@ impl Database {
             let mut changed = catalog.changed();
             changed.policies.insert(name.into(), info.clone());
             database.publish(changed).await?;
+            database.inner.components.keep(compiled);
             Ok(info)
         };
         self.uninterrupted(change)
@@ -104,29 +106,23 @@ impl Database {
 
     /// Compiles on a thread of its own: it takes tens of milliseconds.
     async fn compile(&self, name: &str, component: Arc<Vec<u8>>) -> Result<Arc<CompiledPolicy>> {
-        let host = self.inner.host.clone();
+        let components = self.inner.components.clone();
         let (sender, compiled) = oneshot::channel();
         let owned = name.to_owned();
         std::thread::Builder::new()
             .name("policy compiler".into())
             .spawn(move || {
                 // Nobody waits any more when the statement was cancelled.
-                let _ = sender.send(host.compile(&owned, &component));
+                let _ = sender.send(components.compile(&owned, &component));
             })
             .map_err(|error| Error::Unavailable(format!("no thread for compiling: {error}")))?;
-        let compiled = compiled.await.map_err(|_| Error::Policy {
+        compiled.await.map_err(|_| Error::Policy {
             name: name.into(),
             message: "the compiler stopped".into(),
-        })??;
-        self.inner
-            .compiled
-            .lock()
-            .expect("no holder of this lock panics")
-            .insert(compiled.digest_hex(), compiled.clone());
-        Ok(compiled)
+        })?
     }
 
-    /// Forgets a policy.
+    /// Forgets a policy, also one that could not be brought back or whose file is gone.
     ///
     /// Errors: `NotFound`; `Invalid` while it governs the caches.
     pub fn drop_policy(&self, name: &str, if_exists: bool) -> BoxFuture<'static, Result<()>> {
@@ -142,7 +138,9 @@ impl Database {
                     (false, _) => Err(Error::NotFound { kind: "policy", name: name.into() }),
                 };
             };
-            if catalog.cache_policy.as_deref() == Some(name) {
+            let components = &database.inner.components;
+            let is_wanted = catalog.cache_policy.as_deref() == Some(name);
+            if is_wanted && components.why_unavailable(name).is_none() {
                 return Err(Error::invalid(format!(
                     "policy '{name}' governs the cache: put another in charge first"
                 )));
@@ -150,24 +148,29 @@ impl Database {
             let digest = info.digest.clone();
             let mut changed = catalog.changed();
             changed.policies.remove(name);
+            if is_wanted {
+                // The native one governs in its place already.
+                changed.cache_policy = None;
+            }
             let is_last = changed.policies.values().all(|other| other.digest != digest);
             database.publish(changed).await?;
-            if is_last {
-                database
-                    .inner
-                    .compiled
-                    .lock()
-                    .expect("no holder of this lock panics")
-                    .remove(&digest);
-                let path = database.inner.layout.policy(&digest);
-                database
-                    .handle(0)
-                    .call("remove policy", move |shard| {
-                        async move { shard.context.disk.remove(&path).await }.boxed_local()
-                    })
-                    .await??;
+            components.mark_available(name);
+            if !is_last {
+                return Ok(());
             }
-            Ok(())
+            components.forget(&digest);
+            let path = database.inner.layout.policy(&digest);
+            let removed = database
+                .handle(0)
+                .call("remove policy", move |shard| {
+                    async move { shard.context.disk.remove(&path).await }.boxed_local()
+                })
+                .await?;
+            match removed {
+                // Somebody removed the file before.
+                Err(Error::Io { code: Some(os::ENOENT), .. }) => Ok(()),
+                removed => removed,
+            }
         };
         self.uninterrupted(change)
     }
@@ -185,6 +188,9 @@ impl Database {
             let name = name.filter(|name| *name != NATIVE);
             let origin = database.origin(&catalog, name).await?;
             database.switch(origin).await?;
+            if let Some(name) = name {
+                database.inner.components.mark_available(name);
+            }
             let mut changed = catalog.changed();
             changed.cache_policy = name.map(str::to_owned);
             database.publish(changed).await
@@ -199,14 +205,7 @@ impl Database {
             .get(name)
             .cloned()
             .ok_or_else(|| Error::NotFound { kind: "policy", name: name.into() })?;
-        let known = self
-            .inner
-            .compiled
-            .lock()
-            .expect("no holder of this lock panics")
-            .get(&info.digest)
-            .cloned();
-        let compiled = match known {
+        let compiled = match self.inner.components.find(&info.digest) {
             Some(compiled) => compiled,
             None => {
                 let path = self.inner.layout.policy(&info.digest);
@@ -221,6 +220,7 @@ impl Database {
                 if compiled.digest_hex() != info.digest {
                     return Err(Error::corrupt(path, 0, &info.digest, compiled.digest_hex()));
                 }
+                self.inner.components.keep(compiled.clone());
                 compiled
             }
         };
@@ -257,8 +257,8 @@ impl Database {
         Ok(())
     }
 
-    /// Brings back what the catalog says of the caches. A policy that fails now is logged and
-    /// leaves the native one in charge: the database opens all the same.
+    /// Brings back what the catalog says of the caches. A policy that fails now is logged, reported
+    /// as unavailable and leaves the native one in charge: the database opens all the same.
     pub(super) async fn restore_policies(&self) -> Result<()> {
         let catalog = self.catalog();
         if let Some(bytes) = catalog.cache_bytes {
@@ -271,6 +271,7 @@ impl Database {
             };
             if let Err(error) = restored {
                 tracing::error!(policy = name, %error, "policy not restored; native LRU governs");
+                self.inner.components.mark_unavailable(name, error.to_string());
             }
         }
         Ok(())
@@ -323,13 +324,17 @@ impl Database {
                 state: "loaded".into(),
                 ..PolicyReport::default()
             };
-            let created = catalog.policies().map(|info| PolicyReport {
-                name: info.name.clone(),
-                version: info.version.clone(),
-                digest: info.digest.clone(),
-                world: "eviction".into(),
-                state: "loaded".into(),
-                ..PolicyReport::default()
+            let created = catalog.policies().map(|info| {
+                let failure = self.inner.components.why_unavailable(&info.name);
+                PolicyReport {
+                    name: info.name.clone(),
+                    version: info.version.clone(),
+                    digest: info.digest.clone(),
+                    world: "eviction".into(),
+                    state: if failure.is_some() { "unavailable" } else { "loaded" }.into(),
+                    last_failure: failure,
+                    ..PolicyReport::default()
+                }
             });
             let mut reports: Vec<PolicyReport> = [native].into_iter().chain(created).collect();
             for shard in &self.inner.shards {

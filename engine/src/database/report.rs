@@ -22,7 +22,8 @@ pub struct PolicyReport {
     pub digest: String,
     /// `eviction`.
     pub world: String,
-    /// `active`, `loaded` or `failed`.
+    /// `active`, `loaded`, `failed`, or `unavailable`: it governed before the database was opened and
+    /// could not be brought back.
     pub state: String,
     /// Calls into the policy, and events they carried.
     pub calls: u64,
@@ -35,6 +36,7 @@ pub struct PolicyReport {
     pub invalid_victims: u64,
     /// Victims that the fallback had to find.
     pub shortfalls: u64,
+    /// Why it was put out, or could not be brought back.
     pub last_failure: Option<String>,
 }
 

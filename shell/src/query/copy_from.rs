@@ -62,9 +62,18 @@ pub async fn run(session: &Session, copy: &CopyFrom) -> Result<Outcome> {
     }
 }
 
-fn io(copy: &CopyFrom, error: impl std::fmt::Display) -> QueryError {
-    QueryError::new(ErrorKind::Io, format!("cannot read '{}': {error}", copy.file))
-        .at(copy.file_span)
+/// A file that cannot be read or written.
+fn io(verb: &str, path: &str, error: impl std::fmt::Display) -> QueryError {
+    QueryError::new(ErrorKind::Io, format!("cannot {verb} '{path}': {error}"))
+}
+
+fn unreadable(copy: &CopyFrom, error: impl std::fmt::Display) -> QueryError {
+    io("read", &copy.file, error).at(copy.file_span)
+}
+
+/// What an error in the middle leaves behind.
+fn stays(loaded: u64) -> String {
+    format!("{loaded} rows had been loaded before and stay")
 }
 
 async fn csv(
@@ -73,8 +82,8 @@ async fn csv(
     table: SchemaRef,
     options: WriteOptions,
 ) -> Result<Outcome> {
-    let file = File::open(&copy.file).map_err(|error| io(copy, error))?;
-    let bytes_max = file.metadata().map_err(|error| io(copy, error))?.len();
+    let file = File::open(&copy.file).map_err(|error| unreadable(copy, error))?;
+    let bytes_max = file.metadata().map_err(|error| unreadable(copy, error))?.len();
     let loader = Loader::open(copy, table, options, session.database.clone(), file)?;
     let (sender, receiver) = mpsc::channel(BATCHES_WAITING_MAX);
     let reading = tokio::task::spawn_blocking(move || loader.run(&sender));
@@ -88,9 +97,8 @@ async fn csv(
         .await
         .map_err(|error| QueryError::new(ErrorKind::Internal, error.to_string()))?
         .map_err(|error| {
-            error.at(copy.file_span).with_help(format!(
-                "{loaded} rows had been loaded before and stay; ON_ERROR skip sets bad lines aside"
-            ))
+            let help = format!("{}; ON_ERROR skip sets bad lines aside", stays(loaded));
+            error.at(copy.file_span).with_help(help)
         })?;
     Ok(outcome(loaded, rejects))
 }
@@ -169,7 +177,7 @@ impl Loader {
         let input = BufReader::with_capacity(READ_BYTES, file);
         let mut reader = RecordReader::new(input, copy.options.delimiter);
         let fields = if copy.options.header {
-            match reader.read().map_err(|error| io(copy, error))? {
+            match reader.read().map_err(|error| unreadable(copy, error))? {
                 Next::Broken { line, reason } => {
                     let reason = format!("{}, line {line}: {reason}", copy.file);
                     return Err(QueryError::invalid(reason).at(copy.file_span));
@@ -220,7 +228,7 @@ impl Loader {
                 Ok(Next::Broken { line, reason }) => {
                     Some(QueryError::invalid(format!("{}, line {line}: {reason}", self.file)))
                 }
-                Err(error) => Some(io_error(&self.file, &error)),
+                Err(error) => Some(io("read", &self.file, error)),
             };
             if failed.is_some() || batch.len() == BATCH_ROWS {
                 let mutations = std::mem::replace(&mut batch, Vec::with_capacity(BATCH_ROWS));
@@ -293,10 +301,6 @@ fn rejects_path(copy: &CopyFrom) -> Result<String> {
         return Err(QueryError::invalid(message).at(copy.file_span));
     }
     Ok(path)
-}
-
-fn io_error(file: &str, error: &dyn std::fmt::Display) -> QueryError {
-    QueryError::new(ErrorKind::Io, format!("{file}: {error}"))
 }
 
 /// Columns of the table for the fields of a header.
@@ -418,7 +422,7 @@ struct Rejects {
 impl Rejects {
     fn add(&mut self, reason: &str, line: &[u8]) -> Result<()> {
         self.count += 1;
-        self.append(reason, line).map_err(|error| io_error(&self.path, &error))
+        self.append(reason, line).map_err(|error| io("write", &self.path, error))
     }
 
     fn append(&mut self, reason: &str, line: &[u8]) -> std::io::Result<()> {
@@ -433,7 +437,7 @@ impl Rejects {
 
     fn finish(&mut self) -> Result<()> {
         match self.file.take().map(|mut file| file.flush()) {
-            Some(Err(error)) => Err(io_error(&self.path, &error)),
+            Some(Err(error)) => Err(io("write", &self.path, error)),
             _ => Ok(()),
         }
     }
@@ -446,7 +450,7 @@ async fn parquet(
     table: SchemaRef,
     options: WriteOptions,
 ) -> Result<Outcome> {
-    let bytes_max = std::fs::metadata(&copy.file).map_err(|error| io(copy, error))?.len();
+    let bytes_max = std::fs::metadata(&copy.file).map_err(|error| unreadable(copy, error))?.len();
     let read = ParquetReadOptions { file_extension: "", ..ParquetReadOptions::default() };
     let named = |error: datafusion::common::DataFusionError| {
         let error = QueryError::from(error);
@@ -463,9 +467,7 @@ async fn parquet(
     let mut rejects = Rejects { path, file: None, count: 0 };
     let (mut loaded, mut seen) = (0, 0);
     while let Some(batch) = rows.next().await {
-        let batch = batch.map_err(|error| {
-            named(error).with_help(format!("{loaded} rows had been loaded before and stay"))
-        })?;
+        let batch = batch.map_err(|error| named(error).with_help(stays(loaded)))?;
         let mut good = Vec::with_capacity(batch.num_rows());
         let mut bad = None;
         for mutation in mutations(&table, &batch, &options)? {
@@ -492,7 +494,7 @@ async fn parquet(
         if let Some(reason) = bad {
             return Err(QueryError::invalid(format!("{}, {reason}", copy.file))
                 .at(copy.file_span)
-                .with_help(format!("{loaded} rows had been loaded before and stay")));
+                .with_help(stays(loaded)));
         }
         seen += batch.num_rows() as u64;
         if let Some(progress) = &session.options.progress {

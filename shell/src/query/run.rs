@@ -203,14 +203,14 @@ impl Session {
         Ok(WriteOptions { timestamp, ttl, now_seconds })
     }
 
-    /// The input of an INSERT, with just the columns that it names.
+    /// The input of an INSERT, with just the columns that it names, and these.
     async fn insert_input(
         &self,
         write: &Write,
         table: &TableSchema,
         columns: &[Name],
         values: &[ScalarValue],
-    ) -> Result<LogicalPlan> {
+    ) -> Result<(LogicalPlan, Vec<String>)> {
         let mut names = Vec::new();
         for name in columns {
             write::find_column(table, name)?;
@@ -239,7 +239,7 @@ impl Session {
             .iter()
             .map(|name| Expr::Column(datafusion::common::Column::new_unqualified(name)))
             .collect();
-        Ok(LogicalPlanBuilder::from(input).project(columns)?.build()?)
+        Ok((LogicalPlanBuilder::from(input).project(columns)?.build()?, names))
     }
 
     async fn insert(
@@ -250,14 +250,8 @@ impl Session {
         values: &[ScalarValue],
         options: &WriteOptions,
     ) -> Result<Outcome> {
-        let plan = self.insert_input(write, table, columns, values).await?;
-        let renamed = |error: QueryError| {
-            let names: Vec<String> = match columns {
-                [] => table.columns.iter().map(|column| column.name.clone()).collect(),
-                columns => columns.iter().map(|name| name.value.clone()).collect(),
-            };
-            super::values::rename(error, &names)
-        };
+        let (plan, names) = self.insert_input(write, table, columns, values).await?;
+        let renamed = |error: QueryError| super::values::rename(error, &names);
         let mut rows = self.stream(plan).await.map_err(renamed)?;
         let mut count = 0;
         while let Some(batch) = rows.next().await {
@@ -312,7 +306,7 @@ impl Session {
         let options = self.write_options(write.using, values)?;
         let text = match &write.kind {
             WriteKind::Insert(columns) => {
-                let plan = self.insert_input(write, &table, columns, values).await?;
+                let (plan, _) = self.insert_input(write, &table, columns, values).await?;
                 let state = self.context.state();
                 let physical = state.create_physical_plan(&plan).await?;
                 let input = datafusion::physical_plan::displayable(&*physical).indent(false);

@@ -203,13 +203,7 @@ async fn a_damaged_sstable_is_named_and_the_rest_goes_on() {
     std::fs::write(&damaged, content).unwrap();
 
     let database = Database::open(options(directory.path())).await.unwrap();
-    let command = ReadCommand {
-        schema: schema.clone(),
-        partitions: Partitions::Keys(vec![key(&schema, "a")]),
-        slice: Slice::full(Direction::Forward),
-        columns: vec![ColumnId(2)],
-        row_limit: None,
-    };
+    let command = read_of(&schema, "a", Slice::full(Direction::Forward), None);
     let read: Result<Vec<RecordBatch>, _> = database.read(command).try_collect().await;
     let error = read.unwrap_err().to_string();
     assert!(error.contains("Data.db") && error.contains("at offset 4096"), "{error}");
@@ -334,13 +328,7 @@ async fn segments_stay_while_one_shard_cannot_keep_what_they_hold_for_it() {
     std::fs::write(&summaries[0], good).unwrap();
     let database = open(image.path(), 3).await.unwrap();
     for pk in &keys {
-        let command = ReadCommand {
-            schema: schema.clone(),
-            partitions: Partitions::Keys(vec![key(&schema, pk)]),
-            slice: Slice::full(Direction::Forward),
-            columns: vec![ColumnId(2)],
-            row_limit: None,
-        };
+        let command = read_of(&schema, pk, Slice::full(Direction::Forward), None);
         assert_eq!(values(&database, command).await, [2], "{pk}");
     }
     database.close().await.unwrap();
@@ -353,13 +341,7 @@ async fn a_reader_that_takes_nothing_does_not_keep_the_database_open() {
     let schema = database.create_table(definition(), false).await.unwrap();
     let writes = (0..20_000).map(|i| insert(&schema, "a", i, 1, 1)).collect();
     database.apply_many(writes).await.unwrap();
-    let command = ReadCommand {
-        schema: schema.clone(),
-        partitions: Partitions::Keys(vec![key(&schema, "a")]),
-        slice: Slice::full(Direction::Forward),
-        columns: vec![ColumnId(2)],
-        row_limit: None,
-    };
+    let command = read_of(&schema, "a", Slice::full(Direction::Forward), None);
     let mut stalled = database.read(command);
     assert!(stalled.next().await.unwrap().is_ok());
     tokio::time::timeout(std::time::Duration::from_secs(60), database.close())

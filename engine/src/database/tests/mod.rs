@@ -59,20 +59,24 @@ fn insert(schema: &TableSchema, pk: &str, at: i32, value: i64, timestamp: i64) -
     mutation
 }
 
+/// A read of column `v` of one partition.
+fn read_of(schema: &SchemaRef, pk: &str, slice: Slice, row_limit: Option<usize>) -> ReadCommand {
+    ReadCommand {
+        schema: schema.clone(),
+        partitions: Partitions::Keys(vec![key(schema, pk)]),
+        slice,
+        columns: vec![ColumnId(2)],
+        row_limit,
+    }
+}
+
 async fn rows(
     database: &Database,
     schema: &SchemaRef,
     slice: Slice,
     limit: Option<usize>,
 ) -> Vec<i64> {
-    let command = ReadCommand {
-        schema: schema.clone(),
-        partitions: Partitions::Keys(vec![key(schema, "a")]),
-        slice,
-        columns: vec![ColumnId(2)],
-        row_limit: limit,
-    };
-    values(database, command).await
+    values(database, read_of(schema, "a", slice, limit)).await
 }
 
 /// The one column, of type bigint, that `command` reads.
