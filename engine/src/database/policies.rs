@@ -3,6 +3,7 @@
 //! A policy is compiled once, off the shards, and instantiated on each. Replacing one prepares an
 //! instance on every shard before any of them switches; a refusal anywhere leaves all as they were.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -15,9 +16,8 @@ use super::report::{CacheReport, PolicyInfo, PolicyReport};
 use super::shard::Shard;
 use crate::cache::{PolicyIdentity, PolicyState, PolicyStatus, SwapStep};
 use crate::config::POLICY_RING_EVENTS_MAX;
-use crate::disk::{read_file, write_file_atomically};
+use crate::disk::{read_file, remove_if_there, write_file_atomically};
 use crate::error::{Error, Result};
-use crate::os;
 use crate::plugin::{Budget, CompiledPolicy, InstanceOptions, WasmEvictionPolicy};
 use crate::policy::{EvictionPolicy, Lru};
 use crate::runtime;
@@ -160,17 +160,12 @@ impl Database {
             }
             components.forget(&digest);
             let path = database.inner.layout.policy(&digest);
-            let removed = database
-                .handle(0)
-                .call("remove policy", move |shard| {
-                    async move { shard.context.disk.remove(&path).await }.boxed_local()
-                })
-                .await?;
-            match removed {
-                // Somebody removed the file before.
-                Err(Error::Io { code: Some(os::ENOENT), .. }) => Ok(()),
-                removed => removed,
-            }
+            // The file may have been removed by somebody before.
+            let remove = move |shard: Rc<Shard>| {
+                let disk = shard.context.disk.clone();
+                async move { remove_if_there(&*disk, &path).await }.boxed_local()
+            };
+            database.handle(0).call("remove policy", remove).await?
         };
         self.uninterrupted(change)
     }
