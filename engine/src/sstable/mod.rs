@@ -41,6 +41,7 @@ mod compression_info;
 mod file;
 mod filter;
 mod info;
+pub mod inspect;
 mod integrity;
 mod layout;
 pub mod manifest;

@@ -6,6 +6,7 @@ mod damage;
 mod dump;
 mod fixtures;
 mod foreign;
+mod inspect;
 mod manifests;
 mod memory_disk;
 mod model;
