@@ -25,7 +25,7 @@ pub mod database;
 
 pub use commitlog::Durability;
 pub use database::{
-    BatchStream, CacheReport, Catalog, Database, Options, PolicyInfo, PolicyReport, TableReport,
+    Attached, AttachedFile, Attachment, BatchStream, CacheReport, Catalog, Database, Import, ImportProgress, Imported, Options, PolicyInfo, PolicyReport, TableReport,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};
@@ -38,4 +38,4 @@ pub use schema::{
     ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, DataType, PartitionKey, TableId,
     TableOptions, TableSchema, Value,
 };
-pub use table::{Partitions, ReadCommand};
+pub use table::{OnCorruption, Partitions, ReadCommand};

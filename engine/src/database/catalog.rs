@@ -30,6 +30,9 @@ pub struct Catalog {
     pub(super) cache_policy: Option<String>,
     /// Cache capacity that was set by statement, bytes a shard.
     pub(super) cache_bytes: Option<usize>,
+    /// Tables over foreign SSTables, by keyspace and name, for as long as the process lives.
+    #[serde(skip)]
+    attached: BTreeMap<String, BTreeMap<String, SchemaRef>>,
 }
 
 impl Catalog {
@@ -40,6 +43,7 @@ impl Catalog {
             policies: BTreeMap::new(),
             cache_policy: None,
             cache_bytes: None,
+            attached: BTreeMap::new(),
         }
     }
 
@@ -57,18 +61,25 @@ impl Catalog {
         self.keyspaces.contains_key(keyspace)
     }
 
-    /// Tables of a keyspace, by name.
+    /// Tables of a keyspace by name, then those that are attached.
     pub fn tables(&self, keyspace: &str) -> impl Iterator<Item = &SchemaRef> {
-        self.keyspaces.get(keyspace).into_iter().flat_map(BTreeMap::values)
+        let maps = [self.keyspaces.get(keyspace), self.attached.get(keyspace)];
+        maps.into_iter().flatten().flat_map(BTreeMap::values)
     }
 
-    /// All tables of all keyspaces.
+    /// All tables of all keyspaces; those that are attached come last.
     pub fn all_tables(&self) -> impl Iterator<Item = &SchemaRef> {
-        self.keyspaces.values().flat_map(BTreeMap::values)
+        self.keyspaces.values().chain(self.attached.values()).flat_map(BTreeMap::values)
     }
 
     pub fn table(&self, keyspace: &str, name: &str) -> Option<&SchemaRef> {
-        self.keyspaces.get(keyspace)?.get(name)
+        let maps = [self.keyspaces.get(keyspace), self.attached.get(keyspace)];
+        maps.into_iter().flatten().find_map(|tables| tables.get(name))
+    }
+
+    /// Whether a table of this name is one of foreign SSTables.
+    pub fn is_attached(&self, keyspace: &str, name: &str) -> bool {
+        self.attached.get(keyspace).is_some_and(|tables| tables.contains_key(name))
     }
 
     /// Policies that were created, by name.
@@ -91,6 +102,17 @@ impl Catalog {
     pub(super) fn add_table(&mut self, schema: SchemaRef) {
         let tables = self.keyspaces.entry(schema.keyspace.clone()).or_default();
         tables.insert(schema.name.clone(), schema);
+    }
+
+    pub(super) fn add_attached(&mut self, schema: SchemaRef) {
+        let tables = self.attached.entry(schema.keyspace.clone()).or_default();
+        tables.insert(schema.name.clone(), schema);
+    }
+
+    pub(super) fn remove_attached(&mut self, keyspace: &str, name: &str) {
+        if let Some(tables) = self.attached.get_mut(keyspace) {
+            tables.remove(name);
+        }
     }
 
     pub(super) fn remove_table(&mut self, keyspace: &str, name: &str) {

@@ -57,7 +57,7 @@ pub struct Shard {
     pub(super) context: Rc<ShardContext>,
     pub(super) options: ShardOptions,
     pub(super) cache: Rc<PageCache>,
-    tables: RefCell<BTreeMap<TableId, Rc<Table>>>,
+    pub(super) tables: RefCell<BTreeMap<TableId, Rc<Table>>>,
     /// Tables that could not be opened, and why.
     failed: RefCell<BTreeMap<TableId, Error>>,
     commitlog: RefCell<Option<Rc<Commitlog>>>,
@@ -368,7 +368,7 @@ impl Shard {
         self.commitlog.borrow().clone().ok_or_else(|| self.no_commitlog.borrow().clone())
     }
 
-    fn check_open(&self) -> Result<()> {
+    pub(super) fn check_open(&self) -> Result<()> {
         if self.closing.get() { Err(Error::Closed) } else { Ok(()) }
     }
 
@@ -487,6 +487,7 @@ impl Shard {
         mutation: Mutation,
     ) -> Result<(PendingWrite, impl Future<Output = Result<()>> + use<>)> {
         let table = self.table(mutation.table)?;
+        table.check_writable()?;
         let (position, durable) = self.commitlog()?.append(&mutation)?;
         Ok((table.active().begin_write(position, mutation), durable))
     }

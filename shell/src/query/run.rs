@@ -23,7 +23,7 @@ use super::session::Session;
 use super::stamp;
 use super::statement::synthetic;
 use super::write::{self, Target};
-use super::{copy_from, copy_to};
+use super::{attach, copy_from, copy_to};
 
 /// Bytes of the largest policy component.
 const COMPONENT_BYTES_MAX: u64 = tidegate_engine::config::POLICY_COMPONENT_BYTES_MAX as u64;
@@ -82,6 +82,9 @@ impl Session {
             Command::Show(show) => self.query(sql_of(show_sql(show))?, &[]).await,
             Command::Describe(name) => Ok(describe(&*self.table(&name)?)?),
             Command::CopyFrom(copy) => copy_from::run(self, &copy).await,
+            Command::Attach(attach) => attach::attach(self, &attach).await,
+            Command::Detach(name) => attach::detach(self, &name).await,
+            Command::Import(import) => attach::import(self, &import).await,
             Command::CopyTo(copy) => copy_to::run(self, &copy).await,
             Command::CreatePolicy(policy) => self.create_policy(&policy).await,
             Command::DropPolicy { name, if_exists } => {
@@ -119,6 +122,7 @@ impl Session {
             }
             Command::Describe(_) => Ok(describe_schema()),
             Command::ExplainWrite(_) => Ok(plan_schema()),
+            Command::Attach(_) | Command::Import(_) => Ok(attach::files_schema()),
             _ => Ok(Arc::new(Schema::empty())),
         }
     }
@@ -398,7 +402,7 @@ fn sql_of(text: &str) -> Result<SqlStatement> {
     super::parse::sql(&synthetic(text)?)
 }
 
-fn text_schema(names: &[&str]) -> ArrowSchemaRef {
+pub(super) fn text_schema(names: &[&str]) -> ArrowSchemaRef {
     let fields: Vec<Field> =
         names.iter().map(|name| Field::new(*name, DataType::Utf8, false)).collect();
     Arc::new(Schema::new(fields))
@@ -412,7 +416,7 @@ fn describe_schema() -> ArrowSchemaRef {
     text_schema(&["column", "type", "kind"])
 }
 
-fn batch(schema: ArrowSchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+pub(super) fn batch(schema: ArrowSchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     RecordBatch::try_new(schema, columns).map_err(|error| QueryError::invalid(error.to_string()))
 }
 

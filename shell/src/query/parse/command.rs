@@ -1,6 +1,7 @@
 //! What a statement asks for, after parsing: our own statements in full, SQL as DataFusion's AST.
 
 use datafusion::sql::parser::Statement as SqlStatement;
+use tidegate_engine::OnCorruption;
 use tidegate_engine::schema::{ClusteringOrder, DataType, TableOptions};
 
 use crate::query::error::Span;
@@ -55,6 +56,27 @@ pub enum Command {
     /// `ALTER CACHE SET CAPACITY`, bytes a shard.
     SetCacheBytes(usize),
     Flush(Option<TableName>),
+    Attach(Attach),
+    Detach(TableName),
+    Import(ImportSstables),
+}
+
+/// ATTACH SSTABLES.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attach {
+    pub directory: String,
+    pub directory_span: Span,
+    pub name: TableName,
+    pub on_corruption: OnCorruption,
+}
+
+/// IMPORT SSTABLES.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportSstables {
+    pub directory: String,
+    pub directory_span: Span,
+    pub table: TableName,
+    pub on_corruption: OnCorruption,
 }
 
 /// What SHOW lists.

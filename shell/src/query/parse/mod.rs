@@ -8,6 +8,7 @@ mod copy;
 mod cursor;
 mod depth;
 mod policy;
+mod sstable;
 mod table;
 mod write;
 
@@ -18,8 +19,8 @@ use datafusion::sql::parser::{DFParserBuilder, Statement as SqlStatement};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub use command::{
-    Command, CopyFrom, CopyOptions, CopyTo, CreatePolicy, CreateTable, Format, Name, OnError, Show,
-    TableName, Using, UsingValue, Write, WriteKind,
+    Attach, Command, CopyFrom, CopyOptions, CopyTo, CreatePolicy, CreateTable, Format,
+    ImportSstables, Name, OnError, Show, TableName, Using, UsingValue, Write, WriteKind,
 };
 use cursor::Cursor;
 
@@ -27,9 +28,10 @@ use super::error::{ErrorKind, QueryError, Result, Span, nearest};
 use super::statement::{DIALECT, Statement, is_word};
 
 /// First words of statements, for "did you mean".
-const FIRST_WORDS: [&str; 18] = [
+const FIRST_WORDS: [&str; 21] = [
     "select", "insert", "update", "delete", "create", "drop", "alter", "copy", "use", "show",
-    "describe", "explain", "flush", "values", "with", "set", "truncate", "desc",
+    "describe", "explain", "flush", "values", "with", "set", "truncate", "desc", "attach",
+    "detach", "import",
 ];
 
 /// Digits of the longest number that can be a decimal.
@@ -90,6 +92,13 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
     } else if cursor.take_word("describe") || cursor.take_word("desc") {
         cursor.take_word("table");
         Command::Describe(cursor.table_name()?)
+    } else if cursor.take_word("attach") {
+        sstable::attach(cursor)?
+    } else if cursor.take_word("detach") {
+        cursor.take_word("table");
+        Command::Detach(cursor.table_name()?)
+    } else if cursor.take_word("import") {
+        sstable::import(cursor)?
     } else if cursor.take_word("flush") {
         let table = if cursor.peek().is_some() { Some(cursor.table_name()?) } else { None };
         Command::Flush(table)
