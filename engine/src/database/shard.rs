@@ -487,6 +487,7 @@ impl Shard {
         mutation: Mutation,
     ) -> Result<(PendingWrite, impl Future<Output = Result<()>> + use<>)> {
         let table = self.table(mutation.table)?;
+        mutation.check(table.schema())?;
         let (position, durable) = self.commitlog()?.append(&mutation)?;
         Ok((table.active().begin_write(position, mutation), durable))
     }

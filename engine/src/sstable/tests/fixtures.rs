@@ -38,7 +38,7 @@ fn schema(key: DataType, clustering: &[(&str, DataType)], value: Option<&str>) -
     for (position, (name, ty)) in clustering.iter().enumerate() {
         let order = ClusteringOrder::Ascending;
         let kind = ColumnKind::ClusteringKey { position: position as u16, order };
-        columns.push(Column { name: (*name).into(), ty: *ty, kind });
+        columns.push(Column { name: (*name).into(), ty: ty.clone(), kind });
     }
     columns.extend(value.map(|name| Column {
         name: name.into(),
@@ -53,16 +53,16 @@ type Fixture = (String, SchemaRef, Option<(u64, u64)>);
 
 fn tables() -> Vec<Fixture> {
     let int = DataType::Int;
-    let simple = schema(DataType::Text, &[("ck", int)], Some("v"));
-    let wide = schema(int, &[("ck", int)], Some("payload"));
-    let tombs = schema(int, &[("a", int), ("b", int)], Some("v"));
+    let simple = schema(DataType::Text, &[("ck", int.clone())], Some("v"));
+    let wide = schema(int.clone(), &[("ck", int.clone())], Some("payload"));
+    let tombs = schema(int.clone(), &[("a", int.clone()), ("b", int.clone())], Some("v"));
     let mut tables = vec![
         ("simple_none".to_owned(), simple, Some((1000, 3000))),
         ("wide_none".to_owned(), wide, Some((4, 20_003))),
         ("tombs".to_owned(), tombs, Some((8, 671))),
     ];
     for (name, ty) in clustering_types() {
-        let schema = schema(int, &[("ck", ty)], None);
+        let schema = schema(int.clone(), &[("ck", ty)], None);
         tables.push((format!("types_ck_{name}"), schema, None));
     }
     tables
@@ -75,7 +75,7 @@ pub(super) fn clustering_types() -> Vec<(&'static str, DataType)> {
         ("blob", DataType::Blob),
         ("boolean", DataType::Boolean),
         ("date", DataType::Date),
-        ("decimal", DataType::Decimal { precision: 38, scale: 4 }),
+        ("decimal", DataType::DECIMAL_WIDE),
         ("double", DataType::Double),
         ("float", DataType::Float),
         ("inet", DataType::Inet),
@@ -87,6 +87,7 @@ pub(super) fn clustering_types() -> Vec<(&'static str, DataType)> {
         ("timeuuid", DataType::TimeUuid),
         ("tinyint", DataType::TinyInt),
         ("uuid", DataType::Uuid),
+        ("varint", DataType::Varint),
     ]
 }
 

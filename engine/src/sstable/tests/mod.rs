@@ -10,6 +10,7 @@ mod manifests;
 mod memory_disk;
 mod model;
 mod round_trip;
+mod select;
 
 use std::collections::VecDeque;
 use std::path::Path;
