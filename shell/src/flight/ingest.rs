@@ -220,7 +220,7 @@ fn fit(table: &TableSchema, batch: &RecordBatch) -> Result<RecordBatch, Status> 
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(batch.num_columns());
     for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
         let wanted =
-            table.columns.iter().find(|c| c.name == *field.name()).map(|c| arrow_type(c.ty));
+            table.columns.iter().find(|c| c.name == *field.name()).map(|c| arrow_type(&c.ty));
         let cast = match wanted {
             Some(wanted)
                 if wanted != *column.data_type() && can_cast_types(column.data_type(), &wanted) =>
