@@ -54,7 +54,7 @@ mod sstable;
 mod statistics;
 mod summary;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod type_name;
 mod unfiltered;
 mod window;

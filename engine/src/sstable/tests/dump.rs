@@ -38,7 +38,7 @@ pub(super) fn check_dump(
 }
 
 /// Equality with numbers compared by value; the tool prints floats its own way.
-pub(super) fn same(a: &Json, b: &Json) -> bool {
+pub(crate) fn same(a: &Json, b: &Json) -> bool {
     match (a, b) {
         (Json::Number(a), Json::Number(b)) => {
             if a.as_i64().is_some() && b.as_i64().is_some() {
@@ -288,7 +288,7 @@ fn render(ty: &DataType, stored: &[u8]) -> Json {
 }
 
 /// A value as Cassandra prints it.
-pub(super) fn render_value(ty: &DataType, value: &Value) -> Json {
+pub(crate) fn render_value(ty: &DataType, value: &Value) -> Json {
     let all = |ty: &DataType, values: &[Value]| -> Json {
         values.iter().map(|value| render_value(ty, value)).collect()
     };

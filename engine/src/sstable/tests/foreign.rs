@@ -17,7 +17,7 @@ const TEXT: DataType = DataType::Text;
 const BLOB: DataType = DataType::Blob;
 
 /// The first SSTable of a fixture in memory, and its name.
-pub(super) fn load(version: &str, table: &str) -> (MemoryDisk, SstableName) {
+pub(crate) fn load(version: &str, table: &str) -> (MemoryDisk, SstableName) {
     let path = fixture_path("..").join(version).join(table);
     let disk = MemoryDisk::default();
     for entry in std::fs::read_dir(&path).unwrap() {
@@ -28,7 +28,7 @@ pub(super) fn load(version: &str, table: &str) -> (MemoryDisk, SstableName) {
     (disk, SstableName::parse(&format!("{version}-1-big-Data.db")).unwrap())
 }
 
-pub(super) fn open_named(
+pub(crate) fn open_named(
     disk: &MemoryDisk,
     name: &SstableName,
     schema: &SchemaRef,
@@ -172,7 +172,7 @@ pub(super) fn schemas() -> Vec<(String, SchemaRef)> {
 }
 
 /// Version, table and schema of every fixture.
-pub(super) fn fixtures() -> Vec<(&'static str, String, SchemaRef)> {
+pub(crate) fn fixtures() -> Vec<(&'static str, String, SchemaRef)> {
     let mut list = Vec::new();
     for (name, schema) in schemas() {
         for version in ["me", "nb"] {

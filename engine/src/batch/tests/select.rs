@@ -1,16 +1,15 @@
-//! Cassandra's files from the disk to Arrow: the rows are those that it selects itself, and writing
-//! compressed files again without compression gives the bytes that were compressed.
+//! Cassandra's files from the disk to Arrow: the rows are those that it selects itself.
 
+use futures::executor::block_on;
 use serde_json::{Map, Value as Json};
 
-use super::dump::{render_value, same};
-use super::fixtures::fixture_path;
-use super::foreign::{fixtures, load, open_named, read_whole};
 use super::*;
-use crate::batch::{BatchBuilder, RecordBatch, value_at};
-use crate::mutation::Direction;
+use crate::mutation::{Direction, PartitionRange, Slice};
 use crate::reader::QueryReader;
-use crate::schema::{ColumnId, DataType, TableSchema};
+use crate::sstable::Sstable;
+use crate::sstable::tests::dump::{render_value, same};
+use crate::sstable::tests::fixtures::fixture_path;
+use crate::sstable::tests::foreign::{fixtures, load, open_named};
 
 /// After everything was written, before the first time to live ends.
 const NOW_SECONDS: i32 = 1_800_000_000;
@@ -88,61 +87,4 @@ fn rows_are_those_that_cassandra_selects() {
         assert!(forward == backward, "{version} {name}");
     }
     assert!(rows > 60_000, "{rows}");
-}
-
-/// The data of generation 1 as its chunks were before they were compressed.
-fn content(disk: &MemoryDisk, table: &Sstable) -> Vec<u8> {
-    match &table.data {
-        window::Content::Plain(_) => disk.content(&Component::Data.path(directory(), 1)),
-        window::Content::Compressed(file) => {
-            let mut out = Vec::new();
-            block_on(file.read_into(file::Access::Scan, (0, file.size()), &mut out)).unwrap();
-            out
-        }
-    }
-}
-
-#[test]
-fn writing_compressed_tables_again_gives_the_bytes_that_were_compressed() {
-    let mut tables = 0;
-    for (version, name, schema) in fixtures() {
-        // Later versions write other summaries and filters.
-        if version != "me" || name == "types_ck_decimal" {
-            continue;
-        }
-        let (disk, file) = load(version, &name);
-        let table = open_named(&disk, &file, &schema).unwrap();
-        let fragments = read_whole(&table, Direction::Forward).unwrap();
-        let options = WriterOptions {
-            column_index_bytes: 4096,
-            bases: table.layout.bases,
-            ..WriterOptions::default()
-        };
-        write(&disk, 2, &schema, options, fragments).unwrap();
-        let ours = disk.content(&Component::Data.path(directory(), 2));
-        let theirs = content(&disk, &table);
-        let differs = (0..theirs.len().max(ours.len())).find(|&i| theirs.get(i) != ours.get(i));
-        assert_eq!(differs, None, "{name} differs from that byte on");
-        for component in [Component::Index, Component::Summary, Component::Filter] {
-            let of = |generation| disk.content(&component.path(directory(), generation));
-            assert!(of(1) == of(2), "{name} {component:?}");
-        }
-        let statistics = |generation| {
-            let content = disk.content(&Component::Statistics.path(directory(), generation));
-            statistics::decode_file(&content, Version::Me).unwrap()
-        };
-        let ((mut theirs, their_header), (ours, our_header)) = (statistics(1), statistics(2));
-        theirs.replay = None;
-        if ours.min_clustering.is_empty() {
-            theirs.min_clustering.clear();
-            theirs.max_clustering.clear();
-        }
-        assert_eq!(theirs, ours, "{name}");
-        // ASCII is text here.
-        if !name.contains("ascii") && name != "types" {
-            assert_eq!(their_header, our_header, "{name}");
-        }
-        tables += 1;
-    }
-    assert_eq!(tables, 32);
 }

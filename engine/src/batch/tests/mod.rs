@@ -1,5 +1,7 @@
 //! Values to Arrow and back, and what an INSERT of each writes.
 
+mod select;
+
 use std::rc::Rc;
 use std::sync::Arc;
 
