@@ -30,12 +30,12 @@ pub use database::{
 pub use disk::Backend;
 pub use error::{Error, Result};
 pub use mutation::{
-    Cell, ClusteringRange, Direction, Liveness, Mutation, Position, RangeTombstone, Row, Slice,
-    Tombstone,
+    Cell, CellPath, ClusteringRange, Direction, Liveness, MultiCell, Mutation, Position,
+    RangeTombstone, Row, Slice, Tombstone,
 };
 pub use schema::table_schema::SchemaRef;
 pub use schema::{
     ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, DataType, PartitionKey, TableId,
-    TableOptions, TableSchema, Value,
+    TableOptions, TableSchema, UserType, Value,
 };
 pub use table::{OnCorruption, Partitions, ReadCommand};

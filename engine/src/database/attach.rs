@@ -21,7 +21,7 @@ use super::shard::Shard;
 use crate::error::{Error, Result};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{
-    ClusteringOrder, Column, ColumnKind, DataType, TableId, TableOptions, TableSchema,
+    ClusteringOrder, Column, ColumnKind, DataType, TableId, TableOptions, TableSchema, UserType,
 };
 use crate::sstable::SstableName;
 use crate::sstable::inspect::{FoundSchema, Inspector, StoredType, find_schema, list};
@@ -292,7 +292,7 @@ fn table_schema(found: &FoundSchema, id: TableId) -> Result<(TableSchema, Vec<St
         ));
     }
     let key_type = |name: &str, ty: &StoredType| {
-        data_type(ty).filter(|ty| is_key_type(ty)).ok_or_else(|| {
+        data_type(ty).filter(DataType::is_key_type).ok_or_else(|| {
             Error::invalid(format!("key column '{name}' is of type {ty}, which no key here has"))
         })
     };
@@ -328,24 +328,22 @@ fn table_schema(found: &FoundSchema, id: TableId) -> Result<(TableSchema, Vec<St
 
 /// Whether each value of the type is one cell.
 fn is_whole(ty: &StoredType) -> bool {
-    !ty.is_multi_cell()
-        && !matches!(ty, StoredType::Counter | StoredType::Empty | StoredType::Other(_))
-}
-
-fn is_key_type(_ty: &DataType) -> bool {
-    true
+    !ty.is_multi_cell() && !matches!(ty, StoredType::Empty | StoredType::Other(_))
 }
 
 /// The type of columns here that hold values of a stored type.
 fn data_type(ty: &StoredType) -> Option<DataType> {
+    let inner = |ty: &StoredType| data_type(ty);
     Some(match ty {
         StoredType::Ascii | StoredType::Text => DataType::Text,
         StoredType::BigInt => DataType::BigInt,
         StoredType::Blob => DataType::Blob,
         StoredType::Boolean => DataType::Boolean,
+        StoredType::Counter => DataType::Counter,
         StoredType::Date => DataType::Date,
-        StoredType::Decimal => DataType::Decimal { precision: 38, scale: 10 },
+        StoredType::Decimal => DataType::DECIMAL_WIDE,
         StoredType::Double => DataType::Double,
+        StoredType::Duration => DataType::Duration,
         StoredType::Float => DataType::Float,
         StoredType::Inet => DataType::Inet,
         StoredType::Int => DataType::Int,
@@ -355,6 +353,19 @@ fn data_type(ty: &StoredType) -> Option<DataType> {
         StoredType::TimeUuid => DataType::TimeUuid,
         StoredType::TinyInt => DataType::TinyInt,
         StoredType::Uuid => DataType::Uuid,
-        _ => return None,
+        StoredType::VarInt => DataType::Varint,
+        StoredType::List(element) => DataType::list_of(inner(element)?),
+        StoredType::Set(element) => DataType::set_of(inner(element)?),
+        StoredType::Map(key, value) => DataType::map_of(inner(key)?, inner(value)?),
+        StoredType::Tuple(fields) => {
+            DataType::tuple_of(fields.iter().map(inner).collect::<Option<Vec<_>>>()?)
+        }
+        StoredType::User(user) => {
+            let field = |(name, ty): &(String, StoredType)| Some((name.clone(), inner(ty)?));
+            let fields = user.fields.iter().map(field).collect::<Option<Vec<_>>>()?;
+            DataType::User(Box::new(UserType::new(&user.keyspace, &user.name, fields)))
+        }
+        StoredType::Frozen(ty) => inner(ty)?.frozen(),
+        StoredType::Empty | StoredType::Vector(..) | StoredType::Other(_) => return None,
     })
 }

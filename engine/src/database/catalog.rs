@@ -11,12 +11,13 @@ use serde::{Deserialize, Serialize};
 use super::report::PolicyInfo;
 use crate::error::{Error, Result};
 use crate::schema::table_schema::SchemaRef;
-use crate::schema::{TableId, TableSchema};
+use crate::schema::{TableId, TableSchema, UserType};
 
 /// Keyspace of tables that name none.
 pub const DEFAULT_KEYSPACE: &str = "default";
-/// Newest format that this build reads, and the one it writes.
-pub(super) const FORMAT_VERSION: u32 = 1;
+/// Newest format that this build reads, and the one it writes. 2 has columns of collections, tuples and
+/// user types.
+pub(super) const FORMAT_VERSION: u32 = 2;
 
 /// An immutable snapshot of the catalog.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +26,9 @@ pub struct Catalog {
     /// Tables by name, by keyspace.
     #[serde(with = "tables_on_disk")]
     keyspaces: BTreeMap<String, BTreeMap<String, SchemaRef>>,
+    /// User types by name, by keyspace. A table keeps the types of its columns by itself.
+    #[serde(default)]
+    types: BTreeMap<String, BTreeMap<String, UserType>>,
     pub(super) policies: BTreeMap<String, PolicyInfo>,
     /// The policy that governs the caches; native LRU where absent.
     pub(super) cache_policy: Option<String>,
@@ -40,6 +44,7 @@ impl Catalog {
         Catalog {
             version: 1,
             keyspaces: BTreeMap::from([(DEFAULT_KEYSPACE.to_owned(), BTreeMap::new())]),
+            types: BTreeMap::new(),
             policies: BTreeMap::new(),
             cache_policy: None,
             cache_bytes: None,
@@ -82,6 +87,15 @@ impl Catalog {
         self.attached.get(keyspace).is_some_and(|tables| tables.contains_key(name))
     }
 
+    /// User types of a keyspace, by name.
+    pub fn types(&self, keyspace: &str) -> impl Iterator<Item = &UserType> {
+        self.types.get(keyspace).into_iter().flat_map(BTreeMap::values)
+    }
+
+    pub fn user_type(&self, keyspace: &str, name: &str) -> Option<&UserType> {
+        self.types.get(keyspace)?.get(name)
+    }
+
     /// Policies that were created, by name.
     pub fn policies(&self) -> impl Iterator<Item = &PolicyInfo> {
         self.policies.values()
@@ -97,6 +111,7 @@ impl Catalog {
 
     pub(super) fn remove_keyspace(&mut self, name: &str) {
         self.keyspaces.remove(name);
+        self.types.remove(name);
     }
 
     pub(super) fn add_table(&mut self, schema: SchemaRef) {
@@ -118,6 +133,16 @@ impl Catalog {
     pub(super) fn remove_table(&mut self, keyspace: &str, name: &str) {
         if let Some(tables) = self.keyspaces.get_mut(keyspace) {
             tables.remove(name);
+        }
+    }
+
+    pub(super) fn add_type(&mut self, ty: UserType) {
+        self.types.entry(ty.keyspace.clone()).or_default().insert(ty.name.clone(), ty);
+    }
+
+    pub(super) fn remove_type(&mut self, keyspace: &str, name: &str) {
+        if let Some(types) = self.types.get_mut(keyspace) {
+            types.remove(name);
         }
     }
 

@@ -9,6 +9,7 @@ mod policies;
 mod report;
 mod shard;
 mod stream;
+mod types;
 
 #[cfg(test)]
 mod tests;

@@ -488,6 +488,7 @@ impl Shard {
     ) -> Result<(PendingWrite, impl Future<Output = Result<()>> + use<>)> {
         let table = self.table(mutation.table)?;
         table.check_writable()?;
+        mutation.check(table.schema())?;
         let (position, durable) = self.commitlog()?.append(&mutation)?;
         Ok((table.active().begin_write(position, mutation), durable))
     }

@@ -229,12 +229,21 @@ impl Collector {
         }
         self.partition_cells += row.cells.len() as i64;
         self.columns_count += row.cells.len() as i64;
+        for (_, multi) in &row.multi {
+            if let Some(deletion) = multi.deletion {
+                self.tombstone(deletion);
+            }
+            multi.cells.iter().for_each(|(_, cell)| self.cell(cell));
+            self.partition_cells += multi.cells.len() as i64;
+            // A column counts once if it has cells at all.
+            self.columns_count += i64::from(!multi.cells.is_empty());
+        }
     }
 
     fn cell(&mut self, cell: &Cell) {
         self.timestamps.add(cell.timestamp);
         let (ttl, time) = match cell.state {
-            CellState::Live { .. } => (0, i32::MAX),
+            CellState::Live { .. } | CellState::Counter { .. } => (0, i32::MAX),
             CellState::Expiring { ttl, expiry, .. } => (ttl, expiry),
             CellState::Deleted { deletion_time } => {
                 self.tombstones_count += 1;

@@ -15,7 +15,7 @@ use futures::StreamExt;
 use tidegate_engine::batch::{WriteOptions, mutations};
 use tidegate_engine::{SchemaRef, TableSchema};
 
-use super::ddl::table_schema;
+use super::ddl::{table_schema, user_type};
 use super::error::{QueryError, Result};
 use super::outcome::Outcome;
 use super::parse::{Command, CreatePolicy, Name, Show, Using, UsingValue, Write, WriteKind};
@@ -57,7 +57,7 @@ impl Session {
                     Some(keyspace) => keyspace.value.clone(),
                     None => self.keyspace(),
                 };
-                let schema = table_schema(&create, &keyspace)?;
+                let schema = table_schema(&create, &database.catalog(), &keyspace)?;
                 let schema = database
                     .create_table(schema, create.if_not_exists)
                     .await
@@ -74,6 +74,30 @@ impl Session {
                 };
                 database.drop_table(&table.keyspace, &table.name, if_exists).await?;
                 Ok(Outcome::message(format!("table {} is gone", table.full_name())))
+            }
+            Command::CreateType(create) => {
+                let keyspace = match &create.name.keyspace {
+                    Some(keyspace) => keyspace.value.clone(),
+                    None => self.keyspace(),
+                };
+                let ty = user_type(&create, &database.catalog(), &keyspace)?;
+                let name = format!("{keyspace}.{}", ty.name);
+                database
+                    .create_type(ty, create.if_not_exists)
+                    .await
+                    .map_err(|error| QueryError::from(error).at(create.name.table.span))?;
+                Ok(Outcome::message(format!("type {name} is there")))
+            }
+            Command::DropType { name, if_exists } => {
+                let keyspace = match &name.keyspace {
+                    Some(keyspace) => keyspace.value.clone(),
+                    None => self.keyspace(),
+                };
+                database
+                    .drop_type(&keyspace, &name.table.value, if_exists)
+                    .await
+                    .map_err(|error| QueryError::from(error).at(name.table.span))?;
+                Ok(Outcome::message(format!("type {keyspace}.{} is gone", name.table.value)))
             }
             Command::Use(name) => {
                 self.set_keyspace(&name.value).map_err(|error| error.at(name.span))?;

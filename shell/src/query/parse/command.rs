@@ -2,8 +2,9 @@
 
 use datafusion::sql::parser::Statement as SqlStatement;
 use tidegate_engine::OnCorruption;
-use tidegate_engine::schema::{ClusteringOrder, DataType, TableOptions};
+use tidegate_engine::schema::{ClusteringOrder, TableOptions};
 
+use super::type_name::TypeName;
 use crate::query::error::Span;
 
 /// A name with its place in the text; folded to lower case unless it was quoted.
@@ -38,6 +39,11 @@ pub enum Command {
     },
     CreateTable(CreateTable),
     DropTable {
+        name: TableName,
+        if_exists: bool,
+    },
+    CreateType(CreateType),
+    DropType {
         name: TableName,
         if_exists: bool,
     },
@@ -136,9 +142,16 @@ pub struct CreateTable {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateType {
+    pub name: TableName,
+    pub if_not_exists: bool,
+    pub fields: Vec<(Name, TypeName)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnDefinition {
     pub name: Name,
-    pub ty: DataType,
+    pub ty: TypeName,
     pub is_static: bool,
 }
 

@@ -10,6 +10,7 @@ mod depth;
 mod policy;
 mod sstable;
 mod table;
+mod type_name;
 mod write;
 
 #[cfg(test)]
@@ -19,10 +20,11 @@ use datafusion::sql::parser::{DFParserBuilder, Statement as SqlStatement};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub use command::{
-    Attach, Command, CopyFrom, CopyOptions, CopyTo, CreatePolicy, CreateTable, Format,
+    Attach, Command, CopyFrom, CopyOptions, CopyTo, CreatePolicy, CreateTable, CreateType, Format,
     ImportSstables, Name, OnError, Show, TableName, Using, UsingValue, Write, WriteKind,
 };
 use cursor::Cursor;
+pub use type_name::{TypeName, unknown as unknown_type};
 
 use super::error::{ErrorKind, QueryError, Result, Span, nearest};
 use super::statement::{DIALECT, Statement, is_word};
@@ -70,6 +72,11 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
     } else if cursor.take_words(&["drop", "table"]) {
         let if_exists = cursor.take_words(&["if", "exists"]);
         Command::DropTable { name: cursor.table_name()?, if_exists }
+    } else if cursor.take_words(&["create", "type"]) {
+        type_name::create_type(cursor)?
+    } else if cursor.take_words(&["drop", "type"]) {
+        let if_exists = cursor.take_words(&["if", "exists"]);
+        Command::DropType { name: cursor.table_name()?, if_exists }
     } else if cursor.take_words(&["create", "policy"]) {
         policy::create_policy(cursor)?
     } else if cursor.take_words(&["drop", "policy"]) {
@@ -141,8 +148,8 @@ fn other_statement(tokens: &[TokenWithSpan]) -> Result<Command> {
     if first(&["create", "drop", "alter"]) {
         cursor.skip_to(1);
         return Err(match &tokens[0].token {
-            token if is_word(token, "create") => cursor.expected("TABLE, KEYSPACE or POLICY"),
-            token if is_word(token, "drop") => cursor.expected("TABLE, KEYSPACE or POLICY"),
+            token if is_word(token, "create") => cursor.expected("TABLE, TYPE, KEYSPACE or POLICY"),
+            token if is_word(token, "drop") => cursor.expected("TABLE, TYPE, KEYSPACE or POLICY"),
             _ => cursor.expected("CACHE"),
         });
     }
