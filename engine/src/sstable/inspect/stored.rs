@@ -9,6 +9,7 @@ use super::super::integrity::{Integrity, Pages};
 use super::super::scylla::ScyllaMetadata;
 use super::super::sstable::decode_chunks;
 use super::files::Inspector;
+use super::metadata::Metadata;
 use super::verify::{Verification, VerifyProgress};
 use crate::checksum::{Crc32, crc32};
 use crate::config::PAGE_BYTES;
@@ -16,6 +17,8 @@ use crate::error::{Error, Result};
 
 /// Bytes of a file that are read at a time.
 const READ_BYTES: u64 = 256 << 10;
+/// How far a ratio may be off for the rounding of floats.
+const RATIO_ERROR_MAX: f64 = 1e-9;
 
 pub(super) async fn check_toc(sstable: &Inspector, found: &mut Verification) {
     if !sstable.has(Component::Toc) {
@@ -163,6 +166,32 @@ async fn check_chunks(
         file.append(Access::Scan, range, &mut stored).await?;
         let (content, crc) = stored.split_last_chunk::<4>().expect("the checksum was read too");
         found.take(check_crc(file.path(), chunk.at, u32::from_be_bytes(*crc), crc32(content)));
+    }
+    Ok(())
+}
+
+/// The stated compression against the chunks.
+///
+/// Errors: `Io`; `Corrupt` for a chunk map that cannot be read.
+pub(super) async fn check_ratio(
+    sstable: &Inspector,
+    metadata: &Metadata,
+    found: &mut Verification,
+) -> Result<()> {
+    let file = sstable.stored(Component::Data).await?;
+    let wanted = match sstable.compression(file.size()).await? {
+        None => -1.0,
+        Some(info) => {
+            let chunks = 0..info.data_bytes.div_ceil(info.chunk_bytes);
+            let stored: u64 = chunks.map(|number| info.chunk(number).stored_bytes).sum();
+            stored as f64 / info.data_bytes as f64
+        }
+    };
+    let stated = metadata.compression_ratio;
+    if (stated - wanted).abs() > RATIO_ERROR_MAX || stated.is_nan() {
+        let path = sstable.path(Component::Statistics);
+        let wanted = format!("a compression ratio of {wanted}");
+        found.add(Error::corrupt(path, metadata.statistics_at, wanted, stated));
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ use super::metadata::Metadata;
 use super::order::{Prefix, compare};
 use super::rows::{RowReader, Step, StoredColumn, StoredFront, StoredLayout, StoredRow};
 use super::seen::Seen;
-use super::stored::{check_pages, check_small, check_stored, check_toc};
+use super::stored::{check_pages, check_ratio, check_small, check_stored, check_toc};
 use super::value;
 use crate::error::{Error, Result};
 use crate::mutation::Tombstone;
@@ -147,6 +147,11 @@ async fn walk(
     if metadata.partitioner != PARTITIONER {
         found.add(Error::corrupt(&path, 0, PARTITIONER, &metadata.partitioner));
     }
+    let chance = metadata.bloom_fp_chance;
+    if !(chance > 0.0 && chance <= 1.0) {
+        let wanted = "a bloom filter chance above 0 and up to 1";
+        found.add(Error::corrupt(&path, 0, wanted, chance));
+    }
     let layout = sstable.layout(metadata).await;
     let Some(layout) = found.take(layout) else { return };
     let mut index = None;
@@ -156,6 +161,10 @@ async fn walk(
     }
     if !sstable.has(Component::Data) {
         return;
+    }
+    if is_exact {
+        let checked = check_ratio(sstable, metadata, found).await;
+        found.take(checked);
     }
     let rows = sstable.rows(layout.clone()).await;
     let Some(rows) = found.take(rows) else { return };
