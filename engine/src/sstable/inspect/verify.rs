@@ -34,6 +34,9 @@ use crate::schema::token::murmur3_x64_128;
 /// Problems that are kept; more are counted.
 pub const PROBLEMS_KEPT_MAX: usize = 50;
 
+/// Most keys that may lie between two samples of a summary; 128 are usual.
+const INTERVAL_MAX: i64 = 1 << 16;
+
 /// What a verification came to.
 #[derive(Debug, Default)]
 pub struct Verification {
@@ -526,8 +529,8 @@ impl Walk<'_> {
             }
         }
         let interval = i64::from(summary.min_index_interval);
-        if interval < 1 || !(1..=128).contains(&summary.sampling_level) {
-            let wanted = "an interval above 0 and a sampling level of 1 to 128";
+        if !(1..=INTERVAL_MAX).contains(&interval) || !(1..=128).contains(&summary.sampling_level) {
+            let wanted = format!("an interval of 1 to {INTERVAL_MAX} and a level of 1 to 128");
             let stored = format!("{interval} and {}", summary.sampling_level);
             found.add(Error::corrupt(&path, 0, wanted, stored));
             return;
