@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const OWNERS: &[(&str, &[&str])] = &[
     ("arrow", &["engine/src/batch/", "shell/src/output/", "shell/src/flight/"]),
     ("arrow_flight", &["shell/src/flight/"]),
-    ("clap", &["shell/src/cli.rs", "shell/src/main.rs"]),
+    ("clap", &["shell/src/cli.rs", "shell/src/cli/", "shell/src/main.rs"]),
     ("crc32fast", &["engine/src/checksum.rs"]),
     ("datafusion", &["shell/src/query/"]),
     ("flate2", &["engine/src/sstable/codec.rs"]),

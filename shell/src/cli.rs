@@ -3,6 +3,8 @@
 //! Invariant: everything clap accepts here can be acted on; wrong values end with a usage error
 //! (exit code 2) before anything is opened.
 
+mod sstable;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -11,6 +13,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use tidegate_engine::{Backend, Durability, Options};
 
 use crate::output::Mode;
+pub use sstable::{SstableAction, SstableArguments, SstableFiles};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,6 +22,7 @@ Examples:
   tidegate -c 'SHOW TABLES'                 run one statement
   echo 'SELECT 1;' | tidegate --mode json   run what comes in, one JSON object a row
   tidegate --data /srv/weather serve        serve Arrow Flight SQL on 127.0.0.1:31337
+  tidegate sstable verify me-1-big-Data.db  look into SSTable files of any product
 
 In the shell, a statement ends with ';' and may take several lines. '\\?' lists the commands,
 Tab completes, Ctrl-C stops a statement, Ctrl-D leaves.
@@ -108,6 +112,8 @@ pub enum Action {
         #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:31337", value_parser = parse_listen)]
         listen: SocketAddr,
     },
+    /// Look into SSTable files of this engine, Cassandra or ScyllaDB: dump, describe, verify, query.
+    Sstable(SstableArguments),
 }
 
 /// One -c or -f.
@@ -169,14 +175,19 @@ impl DatabaseArguments {
         let mut options = Options::new(&self.directory);
         options.shards = self.shards;
         options.durability = self.durability;
-        options.backend = match self.io {
-            Io::Auto => Backend::Auto,
-            Io::Uring => Backend::Uring,
-            Io::Blocking => Backend::Blocking,
-        };
+        options.backend = self.backend();
         options.cache_bytes = self.cache_bytes.unwrap_or(options.cache_bytes);
         options.memtable_bytes = self.memtable_bytes.unwrap_or(options.memtable_bytes);
         options
+    }
+
+    /// The engine's name of the chosen disk backend.
+    pub fn backend(&self) -> Backend {
+        match self.io {
+            Io::Auto => Backend::Auto,
+            Io::Uring => Backend::Uring,
+            Io::Blocking => Backend::Blocking,
+        }
     }
 }
 

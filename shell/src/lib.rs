@@ -3,7 +3,7 @@
 //! Modules stand bottom-up: `thread` has the stack that statements need, `text` and `output` know
 //! nothing of a database, `query` turns SQL into reads and writes of the engine, `session` runs
 //! pieces of text and prints what they give, `flight` serves clients, `cli` reads the command
-//! line, `repl` and `batch` feed a session.
+//! line, `repl` and `batch` feed a session, `sstable` looks into files without a database.
 
 mod thread;
 pub mod text;
@@ -15,6 +15,7 @@ pub mod flight;
 pub mod cli;
 mod batch;
 mod repl;
+mod sstable;
 mod run;
 
 pub use run::run;

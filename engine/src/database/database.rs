@@ -241,9 +241,14 @@ impl Database {
                 async move { shard.store_catalog(&stored).await }.boxed_local()
             })
             .await??;
+        self.replace_catalog(catalog);
+        Ok(())
+    }
+
+    /// Lets everyone see a changed catalog.
+    pub(super) fn replace_catalog(&self, catalog: Catalog) {
         *self.inner.catalog.write().expect("no reader or writer of the catalog panics") =
             Arc::new(catalog);
-        Ok(())
     }
 
     /// Runs a change of the catalog as a job of shard 0, after those before it and to its end, also
@@ -397,6 +402,10 @@ impl Database {
                     Err(Error::NotFound { kind: "table", name: format!("{keyspace}.{name}") })
                 };
             };
+            if catalog.is_attached(keyspace, name) {
+                let hint = format!("DETACH {name} takes it away and leaves its files");
+                return Err(Error::invalid(format!("table '{name}' is attached: {hint}")));
+            }
             let mut changed = catalog.changed();
             changed.remove_table(keyspace, name);
             database.publish(changed).await?;

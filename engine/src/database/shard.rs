@@ -58,7 +58,7 @@ pub struct Shard {
     pub(super) options: ShardOptions,
     pub(super) cache: Rc<PageCache>,
     /// A table that could not be opened answers why.
-    tables: RefCell<BTreeMap<TableId, Result<Rc<Table>>>>,
+    pub(super) tables: RefCell<BTreeMap<TableId, Result<Rc<Table>>>>,
     /// What writes are told where there is none.
     commitlog: RefCell<Result<Rc<Commitlog>>>,
     /// Bytes of all memtables that were not flushed.
@@ -371,7 +371,7 @@ impl Shard {
         self.commitlog.borrow().clone()
     }
 
-    fn check_open(&self) -> Result<()> {
+    pub(super) fn check_open(&self) -> Result<()> {
         if self.closing.get() { Err(Error::Closed) } else { Ok(()) }
     }
 
@@ -485,6 +485,8 @@ impl Shard {
         mutation: Mutation,
     ) -> Result<(PendingWrite, impl Future<Output = Result<()>> + use<>)> {
         let table = self.table(mutation.table)?;
+        table.check_writable()?;
+        mutation.check(table.schema())?;
         let (position, durable) = self.commitlog()?.append(&mutation)?;
         Ok((table.active().begin_write(position, mutation), durable))
     }

@@ -112,9 +112,7 @@ impl QueryReader {
 /// The row without what `covering` deletes, if anything of it is live.
 fn live(mut row: Rc<Row>, covering: Option<Tombstone>, now_seconds: i32) -> Option<Rc<Row>> {
     if let Some(tombstone) = covering {
-        let touches = row.liveness.is_some_and(|live| tombstone.covers(live.timestamp))
-            || row.cells.iter().any(|(_, cell)| tombstone.covers(cell.timestamp));
-        if touches {
+        if row.is_touched_by(tombstone) {
             Rc::make_mut(&mut row).apply_tombstone(tombstone);
         }
     }

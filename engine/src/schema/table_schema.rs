@@ -196,6 +196,17 @@ impl TableSchema {
             if self.columns[..i].iter().any(|other| other.name == column.name) {
                 return Err(Error::invalid(format!("column '{}' is defined twice", column.name)));
             }
+            let of_column =
+                |error: Error| Error::invalid(format!("column '{}': {error}", column.name));
+            column.ty.validate().map_err(of_column)?;
+            if column.is_key() && !column.ty.is_key_type() {
+                return Err(Error::invalid(format!(
+                    "key column '{}' cannot be {}{}",
+                    column.name,
+                    column.ty.sql_name(),
+                    if column.ty.has_order() { ": freeze it" } else { ", which has no order" }
+                )));
+            }
             if column.kind == ColumnKind::Static && self.clustering_key_ids().is_empty() {
                 return Err(Error::invalid(format!(
                     "static column '{}' needs a table with a clustering key",

@@ -103,6 +103,7 @@ impl Table {
             next_generation: Cell::new(next_generation),
             unnamed: RefCell::default(),
             dropped: Cell::new(false),
+            attached: None,
         }))
     }
 }

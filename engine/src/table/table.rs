@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use super::attached::{OnCorruption, SalvagedSource};
 use super::owned::OwnedSource;
 use crate::cache::PageCache;
 use crate::commitlog::{Commitlog, ReplayPosition};
@@ -43,6 +44,8 @@ pub struct Table {
     /// it is known again what it says.
     pub(super) unnamed: RefCell<Vec<u64>>,
     pub(super) dropped: Cell<bool>,
+    /// What becomes of damaged files in a table of foreign SSTables; `None` for an own table.
+    pub(super) attached: Option<OnCorruption>,
 }
 
 /// An SSTable that reads take part in.
@@ -88,6 +91,9 @@ impl Table {
             },
         );
         let sstables = self.sstables.borrow();
+        // Files that every shard has open count once.
+        let is_elsewhere = self.is_attached() && self.shard != 0;
+        let sstables = if is_elsewhere { &[] } else { sstables.as_slice() };
         TableStats {
             memtable_rows: memtables.0,
             memtable_bytes: memtables.1,
@@ -122,7 +128,10 @@ impl Table {
                 }
                 PartitionRange::Tokens { .. } => false,
             };
-            let source = live.sstable.read(range, slice);
+            let mut source = live.sstable.read(range, slice);
+            if self.attached == Some(OnCorruption::Skip) {
+                source = Box::new(SalvagedSource::new(source, &self.directory, slice.direction));
+            }
             sources.push(if live.is_shared && !is_single {
                 Box::new(OwnedSource::new(source, self.shard, self.shard_count))
             } else {

@@ -6,6 +6,7 @@
 
 mod csv;
 mod json;
+mod nested;
 pub mod progress;
 mod table;
 

@@ -11,10 +11,9 @@ use std::os::unix::fs::MetadataExt;
 use datafusion::prelude::ParquetReadOptions;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use tidegate_engine::batch::{WriteOptions, mutations};
-use tidegate_engine::config::CELL_BYTES_MAX;
+use tidegate_engine::batch::{WriteOptions, mutations, put_value};
 use tidegate_engine::{
-    Cell, ClusteringKey, ColumnId, ColumnKind, Database, Liveness, Mutation, PartitionKey, Row,
+    ClusteringKey, ColumnId, ColumnKind, Database, Liveness, Mutation, PartitionKey, Row,
     SchemaRef, TableSchema, Value,
 };
 use tokio::sync::mpsc;
@@ -269,7 +268,7 @@ impl Loader {
                 }
                 continue;
             }
-            let value = literal::parse(column.ty, text).map_err(of_column)?;
+            let value = literal::parse(&column.ty, text).map_err(of_column)?;
             values[usize::from(id.0)] = Some(value);
         }
         let options = WriteOptions { timestamp: self.database.timestamp_us(), ..self.options };
@@ -393,17 +392,9 @@ fn insert(
     for (id, value) in table.ids().zip(values) {
         let Some(value) = value else { continue };
         let column = table.column(id);
-        let cell: Cell = write::cell(Some(&value), options, expiry);
-        if cell.heap_bytes() > CELL_BYTES_MAX {
-            return Err(format!(
-                "column '{}': the value takes over {CELL_BYTES_MAX} bytes",
-                column.name
-            ));
-        }
-        match column.kind {
-            ColumnKind::Static => fixed.put(id, cell),
-            _ => row.put(id, cell),
-        }
+        let target = if column.kind == ColumnKind::Static { &mut fixed } else { &mut row };
+        put_value(target, id, column, Some(&value), options, expiry)
+            .map_err(|error| format!("column '{}': {error}", column.name))?;
     }
     let mut mutation = Mutation::new(table.id, key);
     mutation.static_row = (!fixed.is_empty()).then_some(fixed);

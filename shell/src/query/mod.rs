@@ -13,6 +13,7 @@
 //! ```
 //! Arrow types cross this border (`query::arrow`), DataFusion types do not.
 
+mod attach;
 mod catalog;
 mod copy_from;
 mod copy_to;

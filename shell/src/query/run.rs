@@ -15,7 +15,7 @@ use futures::StreamExt;
 use tidegate_engine::batch::{WriteOptions, mutations};
 use tidegate_engine::{Mutation, SchemaRef, TableSchema};
 
-use super::ddl::table_schema;
+use super::ddl::{table_schema, user_type};
 use super::error::{QueryError, Result};
 use super::outcome::Outcome;
 use super::parse::{Command, CreatePolicy, Name, Show, Using, UsingValue, Write, WriteKind};
@@ -23,7 +23,7 @@ use super::session::Session;
 use super::stamp::{self, Contradiction, Repeats};
 use super::statement::synthetic;
 use super::write::{self, Target};
-use super::{copy_from, copy_to};
+use super::{attach, copy_from, copy_to};
 
 /// Bytes of the largest policy component.
 const COMPONENT_BYTES_MAX: u64 = tidegate_engine::config::POLICY_COMPONENT_BYTES_MAX as u64;
@@ -57,7 +57,7 @@ impl Session {
                     Some(keyspace) => keyspace.value.clone(),
                     None => self.keyspace(),
                 };
-                let schema = table_schema(&create, &keyspace)?;
+                let schema = table_schema(&create, &database.catalog(), &keyspace)?;
                 let schema = database
                     .create_table(schema, create.if_not_exists)
                     .await
@@ -75,6 +75,30 @@ impl Session {
                 database.drop_table(&table.keyspace, &table.name, if_exists).await?;
                 Ok(Outcome::message(format!("table {} is gone", table.full_name())))
             }
+            Command::CreateType(create) => {
+                let keyspace = match &create.name.keyspace {
+                    Some(keyspace) => keyspace.value.clone(),
+                    None => self.keyspace(),
+                };
+                let ty = user_type(&create, &database.catalog(), &keyspace)?;
+                let name = format!("{keyspace}.{}", ty.name);
+                database
+                    .create_type(ty, create.if_not_exists)
+                    .await
+                    .map_err(|error| QueryError::from(error).at(create.name.table.span))?;
+                Ok(Outcome::message(format!("type {name} is there")))
+            }
+            Command::DropType { name, if_exists } => {
+                let keyspace = match &name.keyspace {
+                    Some(keyspace) => keyspace.value.clone(),
+                    None => self.keyspace(),
+                };
+                database
+                    .drop_type(&keyspace, &name.table.value, if_exists)
+                    .await
+                    .map_err(|error| QueryError::from(error).at(name.table.span))?;
+                Ok(Outcome::message(format!("type {keyspace}.{} is gone", name.table.value)))
+            }
             Command::Use(name) => {
                 self.set_keyspace(&name.value).map_err(|error| error.at(name.span))?;
                 Ok(Outcome::message(format!("using keyspace {}", name.value)))
@@ -82,6 +106,9 @@ impl Session {
             Command::Show(show) => self.query(sql_of(show_sql(show))?, &[]).await,
             Command::Describe(name) => Ok(describe(&*self.table(&name)?)?),
             Command::CopyFrom(copy) => copy_from::run(self, &copy).await,
+            Command::Attach(attach) => attach::attach(self, &attach).await,
+            Command::Detach(name) => attach::detach(self, &name).await,
+            Command::Import(import) => attach::import(self, &import).await,
             Command::CopyTo(copy) => copy_to::run(self, &copy).await,
             Command::CreatePolicy(policy) => self.create_policy(&policy).await,
             Command::DropPolicy { name, if_exists } => {
@@ -119,6 +146,7 @@ impl Session {
             }
             Command::Describe(_) => Ok(describe_schema()),
             Command::ExplainWrite(_) => Ok(plan_schema()),
+            Command::Attach(_) | Command::Import(_) => Ok(attach::files_schema()),
             _ => Ok(Arc::new(Schema::empty())),
         }
     }
@@ -442,7 +470,7 @@ fn sql_of(text: &str) -> Result<SqlStatement> {
     super::parse::sql(&synthetic(text)?)
 }
 
-fn text_schema(names: &[&str]) -> ArrowSchemaRef {
+pub(super) fn text_schema(names: &[&str]) -> ArrowSchemaRef {
     let fields: Vec<Field> =
         names.iter().map(|name| Field::new(*name, DataType::Utf8, false)).collect();
     Arc::new(Schema::new(fields))
@@ -456,7 +484,7 @@ fn describe_schema() -> ArrowSchemaRef {
     text_schema(&["column", "type", "kind"])
 }
 
-fn batch(schema: ArrowSchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+pub(super) fn batch(schema: ArrowSchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     RecordBatch::try_new(schema, columns).map_err(|error| QueryError::invalid(error.to_string()))
 }
 

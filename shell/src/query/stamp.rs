@@ -118,12 +118,7 @@ pub(crate) fn stamp(database: &Database, mutations: &mut [Mutation]) {
         let timestamp = database.timestamp_us();
         let rows = mutation.rows.iter_mut().map(|(_, row)| row);
         for row in rows.chain(&mut mutation.static_row) {
-            if let Some(liveness) = &mut row.liveness {
-                liveness.timestamp = timestamp;
-            }
-            for (_, cell) in &mut row.cells {
-                cell.timestamp = timestamp;
-            }
+            row.restamp(timestamp);
         }
     }
 }
@@ -145,6 +140,7 @@ pub(super) fn keep_last(mutations: &mut Vec<Mutation>) {
 pub(super) fn drop_nulls(mutation: &mut Mutation) {
     let drop = |row: &mut Row| {
         row.cells.retain(|(_, cell)| !matches!(cell.state, CellState::Deleted { .. }));
+        row.multi.retain(|(_, multi)| !multi.cells.is_empty());
     };
     mutation.rows.iter_mut().for_each(|(_, row)| drop(row));
     mutation.static_row.iter_mut().for_each(drop);

@@ -69,7 +69,7 @@ fn refusal(value: &ast::Expr, column: &Column) -> Option<String> {
         ast::Value::Null if column.is_key() => Some("a key column must not be null".to_owned()),
         ast::Value::SingleQuotedString(text) if column.ty != DataType::Blob => {
             let scalar = ScalarValue::Utf8(Some(text.clone()));
-            let is_wrong = scalar.cast_to(&arrow_type(column.ty)).is_err();
+            let is_wrong = scalar.cast_to(&arrow_type(&column.ty)).is_err();
             is_wrong.then(|| format!("'{text}' is no {}", column.ty.sql_name()))
         }
         ast::Value::Number(text, _) => {

@@ -2,8 +2,8 @@
 
 /// Keywords that may begin a statement.
 pub(super) const STATEMENTS: &[&str] = &[
-    "ALTER", "COPY", "CREATE", "DELETE", "DESCRIBE", "DROP", "EXPLAIN", "FLUSH", "INSERT",
-    "SELECT", "SET", "SHOW", "TRUNCATE", "UPDATE", "USE", "WITH",
+    "ALTER", "ATTACH", "COPY", "CREATE", "DELETE", "DESCRIBE", "DETACH", "DROP", "EXPLAIN",
+    "FLUSH", "IMPORT", "INSERT", "SELECT", "SET", "SHOW", "TRUNCATE", "UPDATE", "USE", "WITH",
 ];
 
 /// Keywords within queries and writes.
@@ -84,6 +84,7 @@ pub(super) const DEFINITION: &[&str] = &[
     "IF",
     "INT",
     "INTEGER",
+    "INTO",
     "KEY",
     "KEYSPACE",
     "KEYSPACES",
@@ -97,6 +98,7 @@ pub(super) const DEFINITION: &[&str] = &[
     "PRIMARY",
     "SET",
     "SMALLINT",
+    "SSTABLES",
     "STATIC",
     "TABLE",
     "TABLES",

@@ -15,6 +15,7 @@ use crate::schema::{
 };
 use crate::table::{Partitions, ReadCommand};
 
+mod collection;
 mod flush;
 mod policies;
 
@@ -52,8 +53,8 @@ fn insert(schema: &TableSchema, pk: &str, at: i32, value: i64, timestamp: i64) -
     let mut mutation = Mutation::new(schema.id, key(schema, pk));
     let row = Row {
         liveness: Some(Liveness::at(timestamp)),
-        deletion: None,
         cells: vec![(ColumnId(2), Cell::live(timestamp, value.to_be_bytes()))],
+        ..Row::default()
     };
     mutation.rows.push((ck(schema, at), row));
     mutation
@@ -86,7 +87,7 @@ async fn values(database: &Database, command: ReadCommand) -> Vec<i64> {
         .iter()
         .flat_map(|batch| {
             (0..batch.num_rows())
-                .map(|row| match crate::batch::value_at(batch.column(0), row, DataType::BigInt) {
+                .map(|row| match crate::batch::value_at(batch.column(0), row, &DataType::BigInt) {
                     Ok(Some(Value::BigInt(value))) => value,
                     other => panic!("no bigint: {other:?}"),
                 })

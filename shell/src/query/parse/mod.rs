@@ -8,7 +8,9 @@ mod copy;
 mod cursor;
 mod depth;
 mod policy;
+mod sstable;
 mod table;
+mod type_name;
 mod write;
 
 #[cfg(test)]
@@ -18,18 +20,20 @@ use datafusion::sql::parser::{DFParserBuilder, Statement as SqlStatement};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub use command::{
-    Command, CopyFrom, CopyOptions, CopyTo, CreatePolicy, CreateTable, Format, Name, OnError, Show,
-    TableName, Using, UsingValue, Write, WriteKind,
+    Attach, Command, CopyFrom, CopyOptions, CopyTo, CreatePolicy, CreateTable, CreateType, Format,
+    ImportSstables, Name, OnError, Show, TableName, Using, UsingValue, Write, WriteKind,
 };
 use cursor::Cursor;
+pub use type_name::{TypeName, unknown as unknown_type};
 
 use super::error::{ErrorKind, QueryError, Result, Span, nearest};
 use super::statement::{DIALECT, Statement, is_word};
 
 /// First words of statements, for "did you mean".
-const FIRST_WORDS: [&str; 18] = [
+const FIRST_WORDS: [&str; 21] = [
     "select", "insert", "update", "delete", "create", "drop", "alter", "copy", "use", "show",
-    "describe", "explain", "flush", "values", "with", "set", "truncate", "desc",
+    "describe", "explain", "flush", "values", "with", "set", "truncate", "desc", "attach",
+    "detach", "import",
 ];
 
 /// Digits of the longest number that can be a decimal.
@@ -68,6 +72,11 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
     } else if cursor.take_words(&["drop", "table"]) {
         let if_exists = cursor.take_words(&["if", "exists"]);
         Command::DropTable { name: cursor.table_name()?, if_exists }
+    } else if cursor.take_words(&["create", "type"]) {
+        type_name::create_type(cursor)?
+    } else if cursor.take_words(&["drop", "type"]) {
+        let if_exists = cursor.take_words(&["if", "exists"]);
+        Command::DropType { name: cursor.table_name()?, if_exists }
     } else if cursor.take_words(&["create", "policy"]) {
         policy::create_policy(cursor)?
     } else if cursor.take_words(&["drop", "policy"]) {
@@ -90,6 +99,13 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
     } else if cursor.take_word("describe") || cursor.take_word("desc") {
         cursor.take_word("table");
         Command::Describe(cursor.table_name()?)
+    } else if cursor.take_word("attach") {
+        sstable::attach(cursor)?
+    } else if cursor.take_word("detach") {
+        cursor.take_word("table");
+        Command::Detach(cursor.table_name()?)
+    } else if cursor.take_word("import") {
+        sstable::import(cursor)?
     } else if cursor.take_word("flush") {
         let table = if cursor.peek().is_some() { Some(cursor.table_name()?) } else { None };
         Command::Flush(table)
@@ -132,8 +148,8 @@ fn other_statement(tokens: &[TokenWithSpan]) -> Result<Command> {
     if first(&["create", "drop", "alter"]) {
         cursor.skip_to(1);
         return Err(match &tokens[0].token {
-            token if is_word(token, "create") => cursor.expected("TABLE, KEYSPACE or POLICY"),
-            token if is_word(token, "drop") => cursor.expected("TABLE, KEYSPACE or POLICY"),
+            token if is_word(token, "create") => cursor.expected("TABLE, TYPE, KEYSPACE or POLICY"),
+            token if is_word(token, "drop") => cursor.expected("TABLE, TYPE, KEYSPACE or POLICY"),
             _ => cursor.expected("CACHE"),
         });
     }

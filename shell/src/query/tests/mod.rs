@@ -1,5 +1,6 @@
 //! SQL against a database in a temporary directory.
 
+mod collection;
 mod copy;
 mod plan;
 mod session;
