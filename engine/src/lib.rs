@@ -11,10 +11,13 @@ pub mod checksum;
 pub mod schema;
 pub mod mutation;
 pub mod policy;
+pub mod trace;
+pub mod rate;
 pub mod disk;
 pub mod runtime;
 pub mod commitlog;
 pub mod plugin;
+pub mod replay;
 pub mod cache;
 pub mod memtable;
 pub mod sstable;
@@ -25,7 +28,8 @@ pub mod database;
 
 pub use commitlog::Durability;
 pub use database::{
-    BatchStream, CacheReport, Catalog, Database, Options, PolicyInfo, PolicyReport, TableReport,
+    BatchStream, CacheReport, Catalog, Database, Options, PolicyInfo, PolicyReport, RateReport,
+    RecordingSummary, TableReport,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};

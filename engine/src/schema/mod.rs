@@ -9,7 +9,7 @@ pub mod value;
 
 pub use key::{ClusteringKey, PartitionKey};
 pub use table_schema::{
-    ClusteringOrder, Column, ColumnId, ColumnKind, TableId, TableOptions, TableSchema,
+    ClusteringOrder, Column, ColumnId, ColumnKind, RateLimit, TableId, TableOptions, TableSchema,
 };
 pub use token::Token;
 pub use types::DataType;

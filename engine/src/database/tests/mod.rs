@@ -17,6 +17,8 @@ use crate::table::{Partitions, ReadCommand};
 
 mod flush;
 mod policies;
+mod recording;
+mod worlds;
 
 fn column(name: &str, ty: DataType, kind: ColumnKind) -> Column {
     Column { name: name.into(), ty, kind }
