@@ -12,7 +12,7 @@ use crate::batch::{self, EXIT_FAILED};
 use crate::cli::{Action, Cli, Switch};
 use crate::query::QueryMemory;
 use crate::session::Session;
-use crate::{flight, repl, thread};
+use crate::{flight, plugin, repl, thread};
 
 /// Bytes of output gathered before they are written.
 const OUTPUT_BUFFER_BYTES: usize = 64 << 10;
@@ -41,6 +41,9 @@ pub fn run(cli: Cli) -> u8 {
 }
 
 async fn run_in_runtime(cli: Cli) -> u8 {
+    if let Some(Action::Plugin { command }) = &cli.action {
+        return plugin::run(command, cli.mode);
+    }
     let database = match Database::open(cli.database.options()).await {
         Ok(database) => database,
         Err(error) => {
@@ -56,7 +59,7 @@ async fn run_in_runtime(cli: Cli) -> u8 {
                 Err(error) => fail(&error),
             }
         }
-        None => run_session(&cli, &database).await,
+        _ => run_session(&cli, &database).await,
     };
     match database.close().await {
         Ok(()) => code,

@@ -6,6 +6,7 @@
 
 mod csv;
 mod json;
+pub mod plot;
 pub mod progress;
 mod table;
 

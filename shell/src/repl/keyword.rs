@@ -3,7 +3,7 @@
 /// Keywords that may begin a statement.
 pub(super) const STATEMENTS: &[&str] = &[
     "ALTER", "COPY", "CREATE", "DELETE", "DESCRIBE", "DROP", "EXPLAIN", "FLUSH", "INSERT",
-    "SELECT", "SET", "SHOW", "TRUNCATE", "UPDATE", "USE", "WITH",
+    "RECORD", "SELECT", "SET", "SHOW", "TRUNCATE", "UPDATE", "USE", "WITH",
 ];
 
 /// Keywords within queries and writes.
@@ -63,6 +63,7 @@ pub(super) const QUERY: &[&str] = &[
 
 /// Keywords within statements about tables, keyspaces, policies and files.
 pub(super) const DEFINITION: &[&str] = &[
+    "ADMISSION",
     "AND",
     "AS",
     "ASC",
@@ -71,14 +72,17 @@ pub(super) const DEFINITION: &[&str] = &[
     "BOOLEAN",
     "BY",
     "CACHE",
+    "CAPACITY",
     "CLUSTERING",
     "CSV",
     "DATE",
     "DECIMAL",
     "DESC",
     "DOUBLE",
+    "EVENTS",
     "EXISTS",
     "FLOAT",
+    "FOR",
     "FROM",
     "HEADER",
     "IF",
@@ -87,6 +91,9 @@ pub(super) const DEFINITION: &[&str] = &[
     "KEY",
     "KEYSPACE",
     "KEYSPACES",
+    "LIMITER",
+    "NATIVE",
+    "NONE",
     "NOT",
     "ON",
     "ORDER",
@@ -95,9 +102,11 @@ pub(super) const DEFINITION: &[&str] = &[
     "POLICIES",
     "POLICY",
     "PRIMARY",
+    "RATE",
     "SET",
     "SMALLINT",
     "STATIC",
+    "STOP",
     "TABLE",
     "TABLES",
     "TEXT",
@@ -106,6 +115,7 @@ pub(super) const DEFINITION: &[&str] = &[
     "TIMEUUID",
     "TINYINT",
     "TO",
+    "TRACE",
     "USING",
     "UUID",
     "VARCHAR",

@@ -2,6 +2,7 @@
 
 mod copy;
 mod plan;
+mod replay;
 mod session;
 mod write;
 
