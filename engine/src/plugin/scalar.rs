@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use wasmtime::Store;
 
-use super::bindings::v0_1::{AdmissionGuest, Capabilities, RateGuest};
+use super::bindings::v0_1::{AdmissionGuest, Capabilities, Prepared, RateGuest};
 use super::budget::Budget;
 use super::component::CompiledPolicy;
 use super::instance::{
@@ -37,60 +37,24 @@ struct Caller<G> {
     _compiled: Arc<CompiledPolicy>,
 }
 
-/// The guests of these worlds start alike.
-trait Start: Sized {
-    const WORLD: World;
-    fn instantiate(compiled: &CompiledPolicy, store: &mut Store<State>) -> wasmtime::Result<Self>;
-    fn init(
-        &self,
-        store: &mut Store<State>,
-        params: Vec<(String, String)>,
-        max_slots: u32,
-        shard: u32,
-        seed: u64,
-    ) -> wasmtime::Result<Result<Capabilities, String>>;
-}
+/// `lifecycle.init` of a world.
+type Init<G> = fn(
+    &G,
+    &mut Store<State>,
+    Vec<(String, String)>,
+    u32,
+    u32,
+    u64,
+) -> wasmtime::Result<Result<Capabilities, String>>;
 
-impl Start for AdmissionGuest {
-    const WORLD: World = World::CacheAdmission;
-
-    fn instantiate(compiled: &CompiledPolicy, store: &mut Store<State>) -> wasmtime::Result<Self> {
-        compiled.prepared.instantiate_admission(store)
-    }
-
-    fn init(
-        &self,
-        store: &mut Store<State>,
-        params: Vec<(String, String)>,
-        max_slots: u32,
-        shard: u32,
-        seed: u64,
-    ) -> wasmtime::Result<Result<Capabilities, String>> {
-        AdmissionGuest::init(self, store, params, max_slots, shard, seed)
-    }
-}
-
-impl Start for RateGuest {
-    const WORLD: World = World::RateLimiter;
-
-    fn instantiate(compiled: &CompiledPolicy, store: &mut Store<State>) -> wasmtime::Result<Self> {
-        compiled.prepared.instantiate_rate(store)
-    }
-
-    fn init(
-        &self,
-        store: &mut Store<State>,
-        params: Vec<(String, String)>,
-        max_slots: u32,
-        shard: u32,
-        seed: u64,
-    ) -> wasmtime::Result<Result<Capabilities, String>> {
-        RateGuest::init(self, store, params, max_slots, shard, seed)
-    }
-}
-
-impl<G: Start> Caller<G> {
-    fn new(compiled: Arc<CompiledPolicy>, options: InstanceOptions) -> Result<Self, PolicyFailure> {
+impl<G> Caller<G> {
+    fn new(
+        compiled: Arc<CompiledPolicy>,
+        options: InstanceOptions,
+        world: World,
+        instantiate: fn(&Prepared, &mut Store<State>) -> wasmtime::Result<G>,
+        init: Init<G>,
+    ) -> Result<Self, PolicyFailure> {
         let InstanceOptions { mut params, max_slots, shard, seed, budget, .. } = options;
         params.sort();
         if let Some(twice) = params.windows(2).find(|pair| pair[0].0 == pair[1].0) {
@@ -100,12 +64,12 @@ impl<G: Start> Caller<G> {
         store.limiter(|state| state);
         store.set_hostcall_fuel(budget.result_bytes_max);
         arm(&mut store, budget.walk_fuel(max_slots), budget.walk_ticks(max_slots));
-        let guest = G::instantiate(&compiled, &mut store);
+        let guest = instantiate(&compiled.prepared, &mut store);
         let guest = guest.map_err(|error| failure_of("instantiate", &error, store.data(), true))?;
-        let answer = guest.init(&mut store, params, max_slots, shard, seed);
+        let answer = init(&guest, &mut store, params, max_slots, shard, seed);
         let answer = answer.map_err(|error| failure_of("init", &error, store.data(), true))?;
         let capabilities = answer.map_err(|reason| refused(format!("init: {reason}")))?;
-        check_capabilities(&capabilities, G::WORLD, max_slots).map_err(refused)?;
+        check_capabilities(&capabilities, world, max_slots).map_err(refused)?;
         Ok(Caller {
             store,
             guest,
@@ -154,7 +118,9 @@ impl WasmAdmissionPolicy {
         compiled: Arc<CompiledPolicy>,
         options: InstanceOptions,
     ) -> Result<Self, PolicyFailure> {
-        Caller::new(compiled, options).map(WasmAdmissionPolicy)
+        let instantiate = Prepared::instantiate_admission;
+        Caller::new(compiled, options, World::CacheAdmission, instantiate, AdmissionGuest::init)
+            .map(WasmAdmissionPolicy)
     }
 
     /// What was used so far.
@@ -206,7 +172,9 @@ impl WasmRatePolicy {
         compiled: Arc<CompiledPolicy>,
         options: InstanceOptions,
     ) -> Result<Self, PolicyFailure> {
-        Caller::new(compiled, options).map(WasmRatePolicy)
+        let instantiate = Prepared::instantiate_rate;
+        Caller::new(compiled, options, World::RateLimiter, instantiate, RateGuest::init)
+            .map(WasmRatePolicy)
     }
 
     /// What was used so far.

@@ -325,8 +325,8 @@ impl Cache<'_> {
     fn own_victim(&mut self) -> Result<Slot, PolicyFailure> {
         self.outcome.shortfalls += 1;
         let count = self.slots.len();
-        let found = (0..count).map(|step| (self.hand + step) % count);
-        let found = found.into_iter().find(|slot| self.slots[*slot].entry != NONE);
+        let mut slots = (0..count).map(|step| (self.hand + step) % count);
+        let found = slots.find(|slot| self.slots[*slot].entry != NONE);
         let slot = found.expect("a full cache has a resident");
         self.hand = slot + 1;
         let entry = self.slots[slot].entry;

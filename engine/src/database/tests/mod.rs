@@ -88,6 +88,23 @@ async fn rows(
         .collect()
 }
 
+/// Rows of a whole partition.
+async fn count_rows(
+    database: &Database,
+    schema: &SchemaRef,
+    pk: &str,
+) -> crate::error::Result<usize> {
+    let command = ReadCommand {
+        schema: schema.clone(),
+        partitions: Partitions::Keys(vec![key(schema, pk)]),
+        slice: Slice::full(Direction::Forward),
+        columns: vec![ColumnId(2)],
+        row_limit: None,
+    };
+    let batches: Vec<RecordBatch> = database.read(command).try_collect().await?;
+    Ok(batches.iter().map(RecordBatch::num_rows).sum())
+}
+
 #[tokio::test]
 async fn what_was_written_is_read_in_both_directions() {
     let directory = tempfile::tempdir().unwrap();

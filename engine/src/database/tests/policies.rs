@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::*;
 
-fn component(name: &str) -> Vec<u8> {
+pub(super) fn component(name: &str) -> Vec<u8> {
     let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/dist");
     std::fs::read(dist.join(format!("{name}.wasm"))).unwrap()
 }
@@ -18,7 +18,7 @@ fn options(directory: &Path) -> Options {
 }
 
 /// A table of 300 partitions that is many times the size of the cache.
-async fn fill(database: &Database) -> SchemaRef {
+pub(super) async fn fill(database: &Database) -> SchemaRef {
     let schema = database.create_table(definition(), false).await.unwrap();
     for partition in 0..300 {
         let name = format!("p{partition}");

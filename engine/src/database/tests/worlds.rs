@@ -3,15 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::policies::component;
 use super::*;
 use crate::clock::SimulatedClock;
 use crate::error::Error;
 use crate::schema::RateLimit;
-
-fn component(name: &str) -> Vec<u8> {
-    let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/dist");
-    std::fs::read(dist.join(format!("{name}.wasm"))).unwrap()
-}
 
 fn options(directory: &Path) -> Options {
     let mut options = Options::new(directory);
@@ -19,18 +15,6 @@ fn options(directory: &Path) -> Options {
     options.commitlog_segment_bytes = 1 << 20;
     options.cache_bytes = 64 << 12;
     options
-}
-
-async fn read(database: &Database, schema: &SchemaRef, name: &str) -> Result<usize, Error> {
-    let command = ReadCommand {
-        schema: schema.clone(),
-        partitions: Partitions::Keys(vec![key(schema, name)]),
-        slice: Slice::full(Direction::Forward),
-        columns: vec![ColumnId(2)],
-        row_limit: None,
-    };
-    let batches: Vec<RecordBatch> = database.read(command).try_collect().await?;
-    Ok(batches.iter().map(RecordBatch::num_rows).sum())
 }
 
 /// Twenty hot partitions of about a page each, and one wide partition of many times the cache.
@@ -54,13 +38,13 @@ async fn fill(database: &Database) -> SchemaRef {
 async fn misses_after_a_scan(database: &Database, schema: &SchemaRef) -> u64 {
     for _ in 0..4 {
         for hot in 0..20 {
-            read(database, schema, &format!("hot{hot}")).await.unwrap();
+            count_rows(database, schema, &format!("hot{hot}")).await.unwrap();
         }
     }
-    assert_eq!(read(database, schema, "wide").await.unwrap(), 40_000);
+    assert_eq!(count_rows(database, schema, "wide").await.unwrap(), 40_000);
     let before = database.cache_report().await.unwrap()[0].misses;
     for hot in 0..20 {
-        assert_eq!(read(database, schema, &format!("hot{hot}")).await.unwrap(), 150);
+        assert_eq!(count_rows(database, schema, &format!("hot{hot}")).await.unwrap(), 150);
     }
     database.cache_report().await.unwrap()[0].misses - before
 }
@@ -129,7 +113,7 @@ async fn refused(
     for at in 0..count {
         let ended = match is_write {
             true => database.apply(insert(schema, name, at as i32, 1, 1)).await,
-            false => read(database, schema, name).await.map(|_| ()),
+            false => count_rows(database, schema, name).await.map(|_| ()),
         };
         match ended {
             Ok(()) => {}
