@@ -11,10 +11,13 @@ pub mod checksum;
 pub mod schema;
 pub mod mutation;
 pub mod policy;
+pub mod trace;
+pub mod rate;
 pub mod disk;
 pub mod runtime;
 pub mod commitlog;
 pub mod plugin;
+pub mod replay;
 pub mod cache;
 pub mod memtable;
 pub mod sstable;
@@ -26,7 +29,8 @@ pub mod database;
 pub use commitlog::Durability;
 pub use database::{
     Attached, AttachedFile, Attachment, BatchStream, CacheReport, Catalog, Database, Import,
-    ImportProgress, Imported, Options, PolicyInfo, PolicyReport, TableReport,
+    ImportProgress, Imported, Options, PolicyInfo, PolicyReport, RateReport, RecordingSummary,
+    TableReport,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};

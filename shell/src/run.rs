@@ -12,7 +12,7 @@ use crate::batch::{self, EXIT_FAILED};
 use crate::cli::{Action, Cli, SstableAction, Switch};
 use crate::query::QueryMemory;
 use crate::session::Session;
-use crate::{flight, repl, sstable, thread};
+use crate::{flight, plugin, repl, sstable, thread};
 
 /// Bytes of output gathered before they are written.
 const OUTPUT_BUFFER_BYTES: usize = 64 << 10;
@@ -51,6 +51,9 @@ async fn run_in_runtime(cli: Cli) -> u8 {
     {
         return sstable::run_query(&cli, sql, files, *skip_damaged).await;
     }
+    if let Some(Action::Plugin { command }) = &cli.action {
+        return plugin::run(command, cli.mode);
+    }
     let database = match Database::open(cli.database.options()).await {
         Ok(database) => database,
         Err(error) => {
@@ -66,7 +69,7 @@ async fn run_in_runtime(cli: Cli) -> u8 {
                 Err(error) => fail(&error),
             }
         }
-        Some(Action::Sstable(_)) | None => run_session(&cli, &database).await,
+        _ => run_session(&cli, &database).await,
     };
     match database.close().await {
         Ok(()) => code,

@@ -32,6 +32,12 @@ pub struct Catalog {
     pub(super) policies: BTreeMap<String, PolicyInfo>,
     /// The policy that governs the caches; native LRU where absent.
     pub(super) cache_policy: Option<String>,
+    /// The policy that decides what the caches keep; all is where absent.
+    #[serde(default)]
+    pub(super) admission_policy: Option<String>,
+    /// The policy that decides beyond rate limits; the native one where absent.
+    #[serde(default)]
+    pub(super) rate_policy: Option<String>,
     /// Cache capacity that was set by statement, bytes a shard.
     pub(super) cache_bytes: Option<usize>,
     /// Tables over foreign SSTables, by keyspace and name, for as long as the process lives.
@@ -47,6 +53,8 @@ impl Catalog {
             types: BTreeMap::new(),
             policies: BTreeMap::new(),
             cache_policy: None,
+            admission_policy: None,
+            rate_policy: None,
             cache_bytes: None,
             attached: BTreeMap::new(),
         }

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::catalog::{Catalog, check_name, shared};
 use super::component::Components;
 use super::layout::Layout;
+use super::recording::Recording;
 use super::report::TableReport;
 use super::shard::{Shard, ShardOptions};
 use super::stream::BatchStream;
@@ -28,9 +29,9 @@ use crate::schema::table_schema::SchemaRef;
 use crate::schema::{PartitionKey, TableId, TableSchema};
 use crate::table::{Partitions, ReadCommand};
 
-/// Instances of policies that a shard has at one time: the active one, a candidate, the one kept
-/// for a rollback, and one being tried.
-const POLICY_INSTANCES_PER_SHARD: u32 = 4;
+/// Instances of policies that a shard has at one time: of eviction the active one, a candidate, the
+/// one kept for a rollback; of admission and rate limits the active one and the next; one being tried.
+const POLICY_INSTANCES_PER_SHARD: u32 = 8;
 
 /// How a database is opened.
 #[derive(Debug, Clone)]
@@ -85,6 +86,8 @@ pub(super) struct Inner {
     catalog: RwLock<Arc<Catalog>>,
     /// Held by a change of the catalog (`uninterrupted`), and while shards close.
     change: tokio::sync::Mutex<()>,
+    /// The trace that is recorded.
+    pub(super) recording: tokio::sync::Mutex<Option<Recording>>,
     last_timestamp: AtomicI64,
 }
 
@@ -198,6 +201,7 @@ impl Database {
                 shards,
                 catalog: RwLock::new(Arc::new(catalog)),
                 change: tokio::sync::Mutex::new(()),
+                recording: tokio::sync::Mutex::new(None),
                 last_timestamp: AtomicI64::new(0),
             }),
         };
@@ -546,6 +550,7 @@ impl Database {
     /// Errors: `Io`.
     pub fn close(&self) -> BoxFuture<'_, Result<()>> {
         async move {
+            self.end_recording().await;
             let change = self.inner.change.lock().await;
             let mut result = Ok(());
             for shard in &self.inner.shards {

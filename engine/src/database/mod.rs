@@ -7,10 +7,13 @@ mod database;
 mod import;
 mod layout;
 mod policies;
+mod recording;
+mod replay;
 mod report;
 mod shard;
 mod stream;
 mod types;
+mod worlds;
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +22,7 @@ pub use attach::{Attached, AttachedFile, Attachment};
 pub use catalog::Catalog;
 pub use database::{Database, Options};
 pub use import::{Import, ImportProgress, Imported};
-pub use report::{CacheReport, PolicyInfo, PolicyReport, TableReport};
+pub use recording::RecordingSummary;
+pub use report::{CacheReport, PolicyInfo, PolicyReport, RateReport, TableReport};
 pub use shard::Shard;
 pub use stream::BatchStream;

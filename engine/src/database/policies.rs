@@ -28,7 +28,7 @@ const NATIVE_VERSION: &str = "native";
 
 /// Where a shard gets an instance of a policy from.
 #[derive(Clone)]
-enum Origin {
+pub(super) enum Origin {
     Native,
     Component { compiled: Arc<CompiledPolicy>, info: PolicyInfo },
 }
@@ -51,7 +51,7 @@ impl Origin {
 }
 
 impl Database {
-    /// Compiles and checks an eviction policy and stores its bytes in the data directory. It
+    /// Compiles and checks a policy of any world and stores its bytes in the data directory. It
     /// governs nothing yet.
     ///
     /// Errors: `Exists`; `Policy` saying why the component is refused.
@@ -80,7 +80,9 @@ impl Database {
                     message: format!("the component's SHA-256 is {digest}, another was wanted"),
                 });
             }
-            let mut info = PolicyInfo { name: name.into(), version: String::new(), digest, params };
+            let world = compiled.world().as_str().to_owned();
+            let version = String::new();
+            let mut info = PolicyInfo { name: name.into(), version, digest, params, world };
             // A first instance shows that it starts with these parameters, and what it calls itself.
             let probe = Origin::Component { compiled: compiled.clone(), info: info.clone() };
             let path = database.inner.layout.policy(&info.digest);
@@ -88,7 +90,7 @@ impl Database {
                 .handle(0)
                 .call("try policy", move |shard| {
                     async move {
-                        let version = shard.instantiate(&probe)?.version().to_owned();
+                        let version = shard.try_policy(&probe)?;
                         write_file_atomically(&*shard.context.disk, &path, &component).await?;
                         Ok::<_, Error>(version)
                     }
@@ -139,10 +141,10 @@ impl Database {
                 };
             };
             let components = &database.inner.components;
-            let is_wanted = catalog.cache_policy.as_deref() == Some(name);
-            if is_wanted && components.why_unavailable(name).is_none() {
+            let is_there = components.why_unavailable(name).is_none();
+            if let Some(charge) = catalog.charge_of(name).filter(|_| is_there) {
                 return Err(Error::invalid(format!(
-                    "policy '{name}' governs the cache: put another in charge first"
+                    "policy '{name}' {charge}: put another in charge first"
                 )));
             }
             let digest = info.digest.clone();
@@ -193,7 +195,11 @@ impl Database {
         self.uninterrupted(change)
     }
 
-    async fn origin(&self, catalog: &super::Catalog, name: Option<&str>) -> Result<Origin> {
+    pub(super) async fn origin(
+        &self,
+        catalog: &super::Catalog,
+        name: Option<&str>,
+    ) -> Result<Origin> {
         let Some(name) = name else { return Ok(Origin::Native) };
         let info = catalog
             .policies
@@ -256,6 +262,7 @@ impl Database {
     /// as unavailable and leaves the native one in charge: the database opens all the same.
     pub(super) async fn restore_policies(&self) -> Result<()> {
         let catalog = self.catalog();
+        self.restore_scalar_policies(&catalog).await;
         if let Some(bytes) = catalog.cache_bytes {
             self.apply_cache_bytes(bytes).await?;
         }
@@ -325,7 +332,7 @@ impl Database {
                     name: info.name.clone(),
                     version: info.version.clone(),
                     digest: info.digest.clone(),
-                    world: "eviction".into(),
+                    world: info.world.clone(),
                     state: if failure.is_some() { "unavailable" } else { "loaded" }.into(),
                     last_failure: failure,
                     ..PolicyReport::default()
@@ -367,6 +374,7 @@ impl Database {
                     hits: stats.total.hits,
                     misses: stats.total.misses,
                     evictions: stats.total.evictions,
+                    refused: stats.total.refused,
                 });
             }
             Ok(reports)
@@ -376,7 +384,7 @@ impl Database {
 }
 
 impl Shard {
-    fn instantiate(&self, origin: &Origin) -> Result<Box<dyn EvictionPolicy>> {
+    pub(super) fn instantiate(&self, origin: &Origin) -> Result<Box<dyn EvictionPolicy>> {
         let slots_max = self.cache.slots_max();
         match origin {
             Origin::Native => Ok(Box::new(Lru::new(slots_max))),
@@ -450,6 +458,7 @@ impl Shard {
             share.state = "loaded".into();
         }
         shares.push(share_of(&self.cache.policy_status()));
+        shares.extend(self.scalar_shares());
         shares
     }
 }

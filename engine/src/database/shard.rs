@@ -19,8 +19,10 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::catalog::Catalog;
 use super::layout::{self, Layout};
 use super::report::PolicyReport;
+use super::worlds::Prepared;
 use crate::batch::RecordBatch;
 use crate::cache::PageCache;
+use crate::clock::Random;
 use crate::commitlog::{
     self, Commitlog, CommitlogOptions, Durability, ReplayPosition, ReplaySummary,
 };
@@ -29,10 +31,12 @@ use crate::error::{Error, Result};
 use crate::memtable::PendingWrite;
 use crate::mutation::Mutation;
 use crate::os;
+use crate::policy::rate::Operation;
+use crate::rate::Limiter;
 use crate::runtime::{self, ShardContext};
-use crate::schema::TableId;
 use crate::schema::table_schema::SchemaRef;
-use crate::table::{ReadCommand, Table, TableOpening, clear_leftovers};
+use crate::schema::{PartitionKey, TableId};
+use crate::table::{Partitions, ReadCommand, Table, TableOpening, clear_leftovers};
 
 /// Pause before a failed flush is tried again; it doubles up to the maximum.
 const FLUSH_RETRY: Duration = Duration::from_secs(1);
@@ -71,6 +75,12 @@ pub struct Shard {
     closing: Cell<bool>,
     /// Told when `closing` is set.
     closed: Notify,
+    /// Limits of how often a partition is read and written.
+    pub(super) limiter: RefCell<Limiter>,
+    /// Name of the policy that decides beyond them; the native one where absent.
+    pub(super) rate_policy: RefCell<Option<String>>,
+    /// An instance that was made and does not decide yet.
+    pub(super) prepared: RefCell<Option<Prepared>>,
     /// What policies did that governed the cache earlier.
     pub(super) retired: RefCell<Vec<PolicyReport>>,
 }
@@ -80,6 +90,8 @@ impl Shard {
     pub(super) fn new(context: Rc<ShardContext>, options: ShardOptions) -> Rc<Shard> {
         let key = context.random.borrow_mut().next_u64();
         let cache = PageCache::new(options.cache_bytes, key);
+        // Of the key, so that the draws of the shard stay what they were.
+        let limiter = RefCell::new(Limiter::new(Random::new(key).next_u64()));
         let shard = Rc::new(Shard {
             context,
             options,
@@ -92,6 +104,9 @@ impl Shard {
             flush_error: RefCell::default(),
             closing: Cell::new(false),
             closed: Notify::new(),
+            limiter,
+            rate_policy: RefCell::default(),
+            prepared: RefCell::default(),
             retired: RefCell::default(),
         });
         shard.start_native_policy();
@@ -429,6 +444,8 @@ impl Shard {
     pub fn apply(self: &Rc<Self>, mutation: Mutation) -> LocalBoxFuture<'static, Result<()>> {
         let shard = self.clone();
         async move {
+            // First of all: what is refused must cost next to nothing.
+            shard.admit_write(&mutation)?;
             shard.wait_for_memory().await?;
             let pending = shard.begin(mutation)?;
             shard.finish(pending).await
@@ -451,7 +468,7 @@ impl Shard {
                     shard.finish_all(std::mem::take(&mut pending)).await?;
                     shard.wait_for_memory().await?;
                 }
-                match shard.begin(mutation) {
+                match shard.admit_write(&mutation).and_then(|()| shard.begin(mutation)) {
                     Ok(write) => pending.push(write),
                     Err(error) => {
                         shard.finish_all(pending).await?;
@@ -463,6 +480,34 @@ impl Shard {
             shard.finish_all(pending).await
         }
         .boxed_local()
+    }
+
+    /// Counts a write against the limit of its partition.
+    ///
+    /// Errors: `RateLimited`; `NotFound` when the table was dropped.
+    fn admit_write(&self, mutation: &Mutation) -> Result<()> {
+        let table = self.table(mutation.table)?;
+        self.admit(&table, &mutation.key, Operation::Write)
+    }
+
+    fn admit(&self, table: &Table, key: &PartitionKey, operation: Operation) -> Result<()> {
+        if !Limiter::is_limited(table.schema(), operation) {
+            return Ok(());
+        }
+        let now_us = self.context.clock.wall_us();
+        self.limiter.borrow_mut().admit(table.schema(), key.token(), operation, now_us)
+    }
+
+    /// Counts a read of each partition that is named.
+    ///
+    /// Errors: `RateLimited`.
+    fn admit_read(&self, table: &Table, partitions: &Partitions) -> Result<()> {
+        match partitions {
+            Partitions::Keys(keys) => {
+                keys.iter().try_for_each(|key| self.admit(table, key, Operation::Read))
+            }
+            Partitions::Shard(_) => Ok(()),
+        }
     }
 
     /// Waits for each write, also after one that failed; the first error is told.
@@ -605,7 +650,10 @@ impl Shard {
             let closed = self.closed.notified();
             let table = match self.table(command.schema.id) {
                 _ if self.closing.get() => Err(Error::Closed),
-                table => table,
+                table => table.and_then(|table| {
+                    self.admit_read(&table, &command.partitions)?;
+                    Ok(table)
+                }),
             };
             let ended = match table {
                 // A reader that takes nothing must not keep the shard from closing.

@@ -12,7 +12,7 @@ pub mod vint;
 
 pub use key::{ClusteringKey, PartitionKey};
 pub use table_schema::{
-    ClusteringOrder, Column, ColumnId, ColumnKind, TableId, TableOptions, TableSchema,
+    ClusteringOrder, Column, ColumnId, ColumnKind, RateLimit, TableId, TableOptions, TableSchema,
 };
 pub use token::Token;
 pub use types::{DataType, UserType};

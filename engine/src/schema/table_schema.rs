@@ -96,6 +96,16 @@ pub struct TableOptions {
     /// Bytes of row data per promoted-index block.
     pub column_index_bytes: u32,
     pub comment: String,
+    /// How often one partition may be read and written.
+    pub per_partition_rate_limit: RateLimit,
+}
+
+/// Operations a second on one partition; none where absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RateLimit {
+    pub max_reads_per_second: Option<u32>,
+    pub max_writes_per_second: Option<u32>,
 }
 
 impl Default for TableOptions {
@@ -105,6 +115,7 @@ impl Default for TableOptions {
             gc_grace_seconds: 864_000,
             column_index_bytes: COLUMN_INDEX_BYTES_DEFAULT,
             comment: String::new(),
+            per_partition_rate_limit: RateLimit::default(),
         }
     }
 }

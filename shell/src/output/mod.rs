@@ -7,6 +7,7 @@
 mod csv;
 mod json;
 mod nested;
+pub mod plot;
 pub mod progress;
 mod table;
 

@@ -118,11 +118,24 @@ impl Session {
             Command::SetCachePolicy(name) => {
                 let value = name.as_ref().map(|name| name.value.as_str());
                 let result = database.set_cache_policy(value).await.map_err(QueryError::from);
-                result.map_err(|error| match &name {
-                    Some(name) => error.at(name.span),
-                    None => error,
-                })?;
+                result.map_err(|error| at_name(error, name.as_ref()))?;
                 Ok(Outcome::message(format!("the cache follows {}", value.unwrap_or("native"))))
+            }
+            Command::SetAdmissionPolicy(name) => {
+                let value = name.as_ref().map(|name| name.value.as_str());
+                let result = database.set_admission_policy(value).await.map_err(QueryError::from);
+                result.map_err(|error| at_name(error, name.as_ref()))?;
+                Ok(Outcome::message(match value {
+                    Some(value) => format!("the cache keeps what {value} lets in"),
+                    None => "the cache keeps all that is read".to_owned(),
+                }))
+            }
+            Command::SetRatePolicy(name) => {
+                let value = name.as_ref().map(|name| name.value.as_str());
+                let result = database.set_rate_policy(value).await.map_err(QueryError::from);
+                result.map_err(|error| at_name(error, name.as_ref()))?;
+                let value = value.unwrap_or("native");
+                Ok(Outcome::message(format!("rate limits follow {value}")))
             }
             Command::SetCacheBytes(bytes) => {
                 database.set_cache_bytes(bytes).await?;
@@ -133,6 +146,26 @@ impl Session {
                 database.flush(table.as_ref().map(|table| table.id)).await?;
                 let what = table.map_or("all tables".to_owned(), |table| table.full_name());
                 Ok(Outcome::message(format!("flushed {what}")))
+            }
+            Command::RecordTrace { file, file_span, reads_max } => {
+                self.check_local_files().map_err(|error| error.at(file_span))?;
+                let result = database.record_trace(file.clone().into(), reads_max).await;
+                result.map_err(|error| QueryError::from(error).at(file_span))?;
+                let end = match reads_max {
+                    Some(reads) => format!("until {reads} reads are in it or RECORD TRACE STOP"),
+                    None => "until RECORD TRACE STOP".to_owned(),
+                };
+                Ok(Outcome::message(format!("reads of the caches go to {file} {end}")))
+            }
+            Command::StopTrace => {
+                let summary = database.stop_recording().await?;
+                Ok(Outcome::message(format!(
+                    "{} holds {} reads in {} bytes, {} were lost",
+                    summary.path.display(),
+                    summary.requests,
+                    summary.bytes,
+                    summary.lost
+                )))
             }
         }
     }
@@ -448,6 +481,13 @@ fn contradiction(
         "select each key once, or leave USING TIMESTAMP out: then the later row wins; {written} rows \
          had been written before and stay"
     )))
+}
+
+fn at_name(error: QueryError, name: Option<&Name>) -> QueryError {
+    match name {
+        Some(name) => error.at(name.span),
+        None => error,
+    }
 }
 
 fn show_sql(show: Show) -> &'static str {

@@ -3,7 +3,7 @@
 /// Keywords that may begin a statement.
 pub(super) const STATEMENTS: &[&str] = &[
     "ALTER", "ATTACH", "COPY", "CREATE", "DELETE", "DESCRIBE", "DETACH", "DROP", "EXPLAIN",
-    "FLUSH", "IMPORT", "INSERT", "SELECT", "SET", "SHOW", "TRUNCATE", "UPDATE", "USE", "WITH",
+    "FLUSH", "IMPORT", "INSERT", "RECORD", "SELECT", "SET", "SHOW", "TRUNCATE", "UPDATE", "USE", "WITH",
 ];
 
 /// Keywords within queries and writes.
@@ -63,6 +63,7 @@ pub(super) const QUERY: &[&str] = &[
 
 /// Keywords within statements about tables, keyspaces, policies and files.
 pub(super) const DEFINITION: &[&str] = &[
+    "ADMISSION",
     "AND",
     "AS",
     "ASC",
@@ -71,14 +72,17 @@ pub(super) const DEFINITION: &[&str] = &[
     "BOOLEAN",
     "BY",
     "CACHE",
+    "CAPACITY",
     "CLUSTERING",
     "CSV",
     "DATE",
     "DECIMAL",
     "DESC",
     "DOUBLE",
+    "EVENTS",
     "EXISTS",
     "FLOAT",
+    "FOR",
     "FROM",
     "HEADER",
     "IF",
@@ -88,6 +92,9 @@ pub(super) const DEFINITION: &[&str] = &[
     "KEY",
     "KEYSPACE",
     "KEYSPACES",
+    "LIMITER",
+    "NATIVE",
+    "NONE",
     "NOT",
     "ON",
     "ORDER",
@@ -96,10 +103,12 @@ pub(super) const DEFINITION: &[&str] = &[
     "POLICIES",
     "POLICY",
     "PRIMARY",
+    "RATE",
     "SET",
     "SMALLINT",
     "SSTABLES",
     "STATIC",
+    "STOP",
     "TABLE",
     "TABLES",
     "TEXT",
@@ -108,6 +117,7 @@ pub(super) const DEFINITION: &[&str] = &[
     "TIMEUUID",
     "TINYINT",
     "TO",
+    "TRACE",
     "USING",
     "UUID",
     "VARCHAR",

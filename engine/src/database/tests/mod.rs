@@ -18,6 +18,8 @@ use crate::table::{Partitions, ReadCommand};
 mod collection;
 mod flush;
 mod policies;
+mod recording;
+mod worlds;
 
 fn column(name: &str, ty: DataType, kind: ColumnKind) -> Column {
     Column { name: name.into(), ty, kind }
@@ -94,6 +96,23 @@ async fn values(database: &Database, command: ReadCommand) -> Vec<i64> {
                 .collect::<Vec<_>>()
         })
         .collect()
+}
+
+/// Rows of a whole partition.
+async fn count_rows(
+    database: &Database,
+    schema: &SchemaRef,
+    pk: &str,
+) -> crate::error::Result<usize> {
+    let command = ReadCommand {
+        schema: schema.clone(),
+        partitions: Partitions::Keys(vec![key(schema, pk)]),
+        slice: Slice::full(Direction::Forward),
+        columns: vec![ColumnId(2)],
+        row_limit: None,
+    };
+    let batches: Vec<RecordBatch> = database.read(command).try_collect().await?;
+    Ok(batches.iter().map(RecordBatch::num_rows).sum())
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ fn dist(file: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/dist").join(file)).unwrap()
 }
 
-fn component(name: &str) -> Vec<u8> {
+pub(super) fn component(name: &str) -> Vec<u8> {
     dist(&format!("{name}.wasm"))
 }
 
@@ -21,7 +21,7 @@ fn options(directory: &Path) -> Options {
 }
 
 /// A table of 300 partitions that is many times the size of the cache.
-async fn fill(database: &Database) -> SchemaRef {
+pub(super) async fn fill(database: &Database) -> SchemaRef {
     let schema = database.create_table(definition(), false).await.unwrap();
     for partition in 0..300 {
         let name = format!("p{partition}");

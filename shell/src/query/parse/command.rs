@@ -59,9 +59,22 @@ pub enum Command {
     },
     /// `ALTER CACHE SET POLICY`; `None` is the native policy.
     SetCachePolicy(Option<Name>),
+    /// `ALTER CACHE SET ADMISSION`; `None` keeps all that is read.
+    SetAdmissionPolicy(Option<Name>),
+    /// `ALTER RATE LIMITER SET POLICY`; `None` is the native policy.
+    SetRatePolicy(Option<Name>),
     /// `ALTER CACHE SET CAPACITY`, bytes a shard.
     SetCacheBytes(usize),
     Flush(Option<TableName>),
+    /// `RECORD TRACE 'file'`.
+    RecordTrace {
+        file: String,
+        file_span: Span,
+        /// Reads after which it ends by itself.
+        reads_max: Option<u64>,
+    },
+    /// `RECORD TRACE STOP`.
+    StopTrace,
     Attach(Attach),
     Detach(TableName),
     Import(ImportSstables),

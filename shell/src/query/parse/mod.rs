@@ -27,13 +27,14 @@ use cursor::Cursor;
 pub use type_name::{TypeName, unknown as unknown_type};
 
 use super::error::{ErrorKind, QueryError, Result, Span, nearest};
+use super::replay::REPLAY_FUNCTION;
 use super::statement::{DIALECT, Statement, is_word};
 
 /// First words of statements, for "did you mean".
-const FIRST_WORDS: [&str; 21] = [
+const FIRST_WORDS: [&str; 22] = [
     "select", "insert", "update", "delete", "create", "drop", "alter", "copy", "use", "show",
     "describe", "explain", "flush", "values", "with", "set", "truncate", "desc", "attach",
-    "detach", "import",
+    "detach", "import", "record",
 ];
 
 /// Digits of the longest number that can be a decimal.
@@ -84,6 +85,10 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
         Command::DropPolicy { name: cursor.name("a policy name")?, if_exists }
     } else if cursor.take_words(&["alter", "cache"]) {
         policy::alter_cache(cursor)?
+    } else if cursor.take_words(&["alter", "rate", "limiter"]) {
+        policy::alter_rate_limiter(cursor)?
+    } else if cursor.take_words(&["record", "trace"]) {
+        policy::record_trace(cursor)?
     } else if cursor.take_word("copy") {
         copy::copy(cursor)?
     } else if cursor.take_word("use") {
@@ -150,7 +155,7 @@ fn other_statement(tokens: &[TokenWithSpan]) -> Result<Command> {
         return Err(match &tokens[0].token {
             token if is_word(token, "create") => cursor.expected("TABLE, TYPE, KEYSPACE or POLICY"),
             token if is_word(token, "drop") => cursor.expected("TABLE, TYPE, KEYSPACE or POLICY"),
-            _ => cursor.expected("CACHE"),
+            _ => cursor.expected("CACHE or RATE LIMITER"),
         });
     }
     if first(&["truncate", "begin", "commit", "rollback", "merge", "grant", "revoke"]) {
@@ -178,6 +183,7 @@ pub fn sql(tokens: &[TokenWithSpan]) -> Result<SqlStatement> {
         }
         _ => error,
     };
+    let tokens = &with_named_arguments(tokens);
     let mut parser = DFParserBuilder::new(with_doubles(tokens))
         .with_dialect(&DIALECT)
         .build()
@@ -186,6 +192,48 @@ pub fn sql(tokens: &[TokenWithSpan]) -> Result<SqlStatement> {
     match (statements.pop_front(), statements.pop_front()) {
         (Some(statement), None) => Ok(statement),
         _ => Err(QueryError::new(ErrorKind::Syntax, "expected one statement")),
+    }
+}
+
+/// Writes `name => value` among the arguments of `replay_policy` as the text `'name=value'`, because
+/// the planner takes no named arguments of table functions.
+fn with_named_arguments(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+    let mut all: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    // Depth of parentheses since the function's own.
+    let mut depth = 0;
+    let mut rest = tokens.iter();
+    while let Some(token) = rest.next() {
+        let follows_name = || all.last().is_some_and(|last| is_word(&last.token, REPLAY_FUNCTION));
+        match &token.token {
+            Token::LParen if depth > 0 || follows_name() => depth += 1,
+            Token::RParen if depth > 0 => depth -= 1,
+            Token::Word(name) if depth == 1 => {
+                let mut ahead = rest.clone();
+                let (arrow, value) = (ahead.next(), ahead.next());
+                if let (Some(Token::RArrow), Some(value)) =
+                    (arrow.map(|arrow| &arrow.token), value.and_then(|value| plain(&value.token)))
+                {
+                    let text = format!("{}={value}", name.value.to_lowercase());
+                    let token =
+                        TokenWithSpan { token: Token::SingleQuotedString(text), span: token.span };
+                    all.push(token);
+                    rest = ahead;
+                    continue;
+                }
+            }
+            _ => {}
+        }
+        all.push(token.clone());
+    }
+    all
+}
+
+/// The text of a value that needs no planning.
+fn plain(token: &Token) -> Option<&str> {
+    match token {
+        Token::SingleQuotedString(text) | Token::Number(text, _) => Some(text),
+        Token::Word(word) => Some(&word.value),
+        _ => None,
     }
 }
 

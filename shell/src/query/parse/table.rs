@@ -1,20 +1,24 @@
 //! CREATE TABLE: columns, key, clustering order and options.
 
 use datafusion::sql::sqlparser::tokenizer::Token;
-use tidegate_engine::schema::{ClusteringOrder, TableOptions};
+use tidegate_engine::schema::{ClusteringOrder, RateLimit, TableOptions};
 
 use super::command::{ColumnDefinition, Command, CreateTable, Name};
 use super::cursor::Cursor;
 use super::type_name::type_name;
 use crate::query::error::{QueryError, Result};
 
-const OPTIONS: [&str; 5] = [
+const OPTIONS: [&str; 6] = [
     "default_time_to_live",
     "gc_grace_seconds",
     "column_index_size_in_kb",
     "comment",
     "clustering",
+    "per_partition_rate_limit",
 ];
+
+/// What per_partition_rate_limit holds.
+const RATES: [&str; 2] = ["max_reads_per_second", "max_writes_per_second"];
 
 /// After `CREATE TABLE`.
 pub fn create_table(cursor: &mut Cursor<'_>) -> Result<Command> {
@@ -129,14 +133,48 @@ fn option(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
             table.options.column_index_bytes = kib as u32 * 1024;
         }
         "comment" => table.options.comment = cursor.string("a text in quotes")?.0,
+        "per_partition_rate_limit" => {
+            table.options.per_partition_rate_limit = rate_limit(cursor)?;
+        }
         unknown => {
             let error = QueryError::not_found("option", unknown, OPTIONS).at(name.span);
             let help = "options are CLUSTERING ORDER BY (…), default_time_to_live, \
-                        gc_grace_seconds, column_index_size_in_kb, comment";
+                        gc_grace_seconds, column_index_size_in_kb, comment, \
+                        per_partition_rate_limit";
             return Err(if error.help.is_some() { error } else { error.with_help(help) });
         }
     }
     Ok(())
+}
+
+/// `{'max_reads_per_second': n, 'max_writes_per_second': n}`, in CQL's form; names may be bare.
+fn rate_limit(cursor: &mut Cursor<'_>) -> Result<RateLimit> {
+    let mut limit = RateLimit::default();
+    cursor.expect(&Token::LBrace)?;
+    loop {
+        let span = cursor.span();
+        let name = cursor.option_value()?.to_lowercase();
+        if !cursor.take(&Token::Colon) && !cursor.take(&Token::Eq) {
+            return Err(cursor.expected("':'"));
+        }
+        let at = cursor.span();
+        let rate = u32::try_from(cursor.number("operations a second")?)
+            .map_err(|_| QueryError::invalid("operations a second are not negative").at(at))?;
+        match name.as_str() {
+            "max_reads_per_second" => limit.max_reads_per_second = Some(rate),
+            "max_writes_per_second" => limit.max_writes_per_second = Some(rate),
+            other => {
+                let error = QueryError::not_found("limit", other, RATES).at(span);
+                let help = format!("limits are {}", RATES.join(" and "));
+                return Err(if error.help.is_some() { error } else { error.with_help(help) });
+            }
+        }
+        if !cursor.take(&Token::Comma) {
+            break;
+        }
+    }
+    cursor.expect(&Token::RBrace)?;
+    Ok(limit)
 }
 
 fn order(cursor: &mut Cursor<'_>) -> Result<(Name, ClusteringOrder)> {
