@@ -23,7 +23,6 @@ use crate::config::PAGE_BYTES;
 use crate::disk::{Disk, read_file};
 use crate::error::{Error, Result};
 use crate::mutation::{FragmentSource, PartitionRange, Slice};
-use crate::os;
 use crate::schema::PartitionKey;
 use crate::schema::table_schema::SchemaRef;
 
@@ -83,7 +82,7 @@ impl Sstable {
         schema: SchemaRef,
     ) -> Result<Rc<Self>> {
         match read_file(&*disk, &name.path(directory, Component::Toc)).await {
-            Err(Error::Io { code: Some(os::ENOENT), .. }) => {}
+            Err(error) if error.is_missing_file() => {}
             _ => return Sstable::open_named(disk, cache, directory, name, schema).await,
         }
         let prefix = format!("{}-", name.prefix());

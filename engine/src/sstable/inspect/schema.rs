@@ -162,7 +162,8 @@ async fn find_text(
         let path = place.join(SCHEMA_FILE);
         let content = match read_file(disk, &path).await {
             Ok(content) => content,
-            Err(Error::Io { code: Some(os::ENOENT | os::EACCES), .. }) => continue,
+            Err(Error::Io { code: Some(os::EACCES), .. }) => continue,
+            Err(error) if error.is_missing_file() => continue,
             Err(error) => return Err(error),
         };
         let mut tables = cql::tables(&String::from_utf8_lossy(&content));
