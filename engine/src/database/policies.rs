@@ -150,9 +150,14 @@ impl Database {
             let digest = info.digest.clone();
             let mut changed = catalog.changed();
             changed.policies.remove(name);
-            if is_wanted {
-                // The native one governs in its place already.
-                changed.cache_policy = None;
+            // One that is still in charge could not be restored: the native one governs in its place.
+            let wishes = [
+                &mut changed.cache_policy,
+                &mut changed.admission_policy,
+                &mut changed.rate_policy,
+            ];
+            for wish in wishes {
+                wish.take_if(|wanted| wanted == name);
             }
             let is_last = changed.policies.values().all(|other| other.digest != digest);
             database.publish(changed).await?;

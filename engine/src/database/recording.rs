@@ -19,9 +19,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::database::Database;
 use super::shard::Shard;
 use crate::config::PAGE_BYTES;
-use crate::disk::{AlignedBuffer, Disk, DiskFile, OpenOptions};
+use crate::disk::{AlignedBuffer, Disk, DiskFile, OpenOptions, remove_if_there};
 use crate::error::{Error, Result};
-use crate::os;
 use crate::runtime;
 use crate::trace::{BLOCK_REQUESTS_MAX, Recorder, encode_block, encode_end, encode_header};
 
@@ -218,10 +217,7 @@ struct TraceWriter {
 impl TraceWriter {
     async fn create(shard: &Shard, path: PathBuf) -> Result<Self> {
         let disk = shard.context.disk.clone();
-        match disk.remove(&path).await {
-            Ok(()) | Err(Error::Io { code: Some(os::ENOENT), .. }) => {}
-            Err(error) => return Err(error),
-        }
+        remove_if_there(&*disk, &path).await?;
         let file = disk.open(&path, OpenOptions::CREATE).await?;
         let waiting = encode_header(shard.context.clock.wall_us());
         Ok(TraceWriter { disk, file, path, waiting, written: 0 })

@@ -3,7 +3,8 @@
 /// Keywords that may begin a statement.
 pub(super) const STATEMENTS: &[&str] = &[
     "ALTER", "ATTACH", "COPY", "CREATE", "DELETE", "DESCRIBE", "DETACH", "DROP", "EXPLAIN",
-    "FLUSH", "IMPORT", "INSERT", "RECORD", "SELECT", "SET", "SHOW", "TRUNCATE", "UPDATE", "USE", "WITH",
+    "FLUSH", "IMPORT", "INSERT", "RECORD", "SELECT", "SET", "SHOW", "TRUNCATE", "UPDATE", "USE",
+    "WITH",
 ];
 
 /// Keywords within queries and writes.
