@@ -46,6 +46,8 @@ async fn values_are_written_read_and_replaced() {
     | [7] |   | {street: , zip: 8, tags: } |   |   | 123456789012345678901234567890 |
     +-----+---+----------------------------+---+---+--------------------------------+
     ");
+    let plan = world.rows(&format!("EXPLAIN {ROW}")).await;
+    assert!(plan.contains("slices=[[1, 2]]") && !plan.contains("filter="), "{plan}");
     let keys = "SELECT ck FROM t WHERE pk = 1";
     assert_eq!(world.column(keys).await, ["[5]", "[1, 2]"]);
     assert_eq!(world.column("SELECT s FROM t WHERE pk = 1 LIMIT 1").await, ["[1, 3]"]);
