@@ -38,7 +38,9 @@ async fn values_are_written_read_and_replaced() {
     // The old elements go with the new ones, before and after a flush.
     world.run("UPDATE t SET l = [7], m = NULL, p = NULL WHERE pk = 1 AND ck = [1, 2]").await;
     world.run("FLUSH t").await;
-    world.run("INSERT INTO t (pk, ck, u) VALUES (1, [1, 2], {zip: 8})").await;
+    world
+        .run("INSERT INTO t (pk, ck, u) VALUES (1, [1, 2], {street: NULL, zip: 8, tags: NULL})")
+        .await;
     insta::assert_snapshot!(world.rows(ROW).await, @r"
     +-----+---+----------------------------+---+---+--------------------------------+
     | l   | m | u                          | f | p | n                              |
