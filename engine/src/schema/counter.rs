@@ -35,7 +35,7 @@ fn parse(context: &[u8]) -> Option<Shards> {
     let (count, rest) = context.split_first_chunk::<2>()?;
     let entries_bytes = 2 * usize::try_from(i16::from_be_bytes(*count)).ok()?;
     let (entries, body) = rest.split_at_checked(entries_bytes)?;
-    if body.len() % SHARD_BYTES != 0 {
+    if !body.len().is_multiple_of(SHARD_BYTES) {
         return None;
     }
     let mut kinds = BTreeMap::new();

@@ -102,7 +102,7 @@ fn decode_elements(
         at += decode_part(types[count % types.len()], flip, &encoded[at..], out)?;
         count += 1;
     }
-    if count % types.len() != 0 {
+    if !count.is_multiple_of(types.len()) {
         return None;
     }
     let count = u32::try_from(count / types.len()).ok()?;

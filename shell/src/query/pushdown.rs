@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use datafusion::arrow::datatypes::DataType as ArrowType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
@@ -327,7 +328,8 @@ fn boolean(schema: &TableSchema, expr: &Expr, value: bool) -> Option<(ColumnId, 
     (column.ty == DataType::Boolean).then(|| (id, Condition::OneOf(vec![Value::Boolean(value)])))
 }
 
-/// The key column that an expression is. A float, which SQL widens to compare it, is still itself.
+/// The key column that an expression is. A float, or a list of integers, which SQL widens to compare it,
+/// is still itself.
 fn key_column<'a>(schema: &'a TableSchema, expr: &Expr) -> Option<(ColumnId, &'a Column)> {
     let (expr, widened) = match expr {
         Expr::Cast(cast) => (&*cast.expr, Some(cast.field.data_type())),
@@ -337,9 +339,19 @@ fn key_column<'a>(schema: &'a TableSchema, expr: &Expr) -> Option<(ColumnId, &'a
     let (id, column) = schema.find(&column.name).filter(|(_, column)| column.is_key())?;
     let is_same = match widened {
         None => true,
-        Some(ty) => column.ty == DataType::Float && *ty == arrow_type(&DataType::Double),
+        Some(ty) => {
+            (column.ty == DataType::Float && *ty == arrow_type(&DataType::Double))
+                || is_wider_list(ty, &arrow_type(&column.ty))
+        }
     };
     is_same.then_some((id, column))
+}
+
+/// Whether both are lists of integers, `wide` of wider ones: their values compare as numbers.
+fn is_wider_list(wide: &ArrowType, own: &ArrowType) -> bool {
+    let (ArrowType::List(wide), ArrowType::List(own)) = (wide, own) else { return false };
+    let is_signed = own.data_type().is_signed_integer() && wide.data_type().is_signed_integer();
+    is_signed && wide.data_type().primitive_width() >= own.data_type().primitive_width()
 }
 
 /// The literal as a value of the column, if it has just the column's type in SQL and is not null.
@@ -360,7 +372,8 @@ fn literal(column: &Column, expr: &Expr) -> Option<Value> {
         }
         other => other.clone(),
     };
-    if scalar.data_type() != arrow_type(&column.ty) || !is_equal_alike(&column.ty) {
+    let (own, wanted) = (scalar.data_type(), arrow_type(&column.ty));
+    if (own != wanted && !is_wider_list(&own, &wanted)) || !is_equal_alike(&column.ty) {
         return None;
     }
     value_at(&scalar.to_array().ok()?, 0, &column.ty).ok()?
