@@ -82,9 +82,11 @@ impl Chart {
         for curve in &self.curves {
             for pair in curve.points.windows(2) {
                 let (from, to) = (column(pair[0].0), column(pair[1].0));
-                for at in from + 1..to {
-                    let part = (at - from) as f64 / (to - from) as f64;
-                    let cell = &mut cells[row(pair[0].1 + part * (pair[1].1 - pair[0].1))][at];
+                let between = |at: usize| (at - from) as f64 / (to - from) as f64;
+                let dots = (from + 1..to)
+                    .map(|at| (row(pair[0].1 + between(at) * (pair[1].1 - pair[0].1)), at));
+                for (line, at) in dots {
+                    let cell = &mut cells[line][at];
                     *cell = if *cell == ' ' { '.' } else { *cell };
                 }
             }

@@ -167,7 +167,7 @@ impl Plan {
             let known = created.chain(NATIVE_NAMES);
             return Err(QueryError::not_found("policy", &self.policy, known));
         }
-        if !function.local_files && !(is_recipe && is_named) {
+        if !(function.local_files || is_recipe && is_named) {
             return Err(QueryError::unsupported("this session may not name files of the server"));
         }
         Ok(())
