@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -443,4 +444,195 @@ fn the_tool_dumps_verifies_and_queries() {
         help.contains("bloom filter") && help.contains("FILE is any file of an SSTable"),
         "{help}"
     );
+}
+
+/// The table `wide` in files of its own: 2,000 rows of one partition, compressed, in blocks of 1 KiB.
+fn wide_statements() -> Vec<String> {
+    [
+        "CREATE TABLE wide (pk int, ck int, v text, tags set<int>, PRIMARY KEY (pk, ck)) WITH \
+         compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': 4} \
+         AND column_index_size_in_kb = 1 \
+         AND large_data = {'partition_rows': 1000, 'row_bytes': 150, 'cell_bytes': 300, \
+         'collection_elements': 2}",
+        "INSERT INTO wide (pk, ck, v) SELECT 1, value, concat('v', value, repeat('x', 60)) \
+         FROM generate_series(1, 2000) AS s(value)",
+        "INSERT INTO wide (pk, ck, v) VALUES (1, 2001, repeat('y', 400))",
+        "INSERT INTO wide (pk, ck, tags) VALUES (2, 1, [1, 2, 3])",
+        "FLUSH wide",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+/// Files of an own table whose names end so.
+fn own_files(directory: &Path, table: &str, end: &str) -> Vec<PathBuf> {
+    let folders = std::fs::read_dir(directory.join("data/data/default")).unwrap();
+    let mut found = Vec::new();
+    for folder in folders.map(|entry| entry.unwrap().path()) {
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        if !name.starts_with(&format!("{table}-")) {
+            continue;
+        }
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        found.extend(files.filter(|path| path.to_string_lossy().ends_with(end)));
+    }
+    found
+}
+
+#[test]
+fn large_data_is_warned_of_and_shown_again_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let mut arguments = Vec::new();
+    let statements = wide_statements();
+    for statement in &statements {
+        arguments.extend(["-c", statement.as_str()]);
+    }
+    let output = run_in(path, &arguments);
+    let warned = err(&output);
+    succeeded(&output);
+    let files = own_files(path, "wide", "-Data.db");
+    let warnings = warned.matches("large data written").count();
+    assert_eq!(warnings, files.len(), "one for each file:\n{warned}");
+    assert!(warned.contains("rows_in_partition") && warned.contains("default.wide"), "{warned}");
+
+    let shown = |columns: &str, table: &str| {
+        let select = format!("SELECT {columns} FROM system.{table} ORDER BY kind, partition_key");
+        rows(path, &[select])
+    };
+    let partitions = shown(
+        "table_name, kind, partition_key, rows, threshold, above_threshold",
+        "large_partitions",
+    );
+    let wanted = serde_json::json!({
+        "table_name": "wide", "kind": "rows_in_partition", "partition_key": "1", "rows": 2001,
+        "threshold": 1000, "above_threshold": 1,
+    });
+    assert_eq!(partitions, [wanted]);
+    let large =
+        shown("kind, partition_key, clustering_key, row_size > 400 AS is_long", "large_rows");
+    let wanted = serde_json::json!({
+        "kind": "row", "partition_key": "1", "clustering_key": "2001", "is_long": true,
+    });
+    assert_eq!(large, [wanted]);
+    let columns =
+        "kind, partition_key, clustering_key, column_name, cell_size, collection_elements";
+    let cell = serde_json::json!({
+        "kind": "cell", "partition_key": "1", "clustering_key": "2001", "column_name": "v",
+        "cell_size": 400, "collection_elements": 0,
+    });
+    let set = shown(columns, "large_cells");
+    assert_eq!(set[0], cell);
+    assert_eq!(
+        (&set[1]["kind"], &set[1]["collection_elements"]),
+        (&"elements_in_collection".into(), &3.into())
+    );
+    assert_eq!(set.len(), 2);
+
+    for file in &files {
+        let file = file.to_str().unwrap();
+        let dumped = succeeded(&run_in(path, &["sstable", "dump-scylla-metadata", file]));
+        let dumped: Json = serde_json::from_str(&dumped).unwrap();
+        assert_eq!(dumped["sstable_origin"], "memtable");
+        assert_eq!(dumped["large_data_stats"].as_array().unwrap().len(), 5);
+        assert!(!dumped["large_data_records"].as_array().unwrap().is_empty());
+        let verified = run_in(path, &["sstable", "verify", file]);
+        assert!(succeeded(&verified).contains(": sound ("), "{}", out(&verified));
+        let statistics = succeeded(&run_in(path, &["sstable", "dump-statistics", file]));
+        assert!(statistics.contains("Compressor: LZ4Compressor"), "{statistics}");
+        assert!(statistics.contains("Partition Size:") && statistics.contains("Column Count:"));
+    }
+    let folder = files[0].parent().unwrap().to_str().unwrap();
+    let counted = ["sstable", "query", "--mode", "csv", "SELECT count(*) AS n FROM wide", folder];
+    assert_eq!(succeeded(&run_in(path, &counted)), "n\n2002\n");
+}
+
+#[test]
+fn own_tables_go_on_behind_damage_when_they_are_told_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    rows(path, &wide_statements());
+    // The longer file holds partition 1.
+    let size = |path: &PathBuf| std::fs::metadata(path).unwrap().len();
+    let data = own_files(path, "wide", "-Data.db").into_iter().max_by_key(size).unwrap();
+    let mut content = std::fs::read(&data).unwrap();
+    let middle = content.len() / 2;
+    content[middle] ^= 1;
+    std::fs::write(&data, &content).unwrap();
+
+    let select = "SELECT ck FROM wide WHERE pk = 1 ORDER BY ck";
+    let output = run_in(path, &["-c", select]);
+    assert_eq!(output.status.code(), Some(1));
+    let message = err(&output);
+    let named = ["-Data.db at offset ", "wanted CRC ", "found CRC "];
+    assert!(named.iter().all(|part| message.contains(part)), "{message}");
+    let alter = "ALTER TABLE wide WITH on_corruption = 'skip'".to_owned();
+    let forward = rows(path, &[alter, select.into()]);
+    let reversed = rows(path, &[format!("{select} DESC")]);
+    for found in [&forward, &reversed] {
+        let lost = 2001 - found.len();
+        assert!((1..700).contains(&lost), "{lost} rows are lost");
+        // Both ends are there.
+        let numbers: Vec<i64> = found.iter().map(|row| row["ck"].as_i64().unwrap()).collect();
+        assert!(numbers.contains(&1) && numbers.contains(&2001));
+    }
+    let shown = rows(path, &["SELECT count(*) AS n FROM wide".into(), "SHOW CORRUPTION".into()]);
+    let [_, shown] = &shown[..] else { panic!("{shown:?}") };
+    assert_eq!(shown["file"], data.to_str().unwrap());
+    assert_eq!((&shown["table_name"], &shown["skipped"]), (&"wide".into(), &shown["times"]));
+    assert!(shown["wanted"].as_str().unwrap().starts_with("CRC "), "{shown}");
+    assert_eq!(std::fs::read(&data).unwrap(), content, "nothing is changed");
+    content[middle] ^= 1;
+    std::fs::write(&data, &content).unwrap();
+    assert_eq!(rows(path, &[select.into()]).len(), 2001);
+}
+
+#[test]
+fn attached_tables_go_on_behind_damage_when_they_are_told_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    for table in ["wide_none", "wide_lz4"] {
+        let files = path.join(table);
+        copy_fixture("me", table, &files);
+        let data = files.join("me-1-big-Data.db");
+        let mut content = std::fs::read(&data).unwrap();
+        let middle = content.len() / 2;
+        content[middle] ^= 1;
+        std::fs::write(&data, content).unwrap();
+        let attach = format!("ATTACH SSTABLES '{}' AS t", files.display());
+        let skip = format!("{attach} WITH (ON_CORRUPTION = 'skip')");
+        let whole = rows(path, &[self::attach("me", table), format!("SELECT * FROM {table}")]);
+        let known: BTreeSet<String> = whole.iter().map(Json::to_string).collect();
+        let select = "SELECT * FROM t ORDER BY pk, ck";
+        let output = run_in(path, &["-c", &attach, "-c", select]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(err(&output).contains("me-1-big-Data.db at offset "), "{}", err(&output));
+        for pk in [1, 2] {
+            let of_partition = whole.iter().filter(|row| row["pk"] == pk).count();
+            for order in ["ASC", "DESC"] {
+                let slice = format!("SELECT * FROM t WHERE pk = {pk} ORDER BY ck {order}");
+                let found = rows(path, &[skip.clone(), slice]);
+                // 64 KiB have one checksum where the file is not compressed.
+                let lost = of_partition - found.len();
+                assert!(
+                    lost < 2000,
+                    "{table} {pk} {order}: {lost} of {of_partition} rows are lost"
+                );
+                assert!(found.iter().all(|row| known.contains(&row.to_string())));
+            }
+        }
+        let shown =
+            rows(path, &[skip, "SELECT count(*) AS n FROM t".into(), "SHOW CORRUPTION".into()]);
+        // Every shard reads the file.
+        let [count, shown @ ..] = &shown[..] else { panic!("{shown:?}") };
+        let lost = whole.len() as u64 - count["n"].as_u64().unwrap();
+        assert!((1..2000).contains(&lost), "{table}: {lost} rows");
+        assert!(!shown.is_empty(), "{table}");
+        for place in shown {
+            assert_eq!(
+                (&place["table_name"], &place["file"]),
+                (&"t".into(), &data.to_str().into())
+            );
+        }
+    }
 }

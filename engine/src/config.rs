@@ -35,6 +35,22 @@ pub const CACHE_BYTES_DEFAULT: usize = 64 << 20;
 /// Default block size of the promoted index (`column_index_size_in_kb`).
 pub const COLUMN_INDEX_BYTES_DEFAULT: u32 = 64 << 10;
 
+/// Bytes of data in a compressed chunk, and the bounds of what may be asked for.
+pub const COMPRESSION_CHUNK_BYTES_DEFAULT: u32 = 16 << 10;
+pub const COMPRESSION_CHUNK_BYTES_MIN: u32 = 1 << 10;
+pub const COMPRESSION_CHUNK_BYTES_MAX: u32 = 1 << 20;
+
+/// Sizes above which an SSTable's writer records and warns of large data, as in ScyllaDB.
+pub const LARGE_PARTITION_BYTES_DEFAULT: u64 = 1000 << 20;
+pub const LARGE_ROW_BYTES_DEFAULT: u64 = 10 << 20;
+pub const LARGE_CELL_BYTES_DEFAULT: u64 = 1 << 20;
+pub const LARGE_PARTITION_ROWS_DEFAULT: u64 = 100_000;
+pub const LARGE_COLLECTION_ELEMENTS_DEFAULT: u64 = 10_000;
+/// Records of large data of one kind in one SSTable: the largest.
+pub const LARGE_DATA_RECORDS_MAX: usize = 10;
+/// Places of damage that one table of one shard remembers; more are only counted.
+pub const DAMAGE_PLACES_MAX: usize = 256;
+
 /// Rows of the first batch of a read; later batches double up to the maximum.
 pub const BATCH_ROWS_FIRST: usize = 64;
 /// Most rows in one Arrow batch.
@@ -59,4 +75,6 @@ pub const TRACE_FILE_BYTES_MAX: u64 = 2 << 30;
 const _: () = assert!(PAGE_BYTES.is_multiple_of(SECTOR_BYTES));
 const _: () = assert!(COMMITLOG_SEGMENT_BYTES.is_multiple_of(PAGE_BYTES));
 const _: () = assert!(MUTATION_BYTES_MAX < COMMITLOG_SEGMENT_BYTES);
+const _: () = assert!(COMPRESSION_CHUNK_BYTES_DEFAULT.is_power_of_two());
+const _: () = assert!(COMPRESSION_CHUNK_BYTES_DEFAULT <= COMPRESSION_CHUNK_BYTES_MAX);
 const _: () = assert!(BATCH_ROWS_FIRST <= BATCH_ROWS_MAX);

@@ -28,9 +28,9 @@ pub mod database;
 
 pub use commitlog::Durability;
 pub use database::{
-    Attached, AttachedFile, Attachment, BatchStream, CacheReport, Catalog, Database, Import,
-    ImportProgress, Imported, Options, PolicyInfo, PolicyReport, RateReport, RecordingSummary,
-    TableReport,
+    AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream, CacheReport,
+    Catalog, DamageReport, Database, Import, ImportProgress, Imported, LargeDataReport, Options,
+    PolicyInfo, PolicyReport, RateReport, RecordingSummary, TableReport,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};
@@ -40,7 +40,9 @@ pub use mutation::{
 };
 pub use schema::table_schema::SchemaRef;
 pub use schema::{
-    ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, DataType, PartitionKey, TableId,
+    ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, Compression, Compressor,
+    DataType, LargeDataOptions, LargeDataThresholds, OnCorruption, PartitionKey, TableId,
     TableOptions, TableSchema, UserType, Value,
 };
-pub use table::{OnCorruption, Partitions, ReadCommand};
+pub use sstable::{Damage, LargeKind};
+pub use table::{LargeThing, Partitions, ReadCommand};

@@ -8,6 +8,7 @@
 //! Nothing is ever written to the directory. Every shard reads all files and leaves out partitions
 //! that it does not own.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,11 +22,12 @@ use super::shard::Shard;
 use crate::error::{Error, Result};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{
-    ClusteringOrder, Column, ColumnKind, DataType, TableId, TableOptions, TableSchema, UserType,
+    ClusteringOrder, Column, ColumnKind, DataType, OnCorruption, TableId, TableOptions,
+    TableSchema, UserType,
 };
-use crate::sstable::SstableName;
 use crate::sstable::inspect::{FoundSchema, Inspector, StoredType, find_schema, list};
-use crate::table::{AttachedOpening, OnCorruption, Table};
+use crate::sstable::{Sstable, SstableName};
+use crate::table::{AttachedOpening, Table};
 
 /// What to attach, and as what.
 #[derive(Debug, Clone)]
@@ -37,6 +39,18 @@ pub struct Attachment {
     pub keyspace: String,
     pub name: String,
     pub on_corruption: OnCorruption,
+    /// Told of the files that are open.
+    pub progress: AttachProgress,
+}
+
+/// Told rows and bytes of the data files that the first shard has opened, after each, on its thread.
+#[derive(Clone, Default)]
+pub struct AttachProgress(pub Option<Arc<dyn Fn(u64, u64) + Send + Sync>>);
+
+impl fmt::Debug for AttachProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AttachProgress({})", if self.0.is_some() { "told" } else { "not told" })
+    }
 }
 
 /// One SSTable of a directory.
@@ -77,7 +91,7 @@ impl Database {
     }
 
     async fn attach_now(&self, attachment: Attachment) -> Result<Attached> {
-        let Attachment { directory, names, keyspace, name, on_corruption } = attachment;
+        let Attachment { directory, names, keyspace, name, on_corruption, progress } = attachment;
         check_name("table", &name)?;
         let catalog = self.catalog();
         if !catalog.has_keyspace(&keyspace) {
@@ -97,8 +111,11 @@ impl Database {
         let mut names = survey.names;
         for number in 0..self.shard_count() {
             let (own, place, opened) = (schema.clone(), directory.clone(), names.clone());
+            // The others open the same files.
+            let told = if number == 0 { progress.clone() } else { AttachProgress::default() };
             let open = move |shard: Rc<Shard>| {
-                async move { shard.attach(own, place, on_corruption, &opened).await }.boxed_local()
+                async move { shard.attach(own, place, on_corruption, &opened, told).await }
+                    .boxed_local()
             };
             let failed = self.handle(number).call("attach", open).await?;
             // A file that the first shard could open and another could not must not be half there.
@@ -247,9 +264,11 @@ impl Shard {
         directory: PathBuf,
         on_corruption: OnCorruption,
         names: &[SstableName],
+        progress: AttachProgress,
     ) -> Vec<(SstableName, Error)> {
         let id = schema.id;
-        let (table, failed) = self.open_foreign(schema, directory, on_corruption, names).await;
+        let opened = self.open_foreign(schema, directory, on_corruption, names, progress);
+        let (table, failed) = opened.await;
         self.tables.borrow_mut().insert(id, Ok(table));
         failed
     }
@@ -260,6 +279,7 @@ impl Shard {
         directory: PathBuf,
         on_corruption: OnCorruption,
         names: &[SstableName],
+        progress: AttachProgress,
     ) -> (Rc<Table>, Vec<(SstableName, Error)>) {
         let opening = AttachedOpening {
             schema,
@@ -270,7 +290,15 @@ impl Shard {
             shard: self.context.shard,
             shard_count: self.context.shard_count,
         };
-        Table::attach(opening, names).await
+        let (mut rows, mut bytes) = (0, 0);
+        let tell = |sstable: &Sstable| {
+            rows += sstable.info().rows;
+            bytes += sstable.info().data_bytes;
+            if let Some(progress) = &progress.0 {
+                progress(rows, bytes);
+            }
+        };
+        Table::attach(opening, names, tell).await
     }
 }
 

@@ -26,7 +26,7 @@ use crate::mutation::Mutation;
 use crate::os;
 use crate::runtime::{ExecutorOptions, ShardContext, ShardHandle, start, start_local};
 use crate::schema::table_schema::SchemaRef;
-use crate::schema::{PartitionKey, TableId, TableSchema};
+use crate::schema::{LargeDataThresholds, PartitionKey, TableId, TableSchema};
 use crate::table::{Partitions, ReadCommand};
 
 /// Instances of policies that a shard has at one time: of eviction the active one, a candidate, the
@@ -48,6 +48,8 @@ pub struct Options {
     pub cache_bytes: usize,
     /// Size of a commitlog segment.
     pub commitlog_segment_bytes: usize,
+    /// From which sizes on data is recorded and warned of as large, unless a table says otherwise.
+    pub large_data: LargeDataThresholds,
     pub clock: Arc<dyn Clock>,
     pub seed: u64,
 }
@@ -63,6 +65,7 @@ impl Options {
             memtable_bytes: MEMTABLE_BYTES_DEFAULT,
             cache_bytes: CACHE_BYTES_DEFAULT,
             commitlog_segment_bytes: COMMITLOG_SEGMENT_BYTES,
+            large_data: LargeDataThresholds::default(),
             clock: SystemClock::shared(),
             seed: 0,
         }
@@ -614,6 +617,7 @@ fn shard_options(
         memtable_bytes: options.memtable_bytes,
         cache_bytes: options.cache_bytes,
         commitlog_segment_bytes: options.commitlog_segment_bytes,
+        large_data: options.large_data,
         _lock: lock,
     }
 }

@@ -14,7 +14,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, try_join_all};
 use tokio::sync::mpsc;
 
-use super::attach::{AttachedFile, Survey};
+use super::attach::{AttachProgress, AttachedFile, Survey};
 use super::database::Database;
 use super::shard::Shard;
 use crate::error::{Error, Result};
@@ -24,9 +24,8 @@ use crate::mutation::{
 };
 use crate::runtime;
 use crate::schema::table_schema::SchemaRef;
-use crate::schema::{ClusteringKey, PartitionKey, TableId};
+use crate::schema::{ClusteringKey, OnCorruption, PartitionKey, TableId};
 use crate::sstable::SstableName;
-use crate::table::OnCorruption;
 
 /// Bytes of rows that are one write at most; a larger row is a write of its own.
 const MUTATION_BYTES: usize = 128 << 10;
@@ -193,7 +192,9 @@ impl Shard {
     ) -> Result<Vec<(SstableName, Error)>> {
         self.check_open()?;
         let id = schema.id;
-        let (files, failed) = self.open_foreign(schema, directory, on_corruption, names).await;
+        let untold = AttachProgress::default();
+        let (files, failed) =
+            self.open_foreign(schema, directory, on_corruption, names, untold).await;
         // One of another type is wrong in itself: leaving it out would lose it in silence.
         let is_damage = |error: &Error| matches!(error, Error::Corrupt(_));
         let refused = failed

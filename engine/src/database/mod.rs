@@ -6,6 +6,7 @@ mod component;
 mod database;
 mod import;
 mod layout;
+mod options;
 mod policies;
 mod recording;
 mod replay;
@@ -18,11 +19,14 @@ mod worlds;
 #[cfg(test)]
 mod tests;
 
-pub use attach::{Attached, AttachedFile, Attachment};
+pub use attach::{AttachProgress, Attached, AttachedFile, Attachment};
 pub use catalog::Catalog;
 pub use database::{Database, Options};
 pub use import::{Import, ImportProgress, Imported};
+pub use options::AlteredTable;
 pub use recording::RecordingSummary;
-pub use report::{CacheReport, PolicyInfo, PolicyReport, RateReport, TableReport};
+pub use report::{
+    CacheReport, DamageReport, LargeDataReport, PolicyInfo, PolicyReport, RateReport, TableReport,
+};
 pub use shard::Shard;
 pub use stream::BatchStream;

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::sstable::Damage;
+use crate::table::LargeThing;
+
 /// A policy that was created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyInfo {
@@ -86,6 +89,24 @@ pub struct RateReport {
     /// Operations for which the table of counts had no place: they went through.
     pub not_counted: u64,
     pub last_failure: Option<String>,
+}
+
+/// Something large in an SSTable of a table.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LargeDataReport {
+    pub keyspace: String,
+    pub table: String,
+    pub thing: LargeThing,
+    pub shard: u32,
+}
+
+/// A place of damage that reads of a table met.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DamageReport {
+    pub keyspace: String,
+    pub table: String,
+    pub shard: u32,
+    pub damage: Damage,
 }
 
 /// A table on one shard.

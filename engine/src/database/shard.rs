@@ -35,7 +35,7 @@ use crate::policy::rate::Operation;
 use crate::rate::Limiter;
 use crate::runtime::{self, ShardContext};
 use crate::schema::table_schema::SchemaRef;
-use crate::schema::{PartitionKey, TableId};
+use crate::schema::{LargeDataThresholds, PartitionKey, TableId};
 use crate::table::{Partitions, ReadCommand, Table, TableOpening, clear_leftovers};
 
 /// Pause before a failed flush is tried again; it doubles up to the maximum.
@@ -52,6 +52,7 @@ pub(super) struct ShardOptions {
     pub(super) memtable_bytes: usize,
     pub(super) cache_bytes: usize,
     pub(super) commitlog_segment_bytes: usize,
+    pub(super) large_data: LargeDataThresholds,
     /// Held by every shard: the last that ends lets the directory go.
     pub(super) _lock: Option<Arc<os::LockFile>>,
 }
@@ -413,10 +414,25 @@ impl Shard {
             shard_bytes: self.unflushed_bytes.clone(),
             shard: self.context.shard,
             shard_count: self.context.shard_count,
+            large_data: self.options.large_data,
         };
         let table = Table::open(opening).await?;
         self.tables.borrow_mut().insert(schema.id, Ok(table));
         Ok(())
+    }
+
+    /// Gives a table its changed options; false when it could not be opened, and has none yet.
+    ///
+    /// Errors: `NotFound`.
+    pub(super) fn set_options(&self, schema: &SchemaRef) -> Result<bool> {
+        match self.tables.borrow().get(&schema.id) {
+            Some(Ok(table)) => {
+                table.set_options(schema.options.clone());
+                Ok(true)
+            }
+            Some(Err(_)) => Ok(false),
+            None => Err(Error::NotFound { kind: "table", name: schema.full_name() }),
+        }
     }
 
     /// Forgets a dropped table: reads that run still end, its files may be removed afterwards.
@@ -491,11 +507,14 @@ impl Shard {
     }
 
     fn admit(&self, table: &Table, key: &PartitionKey, operation: Operation) -> Result<()> {
-        if !Limiter::is_limited(table.schema(), operation) {
+        let options = table.options();
+        let limits = &options.per_partition_rate_limit;
+        if !Limiter::is_limited(limits, operation) {
             return Ok(());
         }
         let now_us = self.context.clock.wall_us();
-        self.limiter.borrow_mut().admit(table.schema(), key.token(), operation, now_us)
+        let token = key.token();
+        self.limiter.borrow_mut().admit(table.schema(), limits, token, operation, now_us)
     }
 
     /// Counts a read of each partition that is named.

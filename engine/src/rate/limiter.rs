@@ -89,10 +89,10 @@ impl Limiter {
         LimiterStats { counters, ..self.stats }
     }
 
-    /// Whether operations on the table have a limit at all.
+    /// Whether operations have a limit at all.
     #[inline]
-    pub fn is_limited(table: &TableSchema, operation: Operation) -> bool {
-        limit_of(&table.options.per_partition_rate_limit, operation).is_some()
+    pub fn is_limited(limits: &RateLimit, operation: Operation) -> bool {
+        limit_of(limits, operation).is_some()
     }
 
     /// Counts an operation on a partition and says whether it may go on. `now_us` is the wall clock.
@@ -101,24 +101,12 @@ impl Limiter {
     pub fn admit(
         &mut self,
         table: &TableSchema,
+        limits: &RateLimit,
         token: Token,
         operation: Operation,
         now_us: i64,
     ) -> Result<()> {
-        match limit_of(&table.options.per_partition_rate_limit, operation) {
-            None => Ok(()),
-            Some(limit) => self.count(table, token, operation, limit, now_us),
-        }
-    }
-
-    fn count(
-        &mut self,
-        table: &TableSchema,
-        token: Token,
-        operation: Operation,
-        limit: u32,
-        now_us: i64,
-    ) -> Result<()> {
+        let Some(limit) = limit_of(limits, operation) else { return Ok(()) };
         let now_us = u64::try_from(now_us).unwrap_or(0);
         self.tick(now_us);
         match operation {

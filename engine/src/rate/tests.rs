@@ -23,6 +23,18 @@ fn table(id: u128, reads: Option<u32>, writes: Option<u32>) -> TableSchema {
     }
 }
 
+/// Asks with the limits of the table's own options.
+fn admit(
+    limiter: &mut Limiter,
+    table: &TableSchema,
+    token: Token,
+    operation: Operation,
+    now_us: i64,
+) -> Result<()> {
+    let limits = &table.options.per_partition_rate_limit;
+    limiter.admit(table, limits, token, operation, now_us)
+}
+
 #[test]
 fn counts_are_halved_each_second_and_gone_in_the_end() {
     let mut counters = Counters::new(1);
@@ -84,7 +96,7 @@ fn accepted(policy: Option<Box<dyn RatePolicy>>, limit: u32, rates: &[u64]) -> V
         (0..*rate)
             .filter(|n| {
                 let now_us = 1_000_000 * (1000 + second as u64) + n * 1_000_000 / rate;
-                limiter.admit(&table, Token(7), Operation::Read, now_us as i64).is_ok()
+                admit(&mut limiter, &table, Token(7), Operation::Read, now_us as i64).is_ok()
             })
             .count() as u64
     };
@@ -116,7 +128,7 @@ fn reads_and_writes_and_tables_are_apart() {
     let (one, two) = (table(1, Some(5), Some(500)), table(2, None, Some(5)));
     let mut run = |table: &TableSchema, operation: Operation| {
         let ended: Vec<Result<()>> =
-            (0..400).map(|_| limiter.admit(table, Token(7), operation, 5_000_000)).collect();
+            (0..400).map(|_| admit(&mut limiter, table, Token(7), operation, 5_000_000)).collect();
         let refused = ended.iter().filter(|ended| ended.is_err()).count();
         (refused, ended.into_iter().find_map(Result::err))
     };
@@ -133,10 +145,11 @@ fn reads_and_writes_and_tables_are_apart() {
     assert_eq!((stats.reads_counted, stats.writes_counted), (400, 800));
     assert!(stats.reads_refused == refused as u64 && stats.writes_refused > 300, "{stats:?}");
     // Other partitions of a limited table go on.
-    assert!(limiter.admit(&one, Token(8), Operation::Read, 5_000_000).is_ok());
+    assert!(admit(&mut limiter, &one, Token(8), Operation::Read, 5_000_000).is_ok());
     // A limit of nothing lets nothing through.
     let none = table(3, Some(0), None);
-    let through = (0..50).filter(|_| limiter.admit(&none, Token(1), Operation::Read, 1).is_ok());
+    let through =
+        (0..50).filter(|_| admit(&mut limiter, &none, Token(1), Operation::Read, 1).is_ok());
     assert_eq!(through.count(), 0);
 }
 
@@ -187,8 +200,9 @@ fn a_policy_that_fails_is_put_out_and_the_native_one_decides() {
     let table = table(1, Some(5), None);
     let mut limiter = Limiter::new(9);
     limiter.set_policy(Some(Box::new(Planner { breaks: true })));
-    let ended: Vec<Result<()>> =
-        (0..200).map(|_| limiter.admit(&table, Token(7), Operation::Read, 5_000_000)).collect();
+    let ended: Vec<Result<()>> = (0..200)
+        .map(|_| admit(&mut limiter, &table, Token(7), Operation::Read, 5_000_000))
+        .collect();
     assert!(
         ended[..10].iter().all(Result::is_ok),
         "the native policy lets twice the limit through"

@@ -3,6 +3,7 @@
 pub mod counter;
 pub mod frozen;
 pub mod key;
+pub mod options;
 pub mod order;
 pub mod table_schema;
 pub mod token;
@@ -11,6 +12,7 @@ pub mod value;
 pub mod vint;
 
 pub use key::{ClusteringKey, PartitionKey};
+pub use options::{Compression, Compressor, LargeDataOptions, LargeDataThresholds, OnCorruption};
 pub use table_schema::{
     ClusteringOrder, Column, ColumnId, ColumnKind, RateLimit, TableId, TableOptions, TableSchema,
 };

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::options::{Compression, LargeDataOptions, OnCorruption};
 use super::types::DataType;
 use crate::config::{COLUMN_INDEX_BYTES_DEFAULT, TTL_SECONDS_MAX};
 use crate::error::{Error, Result};
@@ -98,6 +99,12 @@ pub struct TableOptions {
     pub comment: String,
     /// How often one partition may be read and written.
     pub per_partition_rate_limit: RateLimit,
+    /// From which sizes on data is recorded as large.
+    pub large_data: LargeDataOptions,
+    /// What becomes of damaged files.
+    pub on_corruption: OnCorruption,
+    /// How new data files are compressed; not at all where absent.
+    pub compression: Option<Compression>,
 }
 
 /// Operations a second on one partition; none where absent.
@@ -116,6 +123,9 @@ impl Default for TableOptions {
             column_index_bytes: COLUMN_INDEX_BYTES_DEFAULT,
             comment: String::new(),
             per_partition_rate_limit: RateLimit::default(),
+            large_data: LargeDataOptions::default(),
+            on_corruption: OnCorruption::default(),
+            compression: None,
         }
     }
 }
@@ -236,6 +246,6 @@ impl TableSchema {
                 "default_time_to_live must be between 0 and {TTL_SECONDS_MAX} seconds"
             )));
         }
-        Ok(())
+        self.options.compression.as_ref().map_or(Ok(()), Compression::validate)
     }
 }

@@ -3,35 +3,19 @@
 //! Invariant: what comes out has exactly the length that was asked for, whatever the bytes say; no
 //! length within them is used to allocate. Not here: where chunks lie and their checksums.
 
-use flate2::{Decompress, FlushDecompress, Status};
+use flate2::{Compress, Decompress, FlushCompress, FlushDecompress, Status};
+
+use crate::schema::Compression;
 
 /// How the chunks of a file are compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Codec {
-    /// u32 (little-endian) length of the content, then a raw LZ4 block.
-    Lz4,
-    /// A raw Snappy block.
-    Snappy,
-    /// A zlib stream.
-    Deflate,
-    /// One Zstandard frame.
-    Zstd,
-}
+pub(super) use crate::schema::Compressor as Codec;
+
+/// Level of Zstandard where none is asked for, as in Cassandra.
+const ZSTD_LEVEL_DEFAULT: i32 = 3;
 
 impl Codec {
     /// All that are readable, as an error lists them.
     pub(super) const NAMES: &str = "LZ4, Snappy, Deflate and Zstd";
-
-    /// The codec of a compressor class, named with or without its package.
-    pub(super) fn of_class(class: &str) -> Option<Self> {
-        match class.rsplit('.').next()? {
-            "LZ4Compressor" => Some(Codec::Lz4),
-            "SnappyCompressor" => Some(Codec::Snappy),
-            "DeflateCompressor" => Some(Codec::Deflate),
-            "ZstdCompressor" => Some(Codec::Zstd),
-            _ => None,
-        }
-    }
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -86,42 +70,86 @@ impl Codec {
         }
         Ok(())
     }
+}
 
-    /// Compresses one chunk, for tests: the engine writes uncompressed files.
-    #[cfg(test)]
-    pub(super) fn compress(self, content: &[u8]) -> Vec<u8> {
-        match self {
+/// Compresses one chunk after another.
+pub(super) struct ChunkEncoder {
+    codec: Codec,
+    snappy: snap::raw::Encoder,
+    deflate: Option<Compress>,
+    zstd: Option<zstd::bulk::Compressor<'static>>,
+}
+
+impl ChunkEncoder {
+    pub(super) fn new(compression: Compression) -> Self {
+        let codec = compression.compressor;
+        let is = |other: Codec| codec == other;
+        let level = compression.level.unwrap_or(ZSTD_LEVEL_DEFAULT);
+        let zstd = || {
+            let mut compressor = zstd::bulk::Compressor::new(level).expect("the level is in range");
+            compressor.include_checksum(true).expect("a parameter that Zstandard has");
+            compressor
+        };
+        ChunkEncoder {
+            codec,
+            snappy: snap::raw::Encoder::new(),
+            deflate: is(Codec::Deflate)
+                .then(|| Compress::new(flate2::Compression::default(), true)),
+            zstd: is(Codec::Zstd).then(zstd),
+        }
+    }
+
+    /// Appends the stored form of a chunk to `out`.
+    pub(super) fn compress(&mut self, content: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        match self.codec {
             Codec::Lz4 => {
-                let mut out = (content.len() as u32).to_le_bytes().to_vec();
-                out.extend(lz4_flex::block::compress(content));
-                out
+                out.extend_from_slice(&(content.len() as u32).to_le_bytes());
+                let from = out.len();
+                out.resize(from + lz4_flex::block::get_maximum_output_size(content.len()), 0);
+                let length = lz4_flex::block::compress_into(content, &mut out[from..]);
+                out.truncate(from + length.expect("there is room for the worst case"));
             }
-            Codec::Snappy => snap::raw::Encoder::new().compress_vec(content).unwrap(),
+            Codec::Snappy => {
+                out.resize(start + snap::raw::max_compress_len(content.len()), 0);
+                let length = self.snappy.compress(content, &mut out[start..]);
+                out.truncate(start + length.expect("there is room for the worst case"));
+            }
             Codec::Deflate => {
-                let mut stream = flate2::Compress::new(flate2::Compression::fast(), true);
-                let mut out = Vec::with_capacity(content.len() + 1024);
-                let finish = flate2::FlushCompress::Finish;
-                let status = stream.compress_vec(content, &mut out, finish).unwrap();
-                assert_eq!(status, Status::StreamEnd);
-                out
+                let stream = self.deflate.as_mut().expect("made for this codec");
+                stream.reset();
+                out.reserve(content.len() + content.len() / 8 + 64);
+                let status = stream.compress_vec(content, out, FlushCompress::Finish);
+                let is_whole = status.is_ok_and(|status| status == Status::StreamEnd);
+                assert!(is_whole, "there is room for the worst case");
             }
-            Codec::Zstd => zstd::bulk::compress(content, 1).unwrap(),
+            Codec::Zstd => {
+                let compressor = self.zstd.as_mut().expect("made for this codec");
+                out.resize(start + zstd::zstd_safe::compress_bound(content.len()), 0);
+                let length = compressor.compress_to_buffer(content, &mut out[start..]);
+                out.truncate(start + length.expect("there is room for the worst case"));
+            }
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    pub(super) const ALL: [Codec; 4] = [Codec::Lz4, Codec::Snappy, Codec::Deflate, Codec::Zstd];
+    /// One chunk, compressed.
+    pub(in crate::sstable) fn compress(codec: Codec, content: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        ChunkEncoder::new(Compression::new(codec)).compress(content, &mut out);
+        out
+    }
 
     #[test]
     fn every_codec_gives_back_what_it_took_and_no_other_length() {
         let texts: [&[u8]; 4] = [b"", b"a", &[7; 5000], b"no repetition here"];
-        for codec in ALL {
+        for codec in Codec::ALL {
             for text in texts {
-                let stored = codec.compress(text);
+                let stored = compress(codec, text);
                 let mut out = vec![0; text.len()];
                 codec.decompress(&stored, &mut out).unwrap();
                 assert_eq!(out, text, "{codec:?}");
@@ -136,8 +164,8 @@ mod tests {
     #[test]
     fn damaged_chunks_are_errors_or_other_bytes_but_never_panic() {
         let text: Vec<u8> = (0..3000u32).flat_map(|i| (i / 7).to_le_bytes()).collect();
-        for codec in ALL {
-            let stored = codec.compress(&text);
+        for codec in Codec::ALL {
+            let stored = compress(codec, &text);
             let mut out = vec![0; text.len()];
             for at in 0..stored.len() {
                 for flip in [1, 0x80, 0xff] {

@@ -106,9 +106,9 @@ pub enum Component {
     Crc,
     /// CRC of the whole data file, decimal.
     Digest,
-    /// Codec and chunk map of compressed data. Never written here.
+    /// Codec and chunk map of compressed data.
     CompressionInfo,
-    /// What ScyllaDB notes beyond the format. Never written here.
+    /// What ScyllaDB notes beyond the format; of it, features and large data are written here.
     Scylla,
     /// What the format lacks: page checksums, checksums of the other components.
     Tidegate,
@@ -117,8 +117,9 @@ pub enum Component {
 }
 
 impl Component {
-    /// Components that a writer makes, in the order of the table of contents.
-    pub const WRITTEN: [Component; 9] = [
+    /// Components that a writer makes, in the order of the table of contents. Where the data is
+    /// compressed, its chunk map stands in for the checksums of its parts.
+    pub const WRITTEN: [Component; 10] = [
         Component::Data,
         Component::Index,
         Component::Summary,
@@ -126,6 +127,7 @@ impl Component {
         Component::Statistics,
         Component::Crc,
         Component::Digest,
+        Component::Scylla,
         Component::Tidegate,
         Component::Toc,
     ];

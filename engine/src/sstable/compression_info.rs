@@ -11,9 +11,10 @@
 use std::path::Path;
 
 use super::codec::Codec;
-use super::coding::{Fault, Input, Parsed};
+use super::coding::{Fault, Input, Parsed, put_bytes16};
 use super::component::Version;
 use crate::error::{Error, Result};
+use crate::schema::Compression;
 
 /// Longest chunk that is read. One is held in memory whole; the products write up to 64 KiB unless
 /// told otherwise.
@@ -69,6 +70,24 @@ pub(super) struct CompressionInfo {
 /// Most bytes that a chunk may be stored in: more than any of the codecs ever needs.
 fn stored_bytes_max(chunk_bytes: u64) -> u64 {
     chunk_bytes + chunk_bytes / 4 + 1024
+}
+
+/// Bytes of a whole `CompressionInfo.db` for `me`, of a file whose chunks begin at `offsets`.
+pub(super) fn encode(compression: &Compression, data_bytes: u64, offsets: &[u64]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(64 + 8 * offsets.len());
+    put_bytes16(&mut out, compression.compressor.class().as_bytes());
+    let level = compression.level.map(|level| level.to_string());
+    out.extend_from_slice(&u32::from(level.is_some()).to_be_bytes());
+    if let Some(level) = level {
+        put_bytes16(&mut out, b"compression_level");
+        put_bytes16(&mut out, level.as_bytes());
+    }
+    out.extend_from_slice(&compression.chunk_bytes.to_be_bytes());
+    out.extend_from_slice(&data_bytes.to_be_bytes());
+    let count = u32::try_from(offsets.len()).expect("fewer than 2^32 chunks");
+    out.extend_from_slice(&count.to_be_bytes());
+    offsets.iter().for_each(|offset| out.extend_from_slice(&offset.to_be_bytes()));
+    out
 }
 
 impl CompressionInfo {
@@ -182,7 +201,7 @@ fn decode_offsets(
 mod tests {
     use super::*;
 
-    fn encode(class: &[u8], lengths: (u32, i64), offsets: &[i64]) -> Vec<u8> {
+    fn encode_map(class: &[u8], lengths: (u32, i64), offsets: &[i64]) -> Vec<u8> {
         let mut out = (class.len() as u16).to_be_bytes().to_vec();
         out.extend_from_slice(class);
         out.extend_from_slice(&1u32.to_be_bytes());
@@ -201,7 +220,7 @@ mod tests {
     #[test]
     fn chunks_lie_between_their_offsets() {
         let many: Vec<i64> = (0..1000).map(|number| number * 50).collect();
-        let info = decode(&encode(b"LZ4Compressor", (1024, 1024 * 1000 - 7), &many), 50_000);
+        let info = decode(&encode_map(b"LZ4Compressor", (1024, 1024 * 1000 - 7), &many), 50_000);
         let info = info.unwrap();
         let chunk =
             |number: u64, bytes| Chunk { at: 50 * number, stored_bytes: 46, bytes, is_raw: false };
@@ -211,11 +230,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_is_read_back() {
+        let zstd = crate::schema::Compression {
+            compressor: Codec::Zstd,
+            chunk_bytes: 1024,
+            level: Some(5),
+        };
+        for compression in [zstd, crate::schema::Compression { level: None, ..zstd }] {
+            let info = decode(&super::encode(&compression, 2000, &[0, 40]), 90).unwrap();
+            assert_eq!((info.codec, info.chunk_bytes, info.data_bytes), (Codec::Zstd, 1024, 2000));
+            let last = Chunk { at: 40, stored_bytes: 46, bytes: 976, is_raw: false };
+            assert_eq!(info.chunk(1), last);
+        }
+    }
+
+    #[test]
     fn impossible_maps_are_refused() {
         let good = (1024u32, 2000i64);
-        decode(&encode(b"LZ4Compressor", good, &[0, 40]), 90).unwrap();
+        decode(&encode_map(b"LZ4Compressor", good, &[0, 40]), 90).unwrap();
         // An empty chunk at the end.
-        decode(&encode(b"LZ4Compressor", good, &[0, 40, 80]), 88).unwrap();
+        decode(&encode_map(b"LZ4Compressor", good, &[0, 40, 80]), 88).unwrap();
         let bad: [((u32, i64), &[i64], u64); 12] = [
             ((1000, 2000), &[0, 40], 90),
             ((0, 2000), &[0, 40], 90),
@@ -231,14 +265,15 @@ mod tests {
             (good, &[0, 1 << 40], (1 << 40) + 90),
         ];
         for (lengths, offsets, file_bytes) in bad {
-            let bytes = encode(b"LZ4Compressor", lengths, offsets);
+            let bytes = encode_map(b"LZ4Compressor", lengths, offsets);
             let error = decode(&bytes, file_bytes).unwrap_err();
             assert!(matches!(error, Error::Corrupt(_)), "{lengths:?} {offsets:?}: {error}");
         }
-        let mut long = encode(b"LZ4Compressor", good, &[0, 40]);
+        let mut long = encode_map(b"LZ4Compressor", good, &[0, 40]);
         long.push(0);
         assert!(decode(&long, 90).is_err());
-        let error = decode(&encode(b"ZstdWithDictsCompressor", good, &[0, 40]), 90).unwrap_err();
+        let error =
+            decode(&encode_map(b"ZstdWithDictsCompressor", good, &[0, 40]), 90).unwrap_err();
         assert!(matches!(&error, Error::Invalid(text) if text.contains("Dicts")), "{error}");
     }
 }

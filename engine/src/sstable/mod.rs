@@ -13,6 +13,7 @@
 //!                           +------------------------------+    +-----------------------------+
 //!  Statistics.db  column names, types, delta bases, extents      CRC.db, Digest.crc32  checksums
 //!  Tidegate.db    checksum of every page of Data and Index       TOC.txt  written last
+//!  Scylla.db      what is large: greatest sizes, counts above the thresholds, the largest by key
 //!  CompressionInfo.db  codec and chunks, where Data.db is compressed: positions then count
 //!                      uncompressed bytes, and `compressed` turns chunks into them
 //! ```
@@ -25,7 +26,8 @@
 //! checksums: all of them with `Tidegate.db`, the data with `CRC.db` alone or where it is compressed.
 //! Files that have none are read unchecked, and damage shows only where bytes become impossible.
 //!
-//! `me` is what is written. `mc`, `md` and `nb` are read too, compressed or not, whoever wrote them.
+//! `me` is what is written, compressed where the table says so. `mc`, `md` and `nb` are read too,
+//! compressed or not, whoever wrote them.
 //! A column that the table lacks is stepped over; one of another type than the table's is refused by
 //! name.
 //!
@@ -38,17 +40,21 @@ mod coding;
 mod component;
 mod compressed;
 mod compression_info;
+mod damage;
+mod data_writer;
 mod file;
 mod filter;
 mod info;
 pub mod inspect;
 mod integrity;
+mod large_data;
 mod layout;
 pub mod manifest;
 mod partition_index;
 mod partition_reader;
 mod prefix;
 mod promoted_index;
+mod salvage;
 mod scylla;
 mod source;
 mod sstable;
@@ -62,9 +68,11 @@ mod window;
 mod writer;
 
 pub use component::{Component, SstableName, Version, generation_of};
+pub use damage::{Damage, DamageLog};
 pub use info::SstableInfo;
+pub use large_data::{LargeKind, clustering_key_text, partition_key_text};
 pub use layout::Bases;
-pub use scylla::{LargeData, ScyllaColumn, ScyllaMetadata, ScyllaSchema, TokenBound};
+pub use scylla::{LargeData, LargeRecord, ScyllaColumn, ScyllaMetadata, ScyllaSchema, TokenBound};
 pub use sstable::Sstable;
 pub use type_name::{cql_type, marshal_name, partition_key_types};
 pub use writer::{SstableWriter, WriterOptions, remove_files};

@@ -6,8 +6,10 @@
 //! without promoted index, which are one block long) is the last row of a range found by walking
 //! forward. Memory is that of the window, in both directions.
 //!
-//! Invariant: `open` is the range tombstone in force at `cursor`, on the side not yet read.
+//! Invariant: `open` is the range tombstone in force at `cursor`, on the side not yet read. Not here:
+//! going on behind damage (`salvage`).
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -25,12 +27,14 @@ use crate::error::{Error, Result};
 use crate::mutation::{ClusteringRange, Direction, Fragment, Position, Row, Slice, Tombstone};
 use crate::schema::{ClusteringKey, PartitionKey};
 
+/// No offset of the data.
+pub(super) const NOWHERE: u64 = u64::MAX;
 /// Bytes asked for first where the length is not known yet.
 const BYTES_FIRST: u64 = 64;
 
 /// Where the reader stands, as an offset in the data file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cursor {
+pub(super) enum Cursor {
     /// Forward: `at` is the start of the next row or marker.
     Next { at: u64 },
     /// Reversed: the next row or marker fills `at..end`.
@@ -42,7 +46,7 @@ enum Cursor {
 }
 
 /// A row or marker, read; the row only if it was wanted.
-enum Item {
+pub(super) enum Item {
     End,
     Row {
         key: ClusteringKey,
@@ -59,21 +63,36 @@ enum Item {
     },
 }
 
+/// Where a partition stands and how its front is read.
+#[derive(Clone)]
+pub(super) struct Front {
+    pub(super) entry: Entry,
+    /// The promoted index is used for every slice, and tells deletion and size of the front.
+    pub(super) by_index: bool,
+    /// The reader can go on behind damage.
+    pub(super) salvages: bool,
+}
+
 /// A partition being read.
 pub(super) struct PartitionReader {
-    layout: Rc<Layout>,
-    direction: Direction,
+    pub(super) layout: Rc<Layout>,
+    pub(super) direction: Direction,
     /// Start of the partition and of its first row or marker in the data file.
-    start: u64,
-    body: u64,
-    promoted: Option<PromotedIndex>,
+    pub(super) start: u64,
+    pub(super) body: u64,
+    pub(super) promoted: Option<PromotedIndex>,
     /// Ranges to come, in reading order.
-    ranges: VecDeque<ClusteringRange>,
-    clip: Option<Clip>,
-    cursor: Cursor,
-    open: Option<Tombstone>,
+    pub(super) ranges: VecDeque<ClusteringRange>,
+    pub(super) clip: Option<Clip>,
+    pub(super) cursor: Cursor,
+    pub(super) open: Option<Tombstone>,
     /// The present range has nothing below (reversed) or at and above (forward) this offset.
-    bound: u64,
+    pub(super) bound: u64,
+    /// For a reader that goes on behind damage: the index, and where the promoted index stands in it
+    /// while it is thought to be good.
+    pub(super) salvage: Option<(Rc<CheckedFile>, Option<(u64, u64)>)>,
+    /// Offset of what could not be read last; `NOWHERE` when it was not in the data.
+    pub(super) failed_at: Cell<u64>,
 }
 
 impl PartitionReader {
@@ -83,23 +102,24 @@ impl PartitionReader {
     /// Errors: `Io`; `Corrupt` also when index and data disagree.
     pub(super) async fn open(
         layout: Rc<Layout>,
-        entry: Entry,
+        front: Front,
         slice: &Slice,
         (index, data): (&Rc<CheckedFile>, &mut Window),
         out: &mut VecDeque<Fragment>,
     ) -> Result<Self> {
+        let Front { entry, by_index, salvages } = front;
         let start = entry.data_position;
         let is_whole = slice.ranges == [ClusteringRange::full()] && !slice.direction.is_reversed();
         let mut promoted = None;
         if let Some((at, size)) = entry.promoted
-            && !is_whole
+            && (!is_whole || by_index)
         {
             promoted = Some(PromotedIndex::open(index.clone(), layout.clone(), at, size).await?);
         }
         let key = Rc::new(entry.key);
         let body = match &promoted {
             // The promoted index knows all that the front holds, so the front is not read.
-            Some(promoted) if layout.statics.list.is_empty() => {
+            Some(promoted) if layout.statics.list.is_empty() || by_index => {
                 out.push_back(Fragment::PartitionStart { key, deletion: promoted.deletion });
                 start.checked_add(promoted.header_bytes).filter(|at| *at < data.content().size())
             }
@@ -142,6 +162,8 @@ impl PartitionReader {
             },
             open: None,
             bound: 0,
+            salvage: salvages.then(|| (index.clone(), entry.promoted)),
+            failed_at: Cell::new(NOWHERE),
         })
     }
 
@@ -157,10 +179,18 @@ impl PartitionReader {
         while out.len() < goal {
             let Some(clip) = self.clip.take() else {
                 let Some(range) = self.ranges.pop_front() else { return Ok(true) };
+                let kept = self.salvage.is_some().then(|| range.clone());
                 let clip = Clip::new(self.direction, range);
-                match self.direction {
-                    Direction::Forward => self.seek(clip, out).await?,
-                    Direction::Reversed => self.seek_reversed(clip, data, out).await?,
+                self.failed_at.set(NOWHERE);
+                let sought = match self.direction {
+                    Direction::Forward => self.seek(clip, out).await,
+                    Direction::Reversed => self.seek_reversed(clip, data, out).await,
+                };
+                if let Err(error) = sought {
+                    if let Some(range) = kept {
+                        self.ranges.push_front(range);
+                    }
+                    return Err(error);
                 }
                 continue;
             };
@@ -170,6 +200,8 @@ impl PartitionReader {
                     self.backward(clip, (at, end), data, out).await?;
                 }
                 Cursor::Next { at } if at > self.bound => {
+                    self.failed_at.set(at);
+                    self.clip = Some(clip);
                     return Err(self.contradicts("a row at the start of a block", at));
                 }
                 _ => clip.leave(self.open, out),
@@ -239,9 +271,18 @@ impl PartitionReader {
         data: &mut Window,
         out: &mut VecDeque<Fragment>,
     ) -> Result<()> {
-        match self.item(data, at, self.bound, Some(&clip)).await? {
+        let item = match self.item(data, at, self.bound, Some(&clip)).await {
+            Ok(item) => item,
+            Err(error) => {
+                self.clip = Some(clip);
+                return Err(error);
+            }
+        };
+        match item {
             Item::End => {
                 if self.open.is_some() {
+                    self.failed_at.set(at);
+                    self.clip = Some(clip);
                     let wanted = "the end of the range tombstone in force";
                     let found = "the end of the partition";
                     return Err(data.content().corrupt(at, wanted, found));
@@ -354,6 +395,7 @@ impl PartitionReader {
     async fn before(&mut self, data: &mut Window, at: u64) -> Result<Cursor> {
         match self.item(data, at, u64::MAX, None).await? {
             Item::Row { previous, .. } | Item::Marker { previous, .. } => {
+                self.failed_at.set(at);
                 self.stepped_back(data, at, previous)
             }
             Item::End => Err(self.contradicts("a row at the start of a block", at)),
@@ -382,8 +424,18 @@ impl PartitionReader {
         data: &mut Window,
         out: &mut VecDeque<Fragment>,
     ) -> Result<()> {
-        data.retreat((at, end), self.bound).await?;
-        let item = self.item(data, at, end, Some(&clip)).await?;
+        let item = match data.retreat((at, end), self.bound).await {
+            Ok(()) => self.item(data, at, end, Some(&clip)).await,
+            Err(error) => Err(error),
+        };
+        self.failed_at.set(at);
+        let item = match item {
+            Ok(item) => item,
+            Err(error) => {
+                self.clip = Some(clip);
+                return Err(error);
+            }
+        };
         let (previous, end_found) = match &item {
             Item::Row { previous, end, .. } | Item::Marker { previous, end, .. } => {
                 (*previous, *end)
@@ -391,6 +443,7 @@ impl PartitionReader {
             Item::End => (0, 0),
         };
         if end_found != end {
+            self.clip = Some(clip);
             let (wanted, found) = (format!("a row that ends at {end}"), end_found);
             return Err(data.content().corrupt(at, wanted, found));
         }
@@ -421,13 +474,27 @@ impl PartitionReader {
             },
             Item::End => {}
         }
-        self.cursor = self.stepped_back(data, at, previous)?;
         self.clip = Some(clip);
+        self.cursor = self.stepped_back(data, at, previous)?;
         Ok(())
     }
 
     /// Reads the row or marker at `at`; a row's cells only where `wanted` says they lie inside.
-    async fn item(
+    pub(super) async fn item(
+        &self,
+        data: &mut Window,
+        at: u64,
+        limit: u64,
+        wanted: Option<&Clip>,
+    ) -> Result<Item> {
+        let item = self.try_item(data, at, limit, wanted).await;
+        if item.is_err() {
+            self.failed_at.set(at);
+        }
+        item
+    }
+
+    async fn try_item(
         &self,
         data: &mut Window,
         at: u64,

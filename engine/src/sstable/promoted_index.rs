@@ -253,6 +253,11 @@ impl PromotedIndex {
         self.first_block(|block| block.first >= *position).await
     }
 
+    /// First block that begins behind `offset` of the partition.
+    pub(super) async fn first_behind(&mut self, offset: u64) -> Result<u32> {
+        self.first_block(|block| block.offset > offset).await
+    }
+
     /// The range tombstone in force between block `number - 1` and block `number`.
     pub(super) async fn open_before(&mut self, number: u32) -> Result<Option<Tombstone>> {
         match number.checked_sub(1) {

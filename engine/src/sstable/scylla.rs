@@ -9,20 +9,24 @@
 //!  8 version    bytes32                    9 timestamps   u32 n, n x (u32 kind, i64)
 //! 10 identity   u128                      11 schema       two u128, two bytes32, columns
 //! 12 digests    u32 n, n x (u32 component, u32 CRC of the file)
+//! 13 records    u32 n, n x (u32 kind, bytes32 partition key, bytes32 clustering key,
+//!               bytes32 column, u64 bytes, u64 elements, u64 range tombstones, u64 dead rows)
 //! ```
-//! Parts with other tags are kept as they are, 13 (records of large data) among them: reading rows
-//! needs none of them. Here the component is never written: files without it pass for Cassandra's,
-//! which ScyllaDB reads.
+//! Parts with other tags are kept as they are, and so are records in another form: reading rows needs
+//! none of them. Files that are written here have features, large data, origin and records.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::coding::{Fault, Input, Parsed};
+use super::coding::{Fault, Input, Parsed, put_bytes32};
 use super::component::Component;
 use crate::checksum::crc32;
 use crate::error::{Error, Result};
 
 const TAG_DIGESTS: u32 = 12;
+const TAG_RECORDS: u32 = 13;
+/// Bytes of a record without its names.
+const RECORD_BYTES_MIN: u64 = 48;
 
 /// One end of a range of tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +45,25 @@ pub struct LargeData {
     pub threshold: u64,
     /// How many are above the threshold.
     pub above_count: u32,
+}
+
+/// One large thing. `kind` is that of [`LargeData`], and what is large of it `bytes` in kinds 1 to 3,
+/// `elements` in 4 and 5.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LargeRecord {
+    pub kind: u32,
+    pub partition_key: Vec<u8>,
+    /// Stored values with a u16 length each; empty for partitions and static rows.
+    pub clustering_key: Vec<u8>,
+    /// Empty for partitions and rows.
+    pub column: String,
+    /// Of the partition, row, cell or collection.
+    pub bytes: u64,
+    /// Rows of the partition, or cells of the collection.
+    pub elements: u64,
+    /// Of the partition.
+    pub range_tombstones: u64,
+    pub dead_rows: u64,
 }
 
 /// A column of the table that the SSTable belongs to.
@@ -85,6 +108,8 @@ pub struct ScyllaMetadata {
     pub schema: Option<ScyllaSchema>,
     /// Number of a component and CRC of its file.
     pub digests: Option<Vec<(u32, u32)>>,
+    /// The largest of what is above the thresholds.
+    pub records: Option<Vec<LargeRecord>>,
     /// Tag and body of all other parts, in file order.
     pub other: Vec<(u32, Vec<u8>)>,
 }
@@ -125,6 +150,47 @@ impl ScyllaMetadata {
             0 => Ok(metadata),
             left => Err(input.bad("the end of the parts", format!("{left} more bytes"))),
         }
+    }
+
+    /// The bytes of a `Scylla.db` with features, large data, origin and records, where they are given.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut parts: Vec<(u32, Vec<u8>)> = Vec::new();
+        parts.extend(self.features.map(|bits| (2, bits.to_be_bytes().to_vec())));
+        if let Some(large) = &self.large_data {
+            let mut body = (large.len() as u32).to_be_bytes().to_vec();
+            for entry in large {
+                body.extend_from_slice(&entry.kind.to_be_bytes());
+                body.extend_from_slice(&entry.max.to_be_bytes());
+                body.extend_from_slice(&entry.threshold.to_be_bytes());
+                body.extend_from_slice(&entry.above_count.to_be_bytes());
+            }
+            parts.push((5, body));
+        }
+        if let Some(origin) = &self.origin {
+            let mut body = Vec::new();
+            put_bytes32(&mut body, origin.as_bytes());
+            parts.push((6, body));
+        }
+        if let Some(records) = &self.records {
+            let mut body = (records.len() as u32).to_be_bytes().to_vec();
+            for record in records {
+                body.extend_from_slice(&record.kind.to_be_bytes());
+                put_bytes32(&mut body, &record.partition_key);
+                put_bytes32(&mut body, &record.clustering_key);
+                put_bytes32(&mut body, record.column.as_bytes());
+                let counts = [record.elements, record.range_tombstones, record.dead_rows];
+                for number in [record.bytes].into_iter().chain(counts) {
+                    body.extend_from_slice(&number.to_be_bytes());
+                }
+            }
+            parts.push((TAG_RECORDS, body));
+        }
+        let mut out = (parts.len() as u32).to_be_bytes().to_vec();
+        for (tag, body) in parts {
+            out.extend_from_slice(&tag.to_be_bytes());
+            put_bytes32(&mut out, &body);
+        }
+        out
     }
 
     /// Checks the content of a small component.
@@ -180,6 +246,14 @@ impl ScyllaMetadata {
                 self.schema = Some(ScyllaSchema { table, version, keyspace, name, columns });
             }
             TAG_DIGESTS => self.digests = Some(list(body, 8, |b| Ok((b.u32()?, b.u32()?)))?),
+            TAG_RECORDS => {
+                let whole = body.take(body.remaining())?;
+                let mut records = Input::new(whole);
+                match list(&mut records, RECORD_BYTES_MIN, record) {
+                    Ok(list) if records.remaining() == 0 => self.records = Some(list),
+                    _ => self.other.push((tag, whole.to_vec())),
+                }
+            }
             _ => self.other.push((tag, body.take(body.remaining())?.to_vec())),
         }
         Ok(())
@@ -206,6 +280,19 @@ fn list<'a, T>(
     body.items(count, item_bytes, read)
 }
 
+fn record(body: &mut Input<'_>) -> Parsed<LargeRecord> {
+    Ok(LargeRecord {
+        kind: body.u32()?,
+        partition_key: body.bytes32()?.to_vec(),
+        clustering_key: body.bytes32()?.to_vec(),
+        column: string(body)?,
+        bytes: u64::from_be_bytes(body.array()?),
+        elements: u64::from_be_bytes(body.array()?),
+        range_tombstones: u64::from_be_bytes(body.array()?),
+        dead_rows: u64::from_be_bytes(body.array()?),
+    })
+}
+
 fn bound(body: &mut Input<'_>) -> Parsed<TokenBound> {
     Ok(TokenBound { is_exclusive: body.u8()? != 0, token: body.bytes16()?.to_vec() })
 }
@@ -223,8 +310,6 @@ fn string(body: &mut Input<'_>) -> Parsed<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sstable::coding::put_bytes32;
-
     fn words(words: &[u32]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_be_bytes()).collect()
     }
@@ -306,6 +391,7 @@ mod tests {
                 columns: vec![column],
             }),
             digests: Some(vec![(7, crc32(b"filter"))]),
+            records: None,
             other: vec![(13, vec![9; 5]), (4000, vec![])],
         };
         assert_eq!(metadata, wanted);
@@ -314,6 +400,32 @@ mod tests {
         assert!(check(Component::Filter, b"filter").is_ok());
         assert!(check(Component::Filter, b"other").is_err());
         assert!(check(Component::Statistics, b"other").is_ok());
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let record = LargeRecord {
+            kind: 5,
+            partition_key: vec![1, 2],
+            clustering_key: vec![0, 1, 7],
+            column: "tags".into(),
+            bytes: 1 << 40,
+            elements: 3,
+            range_tombstones: 1,
+            dead_rows: u64::MAX,
+        };
+        let metadata = ScyllaMetadata {
+            features: Some(0x3f),
+            large_data: Some(vec![LargeData { kind: 4, max: 7, threshold: 5, above_count: 2 }]),
+            origin: Some("memtable".into()),
+            records: Some(vec![record, LargeRecord::default()]),
+            ..ScyllaMetadata::default()
+        };
+        let bytes = metadata.encode();
+        assert_eq!(ScyllaMetadata::decode(&bytes), Ok(metadata));
+        for at in 0..bytes.len() {
+            assert!(ScyllaMetadata::decode(&bytes[..at]).is_err(), "{at} bytes");
+        }
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! The stream of fragments that a read of one SSTable gives.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use futures::future::LocalBoxFuture;
 
+use super::damage::DamageLog;
 use super::file::Access;
 use super::partition_index::{Entry, find, read_entry};
-use super::partition_reader::PartitionReader;
+use super::partition_reader::{Front, PartitionReader};
 use super::sstable::Sstable;
 use super::window::{Content, Window};
 use crate::config::FRAGMENTS_PER_FILL_MAX;
@@ -36,10 +38,19 @@ pub(super) struct SstableSource {
     index: Window,
     data: Window,
     partition: Option<PartitionReader>,
+    /// Where damage is noted that the read goes on behind; without it damage ends the read.
+    damage: Option<Rc<DamageLog>>,
+    /// The place that was noted last.
+    noted: Option<(PathBuf, u64)>,
 }
 
 impl SstableSource {
-    pub(super) fn new(table: Rc<Sstable>, range: &PartitionRange, slice: &Slice) -> Self {
+    pub(super) fn new(
+        table: Rc<Sstable>,
+        range: &PartitionRange,
+        slice: &Slice,
+        damage: Option<Rc<DamageLog>>,
+    ) -> Self {
         let (plan, access) = match range {
             PartitionRange::Single(key) if table.may_contain(key) => {
                 (Plan::Key(key.clone()), Access::Cached)
@@ -61,6 +72,8 @@ impl SstableSource {
             slice: slice.clone(),
             plan,
             partition: None,
+            damage,
+            noted: None,
         }
     }
 
@@ -96,24 +109,113 @@ impl SstableSource {
         }
     }
 
+    /// As `next_entry`, going on at the next page of the index where one is damaged.
+    async fn next_readable_entry(&mut self) -> Result<Option<Entry>> {
+        loop {
+            let error = match (self.next_entry().await, &self.damage) {
+                (Err(error @ Error::Corrupt(_)), Some(_)) => error,
+                (entry, _) => return entry,
+            };
+            if self.is_first_try(|source| &mut source.index, &error) {
+                continue;
+            }
+            if let Plan::Scan { at, .. } = &mut self.plan
+                && let Some(next) = self.table.summary.page_behind(*at)
+            {
+                *at = next;
+            } else {
+                self.plan = Plan::Done;
+                return Ok(None);
+            }
+            self.index.set_careful(false);
+        }
+    }
+
+    /// Whether damage may lie ahead of what is needed: then the window reads no further than it must
+    /// from now on. If not, the damage is noted.
+    fn is_first_try(
+        &mut self,
+        window: impl FnOnce(&mut Self) -> &mut Window,
+        error: &Error,
+    ) -> bool {
+        let window = window(self);
+        if !window.is_careful() {
+            window.set_careful(true);
+            return true;
+        }
+        // Every block of a damaged page fails at the same place: a read has met it once.
+        if let (Some(damage), Error::Corrupt(corruption)) = (&self.damage, error) {
+            let place = (corruption.file.clone(), corruption.offset);
+            if self.noted.as_ref() != Some(&place) {
+                damage.add(error, true);
+                self.noted = Some(place);
+            }
+        }
+        false
+    }
+
+    /// Begins a partition.
+    async fn open(&mut self, entry: Entry, out: &mut VecDeque<Fragment>) -> Result<()> {
+        let layout = self.table.layout.clone();
+        let salvages = self.damage.is_some();
+        if !salvages {
+            let files = (&self.table.index, &mut self.data);
+            let front = Front::new(entry, false);
+            self.partition =
+                Some(PartitionReader::open(layout, front, &self.slice, files, out).await?);
+            return Ok(());
+        }
+        self.data.set_careful(false);
+        let before = out.len();
+        // As it should be; by the promoted index alone; without it.
+        let mut fronts = VecDeque::from(Front::ways(&entry));
+        while let Some(front) = fronts.pop_front() {
+            let files = (&self.table.index, &mut self.data);
+            let again = front.clone();
+            let opened =
+                PartitionReader::open(layout.clone(), front, &self.slice, files, out).await;
+            match opened {
+                Ok(partition) => {
+                    self.partition = Some(partition);
+                    return Ok(());
+                }
+                Err(error @ Error::Corrupt(_)) => {
+                    out.truncate(before);
+                    if self.is_first_try(|source| &mut source.data, &error) {
+                        fronts.push_front(again);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        // The partition is lost.
+        Ok(())
+    }
+
     async fn fill_some(&mut self, out: &mut VecDeque<Fragment>) -> Result<()> {
         let goal = out.len() + FRAGMENTS_PER_FILL_MAX;
         while out.len() < goal {
             match self.partition.take() {
                 Some(mut partition) => {
-                    if partition.step(&mut self.data, out, goal).await? {
-                        out.push_back(Fragment::PartitionEnd);
-                    } else {
-                        self.partition = Some(partition);
+                    match partition.step(&mut self.data, out, goal).await {
+                        Ok(true) => {
+                            out.push_back(Fragment::PartitionEnd);
+                            continue;
+                        }
+                        Ok(false) => {}
+                        Err(error @ Error::Corrupt(_)) if self.damage.is_some() => {
+                            if !self.is_first_try(|source| &mut source.data, &error) {
+                                partition.salvage(&mut self.data, out).await?;
+                                self.data.set_careful(false);
+                            }
+                        }
+                        Err(error) => return Err(error),
                     }
+                    self.partition = Some(partition);
                 }
                 None => {
-                    let Some(entry) = self.next_entry().await? else { return Ok(()) };
-                    let layout = self.table.layout.clone();
-                    let files = (&self.table.index, &mut self.data);
-                    let opened =
-                        PartitionReader::open(layout, entry, &self.slice, files, out).await?;
-                    self.partition = Some(opened);
+                    let Some(entry) = self.next_readable_entry().await? else { return Ok(()) };
+                    self.open(entry, out).await?;
                 }
             }
         }

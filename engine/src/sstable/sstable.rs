@@ -7,6 +7,7 @@ use super::coding::{Fault, Input, Parsed};
 use super::component::{Component, SstableName, require};
 use super::compressed::CompressedFile;
 use super::compression_info::CompressionInfo;
+use super::damage::DamageLog;
 use super::file::{Access, CheckedFile, Checks, SCAN_BYTES_MAX};
 use super::filter::BloomFilter;
 use super::info::SstableInfo;
@@ -116,6 +117,9 @@ impl Sstable {
         if has(Component::Scylla) {
             let path = path(Component::Scylla);
             let content = read_file(&*disk, &path).await?;
+            if let Some(integrity) = &integrity {
+                integrity.check(Component::Scylla, &path, &content)?;
+            }
             let decoded = ScyllaMetadata::decode(&content);
             scylla = Some(Box::new(decoded.map_err(|fault| fault.into_error(&path, 0))?));
         }
@@ -199,6 +203,14 @@ impl Sstable {
         Ok(Rc::new(Sstable { info, scylla, layout, summary, filter, data, index }))
     }
 
+    /// The data file.
+    pub fn data_path(&self) -> &Path {
+        match &self.data {
+            Content::Plain(file) => file.path(),
+            Content::Compressed(file) => file.path(),
+        }
+    }
+
     pub fn info(&self) -> &SstableInfo {
         &self.info
     }
@@ -226,7 +238,18 @@ impl Sstable {
     /// Reads the partitions in `range`, cut to `slice`, in the slice's direction. A single partition
     /// is read through the page cache; a range of tokens past it, in large pieces.
     pub fn read(self: &Rc<Self>, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
-        Box::new(SstableSource::new(self.clone(), range, slice))
+        Box::new(SstableSource::new(self.clone(), range, slice, None))
+    }
+
+    /// As [`read`](Self::read), but a read that meets damage notes it and goes on where the index says
+    /// that something readable begins: at the next block of the partition, or at the next partition.
+    pub fn read_past_damage(
+        self: &Rc<Self>,
+        range: &PartitionRange,
+        slice: &Slice,
+        damage: Rc<DamageLog>,
+    ) -> Box<dyn FragmentSource> {
+        Box::new(SstableSource::new(self.clone(), range, slice, Some(damage)))
     }
 }
 

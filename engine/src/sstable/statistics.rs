@@ -104,6 +104,8 @@ pub(super) struct Statistics {
     pub(super) max_deletion_time: i32,
     pub(super) min_ttl: i32,
     pub(super) max_ttl: i32,
+    /// Stored bytes for each byte of data; -1 where it is not compressed.
+    pub(super) compression_ratio: f64,
     /// Deletion time and count, ascending.
     pub(super) drop_times: Vec<(f64, i64)>,
     /// Stored values of the least and greatest clustering key; empty means unbounded.
@@ -283,6 +285,7 @@ impl Collector {
             max_deletion_time,
             min_ttl,
             max_ttl,
+            compression_ratio: -1.0,
             drop_times: self.drop_times.iter().map(|(s, n)| (*s as f64, *n)).collect(),
             min_clustering: bounds.0,
             max_clustering: bounds.1,
@@ -308,8 +311,7 @@ impl Statistics {
         {
             out.extend_from_slice(&seconds.to_be_bytes());
         }
-        // Not compressed.
-        out.extend_from_slice(&(-1f64).to_be_bytes());
+        out.extend_from_slice(&self.compression_ratio.to_be_bytes());
         out.extend_from_slice(&(DROP_TIME_BINS as i32).to_be_bytes());
         out.extend_from_slice(&(self.drop_times.len() as i32).to_be_bytes());
         for (second, count) in &self.drop_times {
@@ -346,7 +348,7 @@ impl Statistics {
         let (min_timestamp, max_timestamp) = (input.i64()?, input.i64()?);
         let (min_deletion_time, max_deletion_time) = (input.i32()?, input.i32()?);
         let (min_ttl, max_ttl) = (input.i32()?, input.i32()?);
-        let _compression_ratio = input.f64()?;
+        let compression_ratio = input.f64()?;
         let _bins_max = input.i32()?;
         let bins = input.count32()?;
         let drop_times = input.items(bins, 16, |input| Ok((input.f64()?, input.i64()?)))?;
@@ -378,6 +380,7 @@ impl Statistics {
             max_deletion_time,
             min_ttl,
             max_ttl,
+            compression_ratio,
             drop_times,
             min_clustering,
             max_clustering,

@@ -77,6 +77,12 @@ impl Summary {
         self.samples.get(after.saturating_sub(1)).map_or(0, |(_, start)| *start)
     }
 
+    /// Start of the first page behind `at` of the index.
+    pub(super) fn page_behind(&self, at: u64) -> Option<u64> {
+        let behind = self.samples.partition_point(|(_, start)| *start <= at);
+        self.samples.get(behind).map(|(_, start)| *start)
+    }
+
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let keys: usize = self.samples.iter().map(|(key, _)| key.as_bytes().len() + 12).sum();
         out.extend_from_slice(&(KEYS_PER_SAMPLE as i32).to_be_bytes());

@@ -103,12 +103,14 @@ pub(super) struct Window {
     bytes: Vec<u8>,
     start: u64,
     ahead_bytes: u64,
+    /// Nothing is read but what is needed.
+    is_careful: bool,
 }
 
 impl Window {
     pub(super) fn new(content: Content, access: Access) -> Self {
         let ahead_bytes = Self::ahead_at_first(access);
-        Window { content, access, bytes: Vec::new(), start: 0, ahead_bytes }
+        Window { content, access, bytes: Vec::new(), start: 0, ahead_bytes, is_careful: false }
     }
 
     fn ahead_at_first(access: Access) -> u64 {
@@ -116,6 +118,15 @@ impl Window {
             Access::Cached => AHEAD_BYTES_MIN,
             Access::Scan => READ_BYTES_MAX,
         }
+    }
+
+    /// Whether nothing is read ahead, so that damage further on is not met before its time.
+    pub(super) fn is_careful(&self) -> bool {
+        self.is_careful
+    }
+
+    pub(super) fn set_careful(&mut self, is_careful: bool) {
+        self.is_careful = is_careful;
     }
 
     pub(super) fn content(&self) -> &Content {
@@ -176,7 +187,8 @@ impl Window {
                 self.start = keep_from;
             }
         }
-        let ahead = (self.end() + self.ahead_bytes).min(limit).max(wanted);
+        let ahead_bytes = if self.is_careful { 0 } else { self.ahead_bytes };
+        let ahead = (self.end() + ahead_bytes).min(limit).max(wanted);
         self.append(ahead).await?;
         self.double_ahead();
         Ok(())
@@ -193,7 +205,8 @@ impl Window {
         if to > self.end() || to < self.start {
             self.ahead_bytes = Self::ahead_at_first(self.access);
         }
-        let first = from.min(to.saturating_sub(self.ahead_bytes).max(low));
+        let ahead_bytes = if self.is_careful { 0 } else { self.ahead_bytes };
+        let first = from.min(to.saturating_sub(ahead_bytes).max(low));
         self.restart(first);
         self.append(to).await?;
         self.double_ahead();

@@ -9,13 +9,16 @@ use std::rc::Rc;
 
 use super::coding::{put_bytes16, put_vint};
 use super::component::{Component, toc_temporary_path};
+use super::data_writer::DataWriter;
 use super::file::{CHUNK_BYTES, FileWriter};
 use super::filter::BloomFilter;
 use super::info::SstableInfo;
 use super::integrity::Integrity;
+use super::large_data::{LargeDataCollector, WrittenRow};
 use super::layout::{Bases, Header, Layout, put_deletion};
 use super::prefix::{Bound, KIND_ROW};
 use super::promoted_index::PromotedIndexBuilder;
+use super::scylla::ScyllaMetadata;
 use super::statistics::{self, Collector};
 use super::summary::SummaryBuilder;
 use super::unfiltered::{PARTITION_END, UnfilteredEncoder};
@@ -26,7 +29,13 @@ use crate::error::{Error, Result};
 use crate::mutation::{Fragment, Position, Row, Tombstone};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::token::murmur3_x64_128;
-use crate::schema::{ClusteringKey, PartitionKey};
+use crate::schema::{ClusteringKey, Compression, LargeDataThresholds, PartitionKey};
+
+/// Origin of an SSTable that a flush wrote.
+const ORIGIN_MEMTABLE: &str = "memtable";
+/// Features of `Scylla.db`: faults of early versions of ScyllaDB that these files do not have. Bit 6 is
+/// not among them, for the width of a last block counts the end mark here as in Cassandra.
+const SCYLLA_FEATURES: u64 = 0x3f;
 
 /// How an SSTable is written.
 #[derive(Debug, Clone)]
@@ -42,6 +51,12 @@ pub struct WriterOptions {
     /// Number of partitions where it is known. Without it the writer keeps 16 bytes a partition
     /// until the end, to size the bloom filter.
     pub partitions_expected: Option<u64>,
+    /// How the data is compressed, if it is.
+    pub compression: Option<Compression>,
+    /// What is noted as large.
+    pub large_data: LargeDataThresholds,
+    /// Why the file is written, in ScyllaDB's words.
+    pub origin: &'static str,
 }
 
 impl Default for WriterOptions {
@@ -52,6 +67,9 @@ impl Default for WriterOptions {
             replay: None,
             bases: Bases::default(),
             partitions_expected: None,
+            compression: None,
+            large_data: LargeDataThresholds::default(),
+            origin: ORIGIN_MEMTABLE,
         }
     }
 }
@@ -89,11 +107,13 @@ pub struct SstableWriter {
     options: WriterOptions,
     header: Header,
     layout: Layout,
-    data: FileWriter,
+    data: DataWriter,
     index: FileWriter,
     summary: SummaryBuilder,
     filter_keys: FilterKeys,
     collector: Collector,
+    large: LargeDataCollector,
+    schema: SchemaRef,
     encoder: UnfilteredEncoder,
     promoted: PromotedIndexBuilder,
     partition: Option<OpenPartition>,
@@ -119,7 +139,10 @@ impl SstableWriter {
         let header = Header::of_schema(&schema, options.bases);
         let data_path = Component::Data.path(directory, generation);
         let layout = header.layout(&schema, &data_path)?;
-        let data = FileWriter::create(&*disk, &data_path).await?;
+        if let Some(compression) = &options.compression {
+            compression.validate()?;
+        }
+        let data = DataWriter::create(&*disk, &data_path, options.compression).await?;
         let index_path = Component::Index.path(directory, generation);
         let index = FileWriter::create(&*disk, &index_path).await?;
         let filter_keys = match options.partitions_expected {
@@ -131,6 +154,7 @@ impl SstableWriter {
             directory: directory.to_owned(),
             generation,
             promoted: PromotedIndexBuilder::new(options.column_index_bytes),
+            large: LargeDataCollector::new(&options.large_data),
             options,
             header,
             layout,
@@ -139,6 +163,7 @@ impl SstableWriter {
             summary: SummaryBuilder::default(),
             filter_keys,
             collector: Collector::new(),
+            schema,
             encoder: UnfilteredEncoder::default(),
             partition: None,
             last_key: None,
@@ -228,6 +253,15 @@ impl SstableWriter {
         partition.previous = at;
         partition.last = Some(position);
         self.collector.row(Some(key), row);
+        let written = WrittenRow {
+            partition_key: &partition.key,
+            row,
+            bytes: self.out.len() as u64,
+            is_static: false,
+        };
+        let name = |id| self.schema.column(id).name.clone();
+        let values = || self.encoder.prefix.values(&self.layout, key);
+        self.large.row(&written, values, name);
         let (encoder, layout) = (&mut self.encoder, &self.layout);
         let prefix = |out: &mut Vec<u8>| {
             out.push(KIND_ROW);
@@ -258,6 +292,9 @@ impl SstableWriter {
         partition.previous = at;
         partition.open = opening;
         self.collector.marker(closing, opening);
+        if opening.is_some() {
+            self.large.range_tombstone();
+        }
         let (encoder, layout) = (&mut self.encoder, &self.layout);
         let bound = Bound::new(position.weight, closing.is_some(), opening.is_some());
         let prefix =
@@ -273,9 +310,11 @@ impl SstableWriter {
             return Ok(());
         }
         self.collector.partition(partition.key.as_bytes(), partition.deletion);
+        self.large.partition();
         self.out.clear();
         put_bytes16(&mut self.out, partition.key.as_bytes());
         put_deletion(&mut self.out, partition.deletion);
+        let front_bytes = self.out.len();
         if !self.layout.statics.list.is_empty() {
             let empty = Row::default();
             let row = partition.static_row.as_deref().unwrap_or(&empty);
@@ -284,6 +323,14 @@ impl SstableWriter {
         if let Some(row) = &partition.static_row {
             assert!(!self.layout.statics.list.is_empty(), "a table without static columns");
             self.collector.row(None, row);
+            let written = WrittenRow {
+                partition_key: &partition.key,
+                row,
+                bytes: (self.out.len() - front_bytes) as u64,
+                is_static: true,
+            };
+            let name = |id| self.schema.column(id).name.clone();
+            self.large.row(&written, Vec::new, name);
         }
         partition.header_bytes = Some(self.out.len() as u64);
         self.data.append(&self.out).await
@@ -302,6 +349,7 @@ impl SstableWriter {
         self.data.append(&[PARTITION_END]).await?;
         let size = self.data.position() - partition.start;
         self.collector.partition_end(size);
+        self.large.partition_end(&partition.key, size);
         let mut promoted = Vec::new();
         self.promoted.finish((header_bytes, size), partition.deletion, &mut promoted);
         self.summary.add(&partition.key, self.index.position());
@@ -343,15 +391,38 @@ impl SstableWriter {
             }
         };
         let (encoder, layout) = (&mut self.encoder, &self.layout);
-        let statistics = self
+        let mut statistics = self
             .collector
             .statistics(self.options.replay, |key| encoder.prefix.values(layout, key));
-        let mut crc = (CHUNK_BYTES as i32).to_be_bytes().to_vec();
-        data.chunks.iter().for_each(|chunk| crc.extend_from_slice(&chunk.to_be_bytes()));
+        // Chunks have checksums of their own.
+        let map = match data.compression {
+            Some((info, ratio)) => {
+                statistics.compression_ratio = ratio;
+                (Component::CompressionInfo, info)
+            }
+            None => {
+                let mut crc = (CHUNK_BYTES as i32).to_be_bytes().to_vec();
+                let chunks = data.file.chunks.iter();
+                chunks.for_each(|chunk| crc.extend_from_slice(&chunk.to_be_bytes()));
+                (Component::Crc, crc)
+            }
+        };
+        let mut scylla = ScyllaMetadata {
+            features: Some(SCYLLA_FEATURES),
+            origin: Some(self.options.origin.to_owned()),
+            ..ScyllaMetadata::default()
+        };
+        self.large.finish(&mut scylla);
+        let data = data.file;
         let (mut summary_bytes, mut filter_bytes) = (Vec::new(), Vec::new());
         summary.encode(&mut summary_bytes);
         filter.encode(&mut filter_bytes);
-        let toc: String = Component::WRITTEN.iter().map(|c| format!("{}\n", c.suffix())).collect();
+        let in_place = |component: Component| match component {
+            Component::Crc => map.0,
+            other => other,
+        };
+        let written = Component::WRITTEN.into_iter().map(in_place);
+        let toc: String = written.map(|c| format!("{}\n", c.suffix())).collect();
         let small = [
             (Component::Summary, summary_bytes),
             (Component::Filter, filter_bytes),
@@ -364,8 +435,9 @@ impl SstableWriter {
                     &self.header,
                 ),
             ),
-            (Component::Crc, crc),
+            map,
             (Component::Digest, data.whole.to_string().into_bytes()),
+            (Component::Scylla, scylla.encode()),
         ];
         let counts =
             (self.partitions, statistics.rows_count as u64, self.collector.tombstones_count);
@@ -400,8 +472,7 @@ impl SstableWriter {
 /// Errors: `Io`.
 pub async fn remove_files(disk: &dyn Disk, directory: &Path, generation: u64) -> Result<()> {
     let mut paths = vec![toc_temporary_path(directory, generation)];
-    paths.push(Component::CompressionInfo.path(directory, generation));
-    paths.extend(Component::WRITTEN.iter().rev().map(|c| c.path(directory, generation)));
+    paths.extend(Component::ALL.iter().rev().map(|c| c.path(directory, generation)));
     for path in paths {
         remove_if_there(disk, &path).await?;
     }

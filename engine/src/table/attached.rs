@@ -4,34 +4,19 @@
 //! count. Such a table has no commitlog, its memtable stays empty and its manifest names nothing.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::rc::Rc;
-
-use futures::FutureExt;
-use futures::future::LocalBoxFuture;
 
 use super::table::{LiveSstable, Table};
 use crate::cache::PageCache;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
-use crate::mutation::{Direction, Fragment, FragmentSource, Position, Tombstone};
 use crate::schema::table_schema::SchemaRef;
+use crate::schema::{LargeDataThresholds, OnCorruption, TableOptions};
 use crate::sstable::manifest::Manifest;
 use crate::sstable::{Sstable, SstableName};
-
-/// What becomes of damaged files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnCorruption {
-    /// A file that cannot be opened keeps the table from being attached; damage that a read meets ends
-    /// the read.
-    #[default]
-    Fail,
-    /// A file that cannot be opened is left out. Of a file in which a read meets damage, that read
-    /// leaves out the rest: rows may be missing, and what other files have of them may show.
-    Skip,
-}
 
 /// What an attached table is opened with.
 pub struct AttachedOpening {
@@ -46,10 +31,11 @@ pub struct AttachedOpening {
 
 impl Table {
     /// Opens foreign SSTables as a table that is only read. Files that cannot be opened are left out
-    /// and handed back with the reason.
+    /// and handed back with the reason; `opened_one` is told of each other.
     pub async fn attach(
         opening: AttachedOpening,
         names: &[SstableName],
+        mut opened_one: impl FnMut(&Sstable),
     ) -> (Rc<Table>, Vec<(SstableName, Error)>) {
         let AttachedOpening { schema, directory, on_corruption, disk, cache, shard, shard_count } =
             opening;
@@ -63,11 +49,18 @@ impl Table {
                 schema.clone(),
             );
             match opened.await {
-                Ok(sstable) => sstables.push(LiveSstable { sstable, is_shared: true }),
+                Ok(sstable) => {
+                    opened_one(&sstable);
+                    sstables.push(LiveSstable { sstable, is_shared: true });
+                }
                 Err(error) => failed.push((name.clone(), error)),
             }
         }
+        let options = TableOptions { on_corruption, ..schema.options.clone() };
         let table = Table {
+            options: RefCell::new(options),
+            large_data: LargeDataThresholds::default(),
+            damage: Rc::default(),
             schema,
             active: RefCell::new(Memtable::new(Rc::default())),
             shard_bytes: Rc::default(),
@@ -84,14 +77,14 @@ impl Table {
             next_generation: Cell::new(0),
             unnamed: RefCell::default(),
             dropped: Cell::new(false),
-            attached: Some(on_corruption),
+            is_attached: true,
         };
         (Rc::new(table), failed)
     }
 
     /// Whether the table is one of foreign SSTables.
     pub fn is_attached(&self) -> bool {
-        self.attached.is_some()
+        self.is_attached
     }
 
     /// Bytes of the data files, and rows that they say that they have.
@@ -112,74 +105,5 @@ impl Table {
             self.schema.name,
             self.directory.display()
         )))
-    }
-}
-
-/// A source that ends at damage instead of failing.
-pub(super) struct SalvagedSource {
-    source: Box<dyn FragmentSource>,
-    directory: PathBuf,
-    direction: Direction,
-    is_inside: bool,
-    in_force: Option<Tombstone>,
-    has_ended: bool,
-}
-
-impl SalvagedSource {
-    pub(super) fn new(
-        source: Box<dyn FragmentSource>,
-        directory: &Path,
-        direction: Direction,
-    ) -> Self {
-        SalvagedSource {
-            source,
-            directory: directory.to_owned(),
-            direction,
-            is_inside: false,
-            in_force: None,
-            has_ended: false,
-        }
-    }
-
-    async fn fill_some(&mut self, out: &mut VecDeque<Fragment>) -> Result<()> {
-        if self.has_ended {
-            return Ok(());
-        }
-        let before = out.len();
-        let filled = self.source.fill(out).await;
-        for fragment in out.iter().skip(before) {
-            match fragment {
-                Fragment::PartitionStart { .. } => self.is_inside = true,
-                Fragment::RangeTombstoneChange { tombstone, .. } => self.in_force = *tombstone,
-                Fragment::PartitionEnd => self.is_inside = false,
-                Fragment::StaticRow(_) | Fragment::Row { .. } => {}
-            }
-        }
-        match filled {
-            Err(error @ Error::Corrupt(_)) => {
-                let directory = self.directory.display();
-                tracing::warn!(%directory, %error, "a read leaves out the rest of a damaged file");
-                self.has_ended = true;
-            }
-            filled => return filled,
-        }
-        // What was begun must end.
-        if self.in_force.take().is_some() {
-            let position = match self.direction {
-                Direction::Forward => Position::end(),
-                Direction::Reversed => Position::start(),
-            };
-            out.push_back(Fragment::RangeTombstoneChange { position, tombstone: None });
-        }
-        if std::mem::take(&mut self.is_inside) {
-            out.push_back(Fragment::PartitionEnd);
-        }
-        Ok(())
-    }
-}
-
-impl FragmentSource for SalvagedSource {
-    fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {
-        self.fill_some(out).boxed_local()
     }
 }

@@ -94,9 +94,14 @@ impl Table {
         memtable: &Rc<Memtable>,
         generation: u64,
     ) -> Result<Option<Rc<Sstable>>> {
-        let options = WriterOptions {
-            column_index_bytes: self.schema.options.column_index_bytes,
-            ..WriterOptions::default()
+        let options = {
+            let options = self.options();
+            WriterOptions {
+                column_index_bytes: options.column_index_bytes,
+                compression: options.compression,
+                large_data: options.large_data.over(self.large_data),
+                ..WriterOptions::default()
+            }
         };
         let mut writer = SstableWriter::create(
             self.disk.clone(),
@@ -123,7 +128,9 @@ impl Table {
         }
         let (disk, cache) = (self.disk.clone(), self.cache.clone());
         let schema = self.schema.clone();
-        Sstable::open(disk, cache, &self.directory, generation, schema).await.map(Some)
+        let sstable = Sstable::open(disk, cache, &self.directory, generation, schema).await?;
+        self.warn_of_large_data(&sstable);
+        Ok(Some(sstable))
     }
 
     /// Stops using the table's files; they are removed by the caller.

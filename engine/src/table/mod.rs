@@ -2,12 +2,14 @@
 
 mod attached;
 mod flush;
+mod large_data;
 mod open;
 mod owned;
 mod read;
 mod table;
 
-pub use attached::{AttachedOpening, OnCorruption};
+pub use attached::AttachedOpening;
+pub use large_data::LargeThing;
 pub use open::{TableOpening, clear_leftovers};
 pub use read::{Partitions, ReadCommand};
 pub use table::{Table, TableStats};

@@ -19,8 +19,9 @@ use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::schema::table_schema::SchemaRef;
+use crate::schema::{LargeDataThresholds, OnCorruption};
 use crate::sstable::manifest::{LOST, Manifest, clear_unnamed};
-use crate::sstable::{Sstable, generation_of};
+use crate::sstable::{DamageLog, Sstable, generation_of};
 
 /// What a table is opened with.
 pub struct TableOpening {
@@ -35,6 +36,8 @@ pub struct TableOpening {
     pub shard_bytes: Rc<Cell<usize>>,
     pub shard: u32,
     pub shard_count: u32,
+    /// From which sizes on data is large, where the table does not say.
+    pub large_data: LargeDataThresholds,
 }
 
 impl Table {
@@ -43,7 +46,7 @@ impl Table {
     /// Errors: `Io`, `Corrupt` naming the file.
     pub async fn open(opening: TableOpening) -> Result<Rc<Table>> {
         let TableOpening { schema, directory, disk, commitlog, cache, .. } = opening;
-        let TableOpening { shard_bytes, shard, shard_count, .. } = opening;
+        let TableOpening { shard_bytes, shard, shard_count, large_data, .. } = opening;
         disk.create_directories(&directory).await?;
         // The folder of the keyspace and that of all data: either may be new.
         for ancestor in directory.ancestors().skip(1).take(2) {
@@ -54,14 +57,23 @@ impl Table {
         let own = directory.join(manifest_name(shard, shard_count));
         let manifest = Manifest::open(disk.clone(), &own).await?;
         let mut sstables = Vec::new();
+        let damage = Rc::new(DamageLog::default());
+        // A file that is left out stays where it is, and in the manifest.
+        let skips = schema.options.on_corruption == OnCorruption::Skip;
         let mut foreign_flushed = BTreeMap::new();
         let open = async |generation: u64, is_shared: bool| {
             let (disk, cache, schema) = (disk.clone(), cache.clone(), schema.clone());
-            let sstable = Sstable::open(disk, cache, &directory, generation, schema).await?;
-            Ok::<_, Error>(LiveSstable { sstable, is_shared })
+            match Sstable::open(disk, cache, &directory, generation, schema).await {
+                Ok(sstable) => Ok(Some(LiveSstable { sstable, is_shared })),
+                Err(error @ Error::Corrupt(_)) if skips => {
+                    damage.add(&error, true);
+                    Ok(None)
+                }
+                Err(error) => Err(error),
+            }
         };
         for &generation in manifest.live().keys() {
-            sstables.push(open(generation, false).await?);
+            sstables.extend(open(generation, false).await?);
         }
         for name in &names {
             let Some((other_shard, count)) = parse_manifest_name(name) else { continue };
@@ -70,7 +82,7 @@ impl Table {
             }
             let other = Manifest::open(disk.clone(), &directory.join(name)).await?;
             for &generation in other.live().keys() {
-                sstables.push(open(generation, true).await?);
+                sstables.extend(open(generation, true).await?);
             }
             if let Some(through) = other.flushed_through() {
                 foreign_flushed.insert((other_shard, count), through);
@@ -87,6 +99,7 @@ impl Table {
         let stride = u64::from(shard_count);
         let next_generation = (highest / stride + 1) * stride + u64::from(shard);
         Ok(Rc::new(Table {
+            options: RefCell::new(schema.options.clone()),
             schema,
             directory,
             disk,
@@ -103,7 +116,9 @@ impl Table {
             next_generation: Cell::new(next_generation),
             unnamed: RefCell::default(),
             dropped: Cell::new(false),
-            attached: None,
+            is_attached: false,
+            large_data,
+            damage,
         }))
     }
 }

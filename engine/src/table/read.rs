@@ -45,6 +45,7 @@ impl Table {
         batches: mpsc::Sender<Result<RecordBatch>>,
     ) {
         if let Err(error) = self.run(command, now_seconds, &batches).await {
+            self.damage.add(&error, false);
             // The receiver may be gone already; then nobody wants the error.
             let _ = batches.send(Err(error)).await;
         }

@@ -3,12 +3,11 @@
 //! Invariant: every write of the table that this shard acknowledged is in `active`, in `sealed` or
 //! in `sstables`, at every moment; sealed memtables stand oldest first and leave in that order.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use super::attached::{OnCorruption, SalvagedSource};
 use super::owned::OwnedSource;
 use crate::cache::PageCache;
 use crate::commitlog::{Commitlog, ReplayPosition};
@@ -18,8 +17,9 @@ use crate::memtable::Memtable;
 use crate::mutation::{FragmentSource, PartitionRange, Slice};
 use crate::reader::MergeSource;
 use crate::schema::table_schema::SchemaRef;
-use crate::sstable::Sstable;
+use crate::schema::{LargeDataThresholds, OnCorruption, TableOptions};
 use crate::sstable::manifest::Manifest;
+use crate::sstable::{DamageLog, Sstable};
 
 /// See the head of this file.
 pub struct Table {
@@ -44,8 +44,14 @@ pub struct Table {
     /// it is known again what it says.
     pub(super) unnamed: RefCell<Vec<u64>>,
     pub(super) dropped: Cell<bool>,
-    /// What becomes of damaged files in a table of foreign SSTables; `None` for an own table.
-    pub(super) attached: Option<OnCorruption>,
+    /// The table is one of foreign SSTables.
+    pub(super) is_attached: bool,
+    /// As they were changed last: those of `schema` are as old as the opening.
+    pub(super) options: RefCell<TableOptions>,
+    /// From which sizes on data is large, where the table does not say.
+    pub(super) large_data: LargeDataThresholds,
+    /// The damage that reads met.
+    pub(super) damage: Rc<DamageLog>,
 }
 
 /// An SSTable that reads take part in.
@@ -69,6 +75,26 @@ pub struct TableStats {
 impl Table {
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+
+    /// The table's options as of now.
+    pub fn options(&self) -> Ref<'_, TableOptions> {
+        self.options.borrow()
+    }
+
+    /// Replaces the options: what is read and written from now on follows them.
+    pub fn set_options(&self, options: TableOptions) {
+        *self.options.borrow_mut() = options;
+    }
+
+    /// Whether reads leave damaged parts of files out. What they give is not the whole truth then.
+    pub fn skips_damage(&self) -> bool {
+        self.options.borrow().on_corruption == OnCorruption::Skip
+    }
+
+    /// The damage that reads of the table met on this shard.
+    pub fn damage(&self) -> &Rc<DamageLog> {
+        &self.damage
     }
 
     /// The memtable that takes writes now.
@@ -128,10 +154,10 @@ impl Table {
                 }
                 PartitionRange::Tokens { .. } => false,
             };
-            let mut source = live.sstable.read(range, slice);
-            if self.attached == Some(OnCorruption::Skip) {
-                source = Box::new(SalvagedSource::new(source, &self.directory, slice.direction));
-            }
+            let source = match self.skips_damage() {
+                true => live.sstable.read_past_damage(range, slice, self.damage.clone()),
+                false => live.sstable.read(range, slice),
+            };
             sources.push(if live.is_shared && !is_single {
                 Box::new(OwnedSource::new(source, self.shard, self.shard_count))
             } else {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use tidegate_engine::{AttachedFile, Attachment, Import, ImportProgress};
+use tidegate_engine::{AttachProgress, AttachedFile, Attachment, Import, ImportProgress};
 
 use super::error::{QueryError, Result, Span};
 use super::outcome::Outcome;
@@ -50,7 +50,12 @@ pub async fn attach(session: &Session, attach: &Attach) -> Result<Outcome> {
     let directory = directory(session, &attach.directory, attach.directory_span)?;
     let (keyspace, name) = names(session, &attach.name);
     let on_corruption = attach.on_corruption;
-    let attachment = Attachment { directory, names: None, keyspace, name, on_corruption };
+    let sink = session.options.progress.clone();
+    let progress = AttachProgress(sink.map(|sink| {
+        let tell = move |rows, bytes| sink(Progress { rows, bytes, bytes_max: 0 });
+        Arc::new(tell) as Arc<dyn Fn(u64, u64) + Send + Sync>
+    }));
+    let attachment = Attachment { directory, names: None, keyspace, name, on_corruption, progress };
     let attached = session.database.attach(attachment).await.map_err(QueryError::from);
     let attached = attached.map_err(|error| match error.span {
         Some(_) => error,

@@ -13,7 +13,7 @@ use futures::StreamExt;
 use super::error::{ErrorKind, QueryError, Result};
 use super::outcome::Outcome;
 use super::parse::{CopyOptions, CopyTo, Format};
-use super::session::Session;
+use super::session::{Progress, Session};
 
 enum Writer {
     Csv(CsvWriter),
@@ -133,11 +133,16 @@ pub async fn run(session: &Session, copy: &CopyTo) -> Result<Outcome> {
     let mut rows = session.rows_of(copy.source.clone()).await?;
     let file = File::create(&copy.file).map_err(|error| failed(error.to_string()))?;
     let mut writer = Writer::open(copy, rows.schema(), file).map_err(failed)?;
-    let mut count = 0;
+    let (mut count, mut bytes) = (0, 0);
     while let Some(batch) = rows.next().await {
         let batch = batch?;
         writer.write(&batch).map_err(failed)?;
         count += batch.num_rows() as u64;
+        bytes += batch.get_array_memory_size() as u64;
+        if let Some(progress) = &session.options.progress {
+            // How many come is not known.
+            progress(Progress { rows: count, bytes, bytes_max: 0 });
+        }
     }
     writer.close().map_err(failed)?;
     Ok(Outcome::count(count))

@@ -33,6 +33,7 @@ mod session;
 pub(crate) mod stamp;
 mod statement;
 mod system;
+mod system_files;
 mod values;
 mod write;
 

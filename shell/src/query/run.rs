@@ -13,7 +13,7 @@ use datafusion::prelude::DataFrame;
 use datafusion::sql::parser::Statement as SqlStatement;
 use futures::StreamExt;
 use tidegate_engine::batch::{WriteOptions, mutations};
-use tidegate_engine::{Mutation, SchemaRef, TableSchema};
+use tidegate_engine::{Mutation, SchemaRef, TableOptions, TableSchema};
 
 use super::ddl::{table_schema, user_type};
 use super::error::{QueryError, Result};
@@ -63,6 +63,22 @@ impl Session {
                     .await
                     .map_err(|error| QueryError::from(error).at(create.name.table.span))?;
                 Ok(Outcome::message(format!("table {} is there", schema.full_name())))
+            }
+            Command::AlterTable { name, options } => {
+                let table = self.table(&name)?;
+                let change = move |present: &mut TableOptions| {
+                    options.into_iter().for_each(|option| option.apply(present));
+                };
+                let altered = database.alter_table(&table.keyspace, &table.name, change).await;
+                let altered =
+                    altered.map_err(|error| QueryError::from(error).at(name.table.span))?;
+                let name = table.full_name();
+                Ok(Outcome::message(match altered.shards_closed {
+                    0 => format!("table {name} is altered"),
+                    _ => {
+                        format!("table {name} is altered; it is opened with that at the next start")
+                    }
+                }))
             }
             Command::DropTable { name, if_exists } => {
                 let table = match self.table(&name) {
@@ -502,6 +518,9 @@ fn show_sql(show: Show) -> &'static str {
         }
         Show::Policies => "SELECT * FROM system.policies",
         Show::Cache => "SELECT * FROM system.cache ORDER BY shard",
+        Show::Corruption => {
+            "SELECT * FROM system.corruption ORDER BY keyspace_name, table_name, file, offset"
+        }
     }
 }
 

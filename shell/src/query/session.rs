@@ -31,16 +31,16 @@ use super::system::SYSTEM_KEYSPACE;
 /// Bytes that the merge above a removed sort may read ahead; reading ahead is the shard's work.
 const SORT_BUFFER_BYTES: usize = 4 << 20;
 
-/// How far a COPY FROM has come.
+/// How far a COPY, ATTACH or IMPORT has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     pub rows: u64,
     pub bytes: u64,
-    /// Size of the file.
+    /// Size of what is read; 0 where it is not known.
     pub bytes_max: u64,
 }
 
-/// Told how far a COPY FROM has come.
+/// Told how far a COPY, ATTACH or IMPORT has come.
 pub type ProgressSink = Arc<dyn Fn(Progress) + Send + Sync>;
 
 /// Least bytes that queries get by default.
@@ -74,7 +74,8 @@ pub struct SessionOptions {
     pub keyspace: String,
     /// Threads that one query may use; None = as many as there are shards.
     pub target_partitions: Option<usize>,
-    /// Called by COPY FROM after every batch of rows, from the task that runs the statement.
+    /// Called by COPY and IMPORT after every batch of rows, from the task that runs the statement, and
+    /// by ATTACH after every file.
     pub progress: Option<ProgressSink>,
     /// Whether COPY, CREATE POLICY and traces may name files of this machine.
     pub local_files: bool,

@@ -15,6 +15,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use tidegate_engine::{ClusteringOrder, ColumnKind, Error as EngineError};
 
 use super::catalog::Engine;
+use super::system_files::{Large, corruption, corruption_fields};
 
 /// Name of the keyspace.
 pub const SYSTEM_KEYSPACE: &str = "system";
@@ -56,15 +57,21 @@ enum SystemTable {
     Policies,
     Cache,
     RateLimits,
+    Large(Large),
+    Corruption,
 }
 
 impl SystemTable {
-    const ALL: [SystemTable; 5] = [
+    const ALL: [SystemTable; 9] = [
         SystemTable::Tables,
         SystemTable::Columns,
         SystemTable::Policies,
         SystemTable::Cache,
         SystemTable::RateLimits,
+        SystemTable::Large(Large::Partitions),
+        SystemTable::Large(Large::Rows),
+        SystemTable::Large(Large::Cells),
+        SystemTable::Corruption,
     ];
 
     fn name(self) -> &'static str {
@@ -74,6 +81,10 @@ impl SystemTable {
             SystemTable::Policies => "policies",
             SystemTable::Cache => "cache",
             SystemTable::RateLimits => "rate_limits",
+            SystemTable::Large(Large::Partitions) => "large_partitions",
+            SystemTable::Large(Large::Rows) => "large_rows",
+            SystemTable::Large(Large::Cells) => "large_cells",
+            SystemTable::Corruption => "corruption",
         }
     }
 
@@ -82,6 +93,8 @@ impl SystemTable {
         let optional = |name: &str, ty| Field::new(name, ty, true);
         let count = |name: &str| Field::new(name, DataType::UInt64, false);
         let fields = match self {
+            SystemTable::Large(what) => what.fields(),
+            SystemTable::Corruption => corruption_fields(),
             SystemTable::Tables => vec![
                 text("keyspace_name"),
                 text("table_name"),
@@ -151,15 +164,17 @@ impl SystemTable {
             SystemTable::Policies => policies(database).await,
             SystemTable::Cache => cache(database).await,
             SystemTable::RateLimits => rate_limits(database).await,
+            SystemTable::Large(what) => what.columns(database).await,
+            SystemTable::Corruption => corruption(database).await,
         }
     }
 }
 
-fn texts(values: impl IntoIterator<Item = impl Into<String>>) -> ArrayRef {
+pub(super) fn texts(values: impl IntoIterator<Item = impl Into<String>>) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(values.into_iter().map(Into::into)))
 }
 
-fn counts(values: impl IntoIterator<Item = u64>) -> ArrayRef {
+pub(super) fn counts(values: impl IntoIterator<Item = u64>) -> ArrayRef {
     Arc::new(UInt64Array::from_iter_values(values))
 }
 

@@ -10,6 +10,18 @@ use super::keyword::{self, is_keyword};
 use crate::command;
 use crate::text::{Piece, TokenKind, lex, split};
 
+/// Options of CREATE TABLE and ALTER TABLE.
+const TABLE_OPTIONS: [&str; 8] = [
+    "column_index_size_in_kb",
+    "comment",
+    "compression",
+    "default_time_to_live",
+    "gc_grace_seconds",
+    "large_data",
+    "on_corruption",
+    "per_partition_rate_limit",
+];
+
 /// Names that exist, as of the last prompt.
 #[derive(Clone)]
 pub(super) struct Names {
@@ -144,9 +156,21 @@ fn unqualified(before: &str, word: &str, statement: &str, names: &Names) -> Vec<
         "TRACE" if words[0] == "RECORD" => return keywords(&["STOP", "TO"], word),
         "CREATE" => return keywords(&["KEYSPACE", "POLICY", "TABLE"], word),
         "DROP" => return keywords(&["KEYSPACE", "POLICY", "TABLE"], word),
-        "SHOW" => return keywords(&["CACHE", "KEYSPACES", "POLICIES", "TABLES"], word),
-        "ALTER" => return keywords(&["CACHE", "RATE LIMITER"], word),
+        "SHOW" => {
+            return keywords(&["CACHE", "CORRUPTION", "KEYSPACES", "POLICIES", "TABLES"], word);
+        }
+        "ALTER" => return keywords(&["CACHE", "RATE LIMITER", "TABLE"], word),
         "ADMISSION" => return policies(names),
+        "WITH" | "AND"
+            if matches!(words[0].as_str(), "CREATE" | "ALTER")
+                && words.get(1).is_some_and(|word| word == "TABLE") =>
+        {
+            let mut offers = TABLE_OPTIONS.map(Offer::plain).to_vec();
+            if words[0] == "CREATE" {
+                offers.extend(keywords(&["CLUSTERING ORDER BY"], word));
+            }
+            return offers;
+        }
         "=" if words.iter().any(|word| word == "POLICY" || word == "ADMISSION") => {
             return policies(names);
         }
@@ -302,7 +326,15 @@ mod tests {
             ("RECORD TRACE |", vec!["STOP", "TO"]),
             ("SELECT * FROM repl|", vec!["replay_policy("]),
             ("ALTER CACHE SET POLICY = l|", vec!["lru"]),
-            ("ALTER |", vec!["CACHE", "RATE LIMITER"]),
+            ("ALTER |", vec!["CACHE", "RATE LIMITER", "TABLE"]),
+            ("ALTER TABLE re|", vec!["reading"]),
+            ("ALTER TABLE reading WITH on|", vec!["on_corruption"]),
+            (
+                "CREATE TABLE t (a int PRIMARY KEY) WITH comment = 'x' AND com|",
+                vec!["comment", "compression"],
+            ),
+            ("CREATE TABLE t (a int PRIMARY KEY) WITH CL|", vec!["CLUSTERING ORDER BY"]),
+            ("SHOW COR|", vec!["CORRUPTION"]),
             ("ALTER CACHE SET ADMISSION = l|", vec!["lru"]),
             ("SELECT 'FROM |", vec![]),
             ("-- FROM |", vec![]),

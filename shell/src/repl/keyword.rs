@@ -75,6 +75,7 @@ pub(super) const DEFINITION: &[&str] = &[
     "CACHE",
     "CAPACITY",
     "CLUSTERING",
+    "CORRUPTION",
     "CSV",
     "DATE",
     "DECIMAL",

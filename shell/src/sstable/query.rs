@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use tidegate_engine::sstable::SstableName;
 use tidegate_engine::sstable::inspect::{Inspector, find_schema};
-use tidegate_engine::{Attachment, Database, Durability, Error, OnCorruption, disk};
+use tidegate_engine::{
+    AttachProgress, Attachment, Database, Durability, Error, OnCorruption, disk,
+};
 
 use super::{fail, targets};
 use crate::batch;
@@ -88,6 +90,7 @@ async fn query(
             keyspace: "default".to_owned(),
             name: table_name(&table),
             on_corruption: if skip_damaged { OnCorruption::Skip } else { OnCorruption::Fail },
+            progress: AttachProgress::default(),
         };
         match database.attach(attachment).await {
             Ok(attached) => {

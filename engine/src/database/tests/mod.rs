@@ -17,6 +17,7 @@ use crate::table::{Partitions, ReadCommand};
 
 mod collection;
 mod flush;
+mod options;
 mod policies;
 mod recording;
 mod worlds;

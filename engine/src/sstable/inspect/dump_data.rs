@@ -312,7 +312,7 @@ fn deletion_info(tombstone: Tombstone, out: &mut String) {
 }
 
 /// The values of a partition key's columns as text.
-pub(super) fn key_texts(types: &[StoredType], key: &[u8]) -> Rendered<Vec<String>> {
+pub(in crate::sstable) fn key_texts(types: &[StoredType], key: &[u8]) -> Rendered<Vec<String>> {
     let values = key_values(types, key)?;
     types.iter().zip(values).map(|(ty, value)| value::text(ty, value)).collect()
 }

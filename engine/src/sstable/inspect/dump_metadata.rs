@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::super::component::Component;
+use super::super::large_data::LargeKind;
 use super::super::scylla::{ScyllaMetadata, TokenBound};
 use super::dump_index::StoredSummary;
 use super::files::Inspector;
@@ -366,12 +367,9 @@ pub(super) fn scylla_json(scylla: &ScyllaMetadata) -> Json {
     }
     members.extend(scylla.run.map(|run| ("run_identifier", uuid(run))));
     if let Some(large) = &scylla.large_data {
-        let kinds = ["partition", "row", "cell", "rows_in_partition", "elements_in_collection"];
         let entry = large.iter().map(|entry| {
-            let kind = (entry.kind as usize).checked_sub(1).and_then(|kind| kinds.get(kind));
-            let kind = kind.map_or_else(|| entry.kind.to_string(), |kind| (*kind).to_owned());
             Json::Object(vec![
-                ("kind", Json::Text(kind)),
+                ("kind", Json::Text(kind_name(entry.kind))),
                 ("max_value", Json::number(entry.max)),
                 ("threshold", Json::number(entry.threshold)),
                 ("above_threshold", Json::number(entry.above_count)),
@@ -429,6 +427,26 @@ pub(super) fn scylla_json(scylla: &ScyllaMetadata) -> Json {
         });
         members.push(("component_digests", Json::List(entry.collect())));
     }
+    if let Some(records) = &scylla.records {
+        let hex = |bytes: &[u8]| {
+            let mut hex = String::new();
+            value::hex(bytes, &mut hex);
+            Json::Text(hex)
+        };
+        let entry = records.iter().map(|record| {
+            Json::Object(vec![
+                ("kind", Json::Text(kind_name(record.kind))),
+                ("partition_key", hex(&record.partition_key)),
+                ("clustering_key", hex(&record.clustering_key)),
+                ("column", Json::text(&record.column)),
+                ("value", Json::number(record.bytes)),
+                ("elements", Json::number(record.elements)),
+                ("range_tombstones", Json::number(record.range_tombstones)),
+                ("dead_rows", Json::number(record.dead_rows)),
+            ])
+        });
+        members.push(("large_data_records", Json::List(entry.collect())));
+    }
     if !scylla.other.is_empty() {
         let entry = scylla.other.iter().map(|(tag, body)| {
             let mut hex = String::new();
@@ -438,6 +456,10 @@ pub(super) fn scylla_json(scylla: &ScyllaMetadata) -> Json {
         members.push(("other", Json::List(entry.collect())));
     }
     Json::Object(members)
+}
+
+fn kind_name(kind: u32) -> String {
+    LargeKind::of_number(kind).map_or_else(|| kind.to_string(), |kind| kind.name().to_owned())
 }
 
 /// The component that a number in `Scylla.db` stands for, where it is known.
@@ -453,7 +475,7 @@ fn component_name(number: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sstable::scylla::{LargeData, ScyllaColumn, ScyllaSchema};
+    use crate::sstable::scylla::{LargeData, LargeRecord, ScyllaColumn, ScyllaSchema};
 
     #[test]
     fn every_part_of_scylla_db_is_printed() {
@@ -477,6 +499,13 @@ mod tests {
                 columns: vec![ScyllaColumn { kind: 2, name: "ck".into(), ty: "Int32Type".into() }],
             }),
             digests: Some(vec![(7, 0xabc), (99, 1)]),
+            records: Some(vec![LargeRecord {
+                kind: 3,
+                partition_key: vec![7],
+                column: "v".into(),
+                bytes: 900,
+                ..LargeRecord::default()
+            }]),
             other: vec![(13, vec![1, 0xff])],
         };
         let json: serde_json::Value =
@@ -514,6 +543,16 @@ mod tests {
                 { "component": "Filter.db", "crc32": "00000abc" },
                 { "component": "component 99", "crc32": "00000001" },
             ],
+            "large_data_records": [{
+                "kind": "cell",
+                "partition_key": "07",
+                "clustering_key": "",
+                "column": "v",
+                "value": 900,
+                "elements": 0,
+                "range_tombstones": 0,
+                "dead_rows": 0,
+            }],
             "other": [{ "tag": 13, "body": "01ff" }],
         });
         assert_eq!(json, wanted);

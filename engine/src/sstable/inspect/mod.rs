@@ -22,10 +22,12 @@ mod value;
 mod verify;
 
 pub use dump_data::DataDump;
+pub(super) use dump_data::key_texts;
 pub use dump_index::{IndexDump, dump_summary};
 pub use dump_metadata::{dump_scylla, dump_statistics, dump_statistics_json};
 pub use files::{Inspector, list, locate};
 pub use metadata::{LogPosition, Metadata};
 pub use schema::{FoundSchema, find_schema, names_of_directory};
 pub use types::{KeyType, StoredType, UserType};
+pub(super) use value::text as value_text;
 pub use verify::{PROBLEMS_KEPT_MAX, Verification, VerifyProgress, verify};

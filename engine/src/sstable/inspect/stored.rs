@@ -68,6 +68,7 @@ pub(super) async fn check_small(
         Component::Crc,
         Component::Digest,
         Component::CompressionInfo,
+        Component::Scylla,
     ];
     for component in small.into_iter().filter(|component| sstable.has(*component)) {
         let path = sstable.path(component);

@@ -13,7 +13,7 @@ use super::types::{StoredType, UserType};
 use crate::schema::value::format_uuid;
 
 /// What is wrong with bytes, in words.
-pub(super) type Rendered<T = ()> = Result<T, String>;
+pub(in crate::sstable) type Rendered<T = ()> = Result<T, String>;
 
 /// Appends the JSON of a value.
 pub(super) fn json(ty: &StoredType, bytes: &[u8], out: &mut String) -> Rendered {
@@ -87,7 +87,7 @@ pub(super) fn json(ty: &StoredType, bytes: &[u8], out: &mut String) -> Rendered 
 }
 
 /// The plain text of a value, as in keys and paths; of a collection the JSON.
-pub(super) fn text(ty: &StoredType, bytes: &[u8]) -> Rendered<String> {
+pub(in crate::sstable) fn text(ty: &StoredType, bytes: &[u8]) -> Rendered<String> {
     let mut out = String::new();
     match ty.thawed() {
         StoredType::Blob | StoredType::Other(_) => hex(bytes, &mut out),

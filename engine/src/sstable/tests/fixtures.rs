@@ -145,6 +145,10 @@ pub(super) fn check_statistics(name: &str, disk: &MemoryDisk) {
     };
     let ((mut theirs, their_header), (ours, our_header)) = (of(1), of(2));
     theirs.replay = None;
+    // Written again without compression.
+    if ours.compression_ratio < 0.0 {
+        theirs.compression_ratio = ours.compression_ratio;
+    }
     if ours.min_clustering.is_empty() {
         theirs.min_clustering.clear();
         theirs.max_clustering.clear();

@@ -79,6 +79,16 @@ fn verified(sstable: &Inspector) -> Verification {
     block_on(verify(sstable, &mut |_, _, _| {}))
 }
 
+/// What the other reader finds wrong with generation 1.
+pub(super) fn verified_native(disk: &MemoryDisk) -> Verification {
+    verified(&inspector(disk, directory(), &SstableName::native(1)))
+}
+
+/// The dump of a table's data, of whichever name.
+pub(super) fn dumped(disk: &MemoryDisk, name: &SstableName) -> String {
+    dump(&inspector(disk, directory(), name))
+}
+
 /// To the blank, but for what the head of `dump_data` names.
 #[test]
 fn dumps_are_what_cassandras_tool_prints() {

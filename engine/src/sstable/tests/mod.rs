@@ -7,11 +7,13 @@ pub(crate) mod dump;
 pub(crate) mod fixtures;
 pub(crate) mod foreign;
 mod inspect;
+mod large_data;
 mod manifests;
 pub(crate) mod memory_disk;
 mod model;
 mod rewrite;
 mod round_trip;
+mod salvage;
 
 use std::collections::VecDeque;
 use std::path::Path;

@@ -4,6 +4,7 @@ use datafusion::sql::parser::Statement as SqlStatement;
 use tidegate_engine::OnCorruption;
 use tidegate_engine::schema::{ClusteringOrder, TableOptions};
 
+use super::table_option::TableOption;
 use super::type_name::TypeName;
 use crate::query::error::Span;
 
@@ -38,6 +39,11 @@ pub enum Command {
         if_exists: bool,
     },
     CreateTable(CreateTable),
+    /// `ALTER TABLE … WITH`.
+    AlterTable {
+        name: TableName,
+        options: Vec<TableOption>,
+    },
     DropTable {
         name: TableName,
         if_exists: bool,
@@ -105,6 +111,7 @@ pub enum Show {
     Tables,
     Policies,
     Cache,
+    Corruption,
 }
 
 /// INSERT, UPDATE or DELETE. `statement` is what DataFusion plans: without USING and without the

@@ -10,6 +10,7 @@ mod depth;
 mod policy;
 mod sstable;
 mod table;
+mod table_option;
 mod type_name;
 mod write;
 
@@ -70,6 +71,8 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
         Command::DropKeyspace { name: cursor.name("a keyspace name")?, if_exists }
     } else if cursor.take_words(&["create", "table"]) {
         table::create_table(cursor)?
+    } else if cursor.take_words(&["alter", "table"]) {
+        table::alter_table(cursor)?
     } else if cursor.take_words(&["drop", "table"]) {
         let if_exists = cursor.take_words(&["if", "exists"]);
         Command::DropTable { name: cursor.table_name()?, if_exists }
@@ -101,6 +104,8 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
         Command::Show(Show::Policies)
     } else if cursor.take_words(&["show", "cache"]) {
         Command::Show(Show::Cache)
+    } else if cursor.take_words(&["show", "corruption"]) {
+        Command::Show(Show::Corruption)
     } else if cursor.take_word("describe") || cursor.take_word("desc") {
         cursor.take_word("table");
         Command::Describe(cursor.table_name()?)
@@ -155,7 +160,7 @@ fn other_statement(tokens: &[TokenWithSpan]) -> Result<Command> {
         return Err(match &tokens[0].token {
             token if is_word(token, "create") => cursor.expected("TABLE, TYPE, KEYSPACE or POLICY"),
             token if is_word(token, "drop") => cursor.expected("TABLE, TYPE, KEYSPACE or POLICY"),
-            _ => cursor.expected("CACHE or RATE LIMITER"),
+            _ => cursor.expected("TABLE, CACHE or RATE LIMITER"),
         });
     }
     if first(&["truncate", "begin", "commit", "rollback", "merge", "grant", "revoke"]) {

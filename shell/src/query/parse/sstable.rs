@@ -40,15 +40,7 @@ fn options(cursor: &mut Cursor<'_>) -> Result<OnCorruption> {
                 .with_help("the option is ON_CORRUPTION = 'fail' or 'skip'"));
         }
         cursor.take(&datafusion::sql::sqlparser::tokenizer::Token::Eq);
-        let span = cursor.span();
-        on_corruption = match cursor.option_value()?.to_lowercase().as_str() {
-            "fail" => OnCorruption::Fail,
-            "skip" => OnCorruption::Skip,
-            other => {
-                let message = format!("option on_corruption takes fail or skip, not '{other}'");
-                return Err(QueryError::invalid(message).at(span));
-            }
-        };
+        on_corruption = super::table_option::on_corruption(cursor)?;
         Ok(())
     })?;
     Ok(on_corruption)

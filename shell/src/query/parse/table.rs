@@ -1,24 +1,13 @@
-//! CREATE TABLE: columns, key, clustering order and options.
+//! CREATE TABLE: columns, key, clustering order and options; ALTER TABLE: options.
 
 use datafusion::sql::sqlparser::tokenizer::Token;
-use tidegate_engine::schema::{ClusteringOrder, RateLimit, TableOptions};
+use tidegate_engine::schema::{ClusteringOrder, TableOptions};
 
 use super::command::{ColumnDefinition, Command, CreateTable, Name};
 use super::cursor::Cursor;
+use super::table_option::table_option;
 use super::type_name::type_name;
 use crate::query::error::{QueryError, Result};
-
-const OPTIONS: [&str; 6] = [
-    "default_time_to_live",
-    "gc_grace_seconds",
-    "column_index_size_in_kb",
-    "comment",
-    "clustering",
-    "per_partition_rate_limit",
-];
-
-/// What per_partition_rate_limit holds.
-const RATES: [&str; 2] = ["max_reads_per_second", "max_writes_per_second"];
 
 /// After `CREATE TABLE`.
 pub fn create_table(cursor: &mut Cursor<'_>) -> Result<Command> {
@@ -57,6 +46,17 @@ pub fn create_table(cursor: &mut Cursor<'_>) -> Result<Command> {
         .with_help("add PRIMARY KEY ((partition columns), clustering columns)"));
     }
     Ok(Command::CreateTable(table))
+}
+
+/// After `ALTER TABLE`: `[keyspace.]name WITH option = value [AND …]`.
+pub fn alter_table(cursor: &mut Cursor<'_>) -> Result<Command> {
+    let name = cursor.table_name()?;
+    cursor.expect_word("with")?;
+    let mut options = vec![table_option(cursor)?];
+    while cursor.take_word("and") {
+        options.push(table_option(cursor)?);
+    }
+    Ok(Command::AlterTable { name, options })
 }
 
 fn column(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
@@ -105,76 +105,8 @@ fn option(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
         table.clustering_order = cursor.parenthesised(order)?;
         return Ok(());
     }
-    let name = cursor.name("an option")?;
-    cursor.expect(&Token::Eq)?;
-    let span = cursor.span();
-    let wrong = |wanted: &str| {
-        QueryError::invalid(format!("option {} takes {wanted}", name.value)).at(span)
-    };
-    let whole = |cursor: &mut Cursor<'_>, wanted: &str| {
-        cursor
-            .number(wanted)
-            .map_err(|_| wrong(wanted))
-            .and_then(|value| i32::try_from(value).map_err(|_| wrong(wanted)))
-            .and_then(|value| if value < 0 { Err(wrong(wanted)) } else { Ok(value) })
-    };
-    match name.value.as_str() {
-        "default_time_to_live" => {
-            table.options.default_time_to_live = whole(cursor, "a number of seconds")?;
-        }
-        "gc_grace_seconds" => {
-            table.options.gc_grace_seconds = whole(cursor, "a number of seconds")?;
-        }
-        "column_index_size_in_kb" => {
-            let kib = whole(cursor, "a number of KiB from 1 to 65536")?;
-            if !(1..=65_536).contains(&kib) {
-                return Err(wrong("a number of KiB from 1 to 65536"));
-            }
-            table.options.column_index_bytes = kib as u32 * 1024;
-        }
-        "comment" => table.options.comment = cursor.string("a text in quotes")?.0,
-        "per_partition_rate_limit" => {
-            table.options.per_partition_rate_limit = rate_limit(cursor)?;
-        }
-        unknown => {
-            let error = QueryError::not_found("option", unknown, OPTIONS).at(name.span);
-            let help = "options are CLUSTERING ORDER BY (…), default_time_to_live, \
-                        gc_grace_seconds, column_index_size_in_kb, comment, \
-                        per_partition_rate_limit";
-            return Err(if error.help.is_some() { error } else { error.with_help(help) });
-        }
-    }
+    table_option(cursor)?.apply(&mut table.options);
     Ok(())
-}
-
-/// `{'max_reads_per_second': n, 'max_writes_per_second': n}`, in CQL's form; names may be bare.
-fn rate_limit(cursor: &mut Cursor<'_>) -> Result<RateLimit> {
-    let mut limit = RateLimit::default();
-    cursor.expect(&Token::LBrace)?;
-    loop {
-        let span = cursor.span();
-        let name = cursor.option_value()?.to_lowercase();
-        if !cursor.take(&Token::Colon) && !cursor.take(&Token::Eq) {
-            return Err(cursor.expected("':'"));
-        }
-        let at = cursor.span();
-        let rate = u32::try_from(cursor.number("operations a second")?)
-            .map_err(|_| QueryError::invalid("operations a second are not negative").at(at))?;
-        match name.as_str() {
-            "max_reads_per_second" => limit.max_reads_per_second = Some(rate),
-            "max_writes_per_second" => limit.max_writes_per_second = Some(rate),
-            other => {
-                let error = QueryError::not_found("limit", other, RATES).at(span);
-                let help = format!("limits are {}", RATES.join(" and "));
-                return Err(if error.help.is_some() { error } else { error.with_help(help) });
-            }
-        }
-        if !cursor.take(&Token::Comma) {
-            break;
-        }
-    }
-    cursor.expect(&Token::RBrace)?;
-    Ok(limit)
 }
 
 fn order(cursor: &mut Cursor<'_>) -> Result<(Name, ClusteringOrder)> {

@@ -88,6 +88,52 @@ fn create_table_in_all_its_parts() {
 }
 
 #[test]
+fn options_of_tables_are_created_and_altered_alike() {
+    use tidegate_engine::{Compression, Compressor, OnCorruption, TableOptions};
+    let options = "on_corruption = 'skip' AND large_data = {'row_bytes': 100, 'partition_rows': 7} \
+                   AND compression = {'class': 'ZstdCompressor', 'chunk_length_in_kb': 64, \
+                   'compression_level': 5} AND column_index_size_in_kb = 1";
+    let Command::CreateTable(table) =
+        command(&format!("CREATE TABLE t (a int PRIMARY KEY) WITH {options}"))
+    else {
+        panic!("{options}")
+    };
+    let Command::AlterTable { name, options } =
+        command(&format!("ALTER TABLE ks.t WITH {options}"))
+    else {
+        panic!("no ALTER TABLE")
+    };
+    assert_eq!((name.keyspace.unwrap().value, name.table.value), ("ks".into(), "t".into()));
+    let mut altered = TableOptions::default();
+    options.into_iter().for_each(|option| option.apply(&mut altered));
+    assert_eq!(altered, table.options);
+    assert_eq!(altered.on_corruption, OnCorruption::Skip);
+    assert_eq!((altered.large_data.row_bytes, altered.large_data.cell_bytes), (Some(100), None));
+    assert_eq!(altered.column_index_bytes, 1024);
+    let zstd = Compression { compressor: Compressor::Zstd, chunk_bytes: 64 << 10, level: Some(5) };
+    assert_eq!(altered.compression, Some(zstd));
+    for none in ["{'class': ''}", "{}", "{'class': 'LZ4Compressor', 'enabled': false}"] {
+        let text = format!("ALTER TABLE t WITH compression = {none}");
+        let Command::AlterTable { options, .. } = command(&text) else { panic!("{text}") };
+        options.into_iter().for_each(|option| option.apply(&mut altered));
+        assert_eq!(altered.compression, None, "{text}");
+    }
+    for (option, wanted) in [
+        ("compression = {'class': 'LZ5Compressor'}", "compressor 'LZ5Compressor'"),
+        ("compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': 3}", "a power of two"),
+        ("compression = {'class': 'LZ4Compressor', 'compression_level': 3}", "compression_level"),
+        ("compression = {'clas': 'LZ4Compressor'}", "'clas' does not exist"),
+        ("large_data = {'row_bytes': -1}", "not negative"),
+        ("large_data = {'rows': 1}", "threshold 'rows'"),
+        ("on_corruption = 'delete'", "takes fail or skip"),
+        ("speed = 'more'", "option 'speed'"),
+    ] {
+        let found = error(&format!("ALTER TABLE t WITH {option}"));
+        assert!(found.message.contains(wanted) && found.span.is_some(), "{option}: {found}");
+    }
+}
+
+#[test]
 fn primary_keys_in_their_three_forms() {
     for (text, partition, clustering) in [
         ("CREATE TABLE t (a int PRIMARY KEY, b int)", 1, 0),

@@ -88,7 +88,8 @@ async fn many_rows_go_out_and_come_back() {
     let progress = Arc::clone(&told);
     let world = World::with(SessionOptions {
         progress: Some(Arc::new(move |at| {
-            assert!(at.bytes <= at.bytes_max);
+            // How much a query gives is not known.
+            assert!(at.bytes_max == 0 || at.bytes <= at.bytes_max);
             progress.store(at.rows, Ordering::Relaxed);
         })),
         ..SessionOptions::default()
@@ -105,6 +106,7 @@ async fn many_rows_go_out_and_come_back() {
     for (n, name) in ["a.csv", "a.parquet"].into_iter().enumerate() {
         let path = world.path(name);
         assert_eq!(world.count(&format!("COPY a TO '{path}'")).await, 10_000);
+        assert_eq!(told.swap(0, Ordering::Relaxed), 10_000, "rows told of while they are written");
         world
             .run(&format!(
                 "CREATE TABLE b{n} (pk int, ck int, v text, d decimal(9, 2), PRIMARY KEY (pk, ck))"

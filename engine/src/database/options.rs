@@ -1,0 +1,132 @@
+//! Changing the options of a table, and what follows from them: large data and damage, told.
+
+use std::rc::Rc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use super::catalog::shared;
+use super::database::Database;
+use super::report::{DamageReport, LargeDataReport};
+use super::shard::Shard;
+use crate::error::{Error, Result};
+use crate::schema::TableOptions;
+use crate::schema::table_schema::SchemaRef;
+use crate::sstable::Damage;
+use crate::table::LargeThing;
+
+/// A table whose options were changed.
+#[derive(Debug, Clone)]
+pub struct AlteredTable {
+    pub schema: SchemaRef,
+    /// Shards on which the table could not be opened: there the options act from the next start on.
+    pub shards_closed: u32,
+}
+
+impl Database {
+    /// Changes the options of a table. Reads and flushes that begin later follow them.
+    ///
+    /// Errors: `NotFound`; `Invalid` for impossible options and for attached tables; `Io`.
+    pub fn alter_table(
+        &self,
+        keyspace: &str,
+        name: &str,
+        change: impl FnOnce(&mut TableOptions) + Send + 'static,
+    ) -> BoxFuture<'static, Result<AlteredTable>> {
+        let database = self.clone();
+        let (keyspace, name) = (keyspace.to_owned(), name.to_owned());
+        self.uninterrupted(async move {
+            let catalog = database.catalog();
+            let Some(table) = catalog.table(&keyspace, &name) else {
+                return Err(Error::NotFound { kind: "table", name: format!("{keyspace}.{name}") });
+            };
+            if catalog.is_attached(&keyspace, &name) {
+                return Err(Error::invalid(format!(
+                    "table '{name}' is attached: DETACH it and give the options to ATTACH"
+                )));
+            }
+            let mut schema = (**table).clone();
+            change(&mut schema.options);
+            schema.validate()?;
+            let schema = shared(schema);
+            let mut changed = catalog.changed();
+            changed.add_table(schema.clone());
+            database.publish(changed).await?;
+            let mut shards_closed = 0;
+            for number in 0..database.shard_count() {
+                let altered = schema.clone();
+                let set = move |shard: Rc<Shard>| {
+                    async move { shard.set_options(&altered) }.boxed_local()
+                };
+                let is_open = database.handle(number).call("alter table", set).await??;
+                shards_closed += u32::from(!is_open);
+            }
+            Ok(AlteredTable { schema, shards_closed })
+        })
+    }
+
+    /// What is large in the SSTables of all tables: the largest of each kind of each SSTable.
+    ///
+    /// Errors: `Closed`.
+    pub fn large_data_report(&self) -> BoxFuture<'_, Result<Vec<LargeDataReport>>> {
+        async move {
+            let mut reports = Vec::new();
+            for shard in 0..self.shard_count() {
+                let ask = |shard: Rc<Shard>| {
+                    async move {
+                        let tables = shard.tables().into_iter();
+                        let told = tables.map(|table| (table.schema().clone(), table.large_data()));
+                        told.collect::<Vec<(SchemaRef, Vec<LargeThing>)>>()
+                    }
+                    .boxed_local()
+                };
+                for (schema, things) in self.handle(shard).call("large data", ask).await? {
+                    let report = |thing| LargeDataReport {
+                        keyspace: schema.keyspace.clone(),
+                        table: schema.name.clone(),
+                        thing,
+                        shard,
+                    };
+                    reports.extend(things.into_iter().map(report));
+                }
+            }
+            // An SSTable of another shard count is open on every shard: the first tells of it.
+            reports.sort();
+            reports.dedup_by(|a, b| {
+                (&a.keyspace, &a.table, &a.thing) == (&b.keyspace, &b.table, &b.thing)
+            });
+            Ok(reports)
+        }
+        .boxed()
+    }
+
+    /// The damage that reads met since the tables were opened, by table, shard, file and offset.
+    ///
+    /// Errors: `Closed`.
+    pub fn damage_report(&self) -> BoxFuture<'_, Result<Vec<DamageReport>>> {
+        async move {
+            let mut reports = Vec::new();
+            for shard in 0..self.shard_count() {
+                let ask = |shard: Rc<Shard>| async move { shard.damage() }.boxed_local();
+                for (schema, places) in self.handle(shard).call("damage", ask).await? {
+                    let report = |damage| DamageReport {
+                        keyspace: schema.keyspace.clone(),
+                        table: schema.name.clone(),
+                        shard,
+                        damage,
+                    };
+                    reports.extend(places.into_iter().map(report));
+                }
+            }
+            Ok(reports)
+        }
+        .boxed()
+    }
+}
+
+impl Shard {
+    fn damage(&self) -> Vec<(SchemaRef, Vec<Damage>)> {
+        let tables = self.tables().into_iter();
+        tables.map(|table| (table.schema().clone(), table.damage().places())).collect()
+    }
+}

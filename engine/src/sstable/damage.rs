@@ -1,0 +1,97 @@
+//! Where reads of a table met damage: remembered by place, told once, counted.
+//!
+//! Invariant: a log holds at most `DAMAGE_PLACES_MAX` places; of later ones only the number is known.
+//! Nothing here changes a file.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::config::DAMAGE_PLACES_MAX;
+use crate::error::{Corruption, Error};
+
+/// One place where bytes are not what was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    pub file: PathBuf,
+    pub offset: u64,
+    pub wanted: String,
+    pub found: String,
+    /// How often reads met it.
+    pub count: u64,
+    /// How many of them went on behind it; the others failed.
+    pub skipped_count: u64,
+}
+
+/// The damage that one table on one shard has met since it was opened.
+#[derive(Debug, Default)]
+pub struct DamageLog {
+    places: RefCell<BTreeMap<(PathBuf, u64), Damage>>,
+    /// Met at places that are not remembered.
+    unplaced_count: Cell<u64>,
+}
+
+impl DamageLog {
+    /// Notes that damage was met, and whether the read goes on behind it. Other errors are none.
+    pub fn add(&self, error: &Error, is_skipped: bool) {
+        let Error::Corrupt(corruption) = error else { return };
+        let Corruption { file, offset, wanted, found } = &**corruption;
+        let mut places = self.places.borrow_mut();
+        let is_full = places.len() >= DAMAGE_PLACES_MAX;
+        let place = (file.clone(), *offset);
+        if is_full && !places.contains_key(&place) {
+            self.unplaced_count.set(self.unplaced_count.get() + 1);
+            return;
+        }
+        let damage = places.entry(place).or_insert_with(|| {
+            if is_skipped {
+                tracing::warn!(%error, "reads leave out a damaged part of a file");
+            }
+            Damage {
+                file: file.clone(),
+                offset: *offset,
+                wanted: wanted.clone(),
+                found: found.clone(),
+                count: 0,
+                skipped_count: 0,
+            }
+        });
+        damage.count += 1;
+        damage.skipped_count += u64::from(is_skipped);
+    }
+
+    /// The places, by file and offset.
+    pub fn places(&self) -> Vec<Damage> {
+        self.places.borrow().values().cloned().collect()
+    }
+
+    /// How often damage was met at places that are not remembered.
+    pub fn unplaced_count(&self) -> u64 {
+        self.unplaced_count.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_counted_and_limited() {
+        let log = DamageLog::default();
+        log.add(&Error::Closed, true);
+        assert!(log.places().is_empty());
+        let at = |offset: u64| Error::corrupt("f", offset, "CRC 1", "CRC 2");
+        log.add(&at(7), true);
+        log.add(&at(7), false);
+        let [damage] = &log.places()[..] else { panic!("one place") };
+        assert_eq!((damage.offset, damage.count, damage.skipped_count), (7, 2, 1));
+        assert_eq!((damage.wanted.as_str(), damage.found.as_str()), ("CRC 1", "CRC 2"));
+        for offset in 0..2 * DAMAGE_PLACES_MAX as u64 {
+            log.add(&at(offset), true);
+        }
+        assert_eq!(log.places().len(), DAMAGE_PLACES_MAX);
+        assert_eq!(log.unplaced_count(), DAMAGE_PLACES_MAX as u64);
+        log.add(&at(7), true);
+        assert_eq!(log.unplaced_count(), DAMAGE_PLACES_MAX as u64);
+    }
+}
