@@ -102,12 +102,8 @@ fn compressing_tables_again_changes_nothing_but_the_chunks() {
         let again = open(&disk, 2, &schema).unwrap();
         let read = |table| read_whole(table, Direction::Reversed).unwrap();
         assert!(read(&again) == read(&table), "{version} {name}");
-        let same = disk.content(&path(Component::Data))
-            == disk.content(&own.path(directory(), Component::Data));
-        let counts: &mut (usize, usize) = codecs.entry(theirs.codec.class()).or_default();
-        counts.0 += 1;
-        counts.1 += usize::from(same);
+        let count: &mut usize = codecs.entry(theirs.codec.class()).or_default();
+        *count += 1;
     }
-    eprintln!("files, and those with the same bytes: {codecs:?}");
-    assert!(codecs["LZ4Compressor"].0 >= 20 && codecs["ZstdCompressor"].0 == 1, "{codecs:?}");
+    assert!(codecs["LZ4Compressor"] >= 20 && codecs["ZstdCompressor"] == 1, "{codecs:?}");
 }
