@@ -17,7 +17,7 @@ mod instance;
 mod state;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use budget::Budget;
 pub use component::CompiledPolicy;
