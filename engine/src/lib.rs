@@ -25,7 +25,8 @@ pub mod database;
 
 pub use commitlog::Durability;
 pub use database::{
-    BatchStream, CacheReport, Catalog, Database, Options, PolicyInfo, PolicyReport, TableReport,
+    BatchStream, CacheReport, Catalog, Database, Options, PolicyExit, PolicyInfo, PolicyReport,
+    RolledBack, ShadowReport, TableReport,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};

@@ -7,7 +7,8 @@ mod page_cache;
 mod paged_file;
 
 pub use governor::{
-    ExitRecord, Governor, PolicyCounters, PolicyIdentity, PolicyState, PolicyStatus, SwapStep,
+    ExitRecord, Governor, PolicyCounters, PolicyIdentity, PolicyRole, PolicyState, PolicyStatus,
+    ShadowLimits, ShadowPurpose, ShadowStatus, SwapStep,
 };
 pub use page_cache::{Page, PageCache, PageCacheStats, PageCounts};
 pub use paged_file::{PagedFile, Verifier};

@@ -28,6 +28,9 @@ pub struct Catalog {
     pub(super) policies: BTreeMap<String, PolicyInfo>,
     /// The policy that governs the caches; native LRU where absent.
     pub(super) cache_policy: Option<String>,
+    /// The one that did before, for a rollback.
+    #[serde(default)]
+    pub(super) previous_policy: Option<String>,
     /// Cache capacity that was set by statement, bytes a shard.
     pub(super) cache_bytes: Option<usize>,
 }
@@ -39,6 +42,7 @@ impl Catalog {
             keyspaces: BTreeMap::from([(DEFAULT_KEYSPACE.to_owned(), BTreeMap::new())]),
             policies: BTreeMap::new(),
             cache_policy: None,
+            previous_policy: None,
             cache_bytes: None,
         }
     }

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::catalog::{Catalog, check_name, shared};
 use super::component::Components;
 use super::layout::Layout;
+use super::policy_change::Trials;
 use super::report::TableReport;
 use super::shard::{Shard, ShardOptions};
 use super::stream::BatchStream;
@@ -29,8 +30,8 @@ use crate::schema::{PartitionKey, TableId, TableSchema};
 use crate::table::{Partitions, ReadCommand};
 
 /// Instances of policies that a shard has at one time: the active one, a candidate, the one kept
-/// for a rollback, and one being tried.
-const POLICY_INSTANCES_PER_SHARD: u32 = 4;
+/// for a rollback, a shadow, and one being tried.
+const POLICY_INSTANCES_PER_SHARD: u32 = 5;
 
 /// How a database is opened.
 #[derive(Debug, Clone)]
@@ -83,6 +84,8 @@ pub(super) struct Inner {
     pub(super) components: Arc<Components>,
     pub(super) shards: Vec<ShardHandle<Shard>>,
     catalog: RwLock<Arc<Catalog>>,
+    /// Policies that run for a trial.
+    pub(super) trials: Mutex<Trials>,
     /// Catalog changes go one at a time.
     pub(super) change: tokio::sync::Mutex<()>,
     last_timestamp: AtomicI64,
@@ -212,6 +215,7 @@ impl Database {
                 components: Arc::new(Components::new(instances_max)),
                 shards,
                 catalog: RwLock::new(Arc::new(catalog)),
+                trials: Mutex::default(),
                 change: tokio::sync::Mutex::new(()),
                 last_timestamp: AtomicI64::new(0),
             }),

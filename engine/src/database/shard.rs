@@ -18,7 +18,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::catalog::Catalog;
 use super::layout::{self, Layout};
-use super::report::PolicyReport;
+use super::policy_shard::ShardPolicies;
 use crate::batch::RecordBatch;
 use crate::cache::PageCache;
 use crate::commitlog::{
@@ -71,8 +71,7 @@ pub struct Shard {
     closing: Cell<bool>,
     /// Told when `closing` is set.
     closed: Notify,
-    /// What policies did that governed the cache earlier.
-    pub(super) retired: RefCell<Vec<PolicyReport>>,
+    pub(super) policies: ShardPolicies,
 }
 
 impl Shard {
@@ -93,7 +92,7 @@ impl Shard {
             flush_error: RefCell::default(),
             closing: Cell::new(false),
             closed: Notify::new(),
-            retired: RefCell::default(),
+            policies: ShardPolicies::default(),
         });
         shard.start_native_policy();
         shard
@@ -585,6 +584,7 @@ impl Shard {
                 commitlog.tick();
                 shard.cache.tick(context.clock.monotonic_ns());
                 shard.cache.trim();
+                shard.watch_policies();
             }
         });
     }
@@ -653,6 +653,7 @@ impl Shard {
         self.closing.set(true);
         self.closed.notify_waiters();
         self.flushed.notify_waiters();
+        self.store_policy_state().await;
         let flushed = self.flush(None).await;
         let commitlog = self.commitlog.borrow_mut().take();
         if let Some(commitlog) = commitlog {

@@ -17,6 +17,7 @@ use crate::table::{Partitions, ReadCommand};
 
 mod flush;
 mod policies;
+mod swap;
 
 fn column(name: &str, ty: DataType, kind: ColumnKind) -> Column {
     Column { name: name.into(), ty, kind }
