@@ -3,7 +3,7 @@
 /// Keywords that may begin a statement.
 pub(super) const STATEMENTS: &[&str] = &[
     "ALTER", "COPY", "CREATE", "DELETE", "DESCRIBE", "DROP", "EXPLAIN", "FLUSH", "INSERT",
-    "SELECT", "SET", "SHOW", "TRUNCATE", "UPDATE", "USE", "WITH",
+    "ROLLBACK", "SELECT", "SET", "SHOW", "TRUNCATE", "UPDATE", "USE", "WITH",
 ];
 
 /// Keywords within queries and writes.
@@ -63,6 +63,7 @@ pub(super) const QUERY: &[&str] = &[
 
 /// Keywords within statements about tables, keyspaces, policies and files.
 pub(super) const DEFINITION: &[&str] = &[
+    "ACTIVE",
     "AND",
     "AS",
     "ASC",
@@ -71,6 +72,8 @@ pub(super) const DEFINITION: &[&str] = &[
     "BOOLEAN",
     "BY",
     "CACHE",
+    "CANARY",
+    "CAPACITY",
     "CLUSTERING",
     "CSV",
     "DATE",
@@ -78,6 +81,7 @@ pub(super) const DEFINITION: &[&str] = &[
     "DESC",
     "DOUBLE",
     "EXISTS",
+    "EXITS",
     "FLOAT",
     "FROM",
     "HEADER",
@@ -87,6 +91,8 @@ pub(super) const DEFINITION: &[&str] = &[
     "KEY",
     "KEYSPACE",
     "KEYSPACES",
+    "MODE",
+    "NONE",
     "NOT",
     "ON",
     "ORDER",
@@ -95,7 +101,9 @@ pub(super) const DEFINITION: &[&str] = &[
     "POLICIES",
     "POLICY",
     "PRIMARY",
+    "SAMPLE",
     "SET",
+    "SHADOW",
     "SMALLINT",
     "STATIC",
     "TABLE",

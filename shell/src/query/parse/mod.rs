@@ -18,8 +18,8 @@ use datafusion::sql::parser::{DFParserBuilder, Statement as SqlStatement};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub use command::{
-    Command, CopyFrom, CopyOptions, CopyTo, CreatePolicy, CreateTable, Format, Name, OnError, Show,
-    TableName, Using, UsingValue, Write, WriteKind,
+    Command, CopyFrom, CopyOptions, CopyTo, CreatePolicy, CreateTable, Format, Name, OnError,
+    PolicyMode, SetCachePolicy, Show, TableName, Using, UsingValue, Write, WriteKind,
 };
 use cursor::Cursor;
 
@@ -27,9 +27,9 @@ use super::error::{ErrorKind, QueryError, Result, Span, nearest};
 use super::statement::{DIALECT, Statement, is_word};
 
 /// First words of statements, for "did you mean".
-const FIRST_WORDS: [&str; 18] = [
+const FIRST_WORDS: [&str; 19] = [
     "select", "insert", "update", "delete", "create", "drop", "alter", "copy", "use", "show",
-    "describe", "explain", "flush", "values", "with", "set", "truncate", "desc",
+    "describe", "explain", "flush", "values", "with", "set", "truncate", "desc", "rollback",
 ];
 
 /// Digits of the longest number that can be a decimal.
@@ -75,6 +75,12 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
         Command::DropPolicy { name: cursor.name("a policy name")?, if_exists }
     } else if cursor.take_words(&["alter", "cache"]) {
         policy::alter_cache(cursor)?
+    } else if cursor.take_words(&["rollback", "policy"])
+        || cursor.take_words(&["rollback", "cache", "policy"])
+    {
+        Command::RollBackPolicy
+    } else if cursor.take_words(&["explain", "policy"]) {
+        policy::explain_policy(cursor)?
     } else if cursor.take_word("copy") {
         copy::copy(cursor)?
     } else if cursor.take_word("use") {
@@ -85,6 +91,8 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
         Command::Show(Show::Keyspaces)
     } else if cursor.take_words(&["show", "policies"]) {
         Command::Show(Show::Policies)
+    } else if cursor.take_words(&["show", "policy", "exits"]) {
+        Command::Show(Show::PolicyExits)
     } else if cursor.take_words(&["show", "cache"]) {
         Command::Show(Show::Cache)
     } else if cursor.take_word("describe") || cursor.take_word("desc") {
@@ -138,8 +146,12 @@ fn other_statement(tokens: &[TokenWithSpan]) -> Result<Command> {
         });
     }
     if first(&["truncate", "begin", "commit", "rollback", "merge", "grant", "revoke"]) {
-        return Err(QueryError::unsupported(format!("{} is not offered", tokens[0].token))
-            .at(cursor.span()));
+        let error = QueryError::unsupported(format!("{} is not offered", tokens[0].token))
+            .at(cursor.span());
+        return Err(match first(&["rollback"]) {
+            true => error.with_help("ROLLBACK POLICY brings back the policy before"),
+            false => error,
+        });
     }
     let error = QueryError::new(
         ErrorKind::Syntax,

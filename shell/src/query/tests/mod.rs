@@ -2,6 +2,7 @@
 
 mod copy;
 mod plan;
+mod policy;
 mod session;
 mod write;
 
