@@ -115,6 +115,11 @@ impl Error {
         matches!(self, Error::Overloaded(_) | Error::Timeout(_)) || self.is_disk_full()
     }
 
+    /// Whether a file or folder was not there (ENOENT).
+    pub fn is_missing_file(&self) -> bool {
+        matches!(self, Error::Io { code: Some(2), .. })
+    }
+
     /// Whether the disk has no room left (ENOSPC or EDQUOT).
     pub fn is_disk_full(&self) -> bool {
         matches!(self, Error::Io { code: Some(28 | 122), .. })

@@ -42,7 +42,6 @@ impl Database {
         let database = self.clone();
         let name = name.to_owned();
         let change = async move {
-            let _change = database.inner.change.lock().await;
             let catalog = database.catalog();
             if database.governing().as_deref().unwrap_or(NATIVE) == name {
                 return Err(Error::invalid(format!("policy '{name}' is in charge already")));
@@ -152,7 +151,6 @@ impl Database {
     async fn conclude_canary(&self, canary: Arc<Canary>, verdict: TrialVerdict) -> Result<()> {
         let database = self.clone();
         let change = async move {
-            let _change = database.inner.change.lock().await;
             // A statement may have come first.
             if !database.is_on_trial(&canary) {
                 return Ok(());

@@ -3,6 +3,7 @@
 //! A policy is compiled once, off the shards, and instantiated on each. Not here: who is in charge
 //! (`policy_change.rs`, `canary.rs`), what a shard does for its policy (`policy_shard.rs`).
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -12,10 +13,10 @@ use tokio::sync::oneshot;
 use super::catalog::check_name;
 use super::database::Database;
 use super::report::{CacheReport, PolicyExit, PolicyInfo, PolicyReport};
+use super::shard::Shard;
 use crate::cache::PolicyIdentity;
-use crate::disk::{read_file, write_file_atomically};
+use crate::disk::{read_file, remove_if_there, write_file_atomically};
 use crate::error::{Error, Result};
-use crate::os;
 use crate::plugin::CompiledPolicy;
 use crate::runtime;
 
@@ -66,7 +67,6 @@ impl Database {
         let change = async move {
             let name = name.as_str();
             check_name("policy", name)?;
-            let _change = database.inner.change.lock().await;
             let catalog = database.catalog();
             if name == NATIVE || catalog.policies.contains_key(name) {
                 return Err(Error::Exists { kind: "policy", name: name.into() });
@@ -130,7 +130,6 @@ impl Database {
         let name = name.to_owned();
         let change = async move {
             let name = name.as_str();
-            let _change = database.inner.change.lock().await;
             let catalog = database.catalog();
             let Some(info) = catalog.policies.get(name) else {
                 return match (if_exists, name) {
@@ -172,17 +171,12 @@ impl Database {
             }
             components.forget(&digest);
             let path = database.inner.layout.policy(&digest);
-            let removed = database
-                .handle(0)
-                .call("remove policy", move |shard| {
-                    async move { shard.context.disk.remove(&path).await }.boxed_local()
-                })
-                .await?;
-            match removed {
-                // Somebody removed the file before.
-                Err(Error::Io { code: Some(os::ENOENT), .. }) => Ok(()),
-                removed => removed,
-            }
+            // The file may have been removed by somebody before.
+            let remove = move |shard: Rc<Shard>| {
+                let disk = shard.context.disk.clone();
+                async move { remove_if_there(&*disk, &path).await }.boxed_local()
+            };
+            database.handle(0).call("remove policy", remove).await?
         };
         self.uninterrupted(change)
     }
@@ -285,7 +279,6 @@ impl Database {
             if bytes_per_shard < 64 << 10 {
                 return Err(Error::invalid("a cache of less than 64 KiB a shard is of no use"));
             }
-            let _change = database.inner.change.lock().await;
             database.apply_cache_bytes(bytes_per_shard).await?;
             let mut changed = database.catalog().changed();
             changed.cache_bytes = Some(bytes_per_shard);

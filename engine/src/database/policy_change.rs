@@ -49,7 +49,6 @@ impl Database {
         let database = self.clone();
         let name = name.map(str::to_owned);
         let change = async move {
-            let _change = database.inner.change.lock().await;
             let name = name.as_deref().filter(|name| *name != NATIVE);
             let canary = database.trials().canary.clone();
             if let Some(canary) = canary {
@@ -126,7 +125,6 @@ impl Database {
     pub fn roll_back_cache_policy(&self) -> BoxFuture<'static, Result<RolledBack>> {
         let database = self.clone();
         let change = async move {
-            let _change = database.inner.change.lock().await;
             let catalog = database.catalog();
             let canary = database.trials().canary.clone();
             if let Some(canary) = canary {
@@ -177,7 +175,6 @@ impl Database {
         let database = self.clone();
         let name = name.map(str::to_owned);
         let change = async move {
-            let _change = database.inner.change.lock().await;
             if database.trials().canary.is_some() {
                 return Err(Error::invalid(
                     "a canary runs, and the policy before is its shadow: wait, or ROLLBACK POLICY",

@@ -81,7 +81,7 @@ impl Manifest {
         };
         let content = match read_file(&*disk, path).await {
             Ok(content) => content,
-            Err(Error::Io { code: Some(2), .. }) => return Ok(manifest),
+            Err(error) if error.is_missing_file() => return Ok(manifest),
             Err(error) => return Err(error),
         };
         manifest.replay(&content)?;

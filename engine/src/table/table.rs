@@ -28,6 +28,8 @@ pub struct Table {
     pub(super) commitlog: Option<Rc<Commitlog>>,
     pub(super) shard: u32,
     pub(super) shard_count: u32,
+    /// Bytes of all memtables of the shard, this table's among them.
+    pub(super) shard_bytes: Rc<Cell<usize>>,
     pub(super) active: RefCell<Rc<Memtable>>,
     pub(super) sealed: RefCell<VecDeque<Rc<Memtable>>>,
     pub(super) sstables: RefCell<Vec<LiveSstable>>,

@@ -77,7 +77,11 @@ async fn rows(
     slice: Slice,
     limit: Option<usize>,
 ) -> Vec<i64> {
-    let command = read_of(schema, "a", slice, limit);
+    values(database, read_of(schema, "a", slice, limit)).await
+}
+
+/// The one column, of type bigint, that `command` reads.
+async fn values(database: &Database, command: ReadCommand) -> Vec<i64> {
     let batches: Vec<RecordBatch> = database.read(command).try_collect().await.unwrap();
     batches
         .iter()
