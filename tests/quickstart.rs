@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Columns of SHOW POLICIES whose figures differ from run to run.
-const COUNTERS: &[&str] = &["calls", "events", "hits", "misses", "hit_ratio", "evictions"];
+const COUNTERS: &[&str] =
+    &["calls", "events", "hits", "misses", "hit_ratio", "byte_hit_ratio", "evictions"];
 
 fn tidegate(data: &Path, arguments: &[&str]) -> (String, String, bool) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -29,8 +29,8 @@ pub mod database;
 pub use commitlog::Durability;
 pub use database::{
     Attached, AttachedFile, Attachment, BatchStream, CacheReport, Catalog, Database, Import,
-    ImportProgress, Imported, Options, PolicyInfo, PolicyReport, RateReport, RecordingSummary,
-    TableReport,
+    ImportProgress, Imported, Options, PolicyExit, PolicyInfo, PolicyReport, RateReport,
+    RecordingSummary, RolledBack, ShadowReport, TableReport,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};

@@ -9,7 +9,8 @@ mod paged_file;
 
 pub use gate::{GateStats, GateStatus};
 pub use governor::{
-    ExitRecord, Governor, PolicyCounters, PolicyIdentity, PolicyState, PolicyStatus, SwapStep,
+    ExitRecord, Governor, PolicyCounters, PolicyIdentity, PolicyRole, PolicyState, PolicyStatus,
+    ShadowLimits, ShadowPurpose, ShadowStatus, SwapStep,
 };
 pub use page_cache::{Page, PageCache, PageCacheStats, PageCounts};
 pub use paged_file::{PagedFile, Verifier};

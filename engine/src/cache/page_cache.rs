@@ -12,13 +12,15 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 
 use super::gate::{Gate, GateStatus};
-use super::governor::{Governor, PolicyIdentity, PolicyStatus, SwapStep};
+use super::governor::{
+    Governor, PolicyIdentity, PolicyState, PolicyStatus, ShadowLimits, ShadowPurpose, SwapStep,
+};
 use super::paged_file::Flight;
 use crate::config::PAGE_BYTES;
 use crate::disk::AlignedBuffer;
 use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy, Fate};
 use crate::policy::event::{EntryAttributes, EntryKind};
-use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
+use crate::policy::{EvictionPolicy, PolicyFailure, PolicySnapshot, Slot, TrialVerdict};
 use crate::trace::{Recorder, Request};
 
 /// One page of a file; shorter than [`PAGE_BYTES`] only at the end of the file.
@@ -218,9 +220,11 @@ impl PageCache {
         self.state.borrow_mut().governor.tick(now_ns);
     }
 
-    /// Tells the policy every event that waits, so that its counters are those of now.
+    /// Tells the policies every event that waits, so that their counters are those of now.
     pub fn deliver(&self) {
-        self.state.borrow_mut().governor.deliver();
+        let governor = &mut self.state.borrow_mut().governor;
+        governor.deliver();
+        governor.deliver_shadow();
     }
 
     /// Starts to replace the eviction policy; [`step_policy_swap`](Self::step_policy_swap) goes on.
@@ -249,10 +253,67 @@ impl PageCache {
         self.state.borrow_mut().governor.drop_standby();
     }
 
-    /// Ends the active policy, leaving `message` on record; the native CLOCK goes on.
-    pub fn set_native(&self, message: &str) {
-        let failure = super::governor::failure(FailureKind::Operator, message);
+    /// Ends the active policy, leaving `failure` on record; the native CLOCK goes on.
+    pub fn end_policy(&self, failure: PolicyFailure) {
         self.state.borrow_mut().governor.detach(failure);
+    }
+
+    /// The directory that a shadow gets which sees one key in `sample`, or more where that is few.
+    pub fn shadow_limits(&self, sample: u32) -> ShadowLimits {
+        self.state.borrow().governor.shadow_limits(sample)
+    }
+
+    /// Starts a shadow; [`step_shadow`](Self::step_shadow) goes on.
+    ///
+    /// Errors: the policy failed at once; there is no shadow then.
+    pub fn begin_shadow(
+        &self,
+        policy: Box<dyn EvictionPolicy>,
+        identity: PolicyIdentity,
+        purpose: ShadowPurpose,
+        limits: ShadowLimits,
+    ) -> Result<(), PolicyFailure> {
+        self.state.borrow_mut().governor.begin_shadow(policy, identity, purpose, limits)
+    }
+
+    /// Shows the shadow up to `max` residents; true while more are left.
+    pub fn step_shadow(&self, max: u32) -> bool {
+        self.state.borrow_mut().governor.step_shadow(max)
+    }
+
+    /// Ends the shadow; false when there is none.
+    pub fn end_shadow(&self) -> bool {
+        self.state.borrow_mut().governor.end_shadow()
+    }
+
+    /// What is to happen with the active policy as a canary.
+    pub fn trial_verdict(&self) -> TrialVerdict {
+        self.state.borrow_mut().governor.trial_verdict()
+    }
+
+    /// What the active policy learnt, where it keeps something.
+    pub fn snapshot_policy(&self) -> Option<PolicySnapshot> {
+        self.state.borrow_mut().governor.snapshot()
+    }
+
+    /// What the shadow learnt, where it keeps something and saw every key.
+    pub fn snapshot_shadow(&self) -> Option<PolicySnapshot> {
+        self.state.borrow_mut().governor.snapshot_shadow()
+    }
+
+    /// The active policy's own figures.
+    pub fn policy_metrics(&self) -> Vec<(String, f64)> {
+        self.state.borrow_mut().governor.metrics()
+    }
+
+    /// The shadow policy's own figures.
+    pub fn shadow_metrics(&self) -> Vec<(String, f64)> {
+        self.state.borrow_mut().governor.shadow_metrics()
+    }
+
+    /// Who orders evictions now.
+    pub fn policy_state(&self) -> PolicyState {
+        self.state.borrow().governor.state()
     }
 
     /// What there is to know of the policies.

@@ -4,7 +4,7 @@ use std::future::ready;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, LocalBoxFuture, try_join_all};
@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::catalog::{Catalog, check_name, shared};
 use super::component::Components;
 use super::layout::Layout;
+use super::policy_change::Trials;
 use super::recording::Recording;
 use super::report::TableReport;
 use super::shard::{Shard, ShardOptions};
@@ -30,8 +31,9 @@ use crate::schema::{PartitionKey, TableId, TableSchema};
 use crate::table::{Partitions, ReadCommand};
 
 /// Instances of policies that a shard has at one time: of eviction the active one, a candidate, the
-/// one kept for a rollback; of admission and rate limits the active one and the next; one being tried.
-const POLICY_INSTANCES_PER_SHARD: u32 = 8;
+/// one kept for a rollback and a shadow; of admission and rate limits the active one and the next; one
+/// being tried.
+const POLICY_INSTANCES_PER_SHARD: u32 = 9;
 
 /// How a database is opened.
 #[derive(Debug, Clone)]
@@ -84,6 +86,8 @@ pub(super) struct Inner {
     pub(super) components: Arc<Components>,
     pub(super) shards: Vec<ShardHandle<Shard>>,
     catalog: RwLock<Arc<Catalog>>,
+    /// Policies that run for a trial.
+    pub(super) trials: Mutex<Trials>,
     /// Held by a change of the catalog (`uninterrupted`), and while shards close.
     change: tokio::sync::Mutex<()>,
     /// The trace that is recorded.
@@ -200,6 +204,7 @@ impl Database {
                 components: Arc::new(Components::new(instances_max)),
                 shards,
                 catalog: RwLock::new(Arc::new(catalog)),
+                trials: Mutex::default(),
                 change: tokio::sync::Mutex::new(()),
                 recording: tokio::sync::Mutex::new(None),
                 last_timestamp: AtomicI64::new(0),

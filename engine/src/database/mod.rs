@@ -1,12 +1,15 @@
 //! The public API of the library: a database is its shards and its catalog.
 
 mod attach;
+mod canary;
 mod catalog;
 mod component;
 mod database;
 mod import;
 mod layout;
 mod policies;
+mod policy_change;
+mod policy_shard;
 mod recording;
 mod replay;
 mod report;
@@ -22,7 +25,10 @@ pub use attach::{Attached, AttachedFile, Attachment};
 pub use catalog::Catalog;
 pub use database::{Database, Options};
 pub use import::{Import, ImportProgress, Imported};
+pub use policy_change::RolledBack;
 pub use recording::RecordingSummary;
-pub use report::{CacheReport, PolicyInfo, PolicyReport, RateReport, TableReport};
+pub use report::{
+    CacheReport, PolicyExit, PolicyInfo, PolicyReport, RateReport, ShadowReport, TableReport,
+};
 pub use shard::Shard;
 pub use stream::BatchStream;

@@ -18,7 +18,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::catalog::Catalog;
 use super::layout::{self, Layout};
-use super::report::PolicyReport;
+use super::policy_shard::ShardPolicies;
 use super::worlds::Prepared;
 use crate::batch::RecordBatch;
 use crate::cache::PageCache;
@@ -81,8 +81,7 @@ pub struct Shard {
     pub(super) rate_policy: RefCell<Option<String>>,
     /// An instance that was made and does not decide yet.
     pub(super) prepared: RefCell<Option<Prepared>>,
-    /// What policies did that governed the cache earlier.
-    pub(super) retired: RefCell<Vec<PolicyReport>>,
+    pub(super) policies: ShardPolicies,
 }
 
 impl Shard {
@@ -107,7 +106,7 @@ impl Shard {
             limiter,
             rate_policy: RefCell::default(),
             prepared: RefCell::default(),
-            retired: RefCell::default(),
+            policies: ShardPolicies::default(),
         });
         shard.start_native_policy();
         shard
@@ -634,6 +633,7 @@ impl Shard {
                 }
                 shard.cache.tick(context.clock.monotonic_ns());
                 shard.cache.trim();
+                shard.watch_policies();
             }
         });
     }
@@ -705,6 +705,7 @@ impl Shard {
         self.closing.set(true);
         self.closed.notify_waiters();
         self.flushed.notify_waiters();
+        self.store_policy_state().await;
         let flushed = self.flush(None).await;
         let commitlog = self.commitlog.replace(Err(Error::Closed));
         if let Ok(commitlog) = commitlog {

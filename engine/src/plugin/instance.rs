@@ -14,7 +14,7 @@ use super::state::{State, printable};
 use super::world::World;
 use crate::clock::Clock;
 use crate::config::POLICY_MEMORY_BYTES_MAX;
-use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
+use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, PolicyUsage, Slot};
 
 /// Bytes of a policy's own name and of its version.
 const LABEL_BYTES_MAX: usize = 64;
@@ -48,6 +48,9 @@ pub struct InstanceCounters {
     pub ns: u64,
     /// Instructions executed.
     pub fuel: u64,
+    /// Of both, what `apply` took.
+    pub apply_ns: u64,
+    pub apply_fuel: u64,
     /// Events and fuel of the last `apply`.
     pub last_events: u64,
     pub last_fuel: u64,
@@ -137,11 +140,6 @@ impl WasmEvictionPolicy {
         self.capabilities.wants_ticks_ms
     }
 
-    /// Number of the format of its snapshots; 0 = it has none.
-    pub fn state_schema(&self) -> u32 {
-        self.capabilities.state_schema
-    }
-
     /// What was used so far.
     pub fn counters(&self) -> InstanceCounters {
         let state = self.store.data();
@@ -167,37 +165,6 @@ impl WasmEvictionPolicy {
     /// Errors: the policy failed and must not be called again.
     pub fn tick(&mut self, now_us: u64) -> Result<(), PolicyFailure> {
         self.walk("tick", |guest, store| guest.tick(store, now_us))
-    }
-
-    /// State for a successor of the same schema; empty where there is none.
-    ///
-    /// Errors: the policy failed and must not be called again.
-    pub fn snapshot(&mut self) -> Result<Vec<u8>, PolicyFailure> {
-        if self.capabilities.state_schema == 0 {
-            return Ok(Vec::new());
-        }
-        self.walk("snapshot", |guest, store| guest.snapshot(store))
-    }
-
-    /// Hands over a snapshot. A policy that refuses it goes on empty.
-    ///
-    /// Errors: the outer one, the policy failed; the inner one, it refused, in its own words.
-    pub fn restore(
-        &mut self,
-        schema: u32,
-        state: &[u8],
-    ) -> Result<Result<(), String>, PolicyFailure> {
-        let answer = self.walk("restore", |guest, store| guest.restore(store, schema, state))?;
-        Ok(answer.map_err(|reason| printable(&reason)))
-    }
-
-    /// The policy's own figures, at most 64.
-    ///
-    /// Errors: the policy failed and must not be called again.
-    pub fn metrics(&mut self) -> Result<Vec<(String, f64)>, PolicyFailure> {
-        let mut metrics = self.walk("metrics", |guest, store| guest.metrics(store))?;
-        metrics.truncate(METRICS_MAX);
-        Ok(metrics.into_iter().map(|(name, value)| (printable(&name), value)).collect())
     }
 
     /// The last call; a policy that failed is not called.
@@ -285,6 +252,7 @@ impl EvictionPolicy for WasmEvictionPolicy {
         }
         let fresh = self.budget.apply_fuel(events.len(), want_entries);
         let fuel = fresh.saturating_add(self.fuel_kept);
+        let ns_before = self.counters.ns;
         let mut entered = self.enter("apply", fuel, self.budget.epoch_ticks, |guest, store| {
             guest.apply(store, events, attributes, want_entries, want_bytes)
         });
@@ -302,6 +270,8 @@ impl EvictionPolicy for WasmEvictionPolicy {
         self.counters.victims += found.len() as u64;
         self.counters.last_events = events.len() as u64;
         self.counters.last_fuel = fuel.saturating_sub(left);
+        self.counters.apply_fuel += fuel.saturating_sub(left);
+        self.counters.apply_ns += self.counters.ns - ns_before;
         victims.extend_from_slice(&found);
         Ok(())
     }
@@ -332,6 +302,32 @@ impl EvictionPolicy for WasmEvictionPolicy {
         self.walk("resize", |guest, store| guest.resize(store, capacity_bytes, max_slots))?;
         self.max_slots = max_slots;
         Ok(())
+    }
+
+    fn state_schema(&self) -> u32 {
+        self.capabilities.state_schema
+    }
+
+    fn snapshot(&mut self) -> Result<Vec<u8>, PolicyFailure> {
+        if self.capabilities.state_schema == 0 {
+            return Ok(Vec::new());
+        }
+        self.walk("snapshot", |guest, store| guest.snapshot(store))
+    }
+
+    fn restore(&mut self, schema: u32, state: &[u8]) -> Result<Result<(), String>, PolicyFailure> {
+        let answer = self.walk("restore", |guest, store| guest.restore(store, schema, state))?;
+        Ok(answer.map_err(|reason| printable(&reason)))
+    }
+
+    fn metrics(&mut self) -> Result<Vec<(String, f64)>, PolicyFailure> {
+        let mut metrics = self.walk("metrics", |guest, store| guest.metrics(store))?;
+        metrics.truncate(METRICS_MAX);
+        Ok(metrics.into_iter().map(|(name, value)| (printable(&name), value)).collect())
+    }
+
+    fn usage(&self) -> PolicyUsage {
+        PolicyUsage { ns: self.counters.apply_ns, fuel: self.counters.apply_fuel }
     }
 }
 

@@ -20,7 +20,7 @@ mod state;
 mod world;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use budget::Budget;
 pub use component::CompiledPolicy;

@@ -20,6 +20,7 @@ mod copy_to;
 mod csv_record;
 mod ddl;
 mod error;
+mod explain_policy;
 mod literal;
 mod number;
 mod outcome;

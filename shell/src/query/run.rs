@@ -13,12 +13,16 @@ use datafusion::prelude::DataFrame;
 use datafusion::sql::parser::Statement as SqlStatement;
 use futures::StreamExt;
 use tidegate_engine::batch::{WriteOptions, mutations};
-use tidegate_engine::{Mutation, SchemaRef, TableSchema};
+use tidegate_engine::{Mutation, RolledBack, SchemaRef, TableSchema};
 
 use super::ddl::{table_schema, user_type};
 use super::error::{QueryError, Result};
+use super::explain_policy::{explain_policy, figure_schema};
 use super::outcome::Outcome;
-use super::parse::{Command, CreatePolicy, Name, Show, Using, UsingValue, Write, WriteKind};
+use super::parse::{
+    Command, CreatePolicy, Name, PolicyMode, SetCachePolicy, Show, Using, UsingValue, Write,
+    WriteKind,
+};
 use super::session::Session;
 use super::stamp::{self, Contradiction, Repeats};
 use super::statement::synthetic;
@@ -115,11 +119,15 @@ impl Session {
                 database.drop_policy(&name.value, if_exists).await?;
                 Ok(Outcome::message(format!("policy {} is gone", name.value)))
             }
-            Command::SetCachePolicy(name) => {
-                let value = name.as_ref().map(|name| name.value.as_str());
-                let result = database.set_cache_policy(value).await.map_err(QueryError::from);
-                result.map_err(|error| at_name(error, name.as_ref()))?;
-                Ok(Outcome::message(format!("the cache follows {}", value.unwrap_or("native"))))
+            Command::SetCachePolicy(set) => self.set_cache_policy(&set).await,
+            Command::RollBackPolicy => {
+                let RolledBack { policy, was_kept } = database.roll_back_cache_policy().await?;
+                let how = if was_kept { "" } else { ", made anew" };
+                Ok(Outcome::message(format!("the cache follows {policy} again{how}")))
+            }
+            Command::ExplainPolicy(name) => {
+                let report = database.explain_policy(&name.value).await;
+                explain_policy(&report.map_err(|error| QueryError::from(error).at(name.span))?)
             }
             Command::SetAdmissionPolicy(name) => {
                 let value = name.as_ref().map(|name| name.value.as_str());
@@ -180,6 +188,7 @@ impl Session {
             Command::Describe(_) => Ok(describe_schema()),
             Command::ExplainWrite(_) => Ok(plan_schema()),
             Command::Attach(_) | Command::Import(_) => Ok(attach::files_schema()),
+            Command::ExplainPolicy(_) => Ok(figure_schema()),
             _ => Ok(Arc::new(Schema::empty())),
         }
     }
@@ -445,6 +454,36 @@ impl Session {
         )))
     }
 
+    async fn set_cache_policy(&self, set: &SetCachePolicy) -> Result<Outcome> {
+        let database = &self.database;
+        let value = set.name.as_ref().map(|name| name.value.as_str());
+        let shown = value.unwrap_or("native");
+        let placed = |error| match &set.name {
+            Some(name) => QueryError::from(error).at(name.span),
+            None => QueryError::from(error),
+        };
+        let message = match set.mode {
+            PolicyMode::Active => {
+                database.set_cache_policy(value).await.map_err(placed)?;
+                format!("the cache follows {shown}")
+            }
+            PolicyMode::Canary => {
+                let value = value.unwrap_or("lru");
+                let shards = database.canary_cache_policy(value).await.map_err(placed)?;
+                let all = database.shard_count();
+                format!("{value} is the canary on {shards} of {all} shards")
+            }
+            PolicyMode::Shadow { sample } => {
+                let rate = database.shadow_cache_policy(value, sample).await.map_err(placed)?;
+                match value {
+                    Some(name) => format!("{name} runs as a shadow on one key in {rate}"),
+                    None => "no policy runs as a shadow".to_owned(),
+                }
+            }
+        };
+        Ok(Outcome::message(message))
+    }
+
     /// Errors: `Unsupported` in sessions that may not name files of this machine.
     pub(super) fn check_local_files(&self) -> Result<()> {
         if self.options.local_files {
@@ -501,6 +540,7 @@ fn show_sql(show: Show) -> &'static str {
              ORDER BY keyspace_name, table_name"
         }
         Show::Policies => "SELECT * FROM system.policies",
+        Show::PolicyExits => "SELECT * FROM system.policy_exits ORDER BY at, shard",
         Show::Cache => "SELECT * FROM system.cache ORDER BY shard",
     }
 }

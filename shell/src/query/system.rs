@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::array::{
-    ArrayRef, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
+    ArrayRef, Float64Array, RecordBatch, StringArray, TimestampMicrosecondArray, UInt32Array,
+    UInt64Array,
 };
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::catalog::{SchemaProvider, Session, TableProvider};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use tidegate_engine::{ClusteringOrder, ColumnKind, Error as EngineError};
+use tidegate_engine::policy::event::describe;
+use tidegate_engine::{ClusteringOrder, ColumnKind, Error as EngineError, PolicyReport};
 
 use super::catalog::Engine;
 
@@ -54,15 +56,17 @@ enum SystemTable {
     Tables,
     Columns,
     Policies,
+    PolicyExits,
     Cache,
     RateLimits,
 }
 
 impl SystemTable {
-    const ALL: [SystemTable; 5] = [
+    const ALL: [SystemTable; 6] = [
         SystemTable::Tables,
         SystemTable::Columns,
         SystemTable::Policies,
+        SystemTable::PolicyExits,
         SystemTable::Cache,
         SystemTable::RateLimits,
     ];
@@ -72,6 +76,7 @@ impl SystemTable {
             SystemTable::Tables => "tables",
             SystemTable::Columns => "columns",
             SystemTable::Policies => "policies",
+            SystemTable::PolicyExits => "policy_exits",
             SystemTable::Cache => "cache",
             SystemTable::RateLimits => "rate_limits",
         }
@@ -113,10 +118,30 @@ impl SystemTable {
                 count("hits"),
                 count("misses"),
                 optional("hit_ratio", DataType::Float64),
+                optional("byte_hit_ratio", DataType::Float64),
+                optional("active_hit_ratio", DataType::Float64),
+                optional("sample", DataType::Utf8),
                 count("evictions"),
                 count("invalid_victims"),
                 count("shortfalls"),
                 optional("last_failure", DataType::Utf8),
+            ],
+            SystemTable::PolicyExits => vec![
+                text("policy"),
+                text("version"),
+                text("digest"),
+                Field::new("shard", DataType::UInt32, false),
+                Field::new("at", moment(), false),
+                text("role"),
+                text("kind"),
+                text("message"),
+                count("calls"),
+                count("events"),
+                count("victims"),
+                count("invalid_victims"),
+                count("shortfalls"),
+                text("backtrace"),
+                text("last_events"),
             ],
             SystemTable::Cache => vec![
                 Field::new("shard", DataType::UInt32, false),
@@ -149,10 +174,16 @@ impl SystemTable {
             SystemTable::Tables => tables(database).await,
             SystemTable::Columns => Ok(columns(database)),
             SystemTable::Policies => policies(database).await,
+            SystemTable::PolicyExits => policy_exits(database).await,
             SystemTable::Cache => cache(database).await,
             SystemTable::RateLimits => rate_limits(database).await,
         }
     }
+}
+
+/// Wall clock time.
+fn moment() -> DataType {
+    DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
 }
 
 fn texts(values: impl IntoIterator<Item = impl Into<String>>) -> ArrayRef {
@@ -227,8 +258,15 @@ fn columns(database: &Engine) -> Vec<ArrayRef> {
     ]
 }
 
+/// Ratios with the digits that people read.
+fn ratios(values: impl IntoIterator<Item = Option<f64>>) -> ArrayRef {
+    let values = values.into_iter().map(|ratio| ratio.map(rounded));
+    Arc::new(values.collect::<Float64Array>())
+}
+
 async fn policies(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
     let all = database.policies().await?;
+    let shadow = |policy: &PolicyReport| policy.shadow.clone().filter(|_| policy.state == "shadow");
     Ok(vec![
         texts(all.iter().map(|policy| policy.name.as_str())),
         texts(all.iter().map(|policy| policy.version.as_str())),
@@ -237,15 +275,45 @@ async fn policies(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
         texts(all.iter().map(|policy| policy.digest.as_str())),
         counts(all.iter().map(|policy| policy.calls)),
         counts(all.iter().map(|policy| policy.events)),
-        counts(all.iter().map(|policy| policy.hits)),
-        counts(all.iter().map(|policy| policy.misses)),
+        counts(all.iter().map(|policy| policy.judged().hits)),
+        counts(all.iter().map(|policy| policy.judged().misses)),
+        ratios(all.iter().map(|policy| policy.judged().hit_ratio())),
+        ratios(all.iter().map(|policy| policy.judged().byte_hit_ratio())),
+        ratios(all.iter().map(|policy| shadow(policy)?.active.hit_ratio())),
         Arc::new(
-            all.iter().map(|policy| policy.hit_ratio().map(rounded)).collect::<Float64Array>(),
+            all.iter()
+                .map(|policy| Some(format!("1/{}", shadow(policy)?.rate)))
+                .collect::<StringArray>(),
         ),
         counts(all.iter().map(|policy| policy.evictions)),
         counts(all.iter().map(|policy| policy.invalid_victims)),
         counts(all.iter().map(|policy| policy.shortfalls)),
         Arc::new(all.iter().map(|policy| policy.last_failure.as_deref()).collect::<StringArray>()),
+    ])
+}
+
+async fn policy_exits(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
+    let all = database.policy_exits().await?;
+    let events = |words: &[u64]| words.iter().copied().map(describe).collect::<Vec<_>>().join(", ");
+    Ok(vec![
+        texts(all.iter().map(|exit| exit.policy.as_str())),
+        texts(all.iter().map(|exit| exit.version.as_str())),
+        texts(all.iter().map(|exit| exit.digest.as_str())),
+        Arc::new(UInt32Array::from_iter_values(all.iter().map(|exit| exit.shard))),
+        Arc::new(
+            TimestampMicrosecondArray::from_iter_values(all.iter().map(|exit| exit.at_us))
+                .with_timezone("UTC"),
+        ),
+        texts(all.iter().map(|exit| exit.role)),
+        texts(all.iter().map(|exit| exit.kind)),
+        texts(all.iter().map(|exit| exit.message.as_str())),
+        counts(all.iter().map(|exit| exit.calls)),
+        counts(all.iter().map(|exit| exit.events)),
+        counts(all.iter().map(|exit| exit.victims)),
+        counts(all.iter().map(|exit| exit.invalid_victims)),
+        counts(all.iter().map(|exit| exit.shortfalls)),
+        texts(all.iter().map(|exit| exit.backtrace.join("; "))),
+        texts(all.iter().map(|exit| events(&exit.last_events))),
     ])
 }
 

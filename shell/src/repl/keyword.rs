@@ -3,8 +3,8 @@
 /// Keywords that may begin a statement.
 pub(super) const STATEMENTS: &[&str] = &[
     "ALTER", "ATTACH", "COPY", "CREATE", "DELETE", "DESCRIBE", "DETACH", "DROP", "EXPLAIN",
-    "FLUSH", "IMPORT", "INSERT", "RECORD", "SELECT", "SET", "SHOW", "TRUNCATE", "UPDATE", "USE",
-    "WITH",
+    "FLUSH", "IMPORT", "INSERT", "RECORD", "ROLLBACK", "SELECT", "SET", "SHOW", "TRUNCATE",
+    "UPDATE", "USE", "WITH",
 ];
 
 /// Keywords within queries and writes.
@@ -64,6 +64,7 @@ pub(super) const QUERY: &[&str] = &[
 
 /// Keywords within statements about tables, keyspaces, policies and files.
 pub(super) const DEFINITION: &[&str] = &[
+    "ACTIVE",
     "ADMISSION",
     "AND",
     "AS",
@@ -73,6 +74,7 @@ pub(super) const DEFINITION: &[&str] = &[
     "BOOLEAN",
     "BY",
     "CACHE",
+    "CANARY",
     "CAPACITY",
     "CLUSTERING",
     "CSV",
@@ -82,6 +84,7 @@ pub(super) const DEFINITION: &[&str] = &[
     "DOUBLE",
     "EVENTS",
     "EXISTS",
+    "EXITS",
     "FLOAT",
     "FOR",
     "FROM",
@@ -93,6 +96,7 @@ pub(super) const DEFINITION: &[&str] = &[
     "KEY",
     "KEYSPACE",
     "KEYSPACES",
+    "MODE",
     "LIMITER",
     "NATIVE",
     "NONE",
@@ -105,7 +109,9 @@ pub(super) const DEFINITION: &[&str] = &[
     "POLICY",
     "PRIMARY",
     "RATE",
+    "SAMPLE",
     "SET",
+    "SHADOW",
     "SMALLINT",
     "SSTABLES",
     "STATIC",

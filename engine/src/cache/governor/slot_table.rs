@@ -21,6 +21,8 @@ pub(super) struct Entry {
     pub pins: u32,
     /// The round of the second policy that knows this resident; see `governor.rs`.
     pub known: u32,
+    /// The round of the shadow that counts this resident into its sample.
+    pub sampled: u32,
     pub kind: EntryKind,
     pub resident: bool,
     /// The active policy offered it as a victim and counts it as gone.
@@ -105,6 +107,7 @@ impl SlotTable {
             attributes,
             pins: 0,
             known: 0,
+            sampled: 0,
             kind,
             resident: true,
             proposed: false,

@@ -19,6 +19,7 @@ mod collection;
 mod flush;
 mod policies;
 mod recording;
+mod swap;
 mod worlds;
 
 fn column(name: &str, ty: DataType, kind: ColumnKind) -> Column {

@@ -1,7 +1,7 @@
 //! The host against good and hostile components.
 
 mod dist;
-mod guest;
+pub(crate) mod guest;
 mod hostile;
 mod refused;
 mod scalar;

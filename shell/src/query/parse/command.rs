@@ -57,8 +57,12 @@ pub enum Command {
         name: Name,
         if_exists: bool,
     },
-    /// `ALTER CACHE SET POLICY`; `None` is the native policy.
-    SetCachePolicy(Option<Name>),
+    /// `ALTER CACHE SET POLICY`.
+    SetCachePolicy(SetCachePolicy),
+    /// `ROLLBACK POLICY`.
+    RollBackPolicy,
+    /// `EXPLAIN POLICY`.
+    ExplainPolicy(Name),
     /// `ALTER CACHE SET ADMISSION`; `None` keeps all that is read.
     SetAdmissionPolicy(Option<Name>),
     /// `ALTER RATE LIMITER SET POLICY`; `None` is the native policy.
@@ -104,6 +108,7 @@ pub enum Show {
     Keyspaces,
     Tables,
     Policies,
+    PolicyExits,
     Cache,
 }
 
@@ -221,4 +226,23 @@ pub struct CreatePolicy {
     pub sha256: Option<String>,
     /// Parameters handed to the policy, in the order of the text.
     pub parameters: Vec<(String, String)>,
+}
+
+/// Which policy decides for the caches, and how it begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetCachePolicy {
+    /// `None` is the native policy; as a shadow, none at all.
+    pub name: Option<Name>,
+    pub mode: PolicyMode,
+}
+
+/// How a policy begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PolicyMode {
+    /// In charge at once, everywhere.
+    Active,
+    /// In charge on some shards, the others following when it proves better.
+    Canary,
+    /// Beside the one in charge, with nothing to decide; it sees one key in `sample`.
+    Shadow { sample: Option<u32> },
 }

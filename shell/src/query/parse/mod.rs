@@ -21,7 +21,8 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub use command::{
     Attach, Command, CopyFrom, CopyOptions, CopyTo, CreatePolicy, CreateTable, CreateType, Format,
-    ImportSstables, Name, OnError, Show, TableName, Using, UsingValue, Write, WriteKind,
+    ImportSstables, Name, OnError, PolicyMode, SetCachePolicy, Show, TableName, Using, UsingValue,
+    Write, WriteKind,
 };
 use cursor::Cursor;
 pub use type_name::{TypeName, unknown as unknown_type};
@@ -31,10 +32,10 @@ use super::replay::REPLAY_FUNCTION;
 use super::statement::{DIALECT, Statement, is_word};
 
 /// First words of statements, for "did you mean".
-const FIRST_WORDS: [&str; 22] = [
+const FIRST_WORDS: [&str; 23] = [
     "select", "insert", "update", "delete", "create", "drop", "alter", "copy", "use", "show",
     "describe", "explain", "flush", "values", "with", "set", "truncate", "desc", "attach",
-    "detach", "import", "record",
+    "detach", "import", "record", "rollback",
 ];
 
 /// Digits of the longest number that can be a decimal.
@@ -89,6 +90,12 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
         policy::alter_rate_limiter(cursor)?
     } else if cursor.take_words(&["record", "trace"]) {
         policy::record_trace(cursor)?
+    } else if cursor.take_words(&["rollback", "policy"])
+        || cursor.take_words(&["rollback", "cache", "policy"])
+    {
+        Command::RollBackPolicy
+    } else if cursor.take_words(&["explain", "policy"]) {
+        policy::explain_policy(cursor)?
     } else if cursor.take_word("copy") {
         copy::copy(cursor)?
     } else if cursor.take_word("use") {
@@ -99,6 +106,8 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
         Command::Show(Show::Keyspaces)
     } else if cursor.take_words(&["show", "policies"]) {
         Command::Show(Show::Policies)
+    } else if cursor.take_words(&["show", "policy", "exits"]) {
+        Command::Show(Show::PolicyExits)
     } else if cursor.take_words(&["show", "cache"]) {
         Command::Show(Show::Cache)
     } else if cursor.take_word("describe") || cursor.take_word("desc") {
@@ -159,8 +168,12 @@ fn other_statement(tokens: &[TokenWithSpan]) -> Result<Command> {
         });
     }
     if first(&["truncate", "begin", "commit", "rollback", "merge", "grant", "revoke"]) {
-        return Err(QueryError::unsupported(format!("{} is not offered", tokens[0].token))
-            .at(cursor.span()));
+        let error = QueryError::unsupported(format!("{} is not offered", tokens[0].token))
+            .at(cursor.span());
+        return Err(match first(&["rollback"]) {
+            true => error.with_help("ROLLBACK POLICY brings back the policy before"),
+            false => error,
+        });
     }
     let error = QueryError::new(
         ErrorKind::Syntax,
