@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 const SCRIPT: &str = "\
 CREATE TABLE reading (station int, at int, value double, note text, PRIMARY KEY (station, at));
-INSERT INTO reading SELECT n % 40, n, n, repeat('x', 100) FROM generate_series(1, 8000) AS t(n);
+INSERT INTO reading SELECT n % 40, n AS at, n AS value, repeat('x', 100) FROM generate_series(1, 8000) AS t(n);
 FLUSH;
 ALTER CACHE SET CAPACITY = '64 KiB';
 

@@ -42,6 +42,7 @@ pub fn write(schema: &TableSchema, pk: i64, ck: i64, timestamp: i64) -> Mutation
         liveness: Some(Liveness::at(timestamp)),
         deletion: None,
         cells: vec![(ColumnId(2), Cell::live(timestamp, value))],
+        ..Row::default()
     };
     mutation.rows.push((clustering_key(schema, ck), row));
     mutation

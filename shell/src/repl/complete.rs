@@ -140,7 +140,6 @@ fn unqualified(before: &str, word: &str, statement: &str, names: &Names) -> Vec<
             return names.catalog.keyspaces().map(|name| Offer::plain(quoted(name))).collect();
         }
         "ROLLBACK" => return keywords(&["POLICY"], word),
-        "ALTER" => return keywords(&["CACHE"], word),
         "CACHE" if words[0] == "ALTER" => return keywords(&["SET", "SHADOW"], word),
         "SET" if words[0] == "ALTER" => return keywords(&["CAPACITY", "POLICY"], word),
         "SHADOW" if words.len() == 3 => return keywords(&["POLICY"], word),

@@ -106,7 +106,7 @@ impl Life {
         let batches: Vec<RecordBatch> = self.database.read(command).try_collect().await.unwrap();
         let found: Vec<_> = batches
             .iter()
-            .map(|batch| crate::batch::value_at(batch.column(0), 0, DataType::BigInt).unwrap())
+            .map(|batch| crate::batch::value_at(batch.column(0), 0, &DataType::BigInt).unwrap())
             .collect();
         assert_eq!(found, [Some(Value::BigInt(value(partition)))], "partition {partition}");
     }
