@@ -12,9 +12,11 @@ use clap::builder::PossibleValue;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use tidegate_engine::replay::Capacity;
 use tidegate_engine::trace::TraceFormat;
-use tidegate_engine::{Backend, Durability, Options};
+use tidegate_engine::{Backend, Database, Durability, Options};
 
-use crate::output::Mode;
+use crate::output::{self, Mode};
+use crate::query::QueryMemory;
+use crate::session::Session;
 pub use sstable::{SstableAction, SstableArguments, SstableFiles};
 
 const EXAMPLES: &str = "\
@@ -271,6 +273,17 @@ impl Cli {
         placed.sort_by_key(|(place, _)| *place);
         self.inputs = placed.into_iter().map(|(_, input)| input).collect();
         self
+    }
+
+    /// A session on a database, as the options say, that writes to stdout.
+    ///
+    /// Errors: in words, why statements cannot be run.
+    pub fn session(&self, database: &Database) -> Result<Session, String> {
+        let memory = QueryMemory::new(self.query_memory);
+        let mut session = Session::new(database.clone(), memory, Box::new(output::stdout()))?;
+        session.mode = self.mode;
+        session.timing = self.timing == Switch::On;
+        Ok(session)
     }
 }
 

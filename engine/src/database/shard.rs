@@ -444,9 +444,14 @@ impl Shard {
         let shard = self.clone();
         async move {
             // First of all: what is refused must cost next to nothing.
-            shard.admit_write(&mutation)?;
-            shard.wait_for_memory().await?;
-            let pending = shard.begin(mutation)?;
+            let mut table = shard.table(mutation.table)?;
+            shard.admit(&table, &mutation.key, Operation::Write)?;
+            if shard.is_over_memory() {
+                shard.wait_for_memory().await?;
+                // Meanwhile it may have been dropped.
+                table = shard.table(mutation.table)?;
+            }
+            let pending = shard.begin(&table, mutation)?;
             shard.finish(pending).await
         }
         .boxed_local()
@@ -467,7 +472,11 @@ impl Shard {
                     shard.finish_all(std::mem::take(&mut pending)).await?;
                     shard.wait_for_memory().await?;
                 }
-                match shard.admit_write(&mutation).and_then(|()| shard.begin(mutation)) {
+                let begun = shard.table(mutation.table).and_then(|table| {
+                    shard.admit(&table, &mutation.key, Operation::Write)?;
+                    shard.begin(&table, mutation)
+                });
+                match begun {
                     Ok(write) => pending.push(write),
                     Err(error) => {
                         shard.finish_all(pending).await?;
@@ -481,14 +490,9 @@ impl Shard {
         .boxed_local()
     }
 
-    /// Counts a write against the limit of its partition.
+    /// Counts a read or write against the limit of its partition.
     ///
-    /// Errors: `RateLimited`; `NotFound` when the table was dropped.
-    fn admit_write(&self, mutation: &Mutation) -> Result<()> {
-        let table = self.table(mutation.table)?;
-        self.admit(&table, &mutation.key, Operation::Write)
-    }
-
+    /// Errors: `RateLimited`.
     fn admit(&self, table: &Table, key: &PartitionKey, operation: Operation) -> Result<()> {
         if !Limiter::is_limited(table.schema(), operation) {
             return Ok(());
@@ -526,9 +530,9 @@ impl Shard {
     /// memtables are sealed.
     fn begin(
         &self,
+        table: &Table,
         mutation: Mutation,
     ) -> Result<(PendingWrite, impl Future<Output = Result<()>> + use<>)> {
-        let table = self.table(mutation.table)?;
         table.check_writable()?;
         mutation.check(table.schema())?;
         let (position, durable) = self.commitlog()?.append(&mutation)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use wasmtime::{Store, Trap, WasmBacktrace};
 
-use super::bindings::v0_1::{Capabilities, Guest};
+use super::bindings::v0_1::{Capabilities, Guest, Prepared};
 use super::budget::Budget;
 use super::component::CompiledPolicy;
 use super::host::BACKTRACE_FRAMES_MAX;
@@ -83,24 +83,9 @@ impl WasmEvictionPolicy {
         compiled: Arc<CompiledPolicy>,
         options: InstanceOptions,
     ) -> Result<Self, PolicyFailure> {
-        let InstanceOptions { mut params, max_slots, capacity_bytes, shard, seed, budget, clock } =
-            options;
-        params.sort();
-        if let Some(twice) = params.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(refused(format!("parameter '{}' is given twice", twice[0].0)));
-        }
-        let mut store = Store::new(&compiled.engine, State::new(compiled.name(), shard));
-        store.limiter(|state| state);
-        store.set_hostcall_fuel(budget.result_bytes_max);
-        arm(&mut store, budget.walk_fuel(max_slots), budget.walk_ticks(max_slots));
-
-        let guest = compiled.prepared.instantiate(&mut store);
-        let guest = guest.map_err(|error| failure_of("instantiate", &error, store.data(), true))?;
-        let answer = guest.init(&mut store, params, max_slots, shard, seed);
-        let answer = answer.map_err(|error| failure_of("init", &error, store.data(), true))?;
-        let capabilities = answer.map_err(|reason| refused(format!("init: {reason}")))?;
-        check_capabilities(&capabilities, World::Eviction, max_slots).map_err(refused)?;
-
+        let (Started { store, guest, capabilities }, options) =
+            start(&compiled, options, World::Eviction, Prepared::instantiate, Guest::init)?;
+        let InstanceOptions { max_slots, capacity_bytes, budget, clock, .. } = options;
         let fuel = budget.walk_fuel(max_slots) - store.get_fuel().unwrap_or(0);
         let counters = InstanceCounters { calls: 1, fuel, ..InstanceCounters::default() };
         let mut instance = WasmEvictionPolicy {
@@ -331,6 +316,54 @@ impl EvictionPolicy for WasmEvictionPolicy {
     }
 }
 
+/// `lifecycle.init` of a world.
+pub(super) type Init<G> = fn(
+    &G,
+    &mut Store<State>,
+    Vec<(String, String)>,
+    u32,
+    u32,
+    u64,
+) -> wasmtime::Result<Result<Capabilities, String>>;
+
+/// A guest after `init`.
+pub(super) struct Started<G> {
+    pub(super) store: Store<State>,
+    pub(super) guest: G,
+    pub(super) capabilities: Capabilities,
+}
+
+/// Makes a guest of a world: a store with its limits, the instance, `init`, a look at what it says of
+/// itself. Hands back the options without the parameters.
+///
+/// Errors: the guest failed or refused; nothing of it is left.
+pub(super) fn start<G>(
+    compiled: &CompiledPolicy,
+    mut options: InstanceOptions,
+    world: World,
+    instantiate: fn(&Prepared, &mut Store<State>) -> wasmtime::Result<G>,
+    init: Init<G>,
+) -> Result<(Started<G>, InstanceOptions), PolicyFailure> {
+    let mut params = std::mem::take(&mut options.params);
+    params.sort();
+    if let Some(twice) = params.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        return Err(refused(format!("parameter '{}' is given twice", twice[0].0)));
+    }
+    let (budget, max_slots, shard) = (&options.budget, options.max_slots, options.shard);
+    let mut store = Store::new(&compiled.engine, State::new(compiled.name(), shard));
+    store.limiter(|state| state);
+    store.set_hostcall_fuel(budget.result_bytes_max);
+    arm(&mut store, budget.walk_fuel(max_slots), budget.walk_ticks(max_slots));
+
+    let guest = instantiate(&compiled.prepared, &mut store);
+    let guest = guest.map_err(|error| failure_of("instantiate", &error, store.data(), true))?;
+    let answer = init(&guest, &mut store, params, max_slots, shard, options.seed);
+    let answer = answer.map_err(|error| failure_of("init", &error, store.data(), true))?;
+    let capabilities = answer.map_err(|reason| refused(format!("init: {reason}")))?;
+    check_capabilities(&capabilities, world, max_slots).map_err(refused)?;
+    Ok((Started { store, guest, capabilities }, options))
+}
+
 /// Gives the next entry its budget.
 pub(super) fn arm(store: &mut Store<State>, fuel: u64, ticks: u64) {
     store.data_mut().start_call();
@@ -342,7 +375,7 @@ fn memory_claim(capabilities: &Capabilities, max_slots: u32) -> u64 {
     u64::from(capabilities.bytes_per_slot) * u64::from(max_slots)
 }
 
-pub(super) fn check_capabilities(
+fn check_capabilities(
     capabilities: &Capabilities,
     world: World,
     max_slots: u32,
@@ -367,7 +400,7 @@ pub(super) fn check_capabilities(
     Ok(())
 }
 
-pub(super) fn refused(reason: String) -> PolicyFailure {
+fn refused(reason: String) -> PolicyFailure {
     PolicyFailure {
         kind: FailureKind::InitError,
         message: printable(&reason),

@@ -32,6 +32,7 @@
 //! Not here: merging several SSTables (`reader`), choosing which to merge (`table`).
 
 mod cardinality;
+mod class_name;
 mod clip;
 mod codec;
 mod coding;

@@ -159,15 +159,8 @@ async fn one_hot_partition_is_limited_in_reads_and_writes_apart() {
     let error = database.apply_many(many).await.unwrap_err();
     assert!(error.is_retryable() && error.to_string().contains("too many writes"), "{error}");
     // A scan is no read of one partition.
-    let scan = ReadCommand {
-        schema: schema.clone(),
-        partitions: Partitions::Shard(0),
-        slice: Slice::full(Direction::Forward),
-        columns: vec![],
-        row_limit: None,
-    };
     for _ in 0..5 {
-        let _: Vec<RecordBatch> = database.read(scan.clone()).try_collect().await.unwrap();
+        let _: Vec<RecordBatch> = database.read(scan_of(&schema, 0)).try_collect().await.unwrap();
     }
     database.close().await.unwrap();
     // The limit is a part of the table.

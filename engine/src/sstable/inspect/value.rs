@@ -459,12 +459,12 @@ pub(super) fn integer(bytes: &[u8]) -> String {
     text
 }
 
-pub(super) fn clock(seconds: i64) -> String {
+pub(in crate::sstable) fn clock(seconds: i64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 /// Day since 1970-01-01 as year-month-day (proleptic Gregorian).
-pub(super) fn civil(days: i64) -> String {
+pub(in crate::sstable) fn civil(days: i64) -> String {
     let z = days + 719_468;
     let era = z.div_euclid(146_097);
     let day_of_era = z.rem_euclid(146_097);
