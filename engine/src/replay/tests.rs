@@ -93,6 +93,21 @@ fn no_policy_beats_the_optimum() {
 }
 
 #[test]
+fn admission_keeps_a_scan_from_the_cache() {
+    let reads = made("scan:ids=400,requests=40000,skew=0.8,every=2000,length=1500,seed=4");
+    let capacity = Capacity::Entries(300);
+    let without = run(&Candidate::Lru, &reads, capacity);
+    let gate = |file: &str| Candidate::Component { compiled: compiled(file), params: Vec::new() };
+    let always = run(&gate("always.wasm"), &reads, capacity);
+    assert_eq!((always.hits, always.victims_hash), (without.hits, without.victims_hash));
+    for file in ["second_touch.wasm", "doorkeeper.wasm", "scan_guard.wasm"] {
+        let with = run(&gate(file), &reads, capacity);
+        assert!(with.refused > 10_000 && with.hits > without.hits, "{file}: {with:?} {without:?}");
+        assert!(with.fuel.is_some_and(|fuel| fuel > 0));
+    }
+}
+
+#[test]
 fn a_replay_can_be_cancelled() {
     let reads = made("loop:ids=2000,requests=4000");
     let clock = SimulatedClock::new(0);

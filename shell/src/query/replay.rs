@@ -1,7 +1,8 @@
 //! `replay_policy('policy', 'trace', capacity…)`: what a policy would have done, one row a capacity.
 //!
 //! ```text
-//! policy    a native name, a policy that was created, or the file of a component
+//! policy    a native name, a policy that was created, or the file of a component; one of admission
+//!           stands before the native LRU
 //! trace     a file of a trace, or a recipe such as 'zipf:ids=10000,requests=100000,skew=0.9'
 //! capacity  1000 (entries), '64 MiB', '1%' (of the entries); none gives a curve
 //! also      cache_entries => 1000, cache_bytes => '64 MiB', ahead => 32, batch => 256, seed => 1,
@@ -252,6 +253,7 @@ pub fn replay_schema() -> SchemaRef {
         number("hit_ratio"),
         number("byte_hit_ratio"),
         count("evictions"),
+        count("refused"),
         count("invalid_victims"),
         count("shortfalls"),
         number("ns_per_event"),
@@ -288,6 +290,7 @@ pub fn replay_row(
             number(rounded(outcome.hit_ratio())),
             number(rounded(outcome.byte_hit_ratio())),
             count(outcome.evictions),
+            count(outcome.refused),
             count(outcome.invalid_victims),
             count(outcome.shortfalls),
             number(tenth(outcome.ns_per_request())),
