@@ -30,7 +30,7 @@ fn run(candidate: &Candidate, trace: &Trace, capacity: Capacity) -> Outcome {
 
 fn compiled(file: &str) -> Arc<CompiledPolicy> {
     let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/dist");
-    let host = PolicyHost::new(HostOptions { instances_max: 2 }).unwrap();
+    let host = PolicyHost::new(HostOptions { instances_max: 2, ..HostOptions::default() }).unwrap();
     host.compile("p", &std::fs::read(dist.join(file)).unwrap()).unwrap()
 }
 
