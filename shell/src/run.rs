@@ -6,6 +6,7 @@
 use std::io::{self, IsTerminal};
 
 use tidegate_engine::Database;
+use tidegate_engine::plugin::compile_stdin;
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::{Action, Cli, SstableAction};
@@ -15,6 +16,9 @@ use crate::{batch, flight, plugin, repl, sstable, thread};
 
 /// Does what the command line asks for and returns the exit code.
 pub fn run(cli: Cli) -> u8 {
+    if matches!(cli.action, Some(Action::CompilePolicy)) {
+        return compile_stdin();
+    }
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)

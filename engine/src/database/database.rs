@@ -25,6 +25,7 @@ use crate::disk::Backend;
 use crate::error::{Error, Result};
 use crate::mutation::Mutation;
 use crate::os;
+use crate::plugin::{CompilerCommand, HostOptions};
 use crate::runtime::{ExecutorOptions, ShardContext, ShardHandle, start, start_local};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{PartitionKey, TableId, TableSchema};
@@ -50,6 +51,8 @@ pub struct Options {
     pub cache_bytes: usize,
     /// Size of a commitlog segment.
     pub commitlog_segment_bytes: usize,
+    /// Compiles policies in a process of its own; in this process where absent.
+    pub policy_compiler: Option<CompilerCommand>,
     pub clock: Arc<dyn Clock>,
     pub seed: u64,
 }
@@ -65,6 +68,7 @@ impl Options {
             memtable_bytes: MEMTABLE_BYTES_DEFAULT,
             cache_bytes: CACHE_BYTES_DEFAULT,
             commitlog_segment_bytes: COMMITLOG_SEGMENT_BYTES,
+            policy_compiler: None,
             clock: SystemClock::shared(),
             seed: 0,
         }
@@ -196,12 +200,15 @@ impl Database {
                 })
                 .await??;
         }
-        let instances_max = POLICY_INSTANCES_PER_SHARD * shards.len() as u32;
+        let host = HostOptions {
+            instances_max: POLICY_INSTANCES_PER_SHARD * shards.len() as u32,
+            compiler: options.policy_compiler.clone(),
+        };
         let database = Database {
             inner: Arc::new(Inner {
                 options,
                 layout,
-                components: Arc::new(Components::new(instances_max)),
+                components: Arc::new(Components::new(host)),
                 shards,
                 catalog: RwLock::new(Arc::new(catalog)),
                 trials: Mutex::default(),
@@ -212,6 +219,11 @@ impl Database {
         };
         database.restore_policies().await?;
         Ok(database)
+    }
+
+    /// What compiles policies, where that is another process.
+    pub fn policy_compiler(&self) -> Option<CompilerCommand> {
+        self.inner.options.policy_compiler.clone()
     }
 
     pub fn shard_count(&self) -> u32 {
