@@ -544,7 +544,8 @@ fn shadows(arguments: &Arguments, host: &PolicyHost) {
 fn main() {
     let arguments = Arguments::parse();
     print_head(&arguments);
-    let host = PolicyHost::new(HostOptions { instances_max: 16 }).unwrap();
+    let host =
+        PolicyHost::new(HostOptions { instances_max: 16, ..HostOptions::default() }).unwrap();
     calls(&arguments, &host);
     page_reads(&arguments, &host);
     let directory = tempfile::tempdir().unwrap();

@@ -10,6 +10,9 @@ mod guest;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tidegate_engine::plugin::{CompileLimits, CompilerCommand, HostOptions, PolicyHost};
 
 const SCRIPT: &str = "\
 CREATE TABLE reading (station int, at int, value double, note text, PRIMARY KEY (station, at));
@@ -88,4 +91,39 @@ fn a_policy_is_shadowed_promoted_sabotaged_and_rolled_back() {
         let Some(at) = rest.find(wanted) else { panic!("'{wanted}' is not in: {rest}") };
         rest = &rest[at + wanted.len()..];
     }
+}
+
+/// What compiling `component` with this program's compiler says.
+fn compile(arguments: &[&str], limits: CompileLimits, component: &[u8]) -> Result<(), String> {
+    let compiler = CompilerCommand {
+        program: env!("CARGO_BIN_EXE_tidegate").into(),
+        arguments: arguments.iter().map(Into::into).collect(),
+        limits,
+    };
+    let options = HostOptions { instances_max: 2, compiler: Some(compiler) };
+    let compiled = PolicyHost::new(options).unwrap().compile("p", component);
+    compiled.map(|_| ()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn compiling_ends_at_its_limits() {
+    let limits = CompileLimits::default();
+    let good = guest::Guest::default().component();
+    assert_eq!(compile(&["compile-policy"], limits, &good), Ok(()));
+
+    // As much work as the checks of the structure let through.
+    let step = "(if (local.get 0) (then (local.set 0 (i32.mul (local.get 0) (local.get 0)))))";
+    let function = format!("(func (param i32) {})", step.repeat(4_000));
+    let heavy = guest::Guest { fields: function.repeat(16), ..guest::Guest::default() };
+    let heavy = heavy.component();
+    let refused = |limits| compile(&["compile-policy"], limits, &heavy).unwrap_err();
+    let hasty = refused(CompileLimits { wait: Duration::from_millis(50), ..limits });
+    assert!(hasty.contains("compiling it took more than 0.05 s"), "{hasty}");
+    let small = refused(CompileLimits { memory_bytes: 24 << 20, ..limits });
+    assert!(small.contains("compiling it took more than 25165824 bytes of memory"), "{small}");
+    let weak = refused(CompileLimits { cpu_seconds: 1, ..limits });
+    assert!(weak.contains("compiling it took more than 1 s of processor time"), "{weak}");
+
+    let other = compile(&["no-such-command"], limits, &good).unwrap_err();
+    assert!(other.contains("the compiler ended with exit status: 2"), "{other}");
 }

@@ -539,7 +539,10 @@ fn show_sql(show: Show) -> &'static str {
             "SELECT keyspace_name, table_name, primary_key FROM system.tables \
              ORDER BY keyspace_name, table_name"
         }
-        Show::Policies => "SELECT * FROM system.policies",
+        Show::Policies => {
+            "SELECT name, version, world, state, sample, calls, hit_ratio, active_hit_ratio, \
+             evictions, invalid_victims, shortfalls, last_failure FROM system.policies"
+        }
         Show::PolicyExits => "SELECT * FROM system.policy_exits ORDER BY at, shard",
         Show::Cache => "SELECT * FROM system.cache ORDER BY shard",
     }

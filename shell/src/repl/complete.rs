@@ -152,8 +152,8 @@ fn unqualified(before: &str, word: &str, statement: &str, names: &Names) -> Vec<
         "POLICY" if words[0] != "CREATE" => return policies(names),
         "RECORD" => return keywords(&["TRACE"], word),
         "TRACE" if words[0] == "RECORD" => return keywords(&["STOP", "TO"], word),
-        "CREATE" => return keywords(&["KEYSPACE", "POLICY", "TABLE"], word),
-        "DROP" => return keywords(&["KEYSPACE", "POLICY", "TABLE"], word),
+        "CREATE" => return keywords(&["KEYSPACE", "POLICY", "TABLE", "TYPE"], word),
+        "DROP" => return keywords(&["KEYSPACE", "POLICY", "TABLE", "TYPE"], word),
         "SHOW" => {
             return keywords(&["CACHE", "KEYSPACES", "POLICIES", "POLICY EXITS", "TABLES"], word);
         }
@@ -310,7 +310,7 @@ mod tests {
             ("SELECT 1; UPDATE re|", vec!["reading"]),
             ("DROP TABLE IF EXISTS re|", vec!["reading"]),
             ("USE |", vec!["default", "weather"]),
-            ("DROP |", vec!["KEYSPACE", "POLICY", "TABLE"]),
+            ("DROP |", vec!["KEYSPACE", "POLICY", "TABLE", "TYPE"]),
             ("REC|", vec!["RECORD"]),
             ("RECORD TRACE |", vec!["STOP", "TO"]),
             ("SELECT * FROM repl|", vec!["replay_policy("]),

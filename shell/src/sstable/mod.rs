@@ -200,18 +200,18 @@ impl Tool {
             line.draw(dump.rows(), done, size);
             more
         };
-        let printed = self.print(next).await;
+        let printed = self.print_all(next).await;
         line.clear();
         printed
     }
 
     async fn dump_index(&mut self, sstable: &Inspector) -> Result<(), Stopped> {
         let mut dump = IndexDump::new(sstable).await?;
-        self.print(async |piece: &mut String| dump.next(piece).await).await
+        self.print_all(async |piece: &mut String| dump.next(piece).await).await
     }
 
     /// Writes pieces until `next` has no more, and of one that fails what it had.
-    async fn print(
+    async fn print_all(
         &mut self,
         mut next: impl AsyncFnMut(&mut String) -> Result<bool, Error>,
     ) -> Result<(), Stopped> {

@@ -17,6 +17,7 @@ use crate::table::{Partitions, ReadCommand};
 
 mod collection;
 mod flush;
+mod hostile;
 mod policies;
 mod recording;
 mod swap;

@@ -25,20 +25,20 @@ const TURNS_PER_MS: usize = 20;
 const PARTITIONS: u64 = 240;
 
 /// A database on a simulated disk, and what moves its time.
-struct World {
+pub(super) struct World {
     disk: SimulatedDisk,
     clock: Arc<SimulatedClock>,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let disk = SimulatedDisk::new(1);
         disk.set_faults(Faults { delay_turns_max: 3, ..Faults::default() });
         World { disk, clock: SimulatedClock::new(1_700_000_000_000_000) }
     }
 
     /// One life of the database, to its closing.
-    fn live(&self, life: impl AsyncFnOnce(Life)) {
+    pub(super) fn live(&self, life: impl AsyncFnOnce(Life)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         LocalSet::new().block_on(&runtime, async {
             let timer = SimulatedTimer::new(self.clock.clone());
@@ -71,8 +71,8 @@ impl World {
 }
 
 #[derive(Clone)]
-struct Life {
-    database: Database,
+pub(super) struct Life {
+    pub(super) database: Database,
     clock: Arc<SimulatedClock>,
 }
 
@@ -83,7 +83,7 @@ fn value(partition: u64) -> i64 {
 
 impl Life {
     /// A table whose pages are about ten times the cache; rows of partition `p` hold `value(p)`.
-    async fn fill(&self) -> SchemaRef {
+    pub(super) async fn fill(&self) -> SchemaRef {
         let schema = self.database.create_table(definition(), false).await.unwrap();
         for partition in 0..PARTITIONS {
             let name = format!("p{partition}");
@@ -111,7 +111,7 @@ impl Life {
         assert_eq!(found, [Some(Value::BigInt(value(partition)))], "partition {partition}");
     }
 
-    async fn read_some(&self, random: &mut Random, count: u64) {
+    pub(super) async fn read_some(&self, random: &mut Random, count: u64) {
         for _ in 0..count {
             // Few are hot.
             let bound = 1 + random.below(PARTITIONS);
@@ -124,7 +124,7 @@ impl Life {
         reports.into_iter().find(|report| report.name == name).unwrap()
     }
 
-    async fn state(&self, name: &str) -> String {
+    pub(super) async fn state(&self, name: &str) -> String {
         self.report(name).await.state
     }
 
@@ -137,7 +137,7 @@ impl Life {
         self.create(name, std::fs::read(dist.join(format!("{name}.wasm"))).unwrap()).await;
     }
 
-    async fn sleep(&self, duration: Duration) {
+    pub(super) async fn sleep(&self, duration: Duration) {
         let until = self.clock.wall_us() + duration.as_micros() as i64;
         while self.clock.wall_us() < until {
             tokio::task::yield_now().await;
