@@ -8,6 +8,7 @@ pub mod config;
 pub mod clock;
 pub mod os;
 pub mod checksum;
+pub mod persistent;
 pub mod schema;
 pub mod mutation;
 pub mod policy;

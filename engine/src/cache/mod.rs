@@ -5,9 +5,11 @@
 mod governor;
 mod page_cache;
 mod paged_file;
+mod rows;
 
 pub use governor::{
     ExitRecord, Governor, PolicyCounters, PolicyIdentity, PolicyState, PolicyStatus, SwapStep,
 };
 pub use page_cache::{Page, PageCache, PageCacheStats, PageCounts};
 pub use paged_file::{PagedFile, Verifier};
+pub use rows::{RowCache, RowCacheStats, Underlying};

@@ -1,10 +1,10 @@
-//! Pages of SSTable files, kept after they were read, within a budget.
+//! Pages of SSTable files, kept after they were read, and entries of row caches, within one budget.
 //!
 //! Invariant: a page comes in only where the capacity has room, else its reader gets it and it is
 //! not kept. Resident bytes exceed the capacity only after it was lowered: by pages that readers
 //! hold, and by what `trim` has not freed yet, since the cache is not told when a reader lets go. A
 //! reader holds a page by its `Rc`, so memory in use is never reused. Not here: reading
-//! (`paged_file.rs`), who leaves (`governor/`).
+//! (`paged_file.rs`), what rows are where (`rows/`), who leaves (`governor/`).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,6 +13,7 @@ use std::rc::Rc;
 
 use super::governor::{Governor, PolicyIdentity, PolicyStatus, SwapStep};
 use super::paged_file::Flight;
+use super::rows::{Handle, Place};
 use crate::config::PAGE_BYTES;
 use crate::disk::AlignedBuffer;
 use crate::policy::event::{EntryAttributes, EntryKind};
@@ -103,11 +104,22 @@ pub struct PageCacheStats {
     pub kinds: Vec<(EntryKind, PageCounts)>,
 }
 
-/// A resident page, in the list of its file's pages.
+/// What a slot holds.
 struct Resident {
+    kind: EntryKind,
+    held: Held,
+}
+
+enum Held {
+    Page(LinkedPage),
+    /// The entry of a cached partition.
+    Row(Rc<Handle>, Place),
+}
+
+/// A resident page, in the list of its file's pages.
+struct LinkedPage {
     page: Page,
     key: PageKey,
-    kind: EntryKind,
     previous: Slot,
     next: Slot,
 }
@@ -134,8 +146,11 @@ pub struct PageCache {
     pub(super) flights: RefCell<KeyMap<Flight>>,
 }
 
+/// No entry takes less than these bytes.
+const ENTRY_BYTES_MIN: u64 = 160;
+
 fn slots_of(capacity_bytes: u64) -> u32 {
-    u32::try_from(capacity_bytes / PAGE_BYTES as u64).unwrap_or(NONE - 1).min(NONE - 1)
+    u32::try_from(capacity_bytes / ENTRY_BYTES_MIN).unwrap_or(NONE - 1).min(NONE - 1)
 }
 
 impl PageCache {
@@ -259,8 +274,8 @@ impl PageCache {
     pub(super) fn lookup(&self, key: PageKey) -> Option<Page> {
         let state = &mut *self.state.borrow_mut();
         let slot = *state.slots.get(&key)?;
-        let resident = state.residents[slot as usize].as_ref().expect("a mapped slot is taken");
-        let (page, kind) = (resident.page.clone(), resident.kind);
+        let kind = state.residents[slot as usize].as_ref().expect("a mapped slot is taken").kind;
+        let page = state.linked(slot).page.clone();
         state.governor.hit(slot);
         state.counts_of(kind).hits += 1;
         Some(page)
@@ -293,7 +308,76 @@ impl PageCache {
         }
         let slot = state.governor.allocate(attributes, kind);
         let slot = slot.expect("within the capacity there is a slot for each page");
-        state.place(slot, Resident { page, key, kind, previous: NONE, next: NONE });
+        state.place(slot, kind, LinkedPage { page, key, previous: NONE, next: NONE });
+    }
+
+    /// A slot for an entry of a row cache that takes `bytes`, if there is room beside what is in
+    /// use. Others leave for it, of the same partition perhaps.
+    pub(super) fn admit_row(
+        &self,
+        handle: &Rc<Handle>,
+        place: &Place,
+        kind: EntryKind,
+        bytes: usize,
+        table: u32,
+    ) -> Option<Slot> {
+        let state = &mut *self.state.borrow_mut();
+        let size_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let mut hasher = PageKeyHasher(state.fingerprint_key ^ u64::from(table));
+        hasher.write_u64(handle.key.token().0 as u64);
+        for chunk in place.prefix.as_ordered().chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            hasher.write_u64(u64::from_le_bytes(word));
+        }
+        hasher.write_u64(place.weight as i8 as u64);
+        let attributes = EntryAttributes {
+            fingerprint: hasher.finish(),
+            size_bytes,
+            cost_us: READ_COST_US,
+            table,
+        };
+        state.make_room(bytes as u64);
+        if state.governor.bytes() + bytes as u64 > state.capacity_bytes {
+            state.governor.miss(&attributes, kind);
+            state.counts_of(kind).passed += 1;
+            return None;
+        }
+        let slot = state.governor.allocate(attributes, kind)?;
+        state.reserve(slot);
+        state.counts_of(kind).misses += 1;
+        state.counts_of(kind).pages += 1;
+        let held = Held::Row(handle.clone(), place.clone());
+        state.residents[slot as usize] = Some(Resident { kind, held });
+        Some(slot)
+    }
+
+    /// Gives the slot of a row cache's entry back.
+    pub(super) fn remove_row(&self, slot: Slot) {
+        let state = &mut *self.state.borrow_mut();
+        state.governor.remove(slot);
+        let resident = state.residents[slot as usize].take().expect("the slot holds an entry");
+        state.counts_of(resident.kind).pages -= 1;
+    }
+
+    /// A write changed the entry of a row cache: it takes `bytes` now.
+    pub(super) fn resize_row(&self, slot: Slot, bytes: usize) {
+        let state = &mut *self.state.borrow_mut();
+        state.governor.resize_entry(slot, u32::try_from(bytes).unwrap_or(u32::MAX));
+        state.governor.update(slot);
+    }
+
+    /// Runs a walk through cached rows that tells the slots it used.
+    pub(super) fn touch_rows<T>(&self, walk: impl FnOnce(&mut dyn FnMut(Slot)) -> T) -> T {
+        let state = &mut *self.state.borrow_mut();
+        walk(&mut |slot| {
+            if slot != NONE {
+                state.governor.hit(slot);
+                let resident = &state.residents[slot as usize];
+                let kind = resident.as_ref().expect("a slot in use is taken").kind;
+                state.counts[kind as usize].hits += 1;
+            }
+        })
     }
 
     /// Drops the pages of a closed file, the rest of a large one by and by.
@@ -319,42 +403,59 @@ impl State {
         let mut victims = std::mem::take(&mut self.victims);
         let residents = &self.residents;
         let in_use = |slot: Slot| {
-            residents[slot as usize].as_ref().is_none_or(|held| Rc::strong_count(&held.page) > 1)
+            residents[slot as usize].as_ref().is_none_or(|resident| match &resident.held {
+                Held::Page(linked) => Rc::strong_count(&linked.page) > 1,
+                Held::Row(..) => false,
+            })
         };
         let freed = self.governor.evict(over, &in_use, &mut victims);
         for slot in victims.drain(..) {
-            let kind = self.unplace(slot);
+            let kind = self.residents[slot as usize].as_ref().expect("a victim is held").kind;
             self.counts_of(kind).evictions += 1;
+            self.unplace(slot);
         }
         self.victims = victims;
         freed
     }
 
-    fn place(&mut self, slot: Slot, mut resident: Resident) {
+    /// Makes sure that there is a place for what the slot holds.
+    fn reserve(&mut self, slot: Slot) {
         if slot as usize >= self.residents.len() {
             self.residents.resize_with(slot as usize + 1, || None);
         }
         assert!(self.residents[slot as usize].is_none(), "slot {slot} is taken");
-        if let Some(first) = self.files.insert(resident.key.file, slot) {
-            resident.next = first;
-            self.linked(first).previous = slot;
-        }
-        let was = self.slots.insert(resident.key, slot);
-        assert!(was.is_none(), "a page has one slot");
-        self.counts_of(resident.kind).pages += 1;
-        self.residents[slot as usize] = Some(resident);
     }
 
-    /// Drops the page of a slot that the governor freed.
-    fn unplace(&mut self, slot: Slot) -> EntryKind {
-        let resident = self.residents[slot as usize].take().expect("a victim holds a page");
-        self.slots.remove(&resident.key);
-        match (resident.previous, resident.next) {
+    fn place(&mut self, slot: Slot, kind: EntryKind, mut linked: LinkedPage) {
+        self.reserve(slot);
+        if let Some(first) = self.files.insert(linked.key.file, slot) {
+            linked.next = first;
+            self.linked(first).previous = slot;
+        }
+        let was = self.slots.insert(linked.key, slot);
+        assert!(was.is_none(), "a page has one slot");
+        self.counts_of(kind).pages += 1;
+        self.residents[slot as usize] = Some(Resident { kind, held: Held::Page(linked) });
+    }
+
+    /// Drops what a slot held that the governor freed.
+    fn unplace(&mut self, slot: Slot) {
+        let resident = self.residents[slot as usize].take().expect("a victim is held");
+        self.counts_of(resident.kind).pages -= 1;
+        let linked = match resident.held {
+            Held::Page(linked) => linked,
+            Held::Row(handle, place) => {
+                handle.evicted(&place);
+                return;
+            }
+        };
+        self.slots.remove(&linked.key);
+        match (linked.previous, linked.next) {
             (NONE, NONE) => {
-                self.files.remove(&resident.key.file);
+                self.files.remove(&linked.key.file);
             }
             (NONE, next) => {
-                self.files.insert(resident.key.file, next);
+                self.files.insert(linked.key.file, next);
                 self.linked(next).previous = NONE;
             }
             (previous, NONE) => self.linked(previous).next = NONE,
@@ -363,12 +464,13 @@ impl State {
                 self.linked(next).previous = previous;
             }
         }
-        self.counts_of(resident.kind).pages -= 1;
-        resident.kind
     }
 
-    fn linked(&mut self, slot: Slot) -> &mut Resident {
-        self.residents[slot as usize].as_mut().expect("a linked slot holds a page")
+    fn linked(&mut self, slot: Slot) -> &mut LinkedPage {
+        match self.residents[slot as usize].as_mut().map(|resident| &mut resident.held) {
+            Some(Held::Page(linked)) => linked,
+            _ => unreachable!("a linked slot holds a page"),
+        }
     }
 
     /// Frees up to `max` pages of closed files.

@@ -119,6 +119,11 @@ impl Memtable {
         Box::new(MemtableSource::new(self.clone(), range.clone(), slice.clone()))
     }
 
+    /// The keys of all partitions, in ring order.
+    pub fn keys(&self) -> Vec<Rc<PartitionKey>> {
+        self.partitions.borrow().keys().cloned().collect()
+    }
+
     /// Whether the partition is here: lets a point read leave this memtable out.
     pub fn contains(&self, key: &PartitionKey) -> bool {
         self.partitions.borrow().contains_key(key)

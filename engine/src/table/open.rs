@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::table::{LiveSstable, Table};
-use crate::cache::PageCache;
+use crate::cache::{PageCache, RowCache};
 use crate::commitlog::{Commitlog, ReplayPosition};
 use crate::disk::Disk;
 use crate::error::Result;
@@ -96,7 +96,9 @@ impl Table {
         let highest = names.iter().filter_map(|name| generation_of(name)).max().unwrap_or(0);
         let stride = u64::from(shard_count);
         let next_generation = (highest / stride + 1) * stride + u64::from(shard);
+        let rows = RowCache::new(cache.clone(), schema.clone());
         Ok(Rc::new(Table {
+            rows,
             schema,
             directory,
             disk,
@@ -105,7 +107,8 @@ impl Table {
             shard_count,
             active: RefCell::new(Memtable::new()),
             sealed: RefCell::new(VecDeque::new()),
-            sstables: RefCell::new(sstables),
+            sstables: RefCell::new(Rc::new(sstables)),
+            generation: Cell::new(0),
             manifest: tokio::sync::Mutex::new(manifest),
             foreign_flushed,
             cache,

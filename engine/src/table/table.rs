@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use super::owned::OwnedSource;
-use crate::cache::PageCache;
+use crate::cache::{PageCache, RowCache, Underlying};
 use crate::commitlog::{Commitlog, ReplayPosition};
 use crate::disk::Disk;
 use crate::error::Result;
@@ -30,7 +30,11 @@ pub struct Table {
     pub(super) shard_count: u32,
     pub(super) active: RefCell<Rc<Memtable>>,
     pub(super) sealed: RefCell<VecDeque<Rc<Memtable>>>,
-    pub(super) sstables: RefCell<Vec<LiveSstable>>,
+    pub(super) sstables: RefCell<Rc<Vec<LiveSstable>>>,
+    /// Rises with every change of `sstables`.
+    pub(super) generation: Cell<u64>,
+    /// What is known in memory of the SSTables' content.
+    pub(super) rows: Rc<RowCache>,
     /// Taken for the length of a flush: flushes of a table go one at a time, oldest memtable first.
     pub(super) manifest: tokio::sync::Mutex<Manifest>,
     /// What other shard counts' logs need not replay, by shard and shard count.
@@ -41,6 +45,20 @@ pub struct Table {
     /// it is known again what it says.
     pub(super) unnamed: RefCell<Vec<u64>>,
     pub(super) dropped: Cell<bool>,
+}
+
+/// The set of SSTables as of one moment.
+struct Sstables(Rc<Vec<LiveSstable>>);
+
+impl Underlying for Sstables {
+    fn read(&self, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
+        let admits = |live: &&LiveSstable| match range {
+            PartitionRange::Single(key) => live.sstable.may_contain(key),
+            PartitionRange::Tokens { .. } => true,
+        };
+        let sources = self.0.iter().filter(admits).map(|live| live.sstable.read(range, slice));
+        MergeSource::merge(sources.collect(), slice.direction)
+    }
 }
 
 /// An SSTable that reads take part in.
@@ -110,22 +128,21 @@ impl Table {
                 sources.push(memtable.read(range, slice));
             }
         }
-        for live in self.sstables.borrow().iter() {
-            let is_single = match range {
-                PartitionRange::Single(key) => {
-                    if !live.sstable.may_contain(key) {
-                        continue;
-                    }
-                    true
+        let sstables = self.sstables.borrow().clone();
+        match range {
+            PartitionRange::Single(key) => {
+                let below = Rc::new(Sstables(sstables));
+                sources.push(self.rows.read(key, slice, below, self.generation.get()));
+            }
+            // A scan goes past the cache: it would push out what others come back for.
+            PartitionRange::Tokens { .. } => sources.extend(sstables.iter().map(|live| {
+                let source = live.sstable.read(range, slice);
+                if live.is_shared {
+                    Box::new(OwnedSource::new(source, self.shard, self.shard_count))
+                } else {
+                    source
                 }
-                PartitionRange::Tokens { .. } => false,
-            };
-            let source = live.sstable.read(range, slice);
-            sources.push(if live.is_shared && !is_single {
-                Box::new(OwnedSource::new(source, self.shard, self.shard_count))
-            } else {
-                source
-            });
+            })),
         }
         MergeSource::merge(sources, slice.direction)
     }
