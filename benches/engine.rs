@@ -65,8 +65,8 @@ fn write(schema: &TableSchema, pk: i64, ck: i64, timestamp: i64) -> Mutation {
     value[..8].copy_from_slice(&ck.to_be_bytes());
     let row = EngineRow {
         liveness: Some(Liveness::at(timestamp)),
-        deletion: None,
         cells: vec![(ColumnId(2), Cell::live(timestamp, value))],
+        ..EngineRow::default()
     };
     mutation.rows.push((clustering_key(schema, ck), row));
     mutation

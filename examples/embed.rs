@@ -50,8 +50,8 @@ async fn run(database: &Database) -> Result<()> {
             ClusteringKey::from_values(&schema, &[Value::BigInt(at)])?,
             Row {
                 liveness: Some(Liveness::at(timestamp)),
-                deletion: None,
                 cells: vec![(ColumnId(2), Cell::live(timestamp, value.to_be_bytes()))],
+                ..Row::default()
             },
         ));
         writes.push(mutation);

@@ -49,6 +49,13 @@ pub const POLICY_COMPONENT_BYTES_MAX: usize = 1 << 20;
 /// Linear memory one policy instance may grow to.
 pub const POLICY_MEMORY_BYTES_MAX: usize = 64 << 20;
 
+/// Requests of a recorded cache that may wait to be written; more are counted as lost.
+pub const TRACE_RING_REQUESTS_MAX: usize = 64 << 10;
+/// Requests that a trace may have: a replay holds 16 bytes of each.
+pub const TRACE_REQUESTS_MAX: usize = 50_000_000;
+/// Largest file of a trace, unpacked.
+pub const TRACE_FILE_BYTES_MAX: u64 = 2 << 30;
+
 const _: () = assert!(PAGE_BYTES.is_multiple_of(SECTOR_BYTES));
 const _: () = assert!(COMMITLOG_SEGMENT_BYTES.is_multiple_of(PAGE_BYTES));
 const _: () = assert!(MUTATION_BYTES_MAX < COMMITLOG_SEGMENT_BYTES);

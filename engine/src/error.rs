@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Result of every fallible engine call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -36,6 +37,14 @@ pub enum Error {
     /// Too much work is queued. Retry later.
     #[error("overloaded: {0}")]
     Overloaded(String),
+    /// One partition is asked more often than its table allows. Retry later, or ask less often.
+    #[error("too many {operation}s of one partition of {table}: its limit is {limit} a second")]
+    RateLimited {
+        table: Arc<str>,
+        operation: &'static str,
+        /// Operations a second.
+        limit: u32,
+    },
     /// The deadline passed before the work was done. Retry if it still matters.
     #[error("timed out: {0}")]
     Timeout(String),
@@ -112,7 +121,14 @@ impl Error {
 
     /// Whether the same request may succeed later without a change.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Error::Overloaded(_) | Error::Timeout(_)) || self.is_disk_full()
+        let passes =
+            matches!(self, Error::Overloaded(_) | Error::Timeout(_) | Error::RateLimited { .. });
+        passes || self.is_disk_full()
+    }
+
+    /// Whether a file or folder was not there (ENOENT).
+    pub fn is_missing_file(&self) -> bool {
+        matches!(self, Error::Io { code: Some(2), .. })
     }
 
     /// Whether the disk has no room left (ENOSPC or EDQUOT).

@@ -12,10 +12,13 @@ pub mod persistent;
 pub mod schema;
 pub mod mutation;
 pub mod policy;
+pub mod trace;
+pub mod rate;
 pub mod disk;
 pub mod runtime;
 pub mod commitlog;
 pub mod plugin;
+pub mod replay;
 pub mod cache;
 pub mod memtable;
 pub mod sstable;
@@ -26,17 +29,19 @@ pub mod database;
 
 pub use commitlog::Durability;
 pub use database::{
-    BatchStream, CacheReport, Catalog, Database, Options, PolicyInfo, PolicyReport, TableReport,
+    Attached, AttachedFile, Attachment, BatchStream, CacheReport, Catalog, Database, Import,
+    ImportProgress, Imported, Options, PolicyInfo, PolicyReport, RateReport, RecordingSummary,
+    TableReport,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};
 pub use mutation::{
-    Cell, ClusteringRange, Direction, Liveness, Mutation, Position, RangeTombstone, Row, Slice,
-    Tombstone,
+    Cell, CellPath, ClusteringRange, Direction, Liveness, MultiCell, Mutation, Position,
+    RangeTombstone, Row, Slice, Tombstone,
 };
 pub use schema::table_schema::SchemaRef;
 pub use schema::{
     ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, DataType, PartitionKey, TableId,
-    TableOptions, TableSchema, Value,
+    TableOptions, TableSchema, UserType, Value,
 };
-pub use table::{Partitions, ReadCommand};
+pub use table::{OnCorruption, Partitions, ReadCommand};

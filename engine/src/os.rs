@@ -24,8 +24,6 @@ pub const O_DSYNC: i32 = OFlags::DSYNC.bits() as i32;
 pub const O_DIRECTORY: i32 = OFlags::DIRECTORY.bits() as i32;
 /// Permission denied.
 pub const EACCES: i32 = Errno::ACCESS.raw_os_error();
-/// No such file or directory.
-pub const ENOENT: i32 = Errno::NOENT.raw_os_error();
 /// What `open` answers where the file system has no direct I/O.
 pub const EINVAL: i32 = Errno::INVAL.raw_os_error();
 /// The file system lacks the operation.

@@ -3,14 +3,19 @@
 //! Invariant: everything clap accepts here can be acted on; wrong values end with a usage error
 //! (exit code 2) before anything is opened.
 
+mod sstable;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValue;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use tidegate_engine::replay::Capacity;
+use tidegate_engine::trace::TraceFormat;
 use tidegate_engine::{Backend, Durability, Options};
 
 use crate::output::Mode;
+pub use sstable::{SstableAction, SstableArguments, SstableFiles};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,7 +23,9 @@ Examples:
   tidegate -f examples/quickstart.sql       run a file and print what it gives
   tidegate -c 'SHOW TABLES'                 run one statement
   echo 'SELECT 1;' | tidegate --mode json   run what comes in, one JSON object a row
+  tidegate plugin check my_policy.wasm      would the engine take it?
   tidegate --data /srv/weather serve        serve Arrow Flight SQL on 127.0.0.1:31337
+  tidegate sstable verify me-1-big-Data.db  look into SSTable files of any product
 
 In the shell, a statement ends with ';' and may take several lines. '\\?' lists the commands,
 Tab completes, Ctrl-C stops a statement, Ctrl-D leaves.
@@ -108,6 +115,110 @@ pub enum Action {
         #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:31337", value_parser = parse_listen)]
         listen: SocketAddr,
     },
+    /// Look into SSTable files of this engine, Cassandra or ScyllaDB: dump, describe, verify, query.
+    Sstable(SstableArguments),
+    /// Write, check, measure and replay policies; needs no database.
+    Plugin {
+        #[command(subcommand)]
+        command: PluginCommand,
+    },
+}
+
+/// What the author of a policy does.
+#[derive(Debug, Clone, Subcommand)]
+pub enum PluginCommand {
+    /// Write a project of a policy that builds as it is.
+    New(NewArguments),
+    /// Say whether the engine would take a component, and what is wrong if not.
+    Check(CheckArguments),
+    /// Measure a component beside the native LRU.
+    Bench(BenchArguments),
+    /// Run policies on a trace: hit ratios, cost and curves.
+    Replay(ReplayArguments),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct NewArguments {
+    /// Folder of the project; its last part names the policy.
+    #[arg(value_name = "NAME")]
+    pub folder: PathBuf,
+    #[arg(long, value_enum, default_value_t = Language::Rust)]
+    pub lang: Language,
+    /// Which decision the policy takes.
+    #[arg(long, value_enum, default_value_t = World::Eviction)]
+    pub world: World,
+}
+
+/// Languages that a project can be in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Language {
+    Rust,
+}
+
+/// Worlds that a project can be of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum World {
+    /// What leaves a cache.
+    Eviction,
+    /// What a cache keeps of what is read.
+    CacheAdmission,
+    /// Which operations beyond a limit go through.
+    RateLimiter,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct CheckArguments {
+    /// The component.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// A parameter of the policy; may be given many times.
+    #[arg(long = "param", value_name = "NAME=VALUE", value_parser = parse_param)]
+    pub params: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct BenchArguments {
+    /// The component.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Trace to run: a file, or a recipe such as zipf:ids=10000,requests=100000,skew=0.9.
+    #[arg(long, default_value = "zipf:ids=100000,requests=1000000,skew=0.9")]
+    pub trace: String,
+    /// Size of the cache: 1000 (entries), 64MiB or 1% (of the entries).
+    #[arg(long, value_name = "SIZE", default_value = "10%")]
+    pub capacity: Capacity,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ReplayArguments {
+    /// Policies: files of components, lru (native), optimal (the bound of all).
+    #[arg(value_name = "POLICY", required = true)]
+    pub policies: Vec<String>,
+    /// Trace to run: a file, or a recipe such as zipf:ids=10000,requests=100000,skew=0.9.
+    #[arg(long)]
+    pub trace: String,
+    /// How the file is written: recorded, oracleGeneral, u32 or text [default: by its name].
+    #[arg(long)]
+    pub format: Option<TraceFormat>,
+    /// Size of the cache: 1000 (entries), 64MiB or 1% (of the entries); may be given many times
+    /// [default: a curve].
+    #[arg(long = "capacity", value_name = "SIZE")]
+    pub capacities: Vec<Capacity>,
+    /// Victims asked for at once; the engine asks for 32.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=32))]
+    pub ahead: u32,
+    /// Events delivered at once.
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = parse_batch)]
+    pub batch: usize,
+    /// Seed of the policies.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Draw the curves under the rows.
+    #[arg(long)]
+    pub plot: bool,
+    /// Draw the curves into a file.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
 }
 
 /// One -c or -f.
@@ -169,14 +280,19 @@ impl DatabaseArguments {
         let mut options = Options::new(&self.directory);
         options.shards = self.shards;
         options.durability = self.durability;
-        options.backend = match self.io {
-            Io::Auto => Backend::Auto,
-            Io::Uring => Backend::Uring,
-            Io::Blocking => Backend::Blocking,
-        };
+        options.backend = self.backend();
         options.cache_bytes = self.cache_bytes.unwrap_or(options.cache_bytes);
         options.memtable_bytes = self.memtable_bytes.unwrap_or(options.memtable_bytes);
         options
+    }
+
+    /// The engine's name of the chosen disk backend.
+    pub fn backend(&self) -> Backend {
+        match self.io {
+            Io::Auto => Backend::Auto,
+            Io::Uring => Backend::Uring,
+            Io::Blocking => Backend::Blocking,
+        }
     }
 }
 
@@ -198,6 +314,18 @@ fn parse_size(text: &str) -> Result<usize, String> {
         return Err(wanted());
     }
     Ok(bytes as usize)
+}
+
+fn parse_param(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
+        None => Err(format!("'{text}' is no parameter: write name=value")),
+    }
+}
+
+fn parse_batch(text: &str) -> Result<usize, String> {
+    let batch = text.parse().ok().filter(|batch| (1..=256).contains(batch));
+    batch.ok_or_else(|| format!("'{text}' is no number from 1 to 256"))
 }
 
 fn parse_durability(text: &str) -> Result<Durability, String> {

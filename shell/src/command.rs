@@ -29,6 +29,8 @@ Statements end with ';' and may take several lines.
   .timing on|off          whether the time stands under a result
   \\?, .help               this help
   \\q, .quit, Ctrl-D       leave
+RECORD TRACE 'f', RECORD TRACE STOP, SELECT * FROM replay_policy('lru', 'f') weigh policies;
+tidegate plugin --help lists what authors of policies can do.
 Tab completes. Ctrl-C clears the line, or stops the statement that runs. Ctrl-R searches the
 history; a line that starts with a space is not kept.
 ";

@@ -3,7 +3,8 @@
 //! Modules stand bottom-up: `thread` has the stack that statements need, `text` and `output` know
 //! nothing of a database, `query` turns SQL into reads and writes of the engine, `session` runs
 //! pieces of text and prints what they give, `flight` serves clients, `cli` reads the command
-//! line, `repl` and `batch` feed a session.
+//! line, `plugin` helps authors of policies, `sstable` looks into files without a database, `repl`
+//! and `batch` feed a session.
 
 mod thread;
 pub mod text;
@@ -13,8 +14,10 @@ mod command;
 mod session;
 pub mod flight;
 pub mod cli;
+mod plugin;
 mod batch;
 mod repl;
+mod sstable;
 mod run;
 
 pub use run::run;

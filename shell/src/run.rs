@@ -9,10 +9,10 @@ use tidegate_engine::Database;
 use tracing_subscriber::EnvFilter;
 
 use crate::batch::{self, EXIT_FAILED};
-use crate::cli::{Action, Cli, Switch};
+use crate::cli::{Action, Cli, SstableAction, Switch};
 use crate::query::QueryMemory;
 use crate::session::Session;
-use crate::{flight, repl, thread};
+use crate::{flight, plugin, repl, sstable, thread};
 
 /// Bytes of output gathered before they are written.
 const OUTPUT_BUFFER_BYTES: usize = 64 << 10;
@@ -25,6 +25,11 @@ pub fn run(cli: Cli) -> u8 {
         .with_writer(io::stderr)
         .with_ansi(repl::colors_wanted(io::stderr().is_terminal()))
         .init();
+    if let Some(Action::Sstable(arguments)) = &cli.action
+        && !matches!(arguments.action, SstableAction::Query { .. })
+    {
+        return sstable::run(&arguments.action, cli.database.backend(), cli.mode);
+    }
     let runtime = thread::pool();
     // The stack of the main thread is not ours to size, so statements do not run on it.
     let ended = runtime.and_then(|runtime| {
@@ -41,6 +46,14 @@ pub fn run(cli: Cli) -> u8 {
 }
 
 async fn run_in_runtime(cli: Cli) -> u8 {
+    if let Some(Action::Sstable(arguments)) = &cli.action
+        && let SstableAction::Query { sql, files, skip_damaged } = &arguments.action
+    {
+        return sstable::run_query(&cli, sql, files, *skip_damaged).await;
+    }
+    if let Some(Action::Plugin { command }) = &cli.action {
+        return plugin::run(command, cli.mode);
+    }
     let database = match Database::open(cli.database.options()).await {
         Ok(database) => database,
         Err(error) => {
@@ -56,7 +69,7 @@ async fn run_in_runtime(cli: Cli) -> u8 {
                 Err(error) => fail(&error),
             }
         }
-        None => run_session(&cli, &database).await,
+        _ => run_session(&cli, &database).await,
     };
     match database.close().await {
         Ok(()) => code,

@@ -180,7 +180,7 @@ pub fn mutation(schema: &TableSchema, write: &Write) -> Mutation {
 }
 
 fn seen(batch: &RecordBatch) -> Vec<(i32, Seen)> {
-    let value = |column: usize, row: usize, ty| value_at(batch.column(column), row, ty).unwrap();
+    let value = |column: usize, row: usize, ty| value_at(batch.column(column), row, &ty).unwrap();
     let int = |column, row| match value(column, row, DataType::Int) {
         Some(Value::Int(int)) => Some(int),
         None => None,

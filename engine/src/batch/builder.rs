@@ -1,21 +1,16 @@
 //! Collects live rows into an Arrow batch, a builder a column.
+//!
+//! Not here: how stored values become those of one Arrow column (`column.rs`).
 
-use std::net::IpAddr;
-use std::sync::Arc;
-
-use arrow::array::{
-    ArrayRef, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Float32Builder,
-    Float64Builder, Int8Builder, Int16Builder, Int32Builder, Int64Builder, RecordBatch,
-    RecordBatchOptions, StringBuilder, Time64NanosecondBuilder, TimestampMillisecondBuilder,
-};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 
-use super::types::{arrow_schema, arrow_type};
+use super::column::ColumnBuilder;
+use super::types::arrow_schema;
 use crate::error::{Error, Result};
 use crate::reader::LiveRow;
 use crate::schema::table_schema::SchemaRef as TableSchemaRef;
-use crate::schema::value::{format_uuid, sign_extended};
-use crate::schema::{ColumnId, ColumnKind, DataType, TableSchema};
+use crate::schema::{ColumnId, ColumnKind, TableSchema};
 
 /// See the head of this file.
 pub struct BatchBuilder {
@@ -34,25 +29,8 @@ pub struct BatchBuilder {
 struct OutputColumn {
     id: ColumnId,
     kind: ColumnKind,
-    builder: Builder,
-}
-
-enum Builder {
-    Boolean(BooleanBuilder),
-    TinyInt(Int8Builder),
-    SmallInt(Int16Builder),
-    Int(Int32Builder),
-    BigInt(Int64Builder),
-    Float(Float32Builder),
-    Double(Float64Builder),
-    Decimal(Decimal128Builder, u8, i8),
-    Text(StringBuilder),
-    Uuid(StringBuilder),
-    Inet(StringBuilder),
-    Blob(BinaryBuilder),
-    Date(Date32Builder),
-    Time(Time64NanosecondBuilder),
-    Timestamp(TimestampMillisecondBuilder),
+    is_multi_cell: bool,
+    builder: ColumnBuilder,
 }
 
 impl BatchBuilder {
@@ -66,7 +44,12 @@ impl BatchBuilder {
             .iter()
             .map(|id| {
                 let column = schema.column(*id);
-                OutputColumn { id: *id, kind: column.kind, builder: Builder::new(column.ty) }
+                OutputColumn {
+                    id: *id,
+                    kind: column.kind,
+                    is_multi_cell: column.ty.is_multi_cell(),
+                    builder: ColumnBuilder::new(&column.ty),
+                }
             })
             .collect();
         BatchBuilder {
@@ -108,21 +91,27 @@ impl BatchBuilder {
         }
         let now = self.now_seconds;
         for column in &mut self.columns {
-            let value = match column.kind {
+            let id = column.id;
+            let row = match column.kind {
+                ColumnKind::Static => live.static_row.as_deref(),
+                _ => Some(&*live.row),
+            };
+            let pushed = match column.kind {
                 ColumnKind::PartitionKey { position } => {
-                    self.partition_components.get(usize::from(position)).map(Vec::as_slice)
+                    column.builder.push(part(&self.partition_components, position))
                 }
                 ColumnKind::ClusteringKey { position, .. } => {
-                    self.clustering_components.get(usize::from(position)).map(Vec::as_slice)
+                    column.builder.push(part(&self.clustering_components, position))
                 }
-                ColumnKind::Static => live
-                    .static_row
-                    .as_ref()
-                    .and_then(|row| row.cell(column.id))
-                    .and_then(|cell| cell.value_at(now)),
-                ColumnKind::Regular => live.row.cell(column.id).and_then(|cell| cell.value_at(now)),
+                _ if column.is_multi_cell => {
+                    column.builder.push_multi(row.and_then(|row| row.multi_cell(id)), now)
+                }
+                _ => {
+                    let cell = row.and_then(|row| row.cell(id));
+                    column.builder.push(cell.and_then(|cell| cell.value_at(now)))
+                }
             };
-            column.builder.push(value).map_err(|wanted| wrong(&self.schema, column.id, wanted))?;
+            pushed.map_err(|wanted| wrong(&self.schema, id, wanted))?;
         }
         self.rows += 1;
         Ok(())
@@ -141,6 +130,11 @@ impl BatchBuilder {
     }
 }
 
+/// The stored value of a key column, if it has one.
+fn part(parts: &[Vec<u8>], position: u16) -> Option<&[u8]> {
+    parts.get(usize::from(position)).map(Vec::as_slice)
+}
+
 fn wrong(schema: &TableSchema, id: ColumnId, wanted: &'static str) -> Error {
     let column = schema.column(id);
     Error::invalid(format!(
@@ -149,130 +143,4 @@ fn wrong(schema: &TableSchema, id: ColumnId, wanted: &'static str) -> Error {
         column.name,
         column.ty.sql_name()
     ))
-}
-
-impl Builder {
-    fn new(ty: DataType) -> Self {
-        match ty {
-            DataType::Boolean => Builder::Boolean(BooleanBuilder::new()),
-            DataType::TinyInt => Builder::TinyInt(Int8Builder::new()),
-            DataType::SmallInt => Builder::SmallInt(Int16Builder::new()),
-            DataType::Int => Builder::Int(Int32Builder::new()),
-            DataType::BigInt => Builder::BigInt(Int64Builder::new()),
-            DataType::Float => Builder::Float(Float32Builder::new()),
-            DataType::Double => Builder::Double(Float64Builder::new()),
-            DataType::Decimal { precision, scale } => Builder::Decimal(
-                Decimal128Builder::new().with_data_type(arrow_type(ty)),
-                precision,
-                scale,
-            ),
-            DataType::Text => Builder::Text(StringBuilder::new()),
-            DataType::Uuid | DataType::TimeUuid => Builder::Uuid(StringBuilder::new()),
-            DataType::Inet => Builder::Inet(StringBuilder::new()),
-            DataType::Blob => Builder::Blob(BinaryBuilder::new()),
-            DataType::Date => Builder::Date(Date32Builder::new()),
-            DataType::Time => Builder::Time(Time64NanosecondBuilder::new()),
-            DataType::Timestamp => Builder::Timestamp(
-                TimestampMillisecondBuilder::new().with_data_type(arrow_type(ty)),
-            ),
-        }
-    }
-
-    /// Appends the stored bytes of one value; empty bytes of a type that has no empty value are
-    /// null, as Cassandra shows them.
-    fn push(&mut self, stored: Option<&[u8]>) -> Result<(), &'static str> {
-        const LENGTH: &str = "wrong length";
-        macro_rules! fixed {
-            ($builder:expr, $convert:expr) => {
-                match stored {
-                    None | Some([]) => $builder.append_null(),
-                    Some(bytes) => {
-                        $builder.append_value($convert(bytes.try_into().map_err(|_| LENGTH)?))
-                    }
-                }
-            };
-        }
-        match self {
-            Builder::Boolean(b) => fixed!(b, |[byte]: [u8; 1]| byte != 0),
-            Builder::TinyInt(b) => fixed!(b, i8::from_be_bytes),
-            Builder::SmallInt(b) => fixed!(b, i16::from_be_bytes),
-            Builder::Int(b) => fixed!(b, i32::from_be_bytes),
-            Builder::BigInt(b) => fixed!(b, i64::from_be_bytes),
-            Builder::Float(b) => fixed!(b, f32::from_be_bytes),
-            Builder::Double(b) => fixed!(b, f64::from_be_bytes),
-            Builder::Date(b) => {
-                fixed!(b, |bytes| u32::from_be_bytes(bytes).wrapping_sub(1 << 31) as i32)
-            }
-            Builder::Time(b) => fixed!(b, i64::from_be_bytes),
-            Builder::Timestamp(b) => fixed!(b, i64::from_be_bytes),
-            Builder::Text(b) => match stored {
-                None => b.append_null(),
-                Some(bytes) => {
-                    b.append_value(std::str::from_utf8(bytes).map_err(|_| "not UTF-8")?);
-                }
-            },
-            Builder::Blob(b) => match stored {
-                None => b.append_null(),
-                Some(bytes) => b.append_value(bytes),
-            },
-            Builder::Uuid(b) => match stored {
-                None | Some([]) => b.append_null(),
-                Some(bytes) => b.append_value(format_uuid(bytes.try_into().map_err(|_| LENGTH)?)),
-            },
-            Builder::Inet(b) => match stored {
-                None | Some([]) => b.append_null(),
-                Some(bytes) => {
-                    let address: IpAddr = match bytes.len() {
-                        4 => <[u8; 4]>::try_from(bytes).map_err(|_| LENGTH)?.into(),
-                        16 => <[u8; 16]>::try_from(bytes).map_err(|_| LENGTH)?.into(),
-                        _ => return Err(LENGTH),
-                    };
-                    b.append_value(address.to_string());
-                }
-            },
-            Builder::Decimal(b, precision, scale) => match stored {
-                None | Some([]) => b.append_null(),
-                Some(bytes) => {
-                    let (own, unscaled) = bytes.split_first_chunk::<4>().ok_or(LENGTH)?;
-                    let unscaled = sign_extended(unscaled).ok_or(LENGTH)?;
-                    let shift = i64::from(*scale) - i64::from(i32::from_be_bytes(*own));
-                    let value =
-                        rescale(unscaled, shift).ok_or("does not fit the column's scale")?;
-                    if value.unsigned_abs() >= 10u128.pow(u32::from(*precision)) {
-                        return Err("does not fit the column's precision");
-                    }
-                    b.append_value(value);
-                }
-            },
-        }
-        Ok(())
-    }
-
-    fn finish(&mut self) -> ArrayRef {
-        match self {
-            Builder::Boolean(b) => Arc::new(b.finish()),
-            Builder::TinyInt(b) => Arc::new(b.finish()),
-            Builder::SmallInt(b) => Arc::new(b.finish()),
-            Builder::Int(b) => Arc::new(b.finish()),
-            Builder::BigInt(b) => Arc::new(b.finish()),
-            Builder::Float(b) => Arc::new(b.finish()),
-            Builder::Double(b) => Arc::new(b.finish()),
-            Builder::Decimal(b, ..) => Arc::new(b.finish()),
-            Builder::Text(b) | Builder::Uuid(b) | Builder::Inet(b) => Arc::new(b.finish()),
-            Builder::Blob(b) => Arc::new(b.finish()),
-            Builder::Date(b) => Arc::new(b.finish()),
-            Builder::Time(b) => Arc::new(b.finish()),
-            Builder::Timestamp(b) => Arc::new(b.finish()),
-        }
-    }
-}
-
-/// Multiplies by 10^shift without loss.
-pub(super) fn rescale(unscaled: i128, shift: i64) -> Option<i128> {
-    let power = 10i128.checked_pow(u32::try_from(shift.unsigned_abs()).ok()?)?;
-    if shift >= 0 {
-        unscaled.checked_mul(power)
-    } else {
-        (unscaled % power == 0).then_some(unscaled / power)
-    }
 }

@@ -1,18 +1,13 @@
 //! Arrow rows to mutations: the way in of COPY, INSERT … SELECT and Flight ingestion.
+//!
+//! Not here: how an Arrow value becomes one of a column's type (`value.rs`).
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{
-    DataType as ArrowType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type,
-    Int16Type, Int32Type, Int64Type, Time32MillisecondType, Time32SecondType,
-    Time64MicrosecondType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
-    UInt32Type, UInt64Type,
-};
+use arrow::array::{Array, RecordBatch};
 
+use super::value::value_at;
 use crate::config::{CELL_BYTES_MAX, LOCAL_DELETION_TIME_MAX, TTL_SECONDS_MAX};
 use crate::error::{Error, Result};
-use crate::mutation::{Cell, Liveness, Mutation, Row};
-use crate::schema::value::parse_uuid;
+use crate::mutation::{Cell, CellPath, Liveness, MultiCell, Mutation, Row, Tombstone};
 use crate::schema::{
     ClusteringKey, Column, ColumnId, ColumnKind, DataType, PartitionKey, TableSchema, Value,
 };
@@ -117,8 +112,8 @@ impl Insert<'_> {
         };
         let mut regular = Row {
             liveness: Some(liveness),
-            deletion: None,
             cells: Vec::with_capacity(self.sources.len()),
+            ..Row::default()
         };
         let mut statics = Row::default();
         for (id, array) in self.sources {
@@ -128,10 +123,17 @@ impl Insert<'_> {
                 ColumnKind::Static => &mut statics,
                 ColumnKind::PartitionKey { .. } | ColumnKind::ClusteringKey { .. } => continue,
             };
-            target.put(*id, self.cell(column, *array, row)?);
+            let refuse = |error: Error| RowError {
+                row,
+                column: Some(column.name.clone()),
+                message: error.to_string(),
+            };
+            let value = value_at(*array, row, &column.ty).map_err(refuse)?;
+            put_value(target, *id, column, value.as_ref(), self.options, self.expiry)
+                .map_err(refuse)?;
         }
         mutation.rows.push((clustering, regular));
-        if !statics.cells.is_empty() {
+        if !statics.is_empty() {
             mutation.static_row = Some(statics);
         }
         Ok(mutation)
@@ -148,199 +150,117 @@ impl Insert<'_> {
                     .iter()
                     .find(|(source, _)| source == id)
                     .expect("all key columns were found before");
-                value_at(*array, row, column.ty)
+                value_at(*array, row, &column.ty)
                     .map_err(|error| refuse(error.to_string()))?
                     .ok_or_else(|| refuse("a key column must not be null".into()))
             })
             .collect()
     }
+}
 
-    fn cell(&self, column: &Column, array: &dyn Array, row: usize) -> Result<Cell, RowError> {
-        let refuse = |message: String| RowError { row, column: Some(column.name.clone()), message };
-        let value = value_at(array, row, column.ty).map_err(|error| refuse(error.to_string()))?;
-        let timestamp = self.options.timestamp;
-        let Some(value) = value else {
-            return Ok(Cell::deleted(timestamp, self.options.now_seconds));
-        };
-        let bytes = value.to_bytes();
+/// Puts into `row` what an INSERT or UPDATE of a column writes; `None` is null. The old elements of a
+/// multi-cell column are deleted just before the new ones are written.
+///
+/// Errors: `Invalid` for a value that is too long or does not fit the column, and for a counter.
+pub fn put_value(
+    row: &mut Row,
+    id: ColumnId,
+    column: &Column,
+    value: Option<&Value>,
+    options: &WriteOptions,
+    expiry: Option<(i32, i32)>,
+) -> Result<()> {
+    if column.ty == DataType::Counter {
+        return Err(Error::invalid("counters are read, not written"));
+    }
+    if let Some(value) = value
+        && !value.fits(&column.ty)
+    {
+        let (wanted, found) = (column.ty.sql_name(), value.type_name());
+        return Err(Error::invalid(format!("wanted {wanted}, found {found}")));
+    }
+    let timestamp = options.timestamp;
+    let cell = |bytes: Vec<u8>| {
         if bytes.len() > CELL_BYTES_MAX {
-            return Err(refuse(format!(
+            return Err(Error::invalid(format!(
                 "the value takes {} bytes, at most {CELL_BYTES_MAX} are possible",
                 bytes.len()
             )));
         }
-        Ok(match self.expiry {
+        Ok(match expiry {
             Some((ttl, expiry)) => Cell::expiring(timestamp, bytes, ttl, expiry),
             None => Cell::live(timestamp, bytes),
         })
-    }
-}
-
-/// The value at `row` of an Arrow array as a value of type `ty`; `None` for null. Integers are
-/// taken from any integer type that holds the value, text is parsed for UUIDs and addresses.
-///
-/// Errors: `Invalid` naming the types when the array's type cannot give such a value, or saying
-/// what does not fit.
-pub fn value_at(array: &dyn Array, row: usize, ty: DataType) -> Result<Option<Value>> {
-    if array.data_type() == &ArrowType::Null || array.is_null(row) {
-        return Ok(None);
-    }
-    let mismatch =
-        || Error::invalid(format!("wanted {}, found {}", ty.sql_name(), array.data_type()));
-    let range =
-        |value: i128| Error::invalid(format!("{value} is out of range for {}", ty.sql_name()));
-    let integer = || integer_at(array, row).ok_or_else(mismatch);
-    let value = match ty {
-        DataType::Boolean => {
-            Value::Boolean(array.as_boolean_opt().ok_or_else(mismatch)?.value(row))
-        }
-        DataType::TinyInt => {
-            let value = integer()?;
-            Value::TinyInt(value.try_into().map_err(|_| range(value))?)
-        }
-        DataType::SmallInt => {
-            let value = integer()?;
-            Value::SmallInt(value.try_into().map_err(|_| range(value))?)
-        }
-        DataType::Int => {
-            let value = integer()?;
-            Value::Int(value.try_into().map_err(|_| range(value))?)
-        }
-        DataType::BigInt => {
-            let value = integer()?;
-            Value::BigInt(value.try_into().map_err(|_| range(value))?)
-        }
-        DataType::Float => Value::Float(float_at(array, row).ok_or_else(mismatch)? as f32),
-        DataType::Double => Value::Double(float_at(array, row).ok_or_else(mismatch)?),
-        DataType::Decimal { precision, scale } => {
-            let (unscaled, own) = match array.data_type() {
-                ArrowType::Decimal128(_, own) => {
-                    (array.as_primitive::<Decimal128Type>().value(row), i64::from(*own))
-                }
-                _ => (integer()?, 0),
-            };
-            let value = super::builder::rescale(unscaled, i64::from(scale) - own)
-                .filter(|value| value.unsigned_abs() < 10u128.pow(u32::from(precision)))
-                .ok_or_else(|| {
-                    Error::invalid(format!("{unscaled}e-{own} does not fit {}", ty.sql_name()))
-                })?;
-            Value::Decimal { unscaled: value, scale: i32::from(scale) }
-        }
-        DataType::Text => Value::Text(text_at(array, row).ok_or_else(mismatch)?.to_owned()),
-        DataType::Blob => Value::Blob(bytes_at(array, row).ok_or_else(mismatch)?.to_vec()),
-        DataType::Date => match array.data_type() {
-            ArrowType::Date32 => Value::Date(array.as_primitive::<Date32Type>().value(row)),
-            _ => return Err(mismatch()),
-        },
-        DataType::Time => Value::Time(time_at(array, row).ok_or_else(mismatch)?),
-        DataType::Timestamp => Value::Timestamp(timestamp_at(array, row).ok_or_else(mismatch)?),
-        DataType::Uuid | DataType::TimeUuid => {
-            let uuid = match text_at(array, row) {
-                Some(text) => parse_uuid(text)
-                    .ok_or_else(|| Error::invalid(format!("'{text}' is no {}", ty.sql_name())))?,
-                None => bytes_at(array, row)
-                    .and_then(|bytes| bytes.try_into().ok())
-                    .ok_or_else(mismatch)?,
-            };
-            if ty == DataType::Uuid {
-                Value::Uuid(uuid)
-            } else if uuid[6] >> 4 == 1 {
-                Value::TimeUuid(uuid)
-            } else {
-                return Err(Error::invalid("a timeuuid must be a version 1 UUID"));
-            }
-        }
-        DataType::Inet => {
-            let text = text_at(array, row).ok_or_else(mismatch)?;
-            Value::Inet(
-                text.parse().map_err(|_| Error::invalid(format!("'{text}' is no inet address")))?,
-            )
-        }
     };
-    Ok(Some(value))
+    let Some(path_type) = column.ty.path_type() else {
+        let cell = match value {
+            Some(value) => cell(value.to_bytes())?,
+            None => Cell::deleted(timestamp, options.now_seconds),
+        };
+        row.put(id, cell);
+        return Ok(());
+    };
+    let deletion =
+        Tombstone { timestamp: timestamp.saturating_sub(1), deletion_time: options.now_seconds };
+    let mut multi = MultiCell::deleted(deletion);
+    for (path, value) in value.map(elements).transpose()?.unwrap_or_default() {
+        let path = match path {
+            Path::Place(place) => list_path(timestamp, place).to_vec(),
+            Path::Value(bytes) => bytes,
+        };
+        multi.put(CellPath::from_stored(&path_type, &path)?, cell(value)?);
+    }
+    row.put_multi(id, multi);
+    Ok(())
 }
 
-fn integer_at(array: &dyn Array, row: usize) -> Option<i128> {
-    Some(match array.data_type() {
-        ArrowType::Int8 => array.as_primitive::<Int8Type>().value(row).into(),
-        ArrowType::Int16 => array.as_primitive::<Int16Type>().value(row).into(),
-        ArrowType::Int32 => array.as_primitive::<Int32Type>().value(row).into(),
-        ArrowType::Int64 => array.as_primitive::<Int64Type>().value(row).into(),
-        ArrowType::UInt8 => array.as_primitive::<UInt8Type>().value(row).into(),
-        ArrowType::UInt16 => array.as_primitive::<UInt16Type>().value(row).into(),
-        ArrowType::UInt32 => array.as_primitive::<UInt32Type>().value(row).into(),
-        ArrowType::UInt64 => array.as_primitive::<UInt64Type>().value(row).into(),
-        _ => return None,
+/// Which element a cell is, before it is known where.
+enum Path {
+    /// Place in a list.
+    Place(u64),
+    /// Stored element of a set, key of a map or number of a field.
+    Value(Vec<u8>),
+}
+
+/// The cells of a value of a multi-cell column.
+fn elements(value: &Value) -> Result<Vec<(Path, Vec<u8>)>> {
+    Ok(match value {
+        Value::List(values) => {
+            (0..).zip(values).map(|(place, v)| (Path::Place(place), v.to_bytes())).collect()
+        }
+        Value::Set(values) => {
+            values.iter().map(|value| (Path::Value(value.to_bytes()), Vec::new())).collect()
+        }
+        Value::Map(entries) => entries
+            .iter()
+            .map(|(key, value)| (Path::Value(key.to_bytes()), value.to_bytes()))
+            .collect(),
+        Value::Tuple(fields) => (0i16..)
+            .zip(fields)
+            .filter_map(|(number, field)| {
+                Some((Path::Value(number.to_be_bytes().to_vec()), field.as_ref()?.to_bytes()))
+            })
+            .collect(),
+        other => return Err(Error::invalid(format!("a {} has no elements", other.type_name()))),
     })
 }
 
-fn float_at(array: &dyn Array, row: usize) -> Option<f64> {
-    match array.data_type() {
-        ArrowType::Float32 => Some(array.as_primitive::<Float32Type>().value(row).into()),
-        ArrowType::Float64 => Some(array.as_primitive::<Float64Type>().value(row)),
-        ArrowType::Decimal128(_, scale) => {
-            let unscaled = array.as_primitive::<Decimal128Type>().value(row) as f64;
-            Some(unscaled / 10f64.powi(i32::from(*scale)))
-        }
-        _ => integer_at(array, row).map(|value| value as f64),
-    }
-}
+/// From 1582-10-15, where version 1 UUIDs begin, to 1970, in their unit of 100 ns.
+const UUID_EPOCH: i64 = 0x01b2_1dd2_1381_4000;
+/// A node that is no network card's: the lowest bit of its first byte is set.
+const LIST_NODE: [u8; 6] = *b"\x01tide\0";
 
-fn text_at(array: &dyn Array, row: usize) -> Option<&str> {
-    match array.data_type() {
-        ArrowType::Utf8 => Some(array.as_string::<i32>().value(row)),
-        ArrowType::LargeUtf8 => Some(array.as_string::<i64>().value(row)),
-        ArrowType::Utf8View => Some(array.as_string_view().value(row)),
-        _ => None,
-    }
-}
-
-fn bytes_at(array: &dyn Array, row: usize) -> Option<&[u8]> {
-    match array.data_type() {
-        ArrowType::Binary => Some(array.as_binary::<i32>().value(row)),
-        ArrowType::LargeBinary => Some(array.as_binary::<i64>().value(row)),
-        ArrowType::BinaryView => Some(array.as_binary_view().value(row)),
-        ArrowType::FixedSizeBinary(_) => Some(array.as_fixed_size_binary().value(row)),
-        _ => None,
-    }
-}
-
-fn time_at(array: &dyn Array, row: usize) -> Option<i64> {
-    Some(match array.data_type() {
-        ArrowType::Time64(TimeUnit::Nanosecond) => {
-            array.as_primitive::<Time64NanosecondType>().value(row)
-        }
-        ArrowType::Time64(TimeUnit::Microsecond) => {
-            array.as_primitive::<Time64MicrosecondType>().value(row).checked_mul(1000)?
-        }
-        ArrowType::Time32(TimeUnit::Millisecond) => {
-            i64::from(array.as_primitive::<Time32MillisecondType>().value(row)) * 1_000_000
-        }
-        ArrowType::Time32(TimeUnit::Second) => {
-            i64::from(array.as_primitive::<Time32SecondType>().value(row)) * 1_000_000_000
-        }
-        _ => return None,
-    })
-}
-
-/// Milliseconds since the epoch, rounded down.
-fn timestamp_at(array: &dyn Array, row: usize) -> Option<i64> {
-    Some(match array.data_type() {
-        ArrowType::Timestamp(TimeUnit::Second, _) => {
-            array.as_primitive::<TimestampSecondType>().value(row).checked_mul(1000)?
-        }
-        ArrowType::Timestamp(TimeUnit::Millisecond, _) => {
-            array.as_primitive::<TimestampMillisecondType>().value(row)
-        }
-        ArrowType::Timestamp(TimeUnit::Microsecond, _) => {
-            array.as_primitive::<TimestampMicrosecondType>().value(row).div_euclid(1000)
-        }
-        ArrowType::Timestamp(TimeUnit::Nanosecond, _) => {
-            array.as_primitive::<TimestampNanosecondType>().value(row).div_euclid(1_000_000)
-        }
-        ArrowType::Date32 => {
-            i64::from(array.as_primitive::<Date32Type>().value(row)).checked_mul(86_400_000)?
-        }
-        _ => return None,
-    })
+/// The path of element `place` of a list written at `timestamp`: a version 1 UUID that follows from
+/// both, so that the same write gives the same cells whenever it is made.
+fn list_path(timestamp: i64, place: u64) -> [u8; 16] {
+    let time = timestamp.wrapping_mul(10).wrapping_add(UUID_EPOCH) as u64;
+    let time = time.wrapping_add(place).to_be_bytes();
+    let mut uuid = [0; 16];
+    uuid[..4].copy_from_slice(&time[4..]);
+    uuid[4..6].copy_from_slice(&time[2..4]);
+    uuid[6..8].copy_from_slice(&time[..2]);
+    uuid[6] = uuid[6] & 0x0f | 0x10;
+    uuid[8] = 0x80;
+    uuid[10..].copy_from_slice(&LIST_NODE);
+    uuid
 }

@@ -3,10 +3,16 @@
 //! A batch is the only thing that crosses from a shard to another thread: immutable and `Send`.
 
 mod builder;
+mod column;
 mod ingest;
+#[cfg(test)]
+mod tests;
 mod types;
+mod value;
+mod wide;
 
 pub use arrow::array::RecordBatch;
 pub use builder::BatchBuilder;
-pub use ingest::{RowError, WriteOptions, mutations, value_at};
+pub use ingest::{RowError, WriteOptions, mutations, put_value};
 pub use types::{arrow_schema, arrow_type};
+pub use value::value_at;

@@ -3,29 +3,79 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType as ArrowType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{
+    DataType as ArrowType, Field, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit,
+};
 
+use crate::schema::types::DECIMAL_DIGITS_MAX;
 use crate::schema::{ColumnId, ColumnKind, DataType, TableSchema};
 
 /// Time zone of timestamps: they are instants.
 const UTC: &str = "UTC";
 
-/// The Arrow type in which values of `ty` are shown. UUIDs and addresses are text.
-pub fn arrow_type(ty: DataType) -> ArrowType {
+/// Most digits that Arrow's narrower decimal holds.
+pub(super) const NARROW_DIGITS_MAX: u8 = 38;
+/// Most digits of an integer of any length that SQL takes and shows.
+pub(super) const VARINT_DIGITS_MAX: u8 = DECIMAL_DIGITS_MAX;
+
+/// The Arrow type in which values of `ty` are shown. UUIDs and addresses are text. A `varint` is a
+/// decimal of 76 digits and not text, so that it compares, adds and sorts as the number it is. Fields
+/// of a tuple are `c0`, `c1`, …, as in SQL's `struct(…)`.
+pub fn arrow_type(ty: &DataType) -> ArrowType {
     match ty {
         DataType::Boolean => ArrowType::Boolean,
         DataType::TinyInt => ArrowType::Int8,
         DataType::SmallInt => ArrowType::Int16,
         DataType::Int => ArrowType::Int32,
-        DataType::BigInt => ArrowType::Int64,
+        DataType::BigInt | DataType::Counter => ArrowType::Int64,
         DataType::Float => ArrowType::Float32,
         DataType::Double => ArrowType::Float64,
-        DataType::Decimal { precision, scale } => ArrowType::Decimal128(precision, scale),
+        DataType::Decimal { precision, scale } if *precision <= NARROW_DIGITS_MAX => {
+            ArrowType::Decimal128(*precision, *scale)
+        }
+        DataType::Decimal { precision, scale } => ArrowType::Decimal256(*precision, *scale),
+        DataType::Varint => ArrowType::Decimal256(VARINT_DIGITS_MAX, 0),
         DataType::Text | DataType::Uuid | DataType::TimeUuid | DataType::Inet => ArrowType::Utf8,
         DataType::Blob => ArrowType::Binary,
         DataType::Date => ArrowType::Date32,
         DataType::Time => ArrowType::Time64(TimeUnit::Nanosecond),
         DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Millisecond, Some(UTC.into())),
+        DataType::Duration => ArrowType::Interval(IntervalUnit::MonthDayNano),
+        DataType::Frozen(inner) => arrow_type(inner),
+        DataType::List(element) | DataType::Set(element) => {
+            ArrowType::List(Arc::new(element_field(element)))
+        }
+        DataType::Map(key, value) => ArrowType::Map(Arc::new(entries_field(key, value)), false),
+        DataType::Tuple(_) | DataType::User(_) => ArrowType::Struct(struct_fields(ty)),
+    }
+}
+
+/// The field of a list's elements.
+pub(super) fn element_field(element: &DataType) -> Field {
+    Field::new_list_field(arrow_type(element), true)
+}
+
+/// The field of a map's entries.
+pub(super) fn entries_field(key: &DataType, value: &DataType) -> Field {
+    let fields = vec![
+        Field::new("key", arrow_type(key), false),
+        Field::new("value", arrow_type(value), true),
+    ];
+    Field::new("entries", ArrowType::Struct(fields.into()), false)
+}
+
+/// The fields of a tuple or user type.
+pub(super) fn struct_fields(ty: &DataType) -> Fields {
+    match ty {
+        DataType::Tuple(fields) => {
+            let field = |(i, ty)| Field::new(format!("c{i}"), arrow_type(ty), true);
+            fields.iter().enumerate().map(field).collect()
+        }
+        DataType::User(user) => {
+            let field = |(name, ty): &(String, DataType)| Field::new(name, arrow_type(ty), true);
+            user.fields.iter().map(field).collect()
+        }
+        _ => Fields::empty(),
     }
 }
 
@@ -49,7 +99,7 @@ fn field(schema: &TableSchema, id: ColumnId) -> Field {
         ColumnKind::ClusteringKey { .. } => schema.has_static_columns(),
         ColumnKind::Static | ColumnKind::Regular => true,
     };
-    Field::new(&column.name, arrow_type(column.ty), nullable).with_metadata(HashMap::from([
+    Field::new(&column.name, arrow_type(&column.ty), nullable).with_metadata(HashMap::from([
         ("tidegate.type".to_owned(), column.ty.sql_name()),
         ("tidegate.kind".to_owned(), kind.to_owned()),
     ]))

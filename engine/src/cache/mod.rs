@@ -2,11 +2,13 @@
 //!
 //! Invariant: a policy decides which entries leave first, never whether the cache is right.
 
+mod gate;
 mod governor;
 mod page_cache;
 mod paged_file;
 mod rows;
 
+pub use gate::{GateStats, GateStatus};
 pub use governor::{
     ExitRecord, Governor, PolicyCounters, PolicyIdentity, PolicyState, PolicyStatus, SwapStep,
 };

@@ -11,13 +11,16 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 
+use super::gate::{Gate, GateStatus};
 use super::governor::{Governor, PolicyIdentity, PolicyStatus, SwapStep};
 use super::paged_file::Flight;
 use super::rows::{Handle, Place};
 use crate::config::PAGE_BYTES;
 use crate::disk::AlignedBuffer;
+use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy, Fate};
 use crate::policy::event::{EntryAttributes, EntryKind};
 use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
+use crate::trace::{Recorder, Request};
 
 /// One page of a file; shorter than [`PAGE_BYTES`] only at the end of the file.
 pub type Page = Rc<AlignedBuffer>;
@@ -78,6 +81,8 @@ pub struct PageCounts {
     pub evictions: u64,
     /// Pages read but not kept, because all others were in use.
     pub passed: u64,
+    /// Pages read but not kept, because the admission policy said so.
+    pub refused: u64,
     /// Resident now.
     pub pages: u64,
 }
@@ -89,6 +94,7 @@ impl std::ops::AddAssign for PageCounts {
         self.joined += other.joined;
         self.evictions += other.evictions;
         self.passed += other.passed;
+        self.refused += other.refused;
         self.pages += other.pages;
     }
 }
@@ -138,6 +144,10 @@ pub(super) struct State {
     victims: Vec<Slot>,
     fingerprint_key: u64,
     next_file: u64,
+    /// Takes down all reads while a trace is recorded.
+    recorder: Option<Recorder>,
+    /// Decides what is kept; all is where there is none.
+    gate: Option<Gate>,
 }
 
 /// All cached pages of a shard.
@@ -169,6 +179,8 @@ impl PageCache {
             victims: Vec::new(),
             fingerprint_key,
             next_file: 0,
+            recorder: None,
+            gate: None,
         };
         Rc::new(PageCache { state: RefCell::new(state), flights: RefCell::default() })
     }
@@ -263,6 +275,38 @@ impl PageCache {
         self.state.borrow().governor.status()
     }
 
+    /// Puts an admission policy before the cache, `None` to keep all that is read. `name` is the one
+    /// under which it was created.
+    pub fn set_admission(&self, policy: Option<(String, Box<dyn AdmissionPolicy>)>) {
+        let gate = policy.map(|(name, policy)| Gate::new(name, policy));
+        self.state.borrow_mut().gate = gate;
+    }
+
+    /// What there is to know of the admission policy.
+    pub fn admission_status(&self) -> Option<GateStatus> {
+        self.state.borrow().gate.as_ref().map(Gate::status)
+    }
+
+    /// Takes down every read from now on; whoever records calls [`take_recorded`](Self::take_recorded)
+    /// before the ring is full.
+    pub fn start_recording(&self, recorder: Recorder) {
+        self.state.borrow_mut().recorder = Some(recorder);
+    }
+
+    /// What was recorded since the last call and how many reads were lost; nothing when no trace is
+    /// recorded. `empty` becomes the ring.
+    pub fn take_recorded(&self, empty: Vec<Request>) -> (Vec<Request>, u64) {
+        match &mut self.state.borrow_mut().recorder {
+            Some(recorder) => recorder.take(empty),
+            None => (Vec::new(), 0),
+        }
+    }
+
+    /// Ends recording; what was not taken is gone.
+    pub fn stop_recording(&self) {
+        self.state.borrow_mut().recorder = None;
+    }
+
     /// A number for a file, never given twice.
     pub(super) fn next_file(&self) -> u64 {
         let mut state = self.state.borrow_mut();
@@ -278,7 +322,16 @@ impl PageCache {
         let page = state.linked(slot).page.clone();
         state.governor.hit(slot);
         state.counts_of(kind).hits += 1;
+        state.record(key, kind, true);
+        state.tell(key, kind, Fate::Read);
         Some(page)
+    }
+
+    /// A read waits for a page that is on its way: neither a hit nor a miss, but no I/O of its own.
+    pub(super) fn join(&self, key: PageKey, kind: EntryKind) {
+        let state = &mut *self.state.borrow_mut();
+        state.counts_of(kind).joined += 1;
+        state.record(key, kind, true);
     }
 
     pub(super) fn holds(&self, key: PageKey) -> bool {
@@ -294,12 +347,18 @@ impl PageCache {
         let state = &mut *self.state.borrow_mut();
         assert!(!state.slots.contains_key(&key), "a resident page is not read again");
         state.free_forgotten(FORGET_PAGES_MAX);
+        state.record(key, kind, false);
         let attributes = EntryAttributes {
-            fingerprint: mix(mix(state.fingerprint_key ^ key.file) ^ key.page),
+            fingerprint: state.fingerprint(key),
             size_bytes: PAGE_BYTES as u32,
             cost_us: READ_COST_US,
             table,
         };
+        if !state.admits(key, kind, &attributes) {
+            state.governor.miss(&attributes, kind);
+            state.counts_of(kind).refused += 1;
+            return;
+        }
         state.make_room(PAGE_BYTES as u64);
         if state.governor.bytes() + PAGE_BYTES as u64 > state.capacity_bytes {
             state.governor.miss(&attributes, kind);
@@ -384,11 +443,50 @@ impl PageCache {
     pub(super) fn forget_file(&self, file: u64) {
         let state = &mut *self.state.borrow_mut();
         state.forgotten.push(file);
+        if let Some(gate) = &mut state.gate {
+            gate.forget(file);
+        }
         state.free_forgotten(4 * FORGET_PAGES_MAX);
     }
 }
 
 impl State {
+    /// A keyed hash of a page's identity, equal when it returns.
+    fn fingerprint(&self, key: PageKey) -> u64 {
+        mix(mix(self.fingerprint_key ^ key.file) ^ key.page)
+    }
+
+    #[inline]
+    fn record(&mut self, key: PageKey, kind: EntryKind, is_hit: bool) {
+        if self.recorder.is_some() {
+            let id = self.fingerprint(key);
+            if let Some(recorder) = &mut self.recorder {
+                recorder.push(id, PAGE_BYTES as u32, kind as u8, is_hit);
+            }
+        }
+    }
+
+    #[inline]
+    fn tell(&mut self, key: PageKey, kind: EntryKind, what: Fate) {
+        if self.gate.as_ref().is_some_and(Gate::wants_fates) {
+            let fingerprint = self.fingerprint(key);
+            if let Some(gate) = &mut self.gate {
+                gate.tell(fingerprint, what, kind);
+            }
+        }
+    }
+
+    /// Whether the admission policy lets a page in that was read.
+    fn admits(&mut self, key: PageKey, kind: EntryKind, attributes: &EntryAttributes) -> bool {
+        let Some(gate) = &mut self.gate else { return true };
+        let EntryAttributes { fingerprint, size_bytes, cost_us, table } = *attributes;
+        let has_room = self.governor.bytes() + u64::from(size_bytes) <= self.capacity_bytes;
+        let run = gate.run(key.file, key.page);
+        let candidate =
+            AdmissionCandidate { fingerprint, size_bytes, cost_us, kind, has_room, run, table };
+        gate.admits(&candidate)
+    }
+
     fn counts_of(&mut self, kind: EntryKind) -> &mut PageCounts {
         self.kinds[kind as usize] = Some(kind);
         &mut self.counts[kind as usize]
@@ -410,9 +508,11 @@ impl State {
         };
         let freed = self.governor.evict(over, &in_use, &mut victims);
         for slot in victims.drain(..) {
-            let kind = self.residents[slot as usize].as_ref().expect("a victim is held").kind;
+            let (key, kind) = self.unplace(slot);
             self.counts_of(kind).evictions += 1;
-            self.unplace(slot);
+            if let Some(key) = key {
+                self.tell(key, kind, Fate::Evicted);
+            }
         }
         self.victims = victims;
         freed
@@ -438,15 +538,15 @@ impl State {
         self.residents[slot as usize] = Some(Resident { kind, held: Held::Page(linked) });
     }
 
-    /// Drops what a slot held that the governor freed.
-    fn unplace(&mut self, slot: Slot) {
+    /// Drops what a slot held that the governor freed; a page's key, `None` for a row.
+    fn unplace(&mut self, slot: Slot) -> (Option<PageKey>, EntryKind) {
         let resident = self.residents[slot as usize].take().expect("a victim is held");
         self.counts_of(resident.kind).pages -= 1;
         let linked = match resident.held {
             Held::Page(linked) => linked,
             Held::Row(handle, place) => {
                 handle.evicted(&place);
-                return;
+                return (None, resident.kind);
             }
         };
         self.slots.remove(&linked.key);
@@ -464,6 +564,7 @@ impl State {
                 self.linked(next).previous = previous;
             }
         }
+        (Some(linked.key), resident.kind)
     }
 
     fn linked(&mut self, slot: Slot) -> &mut LinkedPage {

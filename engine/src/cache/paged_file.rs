@@ -200,7 +200,7 @@ impl PagedFile {
         let flights = source.cache.flights.borrow();
         let flight = flights.get(&source.key(number))?;
         let load = flight.load.upgrade().expect("a flight leaves the list when its load ends");
-        source.cache.count(source.kind, |counts| counts.joined += 1);
+        source.cache.join(source.key(number), source.kind);
         Some((load, flight.index))
     }
 

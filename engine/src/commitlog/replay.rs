@@ -12,7 +12,7 @@ use super::block::{self, BLOCK_BYTES, PAYLOAD_BYTES};
 use super::chunk::{FRAME_BYTES, next_start, offset_of};
 use super::segment::{self, Header, RECORDS_START};
 use crate::checksum::crc32;
-use crate::disk::{Disk, read_file};
+use crate::disk::{Disk, read_file, remove_if_there};
 use crate::error::{Error, Result};
 use crate::mutation::{Mutation, codec};
 
@@ -68,10 +68,7 @@ pub async fn replay(
 /// Removes segment files, oldest first, and makes that durable. Files that are gone are no error.
 pub async fn remove_segments(disk: &Rc<dyn Disk>, paths: &[PathBuf]) -> Result<()> {
     for path in paths {
-        match disk.remove(path).await {
-            Ok(()) | Err(Error::Io { code: Some(2), .. }) => {}
-            Err(error) => return Err(error),
-        }
+        remove_if_there(&**disk, path).await?;
     }
     let mut directories: Vec<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
     directories.dedup();

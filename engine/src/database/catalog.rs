@@ -11,12 +11,13 @@ use serde::{Deserialize, Serialize};
 use super::report::PolicyInfo;
 use crate::error::{Error, Result};
 use crate::schema::table_schema::SchemaRef;
-use crate::schema::{TableId, TableSchema};
+use crate::schema::{TableId, TableSchema, UserType};
 
 /// Keyspace of tables that name none.
 pub const DEFAULT_KEYSPACE: &str = "default";
-/// Newest format that this build reads, and the one it writes.
-pub(super) const FORMAT_VERSION: u32 = 1;
+/// Newest format that this build reads, and the one it writes. 2 has columns of collections, tuples and
+/// user types.
+pub(super) const FORMAT_VERSION: u32 = 2;
 
 /// An immutable snapshot of the catalog.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,11 +26,23 @@ pub struct Catalog {
     /// Tables by name, by keyspace.
     #[serde(with = "tables_on_disk")]
     keyspaces: BTreeMap<String, BTreeMap<String, SchemaRef>>,
+    /// User types by name, by keyspace. A table keeps the types of its columns by itself.
+    #[serde(default)]
+    types: BTreeMap<String, BTreeMap<String, UserType>>,
     pub(super) policies: BTreeMap<String, PolicyInfo>,
     /// The policy that governs the caches; native LRU where absent.
     pub(super) cache_policy: Option<String>,
+    /// The policy that decides what the caches keep; all is where absent.
+    #[serde(default)]
+    pub(super) admission_policy: Option<String>,
+    /// The policy that decides beyond rate limits; the native one where absent.
+    #[serde(default)]
+    pub(super) rate_policy: Option<String>,
     /// Cache capacity that was set by statement, bytes a shard.
     pub(super) cache_bytes: Option<usize>,
+    /// Tables over foreign SSTables, by keyspace and name, for as long as the process lives.
+    #[serde(skip)]
+    attached: BTreeMap<String, BTreeMap<String, SchemaRef>>,
 }
 
 impl Catalog {
@@ -37,9 +50,13 @@ impl Catalog {
         Catalog {
             version: 1,
             keyspaces: BTreeMap::from([(DEFAULT_KEYSPACE.to_owned(), BTreeMap::new())]),
+            types: BTreeMap::new(),
             policies: BTreeMap::new(),
             cache_policy: None,
+            admission_policy: None,
+            rate_policy: None,
             cache_bytes: None,
+            attached: BTreeMap::new(),
         }
     }
 
@@ -57,18 +74,34 @@ impl Catalog {
         self.keyspaces.contains_key(keyspace)
     }
 
-    /// Tables of a keyspace, by name.
+    /// Tables of a keyspace by name, then those that are attached.
     pub fn tables(&self, keyspace: &str) -> impl Iterator<Item = &SchemaRef> {
-        self.keyspaces.get(keyspace).into_iter().flat_map(BTreeMap::values)
+        let maps = [self.keyspaces.get(keyspace), self.attached.get(keyspace)];
+        maps.into_iter().flatten().flat_map(BTreeMap::values)
     }
 
-    /// All tables of all keyspaces.
+    /// All tables of all keyspaces; those that are attached come last.
     pub fn all_tables(&self) -> impl Iterator<Item = &SchemaRef> {
-        self.keyspaces.values().flat_map(BTreeMap::values)
+        self.keyspaces.values().chain(self.attached.values()).flat_map(BTreeMap::values)
     }
 
     pub fn table(&self, keyspace: &str, name: &str) -> Option<&SchemaRef> {
-        self.keyspaces.get(keyspace)?.get(name)
+        let maps = [self.keyspaces.get(keyspace), self.attached.get(keyspace)];
+        maps.into_iter().flatten().find_map(|tables| tables.get(name))
+    }
+
+    /// Whether a table of this name is one of foreign SSTables.
+    pub fn is_attached(&self, keyspace: &str, name: &str) -> bool {
+        self.attached.get(keyspace).is_some_and(|tables| tables.contains_key(name))
+    }
+
+    /// User types of a keyspace, by name.
+    pub fn types(&self, keyspace: &str) -> impl Iterator<Item = &UserType> {
+        self.types.get(keyspace).into_iter().flat_map(BTreeMap::values)
+    }
+
+    pub fn user_type(&self, keyspace: &str, name: &str) -> Option<&UserType> {
+        self.types.get(keyspace)?.get(name)
     }
 
     /// Policies that were created, by name.
@@ -86,6 +119,7 @@ impl Catalog {
 
     pub(super) fn remove_keyspace(&mut self, name: &str) {
         self.keyspaces.remove(name);
+        self.types.remove(name);
     }
 
     pub(super) fn add_table(&mut self, schema: SchemaRef) {
@@ -93,9 +127,30 @@ impl Catalog {
         tables.insert(schema.name.clone(), schema);
     }
 
+    pub(super) fn add_attached(&mut self, schema: SchemaRef) {
+        let tables = self.attached.entry(schema.keyspace.clone()).or_default();
+        tables.insert(schema.name.clone(), schema);
+    }
+
+    pub(super) fn remove_attached(&mut self, keyspace: &str, name: &str) {
+        if let Some(tables) = self.attached.get_mut(keyspace) {
+            tables.remove(name);
+        }
+    }
+
     pub(super) fn remove_table(&mut self, keyspace: &str, name: &str) {
         if let Some(tables) = self.keyspaces.get_mut(keyspace) {
             tables.remove(name);
+        }
+    }
+
+    pub(super) fn add_type(&mut self, ty: UserType) {
+        self.types.entry(ty.keyspace.clone()).or_default().insert(ty.name.clone(), ty);
+    }
+
+    pub(super) fn remove_type(&mut self, keyspace: &str, name: &str) {
+        if let Some(types) = self.types.get_mut(keyspace) {
+            types.remove(name);
         }
     }
 

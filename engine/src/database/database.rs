@@ -1,18 +1,19 @@
 //! Opening, routing and changing a database.
 
-use std::collections::BTreeMap;
 use std::future::ready;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, RwLock};
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, LocalBoxFuture, try_join_all};
 use tokio::sync::{mpsc, oneshot};
 
 use super::catalog::{Catalog, check_name, shared};
+use super::component::Components;
 use super::layout::Layout;
+use super::recording::Recording;
 use super::report::TableReport;
 use super::shard::{Shard, ShardOptions};
 use super::stream::BatchStream;
@@ -23,15 +24,14 @@ use crate::disk::Backend;
 use crate::error::{Error, Result};
 use crate::mutation::Mutation;
 use crate::os;
-use crate::plugin::{CompiledPolicy, HostOptions, PolicyHost};
 use crate::runtime::{ExecutorOptions, ShardContext, ShardHandle, start, start_local};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{PartitionKey, TableId, TableSchema};
 use crate::table::{Partitions, ReadCommand};
 
-/// Instances of policies that a shard has at one time: the active one, a candidate, the one kept
-/// for a rollback, and one being tried.
-const POLICY_INSTANCES_PER_SHARD: u32 = 4;
+/// Instances of policies that a shard has at one time: of eviction the active one, a candidate, the
+/// one kept for a rollback; of admission and rate limits the active one and the next; one being tried.
+const POLICY_INSTANCES_PER_SHARD: u32 = 8;
 
 /// How a database is opened.
 #[derive(Debug, Clone)]
@@ -81,13 +81,13 @@ pub struct Database {
 pub(super) struct Inner {
     pub(super) options: Options,
     pub(super) layout: Layout,
-    pub(super) host: Arc<PolicyHost>,
-    /// Compiled components by digest.
-    pub(super) compiled: Mutex<BTreeMap<String, Arc<CompiledPolicy>>>,
+    pub(super) components: Arc<Components>,
     pub(super) shards: Vec<ShardHandle<Shard>>,
     catalog: RwLock<Arc<Catalog>>,
-    /// Catalog changes go one at a time.
-    pub(super) change: tokio::sync::Mutex<()>,
+    /// Held by a change of the catalog (`uninterrupted`), and while shards close.
+    change: tokio::sync::Mutex<()>,
+    /// The trace that is recorded.
+    pub(super) recording: tokio::sync::Mutex<Option<Recording>>,
     last_timestamp: AtomicI64,
 }
 
@@ -109,7 +109,7 @@ impl Database {
                 Some(count) => count,
                 None => cores.len() as u32,
             };
-            let mut shards = Vec::new();
+            let mut shards = Shards::default();
             for shard in 0..shard_count {
                 let executor = ExecutorOptions {
                     shard,
@@ -123,10 +123,9 @@ impl Database {
                 let shard_options = shard_options(&options, &layout, Some(lock.clone()));
                 let init =
                     move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
-                shards.push(start(executor, init).await?);
+                shards.add(start(executor, init).await).await?;
             }
-            drop(lock);
-            Database::assemble_or_stop(options, layout, shards).await
+            shards.assemble(options, layout).await
         }
         .boxed()
     }
@@ -141,34 +140,17 @@ impl Database {
     ) -> LocalBoxFuture<'static, Result<Database>> {
         async move {
             let layout = Layout::new(&options.directory);
-            let mut shards = Vec::new();
+            let mut shards = Shards::default();
             for context in contexts {
                 let shard_options = shard_options(&options, &layout, None);
                 context.disk.create_directories(layout.root()).await?;
                 let init =
                     move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
-                shards.push(start_local(context, init).await?);
+                shards.add(start_local(context, init).await).await?;
             }
-            Database::assemble_or_stop(options, layout, shards).await
+            shards.assemble(options, layout).await
         }
         .boxed_local()
-    }
-
-    /// What cannot be opened must not keep the directory.
-    async fn assemble_or_stop(
-        options: Options,
-        layout: Layout,
-        shards: Vec<ShardHandle<Shard>>,
-    ) -> Result<Database> {
-        let handles = shards.clone();
-        let assembled = Database::assemble(options, layout, shards).await;
-        if assembled.is_err() {
-            for shard in handles {
-                // The error that is told is the one that came first.
-                let _ = shard.stop().await;
-            }
-        }
-        assembled
     }
 
     async fn assemble(
@@ -199,24 +181,27 @@ impl Database {
             }
         }))
         .await?;
-        let mut spent: Vec<PathBuf> = opened.into_iter().flatten().collect();
-        spent.sort();
-        spent.dedup();
-        first
-            .call("remove segments", |shard| {
-                async move { shard.remove_spent(spent).await }.boxed_local()
-            })
-            .await??;
+        // Each shard found its own rows in them: where one could not keep all of its own, all stay.
+        if let Some(read) = opened.into_iter().collect::<Option<Vec<_>>>() {
+            let mut spent: Vec<PathBuf> = read.into_iter().flatten().collect();
+            spent.sort();
+            spent.dedup();
+            first
+                .call("remove segments", |shard| {
+                    async move { shard.remove_spent(spent).await }.boxed_local()
+                })
+                .await??;
+        }
         let instances_max = POLICY_INSTANCES_PER_SHARD * shards.len() as u32;
         let database = Database {
             inner: Arc::new(Inner {
                 options,
                 layout,
-                host: Arc::new(PolicyHost::new(HostOptions { instances_max })?),
-                compiled: Mutex::default(),
+                components: Arc::new(Components::new(instances_max)),
                 shards,
                 catalog: RwLock::new(Arc::new(catalog)),
                 change: tokio::sync::Mutex::new(()),
+                recording: tokio::sync::Mutex::new(None),
                 last_timestamp: AtomicI64::new(0),
             }),
         };
@@ -260,28 +245,38 @@ impl Database {
                 async move { shard.store_catalog(&stored).await }.boxed_local()
             })
             .await??;
-        *self.inner.catalog.write().expect("no reader or writer of the catalog panics") =
-            Arc::new(catalog);
+        self.replace_catalog(catalog);
         Ok(())
     }
 
-    /// Runs a change of the catalog as a job of shard 0, to its end, also when the caller stops
-    /// waiting: what disk and memory say must not part.
+    /// Lets everyone see a changed catalog.
+    pub(super) fn replace_catalog(&self, catalog: Catalog) {
+        *self.inner.catalog.write().expect("no reader or writer of the catalog panics") =
+            Arc::new(catalog);
+    }
+
+    /// Runs a change of the catalog as a job of shard 0, after those before it and to its end, also
+    /// when the caller stops waiting: what disk and memory say must not part.
     ///
     /// Errors: those of `change`; `Closed`.
     pub(super) fn uninterrupted<T: Send + 'static>(
         &self,
         change: impl Future<Output = Result<T>> + Send + 'static,
     ) -> BoxFuture<'static, Result<T>> {
-        let handle = self.handle(0).clone();
+        let database = self.clone();
         let change = change.boxed();
         async move {
             let (sender, changed) = oneshot::channel();
+            let inner = database.inner.clone();
             let work = |_| {
-                // Nobody waits any more when the caller has gone.
-                async move { drop(sender.send(change.await)) }.boxed_local()
+                let work = async move {
+                    let _change = inner.change.lock().await;
+                    // Nobody waits any more when the caller has gone.
+                    drop(sender.send(change.await));
+                };
+                work.boxed_local()
             };
-            handle.spawn("change", work).await?;
+            database.handle(0).spawn("change", work).await?;
             changed.await.map_err(|_| Error::Closed)?
         }
         .boxed()
@@ -302,7 +297,6 @@ impl Database {
         let change = async move {
             let name = name.as_str();
             check_name("keyspace", name)?;
-            let _change = database.inner.change.lock().await;
             let catalog = database.catalog();
             if catalog.has_keyspace(name) {
                 return if if_not_exists {
@@ -324,7 +318,6 @@ impl Database {
         let name = name.to_owned();
         let change = async move {
             let name = name.as_str();
-            let _change = database.inner.change.lock().await;
             let catalog = database.catalog();
             if !catalog.has_keyspace(name) {
                 return if if_exists {
@@ -361,7 +354,6 @@ impl Database {
         let change = async move {
             check_name("table", &schema.name)?;
             schema.validate()?;
-            let _change = database.inner.change.lock().await;
             let catalog = database.catalog();
             if !catalog.has_keyspace(&schema.keyspace) {
                 return Err(Error::NotFound { kind: "keyspace", name: schema.keyspace });
@@ -406,7 +398,6 @@ impl Database {
         let change = async move {
             let keyspace = keyspace.as_str();
             let name = name.as_str();
-            let _change = database.inner.change.lock().await;
             let catalog = database.catalog();
             let Some(schema) = catalog.table(keyspace, name).cloned() else {
                 return if if_exists {
@@ -415,6 +406,10 @@ impl Database {
                     Err(Error::NotFound { kind: "table", name: format!("{keyspace}.{name}") })
                 };
             };
+            if catalog.is_attached(keyspace, name) {
+                let hint = format!("DETACH {name} takes it away and leaves its files");
+                return Err(Error::invalid(format!("table '{name}' is attached: {hint}")));
+            }
             let mut changed = catalog.changed();
             changed.remove_table(keyspace, name);
             database.publish(changed).await?;
@@ -555,6 +550,7 @@ impl Database {
     /// Errors: `Io`.
     pub fn close(&self) -> BoxFuture<'_, Result<()>> {
         async move {
+            self.end_recording().await;
             let change = self.inner.change.lock().await;
             let mut result = Ok(());
             for shard in &self.inner.shards {
@@ -575,6 +571,35 @@ impl Database {
             result
         }
         .boxed()
+    }
+}
+
+/// The shards of a database that is being opened: one that cannot be must not keep the directory.
+#[derive(Default)]
+struct Shards(Vec<ShardHandle<Shard>>);
+
+impl Shards {
+    async fn add(&mut self, started: Result<ShardHandle<Shard>>) -> Result<()> {
+        match started {
+            Ok(shard) => self.0.push(shard),
+            Err(error) => return self.stop(error).await,
+        }
+        Ok(())
+    }
+
+    async fn assemble(self, options: Options, layout: Layout) -> Result<Database> {
+        match Database::assemble(options, layout, self.0.clone()).await {
+            Err(error) => self.stop(error).await,
+            database => database,
+        }
+    }
+
+    async fn stop<T>(&self, error: Error) -> Result<T> {
+        for shard in &self.0 {
+            // The error that is told is the one that came first.
+            let _ = shard.stop().await;
+        }
+        Err(error)
     }
 }
 

@@ -1,18 +1,28 @@
 //! The public API of the library: a database is its shards and its catalog.
 
+mod attach;
 mod catalog;
+mod component;
 mod database;
+mod import;
 mod layout;
 mod policies;
+mod recording;
+mod replay;
 mod report;
 mod shard;
 mod stream;
+mod types;
+mod worlds;
 
 #[cfg(test)]
 mod tests;
 
+pub use attach::{Attached, AttachedFile, Attachment};
 pub use catalog::Catalog;
 pub use database::{Database, Options};
-pub use report::{CacheReport, PolicyInfo, PolicyReport, TableReport};
+pub use import::{Import, ImportProgress, Imported};
+pub use recording::RecordingSummary;
+pub use report::{CacheReport, PolicyInfo, PolicyReport, RateReport, TableReport};
 pub use shard::Shard;
 pub use stream::BatchStream;

@@ -3,6 +3,7 @@
 //! A policy is compiled once, off the shards, and instantiated on each. Replacing one prepares an
 //! instance on every shard before any of them switches; a refusal anywhere leaves all as they were.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -15,7 +16,7 @@ use super::report::{CacheReport, PolicyInfo, PolicyReport};
 use super::shard::Shard;
 use crate::cache::{PolicyIdentity, PolicyState, PolicyStatus, SwapStep};
 use crate::config::POLICY_RING_EVENTS_MAX;
-use crate::disk::{read_file, write_file_atomically};
+use crate::disk::{read_file, remove_if_there, write_file_atomically};
 use crate::error::{Error, Result};
 use crate::plugin::{Budget, CompiledPolicy, InstanceOptions, WasmEvictionPolicy};
 use crate::policy::{EvictionPolicy, Lru};
@@ -27,7 +28,7 @@ const NATIVE_VERSION: &str = "native";
 
 /// Where a shard gets an instance of a policy from.
 #[derive(Clone)]
-enum Origin {
+pub(super) enum Origin {
     Native,
     Component { compiled: Arc<CompiledPolicy>, info: PolicyInfo },
 }
@@ -50,7 +51,7 @@ impl Origin {
 }
 
 impl Database {
-    /// Compiles and checks an eviction policy and stores its bytes in the data directory. It
+    /// Compiles and checks a policy of any world and stores its bytes in the data directory. It
     /// governs nothing yet.
     ///
     /// Errors: `Exists`; `Policy` saying why the component is refused.
@@ -66,7 +67,6 @@ impl Database {
         let change = async move {
             let name = name.as_str();
             check_name("policy", name)?;
-            let _change = database.inner.change.lock().await;
             let catalog = database.catalog();
             if name == NATIVE || catalog.policies.contains_key(name) {
                 return Err(Error::Exists { kind: "policy", name: name.into() });
@@ -80,15 +80,17 @@ impl Database {
                     message: format!("the component's SHA-256 is {digest}, another was wanted"),
                 });
             }
-            let mut info = PolicyInfo { name: name.into(), version: String::new(), digest, params };
+            let world = compiled.world().as_str().to_owned();
+            let version = String::new();
+            let mut info = PolicyInfo { name: name.into(), version, digest, params, world };
             // A first instance shows that it starts with these parameters, and what it calls itself.
-            let probe = Origin::Component { compiled, info: info.clone() };
+            let probe = Origin::Component { compiled: compiled.clone(), info: info.clone() };
             let path = database.inner.layout.policy(&info.digest);
             info.version = database
                 .handle(0)
                 .call("try policy", move |shard| {
                     async move {
-                        let version = shard.instantiate(&probe)?.version().to_owned();
+                        let version = shard.try_policy(&probe)?;
                         write_file_atomically(&*shard.context.disk, &path, &component).await?;
                         Ok::<_, Error>(version)
                     }
@@ -98,6 +100,7 @@ impl Database {
             let mut changed = catalog.changed();
             changed.policies.insert(name.into(), info.clone());
             database.publish(changed).await?;
+            database.inner.components.keep(compiled);
             Ok(info)
         };
         self.uninterrupted(change)
@@ -105,29 +108,23 @@ impl Database {
 
     /// Compiles on a thread of its own: it takes tens of milliseconds.
     async fn compile(&self, name: &str, component: Arc<Vec<u8>>) -> Result<Arc<CompiledPolicy>> {
-        let host = self.inner.host.clone();
+        let components = self.inner.components.clone();
         let (sender, compiled) = oneshot::channel();
         let owned = name.to_owned();
         std::thread::Builder::new()
             .name("policy compiler".into())
             .spawn(move || {
                 // Nobody waits any more when the statement was cancelled.
-                let _ = sender.send(host.compile(&owned, &component));
+                let _ = sender.send(components.compile(&owned, &component));
             })
             .map_err(|error| Error::Unavailable(format!("no thread for compiling: {error}")))?;
-        let compiled = compiled.await.map_err(|_| Error::Policy {
+        compiled.await.map_err(|_| Error::Policy {
             name: name.into(),
             message: "the compiler stopped".into(),
-        })??;
-        self.inner
-            .compiled
-            .lock()
-            .expect("no holder of this lock panics")
-            .insert(compiled.digest_hex(), compiled.clone());
-        Ok(compiled)
+        })?
     }
 
-    /// Forgets a policy.
+    /// Forgets a policy, also one that could not be brought back or whose file is gone.
     ///
     /// Errors: `NotFound`; `Invalid` while it governs the caches.
     pub fn drop_policy(&self, name: &str, if_exists: bool) -> BoxFuture<'static, Result<()>> {
@@ -135,7 +132,6 @@ impl Database {
         let name = name.to_owned();
         let change = async move {
             let name = name.as_str();
-            let _change = database.inner.change.lock().await;
             let catalog = database.catalog();
             let Some(info) = catalog.policies.get(name) else {
                 return match (if_exists, name) {
@@ -144,32 +140,39 @@ impl Database {
                     (false, _) => Err(Error::NotFound { kind: "policy", name: name.into() }),
                 };
             };
-            if catalog.cache_policy.as_deref() == Some(name) {
+            let components = &database.inner.components;
+            let is_there = components.why_unavailable(name).is_none();
+            if let Some(charge) = catalog.charge_of(name).filter(|_| is_there) {
                 return Err(Error::invalid(format!(
-                    "policy '{name}' governs the cache: put another in charge first"
+                    "policy '{name}' {charge}: put another in charge first"
                 )));
             }
             let digest = info.digest.clone();
             let mut changed = catalog.changed();
             changed.policies.remove(name);
+            // One that is still in charge could not be restored: the native one governs in its place.
+            let wishes = [
+                &mut changed.cache_policy,
+                &mut changed.admission_policy,
+                &mut changed.rate_policy,
+            ];
+            for wish in wishes {
+                wish.take_if(|wanted| wanted == name);
+            }
             let is_last = changed.policies.values().all(|other| other.digest != digest);
             database.publish(changed).await?;
-            if is_last {
-                database
-                    .inner
-                    .compiled
-                    .lock()
-                    .expect("no holder of this lock panics")
-                    .remove(&digest);
-                let path = database.inner.layout.policy(&digest);
-                database
-                    .handle(0)
-                    .call("remove policy", move |shard| {
-                        async move { shard.context.disk.remove(&path).await }.boxed_local()
-                    })
-                    .await??;
+            components.mark_available(name);
+            if !is_last {
+                return Ok(());
             }
-            Ok(())
+            components.forget(&digest);
+            let path = database.inner.layout.policy(&digest);
+            // The file may have been removed by somebody before.
+            let remove = move |shard: Rc<Shard>| {
+                let disk = shard.context.disk.clone();
+                async move { remove_if_there(&*disk, &path).await }.boxed_local()
+            };
+            database.handle(0).call("remove policy", remove).await?
         };
         self.uninterrupted(change)
     }
@@ -183,11 +186,13 @@ impl Database {
         let name = name.map(str::to_owned);
         let change = async move {
             let name = name.as_deref();
-            let _change = database.inner.change.lock().await;
             let catalog = database.catalog();
             let name = name.filter(|name| *name != NATIVE);
             let origin = database.origin(&catalog, name).await?;
             database.switch(origin).await?;
+            if let Some(name) = name {
+                database.inner.components.mark_available(name);
+            }
             let mut changed = catalog.changed();
             changed.cache_policy = name.map(str::to_owned);
             database.publish(changed).await
@@ -195,21 +200,18 @@ impl Database {
         self.uninterrupted(change)
     }
 
-    async fn origin(&self, catalog: &super::Catalog, name: Option<&str>) -> Result<Origin> {
+    pub(super) async fn origin(
+        &self,
+        catalog: &super::Catalog,
+        name: Option<&str>,
+    ) -> Result<Origin> {
         let Some(name) = name else { return Ok(Origin::Native) };
         let info = catalog
             .policies
             .get(name)
             .cloned()
             .ok_or_else(|| Error::NotFound { kind: "policy", name: name.into() })?;
-        let known = self
-            .inner
-            .compiled
-            .lock()
-            .expect("no holder of this lock panics")
-            .get(&info.digest)
-            .cloned();
-        let compiled = match known {
+        let compiled = match self.inner.components.find(&info.digest) {
             Some(compiled) => compiled,
             None => {
                 let path = self.inner.layout.policy(&info.digest);
@@ -224,6 +226,7 @@ impl Database {
                 if compiled.digest_hex() != info.digest {
                     return Err(Error::corrupt(path, 0, &info.digest, compiled.digest_hex()));
                 }
+                self.inner.components.keep(compiled.clone());
                 compiled
             }
         };
@@ -260,10 +263,11 @@ impl Database {
         Ok(())
     }
 
-    /// Brings back what the catalog says of the caches. A policy that fails now is logged and
-    /// leaves the native one in charge: the database opens all the same.
+    /// Brings back what the catalog says of the caches. A policy that fails now is logged, reported
+    /// as unavailable and leaves the native one in charge: the database opens all the same.
     pub(super) async fn restore_policies(&self) -> Result<()> {
         let catalog = self.catalog();
+        self.restore_scalar_policies(&catalog).await;
         if let Some(bytes) = catalog.cache_bytes {
             self.apply_cache_bytes(bytes).await?;
         }
@@ -274,6 +278,7 @@ impl Database {
             };
             if let Err(error) = restored {
                 tracing::error!(policy = name, %error, "policy not restored; native LRU governs");
+                self.inner.components.mark_unavailable(name, error.to_string());
             }
         }
         Ok(())
@@ -288,7 +293,6 @@ impl Database {
             if bytes_per_shard < 64 << 10 {
                 return Err(Error::invalid("a cache of less than 64 KiB a shard is of no use"));
             }
-            let _change = database.inner.change.lock().await;
             database.apply_cache_bytes(bytes_per_shard).await?;
             let mut changed = database.catalog().changed();
             changed.cache_bytes = Some(bytes_per_shard);
@@ -327,13 +331,17 @@ impl Database {
                 state: "loaded".into(),
                 ..PolicyReport::default()
             };
-            let created = catalog.policies().map(|info| PolicyReport {
-                name: info.name.clone(),
-                version: info.version.clone(),
-                digest: info.digest.clone(),
-                world: "eviction".into(),
-                state: "loaded".into(),
-                ..PolicyReport::default()
+            let created = catalog.policies().map(|info| {
+                let failure = self.inner.components.why_unavailable(&info.name);
+                PolicyReport {
+                    name: info.name.clone(),
+                    version: info.version.clone(),
+                    digest: info.digest.clone(),
+                    world: info.world.clone(),
+                    state: if failure.is_some() { "unavailable" } else { "loaded" }.into(),
+                    last_failure: failure,
+                    ..PolicyReport::default()
+                }
             });
             let mut reports: Vec<PolicyReport> = [native].into_iter().chain(created).collect();
             for shard in &self.inner.shards {
@@ -371,6 +379,7 @@ impl Database {
                     hits: stats.total.hits,
                     misses: stats.total.misses,
                     evictions: stats.total.evictions,
+                    refused: stats.total.refused,
                 });
             }
             Ok(reports)
@@ -380,7 +389,7 @@ impl Database {
 }
 
 impl Shard {
-    fn instantiate(&self, origin: &Origin) -> Result<Box<dyn EvictionPolicy>> {
+    pub(super) fn instantiate(&self, origin: &Origin) -> Result<Box<dyn EvictionPolicy>> {
         let slots_max = self.cache.slots_max();
         match origin {
             Origin::Native => Ok(Box::new(Lru::new(slots_max))),
@@ -454,6 +463,7 @@ impl Shard {
             share.state = "loaded".into();
         }
         shares.push(share_of(&self.cache.policy_status()));
+        shares.extend(self.scalar_shares());
         shares
     }
 }

@@ -11,6 +11,14 @@ pub struct PolicyInfo {
     /// SHA-256 of the component, hex.
     pub digest: String,
     pub params: Vec<(String, String)>,
+    /// The decision that it takes: `eviction`, `cache-admission` or `rate-limiter`.
+    #[serde(default = "eviction")]
+    pub world: String,
+}
+
+/// The only world of catalogs that name none.
+fn eviction() -> String {
+    "eviction".to_owned()
 }
 
 /// A policy and what it has done since it became active, all shards together.
@@ -20,9 +28,10 @@ pub struct PolicyReport {
     pub version: String,
     /// SHA-256 of the component, hex; empty for the native policy.
     pub digest: String,
-    /// `eviction`.
+    /// `eviction`, `cache-admission` or `rate-limiter`.
     pub world: String,
-    /// `active`, `loaded` or `failed`.
+    /// `active`, `loaded`, `failed`, or `unavailable`: it governed before the database was opened and
+    /// could not be brought back.
     pub state: String,
     /// Calls into the policy, and events they carried.
     pub calls: u64,
@@ -35,6 +44,7 @@ pub struct PolicyReport {
     pub invalid_victims: u64,
     /// Victims that the fallback had to find.
     pub shortfalls: u64,
+    /// Why it was put out, or could not be brought back.
     pub last_failure: Option<String>,
 }
 
@@ -56,6 +66,26 @@ pub struct CacheReport {
     pub hits: u64,
     pub misses: u64,
     pub evictions: u64,
+    /// Pages that the admission policy did not let in.
+    pub refused: u64,
+}
+
+/// The rate limiter of one shard.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RateReport {
+    pub shard: u32,
+    /// Name of the policy that decides beyond the limits.
+    pub policy: String,
+    /// Operations on partitions of tables that have a limit.
+    pub reads: u64,
+    pub reads_refused: u64,
+    pub writes: u64,
+    pub writes_refused: u64,
+    /// Questions to the policy.
+    pub asked: u64,
+    /// Operations for which the table of counts had no place: they went through.
+    pub not_counted: u64,
+    pub last_failure: Option<String>,
 }
 
 /// A table on one shard.

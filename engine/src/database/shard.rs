@@ -19,20 +19,24 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::catalog::Catalog;
 use super::layout::{self, Layout};
 use super::report::PolicyReport;
+use super::worlds::Prepared;
 use crate::batch::RecordBatch;
 use crate::cache::PageCache;
+use crate::clock::Random;
 use crate::commitlog::{
     self, Commitlog, CommitlogOptions, Durability, ReplayPosition, ReplaySummary,
 };
-use crate::disk::{read_file, write_file_atomically};
+use crate::disk::{DirectoryEntry, read_file, write_file_atomically};
 use crate::error::{Error, Result};
 use crate::memtable::PendingWrite;
 use crate::mutation::Mutation;
 use crate::os;
+use crate::policy::rate::Operation;
+use crate::rate::Limiter;
 use crate::runtime::{self, ShardContext};
-use crate::schema::TableId;
 use crate::schema::table_schema::SchemaRef;
-use crate::table::{ReadCommand, Table, TableOpening, clear_leftovers};
+use crate::schema::{PartitionKey, TableId};
+use crate::table::{Partitions, ReadCommand, Table, TableOpening, clear_leftovers};
 
 /// Pause before a failed flush is tried again; it doubles up to the maximum.
 const FLUSH_RETRY: Duration = Duration::from_secs(1);
@@ -57,12 +61,12 @@ pub struct Shard {
     pub(super) context: Rc<ShardContext>,
     pub(super) options: ShardOptions,
     pub(super) cache: Rc<PageCache>,
-    tables: RefCell<BTreeMap<TableId, Rc<Table>>>,
-    /// Tables that could not be opened, and why.
-    failed: RefCell<BTreeMap<TableId, Error>>,
-    commitlog: RefCell<Option<Rc<Commitlog>>>,
-    /// What writes are told without a commitlog.
-    no_commitlog: RefCell<Error>,
+    /// A table that could not be opened answers why.
+    pub(super) tables: RefCell<BTreeMap<TableId, Result<Rc<Table>>>>,
+    /// What writes are told where there is none.
+    commitlog: RefCell<Result<Rc<Commitlog>>>,
+    /// Bytes of all memtables that were not flushed.
+    unflushed_bytes: Rc<Cell<usize>>,
     /// A background flush is running.
     flushing: Cell<bool>,
     flushed: Notify,
@@ -71,6 +75,12 @@ pub struct Shard {
     closing: Cell<bool>,
     /// Told when `closing` is set.
     closed: Notify,
+    /// Limits of how often a partition is read and written.
+    pub(super) limiter: RefCell<Limiter>,
+    /// Name of the policy that decides beyond them; the native one where absent.
+    pub(super) rate_policy: RefCell<Option<String>>,
+    /// An instance that was made and does not decide yet.
+    pub(super) prepared: RefCell<Option<Prepared>>,
     /// What policies did that governed the cache earlier.
     pub(super) retired: RefCell<Vec<PolicyReport>>,
 }
@@ -80,19 +90,23 @@ impl Shard {
     pub(super) fn new(context: Rc<ShardContext>, options: ShardOptions) -> Rc<Shard> {
         let key = context.random.borrow_mut().next_u64();
         let cache = PageCache::new(options.cache_bytes, key);
+        // Of the key, so that the draws of the shard stay what they were.
+        let limiter = RefCell::new(Limiter::new(Random::new(key).next_u64()));
         let shard = Rc::new(Shard {
             context,
             options,
             cache,
             tables: RefCell::default(),
-            failed: RefCell::default(),
-            commitlog: RefCell::default(),
-            no_commitlog: RefCell::new(Error::Closed),
+            commitlog: RefCell::new(Err(Error::Closed)),
+            unflushed_bytes: Rc::default(),
             flushing: Cell::new(false),
             flushed: Notify::new(),
             flush_error: RefCell::default(),
             closing: Cell::new(false),
             closed: Notify::new(),
+            limiter,
+            rate_policy: RefCell::default(),
+            prepared: RefCell::default(),
             retired: RefCell::default(),
         });
         shard.start_native_policy();
@@ -100,17 +114,18 @@ impl Shard {
     }
 
     /// Opens the tables, replays the commitlogs and writes what they held to SSTables. Returns the
-    /// segments that are spent when every shard has come this far.
+    /// segments that were read, which are spent when every shard has come this far; `None` when
+    /// some of what they hold for this shard is in no SSTable, and no segment may go.
     ///
     /// A table that cannot be opened answers with the reason; without room for a commitlog writes
-    /// are refused. Then no segment is spent.
+    /// are refused.
     ///
     /// Errors: `Io`, `Corrupt` naming a file of the commitlog.
     pub(super) async fn open_tables(
         self: &Rc<Self>,
         schemas: Vec<SchemaRef>,
         first_segment_min: u64,
-    ) -> Result<Vec<PathBuf>> {
+    ) -> Result<Option<Vec<PathBuf>>> {
         let (shard, shard_count) = (self.context.shard, self.context.shard_count);
         let disk = self.context.disk.clone();
         let own = self.options.layout.commitlog(shard, shard_count);
@@ -126,29 +141,30 @@ impl Shard {
             segment_bytes: self.options.commitlog_segment_bytes,
             first_segment_min,
         };
-        let mut first_segment = u64::MAX;
-        match Commitlog::open(disk.clone(), self.context.clock.clone(), options).await {
-            Ok(commitlog) => {
-                first_segment = commitlog.current_position().segment;
-                *self.commitlog.borrow_mut() = Some(commitlog);
-            }
+        let commitlog = Commitlog::open(disk, self.context.clock.clone(), options).await;
+        match &commitlog {
             Err(error) if error.is_disk_full() => {
                 tracing::error!(shard, %error, "no room for a commitlog: reads only");
-                *self.no_commitlog.borrow_mut() = error;
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.clone()),
+            Ok(_) => {}
         }
+        let mut is_all_kept = commitlog.is_ok();
+        // Of the own log only what stood there before this run is replayed.
+        let first_segment =
+            commitlog.as_ref().map_or(u64::MAX, |log| log.current_position().segment);
+        *self.commitlog.borrow_mut() = commitlog;
         for schema in schemas {
             if let Err(error) = self.add_table(schema.clone()).await {
                 let table = schema.full_name();
                 tracing::error!(shard, table, %error, "a table cannot be opened; others go on");
-                self.failed.borrow_mut().insert(schema.id, error);
+                is_all_kept = false;
+                self.tables.borrow_mut().insert(schema.id, Err(error));
             }
         }
-        let mut spent = Vec::new();
+        let mut read = Vec::new();
         for (directory, log) in old_logs {
-            let summary = self.replay(&directory, log, first_segment).await?;
-            spent.extend(summary.paths);
+            read.extend(self.replay(&directory, log, first_segment).await?.paths);
         }
         for table in self.tables() {
             match table.flush().await {
@@ -156,16 +172,13 @@ impl Shard {
                 Err(error) if error.is_disk_full() => {
                     let table = table.schema().full_name();
                     tracing::error!(shard, table, %error, "no room to flush; the commitlog stays");
-                    spent.clear();
+                    is_all_kept = false;
                 }
                 Err(error) => return Err(error),
             }
         }
-        if !self.failed.borrow().is_empty() || self.commitlog.borrow().is_none() {
-            spent.clear();
-        }
         self.start_background();
-        Ok(spent)
+        Ok(is_all_kept.then_some(read))
     }
 
     /// Cleans the data folder of what crashes left, `tables` being the folders of tables that exist.
@@ -176,23 +189,42 @@ impl Shard {
         &self,
         tables: Vec<PathBuf>,
     ) -> Result<Option<ReplayPosition>> {
-        let disk = &self.context.disk;
-        let data = self.options.layout.data();
-        disk.create_directories(&data).await?;
+        self.context.disk.create_directories(&self.options.layout.data()).await?;
         let mut newest = None;
-        for keyspace in disk.list(&data).await?.iter().filter(|entry| entry.is_directory) {
-            let keyspace = data.join(&keyspace.name);
-            for table in disk.list(&keyspace).await?.iter().filter(|entry| entry.is_directory) {
-                let table = keyspace.join(&table.name);
-                if tables.contains(&table) {
-                    newest = newest.max(self.clear_table(&table).await?);
-                } else if layout::is_table(&table) {
-                    tracing::info!(directory = %table.display(), "removing a table that was dropped");
-                    self.remove_directory(&table).await?;
-                }
+        for table in self.table_folders().await? {
+            if tables.contains(&table) {
+                newest = newest.max(self.clear_table(&table).await?);
+            } else {
+                tracing::info!(directory = %table.display(), "removing a table that was dropped");
+                self.remove_directory(&table).await?;
             }
         }
         Ok(newest)
+    }
+
+    /// Folders in the data folder that are named as a table's, of all keyspaces.
+    async fn table_folders(&self) -> Result<Vec<PathBuf>> {
+        let data = self.options.layout.data();
+        let mut tables = Vec::new();
+        for keyspace in self.list(&data).await?.iter().filter(|entry| entry.is_directory) {
+            let keyspace = data.join(&keyspace.name);
+            let entries = self.list(&keyspace).await?;
+            let folders = entries.iter().filter(|entry| entry.is_directory);
+            tables.extend(
+                folders
+                    .map(|entry| keyspace.join(&entry.name))
+                    .filter(|path| layout::is_table(path)),
+            );
+        }
+        Ok(tables)
+    }
+
+    /// What is in a folder; nothing where there is none.
+    async fn list(&self, folder: &Path) -> Result<Vec<DirectoryEntry>> {
+        match self.context.disk.list(folder).await {
+            Err(error) if error.is_missing_file() => Ok(Vec::new()),
+            result => result,
+        }
     }
 
     /// A damaged manifest is left as it is: its table will not open, and says why.
@@ -234,7 +266,7 @@ impl Shard {
         let path = self.options.layout.catalog();
         match read_file(&*self.context.disk, &path).await {
             Ok(content) => Catalog::decode(&path, &content),
-            Err(Error::Io { code: Some(os::ENOENT), .. }) => {
+            Err(error) if error.is_missing_file() => {
                 let catalog = Catalog::new();
                 let layout = &self.options.layout;
                 if let Some(found) = self.first_data().await? {
@@ -255,29 +287,15 @@ impl Shard {
 
     /// A folder of a table or of commitlog segments: it shows that there was a catalog.
     async fn first_data(&self) -> Result<Option<PathBuf>> {
-        let disk = &self.context.disk;
-        let list = async |path: &Path| match disk.list(path).await {
-            Err(Error::Io { code: Some(os::ENOENT), .. }) => Ok(Vec::new()),
-            result => result,
-        };
         let commitlogs = self.options.layout.commitlogs();
-        for entry in list(&commitlogs).await? {
+        for entry in self.list(&commitlogs).await? {
             let path = commitlogs.join(&entry.name);
-            if layout::parse_commitlog_name(&entry.name).is_some() && !list(&path).await?.is_empty()
-            {
+            let is_log = layout::parse_commitlog_name(&entry.name).is_some();
+            if is_log && !self.list(&path).await?.is_empty() {
                 return Ok(Some(path));
             }
         }
-        let data = self.options.layout.data();
-        for keyspace in list(&data).await?.iter().filter(|entry| entry.is_directory) {
-            let keyspace = data.join(&keyspace.name);
-            let tables = list(&keyspace).await?;
-            let mut tables = tables.iter().map(|entry| keyspace.join(&entry.name));
-            if let Some(table) = tables.find(|path| layout::is_table(path)) {
-                return Ok(Some(table));
-            }
-        }
-        Ok(None)
+        Ok(self.table_folders().await?.into_iter().next())
     }
 
     /// Makes the data directory's own name durable, and those of folders made on the way to it.
@@ -324,24 +342,24 @@ impl Shard {
         first_segment: u64,
     ) -> Result<ReplaySummary> {
         let (shard, shard_count) = (self.context.shard, self.context.shard_count);
+        let is_own_log = log == (shard, shard_count);
         let mut flushed: BTreeMap<TableId, Option<ReplayPosition>> = BTreeMap::new();
         for table in self.tables() {
             flushed.insert(table.schema().id, table.flushed_through(log).await);
         }
         let tables = self.tables.borrow().clone();
         let mut apply = |position: ReplayPosition, mutation: Mutation| {
-            let Some(table) = tables.get(&mutation.table) else {
-                // The table was dropped.
+            let Some(Ok(table)) = tables.get(&mutation.table) else {
+                // The table was dropped, or could not be opened: then the log is kept.
                 return Ok(());
             };
             let is_flushed = flushed[&mutation.table].is_some_and(|through| position <= through);
             let is_own = mutation.key.token().shard(shard_count) == shard;
             if !is_flushed && is_own {
-                table.active().replay((log == (shard, shard_count)).then_some(position), mutation);
+                table.active().replay(is_own_log.then_some(position), mutation);
             }
             Ok(())
         };
-        let is_own_log = log == (shard, shard_count);
         let before = if is_own_log { first_segment } else { u64::MAX };
         commitlog::replay(&self.context.disk, directory, before, &mut apply).await
     }
@@ -365,10 +383,10 @@ impl Shard {
     }
 
     fn commitlog(&self) -> Result<Rc<Commitlog>> {
-        self.commitlog.borrow().clone().ok_or_else(|| self.no_commitlog.borrow().clone())
+        self.commitlog.borrow().clone()
     }
 
-    fn check_open(&self) -> Result<()> {
+    pub(super) fn check_open(&self) -> Result<()> {
         if self.closing.get() { Err(Error::Closed) } else { Ok(()) }
     }
 
@@ -376,32 +394,28 @@ impl Shard {
     ///
     /// Errors: `NotFound` when it was dropped; why it could not be opened.
     pub fn table(&self, id: TableId) -> Result<Rc<Table>> {
-        if let Some(table) = self.tables.borrow().get(&id) {
-            return Ok(table.clone());
-        }
-        match self.failed.borrow().get(&id) {
-            Some(error) => Err(error.clone()),
-            None => Err(Error::NotFound { kind: "table", name: id.hex() }),
-        }
+        let unknown = || Err(Error::NotFound { kind: "table", name: id.hex() });
+        self.tables.borrow().get(&id).cloned().unwrap_or_else(unknown)
     }
 
     pub(super) fn tables(&self) -> Vec<Rc<Table>> {
-        self.tables.borrow().values().cloned().collect()
+        self.tables.borrow().values().flatten().cloned().collect()
     }
 
     pub(super) async fn add_table(&self, schema: SchemaRef) -> Result<()> {
         self.check_open()?;
         let opening = TableOpening {
             schema: schema.clone(),
-            root: self.options.layout.data(),
+            directory: self.options.layout.table(&schema),
             disk: self.context.disk.clone(),
-            commitlog: self.commitlog.borrow().clone(),
+            commitlog: self.commitlog().ok(),
             cache: self.cache.clone(),
+            shard_bytes: self.unflushed_bytes.clone(),
             shard: self.context.shard,
             shard_count: self.context.shard_count,
         };
         let table = Table::open(opening).await?;
-        self.tables.borrow_mut().insert(schema.id, table);
+        self.tables.borrow_mut().insert(schema.id, Ok(table));
         Ok(())
     }
 
@@ -409,9 +423,8 @@ impl Shard {
     ///
     /// Errors: `Io`.
     pub(super) async fn remove_table(&self, id: TableId) -> Result<()> {
-        self.failed.borrow_mut().remove(&id);
         let removed = self.tables.borrow_mut().remove(&id);
-        let Some(table) = removed else { return Ok(()) };
+        let Some(Ok(table)) = removed else { return Ok(()) };
         table.mark_dropped();
         // Waits for a flush that is writing files.
         table.flush().await?;
@@ -431,6 +444,8 @@ impl Shard {
     pub fn apply(self: &Rc<Self>, mutation: Mutation) -> LocalBoxFuture<'static, Result<()>> {
         let shard = self.clone();
         async move {
+            // First of all: what is refused must cost next to nothing.
+            shard.admit_write(&mutation)?;
             shard.wait_for_memory().await?;
             let pending = shard.begin(mutation)?;
             shard.finish(pending).await
@@ -453,7 +468,7 @@ impl Shard {
                     shard.finish_all(std::mem::take(&mut pending)).await?;
                     shard.wait_for_memory().await?;
                 }
-                match shard.begin(mutation) {
+                match shard.admit_write(&mutation).and_then(|()| shard.begin(mutation)) {
                     Ok(write) => pending.push(write),
                     Err(error) => {
                         shard.finish_all(pending).await?;
@@ -465,6 +480,34 @@ impl Shard {
             shard.finish_all(pending).await
         }
         .boxed_local()
+    }
+
+    /// Counts a write against the limit of its partition.
+    ///
+    /// Errors: `RateLimited`; `NotFound` when the table was dropped.
+    fn admit_write(&self, mutation: &Mutation) -> Result<()> {
+        let table = self.table(mutation.table)?;
+        self.admit(&table, &mutation.key, Operation::Write)
+    }
+
+    fn admit(&self, table: &Table, key: &PartitionKey, operation: Operation) -> Result<()> {
+        if !Limiter::is_limited(table.schema(), operation) {
+            return Ok(());
+        }
+        let now_us = self.context.clock.wall_us();
+        self.limiter.borrow_mut().admit(table.schema(), key.token(), operation, now_us)
+    }
+
+    /// Counts a read of each partition that is named.
+    ///
+    /// Errors: `RateLimited`.
+    fn admit_read(&self, table: &Table, partitions: &Partitions) -> Result<()> {
+        match partitions {
+            Partitions::Keys(keys) => {
+                keys.iter().try_for_each(|key| self.admit(table, key, Operation::Read))
+            }
+            Partitions::Shard(_) => Ok(()),
+        }
     }
 
     /// Waits for each write, also after one that failed; the first error is told.
@@ -487,6 +530,8 @@ impl Shard {
         mutation: Mutation,
     ) -> Result<(PendingWrite, impl Future<Output = Result<()>> + use<>)> {
         let table = self.table(mutation.table)?;
+        table.check_writable()?;
+        mutation.check(table.schema())?;
         let (position, durable) = self.commitlog()?.append(&mutation)?;
         Ok((table.active().begin_write(position, mutation), durable))
     }
@@ -508,8 +553,9 @@ impl Shard {
         Ok(())
     }
 
-    fn memtable_bytes(&self) -> usize {
-        self.tables.borrow().values().map(|table| table.memtable_bytes()).sum()
+    /// Bytes of the memtables of all tables that were not flushed yet.
+    pub fn memtable_bytes(&self) -> usize {
+        self.unflushed_bytes.get()
     }
 
     fn is_over_memory(&self) -> bool {
@@ -580,9 +626,12 @@ impl Shard {
         runtime::spawn_local("tick", async move {
             loop {
                 context.sleep(tick).await;
-                let Some(shard) = shard.upgrade() else { return };
-                let Ok(commitlog) = shard.commitlog() else { return };
-                commitlog.tick();
+                let Some(shard) = shard.upgrade().filter(|shard| !shard.closing.get()) else {
+                    return;
+                };
+                if let Ok(commitlog) = shard.commitlog() {
+                    commitlog.tick();
+                }
                 shard.cache.tick(context.clock.monotonic_ns());
                 shard.cache.trim();
             }
@@ -601,7 +650,10 @@ impl Shard {
             let closed = self.closed.notified();
             let table = match self.table(command.schema.id) {
                 _ if self.closing.get() => Err(Error::Closed),
-                table => table,
+                table => table.and_then(|table| {
+                    self.admit_read(&table, &command.partitions)?;
+                    Ok(table)
+                }),
             };
             let ended = match table {
                 // A reader that takes nothing must not keep the shard from closing.
@@ -654,8 +706,8 @@ impl Shard {
         self.closed.notify_waiters();
         self.flushed.notify_waiters();
         let flushed = self.flush(None).await;
-        let commitlog = self.commitlog.borrow_mut().take();
-        if let Some(commitlog) = commitlog {
+        let commitlog = self.commitlog.replace(Err(Error::Closed));
+        if let Ok(commitlog) = commitlog {
             commitlog.close().await?;
         }
         flushed

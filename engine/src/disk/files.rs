@@ -26,6 +26,16 @@ pub async fn read_file(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>> {
     Ok(content)
 }
 
+/// Removes a file; one that is gone already is no error.
+///
+/// Errors: `Io`.
+pub async fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<()> {
+    match disk.remove(path).await {
+        Err(error) if error.is_missing_file() => Ok(()),
+        result => result,
+    }
+}
+
 /// Replaces the content of `path` so that after a crash either the old or the new content is
 /// there, whole: write beside it, sync, rename, sync the directory.
 ///
@@ -36,11 +46,7 @@ pub async fn write_file_atomically(disk: &dyn Disk, path: &Path, content: &[u8])
     let mut beside = name.to_owned();
     beside.push(".tmp");
     let beside = directory.join(beside);
-    match disk.remove(&beside).await {
-        Ok(()) => {}
-        Err(Error::Io { code: Some(2), .. }) => {}
-        Err(error) => return Err(error),
-    }
+    remove_if_there(disk, &beside).await?;
     let file = disk.open(&beside, OpenOptions::CREATE).await?;
     if !content.is_empty() {
         let (result, _) = file.write_at(0, AlignedBuffer::padded(content)).await;

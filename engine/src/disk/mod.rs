@@ -26,7 +26,7 @@ use futures::future::LocalBoxFuture;
 use crate::error::{Error, Result};
 pub use blocking::BlockingDisk;
 pub use buffer::AlignedBuffer;
-pub use files::{read_file, write_file_atomically};
+pub use files::{read_file, remove_if_there, write_file_atomically};
 pub use uring::UringDisk;
 
 /// Which real disk a shard uses (`--io=auto|uring|blocking`).

@@ -1,6 +1,7 @@
 //! A sorted map of partitions that takes writes until it is sealed.
 //!
-//! Invariant: once sealed and without writes in flight a memtable never changes again.
+//! Invariant: once sealed and without writes in flight a memtable never changes again. The bytes of
+//! a memtable count towards its shard's until it is released.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -23,6 +24,9 @@ pub(super) type PartitionHandle = Rc<RefCell<Partition>>;
 pub struct Memtable {
     pub(super) partitions: RefCell<BTreeMap<Rc<PartitionKey>, PartitionHandle>>,
     bytes: Cell<usize>,
+    /// Bytes of all memtables of the shard that were not released.
+    shard_bytes: Rc<Cell<usize>>,
+    released: Cell<bool>,
     rows: Cell<usize>,
     sealed: Cell<bool>,
     writes_in_flight: Cell<usize>,
@@ -39,8 +43,9 @@ pub struct MemtableStats {
 }
 
 impl Memtable {
-    pub fn new() -> Rc<Self> {
-        Rc::default()
+    /// An empty memtable that adds its bytes to `shard_bytes`.
+    pub fn new(shard_bytes: Rc<Cell<usize>>) -> Rc<Self> {
+        Rc::new(Memtable { shard_bytes, ..Memtable::default() })
     }
 
     /// Announces a write that is on its way through the commitlog at `position`; the memtable is
@@ -77,13 +82,28 @@ impl Memtable {
             Some(handle) => handle.clone(),
             None => {
                 let key = std::mem::replace(&mut mutation.key, PartitionKey::from_bytes([]));
-                self.bytes.set(self.bytes.get() + PARTITION_OVERHEAD_BYTES + key.as_bytes().len());
+                self.grow(PARTITION_OVERHEAD_BYTES + key.as_bytes().len());
                 partitions.entry(Rc::new(key)).or_default().clone()
             }
         };
         let growth = handle.borrow_mut().apply(mutation);
-        self.bytes.set(self.bytes.get() + growth.bytes);
+        self.grow(growth.bytes);
         self.rows.set(self.rows.get() + growth.rows);
+    }
+
+    fn grow(&self, bytes: usize) {
+        self.bytes.set(self.bytes.get() + bytes);
+        if !self.released.get() {
+            self.shard_bytes.set(self.shard_bytes.get() + bytes);
+        }
+    }
+
+    /// Takes the memtable's bytes out of the shard's: it was flushed, or its table dropped. Readers
+    /// that run may keep it for a while.
+    pub fn release(&self) {
+        if !self.released.replace(true) {
+            self.shard_bytes.set(self.shard_bytes.get() - self.bytes.get());
+        }
     }
 
     /// Stops new writes; those in flight may still finish.

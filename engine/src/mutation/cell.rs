@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use crate::schema::counter;
+
 /// A cell of a regular or static column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
@@ -19,6 +21,8 @@ pub enum CellState {
     Expiring { value: Box<[u8]>, ttl: i32, expiry: i32 },
     /// Deleted, or written as null, at `deletion_time` (seconds since the epoch).
     Deleted { deletion_time: i32 },
+    /// What nodes have counted, as Cassandra serialises it; see `schema::counter`.
+    Counter { context: Box<[u8]> },
 }
 
 impl Cell {
@@ -34,11 +38,16 @@ impl Cell {
         Cell { timestamp, state: CellState::Deleted { deletion_time } }
     }
 
+    pub fn counter(timestamp: i64, context: impl Into<Box<[u8]>>) -> Self {
+        Cell { timestamp, state: CellState::Counter { context: context.into() } }
+    }
+
     /// The value a reader sees at `now` (seconds), if any.
     pub fn value_at(&self, now: i32) -> Option<&[u8]> {
         match &self.state {
             CellState::Live { value } => Some(value),
             CellState::Expiring { value, expiry, .. } if *expiry > now => Some(value),
+            CellState::Counter { context } => Some(context),
             CellState::Expiring { .. } | CellState::Deleted { .. } => None,
         }
     }
@@ -47,23 +56,45 @@ impl Cell {
     pub fn heap_bytes(&self) -> usize {
         match &self.state {
             CellState::Live { value } | CellState::Expiring { value, .. } => value.len(),
+            CellState::Counter { context } => context.len(),
             CellState::Deleted { .. } => 0,
         }
     }
 
+    /// Merges another version of this cell into it; the result does not depend on the order.
+    pub fn merge(&mut self, other: Cell) {
+        if let (CellState::Counter { context: a }, CellState::Counter { context: b }) =
+            (&self.state, &other.state)
+            && let Some(both) = counter::merge(a, b)
+        {
+            *self = Cell::counter(self.timestamp.max(other.timestamp), both);
+        } else if other.reconcile(self).is_gt() {
+            *self = other;
+        }
+    }
+
     /// Which of two versions of one cell stands: `Greater` when `self` does.
-    pub fn reconcile(&self, other: &Cell) -> Ordering {
+    fn reconcile(&self, other: &Cell) -> Ordering {
+        // A counter that was deleted does not come back, whatever the timestamps.
+        match (&self.state, &other.state) {
+            (CellState::Deleted { .. }, CellState::Counter { .. }) => return Ordering::Greater,
+            (CellState::Counter { .. }, CellState::Deleted { .. }) => return Ordering::Less,
+            _ => {}
+        }
         let rank = |cell: &Cell| match cell.state {
             CellState::Deleted { .. } => 2,
             CellState::Expiring { .. } => 1,
-            CellState::Live { .. } => 0,
+            CellState::Live { .. } | CellState::Counter { .. } => 0,
         };
         let tie = || match (&self.state, &other.state) {
             (
                 CellState::Expiring { value: a, expiry: ea, ttl: ta },
                 CellState::Expiring { value: b, expiry: eb, ttl: tb },
             ) => ea.cmp(eb).then_with(|| a.cmp(b)).then_with(|| tb.cmp(ta)),
-            (CellState::Live { value: a }, CellState::Live { value: b }) => a.cmp(b),
+            (
+                CellState::Live { value: a } | CellState::Counter { context: a },
+                CellState::Live { value: b } | CellState::Counter { context: b },
+            ) => a.cmp(b),
             (CellState::Deleted { deletion_time: a }, CellState::Deleted { deletion_time: b }) => {
                 a.cmp(b)
             }
@@ -93,6 +124,28 @@ mod tests {
         wins(&Cell::expiring(1, *b"a", 5, 10), &Cell::live(1, *b"z"));
         wins(&Cell::expiring(1, *b"a", 5, 11), &Cell::expiring(1, *b"z", 5, 10));
         wins(&Cell::live(2, *b"a"), &Cell::deleted(1, 0));
+    }
+
+    #[test]
+    fn counters_add_up_and_stay_deleted() {
+        let shard = |id: u8, clock: i64, count: i64| {
+            let mut context = vec![0, 1, 0x80, 0];
+            context.extend_from_slice(&[id; 16]);
+            context.extend_from_slice(&clock.to_be_bytes());
+            context.extend_from_slice(&count.to_be_bytes());
+            context
+        };
+        let (a, b) = (Cell::counter(5, shard(1, 1, 7)), Cell::counter(3, shard(2, 1, 4)));
+        let (mut ab, mut ba) = (a.clone(), b.clone());
+        ab.merge(b.clone());
+        ba.merge(a.clone());
+        assert_eq!(ab, ba);
+        assert_eq!((ab.timestamp, counter::total(ab.value_at(0).unwrap())), (5, Some(11)));
+        let deleted = Cell::deleted(1, 9);
+        for (mut first, second) in [(a.clone(), deleted.clone()), (deleted.clone(), a)] {
+            first.merge(second);
+            assert_eq!(first, deleted);
+        }
     }
 
     #[test]

@@ -3,12 +3,14 @@
 //! ```text
 //! mutation := u128 table, bytes key, flags, [tombstone], [row], vint n, n x (bytes key, row),
 //!             vint n, n x (position start, position end, tombstone)
-//! row      := flags, [liveness], [tombstone], vint n, n x (vint column, cell)
+//! row      := flags, [liveness], [tombstone], vint n, n x (vint column, cell),
+//!             [vint n, n x (vint column, flags, [tombstone], vint n, n x (bytes path, cell))]
 //! bytes    := vint length, bytes            integers: LEB128, signed ones zigzagged
 //! ```
 //! The reader never trusts a length: it is checked against what is left before anything is taken.
 
 use super::cell::{Cell, CellState};
+use super::multi_cell::{CellPath, MultiCell};
 use super::position::{Position, Weight};
 use super::range_tombstone::RangeTombstone;
 use super::row::{Liveness, Row};
@@ -21,6 +23,7 @@ use crate::schema::{ClusteringKey, ColumnId, PartitionKey, TableId};
 const HAS_DELETION: u8 = 1;
 const HAS_STATIC_ROW: u8 = 2;
 const HAS_LIVENESS: u8 = 2;
+const HAS_MULTI: u8 = 4;
 
 /// Appends the binary form of `mutation` to `out`.
 pub fn encode(mutation: &Mutation, out: &mut Vec<u8>) {
@@ -119,6 +122,9 @@ fn put_row(out: &mut Vec<u8>, row: &Row) {
     if row.liveness.is_some() {
         flags |= HAS_LIVENESS;
     }
+    if !row.multi.is_empty() {
+        flags |= HAS_MULTI;
+    }
     out.push(flags);
     if let Some(live) = row.liveness {
         put_signed(out, live.timestamp);
@@ -131,22 +137,46 @@ fn put_row(out: &mut Vec<u8>, row: &Row) {
     put_unsigned(out, row.cells.len() as u64);
     for (column, cell) in &row.cells {
         put_unsigned(out, u64::from(column.0));
-        put_signed(out, cell.timestamp);
-        match &cell.state {
-            CellState::Live { value } => {
-                out.push(0);
-                put_bytes(out, value);
-            }
-            CellState::Expiring { value, ttl, expiry } => {
-                out.push(1);
-                put_bytes(out, value);
-                put_signed(out, i64::from(*ttl));
-                put_signed(out, i64::from(*expiry));
-            }
-            CellState::Deleted { deletion_time } => {
-                out.push(2);
-                put_signed(out, i64::from(*deletion_time));
-            }
+        put_cell(out, cell);
+    }
+    if row.multi.is_empty() {
+        return;
+    }
+    put_unsigned(out, row.multi.len() as u64);
+    for (column, multi) in &row.multi {
+        put_unsigned(out, u64::from(column.0));
+        out.push(if multi.deletion.is_some() { HAS_DELETION } else { 0 });
+        if let Some(deletion) = multi.deletion {
+            put_tombstone(out, deletion);
+        }
+        put_unsigned(out, multi.cells.len() as u64);
+        for (path, cell) in &multi.cells {
+            put_bytes(out, path.as_ordered());
+            put_cell(out, cell);
+        }
+    }
+}
+
+fn put_cell(out: &mut Vec<u8>, cell: &Cell) {
+    put_signed(out, cell.timestamp);
+    match &cell.state {
+        CellState::Live { value } => {
+            out.push(0);
+            put_bytes(out, value);
+        }
+        CellState::Expiring { value, ttl, expiry } => {
+            out.push(1);
+            put_bytes(out, value);
+            put_signed(out, i64::from(*ttl));
+            put_signed(out, i64::from(*expiry));
+        }
+        CellState::Deleted { deletion_time } => {
+            out.push(2);
+            put_signed(out, i64::from(*deletion_time));
+        }
+        CellState::Counter { context } => {
+            out.push(3);
+            put_bytes(out, context);
         }
     }
 }
@@ -242,25 +272,55 @@ impl<'a> Input<'a> {
         let count = self.count()?;
         let mut cells = Vec::with_capacity(count);
         for _ in 0..count {
-            let column =
-                u16::try_from(self.unsigned()?).map_err(|_| self.broken("column out of range"))?;
-            let timestamp = self.signed()?;
-            let state = match self.byte()? {
-                0 => CellState::Live { value: self.bytes()?.into() },
-                1 => CellState::Expiring {
-                    value: self.bytes()?.into(),
-                    ttl: self.seconds()?,
-                    expiry: self.seconds()?,
-                },
-                2 => CellState::Deleted { deletion_time: self.seconds()? },
-                _ => return Err(self.broken("unknown cell state")),
-            };
-            cells.push((ColumnId(column), Cell { timestamp, state }));
+            cells.push((self.column()?, self.cell()?));
         }
         if !cells.is_sorted_by(|(a, _), (b, _)| a < b) {
             return Err(self.broken("cells out of order"));
         }
-        Ok(Row { liveness, deletion, cells })
+        let count = if flags & HAS_MULTI != 0 { self.count()? } else { 0 };
+        let mut multi = Vec::with_capacity(count);
+        for _ in 0..count {
+            multi.push((self.column()?, self.multi_cell()?));
+        }
+        if !multi.is_sorted_by(|(a, _), (b, _)| a < b) {
+            return Err(self.broken("multi-cell columns out of order"));
+        }
+        Ok(Row { liveness, deletion, cells, multi })
+    }
+
+    fn column(&mut self) -> Result<ColumnId> {
+        let column = self.unsigned()?;
+        u16::try_from(column).map(ColumnId).map_err(|_| self.broken("column out of range"))
+    }
+
+    fn multi_cell(&mut self) -> Result<MultiCell> {
+        let flags = self.byte()?;
+        let deletion = (flags & HAS_DELETION != 0).then(|| self.tombstone()).transpose()?;
+        let count = self.count()?;
+        let mut cells = Vec::with_capacity(count);
+        for _ in 0..count {
+            cells.push((CellPath::from_ordered(self.bytes()?), self.cell()?));
+        }
+        if !cells.is_sorted_by(|(a, _), (b, _)| a < b) {
+            return Err(self.broken("elements out of order"));
+        }
+        Ok(MultiCell { deletion, cells })
+    }
+
+    fn cell(&mut self) -> Result<Cell> {
+        let timestamp = self.signed()?;
+        let state = match self.byte()? {
+            0 => CellState::Live { value: self.bytes()?.into() },
+            1 => CellState::Expiring {
+                value: self.bytes()?.into(),
+                ttl: self.seconds()?,
+                expiry: self.seconds()?,
+            },
+            2 => CellState::Deleted { deletion_time: self.seconds()? },
+            3 => CellState::Counter { context: self.bytes()?.into() },
+            _ => return Err(self.broken("unknown cell state")),
+        };
+        Ok(Cell { timestamp, state })
     }
 }
 
@@ -282,7 +342,21 @@ mod tests {
                 deletion: Some(tombstone),
                 cells: vec![
                     (ColumnId(2), Cell::expiring(i64::MAX, *b"value", 60, 1000)),
+                    (ColumnId(3), Cell::counter(4, *b"context")),
                     (ColumnId(300), Cell::deleted(i64::MIN, 5)),
+                ],
+                multi: vec![
+                    (ColumnId(5), MultiCell::deleted(tombstone)),
+                    (
+                        ColumnId(9),
+                        MultiCell {
+                            deletion: None,
+                            cells: vec![
+                                (CellPath::from_ordered(*b"a"), Cell::live(1, *b"")),
+                                (CellPath::from_ordered(*b"b"), Cell::deleted(2, 3)),
+                            ],
+                        },
+                    ),
                 ],
             },
         )];

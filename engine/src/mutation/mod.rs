@@ -1,12 +1,14 @@
 //! What a write is and what a read streams: cells, rows, tombstones, positions and fragments.
 //!
 //! Reconciliation is Cassandra's: the higher timestamp wins; at equal timestamps a deletion beats
-//! a value, an expiring value beats a plain one, and between values the greater bytes win.
+//! a value, an expiring value beats a plain one, and between values the greater bytes win. Elements of
+//! multi-cell columns are reconciled one by one; of a counter what each node counted.
 
 pub mod cell;
 pub mod codec;
 pub mod direction;
 pub mod fragment;
+pub mod multi_cell;
 pub mod position;
 pub mod range_tombstone;
 pub mod row;
@@ -17,6 +19,7 @@ mod write;
 pub use cell::{Cell, CellState};
 pub use direction::Direction;
 pub use fragment::{Fragment, FragmentSource};
+pub use multi_cell::{CellPath, MultiCell};
 pub use position::{Position, Weight};
 pub use range_tombstone::{RangeTombstone, RangeTombstoneList};
 pub use row::{Liveness, Row};

@@ -1,9 +1,10 @@
 //! A row: liveness marker, row tombstone and cells, with their merge.
 //!
-//! Invariant: cells are sorted by column id, one a column; a row compacted with its own tombstone
-//! holds nothing which that tombstone covers.
+//! Invariant: cells are sorted by column id, one a column; so are multi-cell columns, of which none
+//! is empty; a row compacted with its own tombstone holds nothing which that tombstone covers.
 
 use super::cell::Cell;
+use super::multi_cell::MultiCell;
 use super::tombstone::{Tombstone, strongest};
 use crate::schema::ColumnId;
 
@@ -45,11 +46,16 @@ pub struct Row {
     pub deletion: Option<Tombstone>,
     /// Sorted by column, one a column.
     pub cells: Vec<(ColumnId, Cell)>,
+    /// Columns with a cell an element, sorted by column, one a column.
+    pub multi: Vec<(ColumnId, MultiCell)>,
 }
 
 impl Row {
     pub fn is_empty(&self) -> bool {
-        self.liveness.is_none() && self.deletion.is_none() && self.cells.is_empty()
+        self.liveness.is_none()
+            && self.deletion.is_none()
+            && self.cells.is_empty()
+            && self.multi.is_empty()
     }
 
     /// The cell of `column`, if the row has one.
@@ -61,12 +67,40 @@ impl Row {
     /// Puts a cell in, reconciling with what stands there.
     pub fn put(&mut self, column: ColumnId, cell: Cell) {
         match self.cells.binary_search_by_key(&column, |(id, _)| *id) {
-            Ok(at) => {
-                if cell.reconcile(&self.cells[at].1).is_gt() {
-                    self.cells[at].1 = cell;
-                }
-            }
+            Ok(at) => self.cells[at].1.merge(cell),
             Err(at) => self.cells.insert(at, (column, cell)),
+        }
+    }
+
+    /// The cells of the multi-cell column `column`, if the row has any.
+    pub fn multi_cell(&self, column: ColumnId) -> Option<&MultiCell> {
+        let at = self.multi.binary_search_by_key(&column, |(id, _)| *id).ok()?;
+        Some(&self.multi[at].1)
+    }
+
+    /// Puts cells of a multi-cell column in, merging them with what stands there.
+    pub fn put_multi(&mut self, column: ColumnId, multi: MultiCell) {
+        if multi.is_empty() {
+            return;
+        }
+        match self.multi.binary_search_by_key(&column, |(id, _)| *id) {
+            Ok(at) => self.multi[at].1.merge(&multi),
+            Err(at) => self.multi.insert(at, (column, multi)),
+        }
+    }
+
+    /// Gives everything that an INSERT wrote another timestamp. The deletions by which it replaces
+    /// collections stay just before it.
+    pub fn restamp(&mut self, timestamp: i64) {
+        if let Some(live) = &mut self.liveness {
+            live.timestamp = timestamp;
+        }
+        self.cells.iter_mut().for_each(|(_, cell)| cell.timestamp = timestamp);
+        for (_, multi) in &mut self.multi {
+            if let Some(deletion) = &mut multi.deletion {
+                deletion.timestamp = timestamp.saturating_sub(1);
+            }
+            multi.cells.iter_mut().for_each(|(_, cell)| cell.timestamp = timestamp);
         }
     }
 
@@ -82,6 +116,13 @@ impl Row {
         } else {
             for (column, cell) in &other.cells {
                 self.put(*column, cell.clone());
+            }
+        }
+        if self.multi.is_empty() {
+            self.multi.clone_from(&other.multi);
+        } else {
+            for (column, multi) in &other.multi {
+                self.put_multi(*column, multi.clone());
             }
         }
         if let Some(deletion) = self.deletion {
@@ -103,12 +144,24 @@ impl Row {
             self.liveness = None;
         }
         self.cells.retain(|(_, cell)| !tombstone.covers(cell.timestamp));
+        self.multi.retain_mut(|(_, multi)| {
+            multi.drop_covered(tombstone);
+            !multi.is_empty()
+        });
+    }
+
+    /// Whether `tombstone` covers something of the row's content.
+    pub fn is_touched_by(&self, tombstone: Tombstone) -> bool {
+        self.liveness.is_some_and(|live| tombstone.covers(live.timestamp))
+            || self.cells.iter().any(|(_, cell)| tombstone.covers(cell.timestamp))
+            || self.multi.iter().any(|(_, multi)| multi.is_touched_by(tombstone))
     }
 
     /// Whether a reader at `now` (seconds) sees this row.
     pub fn is_live_at(&self, now: i32) -> bool {
         self.liveness.is_some_and(|live| live.is_live_at(now))
             || self.cells.iter().any(|(_, cell)| cell.value_at(now).is_some())
+            || self.multi.iter().any(|(_, multi)| multi.live_cells(now).next().is_some())
     }
 
     /// Bytes this row holds in memory, heap and struct.
@@ -116,18 +169,22 @@ impl Row {
         size_of::<Row>()
             + self.cells.capacity() * size_of::<(ColumnId, Cell)>()
             + self.cells.iter().map(|(_, cell)| cell.heap_bytes()).sum::<usize>()
+            + self.multi.capacity() * size_of::<(ColumnId, MultiCell)>()
+            + self.multi.iter().map(|(_, multi)| multi.heap_bytes()).sum::<usize>()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mutation::CellPath;
 
     fn row(liveness: i64, cells: &[(u16, i64, &[u8])]) -> Row {
         Row {
             liveness: Some(Liveness::at(liveness)),
             deletion: None,
             cells: cells.iter().map(|(c, ts, v)| (ColumnId(*c), Cell::live(*ts, *v))).collect(),
+            multi: Vec::new(),
         }
     }
 
@@ -154,5 +211,33 @@ mod tests {
         assert!(target.is_live_at(0));
         target.apply_tombstone(Tombstone { timestamp: 7, deletion_time: 0 });
         assert!(target.is_empty());
+    }
+
+    #[test]
+    fn multi_cell_columns_merge_with_the_row() {
+        let path = |byte: u8| CellPath::from_ordered([2, byte]);
+        let multi = |deletion: Option<i64>, cells: &[(u8, i64)]| MultiCell {
+            deletion: deletion.map(|timestamp| Tombstone { timestamp, deletion_time: 0 }),
+            cells: cells.iter().map(|(at, ts)| (path(*at), Cell::live(*ts, *b"v"))).collect(),
+        };
+        let mut a = row(1, &[(0, 5, b"x")]);
+        a.put_multi(ColumnId(7), multi(Some(4), &[(1, 5)]));
+        a.put_multi(ColumnId(8), MultiCell::default());
+        assert_eq!(a.multi.len(), 1);
+        let mut b = Row::default();
+        b.put_multi(ColumnId(7), multi(None, &[(1, 3), (2, 6)]));
+        b.put_multi(ColumnId(5), multi(None, &[(9, 2)]));
+        let (mut ab, mut ba) = (a.clone(), b.clone());
+        ab.merge(&b);
+        ba.merge(&a);
+        assert_eq!(ab, ba);
+        assert_eq!(ab.multi_cell(ColumnId(7)), Some(&multi(Some(4), &[(1, 5), (2, 6)])));
+        let deletion = Tombstone { timestamp: 5, deletion_time: 0 };
+        assert!(ab.is_touched_by(deletion));
+        ab.apply_tombstone(deletion);
+        assert_eq!(ab.multi, [(ColumnId(7), multi(None, &[(2, 6)]))]);
+        assert!(ab.is_live_at(0) && ab.cells.is_empty());
+        a.restamp(100);
+        assert_eq!(a.multi_cell(ColumnId(7)), Some(&multi(Some(99), &[(1, 100)])));
     }
 }

@@ -10,9 +10,10 @@ use wasmparser::{Parser, Payload};
 use wasmtime::Engine;
 use wasmtime::component::{Component, Linker};
 
-use super::bindings::v0_1::{self, EXPORTS, IMPORTS, VERSION};
+use super::bindings::v0_1::{self, IMPORTS, LIFECYCLE, VERSION, export_of};
 use super::epoch::{Ticker, TickerHold};
 use super::state::{State, printable};
+use super::world::World;
 use crate::config::POLICY_COMPONENT_BYTES_MAX;
 use crate::error::{Error, Result};
 
@@ -54,6 +55,11 @@ impl CompiledPolicy {
         self.size_bytes
     }
 
+    /// The decision that it takes.
+    pub fn world(&self) -> World {
+        self.prepared.world()
+    }
+
     /// Version of the WIT package it was built against.
     pub fn contract_version(&self) -> &'static str {
         VERSION
@@ -74,10 +80,10 @@ pub(super) fn compile(
     bytes: &[u8],
 ) -> Result<Arc<CompiledPolicy>> {
     let refuse = |message: String| Error::Policy { name: name.to_string(), message };
-    check(bytes).map_err(refuse)?;
+    let world = check(bytes).map_err(refuse)?;
     let prepared = Component::from_binary(engine, bytes)
         .and_then(|component| linker.instantiate_pre(&component))
-        .and_then(v0_1::Prepared::new)
+        .and_then(|component| v0_1::Prepared::new(world, component))
         .map_err(|error| refuse(printable(&format!("{error:#}"))))?;
     Ok(Arc::new(CompiledPolicy {
         name: name.to_string(),
@@ -89,8 +95,8 @@ pub(super) fn compile(
     }))
 }
 
-/// Everything that can be told without compiling; the error says what is wrong.
-fn check(bytes: &[u8]) -> std::result::Result<(), String> {
+/// Everything that can be told without compiling: the world, or what is wrong.
+pub(super) fn check(bytes: &[u8]) -> std::result::Result<World, String> {
     let size = bytes.len();
     if size > POLICY_COMPONENT_BYTES_MAX {
         return Err(format!("{size} bytes, the most is {POLICY_COMPONENT_BYTES_MAX}"));
@@ -115,25 +121,35 @@ fn check(bytes: &[u8]) -> std::result::Result<(), String> {
             IMPORTS[0]
         ));
     }
-    let missing = EXPORTS.iter().find(|name| !outline.exports.iter().any(|export| export == *name));
-    match missing {
-        None => Ok(()),
-        Some(missing) => Err(outline.explain_missing(missing)),
+    if !outline.exports.iter().any(|export| export == LIFECYCLE) {
+        return Err(outline.explain_missing(LIFECYCLE));
+    }
+    let is_exported = |world: &World| outline.exports.iter().any(|name| name == export_of(*world));
+    let mut worlds = World::ALL.into_iter().filter(is_exported);
+    match (worlds.next(), worlds.next()) {
+        (Some(world), None) => Ok(world),
+        (Some(one), Some(other)) => {
+            Err(format!("decides on {one} and on {other}; a component is of one world"))
+        }
+        (None, _) => Err(outline.explain_undecided()),
     }
 }
 
 /// Names at the outside of a component.
 #[derive(Default)]
-struct Outline {
-    imports: Vec<String>,
-    exports: Vec<String>,
+pub(super) struct Outline {
+    pub imports: Vec<String>,
+    pub exports: Vec<String>,
+    pub functions: usize,
+    /// Bytes of the largest function.
+    pub body_bytes_max: usize,
 }
 
 impl Outline {
-    fn read(bytes: &[u8]) -> std::result::Result<Self, String> {
+    pub fn read(bytes: &[u8]) -> std::result::Result<Self, String> {
         let invalid = |error: wasmparser::Error| format!("not a valid component: {error}");
         let mut outline = Outline::default();
-        let (mut depth, mut functions) = (0usize, 0usize);
+        let mut depth = 0usize;
         for payload in Parser::new(0).parse_all(bytes) {
             match payload.map_err(invalid)? {
                 Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
@@ -149,8 +165,10 @@ impl Outline {
                     }
                 }
                 Payload::CodeSectionEntry(body) => {
-                    functions += 1;
+                    outline.functions += 1;
+                    let functions = outline.functions;
                     let size = body.range().len();
+                    outline.body_bytes_max = outline.body_bytes_max.max(size);
                     if size > BODY_BYTES_MAX {
                         return Err(format!(
                             "function {functions} has {size} bytes, the most is {BODY_BYTES_MAX}"
@@ -166,10 +184,23 @@ impl Outline {
         Ok(outline)
     }
 
+    /// No decision that this engine knows is exported.
+    fn explain_undecided(&self) -> String {
+        let decisions = World::ALL.map(export_of);
+        let near = decisions.iter().find(|name| self.of_another_version(name).is_some());
+        match near {
+            Some(near) => self.explain_missing(near),
+            None => self.explain_missing(&decisions.join(" or ")),
+        }
+    }
+
+    fn of_another_version(&self, name: &str) -> Option<&String> {
+        let stem = name.split('@').next();
+        self.exports.iter().find(|export| export.split('@').next() == stem)
+    }
+
     fn explain_missing(&self, missing: &str) -> String {
-        let stem = missing.split('@').next().unwrap_or(missing);
-        let other = self.exports.iter().find(|name| name.split('@').next() == Some(stem));
-        if let Some(other) = other {
+        if let Some(other) = self.of_another_version(missing) {
             return format!("exports {}, this engine serves version {VERSION}", printable(other));
         }
         if self.exports.is_empty() {

@@ -52,7 +52,7 @@ impl PolicyHost {
         Ok(PolicyHost { engine, linker, ticker })
     }
 
-    /// Checks a component of world `eviction-policy` and compiles it. Takes tens of milliseconds,
+    /// Checks a component of any world that is served and compiles it. Takes tens of milliseconds,
     /// so it does not belong on a shard.
     ///
     /// Errors: `Policy` with what is wrong with the component, in words for its author.

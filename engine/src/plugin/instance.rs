@@ -11,6 +11,7 @@ use super::budget::Budget;
 use super::component::CompiledPolicy;
 use super::host::BACKTRACE_FRAMES_MAX;
 use super::state::{State, printable};
+use super::world::World;
 use crate::clock::Clock;
 use crate::config::POLICY_MEMORY_BYTES_MAX;
 use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
@@ -95,7 +96,7 @@ impl WasmEvictionPolicy {
         let answer = guest.init(&mut store, params, max_slots, shard, seed);
         let answer = answer.map_err(|error| failure_of("init", &error, store.data(), true))?;
         let capabilities = answer.map_err(|reason| refused(format!("init: {reason}")))?;
-        check_capabilities(&capabilities, max_slots).map_err(refused)?;
+        check_capabilities(&capabilities, World::Eviction, max_slots).map_err(refused)?;
 
         let fuel = budget.walk_fuel(max_slots) - store.get_fuel().unwrap_or(0);
         let counters = InstanceCounters { calls: 1, fuel, ..InstanceCounters::default() };
@@ -335,7 +336,7 @@ impl EvictionPolicy for WasmEvictionPolicy {
 }
 
 /// Gives the next entry its budget.
-fn arm(store: &mut Store<State>, fuel: u64, ticks: u64) {
+pub(super) fn arm(store: &mut Store<State>, fuel: u64, ticks: u64) {
     store.data_mut().start_call();
     store.set_epoch_deadline(ticks);
     store.set_fuel(fuel).expect("fuel is switched on for every engine");
@@ -345,9 +346,13 @@ fn memory_claim(capabilities: &Capabilities, max_slots: u32) -> u64 {
     u64::from(capabilities.bytes_per_slot) * u64::from(max_slots)
 }
 
-fn check_capabilities(capabilities: &Capabilities, max_slots: u32) -> Result<(), String> {
-    if !capabilities.is_eviction {
-        return Err("init: the policy says that it is not for eviction".to_string());
+pub(super) fn check_capabilities(
+    capabilities: &Capabilities,
+    world: World,
+    max_slots: u32,
+) -> Result<(), String> {
+    if capabilities.world != Some(world) {
+        return Err(format!("init: the policy says that it is not for {world}"));
     }
     for (what, text) in [("name", &capabilities.name), ("version", &capabilities.version)] {
         let fits = (1..=LABEL_BYTES_MAX).contains(&text.len());
@@ -366,7 +371,7 @@ fn check_capabilities(capabilities: &Capabilities, max_slots: u32) -> Result<(),
     Ok(())
 }
 
-fn refused(reason: String) -> PolicyFailure {
+pub(super) fn refused(reason: String) -> PolicyFailure {
     PolicyFailure {
         kind: FailureKind::InitError,
         message: printable(&reason),
@@ -375,7 +380,12 @@ fn refused(reason: String) -> PolicyFailure {
 }
 
 /// The record of an error of the runtime. While loading, what is no trap is an `InitError`.
-fn failure_of(call: &str, error: &wasmtime::Error, state: &State, loading: bool) -> PolicyFailure {
+pub(super) fn failure_of(
+    call: &str,
+    error: &wasmtime::Error,
+    state: &State,
+    loading: bool,
+) -> PolicyFailure {
     let trap = error.downcast_ref::<Trap>();
     let cause = trap.map_or_else(|| error.root_cause().to_string(), Trap::to_string);
     let kind = match trap {

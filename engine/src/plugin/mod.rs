@@ -1,7 +1,7 @@
 //! Policies as Wasm components: the one place that names the Wasm runtime.
 //!
 //! ```text
-//! bytes ── component::check ──> CompiledPolicy ── per shard ──> WasmEvictionPolicy
+//! bytes ── component::check ──> CompiledPolicy ── per shard ──> Wasm…Policy, one of each world
 //!          size, world, imports   shared, Send       one store each, budgets per call
 //! ```
 //! Invariant: whatever a component does, a call ends within its budget with an answer or a
@@ -13,8 +13,11 @@ mod budget;
 mod component;
 mod epoch;
 mod host;
+mod inspect;
 mod instance;
+mod scalar;
 mod state;
+mod world;
 
 #[cfg(test)]
 mod tests;
@@ -22,4 +25,7 @@ mod tests;
 pub use budget::Budget;
 pub use component::CompiledPolicy;
 pub use host::{HostOptions, PolicyHost};
+pub use inspect::{Inspection, inspect};
 pub use instance::{InstanceCounters, InstanceOptions, WasmEvictionPolicy};
+pub use scalar::{WasmAdmissionPolicy, WasmRatePolicy};
+pub use world::World;

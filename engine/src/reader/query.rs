@@ -111,12 +111,10 @@ impl QueryReader {
 
 /// The row without what `covering` deletes, if anything of it is live.
 fn live(mut row: Rc<Row>, covering: Option<Tombstone>, now_seconds: i32) -> Option<Rc<Row>> {
-    if let Some(tombstone) = covering {
-        let touches = row.liveness.is_some_and(|live| tombstone.covers(live.timestamp))
-            || row.cells.iter().any(|(_, cell)| tombstone.covers(cell.timestamp));
-        if touches {
-            Rc::make_mut(&mut row).apply_tombstone(tombstone);
-        }
+    if let Some(tombstone) = covering
+        && row.is_touched_by(tombstone)
+    {
+        Rc::make_mut(&mut row).apply_tombstone(tombstone);
     }
     row.is_live_at(now_seconds).then_some(row)
 }

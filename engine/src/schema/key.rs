@@ -153,7 +153,7 @@ impl ClusteringKey {
                     stored.len()
                 )));
             }
-            encode_component(column.ty, column.clustering_order(), &stored, &mut out)?;
+            encode_component(&column.ty, column.clustering_order(), &stored, &mut out)?;
         }
         Ok(ClusteringKey(out.into()))
     }
@@ -171,7 +171,7 @@ impl ClusteringKey {
             let column = columns.next().ok_or_else(|| {
                 Error::invalid(format!("too many clustering values for {}", schema.name))
             })?;
-            encode_component(column.ty, column.clustering_order(), value, &mut out)?;
+            encode_component(&column.ty, column.clustering_order(), value, &mut out)?;
         }
         Ok(ClusteringKey(out.into()))
     }
@@ -208,7 +208,7 @@ impl ClusteringKey {
                 break;
             }
             let mut stored = Vec::new();
-            let taken = decode_component(column.ty, column.clustering_order(), rest, &mut stored)?;
+            let taken = decode_component(&column.ty, column.clustering_order(), rest, &mut stored)?;
             components.push(stored);
             rest = &rest[taken..];
         }
@@ -238,7 +238,7 @@ fn check_values(schema: &TableSchema, columns: &[&Column], values: &[Value]) -> 
         )));
     }
     for (column, value) in columns.iter().zip(values) {
-        if !value.fits(column.ty) {
+        if !value.fits(&column.ty) {
             return Err(Error::invalid(format!(
                 "column '{}' is {}, the value {value} is {}",
                 column.name,

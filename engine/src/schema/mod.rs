@@ -1,16 +1,19 @@
 //! Pure words about tables: types, values, keys, their order and their place on the ring.
 
+pub mod counter;
+pub mod frozen;
 pub mod key;
 pub mod order;
 pub mod table_schema;
 pub mod token;
 pub mod types;
 pub mod value;
+pub mod vint;
 
 pub use key::{ClusteringKey, PartitionKey};
 pub use table_schema::{
-    ClusteringOrder, Column, ColumnId, ColumnKind, TableId, TableOptions, TableSchema,
+    ClusteringOrder, Column, ColumnId, ColumnKind, RateLimit, TableId, TableOptions, TableSchema,
 };
 pub use token::Token;
-pub use types::DataType;
+pub use types::{DataType, UserType};
 pub use value::Value;

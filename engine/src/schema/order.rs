@@ -5,16 +5,22 @@
 //!            | 0x02 payload               any other value
 //! payload   := fixed-width transform      numbers, times, uuids
 //!            | escaped bytes 00 00        text, blob, inet (00 in the data becomes 00 ff)
+//!            | component* 00              frozen list, set; frozen map (keys and values in turn)
+//!            | (00 | component)*          tuple, frozen user type: 00 is a null field
 //! ```
 //! A descending column has every byte of its component inverted. Components end by themselves,
-//! so a key prefix is a byte prefix, and the encoding decodes back to the stored value. One loss:
-//! decimals that compare equal (1.0, 1.00) are one key and decode without trailing zeros.
+//! so a key prefix is a byte prefix, and the encoding decodes back to the stored value. Losses:
+//! decimals that compare equal (1.0, 1.00) are one key and decode without trailing zeros, integers of
+//! any length decode in their shortest form, and fields that a tuple lacks at its end decode as null.
 
+use super::frozen;
 use super::table_schema::ClusteringOrder;
 use super::types::DataType;
 use crate::error::{Error, Result};
 use crate::schema::value::{minimal_twos_complement, sign_extended};
 
+/// Ends a collection; stands for a field that is null.
+const END: u8 = 0x00;
 const EMPTY: u8 = 0x01;
 const PRESENT: u8 = 0x02;
 
@@ -22,18 +28,13 @@ const PRESENT: u8 = 0x02;
 ///
 /// Errors: `Invalid` when `stored` is no value of the type.
 pub fn encode_component(
-    ty: DataType,
+    ty: &DataType,
     order: ClusteringOrder,
     stored: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let start = out.len();
-    if stored.is_empty() {
-        out.push(EMPTY);
-    } else {
-        out.push(PRESENT);
-        encode_payload(ty, stored, out)?;
-    }
+    encode_value(ty, stored, out)?;
     if order == ClusteringOrder::Descending {
         out[start..].iter_mut().for_each(|byte| *byte = !*byte);
     }
@@ -45,21 +46,116 @@ pub fn encode_component(
 ///
 /// Errors: `Invalid` when the bytes are no encoding of the type.
 pub fn decode_component(
-    ty: DataType,
+    ty: &DataType,
     order: ClusteringOrder,
     encoded: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<usize> {
     let flip = if order == ClusteringOrder::Descending { 0xff } else { 0 };
-    let wrong = || Error::invalid(format!("bytes are no ordered form of {}", ty.sql_name()));
-    match encoded.first().map(|byte| byte ^ flip) {
-        Some(EMPTY) => Ok(1),
-        Some(PRESENT) => Ok(1 + decode_payload(ty, flip, &encoded[1..], out).ok_or_else(wrong)?),
-        _ => Err(wrong()),
+    decode_value(ty, flip, encoded, out)
+        .ok_or_else(|| Error::invalid(format!("bytes are no ordered form of {}", ty.sql_name())))
+}
+
+fn encode_value(ty: &DataType, stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    if stored.is_empty() {
+        out.push(EMPTY);
+        return Ok(());
+    }
+    out.push(PRESENT);
+    encode_payload(ty, stored, out)
+}
+
+fn decode_value(ty: &DataType, flip: u8, encoded: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    match encoded.first()? ^ flip {
+        EMPTY => Some(1),
+        PRESENT => Some(1 + decode_payload(ty, flip, &encoded[1..], out)?),
+        _ => None,
     }
 }
 
-fn encode_payload(ty: DataType, stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
+/// Elements of types that take turns, up to the end mark.
+fn encode_elements(
+    ty: &DataType,
+    types: &[&DataType],
+    stored: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let wrong = || Error::invalid(format!("bytes are no {}", ty.sql_name()));
+    let elements = frozen::elements(stored, types.len()).ok_or_else(wrong)?;
+    for (element, ty) in elements.into_iter().zip(types.iter().cycle()) {
+        encode_value(ty, element.ok_or_else(wrong)?, out)?;
+    }
+    out.push(END);
+    Ok(())
+}
+
+fn decode_elements(
+    types: &[&DataType],
+    flip: u8,
+    encoded: &[u8],
+    out: &mut Vec<u8>,
+) -> Option<usize> {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    let (mut at, mut count) = (0, 0usize);
+    while *encoded.get(at)? ^ flip != END {
+        at += decode_part(types[count % types.len()], flip, &encoded[at..], out)?;
+        count += 1;
+    }
+    if !count.is_multiple_of(types.len()) {
+        return None;
+    }
+    let count = u32::try_from(count / types.len()).ok()?;
+    out[start..start + 4].copy_from_slice(&count.to_be_bytes());
+    Some(at + 1)
+}
+
+/// Decodes an element or field with its length before it.
+fn decode_part(ty: &DataType, flip: u8, encoded: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    let taken = decode_value(ty, flip, encoded, out)?;
+    let length = u32::try_from(out.len() - start - 4).ok()?;
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    Some(taken)
+}
+
+fn encode_fields<'a>(
+    ty: &DataType,
+    types: impl ExactSizeIterator<Item = &'a DataType>,
+    stored: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let wrong = || Error::invalid(format!("bytes are no {}", ty.sql_name()));
+    let fields = frozen::fields(stored, types.len()).ok_or_else(wrong)?;
+    for (field, ty) in fields.into_iter().zip(types) {
+        match field {
+            Some(field) => encode_value(ty, field, out)?,
+            None => out.push(END),
+        }
+    }
+    Ok(())
+}
+
+fn decode_fields<'a>(
+    types: impl Iterator<Item = &'a DataType>,
+    flip: u8,
+    encoded: &[u8],
+    out: &mut Vec<u8>,
+) -> Option<usize> {
+    let mut at = 0;
+    for ty in types {
+        if *encoded.get(at)? ^ flip == END {
+            frozen::put(None, out);
+            at += 1;
+        } else {
+            at += decode_part(ty, flip, &encoded[at..], out)?;
+        }
+    }
+    Some(at)
+}
+
+fn encode_payload(ty: &DataType, stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let start = out.len();
     let expect = |bytes: usize| {
         if stored.len() == bytes {
@@ -115,11 +211,24 @@ fn encode_payload(ty: DataType, stored: &[u8], out: &mut Vec<u8>) -> Result<()> 
             out.extend(uuid[8..].iter().map(|byte| byte ^ 0x80));
         }
         DataType::Decimal { .. } => encode_decimal(stored, out)?,
+        DataType::Varint => encode_varint(stored, out),
+        DataType::Frozen(inner) => encode_payload(inner, stored, out)?,
+        DataType::List(element) | DataType::Set(element) => {
+            encode_elements(ty, &[element], stored, out)?;
+        }
+        DataType::Map(key, value) => encode_elements(ty, &[key, value], stored, out)?,
+        DataType::Tuple(fields) => encode_fields(ty, fields.iter(), stored, out)?,
+        DataType::User(user) => {
+            encode_fields(ty, user.fields.iter().map(|(_, ty)| ty), stored, out)?;
+        }
+        DataType::Duration | DataType::Counter => {
+            return Err(Error::invalid(format!("values of {} have no order", ty.sql_name())));
+        }
     }
     Ok(())
 }
 
-fn decode_payload(ty: DataType, flip: u8, encoded: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+fn decode_payload(ty: &DataType, flip: u8, encoded: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     let start = out.len();
     let width = ordered_width(ty);
     let take = |bytes: usize, out: &mut Vec<u8>| {
@@ -182,11 +291,22 @@ fn decode_payload(ty: DataType, flip: u8, encoded: &[u8], out: &mut Vec<u8>) -> 
             Some(16)
         }
         DataType::Decimal { .. } => decode_decimal(flip, encoded, out),
+        DataType::Varint => decode_varint(flip, encoded, out),
+        DataType::Frozen(inner) => decode_payload(inner, flip, encoded, out),
+        DataType::List(element) | DataType::Set(element) => {
+            decode_elements(&[element], flip, encoded, out)
+        }
+        DataType::Map(key, value) => decode_elements(&[key, value], flip, encoded, out),
+        DataType::Tuple(fields) => decode_fields(fields.iter(), flip, encoded, out),
+        DataType::User(user) => {
+            decode_fields(user.fields.iter().map(|(_, ty)| ty), flip, encoded, out)
+        }
+        DataType::Duration | DataType::Counter => None,
     }
 }
 
 /// Bytes of the ordered payload of a fixed-width type.
-fn ordered_width(ty: DataType) -> usize {
+fn ordered_width(ty: &DataType) -> usize {
     match ty {
         DataType::Boolean | DataType::TinyInt => 1,
         DataType::SmallInt => 2,
@@ -195,7 +315,7 @@ fn ordered_width(ty: DataType) -> usize {
     }
 }
 
-fn is_signed(ty: DataType) -> bool {
+fn is_signed(ty: &DataType) -> bool {
     matches!(
         ty,
         DataType::TinyInt
@@ -283,6 +403,31 @@ fn decode_decimal(flip: u8, encoded: &[u8], out: &mut Vec<u8>) -> Option<usize> 
     Some(at)
 }
 
+/// sign (0 negative, 1 not), then the length (inverted where negative, for the longer is the less)
+/// and the bytes.
+fn encode_varint(stored: &[u8], out: &mut Vec<u8>) {
+    let bytes = minimal_twos_complement(stored);
+    let is_negative = bytes[0] >= 0x80;
+    let length = bytes.len() as u32;
+    out.push(u8::from(!is_negative));
+    out.extend_from_slice(&if is_negative { !length } else { length }.to_be_bytes());
+    out.extend_from_slice(bytes);
+}
+
+fn decode_varint(flip: u8, encoded: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    let (front, rest) = encoded.split_first_chunk::<5>()?;
+    let front = front.map(|byte| byte ^ flip);
+    let length = u32::from_be_bytes([front[1], front[2], front[3], front[4]]);
+    let length = match front[0] {
+        0 => !length,
+        1 => length,
+        _ => return None,
+    };
+    let bytes = rest.get(..length as usize).filter(|bytes| !bytes.is_empty())?;
+    out.extend(bytes.iter().map(|byte| byte ^ flip));
+    Some(5 + bytes.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -290,7 +435,7 @@ mod tests {
 
     const DECIMAL: DataType = DataType::Decimal { precision: 38, scale: 0 };
 
-    fn ordered(ty: DataType, order: ClusteringOrder, value: &Value) -> Vec<u8> {
+    fn ordered(ty: &DataType, order: ClusteringOrder, value: &Value) -> Vec<u8> {
         let mut out = Vec::new();
         encode_component(ty, order, &value.to_bytes(), &mut out).unwrap();
         out
@@ -337,6 +482,61 @@ mod tests {
                     dec(1, -30),
                 ],
             ),
+            (
+                DataType::Varint,
+                [
+                    &[0x80, 0, 0][..],
+                    &[0xff, 0x7f],
+                    &[0x80],
+                    &[0xff],
+                    &[0],
+                    &[1],
+                    &[0, 0x80],
+                    &[1, 0],
+                ]
+                .into_iter()
+                .map(|bytes| Value::Varint(bytes.to_vec()))
+                .collect(),
+            ),
+            (
+                DataType::list_of(DataType::Int).frozen(),
+                [&[][..], &[-1], &[-1, -1], &[1], &[1, -5], &[1, 2], &[2]]
+                    .into_iter()
+                    .map(|ints: &[i32]| Value::List(ints.iter().copied().map(int).collect()))
+                    .collect(),
+            ),
+            (
+                DataType::map_of(DataType::Text, DataType::Int).frozen(),
+                [&[][..], &[("", 9)], &[("a", 1)], &[("a", 1), ("b", 0)], &[("a", 2)], &[("b", 0)]]
+                    .into_iter()
+                    .map(|entries: &[(&str, i32)]| {
+                        let entry =
+                            |(key, value): &(&str, i32)| (Value::Text((*key).into()), int(*value));
+                        Value::Map(entries.iter().map(entry).collect())
+                    })
+                    .collect(),
+            ),
+            (
+                DataType::tuple_of([DataType::Int, DataType::list_of(DataType::Text)]),
+                [
+                    (None, None),
+                    (None, Some(&[][..])),
+                    (None, Some(&["b"])),
+                    (Some(-1), Some(&["z"])),
+                    (Some(1), None),
+                    (Some(1), Some(&[])),
+                    (Some(1), Some(&["", ""])),
+                    (Some(1), Some(&["\0"])),
+                ]
+                .into_iter()
+                .map(|(a, b): (Option<i32>, Option<&[&str]>)| {
+                    let list = b.map(|texts| {
+                        Value::List(texts.iter().map(|text| Value::Text((*text).into())).collect())
+                    });
+                    Value::Tuple(vec![a.map(int), list])
+                })
+                .collect(),
+            ),
         ]
     }
 
@@ -344,8 +544,8 @@ mod tests {
     fn byte_order_equals_value_order_in_both_directions() {
         for (ty, ladder) in ladders() {
             for pair in ladder.windows(2) {
-                let asc = |v: &Value| ordered(ty, ClusteringOrder::Ascending, v);
-                let desc = |v: &Value| ordered(ty, ClusteringOrder::Descending, v);
+                let asc = |v: &Value| ordered(&ty, ClusteringOrder::Ascending, v);
+                let desc = |v: &Value| ordered(&ty, ClusteringOrder::Descending, v);
                 assert!(asc(&pair[0]) < asc(&pair[1]), "{pair:?}");
                 assert!(desc(&pair[0]) > desc(&pair[1]), "{pair:?}");
             }
@@ -357,15 +557,15 @@ mod tests {
         for (ty, ladder) in ladders() {
             for value in ladder {
                 for order in [ClusteringOrder::Ascending, ClusteringOrder::Descending] {
-                    let mut encoded = ordered(ty, order, &value);
+                    let mut encoded = ordered(&ty, order, &value);
                     let length = encoded.len();
                     encoded.extend_from_slice(b"next component");
                     let mut stored = Vec::new();
-                    let taken = decode_component(ty, order, &encoded, &mut stored).unwrap();
+                    let taken = decode_component(&ty, order, &encoded, &mut stored).unwrap();
                     assert_eq!(taken, length, "{value:?}");
                     if ty == DECIMAL {
                         assert_eq!(
-                            ordered(ty, order, &Value::decode(ty, &stored).unwrap()),
+                            ordered(&ty, order, &Value::decode(&ty, &stored).unwrap()),
                             encoded[..length]
                         );
                     } else {
@@ -381,7 +581,24 @@ mod tests {
         let (a, b) =
             (Value::Decimal { unscaled: 10, scale: 1 }, Value::Decimal { unscaled: 100, scale: 2 });
         let asc = ClusteringOrder::Ascending;
-        assert_eq!(ordered(DECIMAL, asc, &a), ordered(DECIMAL, asc, &b));
+        assert_eq!(ordered(&DECIMAL, asc, &a), ordered(&DECIMAL, asc, &b));
+    }
+
+    #[test]
+    fn fields_that_are_missing_are_null() {
+        let ty = DataType::tuple_of([DataType::Int, DataType::Int]);
+        let whole = Value::Tuple(vec![Some(Value::Int(1)), None]).to_bytes();
+        let asc = ClusteringOrder::Ascending;
+        let (mut a, mut b, mut stored) = (Vec::new(), Vec::new(), Vec::new());
+        encode_component(&ty, asc, &whole, &mut a).unwrap();
+        encode_component(&ty, asc, &whole[..8], &mut b).unwrap();
+        assert_eq!(a, b);
+        decode_component(&ty, asc, &a, &mut stored).unwrap();
+        assert_eq!(stored, whole);
+        let list = DataType::list_of(DataType::Int);
+        let with_null = [0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff];
+        assert!(encode_component(&list, asc, &with_null, &mut a).is_err());
+        assert!(encode_component(&DataType::Duration, asc, &[0, 0, 0], &mut a).is_err());
     }
 
     #[test]
@@ -391,11 +608,11 @@ mod tests {
         let early = uuid("ffffffff-0000-1000-8000-000000000000");
         let late = uuid("00000000-0001-1000-8000-000000000000");
         let random = uuid("00000000-0000-4000-8000-000000000000");
-        let rank = |v: &Value| ordered(DataType::Uuid, asc, v);
+        let rank = |v: &Value| ordered(&DataType::Uuid, asc, v);
         assert!(rank(&early) < rank(&late) && rank(&late) < rank(&random));
         for value in [early, late, random] {
             let mut stored = Vec::new();
-            decode_component(DataType::Uuid, asc, &rank(&value), &mut stored).unwrap();
+            decode_component(&DataType::Uuid, asc, &rank(&value), &mut stored).unwrap();
             assert_eq!(stored, value.to_bytes());
         }
     }
@@ -405,7 +622,7 @@ mod tests {
         let mut out = Vec::new();
         for bytes in [&b""[..], b"\x02", b"\x02ab", b"\x02a\0\x07", b"\x05"] {
             assert!(
-                decode_component(DataType::Text, ClusteringOrder::Ascending, bytes, &mut out)
+                decode_component(&DataType::Text, ClusteringOrder::Ascending, bytes, &mut out)
                     .is_err()
             );
         }

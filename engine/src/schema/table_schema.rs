@@ -96,6 +96,16 @@ pub struct TableOptions {
     /// Bytes of row data per promoted-index block.
     pub column_index_bytes: u32,
     pub comment: String,
+    /// How often one partition may be read and written.
+    pub per_partition_rate_limit: RateLimit,
+}
+
+/// Operations a second on one partition; none where absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RateLimit {
+    pub max_reads_per_second: Option<u32>,
+    pub max_writes_per_second: Option<u32>,
 }
 
 impl Default for TableOptions {
@@ -105,6 +115,7 @@ impl Default for TableOptions {
             gc_grace_seconds: 864_000,
             column_index_bytes: COLUMN_INDEX_BYTES_DEFAULT,
             comment: String::new(),
+            per_partition_rate_limit: RateLimit::default(),
         }
     }
 }
@@ -195,6 +206,17 @@ impl TableSchema {
             }
             if self.columns[..i].iter().any(|other| other.name == column.name) {
                 return Err(Error::invalid(format!("column '{}' is defined twice", column.name)));
+            }
+            let of_column =
+                |error: Error| Error::invalid(format!("column '{}': {error}", column.name));
+            column.ty.validate().map_err(of_column)?;
+            if column.is_key() && !column.ty.is_key_type() {
+                return Err(Error::invalid(format!(
+                    "key column '{}' cannot be {}{}",
+                    column.name,
+                    column.ty.sql_name(),
+                    if column.ty.has_order() { ": freeze it" } else { ", which has no order" }
+                )));
             }
             if column.kind == ColumnKind::Static && self.clustering_key_ids().is_empty() {
                 return Err(Error::invalid(format!(

@@ -1,9 +1,20 @@
 //! Column types and the length rules of their serialised form (Cassandra's).
+//!
+//! Normal form: `Frozen` stands only outermost, and only around a type that would have a cell per
+//! element without it. What is inside another type is always one value, so it is not wrapped. The
+//! constructors below keep to it; `TableSchema::validate` refuses what does not.
 
 use serde::{Deserialize, Serialize};
 
-/// A scalar CQL type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+use crate::error::{Error, Result};
+
+/// Most levels of types within types.
+pub const TYPE_DEPTH_MAX: usize = 16;
+/// Most digits of a decimal that SQL shows.
+pub const DECIMAL_DIGITS_MAX: u8 = 76;
+
+/// A CQL type.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DataType {
     Boolean,
@@ -18,6 +29,8 @@ pub enum DataType {
         precision: u8,
         scale: i8,
     },
+    /// An integer of any length.
+    Varint,
     Text,
     Blob,
     /// Days; stored as u32 with 2^31 = 1970-01-01.
@@ -26,15 +39,187 @@ pub enum DataType {
     Time,
     /// Milliseconds since the Unix epoch, UTC.
     Timestamp,
+    /// Months, days and nanoseconds, each by itself.
+    Duration,
     Uuid,
     TimeUuid,
     Inet,
+    /// A sum of what nodes counted; read, never written by a statement.
+    Counter,
+    List(Box<DataType>),
+    Set(Box<DataType>),
+    /// Type of the keys and of the values.
+    Map(Box<DataType>, Box<DataType>),
+    /// Always one value.
+    Tuple(Vec<DataType>),
+    User(Box<UserType>),
+    /// A collection or user type that is one cell: written whole, and possible in a key.
+    Frozen(Box<DataType>),
+}
+
+/// A type with named fields, made by `CREATE TYPE`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct UserType {
+    pub keyspace: String,
+    pub name: String,
+    /// In the order of their definition, which is that of their values.
+    pub fields: Vec<(String, DataType)>,
+}
+
+impl UserType {
+    /// A user type of these fields, whose types lose their outer `Frozen`.
+    pub fn new(
+        keyspace: impl Into<String>,
+        name: impl Into<String>,
+        fields: impl IntoIterator<Item = (String, DataType)>,
+    ) -> Self {
+        UserType {
+            keyspace: keyspace.into(),
+            name: name.into(),
+            fields: fields.into_iter().map(|(name, ty)| (name, ty.thawed())).collect(),
+        }
+    }
 }
 
 impl DataType {
+    /// A decimal as wide as SQL can show one: Cassandra's `decimal` of unknown digits.
+    pub const DECIMAL_WIDE: DataType =
+        DataType::Decimal { precision: DECIMAL_DIGITS_MAX, scale: 38 };
+
+    /// A list with a cell an element.
+    pub fn list_of(element: DataType) -> Self {
+        DataType::List(Box::new(element.thawed()))
+    }
+
+    /// A set with a cell an element.
+    pub fn set_of(element: DataType) -> Self {
+        DataType::Set(Box::new(element.thawed()))
+    }
+
+    /// A map with a cell an entry.
+    pub fn map_of(key: DataType, value: DataType) -> Self {
+        DataType::Map(Box::new(key.thawed()), Box::new(value.thawed()))
+    }
+
+    pub fn tuple_of(fields: impl IntoIterator<Item = DataType>) -> Self {
+        DataType::Tuple(fields.into_iter().map(DataType::thawed).collect())
+    }
+
+    /// This type as one cell; itself where it is one anyway.
+    pub fn frozen(self) -> Self {
+        if self.is_multi_cell() { DataType::Frozen(Box::new(self)) } else { self }
+    }
+
+    fn thawed(self) -> Self {
+        match self {
+            DataType::Frozen(inner) => *inner,
+            other => other,
+        }
+    }
+
+    /// What is frozen; itself where nothing is.
+    pub fn unfrozen(&self) -> &DataType {
+        match self {
+            DataType::Frozen(inner) => inner,
+            other => other,
+        }
+    }
+
+    /// Whether a column of this type has a cell for each element.
+    pub fn is_multi_cell(&self) -> bool {
+        matches!(self, DataType::List(_) | DataType::Set(_) | DataType::Map(..) | DataType::User(_))
+    }
+
+    /// Type of the paths of a multi-cell column's cells: time UUIDs in a list, elements of a set,
+    /// keys of a map, numbers of fields of a user type.
+    pub fn path_type(&self) -> Option<DataType> {
+        match self {
+            DataType::List(_) => Some(DataType::TimeUuid),
+            DataType::Set(element) => Some((**element).clone()),
+            DataType::Map(key, _) => Some((**key).clone()),
+            DataType::User(_) => Some(DataType::SmallInt),
+            _ => None,
+        }
+    }
+
+    /// Types directly inside this one.
+    fn parts(&self) -> Vec<&DataType> {
+        match self {
+            DataType::List(inner) | DataType::Set(inner) | DataType::Frozen(inner) => vec![inner],
+            DataType::Map(key, value) => vec![key, value],
+            DataType::Tuple(fields) => fields.iter().collect(),
+            DataType::User(user) => user.fields.iter().map(|(_, ty)| ty).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether this is or holds the user type of that name.
+    pub fn uses(&self, keyspace: &str, name: &str) -> bool {
+        let is_it =
+            matches!(self, DataType::User(user) if user.keyspace == keyspace && user.name == name);
+        is_it || self.parts().into_iter().any(|part| part.uses(keyspace, name))
+    }
+
+    /// Whether values have an order: durations and counters have none, nor has what holds them.
+    pub fn has_order(&self) -> bool {
+        !matches!(self, DataType::Duration | DataType::Counter)
+            && self.parts().into_iter().all(DataType::has_order)
+    }
+
+    /// Whether this may be the type of a key column.
+    pub fn is_key_type(&self) -> bool {
+        !self.is_multi_cell() && self.has_order()
+    }
+
+    /// Checks the normal form, digits and what keys of maps and elements of sets may be.
+    ///
+    /// Errors: `Invalid` naming the rule that is broken.
+    pub fn validate(&self) -> Result<()> {
+        self.check(0)
+    }
+
+    fn check(&self, depth: usize) -> Result<()> {
+        let refuse = |why: &str| Err(Error::invalid(format!("type {}: {why}", self.sql_name())));
+        if depth > TYPE_DEPTH_MAX {
+            return Err(Error::invalid(format!("a type has over {TYPE_DEPTH_MAX} levels")));
+        }
+        match self {
+            DataType::Decimal { precision, .. }
+                if !(1..=DECIMAL_DIGITS_MAX).contains(precision) =>
+            {
+                return refuse("a decimal has 1 to 76 digits");
+            }
+            DataType::Counter if depth > 0 => return refuse("a counter stands by itself"),
+            DataType::Frozen(inner) if depth > 0 || !inner.is_multi_cell() => {
+                return refuse("only a column's collection or user type is frozen");
+            }
+            DataType::Set(ordered) | DataType::Map(ordered, _) if !ordered.has_order() => {
+                return refuse("elements of sets and keys of maps need an order");
+            }
+            DataType::Tuple(fields) if fields.is_empty() => return refuse("it has no fields"),
+            DataType::User(user) => {
+                if user.fields.is_empty() {
+                    return refuse("it has no fields");
+                }
+                if user.fields.len() > i16::MAX as usize {
+                    return refuse("it has over 32,767 fields");
+                }
+                for (i, (name, _)) in user.fields.iter().enumerate() {
+                    if name.is_empty() || user.fields[..i].iter().any(|(other, _)| other == name) {
+                        return refuse(&format!("field '{name}' is there twice or has no name"));
+                    }
+                }
+            }
+            _ => {}
+        }
+        // What is frozen is still the column's own type.
+        let inner = if matches!(self, DataType::Frozen(_)) { depth } else { depth + 1 };
+        self.parts().into_iter().try_for_each(|part| part.check(inner))
+    }
+
     /// Length of every non-empty value as stored, or `None` where it varies or the format
     /// writes a length all the same (tinyint, smallint, date, time).
-    pub fn fixed_bytes(self) -> Option<usize> {
+    pub fn fixed_bytes(&self) -> Option<usize> {
         match self {
             DataType::Boolean => Some(1),
             DataType::Int | DataType::Float => Some(4),
@@ -45,7 +230,19 @@ impl DataType {
     }
 
     /// The type's name in SQL, lower case.
-    pub fn sql_name(self) -> String {
+    pub fn sql_name(&self) -> String {
+        match self {
+            DataType::Frozen(inner) => format!("frozen<{}>", inner.bare_name(false)),
+            other => other.bare_name(true),
+        }
+    }
+
+    /// The name without an outer `frozen`; types inside a multi-cell one are shown frozen.
+    fn bare_name(&self, shows_frozen: bool) -> String {
+        let inner = |ty: &DataType| match ty {
+            ty if shows_frozen && ty.is_multi_cell() => format!("frozen<{}>", ty.bare_name(false)),
+            ty => ty.bare_name(shows_frozen),
+        };
         match self {
             DataType::Boolean => "boolean".into(),
             DataType::TinyInt => "tinyint".into(),
@@ -55,14 +252,93 @@ impl DataType {
             DataType::Float => "float".into(),
             DataType::Double => "double".into(),
             DataType::Decimal { precision, scale } => format!("decimal({precision}, {scale})"),
+            DataType::Varint => "varint".into(),
             DataType::Text => "text".into(),
             DataType::Blob => "blob".into(),
             DataType::Date => "date".into(),
             DataType::Time => "time".into(),
             DataType::Timestamp => "timestamp".into(),
+            DataType::Duration => "duration".into(),
             DataType::Uuid => "uuid".into(),
             DataType::TimeUuid => "timeuuid".into(),
             DataType::Inet => "inet".into(),
+            DataType::Counter => "counter".into(),
+            DataType::List(element) => format!("list<{}>", inner(element)),
+            DataType::Set(element) => format!("set<{}>", inner(element)),
+            DataType::Map(key, value) => format!("map<{}, {}>", inner(key), inner(value)),
+            DataType::Tuple(fields) => {
+                // A tuple is frozen, and so is what it holds.
+                let fields: Vec<String> = fields.iter().map(|ty| ty.bare_name(false)).collect();
+                format!("tuple<{}>", fields.join(", "))
+            }
+            DataType::User(user) => format!("{}.{}", user.keyspace, user.name),
+            DataType::Frozen(inner) => inner.bare_name(shows_frozen),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address() -> DataType {
+        let tags = DataType::set_of(DataType::Text).frozen();
+        let fields = [("zip".to_owned(), DataType::Int), ("tags".to_owned(), tags)];
+        DataType::User(Box::new(UserType::new("fx", "addr", fields)))
+    }
+
+    #[test]
+    fn constructors_give_the_normal_form_and_names_say_it() {
+        let cases = [
+            (DataType::list_of(DataType::Int), "list<int>", true),
+            (DataType::list_of(DataType::Int).frozen(), "frozen<list<int>>", false),
+            (DataType::list_of(address().frozen()), "list<frozen<fx.addr>>", true),
+            (address(), "fx.addr", true),
+            (address().frozen().frozen(), "frozen<fx.addr>", false),
+            (
+                DataType::map_of(
+                    DataType::list_of(DataType::Int).frozen(),
+                    DataType::tuple_of([DataType::set_of(DataType::Int), DataType::Text]),
+                ),
+                "map<frozen<list<int>>, tuple<set<int>, text>>",
+                true,
+            ),
+            (DataType::tuple_of([DataType::Int]).frozen(), "tuple<int>", false),
+            (
+                DataType::list_of(DataType::list_of(DataType::Int)).frozen(),
+                "frozen<list<list<int>>>",
+                false,
+            ),
+        ];
+        for (ty, name, is_multi_cell) in cases {
+            assert_eq!((ty.sql_name().as_str(), ty.is_multi_cell()), (name, is_multi_cell));
+            ty.validate().unwrap();
+            let json = serde_json::to_string(&ty).unwrap();
+            assert_eq!(serde_json::from_str::<DataType>(&json).unwrap(), ty);
+        }
+        assert_eq!(serde_json::to_string(&DataType::Int).unwrap(), "\"int\"");
+    }
+
+    #[test]
+    fn types_that_break_a_rule_are_refused() {
+        let boxed = |ty: DataType| Box::new(ty);
+        let deep = (0..20).fold(DataType::Int, |ty, _| DataType::list_of(ty));
+        let wrong = [
+            DataType::Frozen(boxed(DataType::Int)),
+            DataType::List(boxed(DataType::list_of(DataType::Int).frozen())),
+            DataType::set_of(DataType::Duration),
+            DataType::map_of(DataType::tuple_of([DataType::Duration]), DataType::Int),
+            DataType::list_of(DataType::Counter),
+            DataType::tuple_of([]),
+            DataType::User(Box::new(UserType::new("k", "u", []))),
+            DataType::Decimal { precision: 77, scale: 0 },
+            deep,
+        ];
+        for ty in wrong {
+            assert!(ty.validate().is_err(), "{ty:?}");
+        }
+        assert!(!DataType::list_of(DataType::Int).is_key_type());
+        assert!(DataType::list_of(DataType::Int).frozen().is_key_type());
+        assert!(!DataType::list_of(DataType::Duration).frozen().is_key_type());
     }
 }

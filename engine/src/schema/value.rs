@@ -5,7 +5,10 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use super::counter;
+use super::frozen;
 use super::types::DataType;
+use super::vint::{put_svint, take_svint};
 use crate::error::{Error, Result};
 
 /// A typed value. Null is the absence of a `Value`.
@@ -23,6 +26,8 @@ pub enum Value {
         unscaled: i128,
         scale: i32,
     },
+    /// Big-endian two's complement, as short as it can be.
+    Varint(Vec<u8>),
     Text(String),
     Blob(Vec<u8>),
     /// Days since 1970-01-01.
@@ -31,9 +36,23 @@ pub enum Value {
     Time(i64),
     /// Milliseconds since the Unix epoch.
     Timestamp(i64),
+    Duration {
+        months: i32,
+        days: i32,
+        nanoseconds: i64,
+    },
     Uuid([u8; 16]),
     TimeUuid([u8; 16]),
     Inet(IpAddr),
+    /// The sum of what all nodes counted.
+    Counter(i64),
+    List(Vec<Value>),
+    /// In the order of its elements, each once: see `frozen::set_of`.
+    Set(Vec<Value>),
+    /// In the order of its keys, each once: see `frozen::map_of`.
+    Map(Vec<(Value, Value)>),
+    /// Fields of a tuple or of a user type, in order; `None` is null.
+    Tuple(Vec<Option<Value>>),
 }
 
 /// Bias that makes the stored u32 of a date order as days do.
@@ -51,19 +70,45 @@ impl Value {
             Value::Float(_) => "float",
             Value::Double(_) => "double",
             Value::Decimal { .. } => "decimal",
+            Value::Varint(_) => "varint",
             Value::Text(_) => "text",
             Value::Blob(_) => "blob",
             Value::Date(_) => "date",
             Value::Time(_) => "time",
             Value::Timestamp(_) => "timestamp",
+            Value::Duration { .. } => "duration",
             Value::Uuid(_) => "uuid",
             Value::TimeUuid(_) => "timeuuid",
             Value::Inet(_) => "inet",
+            Value::Counter(_) => "counter",
+            Value::List(_) => "list",
+            Value::Set(_) => "set",
+            Value::Map(_) => "map",
+            Value::Tuple(_) => "tuple",
         }
     }
 
     /// Whether this value may stand in a column of type `ty`.
-    pub fn fits(&self, ty: DataType) -> bool {
+    pub fn fits(&self, ty: &DataType) -> bool {
+        match (self, ty.unfrozen()) {
+            (Value::List(values), DataType::List(element))
+            | (Value::Set(values), DataType::Set(element)) => {
+                values.iter().all(|value| value.fits(element))
+            }
+            (Value::Map(entries), DataType::Map(key, value)) => {
+                entries.iter().all(|(k, v)| k.fits(key) && v.fits(value))
+            }
+            (Value::Tuple(values), DataType::Tuple(fields)) => {
+                fit_fields(values, fields.iter(), fields.len())
+            }
+            (Value::Tuple(values), DataType::User(user)) => {
+                fit_fields(values, user.fields.iter().map(|(_, ty)| ty), user.fields.len())
+            }
+            (value, ty) => value.fits_scalar(ty),
+        }
+    }
+
+    fn fits_scalar(&self, ty: &DataType) -> bool {
         matches!(
             (self, ty),
             (Value::Boolean(_), DataType::Boolean)
@@ -74,25 +119,29 @@ impl Value {
                 | (Value::Float(_), DataType::Float)
                 | (Value::Double(_), DataType::Double)
                 | (Value::Decimal { .. }, DataType::Decimal { .. })
+                | (Value::Varint(_), DataType::Varint)
                 | (Value::Text(_), DataType::Text)
                 | (Value::Blob(_), DataType::Blob)
                 | (Value::Date(_), DataType::Date)
                 | (Value::Time(_), DataType::Time)
                 | (Value::Timestamp(_), DataType::Timestamp)
+                | (Value::Duration { .. }, DataType::Duration)
                 | (Value::Uuid(_), DataType::Uuid)
                 | (Value::TimeUuid(_), DataType::TimeUuid)
                 | (Value::Inet(_), DataType::Inet)
+                | (Value::Counter(_), DataType::Counter)
         )
     }
 
-    /// Appends the serialised form to `out`.
+    /// Appends the serialised form to `out`. A counter has none of its own: what nodes counted is
+    /// more than the sum, so the sum is written as a number.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Value::Boolean(v) => out.push(u8::from(*v)),
             Value::TinyInt(v) => out.extend_from_slice(&v.to_be_bytes()),
             Value::SmallInt(v) => out.extend_from_slice(&v.to_be_bytes()),
             Value::Int(v) => out.extend_from_slice(&v.to_be_bytes()),
-            Value::BigInt(v) | Value::Time(v) | Value::Timestamp(v) => {
+            Value::BigInt(v) | Value::Time(v) | Value::Timestamp(v) | Value::Counter(v) => {
                 out.extend_from_slice(&v.to_be_bytes());
             }
             Value::Float(v) => out.extend_from_slice(&v.to_bits().to_be_bytes()),
@@ -102,13 +151,32 @@ impl Value {
                 out.extend_from_slice(minimal_twos_complement(&unscaled.to_be_bytes()));
             }
             Value::Text(v) => out.extend_from_slice(v.as_bytes()),
-            Value::Blob(v) => out.extend_from_slice(v),
+            Value::Blob(v) | Value::Varint(v) => out.extend_from_slice(v),
+            Value::Duration { months, days, nanoseconds } => {
+                for part in [i64::from(*months), i64::from(*days), *nanoseconds] {
+                    put_svint(out, part);
+                }
+            }
             Value::Date(v) => {
                 out.extend_from_slice(&(*v as u32).wrapping_add(DATE_EPOCH).to_be_bytes());
             }
             Value::Uuid(v) | Value::TimeUuid(v) => out.extend_from_slice(v),
             Value::Inet(IpAddr::V4(v)) => out.extend_from_slice(&v.octets()),
             Value::Inet(IpAddr::V6(v)) => out.extend_from_slice(&v.octets()),
+            Value::List(values) | Value::Set(values) => {
+                let elements: Vec<Vec<u8>> = values.iter().map(Value::to_bytes).collect();
+                frozen::put_all(values.len(), elements.iter().map(|e| Some(e.as_slice())), out);
+            }
+            Value::Map(entries) => {
+                let both = entries.iter().flat_map(|(k, v)| [k.to_bytes(), v.to_bytes()]);
+                let elements: Vec<Vec<u8>> = both.collect();
+                frozen::put_all(entries.len(), elements.iter().map(|e| Some(e.as_slice())), out);
+            }
+            Value::Tuple(fields) => {
+                for field in fields {
+                    frozen::put(field.as_ref().map(Value::to_bytes).as_deref(), out);
+                }
+            }
         }
     }
 
@@ -123,7 +191,7 @@ impl Value {
     ///
     /// Errors: `Invalid` when the length or content is impossible for the type. An empty slice is
     /// a value only for text and blob.
-    pub fn decode(ty: DataType, bytes: &[u8]) -> Result<Value> {
+    pub fn decode(ty: &DataType, bytes: &[u8]) -> Result<Value> {
         let wrong =
             || Error::invalid(format!("{} bytes are no {} value", bytes.len(), ty.sql_name()));
         Ok(match ty {
@@ -143,6 +211,8 @@ impl Value {
                     scale: i32::from_be_bytes(*scale),
                 }
             }
+            DataType::Varint if bytes.is_empty() => return Err(wrong()),
+            DataType::Varint => Value::Varint(minimal_twos_complement(bytes).to_vec()),
             DataType::Text => {
                 Value::Text(std::str::from_utf8(bytes).map_err(|_| wrong())?.to_owned())
             }
@@ -155,6 +225,10 @@ impl Value {
             DataType::Timestamp => {
                 Value::Timestamp(i64::from_be_bytes(fixed(bytes).ok_or_else(wrong)?))
             }
+            DataType::Duration => {
+                let (months, days, nanoseconds) = duration(bytes).ok_or_else(wrong)?;
+                Value::Duration { months, days, nanoseconds }
+            }
             DataType::Uuid => Value::Uuid(fixed(bytes).ok_or_else(wrong)?),
             DataType::TimeUuid => Value::TimeUuid(fixed(bytes).ok_or_else(wrong)?),
             DataType::Inet => match bytes.len() {
@@ -162,7 +236,127 @@ impl Value {
                 16 => Value::Inet(fixed::<16>(bytes).ok_or_else(wrong)?.into()),
                 _ => return Err(wrong()),
             },
+            DataType::Counter => Value::Counter(counter::total(bytes).ok_or_else(wrong)?),
+            DataType::Frozen(inner) => Value::decode(inner, bytes)?,
+            DataType::List(element) => Value::List(decode_all(element, bytes)?.ok_or_else(wrong)?),
+            DataType::Set(element) => Value::Set(decode_all(element, bytes)?.ok_or_else(wrong)?),
+            DataType::Map(key, value) => {
+                let elements = frozen::elements(bytes, 2).ok_or_else(wrong)?;
+                let entry = |entry: &[Option<&[u8]>]| {
+                    let part = |ty, part: Option<&[u8]>| Value::decode(ty, part.ok_or_else(wrong)?);
+                    Ok((part(key, entry[0])?, part(value, entry[1])?))
+                };
+                Value::Map(elements.chunks_exact(2).map(entry).collect::<Result<_>>()?)
+            }
+            DataType::Tuple(fields) => {
+                let stored = frozen::fields(bytes, fields.len()).ok_or_else(wrong)?;
+                decode_fields(fields.iter(), stored)?
+            }
+            DataType::User(user) => {
+                let stored = frozen::fields(bytes, user.fields.len()).ok_or_else(wrong)?;
+                decode_fields(user.fields.iter().map(|(_, ty)| ty), stored)?
+            }
         })
+    }
+}
+
+fn fit_fields<'a>(
+    values: &[Option<Value>],
+    types: impl Iterator<Item = &'a DataType>,
+    count: usize,
+) -> bool {
+    values.len() == count
+        && values.iter().zip(types).all(|(value, ty)| value.as_ref().is_none_or(|v| v.fits(ty)))
+}
+
+/// Elements of a frozen list or set; `None` when the bytes are none or hold a null.
+fn decode_all(element: &DataType, bytes: &[u8]) -> Result<Option<Vec<Value>>> {
+    let Some(elements) = frozen::elements(bytes, 1) else { return Ok(None) };
+    elements
+        .into_iter()
+        .map(|part| part.map(|bytes| Value::decode(element, bytes)).transpose())
+        .collect()
+}
+
+fn decode_fields<'a>(
+    types: impl Iterator<Item = &'a DataType>,
+    stored: Vec<Option<&[u8]>>,
+) -> Result<Value> {
+    let fields = types.zip(stored);
+    let field = |(ty, bytes): (&DataType, Option<&[u8]>)| {
+        // A field of no bytes is null where the type has no empty value.
+        let is_null =
+            |bytes: &[u8]| bytes.is_empty() && !matches!(ty, DataType::Text | DataType::Blob);
+        bytes.filter(|bytes| !is_null(bytes)).map(|bytes| Value::decode(ty, bytes)).transpose()
+    };
+    Ok(Value::Tuple(fields.map(field).collect::<Result<_>>()?))
+}
+
+/// Months, days and nanoseconds of a stored duration.
+pub(crate) fn duration(mut bytes: &[u8]) -> Option<(i32, i32, i64)> {
+    let mut next = || take_svint(&mut bytes);
+    let (months, days, nanoseconds) = (next()?, next()?, next()?);
+    let whole = bytes.is_empty();
+    whole.then_some((i32::try_from(months).ok()?, i32::try_from(days).ok()?, nanoseconds))
+}
+
+/// The decimal digits of an integer in big-endian two's complement.
+pub fn format_varint(bytes: &[u8]) -> String {
+    let is_negative = bytes.first().is_some_and(|first| *first >= 0x80);
+    let mut magnitude: Vec<u8> = bytes.to_vec();
+    if is_negative {
+        negate(&mut magnitude);
+    }
+    let mut digits = Vec::new();
+    while magnitude.iter().any(|byte| *byte != 0) {
+        let mut rest = 0u32;
+        for byte in &mut magnitude {
+            let part = rest << 8 | u32::from(*byte);
+            *byte = (part / 10) as u8;
+            rest = part % 10;
+        }
+        digits.push(char::from(b'0' + rest as u8));
+    }
+    if digits.is_empty() {
+        digits.push('0');
+    }
+    if is_negative {
+        digits.push('-');
+    }
+    digits.into_iter().rev().collect()
+}
+
+/// The shortest big-endian two's complement of an integer in decimal digits.
+pub fn parse_varint(text: &str) -> Option<Vec<u8>> {
+    let (is_negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    // Ten bits take three digits; one byte more holds the sign.
+    let mut bytes = vec![0u8; digits.len() * 10 / 24 + 2];
+    for digit in digits.bytes() {
+        let mut carry = u32::from(digit - b'0');
+        for byte in bytes.iter_mut().rev() {
+            carry += u32::from(*byte) * 10;
+            *byte = carry as u8;
+            carry >>= 8;
+        }
+    }
+    if is_negative {
+        negate(&mut bytes);
+    }
+    Some(minimal_twos_complement(&bytes).to_vec())
+}
+
+fn negate(bytes: &mut [u8]) {
+    let mut carry = true;
+    for byte in bytes.iter_mut().rev() {
+        let (value, over) = (!*byte).overflowing_add(u8::from(carry));
+        *byte = value;
+        carry = over;
     }
 }
 
@@ -245,13 +439,47 @@ impl fmt::Display for Value {
             Value::Timestamp(v) => write!(f, "timestamp {v} ms"),
             Value::Uuid(v) | Value::TimeUuid(v) => write!(f, "{}", format_uuid(v)),
             Value::Inet(v) => write!(f, "{v}"),
+            Value::Varint(v) => f.write_str(&format_varint(v)),
+            Value::Duration { months, days, nanoseconds } => {
+                write!(f, "{months}mo{days}d{nanoseconds}ns")
+            }
+            Value::Counter(v) => write!(f, "{v}"),
+            Value::List(values) => write_all(f, "[]", values),
+            Value::Set(values) => write_all(f, "{}", values),
+            Value::Map(entries) => {
+                let entries: Vec<String> =
+                    entries.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+                write_all(f, "{}", &entries)
+            }
+            Value::Tuple(fields) => {
+                let text = |field: &Option<Value>| match field {
+                    Some(value) => value.to_string(),
+                    None => "null".to_owned(),
+                };
+                write_all(f, "()", &fields.iter().map(text).collect::<Vec<_>>())
+            }
         }
     }
+}
+
+/// Writes a list between a pair of brackets.
+fn write_all<T: fmt::Display>(
+    f: &mut fmt::Formatter<'_>,
+    brackets: &str,
+    values: &[T],
+) -> fmt::Result {
+    let (open, close) = brackets.split_at(1);
+    f.write_str(open)?;
+    for (i, value) in values.iter().enumerate() {
+        write!(f, "{}{value}", if i == 0 { "" } else { ", " })?;
+    }
+    f.write_str(close)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::UserType;
 
     #[test]
     fn every_type_survives_a_round_trip() {
@@ -277,17 +505,82 @@ mod tests {
             (DataType::Inet, Value::Inet("10.0.0.1".parse().unwrap())),
         ];
         for (ty, value) in cases {
-            assert!(value.fits(ty));
-            assert_eq!(Value::decode(ty, &value.to_bytes()).unwrap(), value);
+            assert!(value.fits(&ty));
+            assert_eq!(Value::decode(&ty, &value.to_bytes()).unwrap(), value);
         }
     }
 
     #[test]
+    fn collections_tuples_and_user_types_survive_a_round_trip() {
+        let int = |v| Value::Int(v);
+        let text = |v: &str| Value::Text(v.into());
+        let user = DataType::User(Box::new(UserType::new(
+            "ks",
+            "u",
+            [("a".to_owned(), DataType::Int), ("b".to_owned(), DataType::set_of(DataType::Text))],
+        )));
+        let cases = [
+            (DataType::list_of(DataType::Int), Value::List(vec![int(3), int(-1)])),
+            (DataType::list_of(DataType::Int).frozen(), Value::List(vec![])),
+            (DataType::set_of(DataType::Text), Value::Set(vec![text(""), text("a")])),
+            (
+                DataType::map_of(DataType::Int, DataType::list_of(DataType::Text)),
+                Value::Map(vec![
+                    (int(1), Value::List(vec![text("x")])),
+                    (int(2), Value::List(vec![])),
+                ]),
+            ),
+            (
+                DataType::tuple_of([DataType::Int, DataType::Text, DataType::Duration]),
+                Value::Tuple(vec![
+                    None,
+                    Some(text("")),
+                    Some(Value::Duration { months: -14, days: 25, nanoseconds: i64::MIN }),
+                ]),
+            ),
+            (user.clone().frozen(), Value::Tuple(vec![Some(int(1)), None])),
+        ];
+        for (ty, value) in cases {
+            assert!(value.fits(&ty), "{value}");
+            let bytes = value.to_bytes();
+            assert_eq!(Value::decode(&ty, &bytes).unwrap(), value);
+            for length in 0..bytes.len() {
+                // Fields may be missing at the end; what is cut within one is no value.
+                if let Ok(other) = Value::decode(&ty, &bytes[..length]) {
+                    assert!(matches!(other, Value::Tuple(_)), "{value} {length}");
+                }
+            }
+        }
+        assert!(!Value::List(vec![text("x")]).fits(&DataType::list_of(DataType::Int)));
+        assert!(!Value::Tuple(vec![None]).fits(&user));
+        let shown = Value::Map(vec![(int(1), Value::Set(vec![text("x"), text("y")]))]);
+        assert_eq!(shown.to_string(), "{1: {'x', 'y'}}");
+    }
+
+    #[test]
+    fn varints_of_any_length_read_and_write_their_digits() {
+        let long = "-123456789012345678901234567890123456789012345678901234567890";
+        for text in ["0", "-1", "127", "128", "-128", "-129", "255", "65536", long, &long[1..]] {
+            let bytes = parse_varint(text).unwrap();
+            assert_eq!(format_varint(&bytes), text);
+            assert_eq!(minimal_twos_complement(&bytes), bytes);
+        }
+        assert_eq!(parse_varint("128"), Some(vec![0, 0x80]));
+        assert_eq!(parse_varint("-128"), Some(vec![0x80]));
+        assert_eq!(parse_varint("+007"), Some(vec![7]));
+        for wrong in ["", "-", "1.5", "x"] {
+            assert_eq!(parse_varint(wrong), None);
+        }
+        let value = Value::decode(&DataType::Varint, &[0xff, 0xff, 0x80]).unwrap();
+        assert_eq!(value, Value::Varint(vec![0x80]));
+    }
+
+    #[test]
     fn impossible_lengths_are_refused() {
-        assert!(Value::decode(DataType::Int, &[0; 3]).is_err());
-        assert!(Value::decode(DataType::Int, &[]).is_err());
-        assert!(Value::decode(DataType::Inet, &[0; 5]).is_err());
-        assert!(Value::decode(DataType::Text, &[0xff]).is_err());
+        assert!(Value::decode(&DataType::Int, &[0; 3]).is_err());
+        assert!(Value::decode(&DataType::Int, &[]).is_err());
+        assert!(Value::decode(&DataType::Inet, &[0; 5]).is_err());
+        assert!(Value::decode(&DataType::Text, &[0xff]).is_err());
     }
 
     #[test]

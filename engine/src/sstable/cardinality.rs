@@ -3,6 +3,8 @@
 
 /// Bits of the hash that choose a register.
 const PRECISION: u32 = 13;
+/// Bits of the hash that the sparse form keeps.
+const SPARSE_PRECISION: u32 = 25;
 const REGISTERS: usize = 1 << PRECISION;
 /// Registers of five bits in one 32-bit word.
 const REGISTERS_PER_WORD: usize = 6;
@@ -27,9 +29,33 @@ impl Cardinality {
         self.registers[register] = self.registers[register].max(rank);
     }
 
+    /// The rank in each register.
+    pub(super) fn registers(&self) -> &[u8] {
+        &self.registers
+    }
+
+    /// The key as it stands in the sparse form that other writers use for few keys.
+    pub(super) fn sparse_code(key: &[u8]) -> u32 {
+        let hash = murmur2_64(key);
+        let index = (hash >> (64 - SPARSE_PRECISION)) as u32;
+        if index << (32 - SPARSE_PRECISION + PRECISION) != 0 {
+            return index << 1;
+        }
+        let rank = ((hash << PRECISION) | (1 << (PRECISION - 1))).leading_zeros() + 1;
+        ((index << 6) | (rank ^ 63)) << 1 | 1
+    }
+
     /// Appends the serialised form: version, precisions, format 0 ("normal"), registers.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&[0xff, 0xff, 0xff, 0xfe, PRECISION as u8, 25, 0]);
+        out.extend_from_slice(&[
+            0xff,
+            0xff,
+            0xff,
+            0xfe,
+            PRECISION as u8,
+            SPARSE_PRECISION as u8,
+            0,
+        ]);
         // 5464 bytes follow, as LEB128.
         out.extend_from_slice(&[((WORDS * 4) & 0x7f) as u8 | 0x80, ((WORDS * 4) >> 7) as u8]);
         for registers in self.registers.chunks(REGISTERS_PER_WORD) {

@@ -39,21 +39,18 @@ impl Clip {
     }
 
     pub(super) fn place_of_row(&self, key: &ClusteringKey) -> Place {
-        let order = |position: &Position| match self.direction {
-            Direction::Forward => position.cmp_key(key),
-            Direction::Reversed => position.cmp_key(key).reverse(),
-        };
-        if order(self.direction.last(&self.range)) != Ordering::Greater {
-            Place::Beyond
-        } else if order(self.direction.first(&self.range)) != Ordering::Less {
-            Place::Before
-        } else {
-            Place::Inside
-        }
+        self.place(|edge| match self.direction {
+            Direction::Forward => edge.cmp_key(key),
+            Direction::Reversed => edge.cmp_key(key).reverse(),
+        })
     }
 
     pub(super) fn place_of_change(&self, position: &Position) -> Place {
-        let order = |edge: &Position| self.direction.order(edge, position);
+        self.place(|edge| self.direction.order(edge, position))
+    }
+
+    /// The place of what `order` compares an edge of the range with, in reading direction.
+    fn place(&self, order: impl Fn(&Position) -> Ordering) -> Place {
         if order(self.direction.last(&self.range)) != Ordering::Greater {
             Place::Beyond
         } else if order(self.direction.first(&self.range)) != Ordering::Less {

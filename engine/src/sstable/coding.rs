@@ -7,6 +7,8 @@
 use std::path::Path;
 
 use crate::error::Error;
+pub(super) use crate::schema::vint::{put_svint, put_vint};
+use crate::schema::vint::{unzigzag, vint_of};
 
 /// Why bytes could not be read.
 #[derive(Debug, PartialEq)]
@@ -31,26 +33,6 @@ impl Fault {
             }
         }
     }
-}
-
-/// Appends an unsigned vint in its shortest form.
-pub(super) fn put_vint(out: &mut Vec<u8>, value: u64) {
-    let bits = 64 - (value | 1).leading_zeros() as usize;
-    if bits > 56 {
-        out.push(0xff);
-        out.extend_from_slice(&value.to_be_bytes());
-        return;
-    }
-    let length = bits.div_ceil(7);
-    let mut bytes = value.to_be_bytes();
-    let first = 8 - length;
-    bytes[first] |= (0xff00_u16 >> (length - 1)) as u8;
-    out.extend_from_slice(&bytes[first..]);
-}
-
-/// Appends a signed vint.
-pub(super) fn put_svint(out: &mut Vec<u8>, value: i64) {
-    put_vint(out, ((value << 1) ^ (value >> 63)) as u64);
 }
 
 /// Appends a byte string with a vint length.
@@ -143,17 +125,11 @@ impl<'a> Input<'a> {
         if extra == 0 {
             return Ok(u64::from(first));
         }
-        let tail = self.take(extra as u64)?;
-        let mut value = if extra >= 8 { 0 } else { u64::from(first & (0xff >> extra)) };
-        for byte in tail {
-            value = value << 8 | u64::from(*byte);
-        }
-        Ok(value)
+        Ok(vint_of(first, self.take(extra as u64)?))
     }
 
     pub(super) fn svint(&mut self) -> Parsed<i64> {
-        let value = self.vint()?;
-        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+        Ok(unzigzag(self.vint()?))
     }
 
     pub(super) fn bytes16(&mut self) -> Parsed<&'a [u8]> {

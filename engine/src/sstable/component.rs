@@ -36,7 +36,7 @@ impl Version {
 
 /// What the names of one SSTable's files have in common: `<version>-<id>-big-<component>`. The id is
 /// a number here and in older products, and 28 digits and letters of a UUID in newer ones.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SstableName {
     version: Version,
     id: String,
@@ -78,10 +78,14 @@ impl SstableName {
         self.id.parse().unwrap_or(0)
     }
 
+    /// What all its files' names begin with.
+    pub fn prefix(&self) -> String {
+        format!("{}-{}-big", self.version.name(), self.id)
+    }
+
     /// Path of one of its files.
     pub fn path(&self, directory: &Path, component: Component) -> PathBuf {
-        let (version, suffix) = (self.version.name(), component.suffix());
-        directory.join(format!("{version}-{}-big-{suffix}", self.id))
+        directory.join(format!("{}-{}", self.prefix(), component.suffix()))
     }
 }
 
@@ -125,6 +129,27 @@ impl Component {
         Component::Tidegate,
         Component::Toc,
     ];
+
+    /// All of them.
+    pub const ALL: [Component; 11] = [
+        Component::Data,
+        Component::Index,
+        Component::Summary,
+        Component::Filter,
+        Component::Statistics,
+        Component::Crc,
+        Component::Digest,
+        Component::CompressionInfo,
+        Component::Scylla,
+        Component::Tidegate,
+        Component::Toc,
+    ];
+
+    /// The component that a file of an SSTable is, by its name; `None` for others.
+    pub fn of_file(file_name: &str) -> Option<Component> {
+        let (_, suffix) = file_name.split_once("-big-")?;
+        Component::ALL.into_iter().find(|component| component.suffix() == suffix)
+    }
 
     /// End of the file name.
     pub fn suffix(self) -> &'static str {

@@ -43,6 +43,17 @@ impl BloomFilter {
         self.bits(murmur3_x64_128(key)).all(|bit| self.words[bit / 64] >> (bit % 64) & 1 == 1)
     }
 
+    /// A filter of the same size without keys.
+    pub(super) fn emptied(&self) -> Self {
+        BloomFilter { hash_count: self.hash_count, words: vec![0; self.words.len()] }
+    }
+
+    /// The first word in which another filter of the same size differs, and its bits there and here.
+    pub(super) fn difference(&self, other: &BloomFilter) -> Option<(usize, u64, u64)> {
+        let mut words = self.words.iter().zip(&other.words).enumerate();
+        words.find(|(_, (a, b))| a != b).map(|(at, (a, b))| (at, *b, *a))
+    }
+
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.hash_count.to_be_bytes());
         out.extend_from_slice(&(self.words.len() as u32).to_be_bytes());

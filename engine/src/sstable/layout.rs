@@ -11,7 +11,7 @@ use super::type_name::{self, Shape};
 use crate::error::{Error, Result};
 use crate::mutation::Tombstone;
 use crate::schema::table_schema::SchemaRef;
-use crate::schema::{ClusteringOrder, ColumnId, ColumnKind, DataType, TableSchema};
+use crate::schema::{ClusteringOrder, Column, ColumnId, ColumnKind, DataType, TableSchema};
 
 /// From here the header counts its timestamp base (2015-09-22), microseconds.
 pub(super) const TIMESTAMP_EPOCH: i64 = 1_442_880_000_000_000;
@@ -53,6 +53,8 @@ pub(super) struct HeaderColumn {
     /// `None` for a column that the schema does not have (any more): its cells are skipped.
     pub(super) id: Option<ColumnId>,
     pub(super) shape: Shape,
+    /// Type of the cells' paths, of a multi-cell column that the schema has.
+    pub(super) path: Option<DataType>,
 }
 
 /// The static or the regular columns, in header order.
@@ -103,19 +105,17 @@ impl Header {
     /// The header of a new file with all columns of `schema`.
     pub(super) fn of_schema(schema: &TableSchema, bases: Bases) -> Self {
         let columns = |wanted: ColumnKind| {
-            let mut named: Vec<(Vec<u8>, String)> = schema
-                .columns
-                .iter()
-                .filter(|column| column.kind == wanted)
-                .map(|column| (column.name.clone().into_bytes(), type_name::of_column(column)))
-                .collect();
-            named.sort();
-            named
+            let mut columns: Vec<&Column> =
+                schema.columns.iter().filter(|column| column.kind == wanted).collect();
+            // Columns of one cell first, then those of many.
+            columns.sort_by_key(|column| (column.ty.is_multi_cell(), column.name.as_bytes()));
+            let named = columns.into_iter();
+            named.map(|c| (c.name.clone().into_bytes(), type_name::marshal_name(c))).collect()
         };
         Header {
             bases,
             partition_key: type_name::of_partition_key(schema),
-            clustering: schema.clustering_key().map(type_name::of_column).collect(),
+            clustering: schema.clustering_key().map(type_name::marshal_name).collect(),
             statics: columns(ColumnKind::Static),
             regulars: columns(ColumnKind::Regular),
         }
@@ -207,14 +207,14 @@ impl Header {
             let column = |(shape, name, ty): (Shape, &Vec<u8>, &String)| {
                 let known = std::str::from_utf8(name).ok().and_then(|name| schema.find(name));
                 match known {
-                    None => Ok(HeaderColumn { id: None, shape }),
+                    None => Ok(HeaderColumn { id: None, shape, path: None }),
                     Some((id, column))
                         if column.kind == kind && type_name::fits_column(ty, column) =>
                     {
-                        Ok(HeaderColumn { id: Some(id), shape })
+                        Ok(HeaderColumn { id: Some(id), shape, path: column.ty.path_type() })
                     }
                     Some((_, column)) => {
-                        let cells = match (shape.is_multi_cell, type_name::is_counter(ty)) {
+                        let cells = match (shape.is_multi_cell, shape.is_counter) {
                             (true, _) => "multi-cell ",
                             (_, true) => "counter ",
                             _ => "",
@@ -228,7 +228,7 @@ impl Header {
         };
         Ok(Layout {
             bases: self.bases,
-            clustering: key.iter().map(|c| (c.ty, c.clustering_order())).collect(),
+            clustering: key.iter().map(|c| (c.ty.clone(), c.clustering_order())).collect(),
             statics: columns(&self.statics, ColumnKind::Static)?,
             regulars: columns(&self.regulars, ColumnKind::Regular)?,
         })

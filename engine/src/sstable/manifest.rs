@@ -63,13 +63,10 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Reads the manifest at `path`; a missing one is empty. A torn last frame is dropped.
-    ///
-    /// Errors: `Io`; `Corrupt` for damage before the last frame, and for edits that contradict each
-    /// other.
-    pub async fn open(disk: Rc<dyn Disk>, path: &Path) -> Result<Self> {
-        let mut manifest = Manifest {
-            disk: disk.clone(),
+    /// A manifest that names nothing, of a table that is never written.
+    pub fn empty(disk: Rc<dyn Disk>, path: &Path) -> Self {
+        Manifest {
+            disk,
             path: path.to_owned(),
             file: None,
             size: 0,
@@ -78,10 +75,18 @@ impl Manifest {
             live: BTreeMap::new(),
             flushed_through: None,
             is_broken: false,
-        };
+        }
+    }
+
+    /// Reads the manifest at `path`; a missing one is empty. A torn last frame is dropped.
+    ///
+    /// Errors: `Io`; `Corrupt` for damage before the last frame, and for edits that contradict each
+    /// other.
+    pub async fn open(disk: Rc<dyn Disk>, path: &Path) -> Result<Self> {
+        let mut manifest = Manifest::empty(disk.clone(), path);
         let content = match read_file(&*disk, path).await {
             Ok(content) => content,
-            Err(Error::Io { code: Some(2), .. }) => return Ok(manifest),
+            Err(error) if error.is_missing_file() => return Ok(manifest),
             Err(error) => return Err(error),
         };
         manifest.replay(&content)?;

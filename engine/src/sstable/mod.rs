@@ -26,8 +26,8 @@
 //! Files that have none are read unchecked, and damage shows only where bytes become impossible.
 //!
 //! `me` is what is written. `mc`, `md` and `nb` are read too, compressed or not, whoever wrote them.
-//! Multi-cell columns and counters are stepped over where the table does not have the column and
-//! refused by name where it has.
+//! A column that the table lacks is stepped over; one of another type than the table's is refused by
+//! name.
 //!
 //! Not here: merging several SSTables (`reader`), choosing which to merge (`table`).
 
@@ -41,6 +41,7 @@ mod compression_info;
 mod file;
 mod filter;
 mod info;
+pub mod inspect;
 mod integrity;
 mod layout;
 pub mod manifest;
@@ -54,7 +55,7 @@ mod sstable;
 mod statistics;
 mod summary;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod type_name;
 mod unfiltered;
 mod window;
@@ -65,4 +66,5 @@ pub use info::SstableInfo;
 pub use layout::Bases;
 pub use scylla::{LargeData, ScyllaColumn, ScyllaMetadata, ScyllaSchema, TokenBound};
 pub use sstable::Sstable;
+pub use type_name::{cql_type, marshal_name, partition_key_types};
 pub use writer::{SstableWriter, WriterOptions, remove_files};

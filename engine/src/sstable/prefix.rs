@@ -92,7 +92,7 @@ impl PrefixEncoder {
             if rest.is_empty() {
                 break;
             }
-            let taken = decode_component(*ty, *order, rest, &mut self.stored)
+            let taken = decode_component(ty, *order, rest, &mut self.stored)
                 .expect("clustering keys in memory are in the ordered form of their table");
             rest = &rest[taken..];
             self.ends.push(self.stored.len());
@@ -176,7 +176,7 @@ pub(super) fn read_values(
             1 => &[],
             _ => return Err(before.bad("a clustering value", "a null")),
         };
-        encode_component(*ty, *order, value, &mut ordered).map_err(|error| {
+        encode_component(ty, *order, value, &mut ordered).map_err(|error| {
             before.bad(format!("a clustering value of {}", ty.sql_name()), error)
         })?;
     }

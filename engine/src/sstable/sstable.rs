@@ -64,12 +64,45 @@ impl Sstable {
         name: &SstableName,
         schema: SchemaRef,
     ) -> Result<Rc<Self>> {
+        let toc = read_file(&*disk, &name.path(directory, Component::Toc)).await?;
+        let toc =
+            String::from_utf8_lossy(&toc).lines().map(|line| line.trim().to_owned()).collect();
+        Sstable::open_listed(disk, cache, (directory, name), schema, toc).await
+    }
+
+    /// As [`open_named`](Self::open_named), but an SSTable without table of contents is taken to have
+    /// the files that are there: copies and old backups lack it.
+    ///
+    /// Errors: as there.
+    pub async fn open_foreign(
+        disk: Rc<dyn Disk>,
+        cache: Rc<PageCache>,
+        directory: &Path,
+        name: &SstableName,
+        schema: SchemaRef,
+    ) -> Result<Rc<Self>> {
+        match read_file(&*disk, &name.path(directory, Component::Toc)).await {
+            Err(error) if error.is_missing_file() => {}
+            _ => return Sstable::open_named(disk, cache, directory, name, schema).await,
+        }
+        let prefix = format!("{}-", name.prefix());
+        let entries = disk.list(directory).await?.into_iter();
+        let toc = entries.filter_map(|entry| Some(entry.name.strip_prefix(&prefix)?.to_owned()));
+        let toc = toc.collect();
+        Sstable::open_listed(disk, cache, (directory, name), schema, toc).await
+    }
+
+    /// Opens an SSTable that has the components of `toc`.
+    async fn open_listed(
+        disk: Rc<dyn Disk>,
+        cache: Rc<PageCache>,
+        (directory, name): (&Path, &SstableName),
+        schema: SchemaRef,
+        toc: Vec<String>,
+    ) -> Result<Rc<Self>> {
         let version = name.version();
         let path = |component: Component| name.path(directory, component);
         let toc_path = path(Component::Toc);
-        let toc = read_file(&*disk, &toc_path).await?;
-        let toc: Vec<String> =
-            String::from_utf8_lossy(&toc).lines().map(|line| line.trim().to_owned()).collect();
         let has = |component: Component| toc.iter().any(|name| name == component.suffix());
         for needed in [Component::Data, Component::Index, Component::Statistics] {
             require(&toc, needed, &toc_path)?;
@@ -198,7 +231,7 @@ impl Sstable {
 }
 
 /// Reads a whole `CRC.db`: bytes that one checksum covers, and the checksums.
-fn decode_chunks(content: &[u8]) -> Parsed<(u64, Vec<u32>)> {
+pub(super) fn decode_chunks(content: &[u8]) -> Parsed<(u64, Vec<u32>)> {
     let mut input = Input::new(content);
     let before = input.clone();
     let bytes = u64::from(input.u32()?);

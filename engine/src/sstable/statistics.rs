@@ -19,7 +19,7 @@ use crate::commitlog::ReplayPosition;
 use crate::mutation::{Cell, CellState, Row, Tombstone};
 use crate::schema::ClusteringKey;
 
-const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
+pub(super) const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 /// Partition sizes fall into this many exponential buckets, cell counts into the other.
 const SIZE_BUCKETS: usize = 151;
 const CELL_BUCKETS: usize = 119;
@@ -229,12 +229,21 @@ impl Collector {
         }
         self.partition_cells += row.cells.len() as i64;
         self.columns_count += row.cells.len() as i64;
+        for (_, multi) in &row.multi {
+            if let Some(deletion) = multi.deletion {
+                self.tombstone(deletion);
+            }
+            multi.cells.iter().for_each(|(_, cell)| self.cell(cell));
+            self.partition_cells += multi.cells.len() as i64;
+            // A column counts once if it has cells at all.
+            self.columns_count += i64::from(!multi.cells.is_empty());
+        }
     }
 
     fn cell(&mut self, cell: &Cell) {
         self.timestamps.add(cell.timestamp);
         let (ttl, time) = match cell.state {
-            CellState::Live { .. } => (0, i32::MAX),
+            CellState::Live { .. } | CellState::Counter { .. } => (0, i32::MAX),
             CellState::Expiring { ttl, expiry, .. } => (ttl, expiry),
             CellState::Deleted { deletion_time } => {
                 self.tombstones_count += 1;
@@ -435,33 +444,46 @@ fn check_crc(input: &mut Input<'_>, covered: &[u8]) -> Parsed<()> {
     Ok(())
 }
 
-/// Reads a whole `Statistics.db`.
-pub(super) fn decode_file(bytes: &[u8], version: Version) -> Parsed<(Statistics, Header)> {
-    let has_crcs = version >= Version::Nb;
-    let mut input = Input::new(bytes);
-    let count = input.count32()?;
-    if has_crcs {
-        check_crc(&mut input, &bytes[..4])?;
+/// Where the parts of a `Statistics.db` lie.
+pub(super) struct Parts<'a> {
+    bytes: &'a [u8],
+    has_crcs: bool,
+    parts: Vec<(i32, u32)>,
+    bodies_at: u64,
+}
+
+impl<'a> Parts<'a> {
+    /// Reads the table at the front and checks its checksums where the version has them.
+    pub(super) fn locate(bytes: &'a [u8], version: Version) -> Parsed<Self> {
+        let has_crcs = version >= Version::Nb;
+        let mut input = Input::new(bytes);
+        let count = input.count32()?;
+        if has_crcs {
+            check_crc(&mut input, &bytes[..4])?;
+        }
+        let toc_at = input.at() as usize;
+        let parts = input.items(count, 8, |input| Ok((input.i32()?, input.u32()?)))?;
+        if has_crcs {
+            let covered = [&bytes[..4], &bytes[toc_at..input.at() as usize]].concat();
+            check_crc(&mut input, &covered)?;
+        }
+        Ok(Parts { bytes, has_crcs, parts, bodies_at: input.at() })
     }
-    let toc_at = input.at() as usize;
-    let parts = input.items(count, 8, |input| Ok((input.i32()?, input.u32()?)))?;
-    if has_crcs {
-        let covered = [&bytes[..4], &bytes[toc_at..input.at() as usize]].concat();
-        check_crc(&mut input, &covered)?;
-    }
-    let bodies_at = input.at();
-    // A part ends where another begins; some writers do not list them in order.
-    let body = |wanted: i32, name: &str| {
+
+    /// The body of a part, checked where the version has checksums; offsets stay those of the file.
+    pub(super) fn body(&self, wanted: i32, name: &str) -> Parsed<Input<'a>> {
+        let parts = &self.parts;
         let offset = parts.iter().find(|(part, _)| *part == wanted).map(|(_, at)| u64::from(*at));
         let missing =
             || Fault::Bad { at: 4, wanted: format!("a {name} part"), found: "none".into() };
-        let offset = offset.filter(|at| *at >= bodies_at).ok_or_else(missing)?;
+        let offset = offset.filter(|at| *at >= self.bodies_at).ok_or_else(missing)?;
+        // A part ends where another begins; some writers do not list them in order.
         let others = parts.iter().map(|(_, at)| u64::from(*at));
         let end = others.filter(|at| *at > offset).min().unwrap_or(u64::MAX);
-        let bytes = &bytes[..end.min(bytes.len() as u64) as usize];
+        let bytes = &self.bytes[..end.min(self.bytes.len() as u64) as usize];
         let mut body = Input::new(bytes);
         body.take(offset)?;
-        if !has_crcs {
+        if !self.has_crcs {
             return Ok(body);
         }
         let mut tail = body.clone();
@@ -470,16 +492,21 @@ pub(super) fn decode_file(bytes: &[u8], version: Version) -> Parsed<(Statistics,
         let mut body = Input::new(&bytes[..bytes.len() - 4]);
         body.take(offset)?;
         Ok(body)
-    };
-    let before = body(0, "validation")?;
+    }
+}
+
+/// Reads a whole `Statistics.db`.
+pub(super) fn decode_file(bytes: &[u8], version: Version) -> Parsed<(Statistics, Header)> {
+    let parts = Parts::locate(bytes, version)?;
+    let before = parts.body(0, "validation")?;
     let partitioner = before.clone().bytes16()?;
     if partitioner != PARTITIONER.as_bytes() {
         return Err(before.bad(PARTITIONER, String::from_utf8_lossy(partitioner)));
     }
-    let statistics = Statistics::decode(&mut body(2, "statistics")?, version)?;
-    let header = Header::decode(&mut body(3, "header")?)?;
-    if has_crcs {
-        body(1, "compaction")?;
+    let statistics = Statistics::decode(&mut parts.body(2, "statistics")?, version)?;
+    let header = Header::decode(&mut parts.body(3, "header")?)?;
+    if parts.has_crcs {
+        parts.body(1, "compaction")?;
     }
     Ok((statistics, header))
 }

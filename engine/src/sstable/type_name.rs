@@ -1,17 +1,25 @@
 //! Names of column types as Cassandra writes them into `Statistics.db`.
 //!
-//! Collections, tuples, counters, `varint` and `duration` are not column types of this engine. Files
-//! that have them are read all the same: a column that the table lacks is skipped, and one whose
-//! values are whole (frozen, `varint`, `duration`) may be a blob in the table. Such a type within a
-//! key, or a counter or multi-cell column of the table, is refused by name.
+//! A column of the table takes a file's column of the same type; digits of decimals, and names and
+//! keyspaces of user types, are not looked at, and ASCII is text. Values that are whole and of a type
+//! that the table does not name (frozen, `varint`, `duration`, vectors) may also be blobs in it. A
+//! column that the table lacks is skipped, whatever its type.
 
-use crate::schema::{ClusteringOrder, Column, DataType, TableSchema};
+use crate::schema::types::TYPE_DEPTH_MAX;
+use crate::schema::{ClusteringOrder, Column, DataType, TableSchema, UserType};
 
 const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
 
-/// Simple name of the class of `ty`.
-fn class(ty: DataType) -> &'static str {
-    match ty {
+/// Name of a type. Types inside a frozen one are not called frozen again.
+fn name_of(ty: &DataType, is_inside_frozen: bool) -> String {
+    let nested = |ty: &DataType, is_inside_frozen: bool| {
+        let name = name_of(ty, is_inside_frozen || ty.is_multi_cell());
+        match ty.is_multi_cell() && !is_inside_frozen {
+            true => format!("{PACKAGE}FrozenType({name})"),
+            false => name,
+        }
+    };
+    let class = match ty {
         DataType::Boolean => "BooleanType",
         DataType::TinyInt => "ByteType",
         DataType::SmallInt => "ShortType",
@@ -20,29 +28,142 @@ fn class(ty: DataType) -> &'static str {
         DataType::Float => "FloatType",
         DataType::Double => "DoubleType",
         DataType::Decimal { .. } => "DecimalType",
+        DataType::Varint => "IntegerType",
         DataType::Text => "UTF8Type",
         DataType::Blob => "BytesType",
         DataType::Date => "SimpleDateType",
         DataType::Time => "TimeType",
         DataType::Timestamp => "TimestampType",
+        DataType::Duration => "DurationType",
         DataType::Uuid => "UUIDType",
         DataType::TimeUuid => "TimeUUIDType",
         DataType::Inet => "InetAddressType",
-    }
+        DataType::Counter => "CounterColumnType",
+        DataType::List(element) => {
+            return format!("{PACKAGE}ListType({})", nested(element, is_inside_frozen));
+        }
+        DataType::Set(element) => {
+            return format!("{PACKAGE}SetType({})", nested(element, is_inside_frozen));
+        }
+        DataType::Map(key, value) => {
+            let (key, value) = (nested(key, is_inside_frozen), nested(value, is_inside_frozen));
+            return format!("{PACKAGE}MapType({key},{value})");
+        }
+        DataType::Tuple(fields) => {
+            let fields: Vec<String> = fields.iter().map(|ty| nested(ty, true)).collect();
+            return format!("{PACKAGE}TupleType({})", fields.join(","));
+        }
+        DataType::User(user) => {
+            let hex = |text: &str| text.bytes().map(|b| format!("{b:02x}")).collect::<String>();
+            let fields: Vec<String> = user
+                .fields
+                .iter()
+                .map(|(name, ty)| format!("{}:{}", hex(name), nested(ty, is_inside_frozen)))
+                .collect();
+            let (keyspace, name) = (&user.keyspace, hex(&user.name));
+            return format!("{PACKAGE}UserType({keyspace},{name},{})", fields.join(","));
+        }
+        DataType::Frozen(inner) => {
+            return format!("{PACKAGE}FrozenType({})", name_of(inner, true));
+        }
+    };
+    format!("{PACKAGE}{class}")
 }
 
-/// Name of a column's type, with the order of a clustering column.
-pub(super) fn of_column(column: &Column) -> String {
-    let plain = format!("{PACKAGE}{}", class(column.ty));
+/// Name of a column's type, with the order of a clustering column: what `cql_type` reads.
+pub fn marshal_name(column: &Column) -> String {
+    let plain = name_of(&column.ty, false);
     match column.clustering_order() {
         ClusteringOrder::Ascending => plain,
         ClusteringOrder::Descending => format!("{PACKAGE}ReversedType({plain})"),
     }
 }
 
+/// The type that Cassandra's class name says, and the order of a clustering column of it; `None` for
+/// a type that the engine does not have. A decimal is taken as wide as SQL shows one.
+pub fn cql_type(name: &str) -> Option<(DataType, ClusteringOrder)> {
+    let parsed = parse_all(name)?;
+    let (parsed, order) = match (parsed.class, parsed.parameters.as_slice()) {
+        ("ReversedType", [inner]) => (inner, ClusteringOrder::Descending),
+        _ => (&parsed, ClusteringOrder::Ascending),
+    };
+    let ty = type_of(parsed)?;
+    ty.validate().is_ok().then_some((ty, order))
+}
+
+fn type_of(parsed: &Parsed<'_>) -> Option<DataType> {
+    let parameters = parsed.parameters.as_slice();
+    Some(match (parsed.class, parameters) {
+        ("BooleanType", []) => DataType::Boolean,
+        ("ByteType", []) => DataType::TinyInt,
+        ("ShortType", []) => DataType::SmallInt,
+        ("Int32Type", []) => DataType::Int,
+        ("LongType", []) => DataType::BigInt,
+        ("FloatType", []) => DataType::Float,
+        ("DoubleType", []) => DataType::Double,
+        ("DecimalType", []) => DataType::DECIMAL_WIDE,
+        ("IntegerType", []) => DataType::Varint,
+        // ASCII is a subset of UTF-8 with the same order.
+        ("UTF8Type" | "AsciiType", []) => DataType::Text,
+        ("BytesType", []) => DataType::Blob,
+        ("SimpleDateType", []) => DataType::Date,
+        ("TimeType", []) => DataType::Time,
+        ("TimestampType", []) => DataType::Timestamp,
+        ("DurationType", []) => DataType::Duration,
+        ("UUIDType", []) => DataType::Uuid,
+        ("TimeUUIDType", []) => DataType::TimeUuid,
+        ("InetAddressType", []) => DataType::Inet,
+        ("CounterColumnType", []) => DataType::Counter,
+        ("ListType", [element]) => DataType::list_of(type_of(element)?),
+        ("SetType", [element]) => DataType::set_of(type_of(element)?),
+        ("MapType", [key, value]) => DataType::map_of(type_of(key)?, type_of(value)?),
+        ("TupleType", fields) => {
+            let fields: Option<Vec<DataType>> = fields.iter().map(type_of).collect();
+            DataType::tuple_of(fields?)
+        }
+        ("UserType", [keyspace, name, fields @ ..]) => {
+            let field = |field: &Parsed<'_>| Some((unhex(field.label?)?, type_of(field)?));
+            let fields: Option<Vec<(String, DataType)>> = fields.iter().map(field).collect();
+            let user = UserType::new(keyspace.class, unhex(name.class)?, fields?);
+            DataType::User(Box::new(user))
+        }
+        ("FrozenType", [inner]) => type_of(inner)?.frozen(),
+        _ => return None,
+    })
+}
+
+fn unhex(hex: &str) -> Option<String> {
+    if !hex.len().is_multiple_of(2) || !hex.is_ascii() {
+        return None;
+    }
+    let bytes: Option<Vec<u8>> =
+        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).ok()).collect();
+    String::from_utf8(bytes?).ok()
+}
+
+/// Whether values of the stored type are values of `ty`, with equal bytes and order.
+fn is_same(stored: &DataType, ty: &DataType) -> bool {
+    match (stored, ty) {
+        (DataType::Decimal { .. }, DataType::Decimal { .. }) => true,
+        (DataType::List(a), DataType::List(b))
+        | (DataType::Set(a), DataType::Set(b))
+        | (DataType::Frozen(a), DataType::Frozen(b)) => is_same(a, b),
+        (DataType::Map(ak, av), DataType::Map(bk, bv)) => is_same(ak, bk) && is_same(av, bv),
+        (DataType::Tuple(a), DataType::Tuple(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
+        }
+        // Fields are added at the end of a type while its values stay.
+        (DataType::User(a), DataType::User(b)) => {
+            let mut both = a.fields.iter().zip(&b.fields);
+            a.fields.len() <= b.fields.len() && both.all(|(a, b)| a.0 == b.0 && is_same(&a.1, &b.1))
+        }
+        _ => stored == ty,
+    }
+}
+
 /// Name of the type of a table's partition key.
 pub(super) fn of_partition_key(schema: &TableSchema) -> String {
-    let names: Vec<String> = schema.partition_key().map(of_column).collect();
+    let names: Vec<String> = schema.partition_key().map(marshal_name).collect();
     match names.as_slice() {
         [name] => name.clone(),
         _ => format!("{PACKAGE}CompositeType({})", names.join(",")),
@@ -52,16 +173,22 @@ pub(super) fn of_partition_key(schema: &TableSchema) -> String {
 /// A type name with its parameters, package and blanks removed.
 #[derive(Debug, PartialEq)]
 struct Parsed<'a> {
+    /// What stands before a colon: the name of a user type's field.
+    label: Option<&'a str>,
     class: &'a str,
     parameters: Vec<Parsed<'a>>,
 }
 
-/// Most levels of types within types that are looked at.
-const DEPTH_MAX: usize = 16;
+/// Most levels of types within types that are looked at; wrappers double those of the type itself.
+const DEPTH_MAX: usize = 2 * TYPE_DEPTH_MAX;
 
 fn parse<'a>(text: &mut &'a str, depth: usize) -> Option<Parsed<'a>> {
     let end = text.find(['(', ')', ',', ' ']).unwrap_or(text.len());
     let (name, mut rest) = text.split_at(end);
+    let (label, name) = match name.split_once(':') {
+        Some((label, name)) => (Some(label), name),
+        None => (None, name),
+    };
     let class = name.strip_prefix(PACKAGE).unwrap_or(name);
     if class.is_empty() || depth > DEPTH_MAX {
         return None;
@@ -79,21 +206,13 @@ fn parse<'a>(text: &mut &'a str, depth: usize) -> Option<Parsed<'a>> {
         }
     }
     *text = rest;
-    Some(Parsed { class, parameters })
+    Some(Parsed { label, class, parameters })
 }
 
 fn parse_all(name: &str) -> Option<Parsed<'_>> {
     let mut rest = name.trim();
     let parsed = parse(&mut rest, 0)?;
     rest.trim().is_empty().then_some(parsed)
-}
-
-/// Whether values of the stored type `parsed` are values of `ty` with equal bytes and order.
-fn is_scalar(parsed: &Parsed<'_>, ty: DataType) -> bool {
-    parsed.parameters.is_empty()
-        && (parsed.class == class(ty)
-            // ASCII is a subset of UTF-8 with the same order.
-            || (ty == DataType::Text && parsed.class == "AsciiType"))
 }
 
 /// Whether values of the stored type are whole and may stand as blobs. Outside of keys their order does
@@ -107,31 +226,34 @@ fn is_opaque(parsed: &Parsed<'_>) -> bool {
 
 /// Whether the stored type `name` fits `column`.
 pub(super) fn fits_column(name: &str, column: &Column) -> bool {
-    let Some(parsed) = parse_all(name) else { return false };
-    match (column.clustering_order(), parsed.class, parsed.parameters.as_slice()) {
-        (ClusteringOrder::Descending, "ReversedType", [inner]) => is_scalar(inner, column.ty),
-        (ClusteringOrder::Descending, ..) => false,
-        (ClusteringOrder::Ascending, ..) => {
-            is_scalar(&parsed, column.ty)
-                || (column.ty == DataType::Blob && !column.is_key() && is_opaque(&parsed))
-        }
+    if let Some((stored, order)) = cql_type(name)
+        && order == column.clustering_order()
+        && is_same(&stored, &column.ty)
+    {
+        return true;
     }
+    column.ty == DataType::Blob
+        && !column.is_key()
+        && parse_all(name).is_some_and(|parsed| is_opaque(&parsed))
+}
+
+/// The types of the columns of a partition key whose type has this name; `None` where the engine lacks
+/// one of them.
+pub fn partition_key_types(name: &str) -> Option<Vec<DataType>> {
+    let parsed = parse_all(name)?;
+    if parsed.class == "CompositeType" {
+        return parsed.parameters.iter().map(type_of).collect();
+    }
+    Some(vec![type_of(&parsed)?])
 }
 
 /// Whether the stored type `name` fits the partition key of `schema`.
 pub(super) fn fits_partition_key(name: &str, schema: &TableSchema) -> bool {
-    let Some(parsed) = parse_all(name) else { return false };
     let columns: Vec<&Column> = schema.partition_key().collect();
-    if let [column] = columns.as_slice() {
-        return is_scalar(&parsed, column.ty);
-    }
-    parsed.class == "CompositeType"
-        && parsed.parameters.len() == columns.len()
-        && parsed
-            .parameters
-            .iter()
-            .zip(columns)
-            .all(|(stored, column)| is_scalar(stored, column.ty))
+    partition_key_types(name).is_some_and(|stored| {
+        stored.len() == columns.len()
+            && stored.iter().zip(columns).all(|(stored, column)| is_same(stored, &column.ty))
+    })
 }
 
 /// How a column's cells are laid out.
@@ -141,6 +263,8 @@ pub(super) struct Shape {
     pub(super) fixed_bytes: Option<usize>,
     /// A row may have many cells of the column, each with a path.
     pub(super) is_multi_cell: bool,
+    /// Values are what nodes have counted.
+    pub(super) is_counter: bool,
 }
 
 /// The layout of columns of the stored type `name`; `None` when the type is unknown, so that not even
@@ -150,7 +274,7 @@ pub(super) fn shape(name: &str) -> Option<Shape> {
 }
 
 fn shape_of(parsed: &Parsed<'_>) -> Option<Shape> {
-    let whole = |fixed_bytes| Some(Shape { fixed_bytes, is_multi_cell: false });
+    let whole = |fixed_bytes| Some(Shape { fixed_bytes, is_multi_cell: false, is_counter: false });
     match (parsed.class, parsed.parameters.as_slice()) {
         ("BooleanType", _) => whole(Some(1)),
         ("Int32Type" | "FloatType", _) => whole(Some(4)),
@@ -171,12 +295,14 @@ fn shape_of(parsed: &Parsed<'_>) -> Option<Shape> {
             | "BytesType"
             | "TupleType"
             | "CompositeType"
-            | "DynamicCompositeType"
-            | "CounterColumnType",
+            | "DynamicCompositeType",
             _,
         ) => whole(None),
+        ("CounterColumnType", _) => {
+            Some(Shape { fixed_bytes: None, is_multi_cell: false, is_counter: true })
+        }
         ("ListType" | "SetType" | "MapType" | "UserType", _) => {
-            Some(Shape { fixed_bytes: None, is_multi_cell: true })
+            Some(Shape { fixed_bytes: None, is_multi_cell: true, is_counter: false })
         }
         // Frozen collections vary in length, frozen scalars are scalars.
         ("FrozenType" | "ReversedType", [inner]) => whole(shape_of(inner)?.fixed_bytes),
@@ -191,11 +317,6 @@ fn shape_of(parsed: &Parsed<'_>) -> Option<Shape> {
     }
 }
 
-/// Whether columns of the stored type `name` are counters.
-pub(super) fn is_counter(name: &str) -> bool {
-    parse_all(name).is_some_and(|parsed| parsed.class == "CounterColumnType")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,8 +326,15 @@ mod tests {
         Column { name: "c".into(), ty, kind: ColumnKind::ClusteringKey { position: 0, order } }
     }
 
+    fn address() -> UserType {
+        let tags = DataType::set_of(DataType::Text);
+        let fields = [("street", DataType::Text), ("zip", DataType::Int), ("tags", tags)];
+        UserType::new("fx", "addr", fields.map(|(name, ty)| (name.to_owned(), ty)))
+    }
+
     #[test]
     fn every_type_reads_the_name_it_writes() {
+        let user = DataType::User(Box::new(address()));
         let types = [
             DataType::Boolean,
             DataType::TinyInt,
@@ -215,29 +343,85 @@ mod tests {
             DataType::BigInt,
             DataType::Float,
             DataType::Double,
-            DataType::Decimal { precision: 9, scale: 2 },
+            DataType::DECIMAL_WIDE,
+            DataType::Varint,
             DataType::Text,
             DataType::Blob,
             DataType::Date,
             DataType::Time,
             DataType::Timestamp,
+            DataType::Duration,
             DataType::Uuid,
             DataType::TimeUuid,
             DataType::Inet,
+            DataType::Counter,
+            DataType::list_of(DataType::Int),
+            DataType::list_of(DataType::Int).frozen(),
+            DataType::set_of(user.clone()),
+            DataType::map_of(DataType::list_of(DataType::Int), DataType::set_of(DataType::Inet)),
+            DataType::tuple_of([DataType::list_of(DataType::Int), user.clone()]),
+            user.clone(),
+            user.frozen(),
         ];
-        for ty in types {
+        for ty in &types {
             for order in [ClusteringOrder::Ascending, ClusteringOrder::Descending] {
-                let column = column(ty, order);
-                let name = of_column(&column);
+                let column = column(ty.clone(), order);
+                let name = marshal_name(&column);
+                assert_eq!(cql_type(&name), Some((ty.clone(), order)), "{name}");
                 assert!(fits_column(&name, &column), "{name}");
-                for other in types.iter().filter(|other| **other != ty) {
-                    assert!(!fits_column(&name, &Column { ty: *other, ..column.clone() }));
+                for other in types.iter().filter(|other| *other != ty) {
+                    assert!(!fits_column(&name, &Column { ty: other.clone(), ..column.clone() }));
                 }
             }
-            let ascending = column(ty, ClusteringOrder::Ascending);
-            let stored = shape(&of_column(&ascending)).unwrap();
-            assert_eq!((stored.fixed_bytes, stored.is_multi_cell), (ty.fixed_bytes(), false));
+            let ascending = column(ty.clone(), ClusteringOrder::Ascending);
+            let stored = shape(&marshal_name(&ascending)).unwrap();
+            assert_eq!(stored.fixed_bytes, ty.fixed_bytes());
+            assert_eq!(stored.is_multi_cell, ty.is_multi_cell());
+            assert_eq!(stored.is_counter, *ty == DataType::Counter);
         }
+    }
+
+    #[test]
+    fn names_are_cassandras() {
+        let name = |ty: DataType| {
+            marshal_name(&column(ty, ClusteringOrder::Ascending)).replace(PACKAGE, "")
+        };
+        let user = DataType::User(Box::new(address()));
+        let fields = |tags: &str| {
+            format!("UserType(fx,61646472,737472656574:UTF8Type,7a6970:Int32Type,74616773:{tags})")
+        };
+        assert_eq!(name(user.clone()), fields("FrozenType(SetType(UTF8Type))"));
+        let frozen = format!("FrozenType({})", fields("SetType(UTF8Type)"));
+        assert_eq!(name(user.clone().frozen()), frozen);
+        assert_eq!(name(DataType::list_of(user)), format!("ListType({frozen})"));
+        let nested =
+            DataType::map_of(DataType::Int, DataType::list_of(DataType::list_of(DataType::Int)));
+        assert_eq!(
+            name(nested.clone()),
+            "MapType(Int32Type,FrozenType(ListType(ListType(Int32Type))))"
+        );
+        assert_eq!(
+            name(nested.frozen()),
+            "FrozenType(MapType(Int32Type,ListType(ListType(Int32Type))))"
+        );
+        let tuple = DataType::tuple_of([DataType::Int, DataType::set_of(DataType::Text)]);
+        assert_eq!(name(tuple), "TupleType(Int32Type,SetType(UTF8Type))");
+    }
+
+    #[test]
+    fn fields_may_have_been_added_to_a_type_since() {
+        let full = DataType::User(Box::new(address())).frozen();
+        let mut older = address();
+        older.fields.pop();
+        older.name = "other".into();
+        let of = |ty| column(ty, ClusteringOrder::Ascending);
+        let older = DataType::User(Box::new(older)).frozen();
+        assert!(fits_column(&marshal_name(&of(older.clone())), &of(full.clone())));
+        assert!(!fits_column(&marshal_name(&of(full.clone())), &of(older)));
+        let mut renamed = address();
+        renamed.fields[0].0 = "road".into();
+        let renamed = DataType::User(Box::new(renamed)).frozen();
+        assert!(!fits_column(&marshal_name(&of(renamed)), &of(full)));
     }
 
     #[test]
@@ -254,8 +438,9 @@ mod tests {
 
     #[test]
     fn foreign_types_have_their_layout() {
-        let whole = |fixed_bytes| Shape { fixed_bytes, is_multi_cell: false };
-        let many = Shape { fixed_bytes: None, is_multi_cell: true };
+        let whole = |fixed_bytes| Shape { fixed_bytes, is_multi_cell: false, is_counter: false };
+        let many = Shape { is_multi_cell: true, ..whole(None) };
+        let counter = Shape { is_counter: true, ..whole(None) };
         let user = "UserType(fx,61646472,737472656574:org.apache.cassandra.db.marshal.UTF8Type,\
                     74616773:FrozenType(SetType(Int32Type)))";
         let cases = [
@@ -269,7 +454,7 @@ mod tests {
             ("VectorType(UTF8Type, 3)", whole(None), true),
             ("IntegerType", whole(None), true),
             ("DurationType", whole(None), true),
-            ("CounterColumnType", whole(None), false),
+            ("CounterColumnType", counter, false),
             ("UTF8Type", whole(None), false),
         ];
         let blob = Column { name: "c".into(), ty: DataType::Blob, kind: ColumnKind::Regular };

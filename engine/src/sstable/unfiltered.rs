@@ -7,14 +7,16 @@
 //! end    := flags
 //! ```
 //! `size` counts from the byte after itself, so a reader can skip what it does not want; `previous
-//! size` leads a reversed reader back. The cells of a multi-cell column (`[deletion], vint n, cells`,
-//! each cell with a path before its value) are stepped over, never written.
+//! size` leads a reversed reader back. A multi-cell column is `[deletion], vint n, cells`, each cell with
+//! a path before its value; once one such column of a row has a deletion, each has, be it the one that
+//! deletes nothing.
 
 use super::coding::{Fault, Input, Parsed, put_vint};
 use super::layout::{HeaderColumns, Layout};
 use super::prefix::{Bound, PrefixEncoder, read_bound, read_values};
-use crate::mutation::{Cell, CellState, Liveness, Position, Row, Tombstone};
-use crate::schema::ClusteringKey;
+use crate::mutation::{Cell, CellPath, CellState, Liveness, MultiCell, Position, Row, Tombstone};
+use crate::schema::order::decode_component;
+use crate::schema::{ClusteringKey, ClusteringOrder, DataType};
 
 const END_OF_PARTITION: u8 = 0x01;
 const IS_MARKER: u8 = 0x02;
@@ -44,8 +46,10 @@ pub(super) const PARTITION_END: u8 = END_OF_PARTITION;
 pub(super) struct UnfilteredEncoder {
     pub(super) prefix: PrefixEncoder,
     body: Vec<u8>,
-    /// Place in the header and index in the row of each cell.
+    /// Place in the header and index in the row of each cell or multi-cell column.
     order: Vec<(u16, usize)>,
+    /// Bytes of the path being written.
+    path: Vec<u8>,
 }
 
 impl UnfilteredEncoder {
@@ -122,11 +126,14 @@ impl UnfilteredEncoder {
             put_tombstone(layout, deletion, body);
         }
         self.order.clear();
-        for (i, (id, _)) in row.cells.iter().enumerate() {
-            let place = columns.place(*id).expect("a row holds cells of its own kind of column");
-            self.order.push((place, i));
-        }
+        let place_of = |id| columns.place(id).expect("a row holds cells of its own kind of column");
+        self.order.extend(row.cells.iter().enumerate().map(|(i, (id, _))| (place_of(*id), i)));
+        self.order.extend(row.multi.iter().enumerate().map(|(i, (id, _))| (place_of(*id), i)));
         self.order.sort_unstable();
+        let has_deletions = row.multi.iter().any(|(_, multi)| multi.deletion.is_some());
+        if has_deletions {
+            flags |= HAS_COMPLEX_DELETION;
+        }
         if self.order.len() == columns.list.len() {
             flags |= HAS_ALL_COLUMNS;
         } else {
@@ -134,12 +141,31 @@ impl UnfilteredEncoder {
             put_subset(columns.list.len() as u64, present, body);
         }
         for (place, i) in &self.order {
-            let fixed = columns.list[usize::from(*place)].shape.fixed_bytes;
-            put_cell(layout, &row.cells[*i].1, row.liveness, fixed, body);
+            let column = &columns.list[usize::from(*place)];
+            let Some(path_type) = &column.path else {
+                let cell = &row.cells[*i].1;
+                put_cell(layout, cell, row.liveness, (column.shape.fixed_bytes, None), body);
+                continue;
+            };
+            let multi = &row.multi[*i].1;
+            if has_deletions {
+                put_tombstone(layout, multi.deletion.unwrap_or(NO_DELETION), body);
+            }
+            put_vint(body, multi.cells.len() as u64);
+            for (path, cell) in &multi.cells {
+                self.path.clear();
+                let order = ClusteringOrder::Ascending;
+                decode_component(path_type, order, path.as_ordered(), &mut self.path)
+                    .expect("paths in memory are in the ordered form of their column");
+                put_cell(layout, cell, row.liveness, (None, Some(&self.path)), body);
+            }
         }
         flags
     }
 }
+
+/// Stands where a multi-cell column has no deletion.
+const NO_DELETION: Tombstone = Tombstone { timestamp: i64::MIN, deletion_time: i32::MAX };
 
 /// Appends which of `count` columns are present, for a proper subset of them.
 fn put_subset(count: u64, present: impl ExactSizeIterator<Item = u64> + Clone, out: &mut Vec<u8>) {
@@ -166,11 +192,12 @@ fn put_cell(
     layout: &Layout,
     cell: &Cell,
     live: Option<Liveness>,
-    fixed: Option<usize>,
+    (fixed, path): (Option<usize>, Option<&[u8]>),
     out: &mut Vec<u8>,
 ) {
     let value: &[u8] = match &cell.state {
         CellState::Live { value } | CellState::Expiring { value, .. } => value,
+        CellState::Counter { context } => context,
         CellState::Deleted { .. } => &[],
     };
     let mut flags = if value.is_empty() { CELL_HAS_EMPTY_VALUE } else { 0 };
@@ -178,7 +205,7 @@ fn put_cell(
         flags |= CELL_USES_ROW_TIMESTAMP;
     }
     match cell.state {
-        CellState::Live { .. } => {}
+        CellState::Live { .. } | CellState::Counter { .. } => {}
         CellState::Deleted { .. } => flags |= CELL_IS_DELETED,
         CellState::Expiring { ttl, expiry, .. } => {
             flags |= CELL_IS_EXPIRING;
@@ -192,13 +219,17 @@ fn put_cell(
         put_timestamp(layout, cell.timestamp, out);
     }
     match cell.state {
-        CellState::Live { .. } => {}
+        CellState::Live { .. } | CellState::Counter { .. } => {}
         CellState::Deleted { deletion_time } => put_time(layout, deletion_time, out),
         CellState::Expiring { ttl, expiry, .. } if flags & CELL_USES_ROW_TTL == 0 => {
             put_time(layout, expiry, out);
             put_ttl(layout, ttl, out);
         }
         CellState::Expiring { .. } => {}
+    }
+    if let Some(path) = path {
+        put_vint(out, path.len() as u64);
+        out.extend_from_slice(path);
     }
     if !value.is_empty() {
         match fixed {
@@ -390,10 +421,20 @@ fn read_row_body(
         let place = present.as_ref().map_or(i, |places| places[i]);
         let column = &columns.list[place];
         if column.shape.is_multi_cell {
-            skip_cells(input, layout, row.liveness, has_deletions)?;
+            let path = column.path.as_ref();
+            let multi = read_multi_cell(input, layout, row.liveness, (path, has_deletions))?;
+            if let Some(id) = column.id.filter(|_| !multi.is_empty()) {
+                row.multi.push((id, multi));
+            }
             continue;
         }
-        let cell = read_cell(input, layout, row.liveness, (column.shape.fixed_bytes, false))?;
+        let (_, mut cell) =
+            read_cell(input, layout, row.liveness, (column.shape.fixed_bytes, false))?;
+        if column.shape.is_counter
+            && let CellState::Live { value } = &mut cell.state
+        {
+            cell.state = CellState::Counter { context: std::mem::take(value) };
+        }
         if let Some(id) = column.id {
             row.cells.push((id, cell));
         }
@@ -403,6 +444,7 @@ fn read_row_body(
     if !row.cells.is_sorted_by_key(|(id, _)| *id) {
         row.cells.sort_unstable_by_key(|(id, _)| *id);
     }
+    row.multi.sort_unstable_by_key(|(id, _)| *id);
     Ok((previous, row))
 }
 
@@ -439,34 +481,50 @@ fn read_subset(input: &mut Input<'_>, count: usize) -> Parsed<Vec<usize>> {
     Ok((0..count).filter(|place| places.binary_search(place).is_err()).collect())
 }
 
-/// Steps over the cells of a multi-cell column. Once a row deletes one such column, a deletion stands
-/// before the cells of each.
-fn skip_cells(
+/// Reads a multi-cell column: its deletion, where this row has deletions, and its cells, which are
+/// dropped where no type of their paths is given.
+fn read_multi_cell(
     input: &mut Input<'_>,
     layout: &Layout,
     live: Option<Liveness>,
-    has_deletion: bool,
-) -> Parsed<()> {
+    (path_type, has_deletion): (Option<&DataType>, bool),
+) -> Parsed<MultiCell> {
+    let mut multi = MultiCell::default();
     if has_deletion {
-        tombstone(input, layout)?;
+        // Only the timestamp says that there is none: writers differ in the other number.
+        multi.deletion = Some(tombstone(input, layout)?).filter(|d| d.timestamp != i64::MIN);
     }
     let before = input.clone();
     let count = input.vint()?;
     if count > input.remaining() {
         return Err(before.bad("the number of cells of a multi-cell column", count));
     }
-    // Elements are written with a length whatever their type.
-    (0..count).try_for_each(|_| read_cell(input, layout, live, (None, true)).map(|_| ()))
+    if path_type.is_some() {
+        multi.cells.reserve_exact(count as usize);
+    }
+    for _ in 0..count {
+        let before = input.clone();
+        // Elements are written with a length whatever their type.
+        let (path, cell) = read_cell(input, layout, live, (None, true))?;
+        let Some(path_type) = path_type else { continue };
+        let path = CellPath::from_stored(path_type, path).map_err(|error| {
+            before.bad(format!("the path of a cell, of type {}", path_type.sql_name()), error)
+        })?;
+        if multi.cells.last().is_some_and(|(last, _)| *last >= path) {
+            return Err(before.bad("cells of a multi-cell column in order", format!("{path:?}")));
+        }
+        multi.cells.push((path, cell));
+    }
+    Ok(multi)
 }
 
-/// Reads a cell whose values have a fixed length or not, and which has a path or not. The path is
-/// dropped.
-fn read_cell(
-    input: &mut Input<'_>,
+/// Reads a cell whose values have a fixed length or not, and its path if it has one.
+fn read_cell<'a>(
+    input: &mut Input<'a>,
     layout: &Layout,
     live: Option<Liveness>,
     (fixed, has_path): (Option<usize>, bool),
-) -> Parsed<Cell> {
+) -> Parsed<(&'a [u8], Cell)> {
     let before = input.clone();
     let flags = input.u8()?;
     let bad = || before.bad("flags of a cell", format!("{flags:#04x}"));
@@ -487,9 +545,7 @@ fn read_cell(
         let expiry = if deleted || expiring { time(input, layout)? } else { 0 };
         (expiry, if expiring { ttl(input, layout)? } else { 0 })
     };
-    if has_path {
-        input.vbytes()?;
-    }
+    let path: &[u8] = if has_path { input.vbytes()? } else { &[] };
     let value = if flags & CELL_HAS_EMPTY_VALUE != 0 {
         &[]
     } else {
@@ -505,7 +561,7 @@ fn read_cell(
     } else {
         CellState::Live { value: value.into() }
     };
-    Ok(Cell { timestamp, state })
+    Ok((path, Cell { timestamp, state }))
 }
 
 fn timestamp(input: &mut Input<'_>, layout: &Layout) -> Parsed<i64> {

@@ -21,7 +21,7 @@ use super::summary::SummaryBuilder;
 use super::unfiltered::{PARTITION_END, UnfilteredEncoder};
 use crate::commitlog::ReplayPosition;
 use crate::config::COLUMN_INDEX_BYTES_DEFAULT;
-use crate::disk::{Disk, write_file_atomically};
+use crate::disk::{Disk, remove_if_there, write_file_atomically};
 use crate::error::{Error, Result};
 use crate::mutation::{Fragment, Position, Row, Tombstone};
 use crate::schema::table_schema::SchemaRef;
@@ -403,10 +403,7 @@ pub async fn remove_files(disk: &dyn Disk, directory: &Path, generation: u64) ->
     paths.push(Component::CompressionInfo.path(directory, generation));
     paths.extend(Component::WRITTEN.iter().rev().map(|c| c.path(directory, generation)));
     for path in paths {
-        match disk.remove(&path).await {
-            Ok(()) | Err(Error::Io { code: Some(2), .. }) => {}
-            Err(error) => return Err(error),
-        }
+        remove_if_there(disk, &path).await?;
     }
     disk.sync_directory(directory).await
 }

@@ -1,8 +1,10 @@
 //! Sealing memtables and writing them to SSTables.
 //!
-//! Order of a flush: seal, wait for writes in flight, write the SSTable, name it in the manifest
-//! together with the commitlog position it reaches, let reads see it, drop the memtable, release
-//! the commitlog. Whatever fails on the way leaves the memtable in place, to be flushed again.
+//! Order of a flush: seal the memtable, wait for its writes in flight, write the SSTable, name it in
+//! the manifest together with the commitlog position it reaches, show it to reads and drop the
+//! memtable in one step, seal the manifest (what it said so far is told from a torn end from then
+//! on), release the commitlog. A failure before the step leaves the memtable in place, to be flushed
+//! again.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -24,7 +26,7 @@ impl Table {
         }
         active.seal();
         self.sealed.borrow_mut().push_back(active);
-        *self.active.borrow_mut() = Memtable::new();
+        *self.active.borrow_mut() = Memtable::new(self.shard_bytes.clone());
     }
 
     /// Seals the active memtable and writes all sealed ones; returns when what was written before
@@ -37,11 +39,9 @@ impl Table {
         loop {
             let oldest = self.sealed.borrow().front().cloned();
             let Some(memtable) = oldest else { return Ok(()) };
-            while memtable.writes_in_flight() > 0 {
-                memtable.wait_for_writes().await;
-            }
+            memtable.wait_for_writes().await;
             if self.dropped.get() {
-                self.sealed.borrow_mut().clear();
+                self.sealed.take().iter().for_each(|memtable| memtable.release());
                 return Ok(());
             }
             let written = match memtable.is_empty() {
@@ -68,6 +68,7 @@ impl Table {
             // Until here readers had the rows from the memtable as well; saying a thing twice
             // changes nothing.
             self.sealed.borrow_mut().pop_front();
+            memtable.release();
             manifest.seal().await?;
             for generation in self.unnamed.take() {
                 remove_files(&*self.disk, &self.directory, generation).await?;

@@ -1,11 +1,13 @@
 //! One table of one shard: memtables, SSTables and what moves data from the one to the other.
 
+mod attached;
 mod flush;
 mod open;
 mod owned;
 mod read;
 mod table;
 
+pub use attached::{AttachedOpening, OnCorruption};
 pub use open::{TableOpening, clear_leftovers};
 pub use read::{Partitions, ReadCommand};
 pub use table::{Table, TableStats};

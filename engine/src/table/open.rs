@@ -16,7 +16,7 @@ use super::table::{LiveSstable, Table};
 use crate::cache::{PageCache, RowCache};
 use crate::commitlog::{Commitlog, ReplayPosition};
 use crate::disk::Disk;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::schema::table_schema::SchemaRef;
 use crate::sstable::manifest::{LOST, Manifest, clear_unnamed};
@@ -25,22 +25,16 @@ use crate::sstable::{Sstable, generation_of};
 /// What a table is opened with.
 pub struct TableOpening {
     pub schema: SchemaRef,
-    /// The folder of all tables' data.
-    pub root: PathBuf,
+    /// The table's folder, made when it is new.
+    pub directory: PathBuf,
     pub disk: Rc<dyn Disk>,
     /// None when the shard has none for want of room.
     pub commitlog: Option<Rc<Commitlog>>,
     pub cache: Rc<PageCache>,
+    /// Bytes of all memtables of the shard.
+    pub shard_bytes: Rc<Cell<usize>>,
     pub shard: u32,
     pub shard_count: u32,
-}
-
-impl TableOpening {
-    /// The table's folder.
-    pub fn directory(&self) -> PathBuf {
-        let schema = &self.schema;
-        self.root.join(&schema.keyspace).join(format!("{}-{}", schema.name, schema.id.hex()))
-    }
 }
 
 impl Table {
@@ -48,22 +42,26 @@ impl Table {
     ///
     /// Errors: `Io`, `Corrupt` naming the file.
     pub async fn open(opening: TableOpening) -> Result<Rc<Table>> {
-        let directory = opening.directory();
-        let TableOpening { schema, root, disk, commitlog, cache, shard, shard_count } = opening;
+        let TableOpening { schema, directory, disk, commitlog, cache, .. } = opening;
+        let TableOpening { shard_bytes, shard, shard_count, .. } = opening;
         disk.create_directories(&directory).await?;
-        disk.sync_directory(&root.join(&schema.keyspace)).await?;
-        disk.sync_directory(&root).await?;
+        // The folder of the keyspace and that of all data: either may be new.
+        for ancestor in directory.ancestors().skip(1).take(2) {
+            disk.sync_directory(ancestor).await?;
+        }
         let names: Vec<String> =
             disk.list(&directory).await?.into_iter().map(|entry| entry.name).collect();
         let own = directory.join(manifest_name(shard, shard_count));
         let manifest = Manifest::open(disk.clone(), &own).await?;
         let mut sstables = Vec::new();
         let mut foreign_flushed = BTreeMap::new();
+        let open = async |generation: u64, is_shared: bool| {
+            let (disk, cache, schema) = (disk.clone(), cache.clone(), schema.clone());
+            let sstable = Sstable::open(disk, cache, &directory, generation, schema).await?;
+            Ok::<_, Error>(LiveSstable { sstable, is_shared })
+        };
         for &generation in manifest.live().keys() {
-            let sstable =
-                Sstable::open(disk.clone(), cache.clone(), &directory, generation, schema.clone())
-                    .await?;
-            sstables.push(LiveSstable { sstable, is_shared: false });
+            sstables.push(open(generation, false).await?);
         }
         for name in &names {
             let Some((other_shard, count)) = parse_manifest_name(name) else { continue };
@@ -72,15 +70,7 @@ impl Table {
             }
             let other = Manifest::open(disk.clone(), &directory.join(name)).await?;
             for &generation in other.live().keys() {
-                let sstable = Sstable::open(
-                    disk.clone(),
-                    cache.clone(),
-                    &directory,
-                    generation,
-                    schema.clone(),
-                )
-                .await?;
-                sstables.push(LiveSstable { sstable, is_shared: true });
+                sstables.push(open(generation, true).await?);
             }
             if let Some(through) = other.flushed_through() {
                 foreign_flushed.insert((other_shard, count), through);
@@ -105,7 +95,8 @@ impl Table {
             commitlog,
             shard,
             shard_count,
-            active: RefCell::new(Memtable::new()),
+            active: RefCell::new(Memtable::new(shard_bytes.clone())),
+            shard_bytes,
             sealed: RefCell::new(VecDeque::new()),
             sstables: RefCell::new(Rc::new(sstables)),
             generation: Cell::new(0),
@@ -115,6 +106,7 @@ impl Table {
             next_generation: Cell::new(next_generation),
             unnamed: RefCell::default(),
             dropped: Cell::new(false),
+            attached: None,
         }))
     }
 }

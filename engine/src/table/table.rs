@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use super::attached::{OnCorruption, SalvagedSource};
 use super::owned::OwnedSource;
 use crate::cache::{PageCache, RowCache, Underlying};
 use crate::commitlog::{Commitlog, ReplayPosition};
@@ -28,6 +29,8 @@ pub struct Table {
     pub(super) commitlog: Option<Rc<Commitlog>>,
     pub(super) shard: u32,
     pub(super) shard_count: u32,
+    /// Bytes of all memtables of the shard, this table's among them.
+    pub(super) shard_bytes: Rc<Cell<usize>>,
     pub(super) active: RefCell<Rc<Memtable>>,
     pub(super) sealed: RefCell<VecDeque<Rc<Memtable>>>,
     pub(super) sstables: RefCell<Rc<Vec<LiveSstable>>>,
@@ -45,6 +48,8 @@ pub struct Table {
     /// it is known again what it says.
     pub(super) unnamed: RefCell<Vec<u64>>,
     pub(super) dropped: Cell<bool>,
+    /// What becomes of damaged files in a table of foreign SSTables; `None` for an own table.
+    pub(super) attached: Option<OnCorruption>,
 }
 
 /// The set of SSTables as of one moment.
@@ -104,6 +109,9 @@ impl Table {
             },
         );
         let sstables = self.sstables.borrow();
+        // Files that every shard has open count once.
+        let is_elsewhere = self.is_attached() && self.shard != 0;
+        let sstables = if is_elsewhere { &[] } else { sstables.as_slice() };
         TableStats {
             memtable_rows: memtables.0,
             memtable_bytes: memtables.1,
@@ -129,22 +137,42 @@ impl Table {
             }
         }
         let sstables = self.sstables.borrow().clone();
+        // What is left of damaged files is no truth that the cache could keep.
+        let salvages = self.attached == Some(OnCorruption::Skip);
         match range {
-            PartitionRange::Single(key) => {
+            PartitionRange::Single(key) if !salvages => {
                 let below = Rc::new(Sstables(sstables));
                 sources.push(self.rows.read(key, slice, below, self.generation.get()));
             }
             // A scan goes past the cache: it would push out what others come back for.
-            PartitionRange::Tokens { .. } => sources.extend(sstables.iter().map(|live| {
-                let source = live.sstable.read(range, slice);
-                if live.is_shared {
-                    Box::new(OwnedSource::new(source, self.shard, self.shard_count))
-                } else {
-                    source
-                }
-            })),
+            _ => sources.extend(self.files(&sstables, range, slice)),
         }
         MergeSource::merge(sources, slice.direction)
+    }
+
+    /// The files that may hold something of a range, each read on its own.
+    fn files(
+        &self,
+        sstables: &[LiveSstable],
+        range: &PartitionRange,
+        slice: &Slice,
+    ) -> impl Iterator<Item = Box<dyn FragmentSource>> {
+        let single = match range {
+            PartitionRange::Single(key) => Some(key),
+            PartitionRange::Tokens { .. } => None,
+        };
+        let admits =
+            move |live: &&LiveSstable| single.is_none_or(|key| live.sstable.may_contain(key));
+        sstables.iter().filter(admits).map(move |live| {
+            let mut source = live.sstable.read(range, slice);
+            if self.attached == Some(OnCorruption::Skip) {
+                source = Box::new(SalvagedSource::new(source, &self.directory, slice.direction));
+            }
+            if live.is_shared && single.is_none() {
+                source = Box::new(OwnedSource::new(source, self.shard, self.shard_count));
+            }
+            source
+        })
     }
 
     /// Newest position of the commitlog that `log` (shard and shard count) wrote that SSTables hold.

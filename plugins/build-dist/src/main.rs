@@ -18,8 +18,24 @@ use sha2::{Digest, Sha256};
 use toolchain::Toolchain;
 
 /// The guests: folder of the crate. The component has the same name, with `_` for `-`.
-const POLICIES: [&str; 10] =
-    ["lru", "sieve", "fifo", "clock", "s3-fifo", "two-q", "arc", "w-tinylfu", "lirs", "lhd"];
+const POLICIES: [&str; 16] = [
+    "lru",
+    "sieve",
+    "fifo",
+    "clock",
+    "s3-fifo",
+    "two-q",
+    "arc",
+    "w-tinylfu",
+    "lirs",
+    "lhd",
+    "always",
+    "second-touch",
+    "doorkeeper",
+    "scan-guard",
+    "decaying",
+    "token-bucket",
+];
 /// The only name that a component may import.
 const HOST: &str = "tidegate:policy/host@0.1.0";
 

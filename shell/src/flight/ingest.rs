@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::{CastOptions, can_cast_types, cast_with_options};
-use arrow::datatypes::{DataType as ArrowType, Schema};
+use arrow::datatypes::{DataType as ArrowType, IntervalUnit, Schema};
 use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption};
 use futures::{Stream, StreamExt};
 use tidegate_engine::batch::{WriteOptions, arrow_type, mutations};
@@ -183,7 +183,21 @@ fn column_type(ty: &ArrowType) -> Option<DataType> {
         ArrowType::Date32 | ArrowType::Date64 => DataType::Date,
         ArrowType::Time32(_) | ArrowType::Time64(_) => DataType::Time,
         ArrowType::Timestamp(..) => DataType::Timestamp,
+        ArrowType::Decimal256(precision, scale) => {
+            DataType::Decimal { precision: *precision, scale: *scale }
+        }
+        ArrowType::Interval(IntervalUnit::MonthDayNano) => DataType::Duration,
         ArrowType::Dictionary(_, values) => return column_type(values),
+        ArrowType::List(element)
+        | ArrowType::LargeList(element)
+        | ArrowType::FixedSizeList(element, _) => {
+            DataType::list_of(column_type(element.data_type())?)
+        }
+        ArrowType::Map(entries, _) => {
+            let ArrowType::Struct(fields) = entries.data_type() else { return None };
+            let [key, value] = &**fields else { return None };
+            DataType::map_of(column_type(key.data_type())?, column_type(value.data_type())?)
+        }
         _ => return None,
     })
 }
@@ -220,7 +234,7 @@ fn fit(table: &TableSchema, batch: &RecordBatch) -> Result<RecordBatch, Status> 
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(batch.num_columns());
     for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
         let wanted =
-            table.columns.iter().find(|c| c.name == *field.name()).map(|c| arrow_type(c.ty));
+            table.columns.iter().find(|c| c.name == *field.name()).map(|c| arrow_type(&c.ty));
         let cast = match wanted {
             Some(wanted)
                 if wanted != *column.data_type() && can_cast_types(column.data_type(), &wanted) =>

@@ -1,4 +1,5 @@
-//! Results as comma separated values: a header, then one line a row; null is an empty field.
+//! Results as comma separated values: a header, then one line a row; null is an empty field. Lists, maps
+//! and structs are fields of text.
 
 use std::io::{self, Write};
 
@@ -6,7 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::csv::WriterBuilder;
 use arrow::datatypes::SchemaRef;
 
-use super::{Printer, as_io};
+use super::{Printer, as_io, nested};
 
 pub(super) struct CsvPrinter {
     schema: SchemaRef,
@@ -23,7 +24,7 @@ impl Printer for CsvPrinter {
     fn write(&mut self, out: &mut dyn Write, batch: &RecordBatch) -> io::Result<()> {
         let mut writer = WriterBuilder::new().with_header(!self.header_written).build(out);
         self.header_written = true;
-        writer.write(batch).map_err(as_io)
+        writer.write(&nested::as_text(batch).map_err(as_io)?).map_err(as_io)
     }
 
     fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
@@ -64,6 +65,11 @@ mod tests {
         printer.finish(&mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text, "a,b\n1,\"x,\"\"y\"\"\"\n,é\n1,\"x,\"\"y\"\"\"\n");
+
+        let mut out = Vec::new();
+        let nested = nested::tests::sample();
+        CsvPrinter::new(nested.schema()).write(&mut out, &nested).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "a,b\n1,\"[{7: [1, ]}]\"\n2,\n");
 
         let mut out = Vec::new();
         CsvPrinter::new(schema).finish(&mut out).unwrap();

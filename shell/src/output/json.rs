@@ -1,4 +1,5 @@
-//! Results as JSON, one object a line; null is written, so every line has every column.
+//! Results as JSON, one object a line; null is written, so every line has every column. Keys of maps are
+//! text.
 
 use std::io::{self, Write};
 
@@ -6,7 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::json::WriterBuilder;
 use arrow::json::writer::LineDelimited;
 
-use super::{Printer, as_io};
+use super::{Printer, as_io, nested};
 
 pub(super) struct JsonPrinter;
 
@@ -20,7 +21,7 @@ impl Printer for JsonPrinter {
     fn write(&mut self, out: &mut dyn Write, batch: &RecordBatch) -> io::Result<()> {
         let mut writer =
             WriterBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(out);
-        writer.write(batch).map_err(as_io)?;
+        writer.write(&nested::with_text_keys(batch).map_err(as_io)?).map_err(as_io)?;
         writer.finish().map_err(as_io)
     }
 
@@ -36,6 +37,16 @@ mod tests {
     use arrow::array::{ArrayRef, BinaryArray, Decimal128Array, StringArray};
 
     use super::*;
+
+    #[test]
+    fn keys_of_maps_become_text() {
+        let mut out = Vec::new();
+        JsonPrinter::new().write(&mut out, &nested::tests::sample()).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "{\"a\":1,\"b\":[{\"7\":[1,null]}]}\n{\"a\":2,\"b\":null}\n"
+        );
+    }
 
     #[test]
     fn every_row_is_one_line_with_every_column() {

@@ -6,6 +6,8 @@
 
 mod csv;
 mod json;
+mod nested;
+pub mod plot;
 pub mod progress;
 mod table;
 

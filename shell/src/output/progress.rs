@@ -1,4 +1,4 @@
-//! One line about a long COPY, rewritten in place on a terminal.
+//! One line about long work, rewritten in place on a terminal.
 //!
 //! Invariant: nothing is written to a pipe, nor before [`QUIET_MS`] have passed.
 
@@ -10,7 +10,7 @@ pub const QUIET_MS: u64 = 2000;
 /// Least time between two lines, milliseconds.
 pub const INTERVAL_MS: u64 = 200;
 
-/// How far a COPY has come.
+/// How far a statement or a tool has come.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
     pub rows: u64,
@@ -34,7 +34,7 @@ impl ProgressLine {
 
     /// Draws `progress` as it stands `elapsed` after the start of the statement.
     pub fn draw(&mut self, progress: Progress, elapsed: Duration) {
-        if !self.is_terminal || elapsed < Duration::from_millis(QUIET_MS) || progress.rows == 0 {
+        if !self.is_terminal || elapsed < Duration::from_millis(QUIET_MS) || progress.bytes == 0 {
             return;
         }
         self.drawn = true;

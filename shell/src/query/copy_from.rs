@@ -11,10 +11,9 @@ use std::os::unix::fs::MetadataExt;
 use datafusion::prelude::ParquetReadOptions;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use tidegate_engine::batch::{WriteOptions, mutations};
-use tidegate_engine::config::CELL_BYTES_MAX;
+use tidegate_engine::batch::{WriteOptions, mutations, put_value};
 use tidegate_engine::{
-    Cell, ClusteringKey, ColumnId, ColumnKind, Database, Liveness, Mutation, PartitionKey, Row,
+    ClusteringKey, ColumnId, ColumnKind, Database, Liveness, Mutation, PartitionKey, Row,
     SchemaRef, TableSchema, Value,
 };
 use tokio::sync::mpsc;
@@ -62,9 +61,18 @@ pub async fn run(session: &Session, copy: &CopyFrom) -> Result<Outcome> {
     }
 }
 
-fn io(copy: &CopyFrom, error: impl std::fmt::Display) -> QueryError {
-    QueryError::new(ErrorKind::Io, format!("cannot read '{}': {error}", copy.file))
-        .at(copy.file_span)
+/// A file that cannot be read or written.
+fn io(verb: &str, path: &str, error: impl std::fmt::Display) -> QueryError {
+    QueryError::new(ErrorKind::Io, format!("cannot {verb} '{path}': {error}"))
+}
+
+fn unreadable(copy: &CopyFrom, error: impl std::fmt::Display) -> QueryError {
+    io("read", &copy.file, error).at(copy.file_span)
+}
+
+/// What an error in the middle leaves behind.
+fn stays(loaded: u64) -> String {
+    format!("{loaded} rows had been loaded before and stay")
 }
 
 async fn csv(
@@ -73,8 +81,8 @@ async fn csv(
     table: SchemaRef,
     options: WriteOptions,
 ) -> Result<Outcome> {
-    let file = File::open(&copy.file).map_err(|error| io(copy, error))?;
-    let bytes_max = file.metadata().map_err(|error| io(copy, error))?.len();
+    let file = File::open(&copy.file).map_err(|error| unreadable(copy, error))?;
+    let bytes_max = file.metadata().map_err(|error| unreadable(copy, error))?.len();
     let loader = Loader::open(copy, table, options, session.database.clone(), file)?;
     let (sender, receiver) = mpsc::channel(BATCHES_WAITING_MAX);
     let reading = tokio::task::spawn_blocking(move || loader.run(&sender));
@@ -88,9 +96,8 @@ async fn csv(
         .await
         .map_err(|error| QueryError::new(ErrorKind::Internal, error.to_string()))?
         .map_err(|error| {
-            error.at(copy.file_span).with_help(format!(
-                "{loaded} rows had been loaded before and stay; ON_ERROR skip sets bad lines aside"
-            ))
+            let help = format!("{}; ON_ERROR skip sets bad lines aside", stays(loaded));
+            error.at(copy.file_span).with_help(help)
         })?;
     Ok(outcome(loaded, rejects))
 }
@@ -169,7 +176,7 @@ impl Loader {
         let input = BufReader::with_capacity(READ_BYTES, file);
         let mut reader = RecordReader::new(input, copy.options.delimiter);
         let fields = if copy.options.header {
-            match reader.read().map_err(|error| io(copy, error))? {
+            match reader.read().map_err(|error| unreadable(copy, error))? {
                 Next::Broken { line, reason } => {
                     let reason = format!("{}, line {line}: {reason}", copy.file);
                     return Err(QueryError::invalid(reason).at(copy.file_span));
@@ -220,7 +227,7 @@ impl Loader {
                 Ok(Next::Broken { line, reason }) => {
                     Some(QueryError::invalid(format!("{}, line {line}: {reason}", self.file)))
                 }
-                Err(error) => Some(io_error(&self.file, &error)),
+                Err(error) => Some(io("read", &self.file, error)),
             };
             if failed.is_some() || batch.len() == BATCH_ROWS {
                 let mutations = std::mem::replace(&mut batch, Vec::with_capacity(BATCH_ROWS));
@@ -261,7 +268,7 @@ impl Loader {
                 }
                 continue;
             }
-            let value = literal::parse(column.ty, text).map_err(of_column)?;
+            let value = literal::parse(&column.ty, text).map_err(of_column)?;
             values[usize::from(id.0)] = Some(value);
         }
         let options = WriteOptions { timestamp: self.database.timestamp_us(), ..self.options };
@@ -293,10 +300,6 @@ fn rejects_path(copy: &CopyFrom) -> Result<String> {
         return Err(QueryError::invalid(message).at(copy.file_span));
     }
     Ok(path)
-}
-
-fn io_error(file: &str, error: &dyn std::fmt::Display) -> QueryError {
-    QueryError::new(ErrorKind::Io, format!("{file}: {error}"))
 }
 
 /// Columns of the table for the fields of a header.
@@ -389,17 +392,9 @@ fn insert(
     for (id, value) in table.ids().zip(values) {
         let Some(value) = value else { continue };
         let column = table.column(id);
-        let cell: Cell = write::cell(Some(&value), options, expiry);
-        if cell.heap_bytes() > CELL_BYTES_MAX {
-            return Err(format!(
-                "column '{}': the value takes over {CELL_BYTES_MAX} bytes",
-                column.name
-            ));
-        }
-        match column.kind {
-            ColumnKind::Static => fixed.put(id, cell),
-            _ => row.put(id, cell),
-        }
+        let target = if column.kind == ColumnKind::Static { &mut fixed } else { &mut row };
+        put_value(target, id, column, Some(&value), options, expiry)
+            .map_err(|error| format!("column '{}': {error}", column.name))?;
     }
     let mut mutation = Mutation::new(table.id, key);
     mutation.static_row = (!fixed.is_empty()).then_some(fixed);
@@ -418,7 +413,7 @@ struct Rejects {
 impl Rejects {
     fn add(&mut self, reason: &str, line: &[u8]) -> Result<()> {
         self.count += 1;
-        self.append(reason, line).map_err(|error| io_error(&self.path, &error))
+        self.append(reason, line).map_err(|error| io("write", &self.path, error))
     }
 
     fn append(&mut self, reason: &str, line: &[u8]) -> std::io::Result<()> {
@@ -433,7 +428,7 @@ impl Rejects {
 
     fn finish(&mut self) -> Result<()> {
         match self.file.take().map(|mut file| file.flush()) {
-            Some(Err(error)) => Err(io_error(&self.path, &error)),
+            Some(Err(error)) => Err(io("write", &self.path, error)),
             _ => Ok(()),
         }
     }
@@ -446,7 +441,7 @@ async fn parquet(
     table: SchemaRef,
     options: WriteOptions,
 ) -> Result<Outcome> {
-    let bytes_max = std::fs::metadata(&copy.file).map_err(|error| io(copy, error))?.len();
+    let bytes_max = std::fs::metadata(&copy.file).map_err(|error| unreadable(copy, error))?.len();
     let read = ParquetReadOptions { file_extension: "", ..ParquetReadOptions::default() };
     let named = |error: datafusion::common::DataFusionError| {
         let error = QueryError::from(error);
@@ -463,9 +458,7 @@ async fn parquet(
     let mut rejects = Rejects { path, file: None, count: 0 };
     let (mut loaded, mut seen) = (0, 0);
     while let Some(batch) = rows.next().await {
-        let batch = batch.map_err(|error| {
-            named(error).with_help(format!("{loaded} rows had been loaded before and stay"))
-        })?;
+        let batch = batch.map_err(|error| named(error).with_help(stays(loaded)))?;
         let mut good = Vec::with_capacity(batch.num_rows());
         let mut bad = None;
         for mutation in mutations(&table, &batch, &options)? {
@@ -492,7 +485,7 @@ async fn parquet(
         if let Some(reason) = bad {
             return Err(QueryError::invalid(format!("{}, {reason}", copy.file))
                 .at(copy.file_span)
-                .with_help(format!("{loaded} rows had been loaded before and stay")));
+                .with_help(stays(loaded)));
         }
         seen += batch.num_rows() as u64;
         if let Some(progress) = &session.options.progress {

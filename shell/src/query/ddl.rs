@@ -1,14 +1,39 @@
-//! CREATE TABLE to the engine's schema.
+//! CREATE TABLE and CREATE TYPE to the engine's schema.
 
-use tidegate_engine::{Column, ColumnKind, TableId, TableSchema};
+use tidegate_engine::{Catalog, Column, ColumnKind, TableId, TableSchema, UserType};
 
 use super::error::{QueryError, Result, nearest};
-use super::parse::CreateTable;
+use super::parse::{CreateTable, CreateType, TableName, unknown_type};
+
+/// The user type of that name; without a keyspace it is one of `keyspace`.
+fn find_type(catalog: &Catalog, keyspace: &str, name: &TableName) -> Result<UserType> {
+    let keyspace = name.keyspace.as_ref().map_or(keyspace, |keyspace| &keyspace.value);
+    let found = catalog.user_type(keyspace, &name.table.value).cloned();
+    found.ok_or_else(|| {
+        unknown_type(&name.table, catalog.types(keyspace).map(|ty| ty.name.as_str()))
+    })
+}
+
+/// The type that a CREATE TYPE asks for.
+///
+/// Errors: `Invalid` at a field's type that is not there.
+pub fn user_type(create: &CreateType, catalog: &Catalog, keyspace: &str) -> Result<UserType> {
+    let find = |name: &TableName| find_type(catalog, keyspace, name);
+    let field = |(name, ty): &(super::parse::Name, super::parse::TypeName)| {
+        Ok((name.value.clone(), ty.resolve(&find)?))
+    };
+    let fields: Result<Vec<_>> = create.fields.iter().map(field).collect();
+    Ok(UserType::new(keyspace, &create.name.table.value, fields?))
+}
 
 /// The schema that a CREATE TABLE asks for; its id is the engine's to give.
 ///
 /// Errors: `Invalid` or `NotFound` at the column that is wrong.
-pub fn table_schema(create: &CreateTable, keyspace: &str) -> Result<TableSchema> {
+pub fn table_schema(
+    create: &CreateTable,
+    catalog: &Catalog,
+    keyspace: &str,
+) -> Result<TableSchema> {
     let names: Vec<&str> = create.columns.iter().map(|column| column.name.value.as_str()).collect();
     let keys = create.partition_key.iter().chain(&create.clustering_key);
     for (n, key) in keys.clone().enumerate() {
@@ -42,7 +67,8 @@ pub fn table_schema(create: &CreateTable, keyspace: &str) -> Result<TableSchema>
                 .at(name.span));
         }
         let kind = column_kind(create, n)?;
-        columns.push(Column { name: name.value.clone(), ty: definition.ty, kind });
+        let ty = definition.ty.resolve(&|name| find_type(catalog, keyspace, name))?;
+        columns.push(Column { name: name.value.clone(), ty, kind });
     }
     let schema = TableSchema {
         id: TableId(0),

@@ -157,7 +157,7 @@ impl From<EngineError> for QueryError {
             EngineError::Corrupt(_) => ErrorKind::Corrupt,
             EngineError::Io { .. } if error.is_disk_full() => ErrorKind::Overloaded,
             EngineError::Io { .. } => ErrorKind::Io,
-            EngineError::Overloaded(_) => ErrorKind::Overloaded,
+            EngineError::Overloaded(_) | EngineError::RateLimited { .. } => ErrorKind::Overloaded,
             EngineError::Timeout(_) => ErrorKind::Timeout,
             EngineError::Unavailable(_) | EngineError::Poisoned { .. } | EngineError::Closed => {
                 ErrorKind::Unavailable

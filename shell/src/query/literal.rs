@@ -6,7 +6,7 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
-use tidegate_engine::schema::value::{format_uuid, parse_uuid};
+use tidegate_engine::schema::value::{format_uuid, parse_uuid, parse_varint};
 use tidegate_engine::schema::{DataType, Value};
 
 /// A value as SQL shows it, without quotes.
@@ -44,7 +44,7 @@ impl std::fmt::Display for Decimal128 {
 /// blank), hex with or without `0x` for blobs.
 ///
 /// Errors: why the text is no such value.
-pub fn parse(ty: DataType, text: &str) -> Result<Value, String> {
+pub fn parse(ty: &DataType, text: &str) -> Result<Value, String> {
     let trimmed = text.trim();
     let wrong = || format!("'{text}' is no {}", ty.sql_name());
     let number = |error: std::num::ParseIntError| {
@@ -67,10 +67,10 @@ pub fn parse(ty: DataType, text: &str) -> Result<Value, String> {
         DataType::BigInt => Value::BigInt(trimmed.parse().map_err(number)?),
         DataType::Float => Value::Float(trimmed.parse().map_err(|_| wrong())?),
         DataType::Double => Value::Double(trimmed.parse().map_err(|_| wrong())?),
-        DataType::Decimal { precision, scale } => Value::Decimal {
-            unscaled: decimal(trimmed, precision, scale).ok_or_else(wrong)?,
-            scale: i32::from(scale),
-        },
+        DataType::Decimal { precision, scale } => {
+            let (unscaled, scale) = decimal(trimmed, *precision, *scale).ok_or_else(wrong)?;
+            Value::Decimal { unscaled, scale }
+        }
         DataType::Blob => Value::Blob(hex(trimmed).ok_or_else(wrong)?),
         DataType::Date => Value::Date(Date32Type::parse(trimmed).ok_or_else(wrong)?),
         DataType::Time => Value::Time(Time64NanosecondType::parse(trimmed).ok_or_else(wrong)?),
@@ -86,11 +86,23 @@ pub fn parse(ty: DataType, text: &str) -> Result<Value, String> {
             Value::TimeUuid(uuid)
         }
         DataType::Inet => Value::Inet(trimmed.parse().map_err(|_| wrong())?),
+        DataType::Varint => Value::Varint(parse_varint(trimmed).ok_or_else(wrong)?),
+        DataType::Counter => return Err("counters are read, not written".to_owned()),
+        DataType::Duration
+        | DataType::List(_)
+        | DataType::Set(_)
+        | DataType::Map(..)
+        | DataType::Tuple(_)
+        | DataType::User(_)
+        | DataType::Frozen(_) => {
+            return Err(format!("{} is not read from text: use INSERT or Parquet", ty.sql_name()));
+        }
     })
 }
 
-/// `-12.5` as an unscaled number; digits beyond the scale are refused, not rounded.
-fn decimal(text: &str, precision: u8, scale: i8) -> Option<i128> {
+/// `-12.5` as an unscaled number and its scale; digits beyond the scale are refused, not rounded. A
+/// number of a type that is wider than what is kept has the scale that it needs.
+fn decimal(text: &str, precision: u8, scale: i8) -> Option<(i128, i32)> {
     let scale = usize::try_from(scale).ok()?;
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
@@ -105,13 +117,18 @@ fn decimal(text: &str, precision: u8, scale: i8) -> Option<i128> {
     if !whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let padded = format!("{whole}{fraction}{}", "0".repeat(scale - fraction.len()));
-    let unscaled: i128 = if padded.is_empty() { 0 } else { padded.parse().ok()? };
-    if unscaled.unsigned_abs() >= 10u128.checked_pow(u32::from(precision))? {
+    let whole = whole.trim_start_matches('0');
+    if whole.len() + scale > usize::from(precision) {
         return None;
     }
-    Some(if negative { -unscaled } else { unscaled })
+    let kept = if usize::from(precision) > DIGITS_KEPT { fraction.len() } else { scale };
+    let padded = format!("{whole}{fraction}{}", "0".repeat(kept - fraction.len()));
+    let unscaled: i128 = if padded.is_empty() { 0 } else { padded.parse().ok()? };
+    Some((if negative { -unscaled } else { unscaled }, i32::try_from(kept).ok()?))
 }
+
+/// Digits of every number that the engine keeps.
+const DIGITS_KEPT: usize = 38;
 
 fn hex(text: &str) -> Option<Vec<u8>> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("\\x")).unwrap_or(text);
@@ -130,27 +147,27 @@ mod tests {
 
     #[test]
     fn text_is_read_by_type() {
-        let timestamp = |text| parse(DataType::Timestamp, text);
+        let timestamp = |text| parse(&DataType::Timestamp, text);
         let wanted = Ok(Value::Timestamp(1_357_020_000_000));
         assert_eq!(timestamp("2013-01-01T06:00:00Z"), wanted);
         assert_eq!(timestamp("2013-01-01 06:00:00"), wanted);
         assert_eq!(timestamp("2013-01-01T06:00:00"), wanted);
         assert_eq!(timestamp("2013-01-01T08:00:00.000+02:00"), wanted);
         assert!(timestamp("yesterday").is_err());
-        assert_eq!(parse(DataType::Double, "8.05546"), Ok(Value::Double(8.05546)));
-        assert_eq!(parse(DataType::Int, "x"), Err("'x' is no int".into()));
+        assert_eq!(parse(&DataType::Double, "8.05546"), Ok(Value::Double(8.05546)));
+        assert_eq!(parse(&DataType::Int, "x"), Err("'x' is no int".into()));
         assert_eq!(
-            parse(DataType::TinyInt, "128"),
+            parse(&DataType::TinyInt, "128"),
             Err("'128' is out of range for tinyint".into())
         );
-        assert_eq!(parse(DataType::Blob, "0x00ff"), Ok(Value::Blob(vec![0, 255])));
-        assert_eq!(parse(DataType::Date, "1970-01-03"), Ok(Value::Date(2)));
+        assert_eq!(parse(&DataType::Blob, "0x00ff"), Ok(Value::Blob(vec![0, 255])));
+        assert_eq!(parse(&DataType::Date, "1970-01-03"), Ok(Value::Date(2)));
     }
 
     #[test]
     fn decimals_keep_every_digit() {
         let ty = DataType::Decimal { precision: 5, scale: 2 };
-        let unscaled = |text| match parse(ty, text) {
+        let unscaled = |text| match parse(&ty, text) {
             Ok(Value::Decimal { unscaled, scale: 2 }) => Some(unscaled),
             _ => None,
         };
@@ -162,6 +179,10 @@ mod tests {
         assert_eq!(unscaled("1.005"), None);
         assert_eq!(unscaled("1e3"), None);
         assert_eq!(unscaled(""), None);
+        let wide = |text| parse(&DataType::DECIMAL_WIDE, text);
+        assert_eq!(wide("2.50"), Ok(Value::Decimal { unscaled: 25, scale: 1 }));
+        assert_eq!(wide("007"), Ok(Value::Decimal { unscaled: 7, scale: 0 }));
+        assert!(wide(&"9".repeat(39)).is_err());
     }
 
     #[test]

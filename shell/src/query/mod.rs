@@ -13,6 +13,7 @@
 //! ```
 //! Arrow types cross this border (`query::arrow`), DataFusion types do not.
 
+mod attach;
 mod catalog;
 mod copy_from;
 mod copy_to;
@@ -25,6 +26,7 @@ mod outcome;
 mod parse;
 mod provider;
 mod pushdown;
+mod replay;
 mod run;
 mod scan;
 mod session;
@@ -40,5 +42,6 @@ mod tests;
 pub use datafusion::arrow;
 pub use error::{ErrorKind, QueryError, Result, Span, nearest};
 pub use outcome::{Description, Outcome, OutcomeKind, RowStream, count_schema};
+pub use replay::{load_candidate, load_trace, read_component, replay_row, replay_schema};
 pub use session::{Progress, ProgressSink, QueryMemory, Session, SessionOptions};
 pub use statement::{Statement, is_complete, split};

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use datafusion::arrow::datatypes::DataType as ArrowType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
@@ -146,7 +147,7 @@ fn decide_ranges(schema: &TableSchema, found: &mut [Found], access: &mut Access)
         ranges.push((prefix, ClusteringRange::prefix(key)));
     }
     if let Some(id) = ids.get(depth)
-        && is_ordered_alike(schema.column(*id).ty)
+        && is_ordered_alike(&schema.column(*id).ty)
     {
         for found in found.iter_mut().filter(|found| found.column == *id) {
             let Condition::Bound(operator, value) = &found.condition else { continue };
@@ -240,9 +241,30 @@ fn product(prefixes: Vec<Vec<Value>>, sets: &[Vec<Value>]) -> Option<Vec<Vec<Val
 }
 
 /// Whether SQL compares values of the type as the engine orders them. UUIDs and addresses are text
-/// in SQL.
-pub fn is_ordered_alike(ty: DataType) -> bool {
-    !matches!(ty, DataType::Uuid | DataType::TimeUuid | DataType::Inet)
+/// in SQL, and what holds other values has an order of its own there, or none.
+pub fn is_ordered_alike(ty: &DataType) -> bool {
+    !matches!(ty, DataType::Uuid | DataType::TimeUuid | DataType::Inet) && is_single(ty)
+}
+
+/// Whether values hold no others.
+fn is_single(ty: &DataType) -> bool {
+    !matches!(
+        ty.unfrozen(),
+        DataType::List(_)
+            | DataType::Set(_)
+            | DataType::Map(..)
+            | DataType::Tuple(_)
+            | DataType::User(_)
+    )
+}
+
+/// Whether SQL takes two values for equal exactly when the engine has them as one key. Sets and maps
+/// have no order of their elements, which SQL would look at, and fields may be null.
+fn is_equal_alike(ty: &DataType) -> bool {
+    match ty.unfrozen() {
+        DataType::List(element) => is_single(element),
+        other => is_single(other),
+    }
 }
 
 /// Takes `a AND b` apart.
@@ -306,7 +328,8 @@ fn boolean(schema: &TableSchema, expr: &Expr, value: bool) -> Option<(ColumnId, 
     (column.ty == DataType::Boolean).then(|| (id, Condition::OneOf(vec![Value::Boolean(value)])))
 }
 
-/// The key column that an expression is. A float, which SQL widens to compare it, is still itself.
+/// The key column that an expression is. A float, or a list of integers, which SQL widens to compare it,
+/// is still itself.
 fn key_column<'a>(schema: &'a TableSchema, expr: &Expr) -> Option<(ColumnId, &'a Column)> {
     let (expr, widened) = match expr {
         Expr::Cast(cast) => (&*cast.expr, Some(cast.field.data_type())),
@@ -316,9 +339,19 @@ fn key_column<'a>(schema: &'a TableSchema, expr: &Expr) -> Option<(ColumnId, &'a
     let (id, column) = schema.find(&column.name).filter(|(_, column)| column.is_key())?;
     let is_same = match widened {
         None => true,
-        Some(ty) => column.ty == DataType::Float && *ty == arrow_type(DataType::Double),
+        Some(ty) => {
+            (column.ty == DataType::Float && *ty == arrow_type(&DataType::Double))
+                || is_wider_list(ty, &arrow_type(&column.ty))
+        }
     };
     is_same.then_some((id, column))
+}
+
+/// Whether both are lists of integers, `wide` of wider ones: their values compare as numbers.
+fn is_wider_list(wide: &ArrowType, own: &ArrowType) -> bool {
+    let (ArrowType::List(wide), ArrowType::List(own)) = (wide, own) else { return false };
+    let is_signed = own.data_type().is_signed_integer() && wide.data_type().is_signed_integer();
+    is_signed && wide.data_type().primitive_width() >= own.data_type().primitive_width()
 }
 
 /// The literal as a value of the column, if it has just the column's type in SQL and is not null.
@@ -339,10 +372,11 @@ fn literal(column: &Column, expr: &Expr) -> Option<Value> {
         }
         other => other.clone(),
     };
-    if scalar.data_type() != arrow_type(column.ty) {
+    let (own, wanted) = (scalar.data_type(), arrow_type(&column.ty));
+    if (own != wanted && !is_wider_list(&own, &wanted)) || !is_equal_alike(&column.ty) {
         return None;
     }
-    value_at(&scalar.to_array().ok()?, 0, column.ty).ok()?
+    value_at(&scalar.to_array().ok()?, 0, &column.ty).ok()?
 }
 
 #[cfg(test)]
@@ -437,7 +471,7 @@ mod tests {
         let mut table = table();
         table.columns[2].ty = DataType::Float;
         let pk = || col("pk").eq(lit(1)).and(col("qk").eq(lit("x")));
-        let wide = || datafusion::prelude::cast(col("a"), arrow_type(DataType::Double));
+        let wide = || datafusion::prelude::cast(col("a"), arrow_type(&DataType::Double));
         for (condition, residual) in
             [(wide().eq(lit(1.5)), 0), (wide().gt(lit(-0.25)), 0), (wide().gt(lit(0.1)), 1)]
         {

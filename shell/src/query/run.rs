@@ -13,17 +13,17 @@ use datafusion::prelude::DataFrame;
 use datafusion::sql::parser::Statement as SqlStatement;
 use futures::StreamExt;
 use tidegate_engine::batch::{WriteOptions, mutations};
-use tidegate_engine::{SchemaRef, TableSchema};
+use tidegate_engine::{Mutation, SchemaRef, TableSchema};
 
-use super::ddl::table_schema;
+use super::ddl::{table_schema, user_type};
 use super::error::{QueryError, Result};
 use super::outcome::Outcome;
 use super::parse::{Command, CreatePolicy, Name, Show, Using, UsingValue, Write, WriteKind};
 use super::session::Session;
-use super::stamp;
+use super::stamp::{self, Contradiction, Repeats};
 use super::statement::synthetic;
 use super::write::{self, Target};
-use super::{copy_from, copy_to};
+use super::{attach, copy_from, copy_to};
 
 /// Bytes of the largest policy component.
 const COMPONENT_BYTES_MAX: u64 = tidegate_engine::config::POLICY_COMPONENT_BYTES_MAX as u64;
@@ -57,7 +57,7 @@ impl Session {
                     Some(keyspace) => keyspace.value.clone(),
                     None => self.keyspace(),
                 };
-                let schema = table_schema(&create, &keyspace)?;
+                let schema = table_schema(&create, &database.catalog(), &keyspace)?;
                 let schema = database
                     .create_table(schema, create.if_not_exists)
                     .await
@@ -75,6 +75,30 @@ impl Session {
                 database.drop_table(&table.keyspace, &table.name, if_exists).await?;
                 Ok(Outcome::message(format!("table {} is gone", table.full_name())))
             }
+            Command::CreateType(create) => {
+                let keyspace = match &create.name.keyspace {
+                    Some(keyspace) => keyspace.value.clone(),
+                    None => self.keyspace(),
+                };
+                let ty = user_type(&create, &database.catalog(), &keyspace)?;
+                let name = format!("{keyspace}.{}", ty.name);
+                database
+                    .create_type(ty, create.if_not_exists)
+                    .await
+                    .map_err(|error| QueryError::from(error).at(create.name.table.span))?;
+                Ok(Outcome::message(format!("type {name} is there")))
+            }
+            Command::DropType { name, if_exists } => {
+                let keyspace = match &name.keyspace {
+                    Some(keyspace) => keyspace.value.clone(),
+                    None => self.keyspace(),
+                };
+                database
+                    .drop_type(&keyspace, &name.table.value, if_exists)
+                    .await
+                    .map_err(|error| QueryError::from(error).at(name.table.span))?;
+                Ok(Outcome::message(format!("type {keyspace}.{} is gone", name.table.value)))
+            }
             Command::Use(name) => {
                 self.set_keyspace(&name.value).map_err(|error| error.at(name.span))?;
                 Ok(Outcome::message(format!("using keyspace {}", name.value)))
@@ -82,6 +106,9 @@ impl Session {
             Command::Show(show) => self.query(sql_of(show_sql(show))?, &[]).await,
             Command::Describe(name) => Ok(describe(&*self.table(&name)?)?),
             Command::CopyFrom(copy) => copy_from::run(self, &copy).await,
+            Command::Attach(attach) => attach::attach(self, &attach).await,
+            Command::Detach(name) => attach::detach(self, &name).await,
+            Command::Import(import) => attach::import(self, &import).await,
             Command::CopyTo(copy) => copy_to::run(self, &copy).await,
             Command::CreatePolicy(policy) => self.create_policy(&policy).await,
             Command::DropPolicy { name, if_exists } => {
@@ -91,11 +118,24 @@ impl Session {
             Command::SetCachePolicy(name) => {
                 let value = name.as_ref().map(|name| name.value.as_str());
                 let result = database.set_cache_policy(value).await.map_err(QueryError::from);
-                result.map_err(|error| match &name {
-                    Some(name) => error.at(name.span),
-                    None => error,
-                })?;
+                result.map_err(|error| at_name(error, name.as_ref()))?;
                 Ok(Outcome::message(format!("the cache follows {}", value.unwrap_or("native"))))
+            }
+            Command::SetAdmissionPolicy(name) => {
+                let value = name.as_ref().map(|name| name.value.as_str());
+                let result = database.set_admission_policy(value).await.map_err(QueryError::from);
+                result.map_err(|error| at_name(error, name.as_ref()))?;
+                Ok(Outcome::message(match value {
+                    Some(value) => format!("the cache keeps what {value} lets in"),
+                    None => "the cache keeps all that is read".to_owned(),
+                }))
+            }
+            Command::SetRatePolicy(name) => {
+                let value = name.as_ref().map(|name| name.value.as_str());
+                let result = database.set_rate_policy(value).await.map_err(QueryError::from);
+                result.map_err(|error| at_name(error, name.as_ref()))?;
+                let value = value.unwrap_or("native");
+                Ok(Outcome::message(format!("rate limits follow {value}")))
             }
             Command::SetCacheBytes(bytes) => {
                 database.set_cache_bytes(bytes).await?;
@@ -106,6 +146,26 @@ impl Session {
                 database.flush(table.as_ref().map(|table| table.id)).await?;
                 let what = table.map_or("all tables".to_owned(), |table| table.full_name());
                 Ok(Outcome::message(format!("flushed {what}")))
+            }
+            Command::RecordTrace { file, file_span, reads_max } => {
+                self.check_local_files().map_err(|error| error.at(file_span))?;
+                let result = database.record_trace(file.clone().into(), reads_max).await;
+                result.map_err(|error| QueryError::from(error).at(file_span))?;
+                let end = match reads_max {
+                    Some(reads) => format!("until {reads} reads are in it or RECORD TRACE STOP"),
+                    None => "until RECORD TRACE STOP".to_owned(),
+                };
+                Ok(Outcome::message(format!("reads of the caches go to {file} {end}")))
+            }
+            Command::StopTrace => {
+                let summary = database.stop_recording().await?;
+                Ok(Outcome::message(format!(
+                    "{} holds {} reads in {} bytes, {} were lost",
+                    summary.path.display(),
+                    summary.requests,
+                    summary.bytes,
+                    summary.lost
+                )))
             }
         }
     }
@@ -119,6 +179,7 @@ impl Session {
             }
             Command::Describe(_) => Ok(describe_schema()),
             Command::ExplainWrite(_) => Ok(plan_schema()),
+            Command::Attach(_) | Command::Import(_) => Ok(attach::files_schema()),
             _ => Ok(Arc::new(Schema::empty())),
         }
     }
@@ -203,14 +264,14 @@ impl Session {
         Ok(WriteOptions { timestamp, ttl, now_seconds })
     }
 
-    /// The input of an INSERT, with just the columns that it names.
+    /// The input of an INSERT, with just the columns that it names, and these.
     async fn insert_input(
         &self,
         write: &Write,
         table: &TableSchema,
         columns: &[Name],
         values: &[ScalarValue],
-    ) -> Result<LogicalPlan> {
+    ) -> Result<(LogicalPlan, Vec<String>)> {
         let mut names = Vec::new();
         for name in columns {
             write::find_column(table, name)?;
@@ -239,7 +300,7 @@ impl Session {
             .iter()
             .map(|name| Expr::Column(datafusion::common::Column::new_unqualified(name)))
             .collect();
-        Ok(LogicalPlanBuilder::from(input).project(columns)?.build()?)
+        Ok((LogicalPlanBuilder::from(input).project(columns)?.build()?, names))
     }
 
     async fn insert(
@@ -250,19 +311,18 @@ impl Session {
         values: &[ScalarValue],
         options: &WriteOptions,
     ) -> Result<Outcome> {
-        let plan = self.insert_input(write, table, columns, values).await?;
-        let renamed = |error: QueryError| {
-            let names: Vec<String> = match columns {
-                [] => table.columns.iter().map(|column| column.name.clone()).collect(),
-                columns => columns.iter().map(|name| name.value.clone()).collect(),
-            };
-            super::values::rename(error, &names)
-        };
+        let (plan, names) = self.insert_input(write, table, columns, values).await?;
+        let renamed = |error: QueryError| super::values::rename(error, &names);
         let mut rows = self.stream(plan).await.map_err(renamed)?;
-        let mut count = 0;
+        let mut repeats = Repeats::new(
+            write.using.timestamp.is_some(),
+            super::values::list(&write.statement).is_some(),
+            &self.context.runtime_env().memory_pool,
+        );
+        let (mut count, mut whole) = (0, Vec::new());
         while let Some(batch) = rows.next().await {
             let batch = batch.map_err(|error| renamed(error.into()))?;
-            let mut whole = Vec::with_capacity(batch.num_rows());
+            whole.reserve(batch.num_rows());
             for mutation in mutations(table, &batch, options)? {
                 whole.push(mutation.map_err(|refused| {
                     let column = refused
@@ -272,17 +332,33 @@ impl Session {
                     QueryError::invalid(format!("row {row}: {column}{}", refused.message))
                 })?);
             }
-            count += whole.len() as u64;
-            match write.using.timestamp {
-                Some(_) => stamp::keep_last(&mut whole),
-                None => stamp::stamp(&self.database, &mut whole),
+            match &mut repeats {
+                Repeats::Stamp => stamp::stamp(&self.database, &mut whole),
+                // Which is the last is known when all are there; they were in the statement's text.
+                Repeats::KeepLast => {}
+                Repeats::Refuse(written) => {
+                    if let Some(found) = written.add(&whole)? {
+                        let error = contradiction(table, &batch, &found, count)?;
+                        return Err(error.at(write.table.table.span));
+                    }
+                }
             }
-            while !whole.is_empty() {
-                let rest = whole.split_off(whole.len().min(WRITE_ROWS_MAX));
-                self.database.apply_many(std::mem::replace(&mut whole, rest)).await?;
+            count += batch.num_rows() as u64;
+            if !matches!(repeats, Repeats::KeepLast) {
+                self.write_rows(std::mem::take(&mut whole)).await?;
             }
         }
+        stamp::keep_last(&mut whole);
+        self.write_rows(whole).await?;
         Ok(Outcome::count(count))
+    }
+
+    async fn write_rows(&self, mut rows: Vec<Mutation>) -> Result<()> {
+        while !rows.is_empty() {
+            let rest = rows.split_off(rows.len().min(WRITE_ROWS_MAX));
+            self.database.apply_many(std::mem::replace(&mut rows, rest)).await?;
+        }
+        Ok(())
     }
 
     /// What an UPDATE or DELETE touches; `None` when its conditions exclude each other.
@@ -312,7 +388,7 @@ impl Session {
         let options = self.write_options(write.using, values)?;
         let text = match &write.kind {
             WriteKind::Insert(columns) => {
-                let plan = self.insert_input(write, &table, columns, values).await?;
+                let (plan, _) = self.insert_input(write, &table, columns, values).await?;
                 let state = self.context.state();
                 let physical = state.create_physical_plan(&plan).await?;
                 let input = datafusion::physical_plan::displayable(&*physical).indent(false);
@@ -378,6 +454,42 @@ impl Session {
     }
 }
 
+/// Two rows of a batch, or of it and an earlier one, have one key and one timestamp and differ.
+fn contradiction(
+    table: &TableSchema,
+    batch: &RecordBatch,
+    found: &Contradiction,
+    written: u64,
+) -> Result<QueryError> {
+    let mut key = Vec::new();
+    let columns: Vec<_> = match found.is_static {
+        true => table.partition_key().collect(),
+        false => table.partition_key().chain(table.clustering_key()).collect(),
+    };
+    for column in columns {
+        let array = batch.column_by_name(&column.name).expect("an INSERT has all key columns");
+        let value = ScalarValue::try_from_array(array, found.row)?;
+        key.push(format!("{} = {value}", column.name));
+    }
+    let key = key.join(", ");
+    let what = match found.is_static {
+        true => format!("of partition ({key}) differ in their static columns"),
+        false => format!("with the key ({key}) differ"),
+    };
+    let message = format!("two rows {what}, and with one timestamp neither is the later");
+    Ok(QueryError::invalid(message).with_help(format!(
+        "select each key once, or leave USING TIMESTAMP out: then the later row wins; {written} rows \
+         had been written before and stay"
+    )))
+}
+
+fn at_name(error: QueryError, name: Option<&Name>) -> QueryError {
+    match name {
+        Some(name) => error.at(name.span),
+        None => error,
+    }
+}
+
 fn show_sql(show: Show) -> &'static str {
     match show {
         Show::Keyspaces => {
@@ -398,7 +510,7 @@ fn sql_of(text: &str) -> Result<SqlStatement> {
     super::parse::sql(&synthetic(text)?)
 }
 
-fn text_schema(names: &[&str]) -> ArrowSchemaRef {
+pub(super) fn text_schema(names: &[&str]) -> ArrowSchemaRef {
     let fields: Vec<Field> =
         names.iter().map(|name| Field::new(*name, DataType::Utf8, false)).collect();
     Arc::new(Schema::new(fields))
@@ -412,7 +524,7 @@ fn describe_schema() -> ArrowSchemaRef {
     text_schema(&["column", "type", "kind"])
 }
 
-fn batch(schema: ArrowSchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+pub(super) fn batch(schema: ArrowSchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     RecordBatch::try_new(schema, columns).map_err(|error| QueryError::invalid(error.to_string()))
 }
 

@@ -216,7 +216,7 @@ fn clustering_order(
             continue;
         }
         let column = table.column(id);
-        let (Some(expr), true) = (physical(id), is_ordered_alike(column.ty)) else { break };
+        let (Some(expr), true) = (physical(id), is_ordered_alike(&column.ty)) else { break };
         let is_natural_descending = column.clustering_order() == ClusteringOrder::Descending;
         let descending = is_natural_descending != direction.is_reversed();
         order
@@ -445,7 +445,7 @@ fn prefix_text(table: &TableSchema, key: &ClusteringKey) -> String {
         .clustering_key()
         .zip(stored)
         .map(|(column, bytes)| {
-            Value::decode(column.ty, &bytes)
+            Value::decode(&column.ty, &bytes)
                 .map_or_else(|_| "?".to_owned(), |value| super::literal::text(&value))
         })
         .collect();

@@ -24,6 +24,7 @@ use super::error::{QueryError, Result};
 use super::number::NumberBesideFloat;
 use super::outcome::{Description, Outcome, OutcomeKind};
 use super::parse::{self, Command, TableName, Using, UsingValue};
+use super::replay::{REPLAY_FUNCTION, ReplayFunction};
 use super::statement::{Statement, split};
 use super::system::SYSTEM_KEYSPACE;
 
@@ -75,7 +76,7 @@ pub struct SessionOptions {
     pub target_partitions: Option<usize>,
     /// Called by COPY FROM after every batch of rows, from the task that runs the statement.
     pub progress: Option<ProgressSink>,
-    /// Whether COPY and CREATE POLICY may name files of this machine.
+    /// Whether COPY, CREATE POLICY and traces may name files of this machine.
     pub local_files: bool,
     pub memory: QueryMemory,
 }
@@ -127,8 +128,10 @@ impl Session {
             .with_analyzer_rules(rules)
             .build();
         let context = SessionContext::new_with_state(state);
-        context
-            .register_catalog(CATALOG, Arc::new(TideCatalog::new(Engine::new(database.clone()))));
+        let engine = Engine::new(database.clone());
+        context.register_catalog(CATALOG, Arc::new(TideCatalog::new(engine.clone())));
+        let replay = ReplayFunction::new(engine, options.local_files);
+        context.register_udtf(REPLAY_FUNCTION, Arc::new(replay));
         let session = Session { database, options, context };
         session.set_keyspace(&session.options.keyspace)?;
         Ok(session)

@@ -55,11 +55,17 @@ enum SystemTable {
     Columns,
     Policies,
     Cache,
+    RateLimits,
 }
 
 impl SystemTable {
-    const ALL: [SystemTable; 4] =
-        [SystemTable::Tables, SystemTable::Columns, SystemTable::Policies, SystemTable::Cache];
+    const ALL: [SystemTable; 5] = [
+        SystemTable::Tables,
+        SystemTable::Columns,
+        SystemTable::Policies,
+        SystemTable::Cache,
+        SystemTable::RateLimits,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -67,6 +73,7 @@ impl SystemTable {
             SystemTable::Columns => "columns",
             SystemTable::Policies => "policies",
             SystemTable::Cache => "cache",
+            SystemTable::RateLimits => "rate_limits",
         }
     }
 
@@ -120,6 +127,18 @@ impl SystemTable {
                 count("misses"),
                 optional("hit_ratio", DataType::Float64),
                 count("evictions"),
+                count("refused"),
+            ],
+            SystemTable::RateLimits => vec![
+                Field::new("shard", DataType::UInt32, false),
+                text("policy"),
+                count("reads"),
+                count("reads_refused"),
+                count("writes"),
+                count("writes_refused"),
+                count("asked"),
+                count("not_counted"),
+                optional("last_failure", DataType::Utf8),
             ],
         };
         Arc::new(Schema::new(fields))
@@ -131,6 +150,7 @@ impl SystemTable {
             SystemTable::Columns => Ok(columns(database)),
             SystemTable::Policies => policies(database).await,
             SystemTable::Cache => cache(database).await,
+            SystemTable::RateLimits => rate_limits(database).await,
         }
     }
 }
@@ -246,6 +266,24 @@ async fn cache(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
                 .collect::<Float64Array>(),
         ),
         counts(all.iter().map(|cache| cache.evictions)),
+        counts(all.iter().map(|cache| cache.refused)),
+    ])
+}
+
+async fn rate_limits(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
+    let all = database.rate_report().await?;
+    Ok(vec![
+        Arc::new(UInt32Array::from_iter_values(all.iter().map(|limiter| limiter.shard))),
+        texts(all.iter().map(|limiter| limiter.policy.as_str())),
+        counts(all.iter().map(|limiter| limiter.reads)),
+        counts(all.iter().map(|limiter| limiter.reads_refused)),
+        counts(all.iter().map(|limiter| limiter.writes)),
+        counts(all.iter().map(|limiter| limiter.writes_refused)),
+        counts(all.iter().map(|limiter| limiter.asked)),
+        counts(all.iter().map(|limiter| limiter.not_counted)),
+        Arc::new(
+            all.iter().map(|limiter| limiter.last_failure.as_deref()).collect::<StringArray>(),
+        ),
     ])
 }
 

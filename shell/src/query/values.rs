@@ -16,10 +16,7 @@ use super::statement::span_of;
 /// Errors: `Invalid` at the value: a row that is too wide or too narrow, null for a key column, a
 /// text that is no value of the column's type.
 pub fn check(statement: &SqlStatement, table: &TableSchema, names: &[String]) -> Result<()> {
-    let SqlStatement::Statement(inner) = statement else { return Ok(()) };
-    let ast::Statement::Insert(insert) = &**inner else { return Ok(()) };
-    let Some(source) = &insert.source else { return Ok(()) };
-    let ast::SetExpr::Values(values) = &*source.body else { return Ok(()) };
+    let Some(values) = list(statement) else { return Ok(()) };
     for row in &values.rows {
         let row = &row.content;
         if row.len() != names.len() {
@@ -43,6 +40,16 @@ pub fn check(statement: &SqlStatement, table: &TableSchema, names: &[String]) ->
     Ok(())
 }
 
+/// The rows of INSERT … VALUES; `None` for any other statement.
+pub fn list(statement: &SqlStatement) -> Option<&ast::Values> {
+    let SqlStatement::Statement(inner) = statement else { return None };
+    let ast::Statement::Insert(insert) = &**inner else { return None };
+    match &*insert.source.as_ref()?.body {
+        ast::SetExpr::Values(values) => Some(values),
+        _ => None,
+    }
+}
+
 fn at(error: QueryError, span: Option<Span>) -> QueryError {
     match span {
         Some(span) => error.at(span),
@@ -62,7 +69,7 @@ fn refusal(value: &ast::Expr, column: &Column) -> Option<String> {
         ast::Value::Null if column.is_key() => Some("a key column must not be null".to_owned()),
         ast::Value::SingleQuotedString(text) if column.ty != DataType::Blob => {
             let scalar = ScalarValue::Utf8(Some(text.clone()));
-            let is_wrong = scalar.cast_to(&arrow_type(column.ty)).is_err();
+            let is_wrong = scalar.cast_to(&arrow_type(&column.ty)).is_err();
             is_wrong.then(|| format!("'{text}' is no {}", column.ty.sql_name()))
         }
         ast::Value::Number(text, _) => {

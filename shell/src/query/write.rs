@@ -6,11 +6,11 @@
 
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use tidegate_engine::batch::{WriteOptions, arrow_type, value_at};
+use tidegate_engine::batch::{WriteOptions, arrow_type, put_value, value_at};
 use tidegate_engine::config::{LOCAL_DELETION_TIME_MAX, TTL_SECONDS_MAX};
 use tidegate_engine::{
-    Cell, ClusteringKey, ColumnId, ColumnKind, Mutation, RangeTombstone, Row, TableSchema,
-    Tombstone, Value,
+    Cell, ClusteringKey, ColumnId, ColumnKind, DataType, MultiCell, Mutation, RangeTombstone, Row,
+    TableSchema, Tombstone, Value,
 };
 
 use super::error::{QueryError, Result};
@@ -114,8 +114,8 @@ fn scalar_value(scalar: &ScalarValue, column: &tidegate_engine::Column) -> Resul
     if scalar.is_null() {
         return Ok(None);
     }
-    let array = scalar.cast_to(&arrow_type(column.ty))?.to_array()?;
-    Ok(value_at(&array, 0, column.ty)?)
+    let array = scalar.cast_to(&arrow_type(&column.ty))?.to_array()?;
+    Ok(value_at(&array, 0, &column.ty)?)
 }
 
 /// Finds a named column.
@@ -141,12 +141,7 @@ pub fn update(
     options: &WriteOptions,
 ) -> Result<Vec<Mutation>> {
     let expiry = expiry(schema, options)?;
-    let cells: Vec<(ColumnId, Cell)> = target
-        .values
-        .iter()
-        .map(|(id, value)| (*id, cell(value.as_ref(), options, expiry)))
-        .collect();
-    if let Some((id, _)) = cells.iter().find(|(id, _)| schema.column(*id).is_key()) {
+    if let Some((id, _)) = target.values.iter().find(|(id, _)| schema.column(*id).is_key()) {
         return Err(QueryError::invalid(format!(
             "'{}' is part of the key: a key does not change",
             schema.column(*id).name
@@ -154,7 +149,14 @@ pub fn update(
         .at(table.table.span)
         .with_help("DELETE the row and INSERT it with its new key"));
     }
-    write_cells(schema, table, target, cells, "UPDATE")
+    let (mut fixed, mut regular) = (Row::default(), Row::default());
+    for (id, value) in &target.values {
+        let column = schema.column(*id);
+        let row = if column.kind == ColumnKind::Static { &mut fixed } else { &mut regular };
+        put_value(row, *id, column, value.as_ref(), options, expiry)
+            .map_err(|error| QueryError::invalid(format!("column '{}': {error}", column.name)))?;
+    }
+    write_rows(schema, table, target, (fixed, regular), "UPDATE")
 }
 
 /// Mutations of a DELETE: tombstones of partitions, ranges, rows or cells.
@@ -170,7 +172,7 @@ pub fn delete(
     let deletion_time = options.now_seconds;
     let tombstone = Tombstone { timestamp: options.timestamp, deletion_time };
     if !columns.is_empty() {
-        let mut cells = Vec::new();
+        let (mut fixed, mut regular) = (Row::default(), Row::default());
         for name in columns {
             let (id, column) = find_column(schema, name)?;
             if column.is_key() {
@@ -180,9 +182,17 @@ pub fn delete(
                 ))
                 .at(name.span));
             }
-            cells.push((id, Cell::deleted(options.timestamp, deletion_time)));
+            if column.ty == DataType::Counter {
+                let message = format!("column '{}': counters are read, not written", name.value);
+                return Err(QueryError::invalid(message).at(name.span));
+            }
+            let row = if column.kind == ColumnKind::Static { &mut fixed } else { &mut regular };
+            match column.ty.is_multi_cell() {
+                true => row.put_multi(id, MultiCell::deleted(tombstone)),
+                false => row.put(id, Cell::deleted(options.timestamp, deletion_time)),
+            }
         }
-        return write_cells(schema, table, target, cells, "DELETE of columns");
+        return write_rows(schema, table, target, (fixed, regular), "DELETE of columns");
     }
     let keys = target.access.keys.iter().flatten();
     Ok(keys
@@ -206,21 +216,14 @@ pub fn delete(
         .collect())
 }
 
-/// Puts static cells into the static row and regular ones into every row of the target.
-fn write_cells(
+/// Writes static cells and, to every row of the target, regular ones.
+fn write_rows(
     schema: &TableSchema,
     table: &TableName,
     target: &Target,
-    cells: Vec<(ColumnId, Cell)>,
+    (fixed, regular): (Row, Row),
     verb: &str,
 ) -> Result<Vec<Mutation>> {
-    let (mut fixed, mut regular) = (Row::default(), Row::default());
-    for (id, cell) in cells {
-        match schema.column(id).kind {
-            ColumnKind::Static => fixed.put(id, cell),
-            _ => regular.put(id, cell),
-        }
-    }
     let rows: &[ClusteringKey] = match &target.access.rows {
         _ if regular.is_empty() && target.access.is_whole_partition() => &[],
         Some(rows) => rows,
@@ -262,17 +265,6 @@ pub fn expiry(schema: &TableSchema, options: &WriteOptions) -> Result<Option<(i3
     }
     let expiry = options.now_seconds.saturating_add(ttl).min(LOCAL_DELETION_TIME_MAX);
     Ok((ttl > 0).then_some((ttl, expiry)))
-}
-
-/// The cell that writes a value, or null.
-pub fn cell(value: Option<&Value>, options: &WriteOptions, expiry: Option<(i32, i32)>) -> Cell {
-    match (value, expiry) {
-        (None, _) => Cell::deleted(options.timestamp, options.now_seconds),
-        (Some(value), None) => Cell::live(options.timestamp, value.to_bytes()),
-        (Some(value), Some((ttl, expiry))) => {
-            Cell::expiring(options.timestamp, value.to_bytes(), ttl, expiry)
-        }
-    }
 }
 
 /// What a write would do, for EXPLAIN.

@@ -128,6 +128,9 @@ fn unqualified(before: &str, word: &str, statement: &str, names: &Names) -> Vec<
             if !(last == "DESC" && words.len() > 1 || words[0] == "CREATE" && last == "TABLE") =>
         {
             let mut offers = tables(names);
+            if matches!(last, "FROM" | "JOIN") && !word.is_empty() {
+                offers.push(Offer::plain("replay_policy("));
+            }
             if matches!(last, "DESCRIBE" | "TRUNCATE" | "FLUSH") {
                 offers.extend(keywords(&["TABLE"], word));
             }
@@ -137,10 +140,16 @@ fn unqualified(before: &str, word: &str, statement: &str, names: &Names) -> Vec<
             return names.catalog.keyspaces().map(|name| Offer::plain(quoted(name))).collect();
         }
         "POLICY" if words[0] != "CREATE" => return policies(names),
+        "RECORD" => return keywords(&["TRACE"], word),
+        "TRACE" if words[0] == "RECORD" => return keywords(&["STOP", "TO"], word),
         "CREATE" => return keywords(&["KEYSPACE", "POLICY", "TABLE"], word),
         "DROP" => return keywords(&["KEYSPACE", "POLICY", "TABLE"], word),
         "SHOW" => return keywords(&["CACHE", "KEYSPACES", "POLICIES", "TABLES"], word),
-        "=" if words.iter().any(|word| word == "POLICY") => return policies(names),
+        "ALTER" => return keywords(&["CACHE", "RATE LIMITER"], word),
+        "ADMISSION" => return policies(names),
+        "=" if words.iter().any(|word| word == "POLICY" || word == "ADMISSION") => {
+            return policies(names);
+        }
         _ => {}
     }
     let mut offers: Vec<Offer> = mentioned(statement, names)
@@ -289,7 +298,12 @@ mod tests {
             ("DROP TABLE IF EXISTS re|", vec!["reading"]),
             ("USE |", vec!["default", "weather"]),
             ("DROP |", vec!["KEYSPACE", "POLICY", "TABLE"]),
+            ("REC|", vec!["RECORD"]),
+            ("RECORD TRACE |", vec!["STOP", "TO"]),
+            ("SELECT * FROM repl|", vec!["replay_policy("]),
             ("ALTER CACHE SET POLICY = l|", vec!["lru"]),
+            ("ALTER |", vec!["CACHE", "RATE LIMITER"]),
+            ("ALTER CACHE SET ADMISSION = l|", vec!["lru"]),
             ("SELECT 'FROM |", vec![]),
             ("-- FROM |", vec![]),
             ("\\d re|", vec!["reading"]),

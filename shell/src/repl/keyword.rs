@@ -2,8 +2,9 @@
 
 /// Keywords that may begin a statement.
 pub(super) const STATEMENTS: &[&str] = &[
-    "ALTER", "COPY", "CREATE", "DELETE", "DESCRIBE", "DROP", "EXPLAIN", "FLUSH", "INSERT",
-    "SELECT", "SET", "SHOW", "TRUNCATE", "UPDATE", "USE", "WITH",
+    "ALTER", "ATTACH", "COPY", "CREATE", "DELETE", "DESCRIBE", "DETACH", "DROP", "EXPLAIN",
+    "FLUSH", "IMPORT", "INSERT", "RECORD", "SELECT", "SET", "SHOW", "TRUNCATE", "UPDATE", "USE",
+    "WITH",
 ];
 
 /// Keywords within queries and writes.
@@ -63,6 +64,7 @@ pub(super) const QUERY: &[&str] = &[
 
 /// Keywords within statements about tables, keyspaces, policies and files.
 pub(super) const DEFINITION: &[&str] = &[
+    "ADMISSION",
     "AND",
     "AS",
     "ASC",
@@ -71,22 +73,29 @@ pub(super) const DEFINITION: &[&str] = &[
     "BOOLEAN",
     "BY",
     "CACHE",
+    "CAPACITY",
     "CLUSTERING",
     "CSV",
     "DATE",
     "DECIMAL",
     "DESC",
     "DOUBLE",
+    "EVENTS",
     "EXISTS",
     "FLOAT",
+    "FOR",
     "FROM",
     "HEADER",
     "IF",
     "INT",
     "INTEGER",
+    "INTO",
     "KEY",
     "KEYSPACE",
     "KEYSPACES",
+    "LIMITER",
+    "NATIVE",
+    "NONE",
     "NOT",
     "ON",
     "ORDER",
@@ -95,9 +104,12 @@ pub(super) const DEFINITION: &[&str] = &[
     "POLICIES",
     "POLICY",
     "PRIMARY",
+    "RATE",
     "SET",
     "SMALLINT",
+    "SSTABLES",
     "STATIC",
+    "STOP",
     "TABLE",
     "TABLES",
     "TEXT",
@@ -106,6 +118,7 @@ pub(super) const DEFINITION: &[&str] = &[
     "TIMEUUID",
     "TINYINT",
     "TO",
+    "TRACE",
     "USING",
     "UUID",
     "VARCHAR",

@@ -324,13 +324,18 @@ impl Governor {
         }
         let word = event(slot, op, kind, 0, std::mem::take(&mut self.gap_ticks));
         let words = attribute_words(attributes);
+        self.tell_both(|seat| seat.push_with(word, words));
+    }
+
+    /// Tells the active policy and the second one; whoever fails at it leaves.
+    fn tell_both(&mut self, tell: impl Fn(&mut Seat) -> Result<(), PolicyFailure>) {
         if let Some(seat) = &mut self.active
-            && let Err(failure) = seat.push_with(word, words)
+            && let Err(failure) = tell(seat)
         {
             self.detach(failure);
         }
         if let Some(seat) = self.second.seat()
-            && let Err(failure) = seat.push_with(word, words)
+            && let Err(failure) = tell(seat)
         {
             self.drop_second(failure);
         }
@@ -368,16 +373,7 @@ impl Governor {
 
     /// Delivers all events that wait.
     pub fn deliver(&mut self) {
-        if let Some(seat) = &mut self.active
-            && let Err(failure) = seat.deliver()
-        {
-            self.detach(failure);
-        }
-        if let Some(seat) = self.second.seat()
-            && let Err(failure) = seat.deliver()
-        {
-            self.drop_second(failure);
-        }
+        self.tell_both(Seat::deliver);
     }
 
     /// Slots are numbered below this.
@@ -390,16 +386,7 @@ impl Governor {
         self.capacity_bytes = capacity_bytes;
         self.table.raise_slots_max(slots_max);
         let slots_max = self.table.slots_max();
-        if let Some(seat) = &mut self.active
-            && let Err(failure) = seat.resize(capacity_bytes, slots_max)
-        {
-            self.detach(failure);
-        }
-        if let Some(seat) = self.second.seat()
-            && let Err(failure) = seat.resize(capacity_bytes, slots_max)
-        {
-            self.drop_second(failure);
-        }
+        self.tell_both(|seat| seat.resize(capacity_bytes, slots_max));
     }
 
     /// Ends the active policy: the native CLOCK orders from here on. The record stays.

@@ -1,7 +1,11 @@
 //! Memtables become SSTables, and reads do not notice.
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
+use futures::FutureExt;
+
+use super::super::shard::Shard;
 use super::*;
 use crate::schema::TableOptions;
 
@@ -19,6 +23,28 @@ fn files(directory: &Path) -> Vec<PathBuf> {
         if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
     }
     found
+}
+
+/// What a crash at this moment would leave.
+fn crash_image(directory: &Path) -> tempfile::TempDir {
+    let image = tempfile::tempdir().unwrap();
+    for path in files(directory) {
+        let copy = image.path().join(path.strip_prefix(directory).unwrap());
+        std::fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        std::fs::copy(&path, copy).unwrap();
+    }
+    image
+}
+
+/// Bytes of memtables as the shard of "a" counts them, and the sum over its tables.
+async fn memtable_bytes(database: &Database, schema: &TableSchema) -> (usize, usize) {
+    let key = key(schema, "a");
+    let count = |shard: Rc<Shard>| {
+        let of_tables = shard.tables().iter().map(|table| table.memtable_bytes()).sum();
+        let of_shard = shard.memtable_bytes();
+        async move { (of_shard, of_tables) }.boxed_local()
+    };
+    database.on_shard(&key, count).await.unwrap()
 }
 
 async fn sstables(database: &Database) -> (u64, u64) {
@@ -84,6 +110,21 @@ async fn full_memtables_are_flushed_and_their_segments_go() {
     database.flush(None).await.unwrap();
     let (count, rows_in_memory) = sstables(&database).await;
     assert!(count > 3 && rows_in_memory == 0, "{count} SSTables, {rows_in_memory} rows");
+    assert_eq!(memtable_bytes(&database, &schema).await, (0, 0));
+    let wide = (0..10).map(|i| insert(&schema, "a", i, 8, 2)).collect();
+    database.apply_many(wide).await.unwrap();
+    let (of_shard, of_tables) = memtable_bytes(&database, &schema).await;
+    assert!(of_shard > 0 && of_shard == of_tables, "{of_shard} and {of_tables}");
+    database
+        .create_table(TableSchema { name: "other".into(), ..definition() }, false)
+        .await
+        .unwrap();
+    let other = database.catalog().table("default", "other").unwrap().clone();
+    database.apply(insert(&other, "a", 1, 1, 1)).await.unwrap();
+    let (with_other, of_tables) = memtable_bytes(&database, &schema).await;
+    assert!(with_other > of_shard && with_other == of_tables, "{with_other} and {of_tables}");
+    database.drop_table("default", "other", false).await.unwrap();
+    assert_eq!(memtable_bytes(&database, &schema).await, (of_shard, of_shard));
     let found = rows(&database, &schema, Slice::full(Direction::Reversed), None).await;
     assert_eq!(found.len(), 40_000);
     let segments = files(directory.path())
@@ -162,13 +203,7 @@ async fn a_damaged_sstable_is_named_and_the_rest_goes_on() {
     std::fs::write(&damaged, content).unwrap();
 
     let database = Database::open(options(directory.path())).await.unwrap();
-    let command = ReadCommand {
-        schema: schema.clone(),
-        partitions: Partitions::Keys(vec![key(&schema, "a")]),
-        slice: Slice::full(Direction::Forward),
-        columns: vec![ColumnId(2)],
-        row_limit: None,
-    };
+    let command = read_of(&schema, "a", Slice::full(Direction::Forward), None);
     let read: Result<Vec<RecordBatch>, _> = database.read(command).try_collect().await;
     let error = read.unwrap_err().to_string();
     assert!(error.contains("Data.db") && error.contains("at offset 4096"), "{error}");
@@ -258,19 +293,55 @@ async fn a_table_that_cannot_be_opened_keeps_the_others_going_and_loses_nothing(
 }
 
 #[tokio::test]
+async fn segments_stay_while_one_shard_cannot_keep_what_they_hold_for_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = |directory: &Path, shards| {
+        let mut options = options(directory);
+        options.shards = Some(shards);
+        Database::open(options)
+    };
+    let keys: Vec<String> = (0..60).map(|i| format!("key {i}")).collect();
+    let write = |schema: &TableSchema, value| {
+        keys.iter().map(|pk| insert(schema, pk, 1, value, value)).collect::<Vec<_>>()
+    };
+    let database = open(directory.path(), 3).await.unwrap();
+    let schema = database.create_table(definition(), false).await.unwrap();
+    database.apply_many(write(&schema, 1)).await.unwrap();
+    database.close().await.unwrap();
+    // Rows of three shards in the logs of two.
+    let database = open(directory.path(), 2).await.unwrap();
+    database.apply_many(write(&schema, 2)).await.unwrap();
+    let image = crash_image(directory.path());
+    database.close().await.unwrap();
+
+    let summaries: Vec<PathBuf> = files(image.path())
+        .into_iter()
+        .filter(|path| path.to_string_lossy().ends_with("Summary.db"))
+        .collect();
+    assert_eq!(summaries.len(), 3, "an SSTable a shard");
+    let good = std::fs::read(&summaries[0]).unwrap();
+    let mut bad = good.clone();
+    bad[3] ^= 1;
+    std::fs::write(&summaries[0], bad).unwrap();
+    open(image.path(), 3).await.unwrap().close().await.unwrap();
+
+    std::fs::write(&summaries[0], good).unwrap();
+    let database = open(image.path(), 3).await.unwrap();
+    for pk in &keys {
+        let command = read_of(&schema, pk, Slice::full(Direction::Forward), None);
+        assert_eq!(values(&database, command).await, [2], "{pk}");
+    }
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_reader_that_takes_nothing_does_not_keep_the_database_open() {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::open(options(directory.path())).await.unwrap();
     let schema = database.create_table(definition(), false).await.unwrap();
     let writes = (0..20_000).map(|i| insert(&schema, "a", i, 1, 1)).collect();
     database.apply_many(writes).await.unwrap();
-    let command = ReadCommand {
-        schema: schema.clone(),
-        partitions: Partitions::Keys(vec![key(&schema, "a")]),
-        slice: Slice::full(Direction::Forward),
-        columns: vec![ColumnId(2)],
-        row_limit: None,
-    };
+    let command = read_of(&schema, "a", Slice::full(Direction::Forward), None);
     let mut stalled = database.read(command);
     assert!(stalled.next().await.unwrap().is_ok());
     tokio::time::timeout(std::time::Duration::from_secs(60), database.close())

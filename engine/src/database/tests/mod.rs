@@ -15,8 +15,11 @@ use crate::schema::{
 };
 use crate::table::{Partitions, ReadCommand};
 
+mod collection;
 mod flush;
 mod policies;
+mod recording;
+mod worlds;
 
 fn column(name: &str, ty: DataType, kind: ColumnKind) -> Column {
     Column { name: name.into(), ty, kind }
@@ -52,11 +55,22 @@ fn insert(schema: &TableSchema, pk: &str, at: i32, value: i64, timestamp: i64) -
     let mut mutation = Mutation::new(schema.id, key(schema, pk));
     let row = Row {
         liveness: Some(Liveness::at(timestamp)),
-        deletion: None,
         cells: vec![(ColumnId(2), Cell::live(timestamp, value.to_be_bytes()))],
+        ..Row::default()
     };
     mutation.rows.push((ck(schema, at), row));
     mutation
+}
+
+/// A read of column `v` of one partition.
+fn read_of(schema: &SchemaRef, pk: &str, slice: Slice, row_limit: Option<usize>) -> ReadCommand {
+    ReadCommand {
+        schema: schema.clone(),
+        partitions: Partitions::Keys(vec![key(schema, pk)]),
+        slice,
+        columns: vec![ColumnId(2)],
+        row_limit,
+    }
 }
 
 async fn rows(
@@ -65,25 +79,40 @@ async fn rows(
     slice: Slice,
     limit: Option<usize>,
 ) -> Vec<i64> {
-    let command = ReadCommand {
-        schema: schema.clone(),
-        partitions: Partitions::Keys(vec![key(schema, "a")]),
-        slice,
-        columns: vec![ColumnId(2)],
-        row_limit: limit,
-    };
+    values(database, read_of(schema, "a", slice, limit)).await
+}
+
+/// The one column, of type bigint, that `command` reads.
+async fn values(database: &Database, command: ReadCommand) -> Vec<i64> {
     let batches: Vec<RecordBatch> = database.read(command).try_collect().await.unwrap();
     batches
         .iter()
         .flat_map(|batch| {
             (0..batch.num_rows())
-                .map(|row| match crate::batch::value_at(batch.column(0), row, DataType::BigInt) {
+                .map(|row| match crate::batch::value_at(batch.column(0), row, &DataType::BigInt) {
                     Ok(Some(Value::BigInt(value))) => value,
                     other => panic!("no bigint: {other:?}"),
                 })
                 .collect::<Vec<_>>()
         })
         .collect()
+}
+
+/// Rows of a whole partition.
+async fn count_rows(
+    database: &Database,
+    schema: &SchemaRef,
+    pk: &str,
+) -> crate::error::Result<usize> {
+    let command = ReadCommand {
+        schema: schema.clone(),
+        partitions: Partitions::Keys(vec![key(schema, pk)]),
+        slice: Slice::full(Direction::Forward),
+        columns: vec![ColumnId(2)],
+        row_limit: None,
+    };
+    let batches: Vec<RecordBatch> = database.read(command).try_collect().await?;
+    Ok(batches.iter().map(RecordBatch::num_rows).sum())
 }
 
 #[tokio::test]

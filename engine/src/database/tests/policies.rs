@@ -4,9 +4,12 @@ use std::path::Path;
 
 use super::*;
 
-fn component(name: &str) -> Vec<u8> {
-    let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/dist");
-    std::fs::read(dist.join(format!("{name}.wasm"))).unwrap()
+fn dist(file: &str) -> Vec<u8> {
+    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/dist").join(file)).unwrap()
+}
+
+pub(super) fn component(name: &str) -> Vec<u8> {
+    dist(&format!("{name}.wasm"))
 }
 
 fn options(directory: &Path) -> Options {
@@ -18,7 +21,7 @@ fn options(directory: &Path) -> Options {
 }
 
 /// A table of 300 partitions that is many times the size of the cache.
-async fn fill(database: &Database) -> SchemaRef {
+pub(super) async fn fill(database: &Database) -> SchemaRef {
     let schema = database.create_table(definition(), false).await.unwrap();
     for partition in 0..300 {
         let name = format!("p{partition}");
@@ -33,13 +36,7 @@ async fn read_around(database: &Database, schema: &SchemaRef) {
     for round in 0..300 {
         // Every second read is of one hot partition.
         let name = if round % 2 == 0 { "p7".into() } else { format!("p{round}") };
-        let command = ReadCommand {
-            schema: schema.clone(),
-            partitions: Partitions::Keys(vec![key(schema, &name)]),
-            slice: Slice::full(Direction::Forward),
-            columns: vec![ColumnId(2)],
-            row_limit: None,
-        };
+        let command = read_of(schema, &name, Slice::full(Direction::Forward), None);
         let batches: Vec<RecordBatch> = database.read(command).try_collect().await.unwrap();
         assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 300, "{name}");
     }
@@ -91,6 +88,53 @@ async fn a_policy_is_swapped_while_the_database_serves() {
 }
 
 #[tokio::test]
+async fn a_policy_that_cannot_be_brought_back_says_so_and_can_be_dropped() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    assert!(!database.inner.components.has_host(), "no policy, no runtime");
+    let info = database.create_policy("sieve", component("sieve"), vec![], None).await.unwrap();
+    assert!(database.inner.components.has_host());
+    database.set_cache_policy(Some("sieve")).await.unwrap();
+    database.close().await.unwrap();
+    let file = directory.path().join(format!("policies/{}.wasm", info.digest));
+
+    // Another component than the one that was stored.
+    std::fs::write(&file, component("lru")).unwrap();
+    let states = async |database: &Database| -> Vec<(String, Option<String>)> {
+        let reports = database.policies().await.unwrap();
+        reports.into_iter().map(|report| (report.state, report.last_failure)).collect()
+    };
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let found = states(&database).await;
+    let [native, (state, failure)] = &found[..] else { panic!("two policies: {found:?}") };
+    assert_eq!(native, &("active".to_owned(), None));
+    let failure = failure.as_deref().unwrap();
+    assert!(state == "unavailable" && failure.contains(&info.digest), "{state}: {failure}");
+    let again = database.set_cache_policy(Some("sieve")).await.unwrap_err();
+    assert_eq!(again.to_string(), failure, "what is wrong stays wrong");
+    std::fs::write(&file, component("sieve")).unwrap();
+    database.set_cache_policy(Some("sieve")).await.unwrap();
+    let found = states(&database).await;
+    assert_eq!(found, [("loaded".to_owned(), None), ("active".to_owned(), None)]);
+    database.close().await.unwrap();
+
+    std::fs::remove_file(&file).unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let found = states(&database).await;
+    let [_, (state, failure)] = &found[..] else { panic!("two policies: {found:?}") };
+    let failure = failure.as_deref().unwrap();
+    let names_file = failure.contains(file.file_name().unwrap().to_str().unwrap());
+    assert!(state == "unavailable" && names_file, "{state}: {failure}");
+    database.drop_policy("sieve", false).await.unwrap();
+    database.close().await.unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    assert_eq!(states(&database).await, [("active".to_owned(), None)]);
+    database.create_policy("sieve", component("sieve"), vec![], None).await.unwrap();
+    assert_eq!(states(&database).await[1], ("loaded".to_owned(), None));
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn what_is_no_policy_is_refused_and_the_engine_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::open(options(directory.path())).await.unwrap();
@@ -102,6 +146,12 @@ async fn what_is_no_policy_is_refused_and_the_engine_goes_on() {
     assert!(no_component.contains("policy 'p'"), "{no_component}");
     let wrong = create(component("sieve"), Some("00".repeat(32))).await;
     assert!(wrong.contains("SHA-256"), "{wrong}");
+    let params = vec![("size".to_owned(), "1".to_owned())];
+    let started = database.create_policy("p", component("sieve"), params, None).await.unwrap_err();
+    assert!(started.to_string().contains("unknown parameter 'size'"), "{started}");
+    let sums = String::from_utf8(dist("SHA256SUMS")).unwrap();
+    let digest = sums.lines().find_map(|line| line.strip_suffix("  sieve.wasm")).unwrap();
+    assert!(database.inner.components.find(digest).is_none(), "what was refused is not kept");
     let unknown = database.set_cache_policy(Some("p")).await.unwrap_err();
     assert_eq!(unknown.to_string(), "policy 'p' does not exist");
     let native = database.create_policy("lru", component("lru"), vec![], None).await.unwrap_err();

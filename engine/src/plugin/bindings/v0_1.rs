@@ -1,31 +1,56 @@
 //! `tidegate:policy@0.1.0`: the only code that knows its types.
+//!
+//! One module a world, because each makes types of its own for the same records; a macro turns what
+//! they have in common into the host's words.
 
 use wasmtime::component::{HasSelf, InstancePre, Linker};
 use wasmtime::{Result, Store};
 
 use super::super::state::State;
+use super::super::world::World;
 
-mod generated {
+mod eviction {
     wasmtime::component::bindgen!({
         path: "../wit/v0.1",
         world: "eviction-policy",
     });
 }
 
-use generated::exports::tidegate::policy::lifecycle;
+mod admission {
+    wasmtime::component::bindgen!({
+        path: "../wit/v0.1",
+        world: "cache-admission-policy",
+    });
+}
+
+mod rate {
+    wasmtime::component::bindgen!({
+        path: "../wit/v0.1",
+        world: "rate-limiter-policy",
+    });
+}
 
 /// What a component of this version may import.
 pub const IMPORTS: [&str; 1] = ["tidegate:policy/host@0.1.0"];
-/// What it must export to be an eviction policy.
-pub const EXPORTS: [&str; 2] =
-    ["tidegate:policy/lifecycle@0.1.0", "tidegate:policy/eviction@0.1.0"];
+/// What every policy exports besides its decision.
+pub const LIFECYCLE: &str = "tidegate:policy/lifecycle@0.1.0";
 /// The version itself.
 pub const VERSION: &str = "0.1.0";
+
+/// What a policy of this world exports besides `lifecycle`.
+pub fn export_of(world: World) -> &'static str {
+    match world {
+        World::Eviction => "tidegate:policy/eviction@0.1.0",
+        World::CacheAdmission => "tidegate:policy/cache-admission@0.1.0",
+        World::RateLimiter => "tidegate:policy/rate-limiter@0.1.0",
+    }
+}
 
 /// What a policy says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capabilities {
-    pub is_eviction: bool,
+    /// The decision that it says it takes, where this engine serves that.
+    pub world: Option<World>,
     pub name: String,
     pub version: String,
     pub deterministic: bool,
@@ -35,7 +60,7 @@ pub struct Capabilities {
     pub bytes_per_slot: u32,
 }
 
-impl generated::tidegate::policy::host::Host for State {
+impl eviction::tidegate::policy::host::Host for State {
     fn log(&mut self, level: u8, msg: String) {
         State::log(self, level, &msg);
     }
@@ -43,52 +68,109 @@ impl generated::tidegate::policy::host::Host for State {
 
 /// Gives components the one thing they may import.
 pub fn link(linker: &mut Linker<State>) -> Result<()> {
-    generated::tidegate::policy::host::add_to_linker::<_, HasSelf<State>>(linker, |state| state)
+    eviction::tidegate::policy::host::add_to_linker::<_, HasSelf<State>>(linker, |state| state)
 }
 
 /// A linked component whose exports have the types of this version.
-pub struct Prepared(generated::EvictionPolicyPre<State>);
+pub enum Prepared {
+    Eviction(eviction::EvictionPolicyPre<State>),
+    CacheAdmission(admission::CacheAdmissionPolicyPre<State>),
+    RateLimiter(rate::RateLimiterPolicyPre<State>),
+}
 
 impl Prepared {
-    /// Checks the types of all exports.
-    pub fn new(component: InstancePre<State>) -> Result<Self> {
-        generated::EvictionPolicyPre::new(component).map(Prepared)
+    /// Checks the types of all exports of a world.
+    pub fn new(world: World, component: InstancePre<State>) -> Result<Self> {
+        Ok(match world {
+            World::Eviction => Prepared::Eviction(eviction::EvictionPolicyPre::new(component)?),
+            World::CacheAdmission => {
+                Prepared::CacheAdmission(admission::CacheAdmissionPolicyPre::new(component)?)
+            }
+            World::RateLimiter => {
+                Prepared::RateLimiter(rate::RateLimiterPolicyPre::new(component)?)
+            }
+        })
     }
 
-    /// Makes an instance; start functions run here.
+    pub fn world(&self) -> World {
+        match self {
+            Prepared::Eviction(_) => World::Eviction,
+            Prepared::CacheAdmission(_) => World::CacheAdmission,
+            Prepared::RateLimiter(_) => World::RateLimiter,
+        }
+    }
+
+    /// Makes an instance of an eviction policy; start functions run here.
     pub fn instantiate(&self, store: &mut Store<State>) -> Result<Guest> {
-        self.0.instantiate(store).map(Guest)
+        match self {
+            Prepared::Eviction(policy) => policy.instantiate(store).map(Guest),
+            _ => Err(self.other_world(World::Eviction)),
+        }
+    }
+
+    /// Makes an instance of a cache-admission policy.
+    pub fn instantiate_admission(&self, store: &mut Store<State>) -> Result<AdmissionGuest> {
+        match self {
+            Prepared::CacheAdmission(policy) => policy.instantiate(store).map(AdmissionGuest),
+            _ => Err(self.other_world(World::CacheAdmission)),
+        }
+    }
+
+    /// Makes an instance of a rate-limiter policy.
+    pub fn instantiate_rate(&self, store: &mut Store<State>) -> Result<RateGuest> {
+        match self {
+            Prepared::RateLimiter(policy) => policy.instantiate(store).map(RateGuest),
+            _ => Err(self.other_world(World::RateLimiter)),
+        }
+    }
+
+    fn other_world(&self, wanted: World) -> wasmtime::Error {
+        let message = format!("the policy decides on {}, not on {wanted}", self.world());
+        wasmtime::Error::msg(message)
     }
 }
 
-/// The exports of one instance. Fuel, epoch and limits are the caller's.
-pub struct Guest(generated::EvictionPolicy);
+/// `init` of a world's lifecycle in the host's words.
+macro_rules! lifecycle_init {
+    ($module:ident) => {
+        /// `lifecycle.init`; the inner error is the policy's own refusal.
+        pub fn init(
+            &self,
+            store: &mut Store<State>,
+            params: Vec<(String, String)>,
+            max_slots: u32,
+            shard: u32,
+            seed: u64,
+        ) -> Result<std::result::Result<Capabilities, String>> {
+            use $module::exports::tidegate::policy::lifecycle::{Hook, Param};
+            let params: Vec<Param> =
+                params.into_iter().map(|(name, value)| Param { name, value }).collect();
+            let exports = self.0.tidegate_policy_lifecycle();
+            let answer = exports.call_init(store, &params, max_slots, shard, seed)?;
+            Ok(answer.map(|caps| Capabilities {
+                world: match caps.hook {
+                    Hook::Eviction => Some(World::Eviction),
+                    Hook::CacheAdmission => Some(World::CacheAdmission),
+                    Hook::RateLimiter => Some(World::RateLimiter),
+                    _ => None,
+                },
+                name: caps.name,
+                version: caps.version,
+                deterministic: caps.deterministic,
+                wants_miss_events: caps.wants_miss_events,
+                wants_ticks_ms: caps.wants_ticks_ms,
+                state_schema: caps.state_schema,
+                bytes_per_slot: caps.bytes_per_slot,
+            }))
+        }
+    };
+}
+
+/// The exports of one instance of an eviction policy. Fuel, epoch and limits are the caller's.
+pub struct Guest(eviction::EvictionPolicy);
 
 impl Guest {
-    /// `lifecycle.init`; the inner error is the policy's own refusal.
-    pub fn init(
-        &self,
-        store: &mut Store<State>,
-        params: Vec<(String, String)>,
-        max_slots: u32,
-        shard: u32,
-        seed: u64,
-    ) -> Result<std::result::Result<Capabilities, String>> {
-        let params: Vec<lifecycle::Param> =
-            params.into_iter().map(|(name, value)| lifecycle::Param { name, value }).collect();
-        let exports = self.0.tidegate_policy_lifecycle();
-        let answer = exports.call_init(store, &params, max_slots, shard, seed)?;
-        Ok(answer.map(|caps| Capabilities {
-            is_eviction: caps.hook == lifecycle::Hook::Eviction,
-            name: caps.name,
-            version: caps.version,
-            deterministic: caps.deterministic,
-            wants_miss_events: caps.wants_miss_events,
-            wants_ticks_ms: caps.wants_ticks_ms,
-            state_schema: caps.state_schema,
-            bytes_per_slot: caps.bytes_per_slot,
-        }))
-    }
+    lifecycle_init!(eviction);
 
     /// `lifecycle.tick`.
     pub fn tick(&self, store: &mut Store<State>, now_us: u64) -> Result<()> {
@@ -147,5 +229,52 @@ impl Guest {
         max_slots: u32,
     ) -> Result<()> {
         self.0.tidegate_policy_eviction().call_resize(store, capacity_bytes, max_slots)
+    }
+}
+
+/// The exports of one instance of a cache-admission policy.
+pub struct AdmissionGuest(admission::CacheAdmissionPolicy);
+
+impl AdmissionGuest {
+    lifecycle_init!(admission);
+
+    /// `cache-admission.admit`.
+    pub fn admit(
+        &self,
+        store: &mut Store<State>,
+        fingerprint: u64,
+        size_cost: u64,
+        ctx: u64,
+    ) -> Result<u32> {
+        self.0.tidegate_policy_cache_admission().call_admit(store, fingerprint, size_cost, ctx)
+    }
+
+    /// `cache-admission.feedback`.
+    pub fn feedback(&self, store: &mut Store<State>, words: &[u64]) -> Result<()> {
+        self.0.tidegate_policy_cache_admission().call_feedback(store, words)
+    }
+}
+
+/// The exports of one instance of a rate-limiter policy.
+pub struct RateGuest(rate::RateLimiterPolicy);
+
+impl RateGuest {
+    lifecycle_init!(rate);
+
+    /// `rate-limiter.plan`.
+    pub fn plan(&self, store: &mut Store<State>, now_us: u64, stats: &[u64]) -> Result<Vec<u64>> {
+        self.0.tidegate_policy_rate_limiter().call_plan(store, now_us, stats)
+    }
+
+    /// `rate-limiter.exceeded`.
+    pub fn exceeded(
+        &self,
+        store: &mut Store<State>,
+        key: u64,
+        class_op: u64,
+        deficit_milli: u64,
+    ) -> Result<u32> {
+        let exports = self.0.tidegate_policy_rate_limiter();
+        exports.call_exceeded(store, key, class_op, deficit_milli)
     }
 }

@@ -4,6 +4,7 @@ mod dist;
 mod guest;
 mod hostile;
 mod refused;
+mod scalar;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -84,11 +84,17 @@ fn other_worlds_and_forbidden_imports_are_named() {
         refusal(&host, &component("(component)")),
         format!("exports nothing, so not {lifecycle}")
     );
-    let limiter = "tidegate:policy/rate-limiter@0.1.0";
+    let compaction = "tidegate:policy/compaction@0.1.0";
     assert_eq!(
-        refusal(&host, &exporting(&[lifecycle, limiter])),
-        format!("exports {lifecycle}, {limiter} but not tidegate:policy/eviction@0.1.0")
+        refusal(&host, &exporting(&[lifecycle, compaction])),
+        format!(
+            "exports {lifecycle}, {compaction} but not tidegate:policy/eviction@0.1.0 or \
+             tidegate:policy/cache-admission@0.1.0 or tidegate:policy/rate-limiter@0.1.0"
+        )
     );
+    let both = ["tidegate:policy/eviction@0.1.0", "tidegate:policy/rate-limiter@0.1.0"];
+    let message = refusal(&host, &exporting(&[lifecycle, both[0], both[1]]));
+    assert_eq!(message, "decides on eviction and on rate-limiter; a component is of one world");
     assert_eq!(
         refusal(&host, &exporting(&[lifecycle, "tidegate:policy/eviction@0.2.0"])),
         "exports tidegate:policy/eviction@0.2.0, this engine serves version 0.1.0"

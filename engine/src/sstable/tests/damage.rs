@@ -17,6 +17,11 @@ pub(super) fn sample(disk: &MemoryDisk) -> (SchemaRef, Partitions) {
         if partitions.len() < 3 || !(20..40).contains(&rows) || ranges < 4 {
             continue;
         }
+        // Every byte is damaged, so they should be few, and of every kind.
+        let has_multi_cell = schema.columns.iter().any(|column| column.ty.is_multi_cell());
+        if !has_multi_cell || schema.columns.len() > 10 {
+            continue;
+        }
         let options = WriterOptions { column_index_bytes: 256, ..WriterOptions::default() };
         let fragments = all_fragments(&partitions, &Slice::full(Direction::Forward));
         write(disk, 1, &schema, options, fragments).unwrap();

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value as Json, json};
 
 use super::*;
-use crate::mutation::{Cell, CellState, Liveness, Position, Row, Tombstone, Weight};
+use crate::mutation::{Cell, CellState, Liveness, MultiCell, Position, Row, Tombstone, Weight};
+use crate::schema::value::format_varint;
 use crate::schema::{Column, DataType, PartitionKey, TableSchema, Value};
 
 /// Checks that `fragments` print as `expected`, the tool's output. Columns that the table lacks are
@@ -37,7 +38,7 @@ pub(super) fn check_dump(
 }
 
 /// Equality with numbers compared by value; the tool prints floats its own way.
-fn same(a: &Json, b: &Json) -> bool {
+pub(crate) fn same(a: &Json, b: &Json) -> bool {
     match (a, b) {
         (Json::Number(a), Json::Number(b)) => {
             if a.as_i64().is_some() && b.as_i64().is_some() {
@@ -96,7 +97,7 @@ fn dump(schema: &TableSchema, fragments: &[Fragment]) -> Vec<Json> {
 
 fn dump_key(schema: &TableSchema, key: &PartitionKey) -> Vec<String> {
     let components = key.components(schema).unwrap();
-    let text = |(column, stored): (&Column, &[u8])| match render(column.ty, stored) {
+    let text = |(column, stored): (&Column, &[u8])| match render(&column.ty, stored) {
         Json::String(text) => text.strip_prefix("0x").unwrap_or(&text).to_owned(),
         other => other.to_string(),
     };
@@ -113,7 +114,7 @@ fn deletion_info(tombstone: Tombstone) -> Json {
 fn dump_clustering(schema: &TableSchema, stored: &[Vec<u8>], pad: bool) -> Json {
     let columns = schema.clustering_key().enumerate();
     let values = columns.filter_map(|(i, column)| match stored.get(i) {
-        Some(value) => Some(render(column.ty, value)),
+        Some(value) => Some(render(&column.ty, value)),
         None => pad.then(|| json!("*")),
     });
     Json::Array(values.collect())
@@ -134,10 +135,45 @@ fn dump_row(schema: &TableSchema, row: &Row) -> Json {
     }
     let cells = row.cells.iter().map(|(id, cell)| {
         let column = schema.column(*id);
-        dump_cell(column, cell, row.liveness)
+        let item = json!({ "name": column.name });
+        dump_cell(item, |value| dump_value(column, value), cell, row.liveness)
     });
-    item.insert("cells".into(), Json::Array(cells.collect()));
+    let multi = row
+        .multi
+        .iter()
+        .flat_map(|(id, multi)| dump_multi_cell(schema.column(*id), multi, row.liveness));
+    item.insert("cells".into(), cells.chain(multi).collect());
     Json::Object(item)
+}
+
+/// A multi-cell column: its deletion, then each element with its path.
+fn dump_multi_cell(column: &Column, multi: &MultiCell, live: Option<Liveness>) -> Vec<Json> {
+    let path_type = column.ty.path_type().unwrap();
+    let mut items = Vec::new();
+    if let Some(deletion) = multi.deletion {
+        items.push(json!({ "name": column.name, "deletion_info": deletion_info(deletion) }));
+    }
+    for (path, cell) in &multi.cells {
+        let stored = path.stored(&path_type).unwrap();
+        let (path, ty) = match &column.ty {
+            DataType::User(user) => {
+                let number = u16::from_be_bytes(stored.try_into().unwrap());
+                let (name, ty) = &user.fields[usize::from(number)];
+                (json!(name), ty.clone())
+            }
+            DataType::Map(_, value) => (render(&path_type, &stored), (**value).clone()),
+            DataType::List(element) => (render(&path_type, &stored), (**element).clone()),
+            // An element is its own path, and its value is empty.
+            _ => (render(&path_type, &stored), DataType::Text),
+        };
+        let path = match path {
+            Json::String(text) => text,
+            other => other.to_string(),
+        };
+        let item = json!({ "name": column.name, "path": [path] });
+        items.push(dump_cell(item, |value| render(&ty, value), cell, live));
+    }
+    items
 }
 
 fn put_ttl(item: &mut Json, ttl: i32, expiry: i32) {
@@ -147,11 +183,19 @@ fn put_ttl(item: &mut Json, ttl: i32, expiry: i32) {
     item["expired"] = json!(false);
 }
 
-fn dump_cell(column: &Column, cell: &Cell, live: Option<Liveness>) -> Json {
-    let mut item = json!({ "name": column.name });
+fn dump_cell(
+    mut item: Json,
+    render: impl FnOnce(&[u8]) -> Json,
+    cell: &Cell,
+    live: Option<Liveness>,
+) -> Json {
     match &cell.state {
         CellState::Live { value } | CellState::Expiring { value, .. } => {
-            item["value"] = dump_value(column, value);
+            item["value"] = render(value);
+        }
+        // The tool takes the front of the shards for the count.
+        CellState::Counter { context } => {
+            item["value"] = json!(i64::from_be_bytes(context[..8].try_into().unwrap()));
         }
         CellState::Deleted { deletion_time } => {
             item["deletion_info"] = json!({ "local_delete_time": deletion_time.to_string() });
@@ -168,73 +212,18 @@ fn dump_cell(column: &Column, cell: &Cell, live: Option<Liveness>) -> Json {
     item
 }
 
-/// Columns of the fixtures whose type is not one of the engine's, by name.
+/// A column may be a blob in the table where the file has another type: then its name says which.
 fn dump_value(column: &Column, value: &[u8]) -> Json {
-    match column.name.as_str() {
-        "fl" => json!(elements(value).into_iter().map(int).collect::<Vec<_>>()),
-        "fm" => {
-            let pairs = elements(value);
-            let entry = |pair: &[&[u8]]| (int(pair[0]).to_string(), text(pair[1]));
-            Json::Object(pairs.chunks(2).map(entry).collect())
-        }
-        "fu" => {
-            let mut fields = fields(value).into_iter();
-            let mut next = || fields.next().flatten();
-            json!({ "street": next().map(text), "zip": next().map(int), "tags": next().map(blob) })
-        }
-        "tp" => {
-            let fields = fields(value);
-            json!([fields[0].map(int), fields[1].map(text)])
-        }
-        "c_varint" => json!(
-            value
-                .iter()
-                .skip(1)
-                .fold(f64::from(value[0] as i8), |sum, byte| { sum * 256.0 + f64::from(*byte) })
-        ),
-        "c_duration" => json!(duration(value)),
-        _ => render(column.ty, value),
+    match (column.name.as_str(), &column.ty) {
+        ("fl", DataType::Blob) => render(&DataType::list_of(DataType::Int), value),
+        ("c_varint", DataType::Blob) => render(&DataType::Varint, value),
+        ("c_duration", DataType::Blob) => render(&DataType::Duration, value),
+        _ => render(&column.ty, value),
     }
-}
-
-fn int(stored: &[u8]) -> Json {
-    render(DataType::Int, stored)
-}
-
-fn text(stored: &[u8]) -> Json {
-    render(DataType::Text, stored)
-}
-
-fn blob(stored: &[u8]) -> Json {
-    render(DataType::Blob, stored)
-}
-
-/// Fields of a tuple.
-fn fields(mut value: &[u8]) -> Vec<Option<&[u8]>> {
-    let mut fields = Vec::new();
-    while let Some((length, rest)) = value.split_first_chunk::<4>() {
-        let length = i32::from_be_bytes(*length);
-        let (field, rest) = rest.split_at(length.max(0) as usize);
-        fields.push((length >= 0).then_some(field));
-        value = rest;
-    }
-    assert!(value.is_empty());
-    fields
-}
-
-/// Elements of a frozen collection; keys and values of a map.
-fn elements(value: &[u8]) -> Vec<&[u8]> {
-    let (count, rest) = value.split_first_chunk::<4>().unwrap();
-    let elements: Vec<_> = fields(rest).into_iter().flatten().collect();
-    assert_eq!(elements.len() % i32::from_be_bytes(*count) as usize, 0);
-    elements
 }
 
 /// A duration as the tool prints it.
-fn duration(value: &[u8]) -> String {
-    let mut input = coding::Input::new(value);
-    let numbers = [(); 3].map(|()| input.svint().unwrap());
-    assert_eq!(input.remaining(), 0);
+fn duration(numbers: [i64; 3]) -> String {
     let mut out = String::new();
     if numbers.iter().any(|number| *number < 0) {
         out.push('-');
@@ -293,9 +282,44 @@ fn dump_marker(
     Json::Object(item)
 }
 
-/// A value as the tool prints it.
-fn render(ty: DataType, stored: &[u8]) -> Json {
-    match Value::decode(ty, stored).unwrap() {
+/// A stored value as the tool prints it.
+fn render(ty: &DataType, stored: &[u8]) -> Json {
+    render_value(ty, &Value::decode(ty, stored).unwrap())
+}
+
+/// A value as Cassandra prints it.
+pub(crate) fn render_value(ty: &DataType, value: &Value) -> Json {
+    let all = |ty: &DataType, values: &[Value]| -> Json {
+        values.iter().map(|value| render_value(ty, value)).collect()
+    };
+    let field = |ty: &DataType, value: &Option<Value>| match value {
+        Some(value) => render_value(ty, value),
+        None => Json::Null,
+    };
+    match (ty.unfrozen(), value) {
+        (DataType::List(element), Value::List(values))
+        | (DataType::Set(element), Value::Set(values)) => return all(element, values),
+        (DataType::Map(key_type, value_type), Value::Map(entries)) => {
+            let entry = |(key, value): &(Value, Value)| {
+                let key = match render_value(key_type, key) {
+                    Json::String(text) => text,
+                    other => other.to_string(),
+                };
+                (key, render_value(value_type, value))
+            };
+            return Json::Object(entries.iter().map(entry).collect());
+        }
+        (DataType::Tuple(types), Value::Tuple(values)) => {
+            return types.iter().zip(values).map(|(ty, value)| field(ty, value)).collect();
+        }
+        (DataType::User(user), Value::Tuple(values)) => {
+            let fields = user.fields.iter().zip(values);
+            let fields = fields.map(|((name, ty), value)| (name.clone(), field(ty, value)));
+            return Json::Object(fields.collect());
+        }
+        _ => {}
+    }
+    match value.clone() {
         Value::Boolean(v) => json!(v),
         Value::TinyInt(v) => json!(v),
         Value::SmallInt(v) => json!(v),
@@ -324,6 +348,15 @@ fn render(ty: DataType, stored: &[u8]) -> Json {
         Value::Inet(std::net::IpAddr::V6(v)) => {
             json!(v.segments().map(|segment| format!("{segment:x}")).join(":"))
         }
+        Value::Varint(v) => {
+            let digits: f64 = format_varint(&v).parse().unwrap();
+            json!(digits)
+        }
+        Value::Duration { months, days, nanoseconds } => {
+            json!(duration([i64::from(months), i64::from(days), nanoseconds]))
+        }
+        Value::Counter(v) => json!(v),
+        other => panic!("{other} is no {}", ty.sql_name()),
     }
 }
 

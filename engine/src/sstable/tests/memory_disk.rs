@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 type Content = Rc<RefCell<Vec<u8>>>;
 
 #[derive(Clone, Default)]
-pub(super) struct MemoryDisk {
+pub(crate) struct MemoryDisk {
     files: Rc<RefCell<BTreeMap<PathBuf, Content>>>,
     /// Path and offset of each page that was read.
     pub(super) pages_read: Rc<RefCell<Vec<(PathBuf, u64)>>>,

@@ -3,12 +3,14 @@
 
 mod compression;
 mod damage;
-mod dump;
-mod fixtures;
-mod foreign;
+pub(crate) mod dump;
+pub(crate) mod fixtures;
+pub(crate) mod foreign;
+mod inspect;
 mod manifests;
-mod memory_disk;
+pub(crate) mod memory_disk;
 mod model;
+mod rewrite;
 mod round_trip;
 
 use std::collections::VecDeque;

@@ -7,17 +7,20 @@ use std::sync::Arc;
 use crate::clock::Random;
 use crate::mutation::slice::normalise;
 use crate::mutation::{
-    Cell, ClusteringRange, Direction, Fragment, Liveness, Position, RangeTombstone,
-    RangeTombstoneList, Row, Slice, Tombstone,
+    Cell, CellPath, ClusteringRange, Direction, Fragment, Liveness, MultiCell, Position,
+    RangeTombstone, RangeTombstoneList, Row, Slice, Tombstone,
 };
 use crate::schema::table_schema::SchemaRef;
+use crate::schema::value::parse_varint;
 use crate::schema::{
     ClusteringKey, ClusteringOrder, Column, ColumnKind, DataType, PartitionKey, TableId,
-    TableOptions, TableSchema, Value,
+    TableOptions, TableSchema, UserType, Value, frozen,
 };
 
 pub(super) const BASE_TIMESTAMP: i64 = 1_700_000_000_000_000;
 const BASE_SECONDS: i32 = 1_700_000_000;
+/// Times to live with their expiry; the first is for ever.
+const TIMES: [(i32, i32); 3] = [(0, i32::MAX), (60, BASE_SECONDS + 60), (90, BASE_SECONDS)];
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Partition {
@@ -100,29 +103,60 @@ pub(super) fn schema_of(columns: Vec<Column>) -> SchemaRef {
     Arc::new(schema)
 }
 
-const TYPES: [DataType; 16] = [
-    DataType::Boolean,
-    DataType::TinyInt,
-    DataType::SmallInt,
-    DataType::Int,
-    DataType::BigInt,
-    DataType::Float,
-    DataType::Double,
-    DataType::Decimal { precision: 38, scale: 2 },
-    DataType::Text,
-    DataType::Blob,
-    DataType::Date,
-    DataType::Time,
-    DataType::Timestamp,
-    DataType::Uuid,
-    DataType::TimeUuid,
-    DataType::Inet,
-];
+/// Types of which columns are; those of keys come first.
+fn types() -> (Vec<DataType>, usize) {
+    let user = UserType::new(
+        "ks",
+        "u",
+        [("a", DataType::Int), ("b", DataType::set_of(DataType::Text))]
+            .map(|(name, ty)| (name.to_owned(), ty)),
+    );
+    let user = DataType::User(Box::new(user));
+    let pairs =
+        DataType::map_of(DataType::Text, DataType::tuple_of([DataType::Int, DataType::Inet]));
+    let keys = vec![
+        DataType::Boolean,
+        DataType::TinyInt,
+        DataType::SmallInt,
+        DataType::Int,
+        DataType::BigInt,
+        DataType::Float,
+        DataType::Double,
+        DataType::Decimal { precision: 38, scale: 2 },
+        DataType::Varint,
+        DataType::Text,
+        DataType::Blob,
+        DataType::Date,
+        DataType::Time,
+        DataType::Timestamp,
+        DataType::Uuid,
+        DataType::TimeUuid,
+        DataType::Inet,
+        DataType::list_of(DataType::Text).frozen(),
+        DataType::set_of(DataType::Int).frozen(),
+        pairs.clone().frozen(),
+        DataType::tuple_of([DataType::Int, DataType::Text]),
+        user.clone().frozen(),
+    ];
+    let count = keys.len();
+    let others = [
+        DataType::Duration,
+        DataType::Counter,
+        DataType::list_of(DataType::Int),
+        DataType::set_of(DataType::Double),
+        pairs,
+        user,
+    ];
+    (keys.into_iter().chain(others).collect(), count)
+}
 
 pub(super) fn random_schema(random: &mut Random) -> SchemaRef {
     let mut columns: Vec<Column> = Vec::new();
+    let (types, key_types) = types();
     let mut add = |random: &mut Random, kind: ColumnKind| {
-        let ty = TYPES[random.below(TYPES.len() as u64) as usize];
+        let is_key = !matches!(kind, ColumnKind::Static | ColumnKind::Regular);
+        let count = if is_key { key_types } else { types.len() };
+        let ty = types[random.below(count as u64) as usize].clone();
         // Names are not in the order of ids.
         let name = format!("{}_{}", random.below(90), columns.len());
         columns.push(Column { name, ty, kind });
@@ -150,7 +184,7 @@ pub(super) fn random_schema(random: &mut Random) -> SchemaRef {
 }
 
 /// A value out of few, so that keys share prefixes and collide.
-pub(super) fn random_value(random: &mut Random, ty: DataType) -> Value {
+pub(super) fn random_value(random: &mut Random, ty: &DataType) -> Value {
     let n = random.below(7) as i64 - 3;
     let uuid = |version: u8| {
         let mut bytes = [n as u8; 16];
@@ -175,7 +209,72 @@ pub(super) fn random_value(random: &mut Random, ty: DataType) -> Value {
         DataType::TimeUuid => Value::TimeUuid(uuid(1)),
         DataType::Inet if n > 0 => Value::Inet([10, 0, 0, n as u8].into()),
         DataType::Inet => Value::Inet([0, 0, 0, 0, 0, 0, 0, (n + 9) as u16].into()),
+        DataType::Varint => Value::Varint(parse_varint(&(n * 77).to_string()).unwrap()),
+        DataType::Duration => Value::Duration { months: n as i32, days: 3, nanoseconds: n << 40 },
+        DataType::Counter => unreachable!("counters have cells of their own"),
+        DataType::Frozen(inner) => random_value(random, inner),
+        DataType::List(element) => Value::List(random_values(random, element)),
+        DataType::Set(element) => frozen::set_of(element, random_values(random, element)).unwrap(),
+        DataType::Map(key, value) => {
+            let keys = random_values(random, key);
+            let entries = keys.into_iter().map(|key| (key, random_value(random, value))).collect();
+            frozen::map_of(key, entries).unwrap()
+        }
+        DataType::Tuple(types) => {
+            let field = |ty| (!random.one_in(3)).then(|| random_value(random, ty));
+            Value::Tuple(types.iter().map(field).collect())
+        }
+        DataType::User(user) => {
+            let field = |(_, ty): &(String, DataType)| {
+                (!random.one_in(3)).then(|| random_value(random, ty))
+            };
+            Value::Tuple(user.fields.iter().map(field).collect())
+        }
     }
+}
+
+fn random_values(random: &mut Random, ty: &DataType) -> Vec<Value> {
+    (0..random.below(4)).map(|_| random_value(random, ty)).collect()
+}
+
+fn random_cell(random: &mut Random, timestamp: i64, value: Vec<u8>) -> Cell {
+    match random.below(4) {
+        0 => Cell::deleted(timestamp, BASE_SECONDS + random.below(99) as i32),
+        1 => {
+            let (ttl, expiry) = TIMES[1 + random.below(2) as usize];
+            Cell::expiring(timestamp, value, ttl, expiry)
+        }
+        _ => Cell::live(timestamp, value),
+    }
+}
+
+/// Cells of a multi-cell column, its deletion, both or nothing.
+fn random_multi_cell(random: &mut Random, ty: &DataType, timestamp: i64) -> MultiCell {
+    let deletion = random.one_in(3).then(|| Tombstone {
+        // Not above the cells, which are kept as they come.
+        timestamp: BASE_TIMESTAMP - 1 - random.below(3) as i64,
+        deletion_time: BASE_SECONDS + random.below(99) as i32,
+    });
+    let mut multi = MultiCell { deletion, cells: Vec::new() };
+    let path_type = ty.path_type().unwrap();
+    for number in 0..random.below(4) {
+        let path = match ty {
+            DataType::User(_) => Value::SmallInt((number % 2) as i16),
+            _ => random_value(random, &path_type),
+        };
+        let value = match ty {
+            DataType::List(element) => random_value(random, element).to_bytes(),
+            DataType::Map(_, value) => random_value(random, value).to_bytes(),
+            DataType::User(user) => {
+                random_value(random, &user.fields[number as usize % 2].1).to_bytes()
+            }
+            _ => Vec::new(),
+        };
+        let path = CellPath::from_stored(&path_type, &path.to_bytes()).unwrap();
+        let timestamp = if random.one_in(2) { timestamp } else { random_timestamp(random) };
+        multi.put(path, random_cell(random, timestamp, value));
+    }
+    multi
 }
 
 fn random_timestamp(random: &mut Random) -> i64 {
@@ -194,10 +293,9 @@ fn random_tombstone(random: &mut Random) -> Tombstone {
 
 fn random_row(random: &mut Random, schema: &TableSchema, kind: ColumnKind) -> Row {
     let mut row = Row::default();
-    let times = [(0, i32::MAX), (60, BASE_SECONDS + 60), (90, BASE_SECONDS)];
     if kind == ColumnKind::Regular && !random.one_in(3) {
         let timestamp = random_timestamp(random);
-        let (ttl, expiry) = times[random.below(3) as usize];
+        let (ttl, expiry) = TIMES[random.below(3) as usize];
         row.liveness = Some(Liveness { timestamp, ttl, expiry });
     }
     if kind == ColumnKind::Regular && random.one_in(6) {
@@ -212,14 +310,18 @@ fn random_row(random: &mut Random, schema: &TableSchema, kind: ColumnKind) -> Ro
             Some(live) if random.one_in(2) => live.timestamp,
             _ => random_timestamp(random),
         };
-        let value = random_value(random, schema.column(id).ty).to_bytes();
-        let cell = match random.below(4) {
-            0 => Cell::deleted(timestamp, BASE_SECONDS + random.below(99) as i32),
-            1 => {
-                let (ttl, expiry) = times[1 + random.below(2) as usize];
-                Cell::expiring(timestamp, value, ttl, expiry)
+        let ty = &schema.column(id).ty;
+        if ty.is_multi_cell() {
+            row.put_multi(id, random_multi_cell(random, ty, timestamp));
+            continue;
+        }
+        let cell = match ty {
+            DataType::Counter if random.one_in(4) => Cell::deleted(timestamp, BASE_SECONDS),
+            DataType::Counter => Cell::counter(timestamp, vec![7; random.below(40) as usize]),
+            ty => {
+                let value = random_value(random, ty).to_bytes();
+                random_cell(random, timestamp, value)
             }
-            _ => Cell::live(timestamp, value),
         };
         row.put(id, cell);
     }
@@ -227,9 +329,8 @@ fn random_row(random: &mut Random, schema: &TableSchema, kind: ColumnKind) -> Ro
 }
 
 fn random_prefix(random: &mut Random, schema: &TableSchema, columns: u64) -> ClusteringKey {
-    let types: Vec<DataType> = schema.clustering_key().map(|column| column.ty).collect();
-    let values: Vec<Value> =
-        types.into_iter().take(columns as usize).map(|ty| random_value(random, ty)).collect();
+    let types = schema.clustering_key().map(|column| &column.ty).take(columns as usize);
+    let values: Vec<Value> = types.map(|ty| random_value(random, ty)).collect();
     ClusteringKey::from_values(schema, &values).unwrap()
 }
 
@@ -251,9 +352,9 @@ pub(super) fn random_slice(random: &mut Random, schema: &TableSchema) -> Slice {
 }
 
 pub(super) fn random_key(random: &mut Random, schema: &TableSchema) -> PartitionKey {
-    let types: Vec<DataType> = schema.partition_key().map(|column| column.ty).collect();
     loop {
-        let values: Vec<Value> = types.iter().map(|ty| random_value(random, *ty)).collect();
+        let types = schema.partition_key().map(|column| &column.ty);
+        let values: Vec<Value> = types.map(|ty| random_value(random, ty)).collect();
         if let Ok(key) = PartitionKey::from_values(schema, &values) {
             return key;
         }

@@ -104,8 +104,8 @@ fn wide(disk: &MemoryDisk, rows: i32) -> (SchemaRef, PartitionKey) {
     for i in 0..rows {
         let row = Row {
             liveness: Some(Liveness::at(BASE_TIMESTAMP)),
-            deletion: None,
             cells: vec![(ColumnId(2), Cell::live(BASE_TIMESTAMP, [b'x'; 100]))],
+            ..Row::default()
         };
         partition.rows.insert(clustering(&schema, 2 * i), row);
     }

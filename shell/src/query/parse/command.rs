@@ -1,8 +1,10 @@
 //! What a statement asks for, after parsing: our own statements in full, SQL as DataFusion's AST.
 
 use datafusion::sql::parser::Statement as SqlStatement;
-use tidegate_engine::schema::{ClusteringOrder, DataType, TableOptions};
+use tidegate_engine::OnCorruption;
+use tidegate_engine::schema::{ClusteringOrder, TableOptions};
 
+use super::type_name::TypeName;
 use crate::query::error::Span;
 
 /// A name with its place in the text; folded to lower case unless it was quoted.
@@ -40,6 +42,11 @@ pub enum Command {
         name: TableName,
         if_exists: bool,
     },
+    CreateType(CreateType),
+    DropType {
+        name: TableName,
+        if_exists: bool,
+    },
     Use(Name),
     Show(Show),
     Describe(TableName),
@@ -52,9 +59,43 @@ pub enum Command {
     },
     /// `ALTER CACHE SET POLICY`; `None` is the native policy.
     SetCachePolicy(Option<Name>),
+    /// `ALTER CACHE SET ADMISSION`; `None` keeps all that is read.
+    SetAdmissionPolicy(Option<Name>),
+    /// `ALTER RATE LIMITER SET POLICY`; `None` is the native policy.
+    SetRatePolicy(Option<Name>),
     /// `ALTER CACHE SET CAPACITY`, bytes a shard.
     SetCacheBytes(usize),
     Flush(Option<TableName>),
+    /// `RECORD TRACE 'file'`.
+    RecordTrace {
+        file: String,
+        file_span: Span,
+        /// Reads after which it ends by itself.
+        reads_max: Option<u64>,
+    },
+    /// `RECORD TRACE STOP`.
+    StopTrace,
+    Attach(Attach),
+    Detach(TableName),
+    Import(ImportSstables),
+}
+
+/// ATTACH SSTABLES.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attach {
+    pub directory: String,
+    pub directory_span: Span,
+    pub name: TableName,
+    pub on_corruption: OnCorruption,
+}
+
+/// IMPORT SSTABLES.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportSstables {
+    pub directory: String,
+    pub directory_span: Span,
+    pub table: TableName,
+    pub on_corruption: OnCorruption,
 }
 
 /// What SHOW lists.
@@ -114,9 +155,16 @@ pub struct CreateTable {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateType {
+    pub name: TableName,
+    pub if_not_exists: bool,
+    pub fields: Vec<(Name, TypeName)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnDefinition {
     pub name: Name,
-    pub ty: DataType,
+    pub ty: TypeName,
     pub is_static: bool,
 }
 

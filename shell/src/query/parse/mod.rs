@@ -8,7 +8,9 @@ mod copy;
 mod cursor;
 mod depth;
 mod policy;
+mod sstable;
 mod table;
+mod type_name;
 mod write;
 
 #[cfg(test)]
@@ -18,18 +20,21 @@ use datafusion::sql::parser::{DFParserBuilder, Statement as SqlStatement};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub use command::{
-    Command, CopyFrom, CopyOptions, CopyTo, CreatePolicy, CreateTable, Format, Name, OnError, Show,
-    TableName, Using, UsingValue, Write, WriteKind,
+    Attach, Command, CopyFrom, CopyOptions, CopyTo, CreatePolicy, CreateTable, CreateType, Format,
+    ImportSstables, Name, OnError, Show, TableName, Using, UsingValue, Write, WriteKind,
 };
 use cursor::Cursor;
+pub use type_name::{TypeName, unknown as unknown_type};
 
 use super::error::{ErrorKind, QueryError, Result, Span, nearest};
+use super::replay::REPLAY_FUNCTION;
 use super::statement::{DIALECT, Statement, is_word};
 
 /// First words of statements, for "did you mean".
-const FIRST_WORDS: [&str; 18] = [
+const FIRST_WORDS: [&str; 22] = [
     "select", "insert", "update", "delete", "create", "drop", "alter", "copy", "use", "show",
-    "describe", "explain", "flush", "values", "with", "set", "truncate", "desc",
+    "describe", "explain", "flush", "values", "with", "set", "truncate", "desc", "attach",
+    "detach", "import", "record",
 ];
 
 /// Digits of the longest number that can be a decimal.
@@ -68,6 +73,11 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
     } else if cursor.take_words(&["drop", "table"]) {
         let if_exists = cursor.take_words(&["if", "exists"]);
         Command::DropTable { name: cursor.table_name()?, if_exists }
+    } else if cursor.take_words(&["create", "type"]) {
+        type_name::create_type(cursor)?
+    } else if cursor.take_words(&["drop", "type"]) {
+        let if_exists = cursor.take_words(&["if", "exists"]);
+        Command::DropType { name: cursor.table_name()?, if_exists }
     } else if cursor.take_words(&["create", "policy"]) {
         policy::create_policy(cursor)?
     } else if cursor.take_words(&["drop", "policy"]) {
@@ -75,6 +85,10 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
         Command::DropPolicy { name: cursor.name("a policy name")?, if_exists }
     } else if cursor.take_words(&["alter", "cache"]) {
         policy::alter_cache(cursor)?
+    } else if cursor.take_words(&["alter", "rate", "limiter"]) {
+        policy::alter_rate_limiter(cursor)?
+    } else if cursor.take_words(&["record", "trace"]) {
+        policy::record_trace(cursor)?
     } else if cursor.take_word("copy") {
         copy::copy(cursor)?
     } else if cursor.take_word("use") {
@@ -90,6 +104,13 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
     } else if cursor.take_word("describe") || cursor.take_word("desc") {
         cursor.take_word("table");
         Command::Describe(cursor.table_name()?)
+    } else if cursor.take_word("attach") {
+        sstable::attach(cursor)?
+    } else if cursor.take_word("detach") {
+        cursor.take_word("table");
+        Command::Detach(cursor.table_name()?)
+    } else if cursor.take_word("import") {
+        sstable::import(cursor)?
     } else if cursor.take_word("flush") {
         let table = if cursor.peek().is_some() { Some(cursor.table_name()?) } else { None };
         Command::Flush(table)
@@ -132,9 +153,9 @@ fn other_statement(tokens: &[TokenWithSpan]) -> Result<Command> {
     if first(&["create", "drop", "alter"]) {
         cursor.skip_to(1);
         return Err(match &tokens[0].token {
-            token if is_word(token, "create") => cursor.expected("TABLE, KEYSPACE or POLICY"),
-            token if is_word(token, "drop") => cursor.expected("TABLE, KEYSPACE or POLICY"),
-            _ => cursor.expected("CACHE"),
+            token if is_word(token, "create") => cursor.expected("TABLE, TYPE, KEYSPACE or POLICY"),
+            token if is_word(token, "drop") => cursor.expected("TABLE, TYPE, KEYSPACE or POLICY"),
+            _ => cursor.expected("CACHE or RATE LIMITER"),
         });
     }
     if first(&["truncate", "begin", "commit", "rollback", "merge", "grant", "revoke"]) {
@@ -162,6 +183,7 @@ pub fn sql(tokens: &[TokenWithSpan]) -> Result<SqlStatement> {
         }
         _ => error,
     };
+    let tokens = &with_named_arguments(tokens);
     let mut parser = DFParserBuilder::new(with_doubles(tokens))
         .with_dialect(&DIALECT)
         .build()
@@ -170,6 +192,48 @@ pub fn sql(tokens: &[TokenWithSpan]) -> Result<SqlStatement> {
     match (statements.pop_front(), statements.pop_front()) {
         (Some(statement), None) => Ok(statement),
         _ => Err(QueryError::new(ErrorKind::Syntax, "expected one statement")),
+    }
+}
+
+/// Writes `name => value` among the arguments of `replay_policy` as the text `'name=value'`, because
+/// the planner takes no named arguments of table functions.
+fn with_named_arguments(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+    let mut all: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    // Depth of parentheses since the function's own.
+    let mut depth = 0;
+    let mut rest = tokens.iter();
+    while let Some(token) = rest.next() {
+        let follows_name = || all.last().is_some_and(|last| is_word(&last.token, REPLAY_FUNCTION));
+        match &token.token {
+            Token::LParen if depth > 0 || follows_name() => depth += 1,
+            Token::RParen if depth > 0 => depth -= 1,
+            Token::Word(name) if depth == 1 => {
+                let mut ahead = rest.clone();
+                let (arrow, value) = (ahead.next(), ahead.next());
+                if let (Some(Token::RArrow), Some(value)) =
+                    (arrow.map(|arrow| &arrow.token), value.and_then(|value| plain(&value.token)))
+                {
+                    let text = format!("{}={value}", name.value.to_lowercase());
+                    let token =
+                        TokenWithSpan { token: Token::SingleQuotedString(text), span: token.span };
+                    all.push(token);
+                    rest = ahead;
+                    continue;
+                }
+            }
+            _ => {}
+        }
+        all.push(token.clone());
+    }
+    all
+}
+
+/// The text of a value that needs no planning.
+fn plain(token: &Token) -> Option<&str> {
+    match token {
+        Token::SingleQuotedString(text) | Token::Number(text, _) => Some(text),
+        Token::Word(word) => Some(&word.value),
+        _ => None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! CREATE POLICY and ALTER CACHE.
+//! CREATE POLICY, ALTER CACHE, ALTER RATE LIMITER and RECORD TRACE.
 
 use datafusion::sql::sqlparser::tokenizer::Token;
 
@@ -39,6 +39,12 @@ pub fn alter_cache(cursor: &mut Cursor<'_>) -> Result<Command> {
         let name = (name.value != "native").then_some(name);
         return Ok(Command::SetCachePolicy(name));
     }
+    if cursor.take_word("admission") {
+        cursor.take_word("policy");
+        cursor.take(&Token::Eq);
+        let name = cursor.name("a policy name or NONE")?;
+        return Ok(Command::SetAdmissionPolicy((name.value != "none").then_some(name)));
+    }
     if cursor.take_word("capacity") {
         cursor.take(&Token::Eq);
         let span = cursor.span();
@@ -56,7 +62,35 @@ pub fn alter_cache(cursor: &mut Cursor<'_>) -> Result<Command> {
         })?;
         return Ok(Command::SetCacheBytes(bytes));
     }
-    Err(cursor.expected("POLICY or CAPACITY"))
+    Err(cursor.expected("POLICY, ADMISSION or CAPACITY"))
+}
+
+/// After `ALTER RATE LIMITER`.
+pub fn alter_rate_limiter(cursor: &mut Cursor<'_>) -> Result<Command> {
+    cursor.expect_word("set")?;
+    cursor.expect_word("policy")?;
+    cursor.take(&Token::Eq);
+    let name = cursor.name("a policy name or NATIVE")?;
+    Ok(Command::SetRatePolicy((name.value != "native").then_some(name)))
+}
+
+/// After `RECORD TRACE`: `[TO] 'file' [FOR n [EVENTS]]`, or `STOP`.
+pub fn record_trace(cursor: &mut Cursor<'_>) -> Result<Command> {
+    if cursor.take_word("stop") {
+        return Ok(Command::StopTrace);
+    }
+    cursor.take_word("to");
+    let (file, file_span) = cursor.string("a file name in quotes, or STOP")?;
+    let mut reads_max = None;
+    if cursor.take_word("for") {
+        let span = cursor.span();
+        let number = cursor.number("a number of events")?;
+        let number = u64::try_from(number).ok().filter(|number| *number > 0);
+        let wrong = || QueryError::invalid("a recording takes one event at least").at(span);
+        reads_max = Some(number.ok_or_else(wrong)?);
+        cursor.take_word("events");
+    }
+    Ok(Command::RecordTrace { file, file_span, reads_max })
 }
 
 /// `123`, `512 KiB`, `64MB`: a number with an optional unit.

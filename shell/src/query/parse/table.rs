@@ -1,49 +1,24 @@
 //! CREATE TABLE: columns, key, clustering order and options.
 
 use datafusion::sql::sqlparser::tokenizer::Token;
-use tidegate_engine::schema::{ClusteringOrder, DataType, TableOptions};
+use tidegate_engine::schema::{ClusteringOrder, RateLimit, TableOptions};
 
 use super::command::{ColumnDefinition, Command, CreateTable, Name};
 use super::cursor::Cursor;
-use crate::query::error::{ErrorKind, QueryError, Result, nearest};
+use super::type_name::type_name;
+use crate::query::error::{QueryError, Result};
 
-/// Names of types; those with a second name come twice.
-const TYPES: [(&str, DataType); 22] = [
-    ("boolean", DataType::Boolean),
-    ("bool", DataType::Boolean),
-    ("tinyint", DataType::TinyInt),
-    ("smallint", DataType::SmallInt),
-    ("int", DataType::Int),
-    ("integer", DataType::Int),
-    ("bigint", DataType::BigInt),
-    ("float", DataType::Float),
-    ("real", DataType::Float),
-    ("double", DataType::Double),
-    ("decimal", DECIMAL),
-    ("numeric", DECIMAL),
-    ("text", DataType::Text),
-    ("varchar", DataType::Text),
-    ("string", DataType::Text),
-    ("blob", DataType::Blob),
-    ("date", DataType::Date),
-    ("time", DataType::Time),
-    ("timestamp", DataType::Timestamp),
-    ("uuid", DataType::Uuid),
-    ("timeuuid", DataType::TimeUuid),
-    ("inet", DataType::Inet),
-];
-
-/// `decimal` without precision and scale.
-const DECIMAL: DataType = DataType::Decimal { precision: 38, scale: 10 };
-const DECIMAL_PRECISION_MAX: i64 = 38;
-
-const OPTIONS: [&str; 5] = [
+const OPTIONS: [&str; 6] = [
     "default_time_to_live",
     "gc_grace_seconds",
     "column_index_size_in_kb",
     "comment",
     "clustering",
+    "per_partition_rate_limit",
 ];
+
+/// What per_partition_rate_limit holds.
+const RATES: [&str; 2] = ["max_reads_per_second", "max_writes_per_second"];
 
 /// After `CREATE TABLE`.
 pub fn create_table(cursor: &mut Cursor<'_>) -> Result<Command> {
@@ -86,7 +61,7 @@ pub fn create_table(cursor: &mut Cursor<'_>) -> Result<Command> {
 
 fn column(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
     let name = cursor.name("a column name or PRIMARY KEY")?;
-    let ty = data_type(cursor)?;
+    let ty = type_name(cursor)?;
     let mut is_static = false;
     loop {
         if cursor.take_word("static") {
@@ -124,54 +99,6 @@ fn primary_key(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
     cursor.expect(&Token::RParen)
 }
 
-fn data_type(cursor: &mut Cursor<'_>) -> Result<DataType> {
-    let name = cursor.name("a type")?;
-    if matches!(name.value.as_str(), "list" | "set" | "map" | "tuple" | "frozen" | "counter") {
-        return Err(QueryError::unsupported(format!(
-            "columns of type {} are not offered",
-            name.value
-        ))
-        .at(name.span));
-    }
-    let Some((_, ty)) = TYPES.iter().find(|(known, _)| *known == name.value) else {
-        let error = QueryError::new(ErrorKind::Invalid, format!("'{}' is no type", name.value))
-            .at(name.span);
-        return Err(match nearest(&name.value, TYPES.iter().map(|(known, _)| *known)) {
-            Some(near) => error.with_help(format!("did you mean '{near}'?")),
-            None => error.with_help(
-                "types are boolean, tinyint, smallint, int, bigint, float, double, \
-                 decimal(p, s), text, blob, date, time, timestamp, uuid, timeuuid, inet",
-            ),
-        });
-    };
-    if *ty == DataType::Double {
-        cursor.take_word("precision");
-    }
-    if cursor.peek() != Some(&Token::LParen) {
-        return Ok(*ty);
-    }
-    let span = cursor.span();
-    let arguments = cursor.parenthesised(|cursor| cursor.number("a number"))?;
-    match (ty, arguments.as_slice()) {
-        (DataType::Decimal { .. }, [precision]) => decimal(*precision, 0),
-        (DataType::Decimal { .. }, [precision, scale]) => decimal(*precision, *scale),
-        // varchar(n): the length is not enforced, as in Cassandra there is none.
-        (DataType::Text, [_]) => Some(DataType::Text),
-        _ => None,
-    }
-    .ok_or_else(|| {
-        QueryError::invalid(format!("type {} does not take these arguments", name.value)).at(span)
-    })
-}
-
-fn decimal(precision: i64, scale: i64) -> Option<DataType> {
-    if !(1..=DECIMAL_PRECISION_MAX).contains(&precision) || !(0..=precision).contains(&scale) {
-        return None;
-    }
-    let (precision, scale) = (u8::try_from(precision).ok()?, i8::try_from(scale).ok()?);
-    Some(DataType::Decimal { precision, scale })
-}
-
 /// `CLUSTERING ORDER BY (…)` or `name = value`.
 fn option(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
     if cursor.take_words(&["clustering", "order", "by"]) {
@@ -206,14 +133,48 @@ fn option(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
             table.options.column_index_bytes = kib as u32 * 1024;
         }
         "comment" => table.options.comment = cursor.string("a text in quotes")?.0,
+        "per_partition_rate_limit" => {
+            table.options.per_partition_rate_limit = rate_limit(cursor)?;
+        }
         unknown => {
             let error = QueryError::not_found("option", unknown, OPTIONS).at(name.span);
             let help = "options are CLUSTERING ORDER BY (…), default_time_to_live, \
-                        gc_grace_seconds, column_index_size_in_kb, comment";
+                        gc_grace_seconds, column_index_size_in_kb, comment, \
+                        per_partition_rate_limit";
             return Err(if error.help.is_some() { error } else { error.with_help(help) });
         }
     }
     Ok(())
+}
+
+/// `{'max_reads_per_second': n, 'max_writes_per_second': n}`, in CQL's form; names may be bare.
+fn rate_limit(cursor: &mut Cursor<'_>) -> Result<RateLimit> {
+    let mut limit = RateLimit::default();
+    cursor.expect(&Token::LBrace)?;
+    loop {
+        let span = cursor.span();
+        let name = cursor.option_value()?.to_lowercase();
+        if !cursor.take(&Token::Colon) && !cursor.take(&Token::Eq) {
+            return Err(cursor.expected("':'"));
+        }
+        let at = cursor.span();
+        let rate = u32::try_from(cursor.number("operations a second")?)
+            .map_err(|_| QueryError::invalid("operations a second are not negative").at(at))?;
+        match name.as_str() {
+            "max_reads_per_second" => limit.max_reads_per_second = Some(rate),
+            "max_writes_per_second" => limit.max_writes_per_second = Some(rate),
+            other => {
+                let error = QueryError::not_found("limit", other, RATES).at(span);
+                let help = format!("limits are {}", RATES.join(" and "));
+                return Err(if error.help.is_some() { error } else { error.with_help(help) });
+            }
+        }
+        if !cursor.take(&Token::Comma) {
+            break;
+        }
+    }
+    cursor.expect(&Token::RBrace)?;
+    Ok(limit)
 }
 
 fn order(cursor: &mut Cursor<'_>) -> Result<(Name, ClusteringOrder)> {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::query::split;
+use tidegate_engine::UserType;
 
 fn command(text: &str) -> Command {
     parse(&split(text).unwrap()[0]).unwrap()
@@ -9,6 +10,59 @@ fn command(text: &str) -> Command {
 
 fn error(text: &str) -> QueryError {
     parse(&split(text).unwrap()[0]).unwrap_err()
+}
+
+/// Types of the columns, every name that is none of ours being that of a user type.
+fn types(table: &CreateTable) -> Vec<String> {
+    let find = |name: &TableName| {
+        let keyspace = name.keyspace.as_ref().map_or("here", |keyspace| &keyspace.value);
+        let fields = [("a".to_owned(), tidegate_engine::DataType::Int)];
+        Ok(UserType::new(keyspace, &name.table.value, fields))
+    };
+    table.columns.iter().map(|column| column.ty.resolve(&find).unwrap().sql_name()).collect()
+}
+
+#[test]
+fn types_stand_within_types() {
+    let text = "CREATE TABLE t (a int PRIMARY KEY, b list<int>, c frozen<map<text, set<uuid>>>, \
+                d map<int,frozen<list<tuple<int,text,varint>>>>, e ks.addr, f frozen<addr>, \
+                g list<frozen<addr>> STATIC, h decimal(76, 38), i duration, j counter, k ascii)";
+    let Command::CreateTable(table) = command(text) else { panic!("{text}") };
+    assert_eq!(
+        types(&table)[1..],
+        [
+            "list<int>",
+            "frozen<map<text, set<uuid>>>",
+            "map<int, frozen<list<tuple<int, text, varint>>>>",
+            "ks.addr",
+            "frozen<here.addr>",
+            "list<frozen<here.addr>>",
+            "decimal(76, 38)",
+            "duration",
+            "counter",
+            "text",
+        ]
+    );
+    assert!(table.columns[6].is_static);
+    let text = "CREATE TYPE IF NOT EXISTS ks.addr (street text, tags frozen<set<text>>)";
+    let Command::CreateType(ty) = command(text) else { panic!("{text}") };
+    assert!(ty.if_not_exists && ty.fields.len() == 2);
+    let Command::DropType { if_exists: true, .. } = command("DROP TYPE IF EXISTS addr") else {
+        panic!("no DROP TYPE")
+    };
+    let deep = format!("CREATE TABLE t (a {}int{})", "list<".repeat(40), ">".repeat(40));
+    assert!(error(&deep).message.contains("too deep"));
+    for (text, wanted) in [
+        ("CREATE TABLE t (a list<int, b int)", "expected '>'"),
+        ("CREATE TABLE t (a list<int,text>, b int)", "does not take these arguments"),
+        ("CREATE TABLE t (a map<int>, b int)", "does not take these arguments"),
+        ("CREATE TABLE t (a list<int>> , b int)", "one '>'"),
+        ("CREATE TABLE t (a list, b int)", "expected '<'"),
+        ("CREATE TABLE t (a decimal(77, 1), b int)", "does not take these arguments"),
+        ("CREATE TABLE t (a int(3), b int)", "does not take these arguments"),
+    ] {
+        assert!(error(text).message.contains(wanted), "{text}: {}", error(text));
+    }
 }
 
 #[test]
@@ -19,7 +73,7 @@ fn create_table_in_all_its_parts() {
                 AND default_time_to_live = 7 AND column_index_size_in_kb = 4";
     let Command::CreateTable(table) = command(text) else { panic!("{text}") };
     assert!(table.if_not_exists);
-    assert_eq!(table.name.keyspace.unwrap().value, "ks");
+    assert_eq!(table.name.keyspace.as_ref().unwrap().value, "ks");
     assert_eq!(table.name.table.value, "T");
     let names = |names: &[Name]| names.iter().map(|name| name.value.clone()).collect::<Vec<_>>();
     assert_eq!(names(&table.partition_key), ["a", "b"]);
@@ -29,8 +83,7 @@ fn create_table_in_all_its_parts() {
     assert_eq!(table.options.default_time_to_live, 7);
     assert_eq!(table.options.column_index_bytes, 4096);
     assert_eq!(table.options.comment, "x");
-    let types: Vec<String> = table.columns.iter().map(|column| column.ty.sql_name()).collect();
-    assert_eq!(types, ["int", "text", "timestamp", "decimal(9, 2)", "double"]);
+    assert_eq!(types(&table), ["int", "text", "timestamp", "decimal(9, 2)", "double"]);
     assert!(table.columns[4].is_static && !table.columns[3].is_static);
 }
 

@@ -1,7 +1,9 @@
 //! SQL against a database in a temporary directory.
 
+mod collection;
 mod copy;
 mod plan;
+mod replay;
 mod session;
 mod write;
 

@@ -1,0 +1,212 @@
+//! Values to Arrow and back, and what an INSERT of each writes.
+
+mod select;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::*;
+use crate::mutation::{CellState, Mutation, Row};
+use crate::reader::LiveRow;
+use crate::schema::table_schema::SchemaRef;
+use crate::schema::value::parse_varint;
+use crate::schema::{
+    ClusteringKey, Column, ColumnId, ColumnKind, DataType, PartitionKey, TableId, TableOptions,
+    TableSchema, UserType, Value, frozen,
+};
+
+const OPTIONS: WriteOptions = WriteOptions { timestamp: 1_000_000, ttl: None, now_seconds: 50 };
+
+fn text(text: &str) -> Value {
+    Value::Text(text.into())
+}
+
+fn ints(ints: &[i32]) -> Vec<Value> {
+    ints.iter().map(|int| Value::Int(*int)).collect()
+}
+
+fn user() -> DataType {
+    let tags = DataType::set_of(DataType::Text);
+    let fields = [("street", DataType::Text), ("zip", DataType::Int), ("tags", tags)];
+    DataType::User(Box::new(UserType::new("ks", "addr", fields.map(|(n, ty)| (n.to_owned(), ty)))))
+}
+
+/// A type and values of it.
+fn samples() -> Vec<(DataType, Vec<Value>)> {
+    let varint = |text: &str| Value::Varint(parse_varint(text).unwrap());
+    let decimal = |unscaled, scale| Value::Decimal { unscaled, scale };
+    let list = DataType::list_of(DataType::Int);
+    let map = DataType::map_of(DataType::Text, DataType::Int);
+    let nested = DataType::map_of(DataType::Int, DataType::list_of(DataType::Text));
+    let tags = frozen::set_of(&DataType::Text, vec![text("b"), text("a")]).unwrap();
+    let address = Value::Tuple(vec![Some(text("s")), None, Some(tags.clone())]);
+    vec![
+        (DataType::Varint, vec![varint("-1"), varint(&"9".repeat(76)), varint("0")]),
+        (
+            DataType::DECIMAL_WIDE,
+            vec![
+                decimal(10i128.pow(20), 0),
+                decimal(1, 20),
+                decimal(-15, 1),
+                decimal(200, 0),
+                decimal(0, 0),
+            ],
+        ),
+        (DataType::Decimal { precision: 5, scale: 2 }, vec![decimal(-12345, 2)]),
+        (DataType::Duration, vec![Value::Duration { months: -14, days: 3, nanoseconds: 7 }]),
+        (list.clone(), vec![Value::List(ints(&[3, 1, 3]))]),
+        (list.frozen(), vec![Value::List(ints(&[3, 1, 3])), Value::List(vec![])]),
+        (DataType::set_of(DataType::Text), vec![tags.clone()]),
+        (DataType::set_of(DataType::Text).frozen(), vec![tags, Value::Set(vec![])]),
+        (map, vec![Value::Map(vec![(text(""), Value::Int(1)), (text("k"), Value::Int(2))])]),
+        (nested, vec![Value::Map(vec![(Value::Int(1), Value::List(vec![text("x")]))])]),
+        (
+            DataType::tuple_of([DataType::Int, DataType::Text]),
+            vec![Value::Tuple(vec![Some(Value::Int(1)), None]), Value::Tuple(vec![None, None])],
+        ),
+        (user(), vec![address.clone()]),
+        (user().frozen(), vec![address, Value::Tuple(vec![None, None, None])]),
+        (
+            DataType::list_of(user()),
+            vec![Value::List(vec![Value::Tuple(vec![None, Some(Value::Int(9)), None])])],
+        ),
+    ]
+}
+
+/// `pk int PRIMARY KEY, v <ty>`
+fn table(ty: &DataType) -> SchemaRef {
+    let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+    let schema = TableSchema {
+        id: TableId(1),
+        keyspace: "ks".into(),
+        name: "t".into(),
+        columns: vec![
+            column("pk", DataType::Int, ColumnKind::PartitionKey { position: 0 }),
+            column("v", ty.clone(), ColumnKind::Regular),
+        ],
+        options: TableOptions::default(),
+    };
+    schema.validate().unwrap();
+    Arc::new(schema)
+}
+
+fn insert(schema: &TableSchema, value: Option<&Value>, expiry: Option<(i32, i32)>) -> Row {
+    let mut row =
+        Row { liveness: Some(crate::mutation::Liveness::at(1_000_000)), ..Row::default() };
+    let column = schema.column(ColumnId(1));
+    put_value(&mut row, ColumnId(1), column, value, &OPTIONS, expiry).unwrap();
+    row
+}
+
+fn batch_of(schema: &SchemaRef, rows: Vec<Row>, now: i32) -> RecordBatch {
+    let mut builder = BatchBuilder::new(schema.clone(), &[ColumnId(0), ColumnId(1)], now);
+    for (pk, row) in (0..).zip(rows) {
+        let key = PartitionKey::from_values(schema, &[Value::Int(pk)]).unwrap();
+        let (key, row) = (Some(Rc::new(ClusteringKey::empty())), (Rc::new(key), Rc::new(row)));
+        builder.push(&LiveRow { partition: row.0, key, row: row.1, static_row: None }).unwrap();
+    }
+    builder.finish().unwrap()
+}
+
+#[test]
+fn every_value_comes_back_from_arrow_and_from_the_row_it_was_written_to() {
+    for (ty, values) in samples() {
+        let schema = table(&ty);
+        let mut rows: Vec<Row> =
+            values.iter().map(|value| insert(&schema, Some(value), None)).collect();
+        rows.push(insert(&schema, None, None));
+        let batch = batch_of(&schema, rows.clone(), 50);
+        assert_eq!(*batch.column(1).data_type(), arrow_type(&ty));
+        for (row, value) in values.iter().enumerate() {
+            let found = value_at(batch.column(1), row, &ty).unwrap();
+            assert_eq!(found.as_ref(), Some(value), "{}", ty.sql_name());
+        }
+        assert_eq!(value_at(batch.column(1), values.len(), &ty).unwrap(), None);
+        let written = mutations(&schema, &batch, &OPTIONS).unwrap();
+        for (written, row) in written.into_iter().zip(rows) {
+            let Mutation { rows, .. } = written.unwrap();
+            assert_eq!(rows, [(ClusteringKey::empty(), row)], "{}", ty.sql_name());
+        }
+        // The builder begins anew after a batch.
+        let one = batch_of(&schema, vec![insert(&schema, values.first(), None)], 50);
+        assert_eq!(value_at(one.column(1), 0, &ty).unwrap().as_ref(), values.first());
+    }
+}
+
+#[test]
+fn an_insert_replaces_a_collection_and_a_later_one_shadows_it() {
+    let schema = table(&DataType::list_of(DataType::Int));
+    let id = ColumnId(1);
+    let mut row = insert(&schema, Some(&Value::List(ints(&[1, 2, 3]))), None);
+    let multi = row.multi_cell(id).unwrap();
+    assert_eq!(multi.deletion.unwrap().timestamp, 999_999);
+    assert_eq!(multi.cells.len(), 3);
+    // The same write again is no other one.
+    row.merge(&insert(&schema, Some(&Value::List(ints(&[1, 2, 3]))), None));
+    assert_eq!(row.multi_cell(id).unwrap().cells.len(), 3);
+    let later = WriteOptions { timestamp: 1_000_001, ..OPTIONS };
+    let column = schema.column(id);
+    put_value(&mut row, id, column, Some(&Value::List(ints(&[9]))), &later, None).unwrap();
+    let batch = batch_of(&schema, vec![row.clone()], 50);
+    let found = value_at(batch.column(1), 0, &column.ty).unwrap();
+    assert_eq!(found, Some(Value::List(ints(&[9]))));
+    put_value(&mut row, id, column, None, &WriteOptions { timestamp: 2_000_000, ..OPTIONS }, None)
+        .unwrap();
+    assert!(row.multi_cell(id).unwrap().cells.is_empty());
+}
+
+#[test]
+fn elements_expire_by_themselves() {
+    let ty = DataType::set_of(DataType::Int);
+    let schema = table(&ty);
+    let mut row = insert(&schema, Some(&Value::Set(ints(&[1]))), Some((10, 60)));
+    let kept = insert(&schema, Some(&Value::Set(ints(&[2]))), None);
+    row.merge(&kept);
+    let seen = |now| value_at(batch_of(&schema, vec![row.clone()], now).column(1), 0, &ty).unwrap();
+    assert_eq!(seen(59), Some(Value::Set(ints(&[1, 2]))));
+    assert_eq!(seen(60), Some(Value::Set(ints(&[2]))));
+    assert!(matches!(
+        row.multi_cell(ColumnId(1)).unwrap().cells[0].1.state,
+        CellState::Expiring { ttl: 10, expiry: 60, .. }
+    ));
+}
+
+#[test]
+fn what_a_column_cannot_hold_is_refused() {
+    let put = |ty: &DataType, value: Option<&Value>| {
+        let schema = table(ty);
+        let column = schema.column(ColumnId(1));
+        put_value(&mut Row::default(), ColumnId(1), column, value, &OPTIONS, None)
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(put(&DataType::Counter, None).contains("counters are read"));
+    let list = DataType::list_of(DataType::Int);
+    assert_eq!(put(&list, Some(&text("x"))), "wanted list<int>, found text");
+    assert!(put(&list, Some(&Value::List(vec![text("x")]))).contains("wanted list<int>"));
+    let long = Value::List(vec![Value::Blob(vec![0; crate::config::CELL_BYTES_MAX + 1])]);
+    assert!(put(&DataType::list_of(DataType::Blob), Some(&long)).contains("at most"));
+
+    // An integer that SQL cannot show is an error that names the column, not another number.
+    let schema = table(&DataType::Varint);
+    let huge = Value::Varint(parse_varint(&"9".repeat(77)).unwrap());
+    let row = insert(&schema, Some(&huge), None);
+    let mut builder = BatchBuilder::new(schema.clone(), &[ColumnId(1)], 0);
+    let partition = Rc::new(PartitionKey::from_values(&schema, &[Value::Int(0)]).unwrap());
+    let live = LiveRow { partition, key: None, row: Rc::new(row), static_row: None };
+    let error = builder.push(&live).unwrap_err().to_string();
+    assert!(error.contains("ks.t.v") && error.contains("76 digits"), "{error}");
+
+    // Arrays whose type gives no such value.
+    let lists = table(&list);
+    let batch = batch_of(&lists, vec![insert(&lists, Some(&Value::List(ints(&[1]))), None)], 0);
+    for ty in [DataType::Int, DataType::map_of(DataType::Int, DataType::Int), user()] {
+        assert!(value_at(batch.column(1), 0, &ty).is_err(), "{ty:?}");
+    }
+    let pairs = DataType::tuple_of([DataType::Int, DataType::Int]);
+    let pair = table(&pairs);
+    let value = Value::Tuple(vec![Some(Value::Int(1)), None]);
+    let batch = batch_of(&pair, vec![insert(&pair, Some(&value), None)], 0);
+    assert!(value_at(batch.column(1), 0, &DataType::tuple_of([DataType::Int])).is_err());
+    assert!(value_at(batch.column(1), 0, &user()).unwrap_err().to_string().contains("'c0'"));
+}

@@ -1,0 +1,281 @@
+//! Values of Arrow arrays as values of columns.
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{
+    DataType as ArrowType, Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type,
+    Int8Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+    IntervalUnit, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
+    Time64NanosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    i256,
+};
+
+use super::types::NARROW_DIGITS_MAX;
+use super::wide;
+use crate::error::{Error, Result};
+use crate::schema::value::parse_uuid;
+use crate::schema::{DataType, Value, frozen};
+
+/// The value at `row` of an Arrow array as a value of type `ty`; `None` for null. Integers are
+/// taken from any integer type that holds the value, text is parsed for UUIDs and addresses.
+///
+/// Errors: `Invalid` naming the types when the array's type cannot give such a value, or saying
+/// what does not fit.
+pub fn value_at(array: &dyn Array, row: usize, ty: &DataType) -> Result<Option<Value>> {
+    if array.data_type() == &ArrowType::Null || array.is_null(row) {
+        return Ok(None);
+    }
+    let mismatch =
+        || Error::invalid(format!("wanted {}, found {}", ty.sql_name(), array.data_type()));
+    let range =
+        |value: i128| Error::invalid(format!("{value} is out of range for {}", ty.sql_name()));
+    let too_long = || Error::invalid("the number has over 38 digits that count");
+    let integer = || integer_at(array, row).ok_or_else(mismatch);
+    let value = match ty {
+        DataType::Boolean => {
+            Value::Boolean(array.as_boolean_opt().ok_or_else(mismatch)?.value(row))
+        }
+        DataType::TinyInt => {
+            let value = integer()?;
+            Value::TinyInt(value.try_into().map_err(|_| range(value))?)
+        }
+        DataType::SmallInt => {
+            let value = integer()?;
+            Value::SmallInt(value.try_into().map_err(|_| range(value))?)
+        }
+        DataType::Int => {
+            let value = integer()?;
+            Value::Int(value.try_into().map_err(|_| range(value))?)
+        }
+        DataType::BigInt => {
+            let value = integer()?;
+            Value::BigInt(value.try_into().map_err(|_| range(value))?)
+        }
+        DataType::Float => Value::Float(float_at(array, row).ok_or_else(mismatch)? as f32),
+        DataType::Double => Value::Double(float_at(array, row).ok_or_else(mismatch)?),
+        DataType::Decimal { precision, scale } if *precision <= NARROW_DIGITS_MAX => {
+            let (unscaled, own) = match array.data_type() {
+                ArrowType::Decimal128(_, own) => {
+                    (array.as_primitive::<Decimal128Type>().value(row), i64::from(*own))
+                }
+                ArrowType::Decimal256(..) => {
+                    let (unscaled, own) = wide_at(array, row).ok_or_else(mismatch)?;
+                    let (unscaled, own) = wide::narrow(unscaled, own).ok_or_else(too_long)?;
+                    (unscaled, i64::from(own))
+                }
+                _ => (integer()?, 0),
+            };
+            let value = super::column::rescale(unscaled, i64::from(*scale) - own)
+                .filter(|value| value.unsigned_abs() < 10u128.pow(u32::from(*precision)))
+                .ok_or_else(|| {
+                    Error::invalid(format!("{unscaled}e-{own} does not fit {}", ty.sql_name()))
+                })?;
+            Value::Decimal { unscaled: value, scale: i32::from(*scale) }
+        }
+        DataType::Decimal { precision, scale } => {
+            let (number, own) = wide_at(array, row).ok_or_else(mismatch)?;
+            wide::rescale(number, i64::from(*scale) - i64::from(own))
+                .filter(|value| wide::has_digits(*value, *precision))
+                .ok_or_else(|| {
+                    Error::invalid(format!("{number}e-{own} does not fit {}", ty.sql_name()))
+                })?;
+            let (unscaled, scale) = wide::narrow(number, own).ok_or_else(too_long)?;
+            Value::Decimal { unscaled, scale }
+        }
+        DataType::Varint => {
+            let (number, scale) = wide_at(array, row).ok_or_else(mismatch)?;
+            let number = wide::rescale(number, -i64::from(scale))
+                .ok_or_else(|| Error::invalid(format!("{number}e-{scale} is no whole number")))?;
+            Value::Varint(wide::to_bytes(number))
+        }
+        DataType::Text => Value::Text(text_at(array, row).ok_or_else(mismatch)?.to_owned()),
+        DataType::Blob => Value::Blob(bytes_at(array, row).ok_or_else(mismatch)?.to_vec()),
+        DataType::Date => match array.data_type() {
+            ArrowType::Date32 => Value::Date(array.as_primitive::<Date32Type>().value(row)),
+            _ => return Err(mismatch()),
+        },
+        DataType::Time => Value::Time(time_at(array, row).ok_or_else(mismatch)?),
+        DataType::Timestamp => Value::Timestamp(timestamp_at(array, row).ok_or_else(mismatch)?),
+        DataType::Uuid | DataType::TimeUuid => {
+            let uuid = match text_at(array, row) {
+                Some(text) => parse_uuid(text)
+                    .ok_or_else(|| Error::invalid(format!("'{text}' is no {}", ty.sql_name())))?,
+                None => bytes_at(array, row)
+                    .and_then(|bytes| bytes.try_into().ok())
+                    .ok_or_else(mismatch)?,
+            };
+            if *ty == DataType::Uuid {
+                Value::Uuid(uuid)
+            } else if uuid[6] >> 4 == 1 {
+                Value::TimeUuid(uuid)
+            } else {
+                return Err(Error::invalid("a timeuuid must be a version 1 UUID"));
+            }
+        }
+        DataType::Inet => {
+            let text = text_at(array, row).ok_or_else(mismatch)?;
+            Value::Inet(
+                text.parse().map_err(|_| Error::invalid(format!("'{text}' is no inet address")))?,
+            )
+        }
+        DataType::Duration => match array.data_type() {
+            ArrowType::Interval(IntervalUnit::MonthDayNano) => {
+                let interval = array.as_primitive::<IntervalMonthDayNanoType>().value(row);
+                let IntervalMonthDayNano { months, days, nanoseconds } = interval;
+                Value::Duration { months, days, nanoseconds }
+            }
+            _ => return Err(mismatch()),
+        },
+        DataType::Counter => return Err(Error::invalid("counters are read, not written")),
+        DataType::Frozen(inner) => return value_at(array, row, inner),
+        DataType::List(element) => {
+            Value::List(elements_at(array, row, element)?.ok_or_else(mismatch)?)
+        }
+        DataType::Set(element) => {
+            frozen::set_of(element, elements_at(array, row, element)?.ok_or_else(mismatch)?)?
+        }
+        DataType::Map(key, value) => {
+            let entries = array.as_map_opt().ok_or_else(mismatch)?.value(row);
+            let (keys, values) = (entries.column(0), entries.column(1));
+            let entry = |i| Ok((part_at(keys, i, key)?, part_at(values, i, value)?));
+            frozen::map_of(key, (0..entries.len()).map(entry).collect::<Result<_>>()?)?
+        }
+        DataType::Tuple(types) => {
+            let fields = array.as_struct_opt().ok_or_else(mismatch)?;
+            if fields.num_columns() != types.len() {
+                return Err(mismatch());
+            }
+            let field = |(column, ty): (&ArrayRef, &DataType)| value_at(column, row, ty);
+            Value::Tuple(fields.columns().iter().zip(types).map(field).collect::<Result<_>>()?)
+        }
+        DataType::User(user) => {
+            let fields = array.as_struct_opt().ok_or_else(mismatch)?;
+            let known = |name: &&str| user.fields.iter().any(|(field, _)| field == name);
+            if let Some(name) = fields.column_names().into_iter().find(|name| !known(name)) {
+                let user = ty.sql_name();
+                return Err(Error::invalid(format!("{user} has no field '{name}'")));
+            }
+            let field = |(name, ty): &(String, DataType)| match fields.column_by_name(name) {
+                Some(column) => value_at(column, row, ty),
+                None => Ok(None),
+            };
+            Value::Tuple(user.fields.iter().map(field).collect::<Result<_>>()?)
+        }
+    };
+    Ok(Some(value))
+}
+
+/// An element of a collection, which is never null.
+fn part_at(array: &ArrayRef, row: usize, ty: &DataType) -> Result<Value> {
+    value_at(array, row, ty)?.ok_or_else(|| Error::invalid("a collection holds no nulls"))
+}
+
+/// The elements of a list at `row`; `None` when the array is of another type.
+fn elements_at(array: &dyn Array, row: usize, ty: &DataType) -> Result<Option<Vec<Value>>> {
+    let elements = match array.data_type() {
+        ArrowType::List(_) => array.as_list::<i32>().value(row),
+        ArrowType::LargeList(_) => array.as_list::<i64>().value(row),
+        ArrowType::FixedSizeList(..) => array.as_fixed_size_list().value(row),
+        _ => return Ok(None),
+    };
+    (0..elements.len()).map(|i| part_at(&elements, i, ty)).collect::<Result<_>>().map(Some)
+}
+
+/// A number of any width and its scale.
+fn wide_at(array: &dyn Array, row: usize) -> Option<(i256, i32)> {
+    Some(match array.data_type() {
+        ArrowType::Decimal128(_, scale) => {
+            let number = array.as_primitive::<Decimal128Type>().value(row);
+            (i256::from_i128(number), i32::from(*scale))
+        }
+        ArrowType::Decimal256(_, scale) => {
+            (array.as_primitive::<Decimal256Type>().value(row), i32::from(*scale))
+        }
+        _ => (i256::from_i128(integer_at(array, row)?), 0),
+    })
+}
+
+fn integer_at(array: &dyn Array, row: usize) -> Option<i128> {
+    Some(match array.data_type() {
+        ArrowType::Int8 => array.as_primitive::<Int8Type>().value(row).into(),
+        ArrowType::Int16 => array.as_primitive::<Int16Type>().value(row).into(),
+        ArrowType::Int32 => array.as_primitive::<Int32Type>().value(row).into(),
+        ArrowType::Int64 => array.as_primitive::<Int64Type>().value(row).into(),
+        ArrowType::UInt8 => array.as_primitive::<UInt8Type>().value(row).into(),
+        ArrowType::UInt16 => array.as_primitive::<UInt16Type>().value(row).into(),
+        ArrowType::UInt32 => array.as_primitive::<UInt32Type>().value(row).into(),
+        ArrowType::UInt64 => array.as_primitive::<UInt64Type>().value(row).into(),
+        _ => return None,
+    })
+}
+
+fn float_at(array: &dyn Array, row: usize) -> Option<f64> {
+    match array.data_type() {
+        ArrowType::Float32 => Some(array.as_primitive::<Float32Type>().value(row).into()),
+        ArrowType::Float64 => Some(array.as_primitive::<Float64Type>().value(row)),
+        ArrowType::Decimal128(_, scale) => {
+            let unscaled = array.as_primitive::<Decimal128Type>().value(row) as f64;
+            Some(unscaled / 10f64.powi(i32::from(*scale)))
+        }
+        _ => integer_at(array, row).map(|value| value as f64),
+    }
+}
+
+fn text_at(array: &dyn Array, row: usize) -> Option<&str> {
+    match array.data_type() {
+        ArrowType::Utf8 => Some(array.as_string::<i32>().value(row)),
+        ArrowType::LargeUtf8 => Some(array.as_string::<i64>().value(row)),
+        ArrowType::Utf8View => Some(array.as_string_view().value(row)),
+        _ => None,
+    }
+}
+
+fn bytes_at(array: &dyn Array, row: usize) -> Option<&[u8]> {
+    match array.data_type() {
+        ArrowType::Binary => Some(array.as_binary::<i32>().value(row)),
+        ArrowType::LargeBinary => Some(array.as_binary::<i64>().value(row)),
+        ArrowType::BinaryView => Some(array.as_binary_view().value(row)),
+        ArrowType::FixedSizeBinary(_) => Some(array.as_fixed_size_binary().value(row)),
+        _ => None,
+    }
+}
+
+fn time_at(array: &dyn Array, row: usize) -> Option<i64> {
+    Some(match array.data_type() {
+        ArrowType::Time64(TimeUnit::Nanosecond) => {
+            array.as_primitive::<Time64NanosecondType>().value(row)
+        }
+        ArrowType::Time64(TimeUnit::Microsecond) => {
+            array.as_primitive::<Time64MicrosecondType>().value(row).checked_mul(1000)?
+        }
+        ArrowType::Time32(TimeUnit::Millisecond) => {
+            i64::from(array.as_primitive::<Time32MillisecondType>().value(row)) * 1_000_000
+        }
+        ArrowType::Time32(TimeUnit::Second) => {
+            i64::from(array.as_primitive::<Time32SecondType>().value(row)) * 1_000_000_000
+        }
+        _ => return None,
+    })
+}
+
+/// Milliseconds since the epoch, rounded down.
+fn timestamp_at(array: &dyn Array, row: usize) -> Option<i64> {
+    Some(match array.data_type() {
+        ArrowType::Timestamp(TimeUnit::Second, _) => {
+            array.as_primitive::<TimestampSecondType>().value(row).checked_mul(1000)?
+        }
+        ArrowType::Timestamp(TimeUnit::Millisecond, _) => {
+            array.as_primitive::<TimestampMillisecondType>().value(row)
+        }
+        ArrowType::Timestamp(TimeUnit::Microsecond, _) => {
+            array.as_primitive::<TimestampMicrosecondType>().value(row).div_euclid(1000)
+        }
+        ArrowType::Timestamp(TimeUnit::Nanosecond, _) => {
+            array.as_primitive::<TimestampNanosecondType>().value(row).div_euclid(1_000_000)
+        }
+        ArrowType::Date32 => {
+            i64::from(array.as_primitive::<Date32Type>().value(row)).checked_mul(86_400_000)?
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,369 @@
+//! Directories of foreign SSTables as tables that are read: attached for as long as the process lives.
+//!
+//! ```text
+//! first shard   files of the directory -> headers -> schema -> opens every file
+//! other shards  open the files that the first could open
+//! all           the table is in the catalog of this process, and in no file
+//! ```
+//! Nothing is ever written to the directory. Every shard reads all files and leaves out partitions
+//! that it does not own.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use super::catalog::check_name;
+use super::database::Database;
+use super::shard::Shard;
+use crate::error::{Error, Result};
+use crate::schema::table_schema::SchemaRef;
+use crate::schema::{
+    ClusteringOrder, Column, ColumnKind, DataType, TableId, TableOptions, TableSchema, UserType,
+};
+use crate::sstable::SstableName;
+use crate::sstable::inspect::{FoundSchema, Inspector, StoredType, find_schema, list};
+use crate::table::{AttachedOpening, OnCorruption, Table};
+
+/// What to attach, and as what.
+#[derive(Debug, Clone)]
+pub struct Attachment {
+    /// An absolute path.
+    pub directory: PathBuf,
+    /// These SSTables of it only.
+    pub names: Option<Vec<SstableName>>,
+    pub keyspace: String,
+    pub name: String,
+    pub on_corruption: OnCorruption,
+}
+
+/// One SSTable of a directory.
+#[derive(Debug, Clone)]
+pub struct AttachedFile {
+    /// Its data file.
+    pub path: PathBuf,
+    /// Why it was left out.
+    pub error: Option<Error>,
+}
+
+/// What was attached.
+#[derive(Debug, Clone)]
+pub struct Attached {
+    pub schema: SchemaRef,
+    pub files: Vec<AttachedFile>,
+    /// What a person should know of the schema, such as names that were made up.
+    pub notes: Vec<String>,
+}
+
+/// The SSTables of a directory that can be looked into, and those that cannot.
+pub(super) struct Survey {
+    pub(super) found: FoundSchema,
+    pub(super) names: Vec<SstableName>,
+    pub(super) failed: Vec<AttachedFile>,
+}
+
+impl Database {
+    /// Makes a directory of SSTables of any product a table that can be read. It is gone when the
+    /// process ends.
+    ///
+    /// Errors: `NotFound` for the keyspace, or when the directory has no SSTables; `Exists`; `Invalid`
+    /// for files of different tables and for key columns of types that tables cannot have here;
+    /// `Corrupt` and `Io` for files that cannot be read, unless damaged ones are to be left out.
+    pub fn attach(&self, attachment: Attachment) -> BoxFuture<'static, Result<Attached>> {
+        let database = self.clone();
+        self.uninterrupted(async move { database.attach_now(attachment).await })
+    }
+
+    async fn attach_now(&self, attachment: Attachment) -> Result<Attached> {
+        let Attachment { directory, names, keyspace, name, on_corruption } = attachment;
+        check_name("table", &name)?;
+        let catalog = self.catalog();
+        if !catalog.has_keyspace(&keyspace) {
+            return Err(Error::NotFound { kind: "keyspace", name: keyspace });
+        }
+        if catalog.table(&keyspace, &name).is_some() {
+            return Err(Error::Exists { kind: "table", name: format!("{keyspace}.{name}") });
+        }
+        let survey = self.survey(&directory, names).await?;
+        let mut files = survey.failed;
+        let id = catalog.fresh_table_id(self.clock().wall_us());
+        let (mut schema, notes) = table_schema(&survey.found, id)?;
+        (schema.keyspace, schema.name) = (keyspace, name);
+        schema.options.comment = format!("attached from {}", directory.display());
+        schema.validate()?;
+        let schema = Arc::new(schema);
+        let mut names = survey.names;
+        for number in 0..self.shard_count() {
+            let (own, place, opened) = (schema.clone(), directory.clone(), names.clone());
+            let open = move |shard: Rc<Shard>| {
+                async move { shard.attach(own, place, on_corruption, &opened).await }.boxed_local()
+            };
+            let failed = self.handle(number).call("attach", open).await?;
+            // A file that the first shard could open and another could not must not be half there.
+            let is_first = number == 0;
+            if let Some((_, error)) = failed.iter().find(|_| !is_first) {
+                self.forget_attached(schema.id).await?;
+                return Err(error.clone());
+            }
+            for (name, error) in failed {
+                names.retain(|other| *other != name);
+                let path = data_path(&directory, &name);
+                files.push(AttachedFile { path, error: Some(error) });
+            }
+            if is_first && let Err(error) = check_files(&directory, &names, &files, on_corruption) {
+                self.forget_attached(schema.id).await?;
+                return Err(error);
+            }
+        }
+        let there = names.iter().map(|name| data_path(&directory, name));
+        files.extend(there.map(|path| AttachedFile { path, error: None }));
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        let mut changed = catalog.changed();
+        changed.add_attached(schema.clone());
+        self.replace_catalog(changed);
+        Ok(Attached { schema, files, notes })
+    }
+
+    /// Takes an attached table away; its files stay as they are.
+    ///
+    /// Errors: `NotFound`, also for tables that are not attached.
+    pub fn detach(&self, keyspace: &str, name: &str) -> BoxFuture<'static, Result<()>> {
+        let database = self.clone();
+        let (keyspace, name) = (keyspace.to_owned(), name.to_owned());
+        self.uninterrupted(async move {
+            let catalog = database.catalog();
+            let table = catalog.table(&keyspace, &name).cloned();
+            let table = table.filter(|_| catalog.is_attached(&keyspace, &name));
+            let Some(table) = table else {
+                let name = format!("{keyspace}.{name}");
+                return Err(Error::NotFound { kind: "attached table", name });
+            };
+            let mut changed = catalog.changed();
+            changed.remove_attached(&keyspace, &name);
+            database.replace_catalog(changed);
+            database.forget_attached(table.id).await
+        })
+    }
+
+    async fn forget_attached(&self, id: TableId) -> Result<()> {
+        for shard in &self.inner.shards {
+            let forget =
+                move |shard: Rc<Shard>| async move { shard.remove_table(id).await }.boxed_local();
+            shard.call("detach", forget).await??;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn survey(
+        &self,
+        directory: &Path,
+        names: Option<Vec<SstableName>>,
+    ) -> Result<Survey> {
+        let directory = directory.to_owned();
+        let survey = move |shard: Rc<Shard>| {
+            async move { shard.survey(&directory, names).await }.boxed_local()
+        };
+        self.handle(0).call("survey", survey).await?
+    }
+}
+
+fn data_path(directory: &Path, name: &SstableName) -> PathBuf {
+    name.path(directory, crate::sstable::Component::Data)
+}
+
+/// Errors: when no file is left, or when one failed and none may.
+fn check_files(
+    directory: &Path,
+    names: &[SstableName],
+    failed: &[AttachedFile],
+    on_corruption: OnCorruption,
+) -> Result<()> {
+    let mut errors = failed.iter().filter_map(|file| file.error.as_ref());
+    let Some(first) = errors.next() else { return Ok(()) };
+    let others = errors.count();
+    match on_corruption {
+        OnCorruption::Skip if !names.is_empty() => Ok(()),
+        _ if others == 0 => Err(first.clone()),
+        _ => Err(Error::invalid(format!(
+            "{} SSTables of {} cannot be opened; the first: {first}",
+            others + 1,
+            directory.display()
+        ))),
+    }
+}
+
+impl Shard {
+    /// Looks into the files of a directory.
+    ///
+    /// Errors: see [`Database::attach`].
+    async fn survey(&self, directory: &Path, names: Option<Vec<SstableName>>) -> Result<Survey> {
+        let disk = &self.context.disk;
+        let (mut found, mut failed) = (Vec::new(), Vec::new());
+        let listed = match names {
+            Some(names) => {
+                names.into_iter().map(|name| (data_path(directory, &name), Ok(name))).collect()
+            }
+            None => {
+                let listed = list(&**disk, directory).await?.into_iter();
+                listed.map(|(file, name)| (directory.join(file), name)).collect::<Vec<_>>()
+            }
+        };
+        if listed.is_empty() {
+            let hint = format!("SSTables (no file ends with -Data.db) in {}", directory.display());
+            return Err(Error::invalid(format!("there are no {hint}")));
+        }
+        let mut sstables = Vec::new();
+        for (path, name) in listed {
+            let looked = async {
+                let name = name?;
+                let sstable = Inspector::open(disk.clone(), directory, &name).await?;
+                // Whether the header can be read.
+                sstable.metadata().await?;
+                Ok((name, sstable))
+            };
+            match looked.await {
+                Ok((name, sstable)) => {
+                    found.push(name);
+                    sstables.push(sstable);
+                }
+                Err(error) => failed.push(AttachedFile { path, error: Some(error) }),
+            }
+        }
+        if let Some(error) =
+            failed.first().and_then(|f| f.error.as_ref()).filter(|_| found.is_empty())
+        {
+            return Err(error.clone());
+        }
+        let sstables: Vec<&Inspector> = sstables.iter().collect();
+        Ok(Survey { found: find_schema(&sstables).await?, names: found, failed })
+    }
+
+    /// Opens an attached table; files that cannot be opened are handed back.
+    async fn attach(
+        &self,
+        schema: SchemaRef,
+        directory: PathBuf,
+        on_corruption: OnCorruption,
+        names: &[SstableName],
+    ) -> Vec<(SstableName, Error)> {
+        let id = schema.id;
+        let (table, failed) = self.open_foreign(schema, directory, on_corruption, names).await;
+        self.tables.borrow_mut().insert(id, Ok(table));
+        failed
+    }
+
+    pub(super) async fn open_foreign(
+        &self,
+        schema: SchemaRef,
+        directory: PathBuf,
+        on_corruption: OnCorruption,
+        names: &[SstableName],
+    ) -> (Rc<Table>, Vec<(SstableName, Error)>) {
+        let opening = AttachedOpening {
+            schema,
+            directory,
+            on_corruption,
+            disk: self.context.disk.clone(),
+            cache: self.cache.clone(),
+            shard: self.context.shard,
+            shard_count: self.context.shard_count,
+        };
+        Table::attach(opening, names).await
+    }
+}
+
+/// The schema that files have, as a table here has it, and what is different.
+///
+/// Errors: `Invalid` for a key column of a type that no key here has.
+fn table_schema(found: &FoundSchema, id: TableId) -> Result<(TableSchema, Vec<String>)> {
+    let mut columns = Vec::new();
+    let mut notes = Vec::new();
+    if found.source.is_none() {
+        let keys = found.partition_key.iter().map(|(name, _)| name);
+        let keys: Vec<&str> =
+            keys.chain(found.clustering.iter().map(|(name, _)| name)).map(String::as_str).collect();
+        notes.push(format!(
+            "the files do not name their key columns and there is no schema.cql: they are {}",
+            keys.join(", ")
+        ));
+    }
+    let key_type = |name: &str, ty: &StoredType| {
+        data_type(ty).filter(DataType::is_key_type).ok_or_else(|| {
+            Error::invalid(format!("key column '{name}' is of type {ty}, which no key here has"))
+        })
+    };
+    for (position, (name, ty)) in found.partition_key.iter().enumerate() {
+        let kind = ColumnKind::PartitionKey { position: position as u16 };
+        columns.push(Column { name: name.clone(), ty: key_type(name, ty)?, kind });
+    }
+    for (position, (name, key)) in found.clustering.iter().enumerate() {
+        let order = match key.is_descending {
+            true => ClusteringOrder::Descending,
+            false => ClusteringOrder::Ascending,
+        };
+        let kind = ColumnKind::ClusteringKey { position: position as u16, order };
+        columns.push(Column { name: name.clone(), ty: key_type(name, &key.ty)?, kind });
+    }
+    let others = [(&found.statics, ColumnKind::Static), (&found.regulars, ColumnKind::Regular)];
+    for (named, kind) in others {
+        for (name, ty) in named {
+            if let Some(ty) = data_type(ty) {
+                columns.push(Column { name: name.clone(), ty, kind });
+            } else if is_whole(ty) {
+                notes.push(format!("column '{name}' of type {ty} is shown as its bytes"));
+                columns.push(Column { name: name.clone(), ty: DataType::Blob, kind });
+            } else {
+                notes.push(format!("column '{name}' of type {ty} is left out"));
+            }
+        }
+    }
+    let options = TableOptions::default();
+    let (keyspace, name) = (String::new(), String::new());
+    Ok((TableSchema { id, keyspace, name, columns, options }, notes))
+}
+
+/// Whether each value of the type is one cell.
+fn is_whole(ty: &StoredType) -> bool {
+    !ty.is_multi_cell() && !matches!(ty, StoredType::Empty | StoredType::Other(_))
+}
+
+/// The type of columns here that hold values of a stored type.
+fn data_type(ty: &StoredType) -> Option<DataType> {
+    let inner = |ty: &StoredType| data_type(ty);
+    Some(match ty {
+        StoredType::Ascii | StoredType::Text => DataType::Text,
+        StoredType::BigInt => DataType::BigInt,
+        StoredType::Blob => DataType::Blob,
+        StoredType::Boolean => DataType::Boolean,
+        StoredType::Counter => DataType::Counter,
+        StoredType::Date => DataType::Date,
+        StoredType::Decimal => DataType::DECIMAL_WIDE,
+        StoredType::Double => DataType::Double,
+        StoredType::Duration => DataType::Duration,
+        StoredType::Float => DataType::Float,
+        StoredType::Inet => DataType::Inet,
+        StoredType::Int => DataType::Int,
+        StoredType::SmallInt => DataType::SmallInt,
+        StoredType::Time => DataType::Time,
+        StoredType::Timestamp => DataType::Timestamp,
+        StoredType::TimeUuid => DataType::TimeUuid,
+        StoredType::TinyInt => DataType::TinyInt,
+        StoredType::Uuid => DataType::Uuid,
+        StoredType::VarInt => DataType::Varint,
+        StoredType::List(element) => DataType::list_of(inner(element)?),
+        StoredType::Set(element) => DataType::set_of(inner(element)?),
+        StoredType::Map(key, value) => DataType::map_of(inner(key)?, inner(value)?),
+        StoredType::Tuple(fields) => {
+            DataType::tuple_of(fields.iter().map(inner).collect::<Option<Vec<_>>>()?)
+        }
+        StoredType::User(user) => {
+            let field = |(name, ty): &(String, StoredType)| Some((name.clone(), inner(ty)?));
+            let fields = user.fields.iter().map(field).collect::<Option<Vec<_>>>()?;
+            DataType::User(Box::new(UserType::new(&user.keyspace, &user.name, fields)))
+        }
+        StoredType::Frozen(ty) => inner(ty)?.frozen(),
+        StoredType::Empty | StoredType::Vector(..) | StoredType::Other(_) => return None,
+    })
+}

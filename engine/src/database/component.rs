@@ -1,0 +1,94 @@
+//! Components of a database: the runtime that compiles them, and what it compiled.
+//!
+//! Invariant: the runtime is started with the first component, so a database without one pays
+//! nothing for it; and only a component that passed every check is kept. Not here: which component
+//! governs (`policies.rs`), what compiling means (`plugin`).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::error::Result;
+use crate::plugin::{CompiledPolicy, HostOptions, PolicyHost};
+
+/// The components of one database, shared by its clones.
+pub(super) struct Components {
+    options: HostOptions,
+    host: Mutex<Option<Arc<PolicyHost>>>,
+    /// By digest.
+    compiled: Mutex<BTreeMap<String, Arc<CompiledPolicy>>>,
+    /// Policies that could not be brought back, and why.
+    unavailable: Mutex<BTreeMap<String, String>>,
+}
+
+impl Components {
+    /// Room for `instances_max` instances at one time. Starts nothing.
+    pub(super) fn new(instances_max: u32) -> Self {
+        Components {
+            options: HostOptions { instances_max },
+            host: Mutex::default(),
+            compiled: Mutex::default(),
+            unavailable: Mutex::default(),
+        }
+    }
+
+    /// Checks and compiles a component, starting the runtime with the first. Takes tens of
+    /// milliseconds, so it does not belong on a shard.
+    ///
+    /// Errors: `Policy` with what is wrong with the component; `Unavailable` when the machine
+    /// cannot run compiled Wasm.
+    pub(super) fn compile(&self, name: &str, component: &[u8]) -> Result<Arc<CompiledPolicy>> {
+        self.host()?.compile(name, component)
+    }
+
+    /// A start that failed is tried again with the next component.
+    fn host(&self) -> Result<Arc<PolicyHost>> {
+        let mut host = self.host.lock().expect("starting the runtime does not panic");
+        match &*host {
+            Some(host) => Ok(host.clone()),
+            None => Ok(host.insert(Arc::new(PolicyHost::new(self.options)?)).clone()),
+        }
+    }
+
+    /// Whether a component was compiled so far.
+    #[cfg(test)]
+    pub(super) fn has_host(&self) -> bool {
+        self.host.lock().expect("starting the runtime does not panic").is_some()
+    }
+
+    fn compiled(&self) -> MutexGuard<'_, BTreeMap<String, Arc<CompiledPolicy>>> {
+        self.compiled.lock().expect("no holder of this lock panics")
+    }
+
+    /// The component with this digest, if it was kept.
+    pub(super) fn find(&self, digest: &str) -> Option<Arc<CompiledPolicy>> {
+        self.compiled().get(digest).cloned()
+    }
+
+    /// Keeps a component that passed every check.
+    pub(super) fn keep(&self, compiled: Arc<CompiledPolicy>) {
+        self.compiled().insert(compiled.digest_hex(), compiled);
+    }
+
+    pub(super) fn forget(&self, digest: &str) {
+        self.compiled().remove(digest);
+    }
+
+    fn unavailable(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.unavailable.lock().expect("no holder of this lock panics")
+    }
+
+    /// Notes that a policy could not be brought back when the database was opened, and why.
+    pub(super) fn mark_unavailable(&self, policy: &str, reason: String) {
+        self.unavailable().insert(policy.to_owned(), reason);
+    }
+
+    /// Notes that a policy works again, or is gone.
+    pub(super) fn mark_available(&self, policy: &str) {
+        self.unavailable().remove(policy);
+    }
+
+    /// Why a policy could not be brought back, if that is still so.
+    pub(super) fn why_unavailable(&self, policy: &str) -> Option<String> {
+        self.unavailable().get(policy).cloned()
+    }
+}

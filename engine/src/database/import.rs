@@ -1,0 +1,334 @@
+//! Foreign SSTables copied into an own table: their cells, tombstones and times to live become writes
+//! with the timestamps that they have.
+//!
+//! Every shard reads the partitions that it owns, all files merged, and writes them through its own
+//! commitlog. An import that is stopped or fails has copied a part; repeating it copies the rest and
+//! changes nothing of the part, for writes with equal timestamps are the same writes. Nothing is left
+//! out in silence: a column or file that cannot be copied is an error before anything is written.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, try_join_all};
+use tokio::sync::mpsc;
+
+use super::attach::{AttachedFile, Survey};
+use super::database::Database;
+use super::shard::Shard;
+use crate::error::{Error, Result};
+use crate::mutation::{
+    ClusteringRange, Direction, Fragment, Mutation, PartitionRange, Position, RangeTombstone, Row,
+    Slice, Tombstone,
+};
+use crate::runtime;
+use crate::schema::table_schema::SchemaRef;
+use crate::schema::{ClusteringKey, PartitionKey, TableId};
+use crate::sstable::SstableName;
+use crate::table::OnCorruption;
+
+/// Bytes of rows that are one write at most; a larger row is a write of its own.
+const MUTATION_BYTES: usize = 128 << 10;
+/// Bytes of rows that share a sync.
+const BATCH_BYTES: usize = 2 << 20;
+/// Counts of shards that may wait for whoever is told.
+const TOLD_MAX: usize = 16;
+
+/// What to copy, and into what.
+#[derive(Debug, Clone)]
+pub struct Import {
+    /// An absolute path.
+    pub directory: PathBuf,
+    pub keyspace: String,
+    pub table: String,
+    /// `Skip` leaves out files that cannot be opened and the rest of files in which damage is met.
+    pub on_corruption: OnCorruption,
+}
+
+/// How far an import has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ImportProgress {
+    pub partitions: u64,
+    /// Static rows included.
+    pub rows: u64,
+    /// Partition and range tombstones.
+    pub tombstones: u64,
+    /// Bytes of the data files, all together.
+    pub data_bytes: u64,
+    /// Rows that the files say that they have, before merging.
+    pub rows_max: u64,
+}
+
+impl ImportProgress {
+    fn add(&mut self, other: ImportProgress) {
+        self.partitions += other.partitions;
+        self.rows += other.rows;
+        self.tombstones += other.tombstones;
+    }
+}
+
+/// What was copied.
+#[derive(Debug, Clone)]
+pub struct Imported {
+    pub counts: ImportProgress,
+    pub files: Vec<AttachedFile>,
+}
+
+impl Database {
+    /// Copies the SSTables of a directory into a table whose columns have the names and types that the
+    /// files have; `progress` is told how far it has come.
+    ///
+    /// Errors: `NotFound` for the table; `Invalid` for an attached table, and naming the first column
+    /// that the table lacks or has otherwise; `Corrupt` and `Io` of a file; those of `apply`.
+    pub fn import<'a>(
+        &'a self,
+        import: Import,
+        progress: &'a mut (dyn FnMut(ImportProgress) + Send),
+    ) -> BoxFuture<'a, Result<Imported>> {
+        async move {
+            let Import { directory, keyspace, table, on_corruption } = import;
+            let catalog = self.catalog();
+            let schema = catalog.table(&keyspace, &table).cloned().ok_or_else(|| {
+                Error::NotFound { kind: "table", name: format!("{keyspace}.{table}") }
+            })?;
+            if catalog.is_attached(&keyspace, &table) {
+                return Err(Error::invalid(format!("table '{table}' is attached, not own")));
+            }
+            let Survey { found, names, failed } = self.survey(&directory, None).await?;
+            if let Some(error) = failed.iter().find_map(|file| file.error.as_ref())
+                && on_corruption == OnCorruption::Fail
+            {
+                return Err(error.clone());
+            }
+            check_columns(&found, &schema)?;
+            let (sender, mut told) = mpsc::channel(TOLD_MAX);
+            let shards = self.inner.shards.iter().map(|shard| {
+                let (schema, directory) = (schema.clone(), directory.clone());
+                let (names, sender) = (names.clone(), sender.clone());
+                let run = move |shard: Rc<Shard>| {
+                    async move {
+                        shard.import(schema, directory, on_corruption, &names, sender).await
+                    }
+                    .boxed_local()
+                };
+                async move { shard.call("import", run).await? }
+            });
+            let mut shards = std::pin::pin!(try_join_all(shards));
+            drop(sender);
+            let mut counts = ImportProgress::default();
+            let mut tell = |part: Told| {
+                match part {
+                    Told::Files(data_bytes, rows_max) => {
+                        (counts.data_bytes, counts.rows_max) = (data_bytes, rows_max);
+                    }
+                    Told::Copied(part) => counts.add(part),
+                }
+                progress(counts);
+            };
+            let ended = loop {
+                tokio::select! {
+                    ended = &mut shards => break ended,
+                    Some(part) = told.recv() => tell(part),
+                }
+            };
+            while let Ok(part) = told.try_recv() {
+                tell(part);
+            }
+            let left_out = ended?.into_iter().next().unwrap_or_default();
+            let mut files = failed;
+            let path = |name: &SstableName| name.path(&directory, crate::sstable::Component::Data);
+            for name in names {
+                let error = left_out.iter().find(|(other, _)| *other == name);
+                let error = error.map(|(_, error)| error.clone());
+                files.push(AttachedFile { path: path(&name), error });
+            }
+            Ok(Imported { counts, files })
+        }
+        .boxed()
+    }
+}
+
+/// What a shard tells while it copies.
+enum Told {
+    /// Bytes and rows of all files.
+    Files(u64, u64),
+    Copied(ImportProgress),
+}
+
+/// Errors: `Invalid` naming a column of the files that the table does not have. That types fit is
+/// found when the files are opened.
+fn check_columns(found: &crate::sstable::inspect::FoundSchema, schema: &SchemaRef) -> Result<()> {
+    let table = schema.full_name();
+    if found.source.is_some() {
+        let wanted = found.partition_key.iter().map(|(name, _)| name);
+        let wanted: Vec<&String> =
+            wanted.chain(found.clustering.iter().map(|(name, _)| name)).collect();
+        let keys: Vec<&String> =
+            schema.partition_key().chain(schema.clustering_key()).map(|c| &c.name).collect();
+        if wanted != keys {
+            return Err(Error::invalid(format!(
+                "the files have the key {wanted:?}, table {table} has {keys:?}"
+            )));
+        }
+    }
+    let others = found.statics.iter().chain(&found.regulars);
+    match others.into_iter().find(|(name, _)| schema.find(name).is_none()) {
+        None => Ok(()),
+        Some((name, ty)) => Err(Error::invalid(format!(
+            "the files have a column '{name}' of type {ty}, which table {table} lacks"
+        ))),
+    }
+}
+
+impl Shard {
+    /// Copies what this shard owns. Returns the files that were left out.
+    async fn import(
+        self: &Rc<Self>,
+        schema: SchemaRef,
+        directory: PathBuf,
+        on_corruption: OnCorruption,
+        names: &[SstableName],
+        told: mpsc::Sender<Told>,
+    ) -> Result<Vec<(SstableName, Error)>> {
+        self.check_open()?;
+        let id = schema.id;
+        let (files, failed) = self.open_foreign(schema, directory, on_corruption, names).await;
+        // One of another type is wrong in itself: leaving it out would lose it in silence.
+        let is_damage = |error: &Error| matches!(error, Error::Corrupt(_));
+        let refused = failed
+            .iter()
+            .find(|(_, error)| on_corruption == OnCorruption::Fail || !is_damage(error));
+        if let Some((_, error)) = refused {
+            return Err(error.clone());
+        }
+        let (bytes, rows) = files.foreign_size();
+        // Whoever asked may have gone; then copying stops at the next batch.
+        let _ = told.send(Told::Files(bytes, rows)).await;
+        let mut source = files.read(&PartitionRange::full(), &Slice::full(Direction::Forward));
+        let mut copy = Copy::new(id);
+        let mut fragments: VecDeque<Fragment> = VecDeque::new();
+        loop {
+            source.fill(&mut fragments).await?;
+            let is_end = fragments.is_empty();
+            for fragment in fragments.drain(..) {
+                copy.take(fragment);
+            }
+            if is_end || copy.batch_bytes >= BATCH_BYTES {
+                let (mutations, counts) = copy.batch();
+                self.apply_many(mutations).await?;
+                if told.send(Told::Copied(counts)).await.is_err() {
+                    return Err(Error::Closed);
+                }
+            }
+            if is_end {
+                return Ok(failed);
+            }
+            runtime::maybe_yield().await;
+        }
+    }
+}
+
+/// Turns fragments into writes.
+struct Copy {
+    table: TableId,
+    open: Option<Mutation>,
+    open_bytes: usize,
+    /// Where the range tombstone in force began.
+    in_force: Option<(Position, Tombstone)>,
+    done: Vec<Mutation>,
+    batch_bytes: usize,
+    counts: ImportProgress,
+}
+
+impl Copy {
+    fn new(table: TableId) -> Self {
+        Copy {
+            table,
+            open: None,
+            open_bytes: 0,
+            in_force: None,
+            done: Vec::new(),
+            batch_bytes: 0,
+            counts: ImportProgress::default(),
+        }
+    }
+
+    fn open(&mut self) -> &mut Mutation {
+        self.open.as_mut().expect("a partition begins before what is in it")
+    }
+
+    fn take(&mut self, fragment: Fragment) {
+        match fragment {
+            Fragment::PartitionStart { key, deletion } => {
+                self.counts.partitions += 1;
+                self.counts.tombstones += u64::from(deletion.is_some());
+                let mut mutation = Mutation::new(self.table, PartitionKey::clone(&key));
+                mutation.deletion = deletion;
+                self.open_bytes = key.as_bytes().len();
+                self.open = Some(mutation);
+            }
+            Fragment::StaticRow(row) => {
+                self.counts.rows += 1;
+                self.open_bytes += row.memory_bytes();
+                self.open().static_row = Some(Rc::unwrap_or_clone(row));
+            }
+            Fragment::Row { key, row } => {
+                self.counts.rows += 1;
+                let bytes = row.memory_bytes() + key.as_ordered().len();
+                self.make_room(bytes);
+                self.open_bytes += bytes;
+                let entry: (ClusteringKey, Row) =
+                    (Rc::unwrap_or_clone(key), Rc::unwrap_or_clone(row));
+                self.open().rows.push(entry);
+            }
+            Fragment::RangeTombstoneChange { position, tombstone } => {
+                if let Some((start, tombstone)) = self.in_force.take() {
+                    self.counts.tombstones += 1;
+                    let bytes =
+                        start.prefix.as_ordered().len() + position.prefix.as_ordered().len();
+                    self.make_room(bytes);
+                    self.open_bytes += bytes + size_of::<RangeTombstone>();
+                    let range = ClusteringRange { start, end: position.clone() };
+                    self.open().range_tombstones.push(RangeTombstone { range, tombstone });
+                }
+                self.in_force = tombstone.map(|tombstone| (position, tombstone));
+            }
+            Fragment::PartitionEnd => {
+                assert!(
+                    self.in_force.is_none(),
+                    "a partition ended with a range tombstone in force"
+                );
+                self.close();
+            }
+        }
+    }
+
+    /// Starts another write to the same partition when the open one would grow too large.
+    fn make_room(&mut self, bytes: usize) {
+        if self.open_bytes > 0 && self.open_bytes + bytes > MUTATION_BYTES {
+            let key = self.open().key.clone();
+            self.close();
+            self.open = Some(Mutation::new(self.table, key));
+        }
+    }
+
+    fn close(&mut self) {
+        let Some(mutation) = self.open.take() else { return };
+        self.batch_bytes += self.open_bytes;
+        self.open_bytes = 0;
+        let is_empty = mutation.deletion.is_none()
+            && mutation.static_row.is_none()
+            && mutation.rows.is_empty()
+            && mutation.range_tombstones.is_empty();
+        if !is_empty {
+            self.done.push(mutation);
+        }
+    }
+
+    /// Writes that are whole, and what they hold.
+    fn batch(&mut self) -> (Vec<Mutation>, ImportProgress) {
+        self.batch_bytes = 0;
+        (std::mem::take(&mut self.done), std::mem::take(&mut self.counts))
+    }
+}

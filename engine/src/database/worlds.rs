@@ -1,0 +1,264 @@
+//! Policies that decide one case at a time: who is let into the caches, and who beyond a rate limit.
+//!
+//! As with eviction, an instance is made on every shard before any of them changes; a refusal
+//! anywhere leaves all as they were. Not here: the eviction policy (`policies.rs`).
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, LocalBoxFuture};
+
+use super::catalog::Catalog;
+use super::database::Database;
+use super::policies::Origin;
+use super::report::{PolicyReport, RateReport};
+use super::shard::Shard;
+use crate::error::{Error, Result};
+use crate::plugin::{
+    Budget, CompiledPolicy, InstanceOptions, WasmAdmissionPolicy, WasmRatePolicy, World,
+};
+use crate::policy::PolicyFailure;
+use crate::policy::rate::RatePolicy;
+
+/// Name of the rate policy that is always there.
+const NATIVE_RATE: &str = "decaying";
+
+impl Catalog {
+    /// What a policy is in charge of, if of anything.
+    pub(super) fn charge_of(&self, name: &str) -> Option<&'static str> {
+        let is = |set: &Option<String>| set.as_deref() == Some(name);
+        match () {
+            () if is(&self.cache_policy) => Some("governs the cache"),
+            () if is(&self.admission_policy) => Some("decides what the cache keeps"),
+            () if is(&self.rate_policy) => Some("decides on rate limits"),
+            () => None,
+        }
+    }
+}
+
+impl Database {
+    /// Puts a policy of world `cache-admission` before the caches of all shards; `None` keeps all
+    /// that is read.
+    ///
+    /// Errors: `NotFound`; `Policy` when it is of another world or an instance fails.
+    pub fn set_admission_policy(&self, name: Option<&str>) -> BoxFuture<'static, Result<()>> {
+        self.set_scalar(name, World::CacheAdmission)
+    }
+
+    /// Lets a policy of world `rate-limiter` decide beyond the limits of tables; `None` the native
+    /// one.
+    ///
+    /// Errors: as `set_admission_policy`.
+    pub fn set_rate_policy(&self, name: Option<&str>) -> BoxFuture<'static, Result<()>> {
+        self.set_scalar(name.filter(|name| *name != NATIVE_RATE), World::RateLimiter)
+    }
+
+    fn set_scalar(&self, name: Option<&str>, world: World) -> BoxFuture<'static, Result<()>> {
+        let database = self.clone();
+        let name = name.map(str::to_owned);
+        let change = async move {
+            let catalog = database.catalog();
+            database.switch_scalar(&catalog, name.as_deref(), world).await?;
+            let mut changed = catalog.changed();
+            match world {
+                World::RateLimiter => changed.rate_policy = name,
+                World::CacheAdmission => changed.admission_policy = name,
+                World::Eviction => panic!("eviction policies are switched elsewhere"),
+            }
+            database.publish(changed).await
+        };
+        self.uninterrupted(change)
+    }
+
+    async fn switch_scalar(
+        &self,
+        catalog: &Catalog,
+        name: Option<&str>,
+        world: World,
+    ) -> Result<()> {
+        let origin = self.origin(catalog, name).await?;
+        if let Origin::Component { compiled, info } = &origin
+            && compiled.world() != world
+        {
+            let message = format!("it decides on {}, not on {world}", compiled.world());
+            return Err(Error::Policy { name: info.name.clone(), message });
+        }
+        // All instances are made before any of them decides.
+        for shard in &self.inner.shards {
+            let origin = origin.clone();
+            let prepare = move |shard: std::rc::Rc<Shard>| -> LocalBoxFuture<'static, Result<()>> {
+                async move { shard.prepare_scalar(&origin) }.boxed_local()
+            };
+            shard.call("prepare policy", prepare).await??;
+        }
+        for shard in &self.inner.shards {
+            let commit = move |shard: std::rc::Rc<Shard>| -> LocalBoxFuture<'static, ()> {
+                async move { shard.commit_scalar(world) }.boxed_local()
+            };
+            shard.call("switch policy", commit).await?;
+        }
+        Ok(())
+    }
+
+    /// Brings back what the catalog says. A policy that fails now is logged: the database opens all
+    /// the same.
+    pub(super) async fn restore_scalar_policies(&self, catalog: &Catalog) {
+        let set = [
+            (catalog.admission_policy.as_deref(), World::CacheAdmission),
+            (catalog.rate_policy.as_deref(), World::RateLimiter),
+        ];
+        for (name, world) in set {
+            if let Some(name) = name
+                && let Err(error) = self.switch_scalar(catalog, Some(name), world).await
+            {
+                tracing::error!(policy = name, %world, %error, "policy not restored");
+            }
+        }
+    }
+
+    /// What the rate limiters of all shards did.
+    ///
+    /// Errors: `Closed`.
+    pub fn rate_report(&self) -> BoxFuture<'_, Result<Vec<RateReport>>> {
+        async move {
+            let mut reports = Vec::new();
+            for (number, shard) in self.inner.shards.iter().enumerate() {
+                let report = shard
+                    .call("rate report", |shard| {
+                        async move {
+                            let limiter = shard.limiter.borrow();
+                            let policy = match &*shard.rate_policy.borrow() {
+                                Some(name) if limiter.failure().is_none() => name.clone(),
+                                _ => NATIVE_RATE.to_owned(),
+                            };
+                            let failure = limiter.failure().map(PolicyFailure::to_string);
+                            (limiter.stats(), policy, failure)
+                        }
+                        .boxed_local()
+                    })
+                    .await?;
+                let (stats, policy, last_failure) = report;
+                reports.push(RateReport {
+                    shard: number as u32,
+                    policy,
+                    reads: stats.reads_counted,
+                    reads_refused: stats.reads_refused,
+                    writes: stats.writes_counted,
+                    writes_refused: stats.writes_refused,
+                    asked: stats.asked,
+                    not_counted: stats.counters.not_counted,
+                    last_failure,
+                });
+            }
+            Ok(reports)
+        }
+        .boxed()
+    }
+}
+
+/// An instance that was made and does not decide yet.
+pub(super) enum Prepared {
+    /// The native rate policy, or no admission policy.
+    Native,
+    Admission(String, Box<WasmAdmissionPolicy>),
+    Rate(String, Box<WasmRatePolicy>),
+}
+
+impl Shard {
+    /// Makes an instance of any world, and says what the policy calls its version.
+    pub(super) fn try_policy(&self, origin: &Origin) -> Result<String> {
+        match origin {
+            Origin::Component { compiled, info } if compiled.world() != World::Eviction => {
+                match self.scalar(compiled, &info.name, &info.params)? {
+                    Prepared::Admission(_, policy) => {
+                        use crate::policy::admission::AdmissionPolicy;
+                        Ok(policy.version().to_owned())
+                    }
+                    Prepared::Rate(_, policy) => Ok(policy.version().to_owned()),
+                    Prepared::Native => panic!("a component is not native"),
+                }
+            }
+            origin => Ok(self.instantiate(origin)?.version().to_owned()),
+        }
+    }
+
+    fn scalar(
+        &self,
+        compiled: &std::sync::Arc<CompiledPolicy>,
+        name: &str,
+        params: &[(String, String)],
+    ) -> Result<Prepared> {
+        let world = compiled.world();
+        let options = InstanceOptions {
+            params: params.to_vec(),
+            max_slots: if world == World::CacheAdmission { self.cache.slots_max() } else { 0 },
+            capacity_bytes: 0,
+            shard: self.context.shard,
+            seed: self.context.random.borrow_mut().next_u64(),
+            budget: Budget::default(),
+            clock: None,
+        };
+        let compiled = compiled.clone();
+        let made = match world {
+            World::CacheAdmission => WasmAdmissionPolicy::new(compiled, options)
+                .map(|policy| Prepared::Admission(name.to_owned(), Box::new(policy))),
+            World::RateLimiter => WasmRatePolicy::new(compiled, options)
+                .map(|policy| Prepared::Rate(name.to_owned(), Box::new(policy))),
+            World::Eviction => panic!("eviction policies are made elsewhere"),
+        };
+        made.map_err(|failure| Error::Policy {
+            name: name.to_owned(),
+            message: failure.to_string(),
+        })
+    }
+
+    fn prepare_scalar(&self, origin: &Origin) -> Result<()> {
+        let prepared = match origin {
+            Origin::Native => Prepared::Native,
+            Origin::Component { compiled, info } => {
+                self.scalar(compiled, &info.name, &info.params)?
+            }
+        };
+        *self.prepared.borrow_mut() = Some(prepared);
+        Ok(())
+    }
+
+    fn commit_scalar(&self, world: World) {
+        let prepared = self.prepared.borrow_mut().take();
+        match (prepared.expect("a commit follows a preparation"), world) {
+            (Prepared::Admission(name, policy), _) => {
+                self.cache.set_admission(Some((name, policy)));
+            }
+            (Prepared::Rate(name, policy), _) => {
+                self.limiter.borrow_mut().set_policy(Some(policy));
+                *self.rate_policy.borrow_mut() = Some(name);
+            }
+            (Prepared::Native, World::CacheAdmission) => self.cache.set_admission(None),
+            (Prepared::Native, _) => {
+                self.limiter.borrow_mut().set_policy(None);
+                *self.rate_policy.borrow_mut() = None;
+            }
+        }
+    }
+
+    /// What admission and rate policies did on this shard.
+    pub(super) fn scalar_shares(&self) -> Vec<PolicyReport> {
+        let share = |name: String, world: World, failure: Option<&PolicyFailure>| PolicyReport {
+            name,
+            world: world.as_str().into(),
+            state: if failure.is_some() { "failed" } else { "active" }.into(),
+            last_failure: failure.map(PolicyFailure::to_string),
+            ..PolicyReport::default()
+        };
+        let mut shares = Vec::new();
+        if let Some(status) = self.cache.admission_status() {
+            let share = share(status.name, World::CacheAdmission, status.failure.as_ref());
+            let (calls, events) = (status.stats.asked, status.stats.fates);
+            shares.push(PolicyReport { calls, events, ..share });
+        }
+        if let Some(name) = &*self.rate_policy.borrow() {
+            let limiter = self.limiter.borrow();
+            let share = share(name.clone(), World::RateLimiter, limiter.failure());
+            shares.push(PolicyReport { calls: limiter.stats().asked, ..share });
+        }
+        shares
+    }
+}

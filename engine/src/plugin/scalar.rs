@@ -1,0 +1,234 @@
+//! Policies that decide one case at a time: cache admission and rate limits.
+//!
+//! As an eviction policy, each has a store of its own, a budget around every call and a record of its
+//! failure; the calls are scalars, where an I/O or a refusal is certain anyway. Invariant: after a
+//! failure the guest is never entered again; every call returns that failure.
+
+use std::sync::Arc;
+
+use wasmtime::Store;
+
+use super::bindings::v0_1::{AdmissionGuest, Capabilities, Prepared, RateGuest};
+use super::budget::Budget;
+use super::component::CompiledPolicy;
+use super::instance::{
+    InstanceCounters, InstanceOptions, arm, check_capabilities, failure_of, refused,
+};
+use super::state::State;
+use super::world::World;
+use crate::policy::PolicyFailure;
+use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy};
+use crate::policy::rate::{Excess, KeyLoad, PlannedRate, RatePolicy};
+
+/// Limits that a plan may hold.
+const PLANNED_MAX: usize = 64;
+
+/// One instance of a world with scalar calls.
+struct Caller<G> {
+    store: Store<State>,
+    guest: G,
+    capabilities: Capabilities,
+    budget: Budget,
+    /// Fuel that earlier calls did not use.
+    fuel_kept: u64,
+    counters: InstanceCounters,
+    failure: Option<PolicyFailure>,
+    /// After the store: it keeps the epoch ticking for as long as there are instances.
+    _compiled: Arc<CompiledPolicy>,
+}
+
+/// `lifecycle.init` of a world.
+type Init<G> = fn(
+    &G,
+    &mut Store<State>,
+    Vec<(String, String)>,
+    u32,
+    u32,
+    u64,
+) -> wasmtime::Result<Result<Capabilities, String>>;
+
+impl<G> Caller<G> {
+    fn new(
+        compiled: Arc<CompiledPolicy>,
+        options: InstanceOptions,
+        world: World,
+        instantiate: fn(&Prepared, &mut Store<State>) -> wasmtime::Result<G>,
+        init: Init<G>,
+    ) -> Result<Self, PolicyFailure> {
+        let InstanceOptions { mut params, max_slots, shard, seed, budget, .. } = options;
+        params.sort();
+        if let Some(twice) = params.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(refused(format!("parameter '{}' is given twice", twice[0].0)));
+        }
+        let mut store = Store::new(&compiled.engine, State::new(compiled.name(), shard));
+        store.limiter(|state| state);
+        store.set_hostcall_fuel(budget.result_bytes_max);
+        arm(&mut store, budget.walk_fuel(max_slots), budget.walk_ticks(max_slots));
+        let guest = instantiate(&compiled.prepared, &mut store);
+        let guest = guest.map_err(|error| failure_of("instantiate", &error, store.data(), true))?;
+        let answer = init(&guest, &mut store, params, max_slots, shard, seed);
+        let answer = answer.map_err(|error| failure_of("init", &error, store.data(), true))?;
+        let capabilities = answer.map_err(|reason| refused(format!("init: {reason}")))?;
+        check_capabilities(&capabilities, world, max_slots).map_err(refused)?;
+        Ok(Caller {
+            store,
+            guest,
+            capabilities,
+            budget,
+            fuel_kept: 0,
+            counters: InstanceCounters { calls: 1, ..InstanceCounters::default() },
+            failure: None,
+            _compiled: compiled,
+        })
+    }
+
+    /// Enters the guest with what one call and `words` words bring, and what earlier calls left.
+    fn enter<R>(
+        &mut self,
+        call: &'static str,
+        words: usize,
+        work: impl FnOnce(&G, &mut Store<State>) -> wasmtime::Result<R>,
+    ) -> Result<R, PolicyFailure> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        let fuel = self.budget.apply_fuel(words, 0).saturating_add(self.fuel_kept);
+        arm(&mut self.store, fuel, self.budget.epoch_ticks);
+        let result = work(&self.guest, &mut self.store);
+        let left = self.store.get_fuel().unwrap_or(0);
+        self.counters.calls += 1;
+        self.counters.fuel += fuel.saturating_sub(left);
+        self.fuel_kept = left.min(self.budget.fuel_kept_max);
+        result.map_err(|error| {
+            let failure = failure_of(call, &error, self.store.data(), false);
+            self.failure = Some(failure.clone());
+            failure
+        })
+    }
+}
+
+/// A cache-admission policy that runs as a Wasm component.
+pub struct WasmAdmissionPolicy(Caller<AdmissionGuest>);
+
+impl WasmAdmissionPolicy {
+    /// Makes an instance: instantiate, `init`.
+    ///
+    /// Errors: the guest failed or refused; nothing of it is left.
+    pub fn new(
+        compiled: Arc<CompiledPolicy>,
+        options: InstanceOptions,
+    ) -> Result<Self, PolicyFailure> {
+        let instantiate = Prepared::instantiate_admission;
+        Caller::new(compiled, options, World::CacheAdmission, instantiate, AdmissionGuest::init)
+            .map(WasmAdmissionPolicy)
+    }
+
+    /// What was used so far.
+    pub fn counters(&self) -> InstanceCounters {
+        self.0.counters
+    }
+}
+
+impl AdmissionPolicy for WasmAdmissionPolicy {
+    fn name(&self) -> &str {
+        &self.0.capabilities.name
+    }
+
+    fn version(&self) -> &str {
+        &self.0.capabilities.version
+    }
+
+    fn wants_feedback(&self) -> bool {
+        self.0.capabilities.wants_miss_events
+    }
+
+    fn admit(&mut self, candidate: &AdmissionCandidate) -> Result<bool, PolicyFailure> {
+        let size_cost = u64::from(candidate.size_bytes) | u64::from(candidate.cost_us) << 32;
+        let ctx = candidate.kind as u64
+            | u64::from(candidate.has_room) << 4
+            | u64::from(candidate.run) << 16
+            | u64::from(candidate.table) << 32;
+        let fingerprint = candidate.fingerprint;
+        let answer = self
+            .0
+            .enter("admit", 3, |guest, store| guest.admit(store, fingerprint, size_cost, ctx))?;
+        Ok(answer & 1 == 1)
+    }
+
+    fn feedback(&mut self, words: &[u64]) -> Result<(), PolicyFailure> {
+        self.0.counters.events += words.len() as u64 / 2;
+        self.0.enter("feedback", words.len(), |guest, store| guest.feedback(store, words))
+    }
+}
+
+/// A rate-limiter policy that runs as a Wasm component.
+pub struct WasmRatePolicy(Caller<RateGuest>);
+
+impl WasmRatePolicy {
+    /// Makes an instance: instantiate, `init`.
+    ///
+    /// Errors: the guest failed or refused; nothing of it is left.
+    pub fn new(
+        compiled: Arc<CompiledPolicy>,
+        options: InstanceOptions,
+    ) -> Result<Self, PolicyFailure> {
+        let instantiate = Prepared::instantiate_rate;
+        Caller::new(compiled, options, World::RateLimiter, instantiate, RateGuest::init)
+            .map(WasmRatePolicy)
+    }
+
+    /// What was used so far.
+    pub fn counters(&self) -> InstanceCounters {
+        self.0.counters
+    }
+}
+
+/// Operation and limit as one word.
+fn class_op(operation: crate::policy::rate::Operation, limit: u32) -> u64 {
+    operation as u64 | u64::from(limit) << 32
+}
+
+impl RatePolicy for WasmRatePolicy {
+    fn name(&self) -> &str {
+        &self.0.capabilities.name
+    }
+
+    fn version(&self) -> &str {
+        &self.0.capabilities.version
+    }
+
+    fn exceeded(&mut self, excess: &Excess) -> Result<bool, PolicyFailure> {
+        let class_op = class_op(excess.operation, excess.limit);
+        let deficit_milli = u64::from(excess.count.saturating_sub(excess.limit)) * 1000;
+        let answer = self.0.enter("exceeded", 3, |guest, store| {
+            guest.exceeded(store, excess.key, class_op, deficit_milli)
+        })?;
+        Ok(answer & 1 == 1)
+    }
+
+    fn plan(
+        &mut self,
+        now_us: u64,
+        loads: &[KeyLoad],
+        planned: &mut Vec<PlannedRate>,
+    ) -> Result<(), PolicyFailure> {
+        let words: Vec<u64> = loads
+            .iter()
+            .flat_map(|load| {
+                let class_op = class_op(load.operation, load.limit);
+                [load.key, class_op, u64::from(load.exceeded), u64::from(load.refused)]
+            })
+            .collect();
+        // A plan may walk all the keys that it holds.
+        let words_max = words.len() + 3 * PLANNED_MAX;
+        let plan =
+            self.0.enter("plan", words_max, |guest, store| guest.plan(store, now_us, &words))?;
+        let rates = plan.as_chunks::<3>().0.iter().take(PLANNED_MAX);
+        planned.extend(rates.map(|[key, rate_milli, burst]| PlannedRate {
+            key: *key,
+            rate_milli: *rate_milli,
+            burst: *burst,
+        }));
+        Ok(())
+    }
+}

@@ -1,0 +1,33 @@
+//! Which decision a component takes.
+
+/// A world of the contract that this engine serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum World {
+    Eviction,
+    CacheAdmission,
+    RateLimiter,
+}
+
+impl World {
+    pub const ALL: [World; 3] = [World::Eviction, World::CacheAdmission, World::RateLimiter];
+
+    /// The decision, as `system.policies` shows it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            World::Eviction => "eviction",
+            World::CacheAdmission => "cache-admission",
+            World::RateLimiter => "rate-limiter",
+        }
+    }
+
+    /// The world of this decision.
+    pub fn of(name: &str) -> Option<World> {
+        World::ALL.into_iter().find(|world| world.as_str() == name)
+    }
+}
+
+impl std::fmt::Display for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

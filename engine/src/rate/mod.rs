@@ -1,0 +1,22 @@
+//! Limits of how often one partition is read and written, so that a hot one does not take a shard
+//! for itself.
+//!
+//! ```text
+//! operation ── counters (fixed memory, decaying) ── within the limit ──> goes through
+//!                                               └── beyond ── policy ──> goes through or is refused
+//! ```
+//! Invariant: memory is fixed, an operation costs a few probes, and a refusal allocates nothing but
+//! its error. Not here: the limits themselves (options of tables), Wasm (`plugin/`).
+
+mod bucket;
+mod counters;
+mod decaying;
+mod limiter;
+
+#[cfg(test)]
+mod tests;
+
+pub use bucket::Buckets;
+pub use counters::{CounterStats, Counters};
+pub use decaying::Decaying;
+pub use limiter::{Limiter, LimiterStats};

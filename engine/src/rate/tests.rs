@@ -1,0 +1,200 @@
+//! Counting and decay by hand, and what goes through at rates around the limit.
+
+use super::*;
+use crate::clock::Random;
+use crate::error::{Error, Result};
+use crate::policy::rate::{Excess, KeyLoad, Operation, PlannedRate, RatePolicy};
+use crate::policy::{FailureKind, PolicyFailure};
+use crate::schema::table_schema::RateLimit;
+use crate::schema::{Column, ColumnKind, DataType, TableId, TableOptions, TableSchema, Token};
+
+fn table(id: u128, reads: Option<u32>, writes: Option<u32>) -> TableSchema {
+    let limit = RateLimit { max_reads_per_second: reads, max_writes_per_second: writes };
+    TableSchema {
+        id: TableId(id),
+        keyspace: "ks".into(),
+        name: format!("t{id}"),
+        columns: vec![Column {
+            name: "pk".into(),
+            ty: DataType::Int,
+            kind: ColumnKind::PartitionKey { position: 0 },
+        }],
+        options: TableOptions { per_partition_rate_limit: limit, ..TableOptions::default() },
+    }
+}
+
+#[test]
+fn counts_are_halved_each_second_and_gone_in_the_end() {
+    let mut counters = Counters::new(1);
+    for wanted in 1..=16 {
+        assert_eq!(counters.account(7, 0), Some(wanted));
+    }
+    counters.advance(1);
+    assert_eq!(counters.account(7, 0), Some(9));
+    counters.advance(2);
+    assert_eq!(counters.account(7, 0), Some(3));
+    counters.advance(10);
+    assert_eq!(counters.account(7, 0), Some(1));
+    for _ in 0..1000 {
+        let _ = counters.account(7, 0);
+    }
+    counters.advance(19);
+    assert_eq!(counters.account(7, 0), Some(1));
+}
+
+#[test]
+fn labels_are_apart_and_old_windows_are_not_taken_for_new_ones() {
+    let mut counters = Counters::new(2);
+    for _ in 0..5 {
+        let _ = counters.account(7, 0);
+    }
+    assert_eq!((counters.account(7, 1), counters.account(8, 0)), (Some(1), Some(1)));
+    // Numbers of windows come round after 4096; the sweep has met the entry long before.
+    for _ in 0..4096 {
+        counters.advance(1);
+    }
+    assert_eq!(counters.account(7, 0), Some(1));
+}
+
+#[test]
+fn a_million_keys_do_not_look_hot() {
+    let mut counters = Counters::new(3);
+    let mut random = Random::new(3);
+    let salt = random.next_u64();
+    for token in 0..1_000_000_u64 {
+        let count = counters.account(token.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ salt, 0);
+        assert!(count.is_none_or(|count| count == 1), "{token}: {count:?}");
+    }
+    // Between them, a hot key keeps its count but for what lossy counting takes.
+    let mut counters = Counters::new(4);
+    let mut last = 0;
+    for token in 0..100_000_u64 {
+        let _ = counters.account(token.wrapping_mul(0x9E37_79B9_7F4A_7C15), 0);
+        last = counters.account(7, 1).unwrap_or(last);
+    }
+    assert!((99_900..=100_000).contains(&last), "{last}");
+}
+
+/// Operations that went through in each second, at `rates` a second.
+fn accepted(policy: Option<Box<dyn RatePolicy>>, limit: u32, rates: &[u64]) -> Vec<u64> {
+    let table = table(1, Some(limit), None);
+    let mut limiter = Limiter::new(9);
+    limiter.set_policy(policy);
+    let run = |(second, rate): (usize, &u64)| {
+        (0..*rate)
+            .filter(|n| {
+                let now_us = 1_000_000 * (1000 + second as u64) + n * 1_000_000 / rate;
+                limiter.admit(&table, Token(7), Operation::Read, now_us as i64).is_ok()
+            })
+            .count() as u64
+    };
+    rates.iter().enumerate().map(run).collect()
+}
+
+#[test]
+fn what_goes_through_is_the_limit_whatever_the_rate() {
+    let limit = 200;
+    for (rate, low, high) in
+        [(100, 1.0, 1.0), (200, 0.97, 1.0), (288, 0.9, 1.2), (400, 0.9, 1.15), (4000, 0.9, 1.15)]
+    {
+        let seconds = accepted(None, limit, &[rate; 40]);
+        let steady: u64 = seconds[10..].iter().sum();
+        let share = steady as f64 / 30.0 / f64::from(limit.min(rate as u32));
+        assert!((low..=high).contains(&share), "{rate}: {share} {seconds:?}");
+    }
+    // A burst from nothing has more in its first second, and is held then.
+    let burst = accepted(None, limit, &[2000; 4]);
+    assert!((800..=1100).contains(&burst[0]) && burst[3] < 300, "{burst:?}");
+    // A pause decays: the next second has its share again.
+    let pause = accepted(None, limit, &[2000, 2000, 2000, 0, 0, 0, 0, 0, 0, 0, 0, 200]);
+    assert_eq!(pause[11], 200, "{pause:?}");
+}
+
+#[test]
+fn reads_and_writes_and_tables_are_apart() {
+    let mut limiter = Limiter::new(1);
+    let (one, two) = (table(1, Some(5), Some(500)), table(2, None, Some(5)));
+    let mut run = |table: &TableSchema, operation: Operation| {
+        let ended: Vec<Result<()>> =
+            (0..400).map(|_| limiter.admit(table, Token(7), operation, 5_000_000)).collect();
+        let refused = ended.iter().filter(|ended| ended.is_err()).count();
+        (refused, ended.into_iter().find_map(Result::err))
+    };
+    let (refused, error) = run(&one, Operation::Read);
+    assert!(refused > 300, "{refused}");
+    let error = error.expect("a refusal");
+    assert!(error.is_retryable());
+    let text = "too many reads of one partition of ks.t1: its limit is 5 a second";
+    assert_eq!(error.to_string(), text);
+    assert_eq!(run(&one, Operation::Write).0, 0);
+    assert_eq!(run(&two, Operation::Read).0, 0);
+    assert!(run(&two, Operation::Write).0 > 300);
+    let stats = limiter.stats();
+    assert_eq!((stats.reads_counted, stats.writes_counted), (400, 800));
+    assert!(stats.reads_refused == refused as u64 && stats.writes_refused > 300, "{stats:?}");
+    // Other partitions of a limited table go on.
+    assert!(limiter.admit(&one, Token(8), Operation::Read, 5_000_000).is_ok());
+    // A limit of nothing lets nothing through.
+    let none = table(3, Some(0), None);
+    let through = (0..50).filter(|_| limiter.admit(&none, Token(1), Operation::Read, 1).is_ok());
+    assert_eq!(through.count(), 0);
+}
+
+/// Gives every key it hears of two operations a second, and breaks when told.
+struct Planner {
+    breaks: bool,
+}
+
+impl RatePolicy for Planner {
+    fn name(&self) -> &str {
+        "planner"
+    }
+
+    fn version(&self) -> &str {
+        "1"
+    }
+
+    fn exceeded(&mut self, _: &Excess) -> std::result::Result<bool, PolicyFailure> {
+        let kind = FailureKind::Trap;
+        match self.breaks {
+            false => Ok(false),
+            true => Err(PolicyFailure { kind, message: "x".into(), backtrace: Vec::new() }),
+        }
+    }
+
+    fn plan(
+        &mut self,
+        _: u64,
+        loads: &[KeyLoad],
+        planned: &mut Vec<PlannedRate>,
+    ) -> std::result::Result<(), PolicyFailure> {
+        let rate = |load: &KeyLoad| PlannedRate { key: load.key, rate_milli: 2_000, burst: 1 };
+        planned.extend(loads.iter().map(rate));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_plan_gives_a_key_a_limit_of_its_own() {
+    let seconds = accepted(Some(Box::new(Planner { breaks: false })), 10, &[100; 5]);
+    // 10 of the first second, then one of the burst and two a second.
+    assert_eq!(seconds[0], 10);
+    assert!(seconds[1..].iter().all(|second| (2..=3).contains(second)), "{seconds:?}");
+}
+
+#[test]
+fn a_policy_that_fails_is_put_out_and_the_native_one_decides() {
+    let table = table(1, Some(5), None);
+    let mut limiter = Limiter::new(9);
+    limiter.set_policy(Some(Box::new(Planner { breaks: true })));
+    let ended: Vec<Result<()>> =
+        (0..200).map(|_| limiter.admit(&table, Token(7), Operation::Read, 5_000_000)).collect();
+    assert!(
+        ended[..10].iter().all(Result::is_ok),
+        "the native policy lets twice the limit through"
+    );
+    let is_limited = |ended: &Result<()>| matches!(ended, Err(Error::RateLimited { .. }));
+    assert!(ended.iter().filter(|ended| is_limited(ended)).count() > 100);
+    assert_eq!(limiter.policy().name(), "decaying");
+    assert_eq!(limiter.failure().map(|failure| failure.kind), Some(FailureKind::Trap));
+}

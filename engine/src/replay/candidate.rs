@@ -1,0 +1,138 @@
+//! What can be run on a trace: the native policies, and any component of world `eviction-policy`.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::capacity::Capacity;
+use super::driver::{self, Outcome, Settings, Stopped, slots_of};
+use super::optimal;
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::plugin::{Budget, CompiledPolicy, InstanceOptions, WasmEvictionPolicy};
+#[cfg(test)]
+use crate::policy::EvictionPolicy;
+use crate::policy::Lru;
+use crate::trace::Trace;
+
+/// Names that need no component.
+pub const NATIVE_NAMES: [&str; 2] = ["lru", "optimal"];
+
+/// A policy to run on traces.
+#[derive(Debug, Clone)]
+pub enum Candidate {
+    /// The native LRU.
+    Lru,
+    /// The bound of all policies, see `optimal.rs`.
+    Optimal,
+    Component {
+        compiled: Arc<CompiledPolicy>,
+        params: Vec<(String, String)>,
+    },
+}
+
+impl Candidate {
+    /// The native policy of this name.
+    pub fn native(name: &str) -> Option<Candidate> {
+        match name {
+            "lru" => Some(Candidate::Lru),
+            "optimal" => Some(Candidate::Optimal),
+            _ => None,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        match self {
+            Candidate::Lru => "lru",
+            Candidate::Optimal => "optimal",
+            Candidate::Component { compiled, .. } => compiled.name(),
+        }
+    }
+
+    /// Runs a trace. Takes from milliseconds to minutes, so it does not belong on a shard. `None`
+    /// when `cancelled` became true meanwhile.
+    ///
+    /// Errors: `Policy` when the policy failed, with the request at which it did; `Invalid` for a
+    /// capacity that cannot be.
+    pub fn run(
+        &self,
+        trace: &Trace,
+        settings: &Settings,
+        clock: &dyn Clock,
+        cancelled: &AtomicBool,
+    ) -> Result<Option<Outcome>> {
+        let settings = Settings { capacity: settings.capacity.resolve(trace)?, ..*settings };
+        match self {
+            Candidate::Lru => {
+                let mut lru = Lru::new(slots_of(settings.capacity, trace));
+                self.outcome(driver::run(&mut lru, trace, &settings, clock, cancelled))
+            }
+            Candidate::Optimal => match settings.capacity {
+                Capacity::Entries(entries) => Ok(optimal::run(trace, entries, cancelled)),
+                _ => Err(Error::invalid("the optimum is known for entries only, not for bytes")),
+            },
+            Candidate::Component { .. } => {
+                let mut policy = self.instance(trace, &settings)?;
+                let ended = driver::run(&mut policy, trace, &settings, clock, cancelled);
+                let outcome = self.outcome(ended)?;
+                let fuel = Some(policy.counters().fuel);
+                Ok(outcome.map(|outcome| Outcome { fuel, ..outcome }))
+            }
+        }
+    }
+
+    /// A fresh instance of a component, for a cache of these settings.
+    pub(super) fn instance(
+        &self,
+        trace: &Trace,
+        settings: &Settings,
+    ) -> Result<WasmEvictionPolicy> {
+        let Candidate::Component { compiled, params } = self else {
+            panic!("only a component has instances");
+        };
+        let max_slots = slots_of(settings.capacity, trace);
+        let capacity_bytes = match settings.capacity {
+            Capacity::Bytes(bytes) => bytes,
+            _ => u64::from(max_slots),
+        };
+        let options = InstanceOptions {
+            params: params.clone(),
+            max_slots,
+            capacity_bytes,
+            shard: 0,
+            seed: settings.seed,
+            budget: Budget::default(),
+            clock: None,
+        };
+        WasmEvictionPolicy::new(compiled.clone(), options)
+            .map_err(|failure| self.failed(failure.to_string()))
+    }
+
+    fn outcome(&self, ended: Result<Outcome, Stopped>) -> Result<Option<Outcome>> {
+        match ended {
+            Ok(outcome) => Ok(Some(outcome)),
+            Err(Stopped::Cancelled) => Ok(None),
+            Err(Stopped::Failed { request, failure }) => {
+                Err(self.failed(format!("at request {request}: {failure}")))
+            }
+        }
+    }
+
+    fn failed(&self, message: String) -> Error {
+        Error::Policy { name: self.name().to_owned(), message }
+    }
+}
+
+/// Runs any policy on a trace, for comparing two forms of one.
+///
+/// Errors: `Policy` when it failed.
+#[cfg(test)]
+pub(super) fn run_policy(
+    policy: &mut dyn EvictionPolicy,
+    trace: &Trace,
+    settings: &Settings,
+    clock: &dyn Clock,
+) -> Result<Outcome> {
+    let ended = driver::run(policy, trace, settings, clock, &AtomicBool::new(false));
+    let outcome = Candidate::Lru.outcome(ended)?;
+    Ok(outcome.expect("nobody cancelled it"))
+}

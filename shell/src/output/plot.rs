@@ -1,0 +1,253 @@
+//! Curves as text for a terminal and as SVG for a page.
+//!
+//! Sizes go to the right on a logarithmic scale, shares from 0 to 1 upwards on the part of it that
+//! the curves use. Invariant: equal curves give equal text; a name is never taken for markup.
+
+use std::fmt::Write;
+
+/// Columns and rows of the text.
+const COLUMNS: usize = 64;
+const ROWS: usize = 16;
+/// Marks of curves in the text; a further curve starts over.
+const MARKS: [char; 8] = ['o', 'x', '+', '*', '#', '@', '%', '&'];
+/// Picture and the place of its frame.
+const WIDTH: f64 = 720.0;
+const HEIGHT: f64 = 420.0;
+const LEFT: f64 = 60.0;
+const RIGHT: f64 = 150.0;
+const TOP: f64 = 40.0;
+const BOTTOM: f64 = 50.0;
+const COLORS: [&str; 8] =
+    ["#0b6fb8", "#d9541a", "#2e8b3d", "#8a3fb0", "#b8860b", "#c2185b", "#00838f", "#555555"];
+
+/// A named curve: sizes above 0 in rising order, and a share for each.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Curve {
+    pub name: String,
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Curves in one frame.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chart {
+    pub title: String,
+    /// What the sizes count.
+    pub unit: String,
+    pub curves: Vec<Curve>,
+}
+
+/// What the axes span.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    size_min: f64,
+    size_max: f64,
+    share_min: f64,
+    share_max: f64,
+}
+
+impl Span {
+    /// 0 for the smallest size, 1 for the largest.
+    fn across(&self, size: f64) -> f64 {
+        let width = (self.size_max / self.size_min).ln();
+        if width > 0.0 { (size / self.size_min).ln() / width } else { 0.5 }
+    }
+
+    /// 0 at the lower end of the shares, 1 at the upper.
+    fn up(&self, share: f64) -> f64 {
+        (share - self.share_min) / (self.share_max - self.share_min)
+    }
+}
+
+impl Chart {
+    fn span(&self) -> Option<Span> {
+        let points = || self.curves.iter().flat_map(|curve| &curve.points);
+        points().next()?;
+        let fold = |of: fn(&(f64, f64)) -> f64, pick: fn(f64, f64) -> f64| {
+            points().map(of).reduce(pick).unwrap_or(1.0)
+        };
+        let (low, high) = (fold(|p| p.1, f64::min), fold(|p| p.1, f64::max));
+        // Whole tenths, at least one of them.
+        let share_min = (low * 10.0).floor().clamp(0.0, 9.0) / 10.0;
+        let share_max = (high * 10.0).ceil().clamp(share_min * 10.0 + 1.0, 10.0) / 10.0;
+        let size_min = fold(|p| p.0, f64::min).max(f64::MIN_POSITIVE);
+        Some(Span { size_min, size_max: fold(|p| p.0, f64::max), share_min, share_max })
+    }
+
+    /// The chart in lines of text.
+    pub fn text(&self) -> String {
+        let Some(span) = self.span() else { return format!("{}: nothing to show\n", self.title) };
+        let mut cells = vec![vec![' '; COLUMNS]; ROWS];
+        let column = |size: f64| (span.across(size) * (COLUMNS - 1) as f64).round() as usize;
+        let row = |share: f64| ROWS - 1 - (span.up(share) * (ROWS - 1) as f64).round() as usize;
+        for curve in &self.curves {
+            for pair in curve.points.windows(2) {
+                let (from, to) = (column(pair[0].0), column(pair[1].0));
+                let between = |at: usize| (at - from) as f64 / (to - from) as f64;
+                let dots = (from + 1..to)
+                    .map(|at| (row(pair[0].1 + between(at) * (pair[1].1 - pair[0].1)), at));
+                for (line, at) in dots {
+                    let cell = &mut cells[line][at];
+                    *cell = if *cell == ' ' { '.' } else { *cell };
+                }
+            }
+        }
+        for (number, curve) in self.curves.iter().enumerate() {
+            for (size, share) in &curve.points {
+                cells[row(*share)][column(*size)] = MARKS[number % MARKS.len()];
+            }
+        }
+        let mut out = format!("{}\n", self.title);
+        for (at, line) in cells.iter().enumerate() {
+            let up = 1.0 - at as f64 / (ROWS - 1) as f64;
+            let share = span.share_min + up * (span.share_max - span.share_min);
+            let label =
+                if at % 5 == 0 { format!("{:5.1} %", share * 100.0) } else { " ".repeat(7) };
+            let line: String = line.iter().collect();
+            let _ = writeln!(out, "{label} |{}", line.trim_end());
+        }
+        let _ = writeln!(out, "{} +{}", " ".repeat(7), "-".repeat(COLUMNS));
+        let (small, large) = (short(span.size_min), short(span.size_max));
+        let gap = (COLUMNS + 1).saturating_sub(small.len() + large.len()).max(1);
+        let _ = writeln!(out, "{}{small}{}{large} {}", " ".repeat(8), " ".repeat(gap), self.unit);
+        let names = self.curves.iter().enumerate();
+        let names = names.map(|(n, curve)| format!("{} {}", MARKS[n % MARKS.len()], curve.name));
+        let _ = writeln!(out, "{}{}", " ".repeat(9), names.collect::<Vec<_>>().join("   "));
+        out
+    }
+
+    /// The chart as a picture.
+    pub fn svg(&self) -> String {
+        let mut out = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+             font-family=\"sans-serif\" font-size=\"12\">\n\
+             <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n\
+             <text x=\"{LEFT}\" y=\"22\" font-size=\"15\">{}</text>\n",
+            escaped(&self.title)
+        );
+        let Some(span) = self.span() else { return out + "</svg>\n" };
+        let (width, height) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
+        let x = |size: f64| LEFT + span.across(size) * width;
+        let y = |share: f64| TOP + (1.0 - span.up(share)) * height;
+        let steps = ((span.share_max - span.share_min) * 10.0).round() as u32;
+        for step in 0..=steps {
+            let share = span.share_min + f64::from(step) / 10.0;
+            let at = y(share);
+            let _ = writeln!(
+                out,
+                "<line x1=\"{LEFT}\" y1=\"{at:.1}\" x2=\"{:.1}\" y2=\"{at:.1}\" \
+                 stroke=\"#ddd\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{:.0} %</text>",
+                LEFT + width,
+                LEFT - 6.0,
+                at + 4.0,
+                share * 100.0
+            );
+        }
+        let mut sizes: Vec<f64> =
+            self.curves.iter().flat_map(|curve| curve.points.iter().map(|p| p.0)).collect();
+        sizes.sort_by(f64::total_cmp);
+        sizes.dedup();
+        for size in sizes.iter().step_by(sizes.len().div_ceil(10).max(1)) {
+            let _ = writeln!(
+                out,
+                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                x(*size),
+                TOP + height + 18.0,
+                short(*size)
+            );
+        }
+        let _ = writeln!(
+            out,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+            LEFT + width / 2.0,
+            TOP + height + 38.0,
+            escaped(&self.unit)
+        );
+        for (number, curve) in self.curves.iter().enumerate() {
+            let color = COLORS[number % COLORS.len()];
+            let points: Vec<String> =
+                curve.points.iter().map(|p| format!("{:.1},{:.1}", x(p.0), y(p.1))).collect();
+            let _ = writeln!(
+                out,
+                "<polyline points=\"{}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>",
+                points.join(" ")
+            );
+            for (size, share) in &curve.points {
+                let _ = writeln!(
+                    out,
+                    "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"{color}\"/>",
+                    x(*size),
+                    y(*share)
+                );
+            }
+            let at = TOP + 14.0 + 20.0 * number as f64;
+            let _ = writeln!(
+                out,
+                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" fill=\"{color}\"/>\
+                 <text x=\"{:.1}\" y=\"{at:.1}\">{}</text>",
+                LEFT + width + 14.0,
+                at - 10.0,
+                LEFT + width + 32.0,
+                escaped(&curve.name)
+            );
+        }
+        out + "</svg>\n"
+    }
+}
+
+/// A size in few characters.
+fn short(size: f64) -> String {
+    match size {
+        s if s >= 1e9 => format!("{:.1}G", s / 1e9),
+        s if s >= 1e6 => format!("{:.1}M", s / 1e6),
+        s if s >= 1e4 => format!("{:.0}k", s / 1e3),
+        s => format!("{s:.0}"),
+    }
+}
+
+fn escaped(text: &str) -> String {
+    let shown = text.replace(char::is_control, " ");
+    shown.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart() -> Chart {
+        let curve = |name: &str, points: &[(f64, f64)]| Curve {
+            name: name.into(),
+            points: points.to_vec(),
+        };
+        Chart {
+            title: "hits of zipf <1>".into(),
+            unit: "entries".into(),
+            curves: vec![
+                curve("lru", &[(10.0, 0.21), (100.0, 0.4), (1000.0, 0.7)]),
+                curve("sieve", &[(10.0, 0.3), (100.0, 0.5), (1000.0, 0.72)]),
+            ],
+        }
+    }
+
+    #[test]
+    fn the_text_is_a_frame_with_marks() {
+        insta::assert_snapshot!(chart().text());
+    }
+
+    #[test]
+    fn the_picture_has_a_line_and_a_name_for_each_curve() {
+        let svg = chart().svg();
+        assert_eq!(svg.matches("<polyline").count(), 2);
+        assert_eq!(svg.matches("<circle").count(), 6);
+        assert!(svg.contains("hits of zipf &lt;1&gt;") && svg.contains(">sieve</text>"), "{svg}");
+        assert!(svg.ends_with("</svg>\n"));
+    }
+
+    #[test]
+    fn one_point_and_none_are_charts_too() {
+        let one =
+            Chart { curves: vec![Curve { name: "a".into(), points: vec![(5.0, 1.0)] }], ..chart() };
+        assert!(one.text().contains('o') && one.svg().contains("<circle"));
+        let none = Chart { curves: Vec::new(), ..chart() };
+        assert!(none.text().contains("nothing to show") && none.svg().ends_with("</svg>\n"));
+    }
+}

@@ -1,0 +1,148 @@
+//! `tidegate plugin bench` and `replay`: policies on traces, side by side.
+
+use std::io::Write;
+use std::sync::atomic::AtomicBool;
+
+use tidegate_engine::clock::SystemClock;
+use tidegate_engine::replay::{Candidate, Capacity, Outcome, Settings};
+use tidegate_engine::trace::Trace;
+
+use super::Failure;
+use crate::cli::{BenchArguments, ReplayArguments};
+use crate::output::plot::{Chart, Curve};
+use crate::output::{Mode, printer};
+use crate::query::{load_candidate, load_trace, replay_row, replay_schema};
+
+/// Runs of a measurement; the fastest counts, because others only add what the machine did besides.
+const RUNS: usize = 3;
+/// Victims that the engine asks for at once.
+const AHEAD: u32 = 32;
+
+/// Runs a candidate; nobody cancels it here but the end of the process.
+fn outcome(candidate: &Candidate, trace: &Trace, settings: &Settings) -> Result<Outcome, Failure> {
+    let run = candidate.run(trace, settings, &SystemClock::new(), &AtomicBool::new(false))?;
+    Ok(run.expect("nobody cancelled it"))
+}
+
+/// Time and instructions of a component beside the native LRU, as the engine talks to policies.
+pub(super) fn bench(
+    arguments: &BenchArguments,
+    mode: Mode,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let trace = load_trace(&arguments.trace, None)?;
+    let component = load_candidate(&arguments.file.to_string_lossy())?;
+    let capacity = arguments.capacity.resolve(&trace)?;
+    let settings = Settings { ahead: AHEAD, ..Settings::new(capacity) };
+    let mut printer = printer(mode, replay_schema());
+    let mut times = Vec::new();
+    for candidate in [Candidate::Lru, component] {
+        let mut best = outcome(&candidate, &trace, &settings)?;
+        for _ in 1..RUNS {
+            let again = outcome(&candidate, &trace, &settings)?;
+            best = if again.ns < best.ns { again } else { best };
+        }
+        times.push(best.ns_per_request());
+        printer.write(out, &replay_row(candidate.name(), capacity, &best)?)?;
+    }
+    printer.finish(out)?;
+    if mode.is_for_people() {
+        writeln!(
+            out,
+            "{:.1} ns a request inside the policy, {:.1} more than the native LRU; {} requests, \
+             {AHEAD} victims at once, the best of {RUNS} runs",
+            times[1],
+            times[1] - times[0],
+            trace.reads().len()
+        )?;
+    }
+    Ok(())
+}
+
+/// Hit ratios of policies over capacities, as rows and as curves.
+pub(super) fn replay(
+    arguments: &ReplayArguments,
+    mode: Mode,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let trace = load_trace(&arguments.trace, arguments.format)?;
+    describe(arguments, &trace, mode, out)?;
+    let capacities = match arguments.capacities.as_slice() {
+        [] => Capacity::curve(&trace),
+        named => named.to_vec(),
+    };
+    let candidates: Vec<Candidate> =
+        arguments.policies.iter().map(|name| load_candidate(name)).collect::<Result<_, _>>()?;
+    let mut printer = printer(mode, replay_schema());
+    let mut curves = Vec::new();
+    let mut unit = "entries";
+    for candidate in &candidates {
+        let mut points = Vec::new();
+        for capacity in &capacities {
+            let capacity = capacity.resolve(&trace)?;
+            let settings = Settings {
+                capacity,
+                batch: arguments.batch,
+                ahead: arguments.ahead,
+                seed: arguments.seed,
+            };
+            let outcome = outcome(candidate, &trace, &settings)?;
+            printer.write(out, &replay_row(candidate.name(), capacity, &outcome)?)?;
+            match capacity {
+                Capacity::Bytes(bytes) => {
+                    unit = "bytes";
+                    points.push((bytes as f64, outcome.byte_hit_ratio()));
+                }
+                Capacity::Entries(entries) => {
+                    points.push((f64::from(entries), outcome.hit_ratio()));
+                }
+                Capacity::Percent(_) => panic!("a resolved capacity is no share"),
+            }
+        }
+        points.sort_by(|one, other| one.0.total_cmp(&other.0));
+        curves.push(Curve { name: candidate.name().to_owned(), points });
+    }
+    printer.finish(out)?;
+    let what = if unit == "bytes" { "byte hit ratio" } else { "hit ratio" };
+    let title = format!("{what}, {}", arguments.trace);
+    let chart = Chart { title, unit: format!("{unit} in the cache"), curves };
+    if arguments.plot {
+        write!(out, "\n{}", chart.text())?;
+    }
+    if let Some(file) = &arguments.svg {
+        std::fs::write(file, chart.svg()).map_err(|error| {
+            Failure::Wrong(format!("cannot write '{}': {error}", file.display()))
+        })?;
+    }
+    Ok(())
+}
+
+fn describe(
+    arguments: &ReplayArguments,
+    trace: &Trace,
+    mode: Mode,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    if !mode.is_for_people() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "{}: {} requests of {} entries, {} bytes in all",
+        arguments.trace,
+        trace.reads().len(),
+        trace.entry_count(),
+        trace.footprint_bytes()
+    )?;
+    if let Some(hits) = trace.recorded_hits() {
+        let ratio = hits as f64 / trace.reads().len().max(1) as f64;
+        writeln!(out, "the cache that was recorded hit {:.2} % of them", ratio * 100.0)?;
+    }
+    if trace.lost() > 0 {
+        writeln!(out, "{} reads were lost while it was recorded", trace.lost())?;
+    }
+    if !trace.is_complete() {
+        writeln!(out, "the recording was cut off: its end is missing")?;
+    }
+    Ok(())
+}

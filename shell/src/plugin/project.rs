@@ -1,0 +1,142 @@
+//! `tidegate plugin new`: a project of a policy that builds as it is.
+//!
+//! ```text
+//! NAME/Cargo.toml  src/    the policy, to be changed
+//! NAME/sdk/        wit/    the SDK and the contract of this version, copied
+//! NAME/build/              `cargo run -p build` makes NAME.wasm
+//! ```
+//! Invariant: nothing that is there already is overwritten, and a failure leaves a message that
+//! names the file.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use super::Failure;
+use crate::cli::{Language, NewArguments, World};
+
+/// Bytes of a policy's name in the contract.
+const NAME_BYTES_MAX: usize = 48;
+
+type File = (&'static str, &'static str);
+
+/// The contract.
+const WIT: [File; 6] = [
+    ("wit/v0.1/world.wit", include_str!("../../../wit/v0.1/world.wit")),
+    ("wit/v0.1/host.wit", include_str!("../../../wit/v0.1/host.wit")),
+    ("wit/v0.1/lifecycle.wit", include_str!("../../../wit/v0.1/lifecycle.wit")),
+    ("wit/v0.1/eviction.wit", include_str!("../../../wit/v0.1/eviction.wit")),
+    ("wit/v0.1/cache-admission.wit", include_str!("../../../wit/v0.1/cache-admission.wit")),
+    ("wit/v0.1/rate-limiter.wit", include_str!("../../../wit/v0.1/rate-limiter.wit")),
+];
+
+/// The SDK of eviction policies.
+const SDK: [File; 8] = [
+    ("sdk/Cargo.toml", include_str!("project/sdk.toml.txt")),
+    ("sdk/src/lib.rs", include_str!("../../../plugins/sdk/src/lib.rs")),
+    ("sdk/src/driver.rs", include_str!("../../../plugins/sdk/src/driver.rs")),
+    ("sdk/src/event.rs", include_str!("../../../plugins/sdk/src/event.rs")),
+    ("sdk/src/export.rs", include_str!("../../../plugins/sdk/src/export.rs")),
+    ("sdk/src/guest.rs", include_str!("../../../plugins/sdk/src/guest.rs")),
+    ("sdk/src/list.rs", include_str!("../../../plugins/sdk/src/list.rs")),
+    ("sdk/src/replay.rs", include_str!("../../../plugins/sdk/src/replay.rs")),
+];
+
+/// The SDK of the worlds that decide one case at a time.
+const DECISION: [File; 6] = [
+    ("sdk/Cargo.toml", include_str!("project/sdk.toml.txt")),
+    ("sdk/src/lib.rs", include_str!("../../../plugins/decision/src/lib.rs")),
+    ("sdk/src/admission.rs", include_str!("../../../plugins/decision/src/admission.rs")),
+    ("sdk/src/export.rs", include_str!("../../../plugins/decision/src/export.rs")),
+    ("sdk/src/rate.rs", include_str!("../../../plugins/decision/src/rate.rs")),
+    ("sdk/src/setup.rs", include_str!("../../../plugins/decision/src/setup.rs")),
+];
+
+/// What every project has.
+const PROJECT: [File; 4] = [
+    ("Cargo.toml", include_str!("project/policy.toml.txt")),
+    ("build/Cargo.toml", include_str!("project/build.toml.txt")),
+    ("build/src/main.rs", include_str!("project/build.rs.txt")),
+    (".gitignore", "target/\n*.wasm\n"),
+];
+
+const EVICTION: [File; 3] = [
+    ("src/lib.rs", include_str!("project/policy.rs.txt")),
+    ("src/tests.rs", include_str!("project/tests.rs.txt")),
+    ("README.md", include_str!("project/readme.md.txt")),
+];
+
+const ADMISSION: [File; 2] = [
+    ("src/lib.rs", include_str!("project/admission.rs.txt")),
+    ("README.md", include_str!("project/decision.md.txt")),
+];
+
+const RATE: [File; 2] = [
+    ("src/lib.rs", include_str!("project/rate.rs.txt")),
+    ("README.md", include_str!("project/decision.md.txt")),
+];
+
+/// Writes the project.
+pub(super) fn create(arguments: &NewArguments, out: &mut dyn Write) -> Result<(), Failure> {
+    let NewArguments { folder, lang: Language::Rust, world } = arguments;
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let fits = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.len() <= NAME_BYTES_MAX
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-');
+    if !fits || RESERVED.contains(&name) {
+        return Err(Failure::Wrong(format!(
+            "'{name}' cannot name a policy: use up to {NAME_BYTES_MAX} lower case letters, digits, \
+             '-' and '_', a letter first, and none of {}",
+            RESERVED.join(", ")
+        )));
+    }
+    if folder.exists() {
+        let there = folder.display();
+        return Err(Failure::Wrong(format!("'{there}' is there already: take another name")));
+    }
+    let (sdk, crate_name, policy, use_it): (&[File], _, &[File], _) = match world {
+        World::Eviction => (&SDK, "tidegate-plugin", &EVICTION, "ALTER CACHE SET POLICY ="),
+        World::CacheAdmission => {
+            (&DECISION, "tidegate-plugin-decision", &ADMISSION, "ALTER CACHE SET ADMISSION =")
+        }
+        World::RateLimiter => {
+            (&DECISION, "tidegate-plugin-decision", &RATE, "ALTER RATE LIMITER SET POLICY =")
+        }
+    };
+    let underscored = name.replace('-', "_");
+    let files = WIT.iter().chain(sdk).chain(&PROJECT).chain(policy);
+    for (file, content) in files {
+        let content = content
+            .replace("@NAME@", name)
+            .replace("@UNDERSCORED@", &underscored)
+            .replace("@SDK@", crate_name)
+            .replace("@USE@", use_it)
+            // In the project the contract stands beside the SDK, in the engine's tree a folder up.
+            .replace("../../wit/v0.1", "../wit/v0.1");
+        write(&folder.join(file), &content)?;
+    }
+    let place = folder.display();
+    writeln!(out, "{place} is a policy. Next:")?;
+    writeln!(out, "  cd {place}")?;
+    writeln!(out, "  cargo test                             # the policy, natively")?;
+    writeln!(out, "  cargo run -p build                     # {underscored}.wasm")?;
+    writeln!(out, "  tidegate plugin check {underscored}.wasm")?;
+    writeln!(out, "  tidegate -c \"CREATE POLICY {underscored} FROM '{underscored}.wasm'\" \\")?;
+    writeln!(out, "           -c '{use_it} {underscored}'")?;
+    Ok(())
+}
+
+/// Names of the other crates of the project, and of those that they need.
+const RESERVED: [&str; 7] =
+    ["build", "core", "sdk", "std", "test", "tidegate-plugin", "tidegate-plugin-decision"];
+
+fn write(path: &Path, content: &str) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::Wrong(format!("cannot write '{}': {error}", path.display()))
+    };
+    let folder = path.parent().expect("a file of the project stands in a folder");
+    fs::create_dir_all(folder).map_err(failed)?;
+    fs::write(path, content).map_err(failed)
+}

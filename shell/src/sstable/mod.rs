@@ -1,0 +1,328 @@
+//! `tidegate sstable`: dumps, descriptions and verification of SSTable files, and SQL on them.
+//!
+//! Invariant: results go to stdout, everything else to stderr; one SSTable that fails does not keep
+//! the others from being looked at, and the exit code tells.
+
+mod query;
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_engine::clock::{Clock, SystemClock};
+use tidegate_engine::disk::{self, Disk};
+use tidegate_engine::sstable::SstableName;
+use tidegate_engine::sstable::inspect::{
+    DataDump, IndexDump, Inspector, Verification, dump_scylla, dump_statistics,
+    dump_statistics_json, dump_summary, find_schema, list, locate, verify,
+};
+use tidegate_engine::{Backend, Error};
+
+use crate::batch::EXIT_FAILED;
+use crate::cli::{SstableAction, SstableFiles};
+use crate::output::Mode;
+use crate::output::progress::{INTERVAL_MS, Progress, ProgressLine};
+pub(crate) use query::run as run_query;
+
+/// Bytes of output gathered before they are written.
+const OUTPUT_BUFFER_BYTES: usize = 64 << 10;
+
+/// Why a tool stopped.
+enum Stopped {
+    Engine(Error),
+    /// Nobody reads the output any more, or it cannot be written.
+    Output(io::Error),
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Self {
+        Stopped::Engine(error)
+    }
+}
+
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Self {
+        Stopped::Output(error)
+    }
+}
+
+/// Runs a tool that needs no database; returns the exit code.
+pub(crate) fn run(action: &SstableAction, backend: Backend, mode: Mode) -> u8 {
+    let files = match action {
+        SstableAction::DumpData(files)
+        | SstableAction::DumpIndex(files)
+        | SstableAction::DumpSummary(files)
+        | SstableAction::DumpScyllaMetadata(files)
+        | SstableAction::DumpSchema(files)
+        | SstableAction::Verify(files)
+        | SstableAction::DumpStatistics { files, .. }
+        | SstableAction::Query { files, .. } => files,
+    };
+    let done = disk::run(backend, |disk, _| async move {
+        let mut tool = Tool {
+            disk,
+            clock: SystemClock::shared(),
+            out: BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, io::stdout()),
+            mode,
+            has_failed: false,
+        };
+        let ran = tool.run(action, files).await;
+        let ended = ran.and_then(|()| tool.out.flush());
+        match ended {
+            // Whoever read the output has seen enough, as with `| head`.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+            Err(error) => fail(&format!("cannot write the result: {error}")),
+            Ok(()) if tool.has_failed => EXIT_FAILED,
+            Ok(()) => 0,
+        }
+    });
+    done.unwrap_or_else(|error| fail(&error.to_string()))
+}
+
+fn fail(message: &str) -> u8 {
+    eprintln!("error: {message}");
+    EXIT_FAILED
+}
+
+/// SSTables of the files and directories that were named, each once, by directory.
+///
+/// Errors: in words, one for each that is none.
+pub(super) async fn targets(
+    disk: &dyn Disk,
+    files: &SstableFiles,
+) -> (Vec<(PathBuf, SstableName)>, Vec<String>) {
+    let (mut found, mut wrong) = (Vec::new(), Vec::new());
+    for file in &files.files {
+        let path = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+        if !path.is_dir() {
+            match locate(&path) {
+                Ok(target) if path.exists() => found.push(target),
+                Ok(_) => wrong.push(format!("{}: no such file", file.display())),
+                Err(error) => wrong.push(error.to_string()),
+            }
+            continue;
+        }
+        let before = found.len() + wrong.len();
+        match list(disk, &path).await {
+            Ok(names) => {
+                for (_, name) in names {
+                    match name {
+                        Ok(name) => found.push((path.clone(), name)),
+                        Err(error) => wrong.push(format!("{}: {error}", path.display())),
+                    }
+                }
+                if found.len() + wrong.len() == before {
+                    let hint = "no file in it ends with -Data.db";
+                    wrong.push(format!("{} holds no SSTable: {hint}", file.display()));
+                }
+            }
+            Err(error) => wrong.push(error.to_string()),
+        }
+    }
+    let mut once: Vec<(PathBuf, SstableName)> = Vec::with_capacity(found.len());
+    for target in found {
+        if !once.contains(&target) {
+            once.push(target);
+        }
+    }
+    (once, wrong)
+}
+
+struct Tool {
+    disk: Rc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    out: BufWriter<io::Stdout>,
+    mode: Mode,
+    has_failed: bool,
+}
+
+impl Tool {
+    /// Errors: from the output only; all others are told, and remembered.
+    async fn run(&mut self, action: &SstableAction, files: &SstableFiles) -> io::Result<()> {
+        let (targets, wrong) = targets(&*self.disk, files).await;
+        for message in wrong {
+            self.tell(&message);
+        }
+        if matches!(action, SstableAction::DumpSchema(_)) {
+            return self.schemas(&targets).await;
+        }
+        for (directory, name) in &targets {
+            let ran = match Inspector::open(self.disk.clone(), directory, name).await {
+                Ok(sstable) => self.one(action, &sstable).await,
+                Err(error) => Err(error.into()),
+            };
+            match ran {
+                Ok(()) => {}
+                Err(Stopped::Output(error)) => return Err(error),
+                Err(Stopped::Engine(error)) => {
+                    // What was printed before stands before it.
+                    self.out.flush()?;
+                    self.tell(&error.to_string());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, message: &str) {
+        self.has_failed = true;
+        eprintln!("error: {message}");
+    }
+
+    async fn one(&mut self, action: &SstableAction, sstable: &Inspector) -> Result<(), Stopped> {
+        match action {
+            SstableAction::DumpData(_) => self.dump_data(sstable).await,
+            SstableAction::DumpIndex(_) => self.dump_index(sstable).await,
+            SstableAction::Verify(_) => Ok(self.verify(sstable).await?),
+            SstableAction::DumpSummary(_) => self.print(&dump_summary(sstable).await?),
+            SstableAction::DumpStatistics { json: true, .. } => {
+                self.print(&dump_statistics_json(sstable).await?)
+            }
+            SstableAction::DumpStatistics { .. } => {
+                let text = dump_statistics(sstable).await?;
+                self.print(text.trim_end())
+            }
+            SstableAction::DumpScyllaMetadata(_) => {
+                let json = dump_scylla(sstable).await?;
+                self.print(json.as_deref().unwrap_or("null"))
+            }
+            SstableAction::DumpSchema(_) | SstableAction::Query { .. } => {
+                unreachable!("these work on directories, not on single SSTables")
+            }
+        }
+    }
+
+    fn print(&mut self, text: &str) -> Result<(), Stopped> {
+        Ok(writeln!(self.out, "{text}")?)
+    }
+
+    async fn dump_data(&mut self, sstable: &Inspector) -> Result<(), Stopped> {
+        let mut dump = DataDump::new(sstable, self.clock.wall_seconds()).await?;
+        // A terminal that is written to needs no line about it.
+        let mut line = Line::new(&self.clock, !io::stdout().is_terminal());
+        let mut piece = String::new();
+        loop {
+            piece.clear();
+            let more = dump.next(&mut piece).await;
+            self.out.write_all(piece.as_bytes())?;
+            if !more? {
+                break;
+            }
+            let (done, size) = dump.progress();
+            line.draw(dump.rows(), done, size);
+        }
+        line.clear();
+        Ok(writeln!(self.out)?)
+    }
+
+    async fn dump_index(&mut self, sstable: &Inspector) -> Result<(), Stopped> {
+        let mut dump = IndexDump::new(sstable).await?;
+        let mut piece = String::new();
+        loop {
+            piece.clear();
+            let more = dump.next(&mut piece).await;
+            self.out.write_all(piece.as_bytes())?;
+            if !more? {
+                break;
+            }
+        }
+        Ok(writeln!(self.out)?)
+    }
+
+    async fn verify(&mut self, sstable: &Inspector) -> io::Result<()> {
+        let mut line = Line::new(&self.clock, true);
+        let found = verify(sstable, &mut |rows, done, size| line.draw(rows, done, size)).await;
+        line.clear();
+        self.has_failed |= !found.is_sound();
+        if self.mode == Mode::Json {
+            writeln!(self.out, "{}", found.to_json())?;
+        } else {
+            print_verification(&mut self.out, &found)?;
+        }
+        // A report is read while the next file is checked.
+        self.out.flush()
+    }
+
+    /// One schema for all SSTables of a directory.
+    async fn schemas(&mut self, targets: &[(PathBuf, SstableName)]) -> io::Result<()> {
+        for group in targets.chunk_by(|a, b| a.0 == b.0) {
+            match self.schema(&group[0].0, group).await {
+                Ok(text) => write!(self.out, "{text}")?,
+                Err(error) => self.tell(&error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    async fn schema(
+        &self,
+        directory: &Path,
+        group: &[(PathBuf, SstableName)],
+    ) -> Result<String, Error> {
+        let mut sstables = Vec::with_capacity(group.len());
+        for (_, name) in group {
+            sstables.push(Inspector::open(self.disk.clone(), directory, name).await?);
+        }
+        let sstables: Vec<&Inspector> = sstables.iter().collect();
+        Ok(find_schema(&sstables).await?.to_cql())
+    }
+}
+
+fn print_verification(out: &mut dyn Write, found: &Verification) -> io::Result<()> {
+    let counted = format!(
+        "{} partitions, {} rows, {} bytes of data",
+        found.partitions, found.rows, found.data_bytes
+    );
+    let path = found.sstable.display();
+    if found.is_sound() {
+        writeln!(out, "{path}: sound ({counted})")?;
+    } else {
+        let problems = if found.problem_count == 1 { "problem" } else { "problems" };
+        writeln!(out, "{path}: DAMAGED, {} {problems} ({counted})", found.problem_count)?;
+    }
+    for problem in &found.problems {
+        writeln!(out, "  {problem}")?;
+    }
+    let left = found.problem_count - found.problems.len() as u64;
+    if left > 0 {
+        writeln!(out, "  and {left} more")?;
+    }
+    for skipped in &found.skipped {
+        writeln!(out, "  not checked: {skipped}")?;
+    }
+    Ok(())
+}
+
+/// A progress line with its clock.
+struct Line {
+    clock: Arc<dyn Clock>,
+    line: ProgressLine,
+    is_wanted: bool,
+    start_ns: u64,
+    drawn_ns: u64,
+}
+
+impl Line {
+    fn new(clock: &Arc<dyn Clock>, is_wanted: bool) -> Self {
+        let start_ns = clock.monotonic_ns();
+        let line = ProgressLine::new();
+        Line { clock: clock.clone(), line, is_wanted, start_ns, drawn_ns: start_ns }
+    }
+
+    fn draw(&mut self, rows: u64, bytes: u64, size: u64) {
+        let now_ns = self.clock.monotonic_ns();
+        let is_soon = now_ns.saturating_sub(self.drawn_ns) < INTERVAL_MS * 1_000_000;
+        if is_soon || !self.is_wanted {
+            return;
+        }
+        self.drawn_ns = now_ns;
+        let elapsed = Duration::from_nanos(now_ns.saturating_sub(self.start_ns));
+        self.line.draw(Progress { rows, bytes, bytes_total: Some(size) }, elapsed);
+    }
+
+    fn clear(&mut self) {
+        self.line.clear();
+    }
+}

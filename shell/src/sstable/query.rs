@@ -1,0 +1,122 @@
+//! SQL on SSTable files: a database without tables of its own, with the files attached.
+
+use std::io::{self, BufWriter};
+use std::path::PathBuf;
+
+use tidegate_engine::sstable::SstableName;
+use tidegate_engine::sstable::inspect::{Inspector, find_schema};
+use tidegate_engine::{Attachment, Database, Durability, Error, OnCorruption, disk};
+
+use super::{fail, targets};
+use crate::batch;
+use crate::cli::{Cli, Input, SstableFiles, Switch};
+use crate::query::QueryMemory;
+use crate::session::Session;
+
+/// SSTables of one directory, and the name of the table that they become.
+type Group = (PathBuf, Vec<SstableName>, String);
+
+/// Runs a statement over files; returns the exit code. To be called within the runtime.
+pub(crate) async fn run(cli: &Cli, sql: &str, files: &SstableFiles, skip_damaged: bool) -> u8 {
+    let groups = match groups(cli, files).await {
+        Ok(groups) => groups,
+        Err(messages) => return messages.iter().map(|message| fail(message)).max().unwrap_or(1),
+    };
+    let scratch = std::env::temp_dir().join(format!("tidegate-query-{}", std::process::id()));
+    let mut arguments = cli.database.clone();
+    arguments.directory.clone_from(&scratch);
+    let mut options = arguments.options();
+    options.durability = Durability::None;
+    let code = match Database::open(options).await {
+        Ok(database) => {
+            let code = query(cli, &database, sql, groups, skip_damaged).await;
+            match database.close().await {
+                Ok(()) => code,
+                Err(error) => fail(&error.to_string()).max(code),
+            }
+        }
+        Err(error) => fail(&error.to_string()),
+    };
+    // It holds nothing but an empty database.
+    if let Err(error) = std::fs::remove_dir_all(&scratch) {
+        eprintln!("note: {} is left behind: {error}", scratch.display());
+    }
+    code
+}
+
+async fn groups(cli: &Cli, files: &SstableFiles) -> Result<Vec<Group>, Vec<String>> {
+    let (backend, files) = (cli.database.backend(), files.clone());
+    // The disk is that of one thread, which the runtime's are not.
+    let found = tokio::task::spawn_blocking(move || {
+        disk::run(backend, |disk, _| async move {
+            let (targets, wrong) = targets(&*disk, &files).await;
+            if !wrong.is_empty() {
+                return Err(wrong);
+            }
+            let mut groups: Vec<Group> = Vec::new();
+            for (directory, name) in targets {
+                if let Some(group) = groups.iter_mut().find(|group| group.0 == directory) {
+                    group.1.push(name);
+                    continue;
+                }
+                let table = async {
+                    let sstable = Inspector::open(disk.clone(), &directory, &name).await?;
+                    Ok::<_, Error>(find_schema(&[&sstable]).await?.name)
+                };
+                let table = table.await.map_err(|error| vec![error.to_string()])?;
+                groups.push((directory, vec![name], table));
+            }
+            Ok(groups)
+        })
+    });
+    let failed = |error: String| vec![error];
+    let found = found.await.map_err(|error| failed(error.to_string()))?;
+    found.map_err(|error| failed(error.to_string()))?
+}
+
+async fn query(
+    cli: &Cli,
+    database: &Database,
+    sql: &str,
+    groups: Vec<Group>,
+    skip_damaged: bool,
+) -> u8 {
+    for (directory, names, table) in groups {
+        let attachment = Attachment {
+            directory,
+            names: Some(names),
+            keyspace: "default".to_owned(),
+            name: table_name(&table),
+            on_corruption: if skip_damaged { OnCorruption::Skip } else { OnCorruption::Fail },
+        };
+        match database.attach(attachment).await {
+            Ok(attached) => {
+                for note in &attached.notes {
+                    eprintln!("note: {note}");
+                }
+                for file in &attached.files {
+                    if let Some(error) = &file.error {
+                        eprintln!("note: left out: {error}");
+                    }
+                }
+            }
+            Err(error) => return fail(&error.to_string()),
+        }
+    }
+    let out = BufWriter::with_capacity(super::OUTPUT_BUFFER_BYTES, io::stdout());
+    let memory = QueryMemory::new(cli.query_memory);
+    let mut session = match Session::new(database.clone(), memory, Box::new(out)) {
+        Ok(session) => session,
+        Err(error) => return fail(&error),
+    };
+    session.mode = cli.mode;
+    session.timing = cli.timing == Switch::On;
+    batch::run(&mut session, &[Input::Text(sql.to_owned())]).await
+}
+
+/// A name that a table may have here.
+fn table_name(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
+    let name: String = name.chars().take(48).map(plain).collect();
+    if name.is_empty() { "sstable".to_owned() } else { name }
+}
