@@ -31,7 +31,7 @@ pub use commitlog::Durability;
 pub use database::{
     Attached, AttachedFile, Attachment, BatchStream, CacheReport, Catalog, Database, Import,
     ImportProgress, Imported, Options, PolicyInfo, PolicyReport, RateReport, RecordingSummary,
-    TableReport,
+    RowCacheReport, TableReport,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};
@@ -44,4 +44,4 @@ pub use schema::{
     ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, DataType, PartitionKey, TableId,
     TableOptions, TableSchema, UserType, Value,
 };
-pub use table::{OnCorruption, Partitions, ReadCommand};
+pub use table::{FragmentKind, FragmentReport, OnCorruption, Partitions, ReadCommand};

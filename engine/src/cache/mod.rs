@@ -14,4 +14,4 @@ pub use governor::{
 };
 pub use page_cache::{Page, PageCache, PageCacheStats, PageCounts};
 pub use paged_file::{PagedFile, Verifier};
-pub use rows::{RowCache, RowCacheStats, Underlying};
+pub use rows::{CachedEntry, CachedPartition, RowCache, RowCacheStats, Underlying};

@@ -15,7 +15,7 @@ use super::gate::{Gate, GateStatus};
 use super::governor::{Governor, PolicyIdentity, PolicyStatus, SwapStep};
 use super::paged_file::Flight;
 use super::rows::{Handle, Place};
-use crate::config::PAGE_BYTES;
+use crate::config::{PAGE_BYTES, SLOTS_SET_ASIDE_MAX};
 use crate::disk::AlignedBuffer;
 use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy, Fate};
 use crate::policy::event::{EntryAttributes, EntryKind};
@@ -110,6 +110,15 @@ pub struct PageCacheStats {
     pub kinds: Vec<(EntryKind, PageCounts)>,
 }
 
+/// How an entry of a row cache comes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// It was not there and was read from disk, after so many neighbours.
+    Read { run: u16 },
+    /// It was written: a flush brings it.
+    Written,
+}
+
 /// What a slot holds.
 struct Resident {
     kind: EntryKind,
@@ -156,11 +165,11 @@ pub struct PageCache {
     pub(super) flights: RefCell<KeyMap<Flight>>,
 }
 
-/// No entry takes less than these bytes.
-const ENTRY_BYTES_MIN: u64 = 160;
+/// Bytes of a small entry: with this size for all, slots and bytes run out together.
+const ENTRY_BYTES_SMALL: u64 = 256;
 
 fn slots_of(capacity_bytes: u64) -> u32 {
-    u32::try_from(capacity_bytes / ENTRY_BYTES_MIN).unwrap_or(NONE - 1).min(NONE - 1)
+    u32::try_from(capacity_bytes / ENTRY_BYTES_SMALL).unwrap_or(NONE - 1).min(NONE - 1)
 }
 
 impl PageCache {
@@ -171,7 +180,9 @@ impl PageCache {
             governor: Governor::new(capacity_bytes, slots_of(capacity_bytes)),
             capacity_bytes,
             slots: KeyMap::default(),
-            residents: Vec::new(),
+            residents: Vec::with_capacity(
+                slots_of(capacity_bytes).min(SLOTS_SET_ASIDE_MAX) as usize
+            ),
             files: HashMap::new(),
             forgotten: Vec::new(),
             counts: [PageCounts::default(); KINDS],
@@ -213,7 +224,7 @@ impl PageCache {
         state.make_room(0);
     }
 
-    /// Most pages that a policy may be told of.
+    /// Most entries that a policy may be told of.
     pub fn slots_max(&self) -> u32 {
         self.state.borrow().governor.slots_max()
     }
@@ -354,31 +365,32 @@ impl PageCache {
             cost_us: READ_COST_US,
             table,
         };
-        if !state.admits(key, kind, &attributes) {
+        let run = state.gate.as_mut().map_or(0, |gate| gate.run(key.file, key.page));
+        if !state.admits(run, kind, &attributes) {
             state.governor.miss(&attributes, kind);
             state.counts_of(kind).refused += 1;
             return;
         }
         state.make_room(PAGE_BYTES as u64);
-        if state.governor.bytes() + PAGE_BYTES as u64 > state.capacity_bytes {
+        let has_room = state.governor.bytes() + PAGE_BYTES as u64 <= state.capacity_bytes;
+        if !has_room || state.governor.is_full() {
             state.governor.miss(&attributes, kind);
             state.counts_of(kind).passed += 1;
             return;
         }
         let slot = state.governor.allocate(attributes, kind);
-        let slot = slot.expect("within the capacity there is a slot for each page");
+        let slot = slot.expect("a slot is free where not all are taken");
         state.place(slot, kind, LinkedPage { page, key, previous: NONE, next: NONE });
     }
 
-    /// A slot for an entry of a row cache that takes `bytes`, if there is room beside what is in
-    /// use. Others leave for it, of the same partition perhaps.
+    /// A slot for an entry of a row cache (its kind, bytes and table), if it is let in and there is
+    /// room beside what is in use. Others leave for it, of the same partition perhaps.
     pub(super) fn admit_row(
         &self,
         handle: &Rc<Handle>,
         place: &Place,
-        kind: EntryKind,
-        bytes: usize,
-        table: u32,
+        arrival: Arrival,
+        (kind, bytes, table): (EntryKind, usize, u32),
     ) -> Option<Slot> {
         let state = &mut *self.state.borrow_mut();
         let size_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -396,45 +408,72 @@ impl PageCache {
             cost_us: READ_COST_US,
             table,
         };
+        if let Arrival::Read { run } = arrival {
+            state.counts_of(kind).misses += 1;
+            if let Some(recorder) = &mut state.recorder {
+                recorder.push(attributes.fingerprint, size_bytes, kind as u8, false);
+            }
+            if kind != EntryKind::Dummy && !state.admits(run, kind, &attributes) {
+                state.governor.miss(&attributes, kind);
+                state.counts_of(kind).refused += 1;
+                return None;
+            }
+        }
         state.make_room(bytes as u64);
-        if state.governor.bytes() + bytes as u64 > state.capacity_bytes {
-            state.governor.miss(&attributes, kind);
+        let slot = match arrival {
+            _ if state.governor.bytes() + bytes as u64 > state.capacity_bytes => None,
+            Arrival::Read { .. } => state.governor.allocate(attributes, kind),
+            Arrival::Written => state.governor.allocate_written(attributes, kind),
+        };
+        let Some(slot) = slot else {
             state.counts_of(kind).passed += 1;
             return None;
-        }
-        let slot = state.governor.allocate(attributes, kind)?;
+        };
         state.reserve(slot);
-        state.counts_of(kind).misses += 1;
         state.counts_of(kind).pages += 1;
         let held = Held::Row(handle.clone(), place.clone());
         state.residents[slot as usize] = Some(Resident { kind, held });
         Some(slot)
     }
 
-    /// Gives the slot of a row cache's entry back.
-    pub(super) fn remove_row(&self, slot: Slot) {
+    /// Gives the slot of a row cache's entry back; its kind and bytes.
+    pub(super) fn remove_row(&self, slot: Slot) -> (EntryKind, u64) {
         let state = &mut *self.state.borrow_mut();
         state.governor.remove(slot);
         let resident = state.residents[slot as usize].take().expect("the slot holds an entry");
         state.counts_of(resident.kind).pages -= 1;
+        (resident.kind, u64::from(state.governor.last(slot).size_bytes))
     }
 
-    /// A write changed the entry of a row cache: it takes `bytes` now.
-    pub(super) fn resize_row(&self, slot: Slot, bytes: usize) {
+    /// A write changed the entry of a row cache: it takes `bytes` now. Returns what it took before.
+    pub(super) fn resize_row(&self, slot: Slot, bytes: u32) -> u32 {
         let state = &mut *self.state.borrow_mut();
-        state.governor.resize_entry(slot, u32::try_from(bytes).unwrap_or(u32::MAX));
+        let was = state.governor.last(slot).size_bytes;
+        state.governor.resize_entry(slot, bytes);
         state.governor.update(slot);
+        state.make_room(0);
+        was
     }
 
     /// Runs a walk through cached rows that tells the slots it used.
     pub(super) fn touch_rows<T>(&self, walk: impl FnOnce(&mut dyn FnMut(Slot)) -> T) -> T {
         let state = &mut *self.state.borrow_mut();
+        let is_watched =
+            state.recorder.is_some() || state.gate.as_ref().is_some_and(Gate::wants_fates);
         walk(&mut |slot| {
-            if slot != NONE {
-                state.governor.hit(slot);
-                let resident = &state.residents[slot as usize];
-                let kind = resident.as_ref().expect("a slot in use is taken").kind;
-                state.counts[kind as usize].hits += 1;
+            if slot == NONE {
+                return;
+            }
+            let (kind, attributes) = state.governor.hit_entry(slot);
+            state.counts[kind as usize].hits += 1;
+            if is_watched {
+                let EntryAttributes { fingerprint, size_bytes, .. } = attributes;
+                if let Some(recorder) = &mut state.recorder {
+                    recorder.push(fingerprint, size_bytes, kind as u8, true);
+                }
+                if let Some(gate) = &mut state.gate {
+                    gate.tell(fingerprint, Fate::Read, kind);
+                }
             }
         })
     }
@@ -476,12 +515,11 @@ impl State {
         }
     }
 
-    /// Whether the admission policy lets a page in that was read.
-    fn admits(&mut self, key: PageKey, kind: EntryKind, attributes: &EntryAttributes) -> bool {
+    /// Whether the admission policy lets in what was read after `run` neighbours.
+    fn admits(&mut self, run: u16, kind: EntryKind, attributes: &EntryAttributes) -> bool {
         let Some(gate) = &mut self.gate else { return true };
         let EntryAttributes { fingerprint, size_bytes, cost_us, table } = *attributes;
         let has_room = self.governor.bytes() + u64::from(size_bytes) <= self.capacity_bytes;
-        let run = gate.run(key.file, key.page);
         let candidate =
             AdmissionCandidate { fingerprint, size_bytes, cost_us, kind, has_room, run, table };
         gate.admits(&candidate)
@@ -492,9 +530,13 @@ impl State {
         &mut self.counts[kind as usize]
     }
 
-    /// Evicts until `bytes` more fit, if that can be; a bounded number of pages. Returns bytes freed.
+    /// Evicts until `bytes` more fit and have a slot, if that can be; a bounded number of entries.
+    /// Returns bytes freed.
     fn make_room(&mut self, bytes: u64) -> u64 {
-        let over = (self.governor.bytes() + bytes).saturating_sub(self.capacity_bytes);
+        let mut over = (self.governor.bytes() + bytes).saturating_sub(self.capacity_bytes);
+        if bytes > 0 && self.governor.is_full() {
+            over = over.max(1);
+        }
         if over == 0 {
             return 0;
         }
@@ -507,11 +549,14 @@ impl State {
             })
         };
         let freed = self.governor.evict(over, &in_use, &mut victims);
+        let wants_fates = self.gate.as_ref().is_some_and(Gate::wants_fates);
         for slot in victims.drain(..) {
-            let (key, kind) = self.unplace(slot);
+            // The slot is free, and says what it was until it is taken again.
+            let fingerprint = wants_fates.then(|| self.governor.last(slot).fingerprint);
+            let kind = self.unplace(slot);
             self.counts_of(kind).evictions += 1;
-            if let Some(key) = key {
-                self.tell(key, kind, Fate::Evicted);
+            if let (Some(fingerprint), Some(gate)) = (fingerprint, &mut self.gate) {
+                gate.tell(fingerprint, Fate::Evicted, kind);
             }
         }
         self.victims = victims;
@@ -538,15 +583,16 @@ impl State {
         self.residents[slot as usize] = Some(Resident { kind, held: Held::Page(linked) });
     }
 
-    /// Drops what a slot held that the governor freed; a page's key, `None` for a row.
-    fn unplace(&mut self, slot: Slot) -> (Option<PageKey>, EntryKind) {
+    /// Drops what a slot held that the governor freed; its kind.
+    fn unplace(&mut self, slot: Slot) -> EntryKind {
         let resident = self.residents[slot as usize].take().expect("a victim is held");
         self.counts_of(resident.kind).pages -= 1;
         let linked = match resident.held {
             Held::Page(linked) => linked,
             Held::Row(handle, place) => {
-                handle.evicted(&place);
-                return (None, resident.kind);
+                let bytes = u64::from(self.governor.last(slot).size_bytes);
+                handle.evicted(&place, resident.kind, bytes);
+                return resident.kind;
             }
         };
         self.slots.remove(&linked.key);
@@ -564,7 +610,7 @@ impl State {
                 self.linked(next).previous = previous;
             }
         }
-        (Some(linked.key), resident.kind)
+        resident.kind
     }
 
     fn linked(&mut self, slot: Slot) -> &mut LinkedPage {

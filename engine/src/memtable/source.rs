@@ -15,8 +15,8 @@ use super::partition::Partition;
 use crate::config::FRAGMENTS_PER_FILL_MAX;
 use crate::error::Result;
 use crate::mutation::{
-    ClusteringRange, Direction, Fragment, FragmentSource, PartitionRange, Position, RangeTombstone,
-    Slice,
+    ClusteringRange, Direction, Filled, Fragment, FragmentSource, PartitionRange, Position,
+    RangeTombstone, Slice,
 };
 use crate::schema::PartitionKey;
 
@@ -86,7 +86,7 @@ impl MemtableSource {
         }
     }
 
-    fn fill_now(&mut self, out: &mut VecDeque<Fragment>) {
+    fn fill_some(&mut self, out: &mut VecDeque<Fragment>) {
         let target = out.len() + FRAGMENTS_PER_FILL_MAX;
         while !self.done && out.len() < target {
             if let Some(cursor) = &mut self.current {
@@ -210,7 +210,13 @@ impl Cursor {
 
 impl FragmentSource for MemtableSource {
     fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {
-        self.fill_now(out);
+        self.fill_some(out);
         ready(Ok(())).boxed_local()
+    }
+
+    fn fill_now(&mut self, out: &mut VecDeque<Fragment>) -> Filled {
+        let before = out.len();
+        self.fill_some(out);
+        if out.len() > before { Filled::Some } else { Filled::End }
     }
 }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
-use super::table::{LiveSstable, Table};
+use super::table::{LiveSstable, Sstables, Table};
 use crate::cache::{PageCache, RowCache};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
@@ -71,7 +71,7 @@ impl Table {
             active: RefCell::new(Memtable::new(Rc::default())),
             shard_bytes: Rc::default(),
             sealed: RefCell::default(),
-            sstables: RefCell::new(Rc::new(sstables)),
+            sstables: RefCell::new(Rc::new(Sstables(sstables))),
             generation: Cell::new(0),
             rows: RowCache::new(cache.clone(), schema.clone()),
             manifest: tokio::sync::Mutex::new(Manifest::empty(disk.clone(), &directory)),
@@ -99,7 +99,7 @@ impl Table {
     /// Bytes of the data files, and rows that they say that they have.
     pub fn foreign_size(&self) -> (u64, u64) {
         let sstables = self.sstables.borrow();
-        let infos = || sstables.iter().map(|live| live.sstable.info());
+        let infos = || sstables.0.iter().map(|live| live.sstable.info());
         (infos().map(|info| info.data_bytes).sum(), infos().map(|info| info.rows).sum())
     }
 

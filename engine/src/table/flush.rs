@@ -61,9 +61,9 @@ impl Table {
                 let live = LiveSstable { sstable, is_shared: false };
                 let generation = self.generation.get() + 1;
                 self.generation.set(generation);
-                Rc::make_mut(&mut self.sstables.borrow_mut()).push(live);
+                Rc::make_mut(&mut self.sstables.borrow_mut()).0.push(live);
                 self.rows.begin_generation(generation);
-                self.merge_into_rows(&memtable, generation).await?;
+                self.merge_into_rows(&memtable, generation).await;
             }
             // Until here readers had the rows from the memtable as well; saying a thing twice
             // changes nothing.
@@ -80,18 +80,20 @@ impl Table {
                 let table = self.schema.full_name();
                 tracing::warn!(table, %error, "commitlog segments were not released");
             }
+            memtable.dismantle().await;
         }
     }
 
     /// Brings the row cache up to the SSTable that `memtable` became.
-    async fn merge_into_rows(&self, memtable: &Rc<Memtable>, generation: u64) -> Result<()> {
-        for key in memtable.keys() {
+    async fn merge_into_rows(&self, memtable: &Rc<Memtable>, generation: u64) {
+        let mut last = None;
+        while let Some(key) = memtable.next_key(last.as_deref()) {
             let all = Slice::full(Direction::Forward);
             let source = || memtable.read(&PartitionRange::Single((*key).clone()), &all);
-            self.rows.merge(&key, source, generation).await?;
+            self.rows.merge(&key, source, generation).await;
             runtime::maybe_yield().await;
+            last = Some(key);
         }
-        Ok(())
     }
 
     /// `None` when the memtable held nothing that an SSTable keeps.

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::table::{LiveSstable, Table};
+use super::table::{LiveSstable, Sstables, Table};
 use crate::cache::{PageCache, RowCache};
 use crate::commitlog::{Commitlog, ReplayPosition};
 use crate::disk::Disk;
@@ -98,7 +98,7 @@ impl Table {
             active: RefCell::new(Memtable::new(shard_bytes.clone())),
             shard_bytes,
             sealed: RefCell::new(VecDeque::new()),
-            sstables: RefCell::new(Rc::new(sstables)),
+            sstables: RefCell::new(Rc::new(Sstables(sstables))),
             generation: Cell::new(0),
             manifest: tokio::sync::Mutex::new(manifest),
             foreign_flushed,

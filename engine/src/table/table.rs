@@ -33,7 +33,7 @@ pub struct Table {
     pub(super) shard_bytes: Rc<Cell<usize>>,
     pub(super) active: RefCell<Rc<Memtable>>,
     pub(super) sealed: RefCell<VecDeque<Rc<Memtable>>>,
-    pub(super) sstables: RefCell<Rc<Vec<LiveSstable>>>,
+    pub(super) sstables: RefCell<Rc<Sstables>>,
     /// Rises with every change of `sstables`.
     pub(super) generation: Cell<u64>,
     /// What is known in memory of the SSTables' content.
@@ -53,7 +53,8 @@ pub struct Table {
 }
 
 /// The set of SSTables as of one moment.
-struct Sstables(Rc<Vec<LiveSstable>>);
+#[derive(Clone)]
+pub(super) struct Sstables(pub(super) Vec<LiveSstable>);
 
 impl Underlying for Sstables {
     fn read(&self, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
@@ -77,6 +78,8 @@ pub(super) struct LiveSstable {
 /// Sizes of a table on one shard.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TableStats {
+    /// Memtables that take no more writes and are not flushed yet.
+    pub sealed_memtables: u64,
     pub memtable_rows: u64,
     pub memtable_bytes: u64,
     pub sstables: u64,
@@ -87,6 +90,11 @@ pub struct TableStats {
 impl Table {
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+
+    /// What is known in memory of the SSTables' rows.
+    pub fn rows(&self) -> &Rc<RowCache> {
+        &self.rows
     }
 
     /// The memtable that takes writes now.
@@ -111,8 +119,9 @@ impl Table {
         let sstables = self.sstables.borrow();
         // Files that every shard has open count once.
         let is_elsewhere = self.is_attached() && self.shard != 0;
-        let sstables = if is_elsewhere { &[] } else { sstables.as_slice() };
+        let sstables = if is_elsewhere { &[] } else { sstables.0.as_slice() };
         TableStats {
+            sealed_memtables: self.sealed.borrow().len() as u64,
             memtable_rows: memtables.0,
             memtable_bytes: memtables.1,
             sstables: sstables.len() as u64,
@@ -122,12 +131,16 @@ impl Table {
     }
 
     /// A merged stream over everything the table holds, as of now: memtables and SSTables that join
-    /// or leave later do not change it.
-    pub fn read(&self, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
+    /// or leave later do not change it. `past_cache` asks the row cache for nothing and leaves nothing
+    /// in the caches.
+    pub fn read(
+        &self,
+        range: &PartitionRange,
+        slice: &Slice,
+        past_cache: bool,
+    ) -> Box<dyn FragmentSource> {
         let mut sources: Vec<Box<dyn FragmentSource>> = Vec::new();
-        let memtables =
-            self.sealed.borrow().iter().cloned().chain([self.active()]).collect::<Vec<_>>();
-        for memtable in memtables {
+        let mut add = |memtable: &Rc<Memtable>| {
             let holds = match range {
                 PartitionRange::Single(key) => memtable.contains(key),
                 PartitionRange::Tokens { .. } => !memtable.is_empty(),
@@ -135,17 +148,22 @@ impl Table {
             if holds {
                 sources.push(memtable.read(range, slice));
             }
-        }
+        };
+        self.sealed.borrow().iter().for_each(&mut add);
+        add(&self.active.borrow());
         let sstables = self.sstables.borrow().clone();
         // What is left of damaged files is no truth that the cache could keep.
         let salvages = self.attached == Some(OnCorruption::Skip);
         match range {
-            PartitionRange::Single(key) if !salvages => {
-                let below = Rc::new(Sstables(sstables));
-                sources.push(self.rows.read(key, slice, below, self.generation.get()));
+            PartitionRange::Single(key) if !salvages && !past_cache => {
+                let cached = self.rows.read(key, slice, sstables, self.generation.get());
+                if sources.is_empty() {
+                    return cached;
+                }
+                sources.push(cached);
             }
             // A scan goes past the cache: it would push out what others come back for.
-            _ => sources.extend(self.files(&sstables, range, slice)),
+            _ => sources.extend(self.files(&sstables.0, range, slice, past_cache)),
         }
         MergeSource::merge(sources, slice.direction)
     }
@@ -156,6 +174,7 @@ impl Table {
         sstables: &[LiveSstable],
         range: &PartitionRange,
         slice: &Slice,
+        past_cache: bool,
     ) -> impl Iterator<Item = Box<dyn FragmentSource>> {
         let single = match range {
             PartitionRange::Single(key) => Some(key),
@@ -164,7 +183,10 @@ impl Table {
         let admits =
             move |live: &&LiveSstable| single.is_none_or(|key| live.sstable.may_contain(key));
         sstables.iter().filter(admits).map(move |live| {
-            let mut source = live.sstable.read(range, slice);
+            let mut source = match past_cache {
+                true => live.sstable.read_past_cache(range, slice),
+                false => live.sstable.read(range, slice),
+            };
             if self.attached == Some(OnCorruption::Skip) {
                 source = Box::new(SalvagedSource::new(source, &self.directory, slice.direction));
             }

@@ -140,6 +140,9 @@ fn unqualified(before: &str, word: &str, statement: &str, names: &Names) -> Vec<
             return names.catalog.keyspaces().map(|name| Offer::plain(quoted(name))).collect();
         }
         "POLICY" if words[0] != "CREATE" => return policies(names),
+        "CACHE" if words[0] == "INVALIDATE" => return tables(names),
+        "CACHE" if words[0] == "SHOW" => return keywords(&["TABLES"], word),
+        "INVALIDATE" => return keywords(&["CACHE"], word),
         "RECORD" => return keywords(&["TRACE"], word),
         "TRACE" if words[0] == "RECORD" => return keywords(&["STOP", "TO"], word),
         "CREATE" => return keywords(&["KEYSPACE", "POLICY", "TABLE"], word),

@@ -2,8 +2,26 @@
 
 /// Keywords that may begin a statement.
 pub(super) const STATEMENTS: &[&str] = &[
-    "ALTER", "ATTACH", "COPY", "CREATE", "DELETE", "DESCRIBE", "DETACH", "DROP", "EXPLAIN",
-    "FLUSH", "IMPORT", "INSERT", "RECORD", "SELECT", "SET", "SHOW", "TRUNCATE", "UPDATE", "USE",
+    "ALTER",
+    "ATTACH",
+    "COPY",
+    "CREATE",
+    "DELETE",
+    "DESCRIBE",
+    "DETACH",
+    "DROP",
+    "EXPLAIN",
+    "FLUSH",
+    "IMPORT",
+    "INSERT",
+    "INVALIDATE",
+    "RECORD",
+    "SELECT",
+    "SET",
+    "SHOW",
+    "TRUNCATE",
+    "UPDATE",
+    "USE",
     "WITH",
 ];
 

@@ -108,6 +108,11 @@ impl Governor {
         self.table.resident_count()
     }
 
+    /// Whether every slot is taken.
+    pub fn is_full(&self) -> bool {
+        self.table.resident_count() == self.table.slots_max()
+    }
+
     /// Bytes of all residents.
     pub fn bytes(&self) -> u64 {
         self.table.bytes()
@@ -118,6 +123,19 @@ impl Governor {
     pub fn hit(&mut self, slot: Slot) {
         self.hits += 1;
         self.use_of(slot, Op::Access);
+    }
+
+    /// A lookup found the resident; what it is.
+    #[inline]
+    pub fn hit_entry(&mut self, slot: Slot) -> (EntryKind, EntryAttributes) {
+        self.hit(slot);
+        let entry = self.table.resident(slot);
+        (entry.kind, entry.attributes)
+    }
+
+    /// What the slot holds, or held last.
+    pub fn last(&self, slot: Slot) -> EntryAttributes {
+        self.table.last(slot)
     }
 
     /// A write changed the resident: it was used, but this is no lookup.
@@ -150,11 +168,22 @@ impl Governor {
     /// A lookup found nothing, and what was loaded takes the slot returned. `None` when all slots
     /// are taken; that is the same as [`miss`](Self::miss) then.
     pub fn allocate(&mut self, attributes: EntryAttributes, kind: EntryKind) -> Option<Slot> {
-        let Some(slot) = self.table.insert(attributes, kind) else {
+        let Some(slot) = self.allocate_written(attributes, kind) else {
             self.miss(&attributes, kind);
             return None;
         };
         self.misses += 1;
+        Some(slot)
+    }
+
+    /// Something was written, which nobody looked for, and takes the slot returned. `None` when all
+    /// slots are taken.
+    pub fn allocate_written(
+        &mut self,
+        attributes: EntryAttributes,
+        kind: EntryKind,
+    ) -> Option<Slot> {
+        let slot = self.table.insert(attributes, kind)?;
         self.table.resident(slot).known = self.round;
         self.report_with(slot, Op::Insert, &attributes, kind);
         Some(slot)

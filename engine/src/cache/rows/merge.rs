@@ -15,6 +15,7 @@ use std::rc::Rc;
 use super::place::Place;
 use super::version::{AtRow, Entry, Version};
 use super::{ENTRY_BYTES, Handle, RowCache};
+use crate::cache::page_cache::Arrival;
 use crate::error::Result;
 use crate::mutation::tombstone::strongest;
 use crate::mutation::{
@@ -25,45 +26,42 @@ use crate::schema::{ClusteringKey, PartitionKey};
 
 /// Entries that a range tombstone is put on before others have their turn.
 const COVERED_AT_ONCE_MAX: usize = 64;
+/// Entries of forgotten partitions that are freed before others have their turn.
+const FREED_AT_ONCE_MAX: usize = 64;
 
 impl RowCache {
     /// From now on the set of SSTables has this number: reads that began earlier bring no new
     /// partitions in. To be called in the step in which the set changes.
     pub fn begin_generation(&self, generation: u64) {
-        self.generation_min.set(generation);
+        // A cache that was closed stays closed.
+        self.generation_min.set(self.generation_min.get().max(generation));
     }
 
-    /// Merges one partition of a flushed memtable in, read from `source` in natural order.
-    ///
-    /// Errors: those of `source`; the partition is forgotten then.
+    /// Merges one partition of a flushed memtable in, read from `source` in natural order. Where that
+    /// fails the partition is forgotten: the SSTables have it.
     pub async fn merge(
         &self,
         key: &PartitionKey,
         source: impl FnOnce() -> Box<dyn FragmentSource>,
         generation: u64,
-    ) -> Result<()> {
-        let handle = self.partitions.borrow().get(key).cloned();
-        let Some(handle) = handle else { return Ok(()) };
-        let merged = self.merge_into(&handle, source(), generation).await;
-        if merged.is_err() {
+    ) {
+        // No await between: a read takes the version before the change or after it.
+        let Some((handle, version)) = self.find(key, generation) else { return };
+        if let Err(error) = self.merge_into(&handle, &version, source()).await {
+            tracing::warn!(%error, "a flush could not be followed; the cache forgets a partition");
             self.forget(&handle);
+            while self.free(FREED_AT_ONCE_MAX) {
+                runtime::maybe_yield().await;
+            }
         }
-        merged
     }
 
     async fn merge_into(
         &self,
         handle: &Rc<Handle>,
+        version: &Version,
         mut source: Box<dyn FragmentSource>,
-        generation: u64,
     ) -> Result<()> {
-        // No await between: a read takes the version before the change or after it.
-        let mut version = handle.latest.borrow().clone();
-        if Rc::strong_count(&version) > 2 {
-            version = Rc::new(Version::clone(&version));
-            handle.latest.replace(version.clone());
-        }
-        handle.generation.set(generation);
         let mut fragments = VecDeque::new();
         let mut open: Option<(Position, Tombstone)> = None;
         loop {
@@ -72,7 +70,7 @@ impl RowCache {
                 return Ok(());
             }
             for fragment in fragments.drain(..) {
-                if !handle.is_attached.get() {
+                if !self.knows(handle) {
                     return Ok(());
                 }
                 match fragment {
@@ -83,12 +81,12 @@ impl RowCache {
                         Some(own) => Rc::make_mut(own).merge(&row),
                         none => *none = Some(row),
                     },
-                    Fragment::Row { key, row } => self.merge_row(handle, &version, &key, &row),
+                    Fragment::Row { key, row } => self.merge_row(handle, version, &key, &row),
                     Fragment::RangeTombstoneChange { position, tombstone } => {
                         if let Some((start, tombstone)) = open.take() {
                             let range = ClusteringRange { start, end: position.clone() };
                             let deletion = RangeTombstone { range, tombstone };
-                            self.merge_range(handle, &version, &deletion).await;
+                            self.merge_range(handle, version, &deletion).await;
                         }
                         open = tombstone.map(|tombstone| (position, tombstone));
                     }
@@ -114,7 +112,7 @@ impl RowCache {
             }
             AtRow::Known => {
                 let place = Place::row(key.clone());
-                let slot = self.admit(handle, &place, true, row.memory_bytes());
+                let slot = self.admit(handle, &place, true, row.memory_bytes(), Arrival::Written);
                 // Making room may have taken what was known here.
                 if let Some(slot) = slot {
                     let entry = Entry {
@@ -128,51 +126,56 @@ impl RowCache {
                             version.insert(place, entry);
                             self.counts.borrow_mut().rows_merged += 1;
                         }
-                        AtRow::Entry(_) | AtRow::Unknown => self.cache.remove_row(slot),
+                        AtRow::Entry(_) | AtRow::Unknown => self.remove(slot),
                     }
-                } else {
+                } else if version.at_row(key) == AtRow::Known {
                     version.forget_gap(place.as_ref());
                 }
                 return;
             }
         };
         let bytes = ENTRY_BYTES + key.as_ordered().len() + version.merge_row(key, row);
-        self.cache.resize_row(slot, bytes);
+        self.resize(slot, bytes);
         self.counts.borrow_mut().rows_merged += 1;
     }
 
     async fn merge_range(&self, handle: &Rc<Handle>, version: &Version, deletion: &RangeTombstone) {
-        for bound in [&deletion.range.start, &deletion.range.end] {
-            if version.needs_bound(bound) {
-                let place = Place::of(bound);
-                match self.admit(handle, &place, false, 0) {
-                    Some(slot) => {
-                        if version.needs_bound(bound) {
-                            let is_known_before = false;
-                            let entry = Entry { row: None, tombstone: None, slot, is_known_before };
-                            version.insert(place, entry);
-                        } else {
-                            self.cache.remove_row(slot);
-                        }
-                    }
-                    None => version.forget_gap(place.as_ref()),
-                }
+        let ClusteringRange { start, end } = &deletion.range;
+        let mut from = start.clone();
+        loop {
+            // In one step with the covering: an entry at a bound may leave at any time, and then the
+            // stretch beside it would be taken for one with that on the other side.
+            self.merge_bound(handle, version, end);
+            if from == *start {
+                self.merge_bound(handle, version, start);
             }
-        }
-        let mut from = Some(deletion.range.start.clone());
-        while let Some(at) = from {
-            from = version.cover(&at, deletion, COVERED_AT_ONCE_MAX);
+            if version.needs_bound(end) {
+                version.forget_gap(Place::of(end).as_ref());
+            }
+            match version.cover(&from, deletion, COVERED_AT_ONCE_MAX) {
+                Some(next) => from = next,
+                None => return,
+            }
             runtime::maybe_yield().await;
         }
     }
 
-    /// Forgets a partition whole: what it says cannot be relied on.
-    fn forget(&self, handle: &Rc<Handle>) {
-        for (_, slot) in handle.latest.borrow().slots(usize::MAX) {
-            if slot != super::NO_SLOT {
-                self.cache.remove_row(slot);
-            }
+    /// Makes sure of an entry at a bound of a tombstone, where something is known of the place.
+    fn merge_bound(&self, handle: &Rc<Handle>, version: &Version, bound: &Position) {
+        if !version.needs_bound(bound) {
+            return;
         }
-        self.detach(handle);
+        let place = Place::of(bound);
+        let slot = self.admit(handle, &place, false, 0, Arrival::Written);
+        // Making room may have taken what was known here.
+        match slot {
+            Some(slot) if version.needs_bound(bound) => {
+                let entry = Entry { row: None, tombstone: None, slot, is_known_before: false };
+                version.insert(place, entry);
+            }
+            Some(slot) => self.remove(slot),
+            None if version.needs_bound(bound) => version.forget_gap(place.as_ref()),
+            None => {}
+        }
     }
 }

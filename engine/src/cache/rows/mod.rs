@@ -21,8 +21,8 @@ use read::CachedRead;
 pub use read::Underlying;
 use version::{NO_SLOT, Version};
 
-use super::page_cache::PageCache;
-use crate::mutation::{ClusteringRange, FragmentSource, Position, Slice, Weight};
+use super::page_cache::{Arrival, PageCache};
+use crate::mutation::{ClusteringRange, FragmentSource, Position, Slice, Tombstone, Weight};
 use crate::policy::Slot;
 use crate::policy::event::EntryKind;
 use crate::schema::table_schema::SchemaRef;
@@ -49,23 +49,65 @@ pub struct RowCacheStats {
     pub partition_evictions: u64,
     /// Times that something read was not kept because a newer flush had come by.
     pub mispopulations: u64,
+    /// Rows of flushed memtables that went in, and that did not because nothing was known there.
     pub rows_merged: u64,
     pub rows_dropped: u64,
+    /// Held now.
     pub partitions: u64,
-    pub entries: u64,
+    pub rows: u64,
+    /// Entries that say that a row is absent, or where a known stretch ends.
+    pub dummies: u64,
     pub bytes: u64,
 }
 
+impl RowCacheStats {
+    /// The count of entries of a kind.
+    fn held(&mut self, kind: EntryKind) -> &mut u64 {
+        match kind {
+            EntryKind::Row => &mut self.rows,
+            EntryKind::PartitionHeader => &mut self.partitions,
+            _ => &mut self.dummies,
+        }
+    }
+}
+
+/// What a row cache knows of one partition, in natural order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CachedPartition {
+    pub deletion: Option<Tombstone>,
+    pub has_static_row: bool,
+    pub entries: Vec<CachedEntry>,
+}
+
+/// An entry of a cached partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CachedEntry {
+    pub position: Position,
+    /// Timestamp of the newest thing in the row; `None` where there is no row.
+    pub newest: Option<i64>,
+    /// The range tombstone in force at the entry, and before it where that is known.
+    pub tombstone: Option<Tombstone>,
+    /// Whether everything between the entry before and this one is known.
+    pub is_known_before: bool,
+}
+
 /// A cached partition: the newest version of it, and what refers to it.
+///
+/// Invariant: whoever holds the latest version reads the set of SSTables with the handle's number;
+/// who comes with a newer set gets a copy where the version is held.
 pub(super) struct Handle {
     pub(super) key: Rc<PartitionKey>,
     latest: RefCell<Rc<Version>>,
-    /// The set of SSTables that the latest version stands for at least.
+    /// The set of SSTables that the latest version stands for.
     generation: Cell<u64>,
     /// Whether the cache still knows it.
     is_attached: Cell<bool>,
+    /// Number of the cache's life in which it came in.
+    life: u64,
     owner: Weak<RowCache>,
 }
+
+type Partitions = BTreeMap<Rc<PartitionKey>, Rc<Handle>>;
 
 /// See the head of this file.
 pub struct RowCache {
@@ -74,7 +116,11 @@ pub struct RowCache {
     /// Number of the table in what policies are told.
     table: u32,
     clustering_count: usize,
-    partitions: RefCell<BTreeMap<Rc<PartitionKey>, Rc<Handle>>>,
+    partitions: RefCell<Partitions>,
+    /// Partitions that were forgotten and whose entries are not all freed.
+    forgotten: RefCell<Vec<Partitions>>,
+    /// Rises when everything is forgotten.
+    life: Cell<u64>,
     /// Reads that began under an older set of SSTables do not bring partitions in.
     generation_min: Cell<u64>,
     counts: RefCell<RowCacheStats>,
@@ -91,6 +137,8 @@ impl RowCache {
             clustering_count: schema.columns.iter().filter(|c| is_clustering(c.kind)).count(),
             schema,
             partitions: RefCell::default(),
+            forgotten: RefCell::default(),
+            life: Cell::new(0),
             generation_min: Cell::new(0),
             counts: RefCell::default(),
             own: own.clone(),
@@ -110,31 +158,85 @@ impl RowCache {
         Box::new(CachedRead::new(own, key, slice, underlying, generation))
     }
 
+    /// Of up to `max` gaps, how many are known, and how many were looked at.
+    pub fn continuity(&self, max: usize) -> (u64, u64) {
+        let (mut known, mut seen) = (0, 0);
+        for handle in self.partitions.borrow().values() {
+            let left = max - seen as usize;
+            if left == 0 {
+                break;
+            }
+            let (own_known, own_seen) = handle.latest.borrow().continuity(left);
+            (known, seen) = (known + own_known, seen + own_seen);
+        }
+        (known, seen)
+    }
+
+    /// What is known of a partition, up to `max` entries; `None` where nothing is.
+    pub fn inspect(&self, key: &PartitionKey, max: usize) -> Option<CachedPartition> {
+        let handle = self.partitions.borrow().get(key).cloned()?;
+        let version = handle.latest.borrow().clone();
+        Some(version.inspect(max))
+    }
+
     pub fn stats(&self) -> RowCacheStats {
         RowCacheStats { partitions: self.partitions.borrow().len() as u64, ..*self.counts.borrow() }
     }
 
-    /// Forgets up to `max` entries; true when more are left.
-    pub fn clear(&self, max: usize) -> bool {
+    /// Forgets everything in one step; [`free`](Self::free) then gives the memory back.
+    pub fn invalidate(&self) {
+        self.life.set(self.life.get() + 1);
+        let partitions = self.partitions.take();
+        if !partitions.is_empty() {
+            self.counts.borrow_mut().partition_evictions += partitions.len() as u64;
+            self.forgotten.borrow_mut().push(partitions);
+        }
+    }
+
+    /// Forgets everything and learns nothing more: the table is gone.
+    pub fn close(&self) {
+        self.generation_min.set(u64::MAX);
+        self.invalidate();
+    }
+
+    /// Frees up to `max` entries of what was forgotten; true when more are left.
+    pub fn free(&self, max: usize) -> bool {
         let mut left = max;
-        loop {
-            let first = self.partitions.borrow().values().next().cloned();
-            let Some(handle) = first else { return false };
-            let slots = handle.latest.borrow().slots(left);
+        while left > 0 {
+            let first = {
+                let mut forgotten = self.forgotten.borrow_mut();
+                let Some(partitions) = forgotten.last() else { return false };
+                let first = partitions.values().next().cloned();
+                if first.is_none() {
+                    forgotten.pop();
+                }
+                first
+            };
+            let Some(handle) = first else { continue };
+            // Readers that hold the version see less of it and read that from below.
+            let version = handle.latest.borrow().clone();
+            let slots = version.slots(left);
             for (place, slot) in &slots {
                 if *slot != NO_SLOT {
-                    self.cache.remove_row(*slot);
+                    self.remove(*slot);
                 }
-                self.evicted(&handle, place);
-            }
-            if slots.is_empty() {
-                self.detach(&handle);
+                version.evict(place);
             }
             left -= slots.len().min(left);
-            if left == 0 {
-                return !self.partitions.borrow().is_empty();
+            if version.is_spent()
+                && let Some(partitions) = self.forgotten.borrow_mut().last_mut()
+            {
+                partitions.remove(&handle.key);
             }
         }
+        !self.forgotten.borrow().is_empty()
+    }
+
+    /// A partition as a reader of the set of SSTables number `generation` finds it.
+    fn find(&self, key: &PartitionKey, generation: u64) -> Option<(Rc<Handle>, Rc<Version>)> {
+        let handle = self.partitions.borrow().get(key).cloned()?;
+        let version = handle.version_at(generation);
+        Some((handle, version))
     }
 
     /// Runs a walk that tells which entries it used.
@@ -152,8 +254,8 @@ impl RowCache {
         let known = self.partitions.borrow().get(&key).cloned();
         if let Some(handle) = known {
             // Someone else read it at the same time.
-            let version = handle.latest.borrow().clone();
-            return (handle.generation.get() <= generation).then_some((handle, version));
+            let is_older = handle.generation.get() <= generation;
+            return is_older.then(|| (handle.clone(), handle.version_at(generation)));
         }
         if generation < self.generation_min.get() {
             return None;
@@ -164,12 +266,18 @@ impl RowCache {
             latest: RefCell::new(version.clone()),
             generation: Cell::new(generation),
             is_attached: Cell::new(true),
+            life: self.life.get(),
             owner: self.own.clone(),
         });
         let end = Place::of(&Position::end());
-        let bytes = PARTITION_BYTES + key.as_bytes().len();
-        let kind = EntryKind::PartitionHeader;
-        let slot = self.cache.admit_row(&handle, &end, kind, bytes, self.table)?;
+        let content = version.static_row.borrow().as_ref().map_or(0, |row| row.memory_bytes());
+        let bytes = PARTITION_BYTES + key.as_bytes().len() + content;
+        let what = (EntryKind::PartitionHeader, bytes, self.table);
+        let slot = self.cache.admit_row(&handle, &end, Arrival::Read { run: 0 }, what)?;
+        let mut counts = self.counts.borrow_mut();
+        counts.bytes += bytes as u64;
+        counts.partitions += 1;
+        drop(counts);
         version.set_slot(&end, slot);
         self.partitions.borrow_mut().insert(key, handle.clone());
         Some((handle, version))
@@ -182,22 +290,48 @@ impl RowCache {
         place: &Place,
         is_row: bool,
         row_bytes: usize,
+        arrival: Arrival,
     ) -> Option<Slot> {
         let kind = if is_row { EntryKind::Row } else { EntryKind::Dummy };
         let bytes = ENTRY_BYTES + row_bytes + place.prefix.as_ordered().len();
-        let slot = self.cache.admit_row(handle, place, kind, bytes, self.table)?;
-        if !handle.is_attached.get() {
+        let slot = self.cache.admit_row(handle, place, arrival, (kind, bytes, self.table))?;
+        if !self.knows(handle) {
             // Making room took the partition itself.
             self.cache.remove_row(slot);
             return None;
         }
-        self.counts.borrow_mut().insertions += 1;
+        let mut counts = self.counts.borrow_mut();
+        counts.insertions += 1;
+        counts.bytes += bytes as u64;
+        *counts.held(kind) += 1;
         Some(slot)
     }
 
+    /// Gives an entry's slot back.
+    fn remove(&self, slot: Slot) {
+        let (kind, bytes) = self.cache.remove_row(slot);
+        self.left(kind, bytes);
+    }
+
+    fn left(&self, kind: EntryKind, bytes: u64) {
+        let mut counts = self.counts.borrow_mut();
+        counts.bytes -= bytes;
+        *counts.held(kind) -= 1;
+    }
+
+    /// An entry takes other bytes now.
+    fn resize(&self, slot: Slot, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        // Before room is made: this entry may leave for it.
+        self.counts.borrow_mut().bytes += u64::from(bytes);
+        let was = self.cache.resize_row(slot, bytes);
+        self.counts.borrow_mut().bytes -= u64::from(was);
+    }
+
     /// An entry's slot was taken back.
-    fn evicted(&self, handle: &Rc<Handle>, place: &Place) {
+    fn evicted(&self, handle: &Rc<Handle>, place: &Place, kind: EntryKind, bytes: u64) {
         self.counts.borrow_mut().evictions += 1;
+        self.left(kind, bytes);
         let version = handle.latest.borrow().clone();
         version.evict(place);
         if version.is_spent() {
@@ -205,11 +339,28 @@ impl RowCache {
         }
     }
 
-    fn detach(&self, handle: &Rc<Handle>) {
-        if handle.is_attached.replace(false) {
+    /// Lets a partition go that has no entries left.
+    fn detach(&self, handle: &Handle) {
+        let is_known = self.knows(handle);
+        handle.is_attached.set(false);
+        if is_known {
             self.counts.borrow_mut().partition_evictions += 1;
             self.partitions.borrow_mut().remove(&handle.key);
         }
+    }
+
+    /// Forgets one partition whole: what it says cannot be relied on.
+    fn forget(&self, handle: &Rc<Handle>) {
+        if self.knows(handle) {
+            self.detach(handle);
+            let forgotten = Partitions::from([(handle.key.clone(), handle.clone())]);
+            self.forgotten.borrow_mut().push(forgotten);
+        }
+    }
+
+    /// Whether new readers meet this partition.
+    fn knows(&self, handle: &Handle) -> bool {
+        handle.is_attached.get() && handle.life == self.life.get()
     }
 
     /// The key of the one row that `gap` has room for, if it has no room for more.
@@ -226,10 +377,20 @@ impl RowCache {
 }
 
 impl Handle {
+    /// The version that a reader of the set of SSTables number `generation`, not older than the
+    /// handle's, may read and add to.
+    fn version_at(&self, generation: u64) -> Rc<Version> {
+        let mut latest = self.latest.borrow_mut();
+        if self.generation.replace(generation) < generation && Rc::strong_count(&latest) > 1 {
+            *latest = Rc::new(Version::clone(&latest));
+        }
+        latest.clone()
+    }
+
     /// The cache took the slot of this entry back.
-    pub(super) fn evicted(self: &Rc<Self>, place: &Place) {
+    pub(super) fn evicted(self: &Rc<Self>, place: &Place, kind: EntryKind, bytes: u64) {
         if let Some(owner) = self.owner.upgrade() {
-            owner.evicted(self, place);
+            owner.evicted(self, place, kind, bytes);
         }
     }
 }

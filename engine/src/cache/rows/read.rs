@@ -14,11 +14,12 @@ use futures::future::LocalBoxFuture;
 use super::place::Place;
 use super::version::{Entry, NO_SLOT, Step, Version, Walk};
 use super::{Handle, RowCache};
+use crate::cache::page_cache::Arrival;
 use crate::config::FRAGMENTS_PER_FILL_MAX;
 use crate::error::Result;
 use crate::mutation::{
-    ClusteringRange, Direction, Fragment, FragmentSource, PartitionRange, Position, Row, Slice,
-    Tombstone, Weight,
+    ClusteringRange, Direction, Filled, Fragment, FragmentSource, PartitionRange, Position, Row,
+    Slice, Tombstone, Weight,
 };
 use crate::schema::{ClusteringKey, PartitionKey};
 
@@ -36,16 +37,24 @@ pub(super) struct CachedRead {
     /// Number of the set of SSTables below.
     generation: u64,
     direction: Direction,
-    /// Ranges still to read, in reading order.
-    ranges: VecDeque<ClusteringRange>,
+    /// Ranges still to read, in reading order; most reads have one.
+    first: Option<ClusteringRange>,
+    rest: VecDeque<ClusteringRange>,
     place: Option<(Rc<Handle>, Rc<Version>)>,
     state: State,
+    /// Fragments of the next fill: few at first, because many readers want the first rows only.
+    fill_max: usize,
 }
+
+/// Fragments of the first fill.
+const FIRST_FILL: usize = 8;
 
 enum State {
     Start,
     Between,
     Walking(Walk),
+    /// What comes next is not known and has to be read from below.
+    Gap(Walk, ClusteringRange),
     Filling(Walk, Fill),
     Done,
 }
@@ -58,26 +67,31 @@ impl CachedRead {
         underlying: Rc<dyn Underlying>,
         generation: u64,
     ) -> Self {
-        let handle = cache.partitions.borrow().get(key).cloned();
-        let place = handle.map(|handle| {
-            let version = handle.latest.borrow().clone();
-            (handle, version)
-        });
+        let place = cache.find(key, generation);
         let key = place.as_ref().map_or_else(|| Rc::new(key.clone()), |(held, _)| held.key.clone());
-        let mut ranges: VecDeque<ClusteringRange> = slice.ranges.iter().cloned().collect();
-        if slice.direction.is_reversed() {
-            ranges.make_contiguous().reverse();
+        let mut ranges = slice.ranges.iter().cloned();
+        let (first, mut rest) = match slice.direction {
+            Direction::Forward => (ranges.next(), VecDeque::new()),
+            Direction::Reversed => (ranges.next_back(), VecDeque::new()),
+        };
+        if ranges.len() > 0 {
+            rest.extend(ranges);
+            if slice.direction.is_reversed() {
+                rest.make_contiguous().reverse();
+            }
         }
-        let direction = slice.direction;
+        let (direction, state) = (slice.direction, State::Start);
         CachedRead {
             cache,
             key,
             underlying,
             generation,
             direction,
-            ranges,
+            first,
+            rest,
             place,
-            state: State::Start,
+            state,
+            fill_max: FIRST_FILL,
         }
     }
 
@@ -86,19 +100,18 @@ impl CachedRead {
         self.underlying.read(&PartitionRange::Single((*self.key).clone()), &slice)
     }
 
-    async fn start(&mut self, out: &mut VecDeque<Fragment>) -> Result<State> {
-        self.cache.counts.borrow_mut().reads += 1;
-        if let Some((_, version)) = &self.place {
-            self.cache.counts.borrow_mut().partition_hits += 1;
-            let deletion = version.deletion.get();
-            out.push_back(Fragment::PartitionStart { key: self.key.clone(), deletion });
-            if let Some(row) = &*version.static_row.borrow() {
-                out.push_back(Fragment::StaticRow(row.clone()));
-            }
-            return Ok(State::Between);
+    fn next_range(&mut self) -> Option<ClusteringRange> {
+        self.first.take().or_else(|| self.rest.pop_front())
+    }
+
+    /// Begins with a partition that the cache does not know.
+    async fn begin(&mut self, out: &mut VecDeque<Fragment>) -> Result<State> {
+        {
+            let mut counts = self.cache.counts.borrow_mut();
+            counts.reads += 1;
+            counts.partition_misses += 1;
         }
-        self.cache.counts.borrow_mut().partition_misses += 1;
-        let range = match self.ranges.pop_front() {
+        let range = match self.next_range() {
             Some(range) => range,
             // Only the partition itself is asked for: an empty range at its start.
             None => ClusteringRange { start: Position::start(), end: Position::start() },
@@ -147,47 +160,78 @@ impl CachedRead {
                 cache: self.cache.clone(),
                 handle: handle.clone(),
                 version: version.clone(),
-                generation: self.generation,
             };
             population = Some(Population::new(target, &gap, self.direction));
         }
         Fill { source, buffer, gap, population }
     }
 
-    async fn step(&mut self, out: &mut VecDeque<Fragment>, goal: usize) -> Result<()> {
-        self.state = match std::mem::replace(&mut self.state, State::Done) {
-            State::Start => self.start(out).await?,
-            State::Between => match self.ranges.pop_front() {
-                Some(rest) => {
-                    State::Walking(Walk { direction: self.direction, rest, in_force: None })
+    /// Goes on as far as that is possible without waiting; false when it is not.
+    fn step_now(&mut self, out: &mut VecDeque<Fragment>, goal: usize) -> bool {
+        match (&mut self.state, &self.place) {
+            (State::Start, Some((_, version))) => {
+                let mut counts = self.cache.counts.borrow_mut();
+                counts.reads += 1;
+                counts.partition_hits += 1;
+                let deletion = version.deletion.get();
+                out.push_back(Fragment::PartitionStart { key: self.key.clone(), deletion });
+                if let Some(row) = &*version.static_row.borrow() {
+                    out.push_back(Fragment::StaticRow(row.clone()));
                 }
-                None => {
-                    out.push_back(Fragment::PartitionEnd);
-                    State::Done
-                }
-            },
-            State::Walking(mut walk) => {
-                let Some((_, version)) = &self.place else {
-                    // The partition could not be kept: everything comes from below.
-                    let range = walk.rest.clone();
-                    let fill = self.fill_of(self.open(range.clone()), VecDeque::new(), range);
-                    self.state = State::Filling(walk, fill);
-                    return Ok(());
-                };
-                let max = goal.saturating_sub(out.len()).max(1);
-                let before = out.len();
-                let step = self.cache.touch(|touch| version.walk(&mut walk, max, out, touch));
-                let rows = (out.len() - before) as u64;
-                self.cache.counts.borrow_mut().row_hits += rows;
-                match step {
-                    Step::More => State::Walking(walk),
-                    Step::Done => State::Between,
-                    Step::Gap(gap) => {
-                        self.cache.counts.borrow_mut().gaps_read += 1;
-                        let fill = self.fill_of(self.open(gap.clone()), VecDeque::new(), gap);
-                        State::Filling(walk, fill)
+                self.state = State::Between;
+            }
+            (State::Between, _) => {
+                self.state = match self.next_range() {
+                    Some(rest) => {
+                        State::Walking(Walk { direction: self.direction, rest, in_force: None })
+                    }
+                    None => {
+                        out.push_back(Fragment::PartitionEnd);
+                        State::Done
                     }
                 }
+            }
+            (State::Walking(walk), Some((handle, version))) => {
+                let max = goal.saturating_sub(out.len()).max(1);
+                let before = out.len();
+                let step = if is_current(&self.cache, handle, version) {
+                    self.cache.touch(|touch| version.walk(walk, max, out, touch))
+                } else {
+                    // Slots of an older version are others' by now.
+                    version.walk(walk, max, out, &mut |_| {})
+                };
+                self.cache.counts.borrow_mut().row_hits += (out.len() - before) as u64;
+                match step {
+                    Step::More => {}
+                    Step::Done => self.state = State::Between,
+                    Step::Gap(gap) => {
+                        let State::Walking(walk) = std::mem::replace(&mut self.state, State::Done)
+                        else {
+                            unreachable!("the state was looked at above");
+                        };
+                        self.state = State::Gap(walk, gap);
+                    }
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Goes on where something has to be read from below.
+    async fn step(&mut self, out: &mut VecDeque<Fragment>, goal: usize) -> Result<()> {
+        self.state = match std::mem::replace(&mut self.state, State::Done) {
+            State::Start => self.begin(out).await?,
+            State::Walking(walk) => {
+                // The partition could not be kept: everything comes from below.
+                let range = walk.rest.clone();
+                let fill = self.fill_of(self.open(range.clone()), VecDeque::new(), range);
+                State::Filling(walk, fill)
+            }
+            State::Gap(walk, gap) => {
+                self.cache.counts.borrow_mut().gaps_read += 1;
+                let fill = self.fill_of(self.open(gap.clone()), VecDeque::new(), gap);
+                State::Filling(walk, fill)
             }
             State::Filling(mut walk, mut fill) => {
                 if fill.advance(out, goal).await? {
@@ -200,7 +244,7 @@ impl CachedRead {
                     State::Filling(walk, fill)
                 }
             }
-            State::Done => State::Done,
+            state @ (State::Between | State::Done) => state,
         };
         Ok(())
     }
@@ -209,18 +253,32 @@ impl CachedRead {
 impl FragmentSource for CachedRead {
     fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {
         async move {
-            let before = out.len();
-            let goal = before + FRAGMENTS_PER_FILL_MAX;
-            while out.len() < goal && !matches!(self.state, State::Done) {
-                // What waits for the disk is handed on before more is asked for.
-                if matches!(self.state, State::Filling(..)) && out.len() > before {
+            let goal = out.len() + FRAGMENTS_PER_FILL_MAX;
+            // What waits for the disk is handed on before more is asked for.
+            while self.fill_now(out) == Filled::Waits {
+                let before = out.len();
+                self.step(out, goal).await?;
+                if out.len() > before {
                     break;
                 }
-                self.step(out, goal).await?;
             }
             Ok(())
         }
         .boxed_local()
+    }
+
+    fn fill_now(&mut self, out: &mut VecDeque<Fragment>) -> Filled {
+        let before = out.len();
+        let goal = before + self.fill_max;
+        while out.len() < goal && self.step_now(out, goal) {}
+        if out.len() >= goal {
+            self.fill_max = (4 * self.fill_max).min(FRAGMENTS_PER_FILL_MAX);
+        }
+        match self.state {
+            _ if out.len() > before => Filled::Some,
+            State::Done => Filled::End,
+            _ => Filled::Waits,
+        }
     }
 }
 
@@ -278,19 +336,28 @@ struct Target {
     cache: Rc<RowCache>,
     handle: Rc<Handle>,
     version: Rc<Version>,
-    generation: u64,
+}
+
+/// Whether what the holder of `version` reads is what the cache stands for.
+fn is_current(cache: &RowCache, handle: &Handle, version: &Rc<Version>) -> bool {
+    cache.knows(handle) && Rc::ptr_eq(&handle.latest.borrow(), version)
 }
 
 impl Target {
-    /// Whether what this read sees is what the cache stands for.
     fn is_current(&self) -> bool {
-        self.handle.is_attached.get()
-            && self.handle.generation.get() <= self.generation
-            && Rc::ptr_eq(&self.handle.latest.borrow(), &self.version)
+        is_current(&self.cache, &self.handle, &self.version)
     }
 
     /// Makes sure of an entry at `place`; false when it cannot be kept.
-    fn put(&self, place: &Place, row: Option<&Rc<Row>>, tombstone: Option<Tombstone>) -> bool {
+    ///
+    /// `run` says how many rows were read in sequence before.
+    fn put(
+        &self,
+        place: &Place,
+        row: Option<&Rc<Row>>,
+        tombstone: Option<Tombstone>,
+        run: u16,
+    ) -> bool {
         if !self.is_current() {
             self.cache.counts.borrow_mut().mispopulations += 1;
             return false;
@@ -299,7 +366,9 @@ impl Target {
             return true;
         }
         let bytes = row.map_or(0, |row| row.memory_bytes());
-        let Some(slot) = self.cache.admit(&self.handle, place, row.is_some(), bytes) else {
+        let arrival = Arrival::Read { run };
+        let Some(slot) = self.cache.admit(&self.handle, place, row.is_some(), bytes, arrival)
+        else {
             return false;
         };
         let row = row.cloned();
@@ -318,7 +387,7 @@ impl Target {
         }
         // A row that stood there bears another tombstone than the gap before it.
         let bound = Place { prefix: upper.prefix.clone(), weight: Weight::Before };
-        if self.put(&bound, None, tombstone)
+        if self.put(&bound, None, tombstone, 0)
             && self.version.link(lower, &bound, tombstone) == Some(true)
         {
             let own = self.version.tombstone_at(upper);
@@ -336,7 +405,8 @@ struct Population {
     in_force: Option<Tombstone>,
     /// The gap is one row's place.
     single: Option<Rc<ClusteringKey>>,
-    is_empty: bool,
+    /// Rows so far.
+    run: u16,
 }
 
 impl Population {
@@ -345,7 +415,7 @@ impl Population {
         let first = direction.first(gap);
         let previous = target.version.place_at(first, row_side(direction, true));
         let mut population =
-            Population { target, direction, previous, in_force: None, single, is_empty: true };
+            Population { target, direction, previous, in_force: None, single, run: 0 };
         if population.previous.is_none() && population.single.is_none() {
             population.previous = population.bound(first);
         }
@@ -354,12 +424,12 @@ impl Population {
 
     fn bound(&self, position: &Position) -> Option<Place> {
         let place = Place::of(position);
-        self.target.put(&place, None, None).then_some(place)
+        self.target.put(&place, None, None, self.run).then_some(place)
     }
 
     fn row(&mut self, key: &Rc<ClusteringKey>, row: &Rc<Row>) {
-        self.is_empty = false;
         self.reach(Place::row(key.clone()), Some(row), self.in_force);
+        self.run = self.run.saturating_add(1);
     }
 
     fn change(&mut self, position: &Position, tombstone: Option<Tombstone>, gap: &ClusteringRange) {
@@ -379,7 +449,7 @@ impl Population {
 
     /// Puts in the entry that comes next and links it to the one before.
     fn reach(&mut self, place: Place, row: Option<&Rc<Row>>, tombstone: Option<Tombstone>) {
-        if !self.target.put(&place, row, tombstone) {
+        if !self.target.put(&place, row, tombstone, self.run) {
             self.previous = None;
             return;
         }
@@ -398,8 +468,8 @@ impl Population {
 
     fn end(mut self, gap: &ClusteringRange) {
         if let Some(key) = self.single.take() {
-            if self.is_empty {
-                self.target.put(&Place::row(key), None, self.in_force);
+            if self.run == 0 {
+                self.target.put(&Place::row(key), None, self.in_force, 0);
             }
             return;
         }

@@ -19,6 +19,7 @@ use std::ops::Bound;
 use std::rc::Rc;
 
 use super::place::{Place, PlaceRef};
+use super::{CachedEntry, CachedPartition};
 use crate::mutation::tombstone::strongest;
 use crate::mutation::{
     ClusteringRange, Direction, Fragment, Position, RangeTombstone, Row, Tombstone, Weight,
@@ -68,17 +69,16 @@ pub(super) struct Walk {
     pub(super) in_force: Option<Tombstone>,
 }
 
-impl Walk {
-    fn change(
-        &mut self,
-        at: impl FnOnce() -> Position,
-        tombstone: Option<Tombstone>,
-        out: &mut impl Extend<Fragment>,
-    ) {
-        if self.in_force != tombstone {
-            self.in_force = tombstone;
-            out.extend([Fragment::RangeTombstoneChange { position: at(), tombstone }]);
-        }
+/// Says that another tombstone is in force, if it is another.
+fn change(
+    in_force: &mut Option<Tombstone>,
+    tombstone: Option<Tombstone>,
+    at: impl FnOnce() -> Position,
+    out: &mut impl Extend<Fragment>,
+) {
+    if *in_force != tombstone {
+        *in_force = tombstone;
+        out.extend([Fragment::RangeTombstoneChange { position: at(), tombstone }]);
     }
 }
 
@@ -119,10 +119,43 @@ impl Version {
         out: &mut E,
         touch: &mut dyn FnMut(Slot),
     ) -> Step {
+        if let Some(step) = self.walk_row(walk, out, touch) {
+            return step;
+        }
         match walk.direction {
             Direction::Forward => self.walk_forward(walk, max, out, touch),
             Direction::Reversed => self.walk_reversed(walk, max, out, touch),
         }
+    }
+
+    /// A walk over the place of one row that has an entry: the commonest, and a look-up.
+    fn walk_row<E: Extend<Fragment>>(
+        &self,
+        walk: &mut Walk,
+        out: &mut E,
+        touch: &mut dyn FnMut(Slot),
+    ) -> Option<Step> {
+        let Walk { rest: ClusteringRange { start, end }, in_force, direction } = walk;
+        let is_row = (start.weight, end.weight) == (Weight::Before, Weight::After)
+            && !start.prefix.is_empty()
+            && start.prefix == end.prefix;
+        if !is_row {
+            return None;
+        }
+        let tree = self.tree.borrow();
+        let row = PlaceRef { prefix: start.prefix.as_ordered(), weight: Weight::At };
+        let (place, entry) = tree.get_key_value(&row)?;
+        touch(entry.slot);
+        let (first, last) = match direction {
+            Direction::Forward => (&*start, &*end),
+            Direction::Reversed => (&*end, &*start),
+        };
+        change(in_force, entry.tombstone, || first.clone(), out);
+        if let Some(row) = &entry.row {
+            out.extend([Fragment::Row { key: place.prefix.clone(), row: row.clone() }]);
+        }
+        change(in_force, None, || last.clone(), out);
+        Some(Step::Done)
     }
 
     fn walk_forward<E: Extend<Fragment>>(
@@ -133,40 +166,48 @@ impl Version {
         touch: &mut dyn FnMut(Slot),
     ) -> Step {
         let tree = self.tree.borrow();
-        let start = walk.rest.start.clone();
-        let from = (Bound::Excluded(PlaceRef::of(&start)), Bound::Unbounded);
-        let end = walk.rest.end.clone();
+        let Walk { rest: ClusteringRange { start, end }, in_force, .. } = walk;
+        let from = (Bound::Excluded(PlaceRef::of(start)), Bound::Unbounded);
+        // The entry behind which the walk stands; at the start of the range there is none.
+        let mut last: Option<&Place> = None;
         let mut given = 0;
         for (place, entry) in tree.range::<_, PlaceRef<'_>>(from) {
-            let is_beyond = place.as_ref() >= PlaceRef::of(&end);
+            let here = || last.map_or_else(|| past(start), |last| past(&last.position()));
+            let is_beyond = place.as_ref() >= PlaceRef::of(end);
             if entry.is_known_before {
-                let at = walk.rest.start.clone();
-                walk.change(|| past(&at), entry.tombstone, out);
+                change(in_force, entry.tombstone, here, out);
             } else {
                 let until = if is_beyond { end.clone() } else { ahead_of(&place.position()) };
-                let gap = ClusteringRange { start: past(&walk.rest.start), end: until };
+                let gap = ClusteringRange { start: here(), end: until };
                 if !gap.is_empty() {
-                    walk.change(|| gap.start.clone(), None, out);
+                    change(in_force, None, || gap.start.clone(), out);
+                    if let Some(last) = last {
+                        *start = last.position();
+                    }
                     return Step::Gap(gap);
                 }
             }
             if is_beyond {
-                walk.change(|| end.clone(), None, out);
+                change(in_force, None, || end.clone(), out);
                 if entry.is_known_before {
                     touch(entry.slot);
                 }
                 return Step::Done;
             }
             touch(entry.slot);
+            if place.weight == Weight::At {
+                // Also where the row is absent: a source beside this one may have it.
+                change(in_force, entry.tombstone, || ahead_of(&place.position()), out);
+            }
             if let Some(row) = &entry.row {
-                walk.change(|| ahead_of(&place.position()), entry.tombstone, out);
                 out.extend([Fragment::Row { key: place.prefix.clone(), row: row.clone() }]);
                 given += 1;
             }
-            walk.rest.start = place.position();
             if given >= max {
+                *start = place.position();
                 return Step::More;
             }
+            last = Some(place);
         }
         unreachable!("the entry at the end of a partition is always there")
     }
@@ -179,47 +220,52 @@ impl Version {
         touch: &mut dyn FnMut(Slot),
     ) -> Step {
         let tree = self.tree.borrow();
-        let top = walk.rest.end.clone();
-        let from = (Bound::Included(PlaceRef::of(&top)), Bound::Unbounded);
+        let Walk { rest: ClusteringRange { start, end }, in_force, .. } = walk;
+        let top = PlaceRef::of(end);
         let (_, mut upper) = tree
-            .range::<_, PlaceRef<'_>>(from)
+            .range::<_, PlaceRef<'_>>((Bound::Included(top), Bound::Unbounded))
             .next()
             .expect("the entry at the end of a partition is always there");
-        let start = walk.rest.start.clone();
-        let mut below =
-            tree.range::<_, PlaceRef<'_>>((Bound::Unbounded, Bound::Excluded(PlaceRef::of(&top))));
+        let mut below = tree.range::<_, PlaceRef<'_>>((Bound::Unbounded, Bound::Excluded(top)));
+        // The entry before which the walk stands; at the end of the range there is none.
+        let mut last: Option<&Place> = None;
         let mut given = 0;
         loop {
-            let lower =
-                below.next_back().filter(|(place, _)| place.as_ref() > PlaceRef::of(&start));
+            let here = || last.map_or_else(|| ahead_of(end), |last| ahead_of(&last.position()));
+            let lower = below.next_back().filter(|(place, _)| place.as_ref() > PlaceRef::of(start));
             if upper.is_known_before {
-                let at = walk.rest.end.clone();
-                walk.change(|| ahead_of(&at), upper.tombstone, out);
+                change(in_force, upper.tombstone, here, out);
                 touch(upper.slot);
             } else {
                 let from =
                     lower.map_or_else(|| start.clone(), |(place, _)| past(&place.position()));
-                let gap = ClusteringRange { start: from, end: ahead_of(&walk.rest.end) };
+                let gap = ClusteringRange { start: from, end: here() };
                 if !gap.is_empty() {
-                    walk.change(|| gap.end.clone(), None, out);
+                    change(in_force, None, || gap.end.clone(), out);
+                    if let Some(last) = last {
+                        *end = last.position();
+                    }
                     return Step::Gap(gap);
                 }
             }
             let Some((place, entry)) = lower else {
-                walk.change(|| start.clone(), None, out);
+                change(in_force, None, || start.clone(), out);
                 return Step::Done;
             };
+            if place.weight == Weight::At {
+                change(in_force, entry.tombstone, || past(&place.position()), out);
+            }
             if let Some(row) = &entry.row {
-                walk.change(|| past(&place.position()), entry.tombstone, out);
                 out.extend([Fragment::Row { key: place.prefix.clone(), row: row.clone() }]);
                 given += 1;
             }
             touch(entry.slot);
-            walk.rest.end = place.position();
             upper = entry;
             if given >= max {
+                *end = place.position();
                 return Step::More;
             }
+            last = Some(place);
         }
     }
 
@@ -310,6 +356,38 @@ impl Version {
     pub(super) fn set_slot(&self, place: &Place, slot: Slot) {
         if let Some(entry) = self.tree.borrow_mut().get_mut(place) {
             entry.slot = slot;
+        }
+    }
+
+    /// Of up to `max` gaps, how many are known, and how many there were.
+    pub(super) fn continuity(&self, max: usize) -> (u64, u64) {
+        let tree = self.tree.borrow();
+        let (mut known, mut seen) = (0, 0);
+        for entry in tree.values().take(max) {
+            known += u64::from(entry.is_known_before);
+            seen += 1;
+        }
+        (known, seen)
+    }
+
+    /// Up to `max` entries, for people to look at.
+    pub(super) fn inspect(&self, max: usize) -> CachedPartition {
+        let entries = self
+            .tree
+            .borrow()
+            .iter()
+            .take(max)
+            .map(|(place, entry)| CachedEntry {
+                position: place.position(),
+                newest: entry.row.as_ref().and_then(|row| row.newest_timestamp()),
+                tombstone: entry.tombstone,
+                is_known_before: entry.is_known_before,
+            })
+            .collect();
+        CachedPartition {
+            deletion: self.deletion.get(),
+            has_static_row: self.static_row.borrow().is_some(),
+            entries,
         }
     }
 

@@ -70,6 +70,7 @@ fn read_of(schema: &SchemaRef, pk: &str, slice: Slice, row_limit: Option<usize>)
         slice,
         columns: vec![ColumnId(2)],
         row_limit,
+        past_cache: false,
     }
 }
 
@@ -110,6 +111,7 @@ async fn count_rows(
         slice: Slice::full(Direction::Forward),
         columns: vec![ColumnId(2)],
         row_limit: None,
+        past_cache: false,
     };
     let batches: Vec<RecordBatch> = database.read(command).try_collect().await?;
     Ok(batches.iter().map(RecordBatch::num_rows).sum())
@@ -159,6 +161,7 @@ async fn what_was_written_is_read_in_both_directions() {
         slice: Slice::full(Direction::Forward),
         columns: vec![],
         row_limit: None,
+        past_cache: false,
     };
     let mut counted = 0;
     for shard in 0..database.shard_count() {

@@ -31,10 +31,30 @@ use super::replay::REPLAY_FUNCTION;
 use super::statement::{DIALECT, Statement, is_word};
 
 /// First words of statements, for "did you mean".
-const FIRST_WORDS: [&str; 22] = [
-    "select", "insert", "update", "delete", "create", "drop", "alter", "copy", "use", "show",
-    "describe", "explain", "flush", "values", "with", "set", "truncate", "desc", "attach",
-    "detach", "import", "record",
+const FIRST_WORDS: [&str; 23] = [
+    "select",
+    "insert",
+    "update",
+    "delete",
+    "create",
+    "drop",
+    "alter",
+    "copy",
+    "use",
+    "show",
+    "describe",
+    "explain",
+    "flush",
+    "values",
+    "with",
+    "set",
+    "truncate",
+    "desc",
+    "attach",
+    "detach",
+    "import",
+    "record",
+    "invalidate",
 ];
 
 /// Digits of the longest number that can be a decimal.
@@ -99,6 +119,8 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
         Command::Show(Show::Keyspaces)
     } else if cursor.take_words(&["show", "policies"]) {
         Command::Show(Show::Policies)
+    } else if cursor.take_words(&["show", "cache", "tables"]) {
+        Command::Show(Show::RowCache)
     } else if cursor.take_words(&["show", "cache"]) {
         Command::Show(Show::Cache)
     } else if cursor.take_word("describe") || cursor.take_word("desc") {
@@ -114,6 +136,9 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
     } else if cursor.take_word("flush") {
         let table = if cursor.peek().is_some() { Some(cursor.table_name()?) } else { None };
         Command::Flush(table)
+    } else if cursor.take_words(&["invalidate", "cache"]) {
+        let table = if cursor.peek().is_some() { Some(cursor.table_name()?) } else { None };
+        Command::InvalidateCache(table)
     } else {
         return Ok(None);
     };
