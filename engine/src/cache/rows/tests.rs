@@ -494,7 +494,8 @@ fn what_was_read_once_is_not_read_again() {
 #[test]
 fn the_head_of_a_time_series_stays_known_over_flushes_and_eviction() {
     let mut world = World::new(2);
-    world.pages.set_capacity_bytes(4000);
+    // Room for about half of the rows.
+    world.pages.set_capacity_bytes(30_000);
     let key = world.key();
     let newest = Slice::full(Direction::Reversed);
     let mut reads = Vec::new();
