@@ -161,7 +161,8 @@ impl Loaded {
                         let table = shard.table(id).unwrap();
                         let mut fragments = VecDeque::new();
                         for (key, slice) in reads {
-                            let mut source = table.read(&PartitionRange::Single(key), &slice);
+                            let mut source =
+                                table.read(&PartitionRange::Single(key), &slice, false);
                             let mut found = 0;
                             loop {
                                 source.fill(&mut fragments).await.unwrap();
@@ -199,6 +200,7 @@ impl Loaded {
                     slice: point(&self.schema, &mut random),
                     columns: vec![ColumnId(2)],
                     row_limit: None,
+                    past_cache: false,
                 };
                 let batches: Vec<RecordBatch> =
                     self.database.read(command).try_collect().await.unwrap();

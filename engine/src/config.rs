@@ -42,6 +42,9 @@ pub const BATCH_ROWS_MAX: usize = 8192;
 /// Fragments that a source hands over at once.
 pub const FRAGMENTS_PER_FILL_MAX: usize = 256;
 
+/// Slots of a cache for which address space is set aside; beyond it tables grow by copying.
+pub const SLOTS_SET_ASIDE_MAX: u32 = 1 << 22;
+
 /// Events that the policy ring holds before it must be delivered.
 pub const POLICY_RING_EVENTS_MAX: usize = 256;
 /// Largest policy component accepted, bytes.

@@ -8,6 +8,7 @@ pub mod config;
 pub mod clock;
 pub mod os;
 pub mod checksum;
+pub mod persistent;
 pub mod schema;
 pub mod mutation;
 pub mod policy;
@@ -30,7 +31,7 @@ pub use commitlog::Durability;
 pub use database::{
     Attached, AttachedFile, Attachment, BatchStream, CacheReport, Catalog, Database, Import,
     ImportProgress, Imported, Options, PolicyExit, PolicyInfo, PolicyReport, RateReport,
-    RecordingSummary, RolledBack, ShadowReport, TableReport,
+    RecordingSummary, RolledBack, RowCacheReport, ShadowReport, TableReport,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};
@@ -43,4 +44,4 @@ pub use schema::{
     ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, DataType, PartitionKey, TableId,
     TableOptions, TableSchema, UserType, Value,
 };
-pub use table::{OnCorruption, Partitions, ReadCommand};
+pub use table::{FragmentKind, FragmentReport, OnCorruption, Partitions, ReadCommand};

@@ -6,6 +6,7 @@ mod gate;
 mod governor;
 mod page_cache;
 mod paged_file;
+mod rows;
 
 pub use gate::{GateStats, GateStatus};
 pub use governor::{
@@ -14,3 +15,4 @@ pub use governor::{
 };
 pub use page_cache::{Page, PageCache, PageCacheStats, PageCounts};
 pub use paged_file::{PagedFile, Verifier};
+pub use rows::{CachedEntry, CachedPartition, RowCache, RowCacheStats, Underlying};

@@ -1,10 +1,10 @@
-//! Pages of SSTable files, kept after they were read, within a budget.
+//! Pages of SSTable files, kept after they were read, and entries of row caches, within one budget.
 //!
 //! Invariant: a page comes in only where the capacity has room, else its reader gets it and it is
 //! not kept. Resident bytes exceed the capacity only after it was lowered: by pages that readers
 //! hold, and by what `trim` has not freed yet, since the cache is not told when a reader lets go. A
 //! reader holds a page by its `Rc`, so memory in use is never reused. Not here: reading
-//! (`paged_file.rs`), who leaves (`governor/`).
+//! (`paged_file.rs`), what rows are where (`rows/`), who leaves (`governor/`).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,7 +16,8 @@ use super::governor::{
     Governor, PolicyIdentity, PolicyState, PolicyStatus, ShadowLimits, ShadowPurpose, SwapStep,
 };
 use super::paged_file::Flight;
-use crate::config::PAGE_BYTES;
+use super::rows::{Handle, Place};
+use crate::config::{PAGE_BYTES, SLOTS_SET_ASIDE_MAX};
 use crate::disk::AlignedBuffer;
 use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy, Fate};
 use crate::policy::event::{EntryAttributes, EntryKind};
@@ -111,11 +112,31 @@ pub struct PageCacheStats {
     pub kinds: Vec<(EntryKind, PageCounts)>,
 }
 
-/// A resident page, in the list of its file's pages.
+/// How an entry of a row cache comes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// It was not there and was read from disk, after so many neighbours.
+    Read { run: u16 },
+    /// It was written: a flush brings it.
+    Written,
+}
+
+/// What a slot holds.
 struct Resident {
+    kind: EntryKind,
+    held: Held,
+}
+
+enum Held {
+    Page(LinkedPage),
+    /// The entry of a cached partition.
+    Row(Rc<Handle>, Place),
+}
+
+/// A resident page, in the list of its file's pages.
+struct LinkedPage {
     page: Page,
     key: PageKey,
-    kind: EntryKind,
     previous: Slot,
     next: Slot,
 }
@@ -146,8 +167,11 @@ pub struct PageCache {
     pub(super) flights: RefCell<KeyMap<Flight>>,
 }
 
+/// Bytes of a small entry: with this size for all, slots and bytes run out together.
+const ENTRY_BYTES_SMALL: u64 = 256;
+
 fn slots_of(capacity_bytes: u64) -> u32 {
-    u32::try_from(capacity_bytes / PAGE_BYTES as u64).unwrap_or(NONE - 1).min(NONE - 1)
+    u32::try_from(capacity_bytes / ENTRY_BYTES_SMALL).unwrap_or(NONE - 1).min(NONE - 1)
 }
 
 impl PageCache {
@@ -158,7 +182,9 @@ impl PageCache {
             governor: Governor::new(capacity_bytes, slots_of(capacity_bytes)),
             capacity_bytes,
             slots: KeyMap::default(),
-            residents: Vec::new(),
+            residents: Vec::with_capacity(
+                slots_of(capacity_bytes).min(SLOTS_SET_ASIDE_MAX) as usize
+            ),
             files: HashMap::new(),
             forgotten: Vec::new(),
             counts: [PageCounts::default(); KINDS],
@@ -200,7 +226,7 @@ impl PageCache {
         state.make_room(0);
     }
 
-    /// Most pages that a policy may be told of.
+    /// Most entries that a policy may be told of.
     pub fn slots_max(&self) -> u32 {
         self.state.borrow().governor.slots_max()
     }
@@ -364,8 +390,8 @@ impl PageCache {
     pub(super) fn lookup(&self, key: PageKey) -> Option<Page> {
         let state = &mut *self.state.borrow_mut();
         let slot = *state.slots.get(&key)?;
-        let resident = state.residents[slot as usize].as_ref().expect("a mapped slot is taken");
-        let (page, kind) = (resident.page.clone(), resident.kind);
+        let kind = state.residents[slot as usize].as_ref().expect("a mapped slot is taken").kind;
+        let page = state.linked(slot).page.clone();
         state.governor.hit(slot);
         state.counts_of(kind).hits += 1;
         state.record(key, kind, true);
@@ -400,20 +426,117 @@ impl PageCache {
             cost_us: READ_COST_US,
             table,
         };
-        if !state.admits(key, kind, &attributes) {
+        let run = state.gate.as_mut().map_or(0, |gate| gate.run(key.file, key.page));
+        if !state.admits(run, kind, &attributes) {
             state.governor.miss(&attributes, kind);
             state.counts_of(kind).refused += 1;
             return;
         }
         state.make_room(PAGE_BYTES as u64);
-        if state.governor.bytes() + PAGE_BYTES as u64 > state.capacity_bytes {
+        let has_room = state.governor.bytes() + PAGE_BYTES as u64 <= state.capacity_bytes;
+        if !has_room || state.governor.is_full() {
             state.governor.miss(&attributes, kind);
             state.counts_of(kind).passed += 1;
             return;
         }
         let slot = state.governor.allocate(attributes, kind);
-        let slot = slot.expect("within the capacity there is a slot for each page");
-        state.place(slot, Resident { page, key, kind, previous: NONE, next: NONE });
+        let slot = slot.expect("a slot is free where not all are taken");
+        state.place(slot, kind, LinkedPage { page, key, previous: NONE, next: NONE });
+    }
+
+    /// A slot for an entry of a row cache (its kind, bytes and table), if it is let in and there is
+    /// room beside what is in use. Others leave for it, of the same partition perhaps.
+    pub(super) fn admit_row(
+        &self,
+        handle: &Rc<Handle>,
+        place: &Place,
+        arrival: Arrival,
+        (kind, bytes, table): (EntryKind, usize, u32),
+    ) -> Option<Slot> {
+        let state = &mut *self.state.borrow_mut();
+        let size_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let mut hasher = PageKeyHasher(state.fingerprint_key ^ u64::from(table));
+        hasher.write_u64(handle.key.token().0 as u64);
+        for chunk in place.prefix.as_ordered().chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            hasher.write_u64(u64::from_le_bytes(word));
+        }
+        hasher.write_u64(place.weight as i8 as u64);
+        let attributes = EntryAttributes {
+            fingerprint: hasher.finish(),
+            size_bytes,
+            cost_us: READ_COST_US,
+            table,
+        };
+        if let Arrival::Read { run } = arrival {
+            state.counts_of(kind).misses += 1;
+            if let Some(recorder) = &mut state.recorder {
+                recorder.push(attributes.fingerprint, size_bytes, kind as u8, false);
+            }
+            if kind != EntryKind::Dummy && !state.admits(run, kind, &attributes) {
+                state.governor.miss(&attributes, kind);
+                state.counts_of(kind).refused += 1;
+                return None;
+            }
+        }
+        state.make_room(bytes as u64);
+        let slot = match arrival {
+            _ if state.governor.bytes() + bytes as u64 > state.capacity_bytes => None,
+            Arrival::Read { .. } => state.governor.allocate(attributes, kind),
+            Arrival::Written => state.governor.allocate_written(attributes, kind),
+        };
+        let Some(slot) = slot else {
+            state.counts_of(kind).passed += 1;
+            return None;
+        };
+        state.reserve(slot);
+        state.counts_of(kind).pages += 1;
+        let held = Held::Row(handle.clone(), place.clone());
+        state.residents[slot as usize] = Some(Resident { kind, held });
+        Some(slot)
+    }
+
+    /// Gives the slot of a row cache's entry back; its kind and bytes.
+    pub(super) fn remove_row(&self, slot: Slot) -> (EntryKind, u64) {
+        let state = &mut *self.state.borrow_mut();
+        state.governor.remove(slot);
+        let resident = state.residents[slot as usize].take().expect("the slot holds an entry");
+        state.counts_of(resident.kind).pages -= 1;
+        (resident.kind, u64::from(state.governor.last(slot).size_bytes))
+    }
+
+    /// A write changed the entry of a row cache: it takes `bytes` now. Returns what it took before.
+    pub(super) fn resize_row(&self, slot: Slot, bytes: u32) -> u32 {
+        let state = &mut *self.state.borrow_mut();
+        let was = state.governor.last(slot).size_bytes;
+        state.governor.resize_entry(slot, bytes);
+        state.governor.update(slot);
+        state.make_room(0);
+        was
+    }
+
+    /// Runs a walk through cached rows that tells the slots it used.
+    pub(super) fn touch_rows<T>(&self, walk: impl FnOnce(&mut dyn FnMut(Slot)) -> T) -> T {
+        let state = &mut *self.state.borrow_mut();
+        let is_watched =
+            state.recorder.is_some() || state.gate.as_ref().is_some_and(Gate::wants_fates);
+        walk(&mut |slot| {
+            if slot == NONE {
+                return;
+            }
+            let (kind, attributes) = state.governor.hit_entry(slot);
+            state.counts[kind as usize].hits += 1;
+            if is_watched {
+                let EntryAttributes { fingerprint, size_bytes, .. } = attributes;
+                if let Some(recorder) = &mut state.recorder {
+                    recorder.push(fingerprint, size_bytes, kind as u8, true);
+                }
+                if let Some(gate) = &mut state.gate {
+                    gate.tell(fingerprint, Fate::Read, kind);
+                }
+            }
+        })
     }
 
     /// Drops the pages of a closed file, the rest of a large one by and by.
@@ -453,12 +576,11 @@ impl State {
         }
     }
 
-    /// Whether the admission policy lets a page in that was read.
-    fn admits(&mut self, key: PageKey, kind: EntryKind, attributes: &EntryAttributes) -> bool {
+    /// Whether the admission policy lets in what was read after `run` neighbours.
+    fn admits(&mut self, run: u16, kind: EntryKind, attributes: &EntryAttributes) -> bool {
         let Some(gate) = &mut self.gate else { return true };
         let EntryAttributes { fingerprint, size_bytes, cost_us, table } = *attributes;
         let has_room = self.governor.bytes() + u64::from(size_bytes) <= self.capacity_bytes;
-        let run = gate.run(key.file, key.page);
         let candidate =
             AdmissionCandidate { fingerprint, size_bytes, cost_us, kind, has_room, run, table };
         gate.admits(&candidate)
@@ -469,52 +591,78 @@ impl State {
         &mut self.counts[kind as usize]
     }
 
-    /// Evicts until `bytes` more fit, if that can be; a bounded number of pages. Returns bytes freed.
+    /// Evicts until `bytes` more fit and have a slot, if that can be; a bounded number of entries.
+    /// Returns bytes freed.
     fn make_room(&mut self, bytes: u64) -> u64 {
-        let over = (self.governor.bytes() + bytes).saturating_sub(self.capacity_bytes);
+        let mut over = (self.governor.bytes() + bytes).saturating_sub(self.capacity_bytes);
+        if bytes > 0 && self.governor.is_full() {
+            over = over.max(1);
+        }
         if over == 0 {
             return 0;
         }
         let mut victims = std::mem::take(&mut self.victims);
         let residents = &self.residents;
         let in_use = |slot: Slot| {
-            residents[slot as usize].as_ref().is_none_or(|held| Rc::strong_count(&held.page) > 1)
+            residents[slot as usize].as_ref().is_none_or(|resident| match &resident.held {
+                Held::Page(linked) => Rc::strong_count(&linked.page) > 1,
+                Held::Row(..) => false,
+            })
         };
         let freed = self.governor.evict(over, &in_use, &mut victims);
+        let wants_fates = self.gate.as_ref().is_some_and(Gate::wants_fates);
         for slot in victims.drain(..) {
-            let (key, kind) = self.unplace(slot);
+            // The slot is free, and says what it was until it is taken again.
+            let fingerprint = wants_fates.then(|| self.governor.last(slot).fingerprint);
+            let kind = self.unplace(slot);
             self.counts_of(kind).evictions += 1;
-            self.tell(key, kind, Fate::Evicted);
+            if let (Some(fingerprint), Some(gate)) = (fingerprint, &mut self.gate) {
+                gate.tell(fingerprint, Fate::Evicted, kind);
+            }
         }
         self.victims = victims;
         freed
     }
 
-    fn place(&mut self, slot: Slot, mut resident: Resident) {
+    /// Makes sure that there is a place for what the slot holds.
+    fn reserve(&mut self, slot: Slot) {
         if slot as usize >= self.residents.len() {
             self.residents.resize_with(slot as usize + 1, || None);
         }
         assert!(self.residents[slot as usize].is_none(), "slot {slot} is taken");
-        if let Some(first) = self.files.insert(resident.key.file, slot) {
-            resident.next = first;
-            self.linked(first).previous = slot;
-        }
-        let was = self.slots.insert(resident.key, slot);
-        assert!(was.is_none(), "a page has one slot");
-        self.counts_of(resident.kind).pages += 1;
-        self.residents[slot as usize] = Some(resident);
     }
 
-    /// Drops the page of a slot that the governor freed.
-    fn unplace(&mut self, slot: Slot) -> (PageKey, EntryKind) {
-        let resident = self.residents[slot as usize].take().expect("a victim holds a page");
-        self.slots.remove(&resident.key);
-        match (resident.previous, resident.next) {
+    fn place(&mut self, slot: Slot, kind: EntryKind, mut linked: LinkedPage) {
+        self.reserve(slot);
+        if let Some(first) = self.files.insert(linked.key.file, slot) {
+            linked.next = first;
+            self.linked(first).previous = slot;
+        }
+        let was = self.slots.insert(linked.key, slot);
+        assert!(was.is_none(), "a page has one slot");
+        self.counts_of(kind).pages += 1;
+        self.residents[slot as usize] = Some(Resident { kind, held: Held::Page(linked) });
+    }
+
+    /// Drops what a slot held that the governor freed; its kind.
+    fn unplace(&mut self, slot: Slot) -> EntryKind {
+        let resident = self.residents[slot as usize].take().expect("a victim is held");
+        self.counts_of(resident.kind).pages -= 1;
+        let linked = match resident.held {
+            Held::Page(linked) => linked,
+            Held::Row(handle, place) => {
+                let bytes = u64::from(self.governor.last(slot).size_bytes);
+                handle.evicted(&place, resident.kind, bytes);
+                return resident.kind;
+            }
+        };
+        self.slots.remove(&linked.key);
+        match (linked.previous, linked.next) {
             (NONE, NONE) => {
-                self.files.remove(&resident.key.file);
+                self.files.remove(&linked.key.file);
             }
             (NONE, next) => {
-                self.files.insert(resident.key.file, next);
+                self.files.insert(linked.key.file, next);
                 self.linked(next).previous = NONE;
             }
             (previous, NONE) => self.linked(previous).next = NONE,
@@ -523,12 +671,14 @@ impl State {
                 self.linked(next).previous = previous;
             }
         }
-        self.counts_of(resident.kind).pages -= 1;
-        (resident.key, resident.kind)
+        resident.kind
     }
 
-    fn linked(&mut self, slot: Slot) -> &mut Resident {
-        self.residents[slot as usize].as_mut().expect("a linked slot holds a page")
+    fn linked(&mut self, slot: Slot) -> &mut LinkedPage {
+        match self.residents[slot as usize].as_mut().map(|resident| &mut resident.held) {
+            Some(Held::Page(linked)) => linked,
+            _ => unreachable!("a linked slot holds a page"),
+        }
     }
 
     /// Frees up to `max` pages of closed files.

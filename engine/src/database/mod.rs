@@ -13,6 +13,7 @@ mod policy_shard;
 mod recording;
 mod replay;
 mod report;
+mod rows;
 mod shard;
 mod stream;
 mod types;
@@ -28,7 +29,8 @@ pub use import::{Import, ImportProgress, Imported};
 pub use policy_change::RolledBack;
 pub use recording::RecordingSummary;
 pub use report::{
-    CacheReport, PolicyExit, PolicyInfo, PolicyReport, RateReport, ShadowReport, TableReport,
+    CacheReport, PolicyExit, PolicyInfo, PolicyReport, RateReport, RowCacheReport, ShadowReport,
+    TableReport,
 };
 pub use shard::Shard;
 pub use stream::BatchStream;

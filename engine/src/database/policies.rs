@@ -18,6 +18,7 @@ use crate::cache::PolicyIdentity;
 use crate::disk::{read_file, remove_if_there, write_file_atomically};
 use crate::error::{Error, Result};
 use crate::plugin::CompiledPolicy;
+use crate::policy::event::EntryKind;
 use crate::runtime;
 
 /// Name of the policy that is always there.
@@ -413,11 +414,17 @@ impl Database {
                 let stats = shard
                     .call("cache report", |shard| async move { shard.cache.stats() }.boxed_local())
                     .await?;
+                let is_of_rows = |kind: &EntryKind| {
+                    matches!(kind, EntryKind::Row | EntryKind::Dummy | EntryKind::PartitionHeader)
+                };
+                let of_rows = stats.kinds.iter().filter(|(kind, _)| is_of_rows(kind));
+                let entries = of_rows.map(|(_, counts)| counts.pages).sum();
                 reports.push(CacheReport {
                     shard: number as u32,
                     capacity_bytes: stats.capacity_bytes,
                     bytes: stats.bytes,
-                    pages: stats.total.pages,
+                    pages: stats.total.pages - entries,
+                    entries,
                     hits: stats.total.hits,
                     misses: stats.total.misses,
                     evictions: stats.total.evictions,

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cache::RowCacheStats;
 use crate::policy::{PolicyUsage, Tally};
 
 /// A policy that was created.
@@ -179,12 +180,27 @@ pub struct CacheReport {
     pub shard: u32,
     pub capacity_bytes: u64,
     pub bytes: u64,
+    /// Pages of files.
     pub pages: u64,
+    /// Entries of row caches: rows, bounds of what is known, partitions.
+    pub entries: u64,
+    /// Of pages and entries together, as all that follows.
     pub hits: u64,
     pub misses: u64,
     pub evictions: u64,
     /// Pages that the admission policy did not let in.
     pub refused: u64,
+}
+
+/// The row cache of a table on one shard.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RowCacheReport {
+    pub keyspace: String,
+    pub table: String,
+    pub shard: u32,
+    pub stats: RowCacheStats,
+    /// Gaps between neighbours that are known, of those that were looked at.
+    pub continuity: (u64, u64),
 }
 
 /// The rate limiter of one shard.

@@ -19,6 +19,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::catalog::Catalog;
 use super::layout::{self, Layout};
 use super::policy_shard::ShardPolicies;
+use super::rows::free_rows;
 use super::worlds::Prepared;
 use crate::batch::RecordBatch;
 use crate::cache::PageCache;
@@ -425,6 +426,8 @@ impl Shard {
         let removed = self.tables.borrow_mut().remove(&id);
         let Some(Ok(table)) = removed else { return Ok(()) };
         table.mark_dropped();
+        table.rows().close();
+        free_rows(&table).await;
         // Waits for a flush that is writing files.
         table.flush().await?;
         table.release_commitlog().await

@@ -64,6 +64,12 @@ impl SstableSource {
         }
     }
 
+    /// Reads the data as a scan does.
+    pub(super) fn past_cache(mut self) -> Self {
+        self.data = Window::new(self.table.data.clone(), Access::Scan);
+        self
+    }
+
     async fn next_entry(&mut self) -> Result<Option<Entry>> {
         match &mut self.plan {
             Plan::Done => Ok(None),

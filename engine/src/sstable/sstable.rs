@@ -228,6 +228,15 @@ impl Sstable {
     pub fn read(self: &Rc<Self>, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
         Box::new(SstableSource::new(self.clone(), range, slice))
     }
+
+    /// As [`read`](Self::read), without keeping the data of single partitions in the page cache.
+    pub fn read_past_cache(
+        self: &Rc<Self>,
+        range: &PartitionRange,
+        slice: &Slice,
+    ) -> Box<dyn FragmentSource> {
+        Box::new(SstableSource::new(self.clone(), range, slice).past_cache())
+    }
 }
 
 /// Reads a whole `CRC.db`: bytes that one checksum covers, and the checksums.

@@ -11,8 +11,8 @@ use std::rc::Rc;
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
-use super::table::{LiveSstable, Table};
-use crate::cache::PageCache;
+use super::table::{LiveSstable, Sstables, Table};
+use crate::cache::{PageCache, RowCache};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
@@ -68,14 +68,16 @@ impl Table {
             }
         }
         let table = Table {
-            schema,
             active: RefCell::new(Memtable::new(Rc::default())),
             shard_bytes: Rc::default(),
             sealed: RefCell::default(),
-            sstables: RefCell::new(sstables),
+            sstables: RefCell::new(Rc::new(Sstables(sstables))),
+            generation: Cell::new(0),
+            rows: RowCache::new(cache.clone(), schema.clone()),
             manifest: tokio::sync::Mutex::new(Manifest::empty(disk.clone(), &directory)),
             directory,
             disk,
+            schema,
             commitlog: None,
             shard,
             shard_count,
@@ -97,7 +99,7 @@ impl Table {
     /// Bytes of the data files, and rows that they say that they have.
     pub fn foreign_size(&self) -> (u64, u64) {
         let sstables = self.sstables.borrow();
-        let infos = || sstables.iter().map(|live| live.sstable.info());
+        let infos = || sstables.0.iter().map(|live| live.sstable.info());
         (infos().map(|info| info.data_bytes).sum(), infos().map(|info| info.rows).sum())
     }
 

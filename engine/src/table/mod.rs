@@ -2,12 +2,14 @@
 
 mod attached;
 mod flush;
+mod fragments;
 mod open;
 mod owned;
 mod read;
 mod table;
 
 pub use attached::{AttachedOpening, OnCorruption};
+pub use fragments::{FragmentKind, FragmentReport};
 pub use open::{TableOpening, clear_leftovers};
 pub use read::{Partitions, ReadCommand};
 pub use table::{Table, TableStats};

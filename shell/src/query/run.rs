@@ -155,6 +155,12 @@ impl Session {
                 let what = table.map_or("all tables".to_owned(), |table| table.full_name());
                 Ok(Outcome::message(format!("flushed {what}")))
             }
+            Command::InvalidateCache(name) => {
+                let table = name.map(|name| self.table(&name)).transpose()?;
+                database.invalidate_cache(table.as_ref().map(|table| table.id)).await?;
+                let what = table.map_or("all tables".to_owned(), |table| table.full_name());
+                Ok(Outcome::message(format!("the cached rows of {what} are forgotten")))
+            }
             Command::RecordTrace { file, file_span, reads_max } => {
                 self.check_local_files().map_err(|error| error.at(file_span))?;
                 let result = database.record_trace(file.clone().into(), reads_max).await;
@@ -545,6 +551,9 @@ fn show_sql(show: Show) -> &'static str {
         }
         Show::PolicyExits => "SELECT * FROM system.policy_exits ORDER BY at, shard",
         Show::Cache => "SELECT * FROM system.cache ORDER BY shard",
+        Show::RowCache => {
+            "SELECT * FROM system.row_cache ORDER BY keyspace_name, table_name, shard"
+        }
     }
 }
 

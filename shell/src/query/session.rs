@@ -25,6 +25,7 @@ use super::number::NumberBesideFloat;
 use super::outcome::{Description, Outcome, OutcomeKind};
 use super::parse::{self, Command, TableName, Using, UsingValue};
 use super::replay::{REPLAY_FUNCTION, ReplayFunction};
+use super::setting::Settings;
 use super::statement::{Statement, split};
 use super::system::SYSTEM_KEYSPACE;
 
@@ -114,6 +115,7 @@ impl Session {
             .with_round_robin_repartition(false)
             .with_prefer_existing_sort(true);
         let settings = config.options_mut();
+        settings.extensions.insert(Settings::default());
         settings.sql_parser.collect_spans = true;
         settings.sql_parser.parse_float_as_decimal = true;
         settings.execution.sort_pushdown_buffer_capacity = SORT_BUFFER_BYTES;

@@ -11,12 +11,14 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit}
 use datafusion::catalog::{SchemaProvider, Session, TableProvider};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::memory::MemorySourceConfig;
-use datafusion::logical_expr::{Expr, TableType};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use tidegate_engine::cache::RowCacheStats;
 use tidegate_engine::policy::event::describe;
 use tidegate_engine::{ClusteringOrder, ColumnKind, Error as EngineError, PolicyReport};
 
 use super::catalog::Engine;
+use super::fragments;
 
 /// Name of the keyspace.
 pub const SYSTEM_KEYSPACE: &str = "system";
@@ -58,16 +60,20 @@ enum SystemTable {
     Policies,
     PolicyExits,
     Cache,
+    RowCache,
+    Fragments,
     RateLimits,
 }
 
 impl SystemTable {
-    const ALL: [SystemTable; 6] = [
+    const ALL: [SystemTable; 8] = [
         SystemTable::Tables,
         SystemTable::Columns,
         SystemTable::Policies,
         SystemTable::PolicyExits,
         SystemTable::Cache,
+        SystemTable::RowCache,
+        SystemTable::Fragments,
         SystemTable::RateLimits,
     ];
 
@@ -78,6 +84,8 @@ impl SystemTable {
             SystemTable::Policies => "policies",
             SystemTable::PolicyExits => "policy_exits",
             SystemTable::Cache => "cache",
+            SystemTable::RowCache => "row_cache",
+            SystemTable::Fragments => "fragments",
             SystemTable::RateLimits => "rate_limits",
         }
     }
@@ -148,12 +156,15 @@ impl SystemTable {
                 count("capacity_bytes"),
                 count("bytes"),
                 count("pages"),
+                count("entries"),
                 count("hits"),
                 count("misses"),
                 optional("hit_ratio", DataType::Float64),
                 count("evictions"),
                 count("refused"),
             ],
+            SystemTable::RowCache => row_cache_fields(),
+            SystemTable::Fragments => fragments::fields(),
             SystemTable::RateLimits => vec![
                 Field::new("shard", DataType::UInt32, false),
                 text("policy"),
@@ -169,13 +180,19 @@ impl SystemTable {
         Arc::new(Schema::new(fields))
     }
 
-    async fn columns(self, database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
+    async fn columns(
+        self,
+        database: &Engine,
+        filters: &[Expr],
+    ) -> Result<Vec<ArrayRef>, EngineError> {
         match self {
             SystemTable::Tables => tables(database).await,
             SystemTable::Columns => Ok(columns(database)),
             SystemTable::Policies => policies(database).await,
             SystemTable::PolicyExits => policy_exits(database).await,
             SystemTable::Cache => cache(database).await,
+            SystemTable::RowCache => row_cache(database).await,
+            SystemTable::Fragments => fragments::columns(database, filters).await,
             SystemTable::RateLimits => rate_limits(database).await,
         }
     }
@@ -186,7 +203,7 @@ fn moment() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
 }
 
-fn texts(values: impl IntoIterator<Item = impl Into<String>>) -> ArrayRef {
+pub(super) fn texts(values: impl IntoIterator<Item = impl Into<String>>) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(values.into_iter().map(Into::into)))
 }
 
@@ -326,6 +343,7 @@ async fn cache(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
         counts(all.iter().map(|cache| cache.capacity_bytes)),
         counts(all.iter().map(|cache| cache.bytes)),
         counts(all.iter().map(|cache| cache.pages)),
+        counts(all.iter().map(|cache| cache.entries)),
         counts(all.iter().map(|cache| cache.hits)),
         counts(all.iter().map(|cache| cache.misses)),
         Arc::new(
@@ -336,6 +354,55 @@ async fn cache(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
         counts(all.iter().map(|cache| cache.evictions)),
         counts(all.iter().map(|cache| cache.refused)),
     ])
+}
+
+type CountOf = fn(&RowCacheStats) -> u64;
+
+/// Names and counts of the row caches, in the order of the columns.
+const ROW_CACHE_COUNTS: [(&str, CountOf); 15] = [
+    ("partitions", |stats| stats.partitions),
+    ("rows", |stats| stats.rows),
+    ("dummies", |stats| stats.dummies),
+    ("bytes", |stats| stats.bytes),
+    ("reads", |stats| stats.reads),
+    ("partition_hits", |stats| stats.partition_hits),
+    ("partition_misses", |stats| stats.partition_misses),
+    ("row_hits", |stats| stats.row_hits),
+    ("gaps_read", |stats| stats.gaps_read),
+    ("insertions", |stats| stats.insertions),
+    ("rows_merged", |stats| stats.rows_merged),
+    ("rows_dropped", |stats| stats.rows_dropped),
+    ("evictions", |stats| stats.evictions),
+    ("partition_evictions", |stats| stats.partition_evictions),
+    ("mispopulations", |stats| stats.mispopulations),
+];
+
+fn row_cache_fields() -> Vec<Field> {
+    let text = |name: &str| Field::new(name, DataType::Utf8, false);
+    let mut fields = vec![
+        text("keyspace_name"),
+        text("table_name"),
+        Field::new("shard", DataType::UInt32, false),
+    ];
+    let counts = ROW_CACHE_COUNTS.iter();
+    fields.extend(counts.map(|(name, _)| Field::new(*name, DataType::UInt64, false)));
+    fields.push(Field::new("continuity", DataType::Float64, true));
+    fields
+}
+
+async fn row_cache(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
+    let all = database.row_cache_report().await?;
+    let mut columns = vec![
+        texts(all.iter().map(|cache| cache.keyspace.as_str())),
+        texts(all.iter().map(|cache| cache.table.as_str())),
+        Arc::new(UInt32Array::from_iter_values(all.iter().map(|cache| cache.shard))) as ArrayRef,
+    ];
+    let of = |count: CountOf| counts(all.iter().map(|cache| count(&cache.stats)));
+    columns.extend(ROW_CACHE_COUNTS.iter().map(|(_, count)| of(*count)));
+    let share = |(known, seen): (u64, u64)| (seen > 0).then(|| known as f64 / seen as f64);
+    let continuity = all.iter().map(|cache| share(cache.continuity).map(rounded));
+    columns.push(Arc::new(continuity.collect::<Float64Array>()));
+    Ok(columns)
 }
 
 async fn rate_limits(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
@@ -371,16 +438,24 @@ impl TableProvider for SystemSource {
         TableType::View
     }
 
+    /// Conditions are looked at, and checked above all the same.
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
     async fn scan(
         &self,
         _state: &dyn Session,
         projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
+        filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let columns = self
             .table
-            .columns(&self.database)
+            .columns(&self.database, filters)
             .await
             .map_err(|error| DataFusionError::External(Box::new(error)))?;
         let batch = RecordBatch::try_new(self.table.schema(), columns)?;

@@ -2,9 +2,28 @@
 
 /// Keywords that may begin a statement.
 pub(super) const STATEMENTS: &[&str] = &[
-    "ALTER", "ATTACH", "COPY", "CREATE", "DELETE", "DESCRIBE", "DETACH", "DROP", "EXPLAIN",
-    "FLUSH", "IMPORT", "INSERT", "RECORD", "ROLLBACK", "SELECT", "SET", "SHOW", "TRUNCATE",
-    "UPDATE", "USE", "WITH",
+    "ALTER",
+    "ATTACH",
+    "COPY",
+    "CREATE",
+    "DELETE",
+    "DESCRIBE",
+    "DETACH",
+    "DROP",
+    "EXPLAIN",
+    "FLUSH",
+    "IMPORT",
+    "INSERT",
+    "INVALIDATE",
+    "RECORD",
+    "ROLLBACK",
+    "SELECT",
+    "SET",
+    "SHOW",
+    "TRUNCATE",
+    "UPDATE",
+    "USE",
+    "WITH",
 ];
 
 /// Keywords within queries and writes.

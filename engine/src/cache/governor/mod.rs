@@ -123,6 +123,11 @@ impl Governor {
         self.table.resident_count()
     }
 
+    /// Whether every slot is taken.
+    pub fn is_full(&self) -> bool {
+        self.table.resident_count() == self.table.slots_max()
+    }
+
     /// Bytes of all residents.
     pub fn bytes(&self) -> u64 {
         self.table.bytes()
@@ -136,6 +141,19 @@ impl Governor {
         if self.shadow.is_some() {
             self.shadow_lookup(&attributes, kind, true);
         }
+    }
+
+    /// A lookup found the resident; what it is.
+    #[inline]
+    pub fn hit_entry(&mut self, slot: Slot) -> (EntryKind, EntryAttributes) {
+        self.hit(slot);
+        let entry = self.table.resident(slot);
+        (entry.kind, entry.attributes)
+    }
+
+    /// What the slot holds, or held last.
+    pub fn last(&self, slot: Slot) -> EntryAttributes {
+        self.table.last(slot)
     }
 
     /// A write changed the resident: it was used, but this is no lookup.
@@ -172,15 +190,33 @@ impl Governor {
     /// A lookup found nothing, and what was loaded takes the slot returned. `None` when all slots
     /// are taken; that is the same as [`miss`](Self::miss) then.
     pub fn allocate(&mut self, attributes: EntryAttributes, kind: EntryKind) -> Option<Slot> {
-        let Some(slot) = self.table.insert(attributes, kind) else {
+        let Some(slot) = self.place_new(attributes, kind) else {
             self.miss(&attributes, kind);
             return None;
         };
         self.tally.miss(&attributes);
-        self.table.resident(slot).known = self.round;
-        self.report_with(slot, Op::Insert, &attributes, kind);
         self.sample(slot);
         self.shadow_lookup(&attributes, kind, false);
+        Some(slot)
+    }
+
+    /// Something was written, which nobody looked for, and takes the slot returned. `None` when all
+    /// slots are taken.
+    pub fn allocate_written(
+        &mut self,
+        attributes: EntryAttributes,
+        kind: EntryKind,
+    ) -> Option<Slot> {
+        let slot = self.place_new(attributes, kind)?;
+        self.sample(slot);
+        self.shadow_written(&attributes, kind);
+        Some(slot)
+    }
+
+    fn place_new(&mut self, attributes: EntryAttributes, kind: EntryKind) -> Option<Slot> {
+        let slot = self.table.insert(attributes, kind)?;
+        self.table.resident(slot).known = self.round;
+        self.report_with(slot, Op::Insert, &attributes, kind);
         Some(slot)
     }
 

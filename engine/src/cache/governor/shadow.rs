@@ -220,6 +220,15 @@ impl Shadow {
         }
     }
 
+    /// Something new was written to the cache.
+    fn written(&mut self, attributes: EntryAttributes, kind: EntryKind, free_bytes: u64) {
+        let is_new = !self.slots.contains_key(&attributes.fingerprint);
+        if is_new && self.make_room(attributes.size_bytes, free_bytes) {
+            let slot = self.ghosts.allocate_written(attributes, kind);
+            self.place(slot, attributes.fingerprint);
+        }
+    }
+
     fn place(&mut self, slot: Option<Slot>, fingerprint: u64) {
         let Some(slot) = slot else { return };
         if slot as usize >= self.fingerprints.len() {
@@ -454,6 +463,16 @@ impl Governor {
         if shadow.sees(entry.attributes.fingerprint) {
             entry.sampled = self.shadow_round;
             shadow.sampled_bytes += u64::from(entry.attributes.size_bytes);
+        }
+    }
+
+    /// Something came into the cache that nobody looked for.
+    pub(super) fn shadow_written(&mut self, attributes: &EntryAttributes, kind: EntryKind) {
+        let Some(shadow) = &mut self.shadow else { return };
+        if shadow.sees(attributes.fingerprint) {
+            let free_bytes = self.capacity_bytes.saturating_sub(self.table.bytes());
+            shadow.written(*attributes, kind, free_bytes);
+            self.check_shadow();
         }
     }
 

@@ -4,6 +4,7 @@
 //! A touch is one store: the stamp orders residents by last touch, its lowest bit is the CLOCK's
 //! reference bit. Not here: who is asked first (`governor.rs`).
 
+use crate::config::SLOTS_SET_ASIDE_MAX;
 use crate::policy::Slot;
 use crate::policy::event::{EntryAttributes, EntryKind};
 
@@ -44,7 +45,8 @@ pub(super) struct SlotTable {
 impl SlotTable {
     pub fn new(slots_max: u32) -> Self {
         SlotTable {
-            entries: Vec::new(),
+            // Set aside and taken as slots come, so that growing never copies.
+            entries: Vec::with_capacity(slots_max.min(SLOTS_SET_ASIDE_MAX) as usize),
             free: Vec::new(),
             hand: 0,
             sequence: 0,
@@ -87,6 +89,11 @@ impl SlotTable {
     /// The entry of any number that a policy may have made up.
     pub fn lookup(&mut self, slot: Slot) -> Option<&mut Entry> {
         self.entries.get_mut(slot as usize).filter(|entry| entry.resident)
+    }
+
+    /// What is known of the slot's resident, or of its last one.
+    pub fn last(&self, slot: Slot) -> EntryAttributes {
+        self.entries[slot as usize].attributes
     }
 
     /// Marks a resident as just used.

@@ -72,6 +72,7 @@ fn read_of(schema: &SchemaRef, pk: &str, slice: Slice, row_limit: Option<usize>)
         slice,
         columns: vec![ColumnId(2)],
         row_limit,
+        past_cache: false,
     }
 }
 
@@ -83,6 +84,7 @@ fn scan_of(schema: &SchemaRef, shard: u32) -> ReadCommand {
         slice: Slice::full(Direction::Forward),
         columns: vec![],
         row_limit: None,
+        past_cache: false,
     }
 }
 
@@ -123,6 +125,7 @@ async fn count_rows(
         slice: Slice::full(Direction::Forward),
         columns: vec![ColumnId(2)],
         row_limit: None,
+        past_cache: false,
     };
     let batches: Vec<RecordBatch> = database.read(command).try_collect().await?;
     Ok(batches.iter().map(RecordBatch::num_rows).sum())

@@ -13,7 +13,7 @@ fn options(directory: &Path) -> Options {
     let mut options = Options::new(directory);
     options.shards = Some(1);
     options.commitlog_segment_bytes = 1 << 20;
-    options.cache_bytes = 64 << 12;
+    options.cache_bytes = 2 << 20;
     options
 }
 
@@ -22,7 +22,7 @@ fn options(directory: &Path) -> Options {
 const WIDE_PARTITIONS: i32 = 8;
 const WIDE_ROWS: i32 = 12_000;
 
-/// Twenty hot partitions of about a page each, and wide ones that are larger than the cache.
+/// Twenty hot partitions that fit into the cache, and wide ones that are larger than it.
 async fn fill(database: &Database) -> SchemaRef {
     let schema = database.create_table(definition(), false).await.unwrap();
     for hot in 0..20 {

@@ -70,6 +70,8 @@ pub enum Command {
     /// `ALTER CACHE SET CAPACITY`, bytes a shard.
     SetCacheBytes(usize),
     Flush(Option<TableName>),
+    /// Forget cached rows: of one table or of all.
+    InvalidateCache(Option<TableName>),
     /// `RECORD TRACE 'file'`.
     RecordTrace {
         file: String,
@@ -110,6 +112,8 @@ pub enum Show {
     Policies,
     PolicyExits,
     Cache,
+    /// The row cache of each table.
+    RowCache,
 }
 
 /// INSERT, UPDATE or DELETE. `statement` is what DataFusion plans: without USING and without the

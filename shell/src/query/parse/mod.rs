@@ -32,10 +32,31 @@ use super::replay::REPLAY_FUNCTION;
 use super::statement::{DIALECT, Statement, is_word};
 
 /// First words of statements, for "did you mean".
-const FIRST_WORDS: [&str; 23] = [
-    "select", "insert", "update", "delete", "create", "drop", "alter", "copy", "use", "show",
-    "describe", "explain", "flush", "values", "with", "set", "truncate", "desc", "attach",
-    "detach", "import", "record", "rollback",
+const FIRST_WORDS: [&str; 24] = [
+    "select",
+    "insert",
+    "update",
+    "delete",
+    "create",
+    "drop",
+    "alter",
+    "copy",
+    "use",
+    "show",
+    "describe",
+    "explain",
+    "flush",
+    "values",
+    "with",
+    "set",
+    "truncate",
+    "desc",
+    "attach",
+    "detach",
+    "import",
+    "record",
+    "rollback",
+    "invalidate",
 ];
 
 /// Digits of the longest number that can be a decimal.
@@ -108,6 +129,8 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
         Command::Show(Show::Policies)
     } else if cursor.take_words(&["show", "policy", "exits"]) {
         Command::Show(Show::PolicyExits)
+    } else if cursor.take_words(&["show", "cache", "tables"]) {
+        Command::Show(Show::RowCache)
     } else if cursor.take_words(&["show", "cache"]) {
         Command::Show(Show::Cache)
     } else if cursor.take_word("describe") || cursor.take_word("desc") {
@@ -123,6 +146,9 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
     } else if cursor.take_word("flush") {
         let table = if cursor.peek().is_some() { Some(cursor.table_name()?) } else { None };
         Command::Flush(table)
+    } else if cursor.take_words(&["invalidate", "cache"]) {
+        let table = if cursor.peek().is_some() { Some(cursor.table_name()?) } else { None };
+        Command::InvalidateCache(table)
     } else {
         return Ok(None);
     };
