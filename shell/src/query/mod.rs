@@ -19,6 +19,7 @@ mod copy_from;
 mod copy_to;
 mod csv_record;
 mod ddl;
+mod element;
 mod error;
 mod explain_policy;
 mod fragments;

@@ -16,6 +16,7 @@ use tidegate_engine::batch::{WriteOptions, mutations};
 use tidegate_engine::{Mutation, RolledBack, SchemaRef, TableSchema};
 
 use super::ddl::{table_schema, user_type};
+use super::element::Changes;
 use super::error::{QueryError, Result};
 use super::explain_policy::{explain_policy, figure_schema};
 use super::outcome::Outcome;
@@ -27,7 +28,7 @@ use super::session::Session;
 use super::stamp::{self, Contradiction, Repeats};
 use super::statement::synthetic;
 use super::write::{self, Target};
-use super::{attach, copy_from, copy_to};
+use super::{attach, copy_from, copy_to, element};
 
 /// Bytes of the largest policy component.
 const COMPONENT_BYTES_MAX: u64 = tidegate_engine::config::POLICY_COMPONENT_BYTES_MAX as u64;
@@ -232,15 +233,19 @@ impl Session {
                 return self.insert(write, &table, columns, values, &options).await;
             }
             WriteKind::Update(columns) => {
+                let changes = self.changes(write, &table, values, &options).await?;
                 match self.target(write, &table, columns, values, "UPDATE").await? {
-                    Some(target) => write::update(&table, &write.table, &target, &options)?,
+                    Some(target) => {
+                        write::update(&table, &write.table, &target, &changes, &options)?
+                    }
                     None => Vec::new(),
                 }
             }
             WriteKind::Delete(columns) => {
+                let changes = self.changes(write, &table, values, &options).await?;
                 match self.target(write, &table, &[], values, "DELETE").await? {
                     Some(target) => {
-                        write::delete(&table, &write.table, columns, &target, &options)?
+                        write::delete(&table, &write.table, columns, &target, &changes, &options)?
                     }
                     None => Vec::new(),
                 }
@@ -398,6 +403,30 @@ impl Session {
         })
     }
 
+    /// The changes of single elements that a write asks for.
+    async fn changes(
+        &self,
+        write: &Write,
+        table: &TableSchema,
+        values: &[ScalarValue],
+        options: &WriteOptions,
+    ) -> Result<Changes> {
+        if write.elements.changes.is_empty() {
+            return Ok(Changes::default());
+        }
+        let operands = match &write.elements.select {
+            Some(select) => {
+                let plan = self.bind(self.plan(select.clone()).await?, values)?;
+                let mut rows = self.stream(plan).await?;
+                rows.next().await.transpose()?
+            }
+            None => None,
+        };
+        // What is said to be written in the future comes after what is added now.
+        let place_us = self.database.timestamp_us().max(options.timestamp);
+        element::resolve(table, &write.elements, operands.as_ref(), place_us)
+    }
+
     async fn explain_write(&self, write: &Write, values: &[ScalarValue]) -> Result<Outcome> {
         let table = self.table(&write.table)?;
         let options = self.write_options(write.using, values)?;
@@ -412,18 +441,20 @@ impl Session {
                 format!("TideInsert: table={}\n{lines}", table.full_name())
             }
             WriteKind::Update(columns) => {
+                let changes = self.changes(write, &table, values, &options).await?;
                 let target = self.target(write, &table, columns, values, "UPDATE").await?;
                 if let Some(target) = &target {
-                    write::update(&table, &write.table, target, &options)?;
+                    write::update(&table, &write.table, target, &changes, &options)?;
                 }
-                write::explain(&table, "TideUpdate", target.as_ref(), columns)
+                write::explain(&table, "TideUpdate", target.as_ref(), columns, &changes)
             }
             WriteKind::Delete(columns) => {
+                let changes = self.changes(write, &table, values, &options).await?;
                 let target = self.target(write, &table, &[], values, "DELETE").await?;
                 if let Some(target) = &target {
-                    write::delete(&table, &write.table, columns, target, &options)?;
+                    write::delete(&table, &write.table, columns, target, &changes, &options)?;
                 }
-                write::explain(&table, "TideDelete", target.as_ref(), columns)
+                write::explain(&table, "TideDelete", target.as_ref(), columns, &changes)
             }
         };
         let columns: Vec<ArrayRef> = vec![

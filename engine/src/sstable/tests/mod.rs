@@ -10,6 +10,7 @@ mod inspect;
 mod manifests;
 pub(crate) mod memory_disk;
 mod model;
+mod mutations;
 mod rewrite;
 mod round_trip;
 

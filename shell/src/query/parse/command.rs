@@ -124,6 +124,50 @@ pub struct Write {
     pub table: TableName,
     pub statement: SqlStatement,
     pub using: Using,
+    pub elements: Elements,
+}
+
+/// Changes of single elements of collections and of fields of user types, in the order of the text.
+#[derive(Debug, Clone, Default)]
+pub struct Elements {
+    pub changes: Vec<ElementWrite>,
+    /// What stands in the changes as expressions, one after another.
+    pub operands: Vec<Operand>,
+    /// The SELECT that gives the operands; absent where there are none.
+    pub select: Option<SqlStatement>,
+}
+
+/// An expression of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operand {
+    pub span: Span,
+    /// Its number where it is nothing but a parameter.
+    pub parameter: Option<usize>,
+}
+
+/// A change of one column's elements. Operands are named by their number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ElementWrite {
+    pub column: Name,
+    pub how: ElementHow,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ElementHow {
+    /// `c = c + x`
+    Add(usize),
+    /// `c = x + c`
+    Prepend(usize),
+    /// `c = c - x`
+    Remove(usize),
+    /// `c[key] = value`
+    Put { key: usize, value: usize },
+    /// `c.name = value`
+    PutField { name: Name, value: usize },
+    /// `DELETE c[key]`
+    Delete { key: usize },
+    /// `DELETE c.name`
+    DeleteField { name: Name },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

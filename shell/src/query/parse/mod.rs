@@ -7,6 +7,7 @@ mod command;
 mod copy;
 mod cursor;
 mod depth;
+mod element;
 mod policy;
 mod sstable;
 mod table;
@@ -20,9 +21,9 @@ use datafusion::sql::parser::{DFParserBuilder, Statement as SqlStatement};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub use command::{
-    Attach, Command, CopyFrom, CopyOptions, CopyTo, CreatePolicy, CreateTable, CreateType, Format,
-    ImportSstables, Name, OnError, PolicyMode, SetCachePolicy, Show, TableName, Using, UsingValue,
-    Write, WriteKind,
+    Attach, Command, CopyFrom, CopyOptions, CopyTo, CreatePolicy, CreateTable, CreateType,
+    ElementHow, ElementWrite, Elements, Format, ImportSstables, Name, OnError, Operand, PolicyMode,
+    SetCachePolicy, Show, TableName, Using, UsingValue, Write, WriteKind,
 };
 use cursor::Cursor;
 pub use type_name::{TypeName, unknown as unknown_type};
