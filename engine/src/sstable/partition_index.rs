@@ -7,11 +7,13 @@
 use super::coding::{Fault, Input, Parsed};
 use super::summary::Summary;
 use super::window::Window;
+use crate::config::PAGE_BYTES;
 use crate::error::Result;
 use crate::schema::PartitionKey;
 
 /// Bytes looked at first for one entry without its promoted index.
 const ENTRY_BYTES_FIRST: u64 = 64;
+const PAGE: u64 = PAGE_BYTES as u64;
 
 /// One partition in the index.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,7 +44,9 @@ fn parse(input: &mut Input<'_>, at: u64, index_bytes: u64) -> Parsed<Entry> {
 /// Errors: `Io`, `Corrupt`.
 pub(super) async fn read_entry(window: &mut Window, at: u64, limit: u64) -> Result<Entry> {
     let index_bytes = window.content().size();
-    let mut needed = ENTRY_BYTES_FIRST.min(index_bytes.saturating_sub(at));
+    // Most entries are shorter and end with their page.
+    let page_rest = PAGE - at % PAGE;
+    let mut needed = ENTRY_BYTES_FIRST.min(page_rest).min(index_bytes.saturating_sub(at));
     loop {
         window.advance(at, needed, limit).await?;
         match parse(&mut Input::new(window.bytes_from(at)), at, index_bytes) {

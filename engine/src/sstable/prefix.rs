@@ -183,6 +183,28 @@ pub(super) fn read_values(
     Ok(ClusteringKey::from_ordered(ordered))
 }
 
+/// Steps over `count` stored values.
+pub(super) fn skip_values(input: &mut Input<'_>, layout: &Layout, count: usize) -> Parsed<()> {
+    if count > layout.clustering.len() {
+        let wanted = format!("at most {} clustering values", layout.clustering.len());
+        return Err(input.bad(wanted, count));
+    }
+    let mut header = 0;
+    for (i, (ty, _)) in layout.clustering[..count].iter().enumerate() {
+        let within = i % BATCH_COLUMNS;
+        if within == 0 {
+            header = input.vint()?;
+        }
+        match (header >> (2 * within) & 3, ty.fixed_bytes()) {
+            (0, Some(length)) => _ = input.take(length as u64)?,
+            (0, None) => _ = input.vbytes()?,
+            (1, _) => {}
+            _ => return Err(input.bad("a clustering value", "a null")),
+        }
+    }
+    Ok(())
+}
+
 /// Reads what follows the kind byte of a bound.
 pub(super) fn read_bound(input: &mut Input<'_>, layout: &Layout, bound: Bound) -> Parsed<Position> {
     let count = usize::from(input.u16()?);

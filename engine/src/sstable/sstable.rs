@@ -23,6 +23,7 @@ use crate::config::PAGE_BYTES;
 use crate::disk::{Disk, read_file};
 use crate::error::{Error, Result};
 use crate::mutation::{FragmentSource, PartitionRange, Slice};
+use crate::policy::event::EntryKind;
 use crate::schema::PartitionKey;
 use crate::schema::table_schema::SchemaRef;
 
@@ -169,8 +170,14 @@ impl Sstable {
             ),
         };
         let data_path = path(Component::Data);
-        let stored =
-            CheckedFile::open(&*disk, cache.clone(), data_path, data_size, data_checks).await?;
+        let stored = CheckedFile::open(
+            &*disk,
+            cache.clone(),
+            (data_path, EntryKind::DataPage),
+            data_size,
+            data_checks,
+        )
+        .await?;
         let data_bytes = stored.size();
         let data = if has(Component::CompressionInfo) {
             let content = read(Component::CompressionInfo).await?;
@@ -181,7 +188,14 @@ impl Sstable {
             Content::Plain(stored)
         };
         let index_path = path(Component::Index);
-        let index = CheckedFile::open(&*disk, cache, index_path, index_size, index_checks).await?;
+        let index = CheckedFile::open(
+            &*disk,
+            cache,
+            (index_path, EntryKind::IndexPage),
+            index_size,
+            index_checks,
+        )
+        .await?;
         let summary = if has(Component::Summary) {
             let content = read(Component::Summary).await?;
             Summary::decode(&content, index.size()).map_err(whole(Component::Summary))?

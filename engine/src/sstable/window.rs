@@ -126,6 +126,11 @@ impl Window {
         self.start + self.bytes.len() as u64
     }
 
+    /// Whether `needed` bytes from `at` are at hand.
+    pub(super) fn holds(&self, at: u64, needed: u64) -> bool {
+        at >= self.start && at.saturating_add(needed) <= self.end()
+    }
+
     fn double_ahead(&mut self) {
         let max = match self.access {
             Access::Cached => READ_BYTES_MAX,
