@@ -94,6 +94,9 @@ impl Group<'_> {
         if self.wants(&["LIMIT 1", "absent key"]) {
             self.promoted().await;
         }
+        if self.wants(&["small partition"]) {
+            self.small().await;
+        }
         if self.wants(&["last page"]) {
             self.last_page().await;
         }
@@ -251,12 +254,12 @@ impl Group<'_> {
         let most = |costs: &[Cost]| {
             costs.iter().map(|cost| cost.reads.index.count).max().unwrap_or(0) as f64
         };
-        let kib = first.iter().map(|cost| cost.reads.index.bytes).max().unwrap_or(0) / 1024;
+        let kib = median_cost(&first).reads.index.bytes / 1024;
         self.print_cost("LIMIT 1", &median_cost(&first));
         self.print_cost("LIMIT 1 from the middle on", &median_cost(&bounded));
         self.print_cost("LIMIT 1, reversed", &median_cost(&reversed));
         self.print("LIMIT 1, index, most", "I/O", most(&first), None, Target::AtMost(1.0));
-        self.print("LIMIT 1, index, most", "KiB", kib as f64, None, Target::AtMost(4.0));
+        self.print("LIMIT 1, index", "KiB", kib as f64, None, Target::AtMost(4.0));
 
         let mut random = Random::new(3);
         let mut absent = Vec::new();
@@ -271,6 +274,33 @@ impl Group<'_> {
         self.print_cost("absent key, dense index", &median_cost(&absent));
         let data = data as f64 / absent.len() as f64;
         self.print("absent key, dense index, data", "I/O", data, None, Target::AtMost(0.0));
+    }
+
+    /// Partitions of one row: a lookup is all index.
+    async fn small(&self) {
+        let shape = Shape {
+            partitions: self.arguments.scale(100_000, 500_000) as i64,
+            rows: 1,
+            value_bytes: VALUE_BYTES,
+            column_index_bytes: 64 << 10,
+        };
+        table::write(&self.disk, self.directory, 3, shape).await;
+        let table = Table::open(&self.disk, self.directory, 3).await;
+        let full = Slice::full(Direction::Forward);
+        let mut random = Random::new(4);
+        let (mut cold, mut hot) = (Vec::new(), Vec::new());
+        for _ in 0..self.arguments.scale(201, 2001) {
+            let key = partition_key(random.below(shape.partitions as u64) as i64);
+            table.cool();
+            cold.push(table.read(&key, &full, u64::MAX).await);
+            hot.push(table.read(&key, &full, u64::MAX).await);
+        }
+        let (cold, hot) = (median_cost(&cold), median_cost(&hot));
+        self.print_cost("small partition, cold", &cold);
+        self.print_cost("small partition, hot", &hot);
+        let count = cold.reads.index.count as f64;
+        self.print("small partition, index, cold", "I/O", count, None, Target::AtMost(1.0));
+        self.print("small partition, hot", "CPU us", hot.cpu_us, None, Target::None);
     }
 
     async fn last_page(&self) {

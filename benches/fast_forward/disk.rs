@@ -1,6 +1,6 @@
 //! A disk that counts the reads of the disk below it, by component of the SSTable.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -36,19 +36,16 @@ impl Counts {
 pub struct CountingDisk {
     below: Rc<dyn Disk>,
     counts: Rc<Cell<Counts>>,
-    /// Offset, bytes and kind of each read, where it is wanted.
-    pub list: Rc<RefCell<Option<Vec<(char, u64, u64)>>>>,
 }
 
 struct CountingFile {
     below: Rc<dyn DiskFile>,
     counts: Rc<Cell<Counts>>,
-    list: Rc<RefCell<Option<Vec<(char, u64, u64)>>>>,
 }
 
 impl CountingDisk {
     pub fn new(below: Rc<dyn Disk>) -> Rc<Self> {
-        Rc::new(CountingDisk { below, counts: Rc::default(), list: Rc::default() })
+        Rc::new(CountingDisk { below, counts: Rc::default() })
     }
 
     /// Reads since the last call.
@@ -65,8 +62,8 @@ impl Disk for CountingDisk {
     ) -> LocalBoxFuture<'a, Result<Rc<dyn DiskFile>>> {
         Box::pin(async move {
             let below = self.below.open(path, options).await?;
-            let (counts, list) = (self.counts.clone(), self.list.clone());
-            Ok(Rc::new(CountingFile { below, counts, list }) as Rc<dyn DiskFile>)
+            let counts = self.counts.clone();
+            Ok(Rc::new(CountingFile { below, counts }) as Rc<dyn DiskFile>)
         })
     }
 
@@ -117,9 +114,6 @@ impl DiskFile for CountingFile {
             reads.count += 1;
             reads.bytes += buffer.capacity() as u64;
             self.counts.set(counts);
-            if let Some(list) = &mut *self.list.borrow_mut() {
-                list.push((if is_data { 'd' } else { 'i' }, offset, buffer.capacity() as u64));
-            }
         }
         self.below.read_at(offset, buffer)
     }

@@ -4,8 +4,10 @@
 
 mod gate;
 mod governor;
+mod index_share;
 mod page_cache;
 mod paged_file;
+mod parsed_file;
 
 pub use gate::{GateStats, GateStatus};
 pub use governor::{
@@ -13,3 +15,4 @@ pub use governor::{
 };
 pub use page_cache::{Page, PageCache, PageCacheStats, PageCounts};
 pub use paged_file::{PagedFile, Verifier};
+pub use parsed_file::ParsedFile;

@@ -1,4 +1,6 @@
-//! Pages of SSTable files, kept after they were read, within a budget.
+//! Pages of SSTable files, kept after they were read, and what was parsed of them, within one
+//! budget. When it is used up and more than a share of it is index (pages of
+//! indexes and parsed ones), of that the one not used for longest leaves; else whom the policy names.
 //!
 //! Invariant: a page comes in only where the capacity has room, else its reader gets it and it is
 //! not kept. Resident bytes exceed the capacity only after it was lowered: by pages that readers
@@ -6,6 +8,7 @@
 //! reader holds a page by its `Rc`, so memory in use is never reused. Not here: reading
 //! (`paged_file.rs`), who leaves (`governor/`).
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -13,6 +16,7 @@ use std::rc::Rc;
 
 use super::gate::{Gate, GateStatus};
 use super::governor::{Governor, PolicyIdentity, PolicyStatus, SwapStep};
+use super::index_share::IndexShare;
 use super::paged_file::Flight;
 use crate::config::PAGE_BYTES;
 use crate::disk::AlignedBuffer;
@@ -26,6 +30,8 @@ pub type Page = Rc<AlignedBuffer>;
 
 /// Expected time to read a page again, told to policies: one random read of a local SSD.
 const READ_COST_US: u32 = 100;
+/// Residents of indexes that one call looks at for a victim.
+const INDEX_STEPS_MAX: usize = 512;
 /// Pages of forgotten files that one insertion frees besides its own work.
 const FORGET_PAGES_MAX: usize = 64;
 const KINDS: usize = 16;
@@ -111,11 +117,32 @@ pub struct PageCacheStats {
 
 /// A resident page, in the list of its file's pages.
 struct Resident {
-    page: Page,
+    content: Content,
+    bytes: u32,
     key: PageKey,
+    /// Of an index: its number among those that came in, and whether it was used since it was looked
+    /// at last.
+    stamp: u64,
+    is_used: bool,
     kind: EntryKind,
     previous: Slot,
     next: Slot,
+}
+
+/// A page as it is on disk, or what was parsed of some.
+enum Content {
+    Page(Page),
+    Parsed(Rc<dyn Any>),
+}
+
+impl Content {
+    fn is_in_use(&self) -> bool {
+        match self {
+            Content::Page(page) => Rc::strong_count(page) > 1,
+            // Readers keep it only while they search it, without waiting.
+            Content::Parsed(_) => false,
+        }
+    }
 }
 
 pub(super) struct State {
@@ -130,6 +157,7 @@ pub(super) struct State {
     counts: [PageCounts; KINDS],
     kinds: [Option<EntryKind>; KINDS],
     victims: Vec<Slot>,
+    index: IndexShare,
     fingerprint_key: u64,
     next_file: u64,
     /// Takes down all reads while a trace is recorded.
@@ -162,6 +190,7 @@ impl PageCache {
             counts: [PageCounts::default(); KINDS],
             kinds: [None; KINDS],
             victims: Vec::new(),
+            index: IndexShare::new(),
             fingerprint_key,
             next_file: 0,
             recorder: None,
@@ -196,6 +225,12 @@ impl PageCache {
         state.capacity_bytes = capacity_bytes as u64;
         state.governor.resize(state.capacity_bytes, slots_of(state.capacity_bytes));
         state.make_room(0);
+    }
+
+    /// Percent of the budget up to which indexes are like all else: what they take beyond it leaves
+    /// first when room is wanted.
+    pub fn set_index_percent(&self, percent: u64) {
+        self.state.borrow_mut().index.set_percent(percent);
     }
 
     /// Most pages that a policy may be told of.
@@ -303,20 +338,55 @@ impl PageCache {
     pub(super) fn lookup(&self, key: PageKey) -> Option<Page> {
         let state = &mut *self.state.borrow_mut();
         let slot = *state.slots.get(&key)?;
-        let resident = state.residents[slot as usize].as_ref().expect("a mapped slot is taken");
-        let (page, kind) = (resident.page.clone(), resident.kind);
-        state.governor.hit(slot);
-        state.counts_of(kind).hits += 1;
-        state.record(key, kind, true);
-        state.tell(key, kind, Fate::Read);
+        let linked = state.linked(slot);
+        linked.is_used = true;
+        let kind = linked.kind;
+        let Content::Page(page) = &linked.content else {
+            unreachable!("a file has pages or parsed pieces")
+        };
+        let page = page.clone();
+        state.was_hit(slot, key, kind, PAGE_BYTES as u32);
         Some(page)
+    }
+
+    /// The resident piece that was parsed, counted as used.
+    pub(super) fn lookup_parsed(&self, key: PageKey) -> Option<Rc<dyn Any>> {
+        let state = &mut *self.state.borrow_mut();
+        let slot = *state.slots.get(&key)?;
+        let linked = state.linked(slot);
+        linked.is_used = true;
+        let kind = linked.kind;
+        let Content::Parsed(piece) = &linked.content else {
+            unreachable!("a file has pages or parsed pieces")
+        };
+        let (piece, bytes) = (piece.clone(), linked.bytes);
+        state.was_hit(slot, key, kind, bytes);
+        Some(piece)
+    }
+
+    /// Keeps a parsed piece of `bytes`, if there is room; one that is there already stays.
+    pub(super) fn insert_parsed(
+        &self,
+        key: PageKey,
+        kind: EntryKind,
+        table: u32,
+        piece: Rc<dyn Any>,
+        bytes: usize,
+    ) {
+        if self.holds(key) {
+            return;
+        }
+        self.count(kind, |counts| counts.misses += 1);
+        // What no policy can be told of is not kept either.
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).max(PAGE_BYTES as u32);
+        self.keep((key, kind, table), Content::Parsed(piece), bytes);
     }
 
     /// A read waits for a page that is on its way: neither a hit nor a miss, but no I/O of its own.
     pub(super) fn join(&self, key: PageKey, kind: EntryKind) {
         let state = &mut *self.state.borrow_mut();
         state.counts_of(kind).joined += 1;
-        state.record(key, kind, true);
+        state.record(key, kind, PAGE_BYTES as u32, true);
     }
 
     pub(super) fn holds(&self, key: PageKey) -> bool {
@@ -329,13 +399,17 @@ impl PageCache {
 
     /// Keeps a page that was read, if there is room beside the pages in use.
     pub(super) fn insert(&self, key: PageKey, kind: EntryKind, table: u32, page: Page) {
+        self.keep((key, kind, table), Content::Page(page), PAGE_BYTES as u32);
+    }
+
+    fn keep(&self, (key, kind, table): (PageKey, EntryKind, u32), content: Content, bytes: u32) {
         let state = &mut *self.state.borrow_mut();
         assert!(!state.slots.contains_key(&key), "a resident page is not read again");
         state.free_forgotten(FORGET_PAGES_MAX);
-        state.record(key, kind, false);
+        state.record(key, kind, bytes, false);
         let attributes = EntryAttributes {
             fingerprint: state.fingerprint(key),
-            size_bytes: PAGE_BYTES as u32,
+            size_bytes: bytes,
             cost_us: READ_COST_US,
             table,
         };
@@ -344,15 +418,25 @@ impl PageCache {
             state.counts_of(kind).refused += 1;
             return;
         }
-        state.make_room(PAGE_BYTES as u64);
-        if state.governor.bytes() + PAGE_BYTES as u64 > state.capacity_bytes {
+        state.make_room(u64::from(bytes));
+        if state.governor.bytes() + u64::from(bytes) > state.capacity_bytes {
             state.governor.miss(&attributes, kind);
             state.counts_of(kind).passed += 1;
             return;
         }
         let slot = state.governor.allocate(attributes, kind);
         let slot = slot.expect("within the capacity there is a slot for each page");
-        state.place(slot, Resident { page, key, kind, previous: NONE, next: NONE });
+        let linked = Resident {
+            content,
+            bytes,
+            key,
+            kind,
+            stamp: 0,
+            is_used: false,
+            previous: NONE,
+            next: NONE,
+        };
+        state.place(slot, linked);
     }
 
     /// Drops the pages of a closed file, the rest of a large one by and by.
@@ -373,11 +457,19 @@ impl State {
     }
 
     #[inline]
-    fn record(&mut self, key: PageKey, kind: EntryKind, is_hit: bool) {
+    fn was_hit(&mut self, slot: Slot, key: PageKey, kind: EntryKind, bytes: u32) {
+        self.governor.hit(slot);
+        self.counts_of(kind).hits += 1;
+        self.record(key, kind, bytes, true);
+        self.tell(key, kind, Fate::Read);
+    }
+
+    #[inline]
+    fn record(&mut self, key: PageKey, kind: EntryKind, bytes: u32, is_hit: bool) {
         if self.recorder.is_some() {
             let id = self.fingerprint(key);
             if let Some(recorder) = &mut self.recorder {
-                recorder.push(id, PAGE_BYTES as u32, kind as u8, is_hit);
+                recorder.push(id, bytes, kind as u8, is_hit);
             }
         }
     }
@@ -414,18 +506,50 @@ impl State {
         if over == 0 {
             return 0;
         }
+        let freed = self.evict_index(over);
+        if freed >= over {
+            return freed;
+        }
+        let over = over - freed;
         let mut victims = std::mem::take(&mut self.victims);
         let residents = &self.residents;
         let in_use = |slot: Slot| {
-            residents[slot as usize].as_ref().is_none_or(|held| Rc::strong_count(&held.page) > 1)
+            residents[slot as usize].as_ref().is_none_or(|held| held.content.is_in_use())
         };
-        let freed = self.governor.evict(over, &in_use, &mut victims);
+        let freed = freed + self.governor.evict(over, &in_use, &mut victims);
         for slot in victims.drain(..) {
             let (key, kind) = self.unplace(slot);
             self.counts_of(kind).evictions += 1;
             self.tell(key, kind, Fate::Evicted);
         }
         self.victims = victims;
+        freed
+    }
+
+    /// Evicts what indexes take beyond their share, the least recently used first, up to `over` bytes
+    /// and a bounded number. Returns bytes freed.
+    fn evict_index(&mut self, over: u64) -> u64 {
+        let mut freed = 0;
+        for _ in 0..INDEX_STEPS_MAX {
+            if freed >= over || !self.index.is_over(self.capacity_bytes) {
+                break;
+            }
+            let Some((slot, stamp)) = self.index.pop() else { break };
+            let resident = self.residents[slot as usize].as_mut();
+            let Some(linked) = resident else { continue };
+            if linked.stamp != stamp {
+                continue;
+            }
+            if std::mem::take(&mut linked.is_used) || linked.content.is_in_use() {
+                self.index.put_back((slot, stamp));
+                continue;
+            }
+            freed += u64::from(linked.bytes);
+            self.governor.remove(slot);
+            let (key, kind) = self.unplace(slot);
+            self.counts_of(kind).evictions += 1;
+            self.tell(key, kind, Fate::Evicted);
+        }
         freed
     }
 
@@ -441,6 +565,13 @@ impl State {
         let was = self.slots.insert(resident.key, slot);
         assert!(was.is_none(), "a page has one slot");
         self.counts_of(resident.kind).pages += 1;
+        if IndexShare::holds(resident.kind) {
+            let residents = &self.residents;
+            let is_present = |slot: Slot, stamp| {
+                residents[slot as usize].as_ref().is_some_and(|there| there.stamp == stamp)
+            };
+            resident.stamp = self.index.came(slot, resident.bytes, is_present);
+        }
         self.residents[slot as usize] = Some(resident);
     }
 
@@ -448,6 +579,9 @@ impl State {
     fn unplace(&mut self, slot: Slot) -> (PageKey, EntryKind) {
         let resident = self.residents[slot as usize].take().expect("a victim holds a page");
         self.slots.remove(&resident.key);
+        if IndexShare::holds(resident.kind) {
+            self.index.left(resident.bytes);
+        }
         match (resident.previous, resident.next) {
             (NONE, NONE) => {
                 self.files.remove(&resident.key.file);

@@ -213,6 +213,17 @@ impl CheckedFile {
         }
     }
 
+    /// Brings the pages from `first` to before `end` into memory, if there is room for them there.
+    ///
+    /// Errors: `Io`, `Corrupt`.
+    pub(super) async fn warm(&self, first: u64, end: u64) -> Result<()> {
+        let is_there = |page| self.is_checked(page) && self.paged.is_cached(page);
+        if !(first..end).all(is_there) {
+            self.load(first, end).await?;
+        }
+        Ok(())
+    }
+
     /// The pages from `first` to before `end`, checked; neighbours that are not in memory are read
     /// together, and all of a chunk where one checksum covers it.
     async fn load(&self, first: u64, end: u64) -> Result<Vec<Page>> {

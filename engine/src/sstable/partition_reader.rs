@@ -70,6 +70,9 @@ enum Item {
     },
 }
 
+/// Bytes of the last block that are read at once to walk through it.
+const WALK_BYTES_MAX: u64 = READ_BYTES_MAX;
+
 /// How a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
@@ -94,6 +97,10 @@ pub(super) struct PartitionReader {
     clip: Option<Clip>,
     cursor: Cursor,
     open: Option<Tombstone>,
+    /// End of the partition, or of the file where only that is known: nothing is read ahead of it.
+    end: u64,
+    /// Bytes of all rows and markers; 0 where that is not known.
+    body_bytes: u64,
     /// The present range has nothing below (reversed) or at and above (forward) this offset.
     bound: u64,
 }
@@ -111,6 +118,8 @@ impl PartitionReader {
         out: &mut VecDeque<Fragment>,
     ) -> Result<Self> {
         let start = entry.data_position;
+        let data_end = entry.data_end;
+        let end = data_end.unwrap_or(data.content().size());
         let is_whole = slice.ranges == [ClusteringRange::full()] && !slice.direction.is_reversed();
         let mut promoted = None;
         if let Some((at, size)) = entry.promoted
@@ -126,7 +135,8 @@ impl PartitionReader {
                 start.checked_add(promoted.header_bytes).filter(|at| *at < data.content().size())
             }
             _ => {
-                let (key_found, deletion, row, size) = read_front(data, &layout, start).await?;
+                let (key_found, deletion, row, size) =
+                    read_front(data, &layout, (start, end)).await?;
                 if key_found != *key {
                     let (wanted, found) = (format!("{key:?}"), format!("{key_found:?}"));
                     return Err(data.content().corrupt(start, wanted, found));
@@ -163,6 +173,8 @@ impl PartitionReader {
                 Direction::Reversed => Cursor::End,
             },
             open: None,
+            end,
+            body_bytes: data_end.map_or(0, |end| end.saturating_sub(body)),
             bound: 0,
         })
     }
@@ -274,7 +286,8 @@ impl PartitionReader {
         data: &mut Window,
         out: &mut VecDeque<Fragment>,
     ) -> Result<bool> {
-        let Some(item) = self.item(data, (at, may_read), self.bound, Some(&clip)).await? else {
+        let limit = self.bound.min(self.end);
+        let Some(item) = self.item(data, (at, may_read), limit, Some(&clip)).await? else {
             self.clip = Some(clip);
             return Ok(false);
         };
@@ -328,7 +341,7 @@ impl PartitionReader {
         let range = clip.range();
         let to_the_end = range.end == Position::end();
         let mut walk_from = Some((self.body, None));
-        let mut walk_bytes = 0;
+        let mut walk_bytes = self.body_bytes;
         if let Some(promoted) = &mut self.promoted {
             let mut after = promoted.count();
             if !to_the_end {
@@ -338,7 +351,10 @@ impl PartitionReader {
                 clip.leave(None, out);
                 return Ok(());
             };
-            let block = promoted.block(last).await?;
+            let block = match to_the_end {
+                true => promoted.last().await?,
+                false => promoted.block(last).await?,
+            };
             if block.last <= range.start {
                 clip.leave(block.open, out);
                 return Ok(());
@@ -373,7 +389,7 @@ impl PartitionReader {
         {
             // All of the walk in one read, if it is that short.
             let rest = data.content().size().saturating_sub(from);
-            let ahead = walk_bytes.min(READ_BYTES_MAX).min(rest);
+            let ahead = walk_bytes.min(WALK_BYTES_MAX).min(rest);
             if ahead > 0 {
                 data.advance(from, ahead, from + ahead).await?;
             }
@@ -408,7 +424,7 @@ impl PartitionReader {
     async fn size(&self, data: &mut Window, at: u64) -> Result<Option<u64>> {
         let mut needed = BYTES_FIRST.min(data.content().size().saturating_sub(at)).max(1);
         loop {
-            data.advance(at, needed, u64::MAX).await?;
+            data.advance(at, needed, self.end).await?;
             match read_size(&mut Input::new(data.bytes_from(at)), &self.layout) {
                 Ok(size) => return Ok(size),
                 Err(Fault::Short { needed: more }) => needed = more,
@@ -532,7 +548,7 @@ impl PartitionReader {
 
     /// The row or marker at `at`, without cells.
     async fn item_read(&self, data: &mut Window, at: u64) -> Result<Item> {
-        let item = self.item(data, (at, true), u64::MAX, None).await?;
+        let item = self.item(data, (at, true), self.end, None).await?;
         Ok(item.expect("what may be read is there"))
     }
 
@@ -585,11 +601,11 @@ impl PartitionReader {
 async fn read_front(
     data: &mut Window,
     layout: &Layout,
-    start: u64,
+    (start, end): (u64, u64),
 ) -> Result<(PartitionKey, Option<Tombstone>, Row, u64)> {
     let mut needed = BYTES_FIRST.min(data.content().size().saturating_sub(start)).max(1);
     loop {
-        data.advance(start, needed, u64::MAX).await?;
+        data.advance(start, needed, end).await?;
         let mut input = Input::new(data.bytes_from(start));
         let parsed = (|| -> Parsed<_> {
             let key = PartitionKey::from_bytes(input.bytes16()?);

@@ -17,6 +17,8 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
 use std::rc::Rc;
 
+use futures::future::try_join;
+
 use super::coding::{Fault, Input, Parsed, put_svint, put_vint};
 use super::file::CheckedFile;
 use super::layout::{DELETION_BYTES, Layout, deletion, put_deletion};
@@ -390,6 +392,26 @@ impl PromotedIndex {
             }
         }
         Ok(low)
+    }
+
+    /// The last block. Where it and its offset are on disk, both are read at once: it ends where the
+    /// offsets begin.
+    ///
+    /// Errors: `Io`, `Corrupt`.
+    pub(super) async fn last(&mut self) -> Result<Rc<Block>> {
+        let mean_bytes = (self.offsets_at - self.blocks_at) / u64::from(self.count);
+        let start =
+            self.offsets_at.saturating_sub((2 * mean_bytes).min(4 * PAGE)).max(self.blocks_at);
+        let end = self.offsets_at + 4 * u64::from(self.count);
+        let blocks = (start / PAGE, self.offsets_at.div_ceil(PAGE));
+        let offsets = ((end - 4) / PAGE, end.div_ceil(PAGE));
+        if offsets.0 <= blocks.1 {
+            self.file.warm(blocks.0, offsets.1).await?;
+        } else {
+            let blocks = self.file.warm(blocks.0, blocks.1);
+            try_join(blocks, self.file.warm(offsets.0, offsets.1)).await?;
+        }
+        self.block(self.count - 1).await
     }
 
     /// The range tombstone in force between block `number - 1` and block `number`.

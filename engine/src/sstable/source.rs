@@ -68,7 +68,8 @@ impl SstableSource {
         match &mut self.plan {
             Plan::Done => Ok(None),
             Plan::Key(key) => {
-                let found = find(&self.table.summary, &mut self.index, key).await?;
+                let table = &self.table;
+                let found = find(&table.summary, &mut self.index, &table.pages, key).await?;
                 self.plan = Plan::Done;
                 Ok(found)
             }

@@ -181,7 +181,9 @@ impl Window {
                 self.start = keep_from;
             }
         }
-        let ahead = (self.end() + self.ahead_bytes).min(limit).max(wanted);
+        let is_short = limit.saturating_sub(at) <= self.ahead_bytes;
+        let ahead = if is_short { limit } else { (self.end() + self.ahead_bytes).min(limit) };
+        let ahead = ahead.max(wanted);
         self.append(ahead).await?;
         self.double_ahead();
         Ok(())
