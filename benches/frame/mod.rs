@@ -45,6 +45,7 @@ pub enum Target {
     AtMost(f64),
     /// Bounds the ratio of figure to baseline, not the figure.
     RatioAtMost(f64),
+    RatioAtLeast(f64),
     /// Shown for comparison only.
     None,
 }
@@ -69,6 +70,7 @@ impl Row {
             Target::AtLeast(bound) => Some(self.figure >= bound),
             Target::AtMost(bound) => Some(self.figure <= bound),
             Target::RatioAtMost(bound) => self.ratio().map(|ratio| ratio <= bound),
+            Target::RatioAtLeast(bound) => self.ratio().map(|ratio| ratio >= bound),
             Target::None => None,
         }
     }
@@ -78,6 +80,7 @@ impl Row {
             Target::AtLeast(bound) => format!(">= {}", number(bound)),
             Target::AtMost(bound) => format!("<= {}", number(bound)),
             Target::RatioAtMost(bound) => format!("ratio <= {}", number(bound)),
+            Target::RatioAtLeast(bound) => format!("ratio >= {}", number(bound)),
             Target::None => "-".into(),
         }
     }

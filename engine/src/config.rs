@@ -32,6 +32,8 @@ pub const MUTATION_BYTES_MAX: usize = COMMITLOG_SEGMENT_BYTES / 2;
 pub const MEMTABLE_BYTES_DEFAULT: usize = 64 << 20;
 /// Default bytes of the page cache per shard.
 pub const CACHE_BYTES_DEFAULT: usize = 64 << 20;
+/// Percent of the cache that indexes keep when all else wants room too.
+pub const INDEX_PERCENT_DEFAULT: u64 = 20;
 /// Default block size of the promoted index (`column_index_size_in_kb`).
 pub const COLUMN_INDEX_BYTES_DEFAULT: u32 = 64 << 10;
 

@@ -1,4 +1,6 @@
-//! Pages of SSTable files, kept after they were read, and entries of row caches, within one budget.
+//! Pages of SSTable files, kept after they were read, what was parsed of them, and entries of row
+//! caches, within one budget. When it is used up and more than a share of it is index (pages of
+//! indexes and parsed ones), of that the one not used for longest leaves; else whom the policy names.
 //!
 //! Invariant: a page comes in only where the capacity has room, else its reader gets it and it is
 //! not kept. Resident bytes exceed the capacity only after it was lowered: by pages that readers
@@ -6,6 +8,7 @@
 //! reader holds a page by its `Rc`, so memory in use is never reused. Not here: reading
 //! (`paged_file.rs`), what rows are where (`rows/`), who leaves (`governor/`).
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -15,6 +18,8 @@ use super::gate::{Gate, GateStatus};
 use super::governor::{
     Governor, PolicyIdentity, PolicyState, PolicyStatus, ShadowLimits, ShadowPurpose, SwapStep,
 };
+use super::index_share::IndexShare;
+use super::page_counts::{PageCacheStats, PageCounts};
 use super::paged_file::Flight;
 use super::rows::{Handle, Place};
 use crate::config::{PAGE_BYTES, SLOTS_SET_ASIDE_MAX};
@@ -29,6 +34,8 @@ pub type Page = Rc<AlignedBuffer>;
 
 /// Expected time to read a page again, told to policies: one random read of a local SSD.
 const READ_COST_US: u32 = 100;
+/// Residents of indexes that one call looks at for a victim.
+const INDEX_STEPS_MAX: usize = 512;
 /// Pages of forgotten files that one insertion frees besides its own work.
 const FORGET_PAGES_MAX: usize = 64;
 const KINDS: usize = 16;
@@ -71,47 +78,6 @@ fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Counts of one kind of page since the start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PageCounts {
-    /// Lookups that found the page.
-    pub hits: u64,
-    /// Pages whose reading from disk was begun.
-    pub misses: u64,
-    /// Lookups that waited for a read already under way.
-    pub joined: u64,
-    pub evictions: u64,
-    /// Pages read but not kept, because all others were in use.
-    pub passed: u64,
-    /// Pages read but not kept, because the admission policy said so.
-    pub refused: u64,
-    /// Resident now.
-    pub pages: u64,
-}
-
-impl std::ops::AddAssign for PageCounts {
-    fn add_assign(&mut self, other: Self) {
-        self.hits += other.hits;
-        self.misses += other.misses;
-        self.joined += other.joined;
-        self.evictions += other.evictions;
-        self.passed += other.passed;
-        self.refused += other.refused;
-        self.pages += other.pages;
-    }
-}
-
-/// What the cache holds and did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PageCacheStats {
-    pub total: PageCounts,
-    /// Bytes of resident pages.
-    pub bytes: u64,
-    pub capacity_bytes: u64,
-    /// The kinds that occurred, in the order of their numbers.
-    pub kinds: Vec<(EntryKind, PageCounts)>,
-}
-
 /// How an entry of a row cache comes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
@@ -133,12 +99,33 @@ enum Held {
     Row(Rc<Handle>, Place),
 }
 
-/// A resident page, in the list of its file's pages.
+/// A resident page or parsed piece, in the list of its file's.
 struct LinkedPage {
-    page: Page,
+    content: Content,
+    bytes: u32,
     key: PageKey,
+    /// Of an index: its number among those that came in, and whether it was used since it was looked
+    /// at last.
+    stamp: u64,
+    is_used: bool,
     previous: Slot,
     next: Slot,
+}
+
+/// A page as it is on disk, or what was parsed of some.
+enum Content {
+    Page(Page),
+    Parsed(Rc<dyn Any>),
+}
+
+impl Content {
+    fn is_in_use(&self) -> bool {
+        match self {
+            Content::Page(page) => Rc::strong_count(page) > 1,
+            // Readers keep it only while they search it, without waiting.
+            Content::Parsed(_) => false,
+        }
+    }
 }
 
 pub(super) struct State {
@@ -153,6 +140,7 @@ pub(super) struct State {
     counts: [PageCounts; KINDS],
     kinds: [Option<EntryKind>; KINDS],
     victims: Vec<Slot>,
+    index: IndexShare,
     fingerprint_key: u64,
     next_file: u64,
     /// Takes down all reads while a trace is recorded.
@@ -190,6 +178,7 @@ impl PageCache {
             counts: [PageCounts::default(); KINDS],
             kinds: [None; KINDS],
             victims: Vec::new(),
+            index: IndexShare::new(),
             fingerprint_key,
             next_file: 0,
             recorder: None,
@@ -224,6 +213,12 @@ impl PageCache {
         state.capacity_bytes = capacity_bytes as u64;
         state.governor.resize(state.capacity_bytes, slots_of(state.capacity_bytes));
         state.make_room(0);
+    }
+
+    /// Percent of the budget up to which indexes are like all else: what they take beyond it leaves
+    /// first when room is wanted.
+    pub fn set_index_percent(&self, percent: u64) {
+        self.state.borrow_mut().index.set_percent(percent);
     }
 
     /// Most entries that a policy may be told of.
@@ -390,20 +385,53 @@ impl PageCache {
     pub(super) fn lookup(&self, key: PageKey) -> Option<Page> {
         let state = &mut *self.state.borrow_mut();
         let slot = *state.slots.get(&key)?;
-        let kind = state.residents[slot as usize].as_ref().expect("a mapped slot is taken").kind;
-        let page = state.linked(slot).page.clone();
-        state.governor.hit(slot);
-        state.counts_of(kind).hits += 1;
-        state.record(key, kind, true);
-        state.tell(key, kind, Fate::Read);
+        let (linked, kind) = state.linked(slot);
+        linked.is_used = true;
+        let Content::Page(page) = &linked.content else {
+            unreachable!("a file has pages or parsed pieces")
+        };
+        let page = page.clone();
+        state.was_hit(slot, key, kind, PAGE_BYTES as u32);
         Some(page)
+    }
+
+    /// The resident piece that was parsed, counted as used.
+    pub(super) fn lookup_parsed(&self, key: PageKey) -> Option<Rc<dyn Any>> {
+        let state = &mut *self.state.borrow_mut();
+        let slot = *state.slots.get(&key)?;
+        let (linked, kind) = state.linked(slot);
+        linked.is_used = true;
+        let Content::Parsed(piece) = &linked.content else {
+            unreachable!("a file has pages or parsed pieces")
+        };
+        let (piece, bytes) = (piece.clone(), linked.bytes);
+        state.was_hit(slot, key, kind, bytes);
+        Some(piece)
+    }
+
+    /// Keeps a parsed piece of `bytes`, if there is room; one that is there already stays.
+    pub(super) fn insert_parsed(
+        &self,
+        key: PageKey,
+        kind: EntryKind,
+        table: u32,
+        piece: Rc<dyn Any>,
+        bytes: usize,
+    ) {
+        if self.holds(key) {
+            return;
+        }
+        self.count(kind, |counts| counts.misses += 1);
+        // What no policy can be told of is not kept either.
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).max(PAGE_BYTES as u32);
+        self.keep((key, kind, table), Content::Parsed(piece), bytes);
     }
 
     /// A read waits for a page that is on its way: neither a hit nor a miss, but no I/O of its own.
     pub(super) fn join(&self, key: PageKey, kind: EntryKind) {
         let state = &mut *self.state.borrow_mut();
         state.counts_of(kind).joined += 1;
-        state.record(key, kind, true);
+        state.record(key, kind, PAGE_BYTES as u32, true);
     }
 
     pub(super) fn holds(&self, key: PageKey) -> bool {
@@ -416,13 +444,17 @@ impl PageCache {
 
     /// Keeps a page that was read, if there is room beside the pages in use.
     pub(super) fn insert(&self, key: PageKey, kind: EntryKind, table: u32, page: Page) {
+        self.keep((key, kind, table), Content::Page(page), PAGE_BYTES as u32);
+    }
+
+    fn keep(&self, (key, kind, table): (PageKey, EntryKind, u32), content: Content, bytes: u32) {
         let state = &mut *self.state.borrow_mut();
         assert!(!state.slots.contains_key(&key), "a resident page is not read again");
         state.free_forgotten(FORGET_PAGES_MAX);
-        state.record(key, kind, false);
+        state.record(key, kind, bytes, false);
         let attributes = EntryAttributes {
             fingerprint: state.fingerprint(key),
-            size_bytes: PAGE_BYTES as u32,
+            size_bytes: bytes,
             cost_us: READ_COST_US,
             table,
         };
@@ -432,8 +464,8 @@ impl PageCache {
             state.counts_of(kind).refused += 1;
             return;
         }
-        state.make_room(PAGE_BYTES as u64);
-        let has_room = state.governor.bytes() + PAGE_BYTES as u64 <= state.capacity_bytes;
+        state.make_room(u64::from(bytes));
+        let has_room = state.governor.bytes() + u64::from(bytes) <= state.capacity_bytes;
         if !has_room || state.governor.is_full() {
             state.governor.miss(&attributes, kind);
             state.counts_of(kind).passed += 1;
@@ -441,7 +473,16 @@ impl PageCache {
         }
         let slot = state.governor.allocate(attributes, kind);
         let slot = slot.expect("a slot is free where not all are taken");
-        state.place(slot, kind, LinkedPage { page, key, previous: NONE, next: NONE });
+        let linked = LinkedPage {
+            content,
+            bytes,
+            key,
+            stamp: 0,
+            is_used: false,
+            previous: NONE,
+            next: NONE,
+        };
+        state.place(slot, kind, linked);
     }
 
     /// A slot for an entry of a row cache (its kind, bytes and table), if it is let in and there is
@@ -557,11 +598,19 @@ impl State {
     }
 
     #[inline]
-    fn record(&mut self, key: PageKey, kind: EntryKind, is_hit: bool) {
+    fn was_hit(&mut self, slot: Slot, key: PageKey, kind: EntryKind, bytes: u32) {
+        self.governor.hit(slot);
+        self.counts_of(kind).hits += 1;
+        self.record(key, kind, bytes, true);
+        self.tell(key, kind, Fate::Read);
+    }
+
+    #[inline]
+    fn record(&mut self, key: PageKey, kind: EntryKind, bytes: u32, is_hit: bool) {
         if self.recorder.is_some() {
             let id = self.fingerprint(key);
             if let Some(recorder) = &mut self.recorder {
-                recorder.push(id, PAGE_BYTES as u32, kind as u8, is_hit);
+                recorder.push(id, bytes, kind as u8, is_hit);
             }
         }
     }
@@ -601,15 +650,20 @@ impl State {
         if over == 0 {
             return 0;
         }
+        let freed = self.evict_index(over);
+        if freed >= over {
+            return freed;
+        }
+        let over = over - freed;
         let mut victims = std::mem::take(&mut self.victims);
         let residents = &self.residents;
         let in_use = |slot: Slot| {
             residents[slot as usize].as_ref().is_none_or(|resident| match &resident.held {
-                Held::Page(linked) => Rc::strong_count(&linked.page) > 1,
+                Held::Page(linked) => linked.content.is_in_use(),
                 Held::Row(..) => false,
             })
         };
-        let freed = self.governor.evict(over, &in_use, &mut victims);
+        let freed = freed + self.governor.evict(over, &in_use, &mut victims);
         let wants_fates = self.gate.as_ref().is_some_and(Gate::wants_fates);
         for slot in victims.drain(..) {
             // The slot is free, and says what it was until it is taken again.
@@ -621,6 +675,34 @@ impl State {
             }
         }
         self.victims = victims;
+        freed
+    }
+
+    /// Evicts what indexes take beyond their share, the least recently used first, up to `over` bytes
+    /// and a bounded number. Returns bytes freed.
+    fn evict_index(&mut self, over: u64) -> u64 {
+        let mut freed = 0;
+        for _ in 0..INDEX_STEPS_MAX {
+            if freed >= over || !self.index.is_over(self.capacity_bytes) {
+                break;
+            }
+            let Some((slot, stamp)) = self.index.pop() else { break };
+            let held = self.residents[slot as usize].as_mut().map(|resident| &mut resident.held);
+            let Some(Held::Page(linked)) = held else { continue };
+            if linked.stamp != stamp {
+                continue;
+            }
+            if std::mem::take(&mut linked.is_used) || linked.content.is_in_use() {
+                self.index.put_back((slot, stamp));
+                continue;
+            }
+            freed += u64::from(linked.bytes);
+            let key = linked.key;
+            self.governor.remove(slot);
+            let kind = self.unplace(slot);
+            self.counts_of(kind).evictions += 1;
+            self.tell(key, kind, Fate::Evicted);
+        }
         freed
     }
 
@@ -636,11 +718,19 @@ impl State {
         self.reserve(slot);
         if let Some(first) = self.files.insert(linked.key.file, slot) {
             linked.next = first;
-            self.linked(first).previous = slot;
+            self.linked(first).0.previous = slot;
         }
         let was = self.slots.insert(linked.key, slot);
         assert!(was.is_none(), "a page has one slot");
         self.counts_of(kind).pages += 1;
+        if IndexShare::holds(kind) {
+            let residents = &self.residents;
+            let is_present = |slot: Slot, stamp| {
+                let held = residents[slot as usize].as_ref().map(|resident| &resident.held);
+                matches!(held, Some(Held::Page(there)) if there.stamp == stamp)
+            };
+            linked.stamp = self.index.came(slot, linked.bytes, is_present);
+        }
         self.residents[slot as usize] = Some(Resident { kind, held: Held::Page(linked) });
     }
 
@@ -657,26 +747,29 @@ impl State {
             }
         };
         self.slots.remove(&linked.key);
+        if IndexShare::holds(resident.kind) {
+            self.index.left(linked.bytes);
+        }
         match (linked.previous, linked.next) {
             (NONE, NONE) => {
                 self.files.remove(&linked.key.file);
             }
             (NONE, next) => {
                 self.files.insert(linked.key.file, next);
-                self.linked(next).previous = NONE;
+                self.linked(next).0.previous = NONE;
             }
-            (previous, NONE) => self.linked(previous).next = NONE,
+            (previous, NONE) => self.linked(previous).0.next = NONE,
             (previous, next) => {
-                self.linked(previous).next = next;
-                self.linked(next).previous = previous;
+                self.linked(previous).0.next = next;
+                self.linked(next).0.previous = previous;
             }
         }
         resident.kind
     }
 
-    fn linked(&mut self, slot: Slot) -> &mut LinkedPage {
-        match self.residents[slot as usize].as_mut().map(|resident| &mut resident.held) {
-            Some(Held::Page(linked)) => linked,
+    fn linked(&mut self, slot: Slot) -> (&mut LinkedPage, EntryKind) {
+        match self.residents[slot as usize].as_mut() {
+            Some(Resident { kind, held: Held::Page(linked) }) => (linked, *kind),
             _ => unreachable!("a linked slot holds a page"),
         }
     }

@@ -41,6 +41,7 @@ mod compressed;
 mod compression_info;
 mod file;
 mod filter;
+mod index_page;
 mod info;
 pub mod inspect;
 mod integrity;

@@ -7,7 +7,7 @@ use futures::future::LocalBoxFuture;
 
 use super::file::Access;
 use super::partition_index::{Entry, find, read_entry};
-use super::partition_reader::PartitionReader;
+use super::partition_reader::{PartitionReader, Progress};
 use super::sstable::Sstable;
 use super::window::{Content, Window};
 use crate::config::FRAGMENTS_PER_FILL_MAX;
@@ -74,7 +74,8 @@ impl SstableSource {
         match &mut self.plan {
             Plan::Done => Ok(None),
             Plan::Key(key) => {
-                let found = find(&self.table.summary, &mut self.index, key).await?;
+                let table = &self.table;
+                let found = find(&table.summary, &mut self.index, &table.pages, key).await?;
                 self.plan = Plan::Done;
                 Ok(found)
             }
@@ -103,14 +104,19 @@ impl SstableSource {
     }
 
     async fn fill_some(&mut self, out: &mut VecDeque<Fragment>) -> Result<()> {
-        let goal = out.len() + FRAGMENTS_PER_FILL_MAX;
+        let start = out.len();
+        let goal = start + FRAGMENTS_PER_FILL_MAX;
         while out.len() < goal {
             match self.partition.take() {
                 Some(mut partition) => {
-                    if partition.step(&mut self.data, out, goal).await? {
+                    let progress = partition.step(&mut self.data, out, (start, goal)).await?;
+                    if progress == Progress::Done {
                         out.push_back(Fragment::PartitionEnd);
-                    } else {
-                        self.partition = Some(partition);
+                        continue;
+                    }
+                    self.partition = Some(partition);
+                    if progress == Progress::WouldRead {
+                        return Ok(());
                     }
                 }
                 None => {

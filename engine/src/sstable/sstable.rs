@@ -9,6 +9,7 @@ use super::compressed::CompressedFile;
 use super::compression_info::CompressionInfo;
 use super::file::{Access, CheckedFile, Checks, SCAN_BYTES_MAX};
 use super::filter::BloomFilter;
+use super::index_page::IndexPage;
 use super::info::SstableInfo;
 use super::integrity::Integrity;
 use super::layout::Layout;
@@ -18,11 +19,12 @@ use super::source::SstableSource;
 use super::statistics;
 use super::summary::{Summary, SummaryBuilder};
 use super::window::{Content, Window};
-use crate::cache::PageCache;
+use crate::cache::{PageCache, ParsedFile};
 use crate::config::PAGE_BYTES;
 use crate::disk::{Disk, read_file};
 use crate::error::{Error, Result};
 use crate::mutation::{FragmentSource, PartitionRange, Slice};
+use crate::policy::event::EntryKind;
 use crate::schema::PartitionKey;
 use crate::schema::table_schema::SchemaRef;
 
@@ -35,6 +37,7 @@ pub struct Sstable {
     filter: Option<BloomFilter>,
     pub(super) data: Content,
     pub(super) index: Rc<CheckedFile>,
+    pub(super) pages: ParsedFile<IndexPage>,
 }
 
 impl Sstable {
@@ -169,8 +172,14 @@ impl Sstable {
             ),
         };
         let data_path = path(Component::Data);
-        let stored =
-            CheckedFile::open(&*disk, cache.clone(), data_path, data_size, data_checks).await?;
+        let stored = CheckedFile::open(
+            &*disk,
+            cache.clone(),
+            (data_path, EntryKind::DataPage),
+            data_size,
+            data_checks,
+        )
+        .await?;
         let data_bytes = stored.size();
         let data = if has(Component::CompressionInfo) {
             let content = read(Component::CompressionInfo).await?;
@@ -180,8 +189,16 @@ impl Sstable {
         } else {
             Content::Plain(stored)
         };
+        let pages = ParsedFile::new(cache.clone(), EntryKind::PartitionIndexPage, 0);
         let index_path = path(Component::Index);
-        let index = CheckedFile::open(&*disk, cache, index_path, index_size, index_checks).await?;
+        let index = CheckedFile::open(
+            &*disk,
+            cache,
+            (index_path, EntryKind::IndexPage),
+            index_size,
+            index_checks,
+        )
+        .await?;
         let summary = if has(Component::Summary) {
             let content = read(Component::Summary).await?;
             Summary::decode(&content, index.size()).map_err(whole(Component::Summary))?
@@ -196,11 +213,17 @@ impl Sstable {
                 SstableInfo::of_foreign(generation, &summary, &statistics, sizes)
             }
         };
-        Ok(Rc::new(Sstable { info, scylla, layout, summary, filter, data, index }))
+        Ok(Rc::new(Sstable { info, scylla, layout, summary, filter, data, index, pages }))
     }
 
     pub fn info(&self) -> &SstableInfo {
         &self.info
+    }
+
+    /// What the cache that pages go through holds and did.
+    #[cfg(test)]
+    pub(super) fn cache_stats(&self) -> crate::cache::PageCacheStats {
+        self.pages.cache().stats()
     }
 
     /// What ScyllaDB noted, in a file that it wrote.

@@ -126,6 +126,11 @@ impl Window {
         self.start + self.bytes.len() as u64
     }
 
+    /// Whether `needed` bytes from `at` are at hand.
+    pub(super) fn holds(&self, at: u64, needed: u64) -> bool {
+        at >= self.start && at.saturating_add(needed) <= self.end()
+    }
+
     fn double_ahead(&mut self) {
         let max = match self.access {
             Access::Cached => READ_BYTES_MAX,
@@ -176,7 +181,9 @@ impl Window {
                 self.start = keep_from;
             }
         }
-        let ahead = (self.end() + self.ahead_bytes).min(limit).max(wanted);
+        let is_short = limit.saturating_sub(at) <= self.ahead_bytes;
+        let ahead = if is_short { limit } else { (self.end() + self.ahead_bytes).min(limit) };
+        let ahead = ahead.max(wanted);
         self.append(ahead).await?;
         self.double_ahead();
         Ok(())

@@ -8,6 +8,7 @@ use crate::checksum::crc32;
 use crate::clock::Random;
 use crate::error::Error;
 use crate::mutation::Direction;
+use crate::policy::event::EntryKind;
 
 const CODECS: [(Codec, &str); 4] = [
     (Codec::Lz4, "LZ4Compressor"),
@@ -209,8 +210,14 @@ fn chunks_stored_as_they_are_are_read() {
         block_on(async {
             let cache = PageCache::new(1 << 20, 1);
             let checks = file::Checks::None;
-            let file =
-                file::CheckedFile::open(&disk, cache, path.clone(), Some(size), checks).await?;
+            let file = file::CheckedFile::open(
+                &disk,
+                cache,
+                (path.clone(), EntryKind::DataPage),
+                Some(size),
+                checks,
+            )
+            .await?;
             let info = compression_info::CompressionInfo::decode(&info, Version::Nb, size, &path)?;
             let file = compressed::CompressedFile::new(file, info);
             let mut out = Vec::new();

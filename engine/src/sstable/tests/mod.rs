@@ -7,6 +7,7 @@ pub(crate) mod dump;
 pub(crate) mod fixtures;
 pub(crate) mod foreign;
 mod inspect;
+mod io;
 mod manifests;
 pub(crate) mod memory_disk;
 mod model;
