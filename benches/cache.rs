@@ -10,6 +10,7 @@
 mod allocator;
 #[path = "cache/flush.rs"]
 mod flush;
+#[allow(dead_code, reason = "a group uses of the frame what it needs")]
 #[path = "frame/mod.rs"]
 mod frame;
 #[path = "cache/point.rs"]

@@ -259,7 +259,7 @@ async fn shard_reads(database: &Database, schema: &SchemaRef, keys: &[i64]) -> f
             let mut fragments = VecDeque::new();
             let slice = Slice::full(Direction::Forward);
             for key in keys {
-                let mut source = table.read(&PartitionRange::Single(key), &slice);
+                let mut source = table.read(&PartitionRange::Single(key), &slice, false);
                 let mut found = 0;
                 loop {
                     source.fill(&mut fragments).await.unwrap();

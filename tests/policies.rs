@@ -21,7 +21,7 @@ FLUSH;
 ALTER CACHE SET CAPACITY = '64 KiB';
 
 CREATE POLICY s3 FROM 'PLUGINS/s3_fifo.wasm';
-ALTER CACHE SET POLICY = s3 MODE = shadow SAMPLE = 1/64;
+ALTER CACHE SET POLICY = s3 MODE = shadow SAMPLE = 1/1;
 READS
 SELECT name, state, sample, hits + misses > 0 AS judged FROM system.policies ORDER BY name;
 

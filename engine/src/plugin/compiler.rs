@@ -156,7 +156,8 @@ pub fn compile_stdin() -> u8 {
     match written {
         Ok(()) => 0,
         Err(message) => {
-            eprintln!("{message}");
+            // Where nobody listens, the exit code says it.
+            let _ = writeln!(io::stderr(), "{message}");
             EXIT_REFUSED
         }
     }

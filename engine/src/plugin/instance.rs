@@ -120,11 +120,6 @@ impl WasmEvictionPolicy {
         self.capabilities.wants_miss_events
     }
 
-    /// How often `tick` is wanted, ms; 0 = never.
-    pub fn wants_ticks_ms(&self) -> u32 {
-        self.capabilities.wants_ticks_ms
-    }
-
     /// What was used so far.
     pub fn counters(&self) -> InstanceCounters {
         let state = self.store.data();
@@ -143,13 +138,6 @@ impl WasmEvictionPolicy {
     /// The last events, at most 64, of the call that failed; empty while nothing failed.
     pub fn failed_events(&self) -> &[u64] {
         &self.last_events
-    }
-
-    /// Tells that time passed, µs since an arbitrary start.
-    ///
-    /// Errors: the policy failed and must not be called again.
-    pub fn tick(&mut self, now_us: u64) -> Result<(), PolicyFailure> {
-        self.walk("tick", |guest, store| guest.tick(store, now_us))
     }
 
     /// The last call; a policy that failed is not called.
@@ -287,6 +275,14 @@ impl EvictionPolicy for WasmEvictionPolicy {
         self.walk("resize", |guest, store| guest.resize(store, capacity_bytes, max_slots))?;
         self.max_slots = max_slots;
         Ok(())
+    }
+
+    fn wants_ticks_ms(&self) -> u32 {
+        self.capabilities.wants_ticks_ms
+    }
+
+    fn tick(&mut self, now_us: u64) -> Result<(), PolicyFailure> {
+        self.walk("tick", |guest, store| guest.tick(store, now_us))
     }
 
     fn state_schema(&self) -> u32 {

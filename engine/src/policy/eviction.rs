@@ -43,6 +43,18 @@ pub trait EvictionPolicy {
     /// Errors: the policy failed and must not be called again.
     fn resize(&mut self, capacity_bytes: u64, max_slots: u32) -> Result<(), PolicyFailure>;
 
+    /// How often `tick` is wanted, ms; 0 = never.
+    fn wants_ticks_ms(&self) -> u32 {
+        0
+    }
+
+    /// Time passed; µs of a monotonic clock.
+    ///
+    /// Errors: the policy failed and must not be called again.
+    fn tick(&mut self, _now_us: u64) -> Result<(), PolicyFailure> {
+        Ok(())
+    }
+
     /// Number of the format of its snapshots; 0 = it has none.
     fn state_schema(&self) -> u32 {
         0

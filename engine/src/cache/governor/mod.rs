@@ -474,6 +474,7 @@ impl Governor {
             self.delivered_ns = self.gap_start_ns;
             self.deliver();
         }
+        self.tell_both(|seat| seat.tick(now_ns));
         self.tell_shadow(|shadow| shadow.tick(now_ns));
     }
 

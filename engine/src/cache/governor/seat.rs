@@ -112,6 +112,8 @@ pub(super) struct Seat {
     pub counters: PolicyCounters,
     /// What the policy had used when the counters were last set to zero.
     used_before: PolicyUsage,
+    /// When the policy wants to be told the time next, ns of the monotonic clock.
+    next_tick_ns: u64,
     events: Vec<u64>,
     attributes: Vec<u64>,
     invalid: Share,
@@ -125,6 +127,7 @@ impl Seat {
             identity,
             counters: PolicyCounters::default(),
             used_before: PolicyUsage::default(),
+            next_tick_ns: 0,
             events: Vec::with_capacity(POLICY_RING_EVENTS_MAX),
             attributes: Vec::new(),
             invalid: Share::default(),
@@ -147,6 +150,17 @@ impl Seat {
         self.push(word)?;
         self.attributes.extend_from_slice(&attributes);
         Ok(())
+    }
+
+    /// Tells the time, as often as the policy wants to know it and not oftener than it is called.
+    pub fn tick(&mut self, now_ns: u64) -> Result<(), PolicyFailure> {
+        let wanted_ns = u64::from(self.policy.wants_ticks_ms()) * 1_000_000;
+        if wanted_ns == 0 || now_ns < self.next_tick_ns {
+            return Ok(());
+        }
+        self.next_tick_ns = now_ns + wanted_ns;
+        self.counters.calls += 1;
+        self.policy.tick(now_ns / 1000)
     }
 
     /// Delivers the ring, asking for nothing.

@@ -22,7 +22,7 @@ fn guest(guest: Guest) -> Vec<u8> {
     guest.component()
 }
 
-/// A FIFO that does `work` first in every call of `apply` once it has been called twice, so that the
+/// A FIFO that does `work` first in every call of `apply` once it has been called thirty times, so that the
 /// trial before it governs does not see it.
 fn late(work: &str) -> Vec<u8> {
     let fields = format!(
@@ -36,7 +36,7 @@ fn late(work: &str) -> Vec<u8> {
     let apply = format!(
         "{FIFO_APPLY}
          (global.set $calls (i32.add (global.get $calls) (i32.const 1)))
-         (if (i32.gt_u (global.get $calls) (i32.const 2)) (then (call $work)))"
+         (if (i32.gt_u (global.get $calls) (i32.const 30)) (then (call $work)))"
     );
     guest(Guest { fields, apply, ..Guest::default() })
 }
@@ -175,15 +175,11 @@ fn in_calls() -> Vec<(&'static str, Vec<u8>, End)> {
             guest(Guest { apply: in_call_list(3), ..Guest::default() }),
             Leaves("invalid-victims", ""),
         ),
-        (
-            "more victims than were wanted",
-            lister_of(1000),
-            Leaves("result-too-large", "1000 slots"),
-        ),
-        ("a million victims", big(1_000_000), Leaves("result-too-large", "")),
-        ("a list at the end of memory", list_at(0xFFFF_FFF0, 4), Leaves("trap", "")),
-        ("a list of 2^30", list_at(0, 0x3FFF_FFFF), Leaves("trap", "")),
-        ("a list at an odd address", list_at(2, 1), Leaves("trap", "")),
+        ("more victims than were wanted", lister_of(1000), Refused("returned 1000 slots")),
+        ("a million victims", big(1_000_000), Refused("result-too-large")),
+        ("a list at the end of memory", list_at(0xFFFF_FFF0, 4), Refused("trap")),
+        ("a list of 2^30", list_at(0, 0x3FFF_FFFF), Refused("trap")),
+        ("a list at an odd address", list_at(2, 1), Refused("trap")),
     ]
 }
 
@@ -298,7 +294,7 @@ async fn meet(life: &Life, number: usize, (name, bytes, end): (&str, Vec<u8>, En
         (_, Some(error)) => panic!("{name}: {error}"),
         (_, None) => {
             life.read_some(&mut random, 300).await;
-            life.sleep(Duration::from_millis(50)).await;
+            life.sleep(Duration::from_millis(120)).await;
         }
     }
     let exits = database.policy_exits().await.unwrap();
@@ -309,8 +305,9 @@ async fn meet(life: &Life, number: usize, (name, bytes, end): (&str, Vec<u8>, En
             assert!(exit.message.contains(part), "{name}: {}", exit.message);
         }
         (Leaves(..), None) => panic!("{name} still governs"),
-        (Refused(_) | Serves, None) => {}
-        (Refused(_) | Serves, Some(exit)) => panic!("{name}: {} {}", exit.kind, exit.message),
+        // Refused while it was shown the residents, it left a record too.
+        (Refused(_), _) | (Serves, None) => {}
+        (Serves, Some(exit)) => panic!("{name}: {} {}", exit.kind, exit.message),
     }
     if !is_refused {
         // Whatever it does when it is asked for its order and its state, the next one governs.

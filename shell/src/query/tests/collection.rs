@@ -159,7 +159,7 @@ async fn elements_that_cannot_be_written_are_refused() {
         ("s[1] = 1", "has no such elements"),
         ("m = MAP {'k': 1} + m", "has no such elements"),
         ("u = u + [1]", "has no such elements"),
-        ("u.zap = 1", "field of addr 'zap' does not exist"),
+        ("u.zap = 1", "field of default.addr 'zap' does not exist"),
         ("f.zip = 1", "its parts are not written one by one"),
         ("p = p + 1", "not a constant"),
         ("ck = ck + [1]", "not a constant"),

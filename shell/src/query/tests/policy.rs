@@ -73,7 +73,7 @@ async fn a_shadow_is_shown_promoted_and_rolled_back() {
     assert_eq!(message("ROLLBACK CACHE POLICY").await, "the cache follows lru again");
     assert_eq!(
         message("ALTER CACHE SHADOW POLICY = native").await,
-        "lru runs as a shadow on one key in 32"
+        "lru runs as a shadow on one key in 64"
     );
     assert_eq!(message("ALTER CACHE SHADOW POLICY = NONE").await, "no policy runs as a shadow");
     insta::assert_snapshot!(
