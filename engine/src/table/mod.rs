@@ -6,6 +6,7 @@ mod open;
 mod owned;
 mod read;
 mod table;
+mod uncovered;
 
 pub use attached::{AttachedOpening, OnCorruption};
 pub use open::{TableOpening, clear_leftovers};
