@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a benchmark stops where it fails")]
 
+#[allow(dead_code, reason = "a group uses of the frame what it needs")]
 #[path = "frame/mod.rs"]
 mod frame;
 
@@ -14,6 +15,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
+use frame::table::{VALUE_BYTES, clustering_key, definition, partition_key, write};
 use frame::{Arguments, Row, Target, cpu_timed, median, print_head, timed};
 use futures::future::join_all;
 use futures::{FutureExt, TryStreamExt};
@@ -23,54 +25,13 @@ use tidegate_engine::clock::Random;
 use tidegate_engine::database::Shard;
 use tidegate_engine::mutation::{Fragment, PartitionRange};
 use tidegate_engine::{
-    Cell, ClusteringKey, ClusteringOrder, ClusteringRange, Column, ColumnId, ColumnKind, DataType,
-    Database, Direction, Durability, Liveness, Mutation, Options, PartitionKey, Partitions,
-    Position, ReadCommand, Row as EngineRow, SchemaRef, Slice, TableId, TableOptions, TableSchema,
-    Value,
+    ClusteringRange, ColumnId, Database, Direction, Durability, Options, PartitionKey, Partitions,
+    Position, ReadCommand, SchemaRef, Slice, TableSchema,
 };
 
-const VALUE_BYTES: usize = 100;
 const WRITERS: usize = 64;
 const ROWS_PER_PARTITION: i64 = 100;
 const REPEATS: usize = 3;
-
-fn definition(name: &str) -> TableSchema {
-    let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
-    let order = ClusteringOrder::Ascending;
-    TableSchema {
-        id: TableId(0),
-        keyspace: "default".into(),
-        name: name.into(),
-        columns: vec![
-            column("pk", DataType::BigInt, ColumnKind::PartitionKey { position: 0 }),
-            column("ck", DataType::BigInt, ColumnKind::ClusteringKey { position: 0, order }),
-            column("v", DataType::Blob, ColumnKind::Regular),
-        ],
-        options: TableOptions::default(),
-    }
-}
-
-fn partition_key(schema: &TableSchema, pk: i64) -> PartitionKey {
-    PartitionKey::from_values(schema, &[Value::BigInt(pk)]).unwrap()
-}
-
-fn clustering_key(schema: &TableSchema, ck: i64) -> ClusteringKey {
-    ClusteringKey::from_values(schema, &[Value::BigInt(ck)]).unwrap()
-}
-
-/// An INSERT of one row.
-fn write(schema: &TableSchema, pk: i64, ck: i64, timestamp: i64) -> Mutation {
-    let mut mutation = Mutation::new(schema.id, partition_key(schema, pk));
-    let mut value = vec![b'v'; VALUE_BYTES];
-    value[..8].copy_from_slice(&ck.to_be_bytes());
-    let row = EngineRow {
-        liveness: Some(Liveness::at(timestamp)),
-        cells: vec![(ColumnId(2), Cell::live(timestamp, value))],
-        ..EngineRow::default()
-    };
-    mutation.rows.push((clustering_key(schema, ck), row));
-    mutation
-}
 
 async fn open(directory: &Path, durability: Durability) -> Database {
     let options = Options { durability, ..Options::new(directory) };
@@ -201,7 +162,8 @@ impl Loaded {
                         let table = shard.table(id).unwrap();
                         let mut fragments = VecDeque::new();
                         for (key, slice) in reads {
-                            let mut source = table.read(&PartitionRange::Single(key), &slice);
+                            let mut source =
+                                table.read(&PartitionRange::Single(key), &slice, false);
                             let mut found = 0;
                             loop {
                                 source.fill(&mut fragments).await.unwrap();
@@ -239,6 +201,7 @@ impl Loaded {
                     slice: point(&self.schema, &mut random),
                     columns: vec![ColumnId(2)],
                     row_limit: None,
+                    past_cache: false,
                 };
                 let batches: Vec<RecordBatch> =
                     self.database.read(command).try_collect().await.unwrap();

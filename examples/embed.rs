@@ -65,6 +65,7 @@ async fn run(database: &Database) -> Result<()> {
         slice: Slice::full(Direction::Reversed),
         columns: vec![ColumnId(1), ColumnId(2)],
         row_limit: Some(5),
+        past_cache: false,
     };
     let batches: Vec<RecordBatch> = database.read(command).try_collect().await?;
     for batch in &batches {

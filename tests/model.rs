@@ -146,8 +146,17 @@ impl Player {
             15 => self.scan(database, schema).await,
             16 => {
                 // Refused when the disk is full or broken; the memtables stay.
-                let _ = database.flush(None).await;
+                let database = database.clone();
+                let flush = async move {
+                    let _ = database.flush(None).await;
+                };
+                match self.random.below(3) {
+                    0 => flush.await,
+                    // Reads and writes meet it at every place where it lets others run.
+                    _ => drop(tokio::task::spawn_local(flush)),
+                }
             }
+            17 if self.random.one_in(3) => database.invalidate_cache(None).await.unwrap(),
             17 => self.clock.advance(Duration::from_secs(self.random.below(30))),
             18 if may_fail => self.draw_faults(),
             _ => self.disk.set_faults(Faults::default()),
@@ -227,7 +236,8 @@ impl Player {
             let known = self.reference.writes.get(&partition).cloned().unwrap_or_default();
             let slice = (&[Range::FULL][..], Direction::Forward);
             let before = now(&self.clock);
-            let found = world::read(database, schema, partition, slice, None).await.unwrap();
+            let found =
+                world::read(database, schema, partition, slice, (None, false)).await.unwrap();
             let seconds = [before, now(&self.clock)];
             let chosen = (0_u64..1 << unsure.len()).find_map(|bits| {
                 let mut writes = known.clone();
@@ -269,8 +279,10 @@ impl Player {
         let direction =
             if self.random.one_in(2) { Direction::Forward } else { Direction::Reversed };
         let limit = self.random.one_in(3).then(|| self.random.below(10) as usize);
+        let past_cache = self.random.one_in(6);
         let before = now(&self.clock);
-        let read = world::read(database, schema, partition, (&ranges, direction), limit).await;
+        let options = (limit, past_cache);
+        let read = world::read(database, schema, partition, (&ranges, direction), options).await;
         // A fault of the disk is told; a wrong answer is never given.
         let Ok(found) = read else { return };
         let expected = |now| {

@@ -4,6 +4,8 @@
 //! `-- --json` prints one object a line, `-- --quick` keeps the run under a minute, and a word
 //! picks the rows whose name contains it.
 
+pub mod table;
+
 use std::time::{Duration, Instant};
 
 /// Arguments after `--`.
@@ -43,6 +45,7 @@ pub enum Target {
     AtMost(f64),
     /// Bounds the ratio of figure to baseline, not the figure.
     RatioAtMost(f64),
+    RatioAtLeast(f64),
     /// Shown for comparison only.
     None,
 }
@@ -67,6 +70,7 @@ impl Row {
             Target::AtLeast(bound) => Some(self.figure >= bound),
             Target::AtMost(bound) => Some(self.figure <= bound),
             Target::RatioAtMost(bound) => self.ratio().map(|ratio| ratio <= bound),
+            Target::RatioAtLeast(bound) => self.ratio().map(|ratio| ratio >= bound),
             Target::None => None,
         }
     }
@@ -76,6 +80,7 @@ impl Row {
             Target::AtLeast(bound) => format!(">= {}", number(bound)),
             Target::AtMost(bound) => format!("<= {}", number(bound)),
             Target::RatioAtMost(bound) => format!("ratio <= {}", number(bound)),
+            Target::RatioAtLeast(bound) => format!("ratio >= {}", number(bound)),
             Target::None => "-".into(),
         }
     }

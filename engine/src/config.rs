@@ -32,6 +32,8 @@ pub const MUTATION_BYTES_MAX: usize = COMMITLOG_SEGMENT_BYTES / 2;
 pub const MEMTABLE_BYTES_DEFAULT: usize = 64 << 20;
 /// Default bytes of the page cache per shard.
 pub const CACHE_BYTES_DEFAULT: usize = 64 << 20;
+/// Percent of the cache that indexes keep when all else wants room too.
+pub const INDEX_PERCENT_DEFAULT: u64 = 20;
 /// Default block size of the promoted index (`column_index_size_in_kb`).
 pub const COLUMN_INDEX_BYTES_DEFAULT: u32 = 64 << 10;
 
@@ -58,12 +60,19 @@ pub const BATCH_ROWS_MAX: usize = 8192;
 /// Fragments that a source hands over at once.
 pub const FRAGMENTS_PER_FILL_MAX: usize = 256;
 
+/// Slots of a cache for which address space is set aside; beyond it tables grow by copying.
+pub const SLOTS_SET_ASIDE_MAX: u32 = 1 << 22;
+
 /// Events that the policy ring holds before it must be delivered.
 pub const POLICY_RING_EVENTS_MAX: usize = 256;
 /// Largest policy component accepted, bytes.
 pub const POLICY_COMPONENT_BYTES_MAX: usize = 1 << 20;
 /// Linear memory one policy instance may grow to.
 pub const POLICY_MEMORY_BYTES_MAX: usize = 64 << 20;
+/// Largest snapshot of a policy's state.
+pub const POLICY_STATE_BYTES_MAX: usize = 1 << 20;
+/// How long the policy before a switch is kept up to date, so that a rollback is one exchange.
+pub const POLICY_STANDBY_MS: u64 = 60_000;
 
 /// Requests of a recorded cache that may wait to be written; more are counted as lost.
 pub const TRACE_RING_REQUESTS_MAX: usize = 64 << 10;
@@ -72,6 +81,25 @@ pub const TRACE_REQUESTS_MAX: usize = 50_000_000;
 /// Largest file of a trace, unpacked.
 pub const TRACE_FILE_BYTES_MAX: u64 = 2 << 30;
 
+/// A shadow policy sees one key in so many, unless the statement says otherwise.
+pub const SHADOW_SAMPLE_DEFAULT: u32 = 64;
+/// Least entries of a shadow policy's ghost directory: smaller caches are sampled less, because with
+/// 128 the chance of the pick moves an estimate by a point and more.
+pub const SHADOW_ENTRIES_MIN: u32 = 512;
+/// Most ghosts of the policy that a canary is compared with.
+pub const CANARY_GHOSTS_MAX: u32 = 1 << 16;
+/// One shard in so many is the canary, at least one.
+pub const CANARY_SHARDS_ONE_IN: u32 = 8;
+
+/// Pause before a policy that failed is tried again; it doubles with each failure up to the maximum.
+pub const POLICY_RETRY_MS_FIRST: u64 = 1_000;
+pub const POLICY_RETRY_MS_MAX: u64 = 300_000;
+/// So many failures within the window, and the policy is not tried again.
+pub const POLICY_FAILURES_MAX: usize = 3;
+pub const POLICY_FAILURE_WINDOW_MS: u64 = 600_000;
+
+const _: () = assert!(POLICY_RETRY_MS_FIRST <= POLICY_RETRY_MS_MAX);
+const _: () = assert!(POLICY_STATE_BYTES_MAX <= POLICY_MEMORY_BYTES_MAX);
 const _: () = assert!(PAGE_BYTES.is_multiple_of(SECTOR_BYTES));
 const _: () = assert!(COMMITLOG_SEGMENT_BYTES.is_multiple_of(PAGE_BYTES));
 const _: () = assert!(MUTATION_BYTES_MAX < COMMITLOG_SEGMENT_BYTES);

@@ -8,6 +8,7 @@ pub mod config;
 pub mod clock;
 pub mod os;
 pub mod checksum;
+pub mod persistent;
 pub mod schema;
 pub mod mutation;
 pub mod policy;
@@ -30,7 +31,8 @@ pub use commitlog::Durability;
 pub use database::{
     AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream, CacheReport,
     Catalog, DamageReport, Database, Import, ImportProgress, Imported, LargeDataReport, Options,
-    PolicyInfo, PolicyReport, RateReport, RecordingSummary, TableReport,
+    PolicyExit, PolicyInfo, PolicyReport, RateReport, RecordingSummary, RolledBack, RowCacheReport,
+    ShadowReport, TableReport,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};
@@ -45,4 +47,4 @@ pub use schema::{
     TableOptions, TableSchema, UserType, Value,
 };
 pub use sstable::{Damage, LargeKind};
-pub use table::{LargeThing, Partitions, ReadCommand};
+pub use table::{FragmentKind, FragmentReport, LargeThing, Partitions, ReadCommand};

@@ -13,6 +13,7 @@ use rustix::event::EventfdFlags;
 use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::io_uring::{IoringFeatureFlags, IoringSetupFlags, io_uring_params, io_uring_setup};
+use rustix::process::{Pid, Resource, Rlimit};
 use rustix::thread::CpuSet;
 use rustix::time::ClockId;
 
@@ -67,6 +68,22 @@ pub fn process_rss_bytes() -> io::Result<u64> {
     let pages: Option<u64> = statm.split(' ').nth(1).and_then(|field| field.parse().ok());
     let pages = pages.ok_or_else(|| io::Error::other("/proc/self/statm has no resident field"))?;
     Ok(pages * rustix::param::page_size() as u64)
+}
+
+/// Signal that ends a process which used the processor time that it may.
+pub const SIGNAL_CPU_LIMIT: i32 = rustix::process::Signal::XCPU.as_raw();
+
+/// Limits what a child may use from now on: memory that it can write to, and processor time. What is
+/// over the first fails as an allocation, what is over the second ends it.
+///
+/// Errors: ESRCH when it has ended and was waited for.
+pub fn limit_process(id: u32, memory_bytes: u64, cpu_seconds: u64) -> io::Result<()> {
+    let pid = i32::try_from(id).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+    let limit = |now, most| Rlimit { current: Some(now), maximum: Some(most) };
+    rustix::process::prlimit(Some(pid), Resource::Data, limit(memory_bytes, memory_bytes))?;
+    rustix::process::prlimit(Some(pid), Resource::Cpu, limit(cpu_seconds, cpu_seconds + 1))?;
+    rustix::process::prlimit(Some(pid), Resource::Core, limit(0, 0))?;
+    Ok(())
 }
 
 /// A counter that a thread can wait for; each write wakes those who poll it.

@@ -10,13 +10,9 @@ use std::ops::Range;
 use tokio::sync::mpsc;
 
 use crate::cli::Input;
+use crate::exit::{EXIT_FAILED, EXIT_INTERRUPTED};
 use crate::session::{Failure, Next, Session};
 use crate::text::{Piece, complete_bytes, split};
-
-/// Exit code of a batch whose statement failed.
-pub const EXIT_FAILED: u8 = 1;
-/// Exit code after Ctrl-C: 128 + SIGINT, as shells have it.
-pub const EXIT_INTERRUPTED: u8 = 130;
 
 /// Lines of a pipe that are read ahead.
 const LINES_WAITING_MAX: usize = 64;

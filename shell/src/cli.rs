@@ -10,11 +10,14 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValue;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use tidegate_engine::plugin::{CompileLimits, CompilerCommand};
 use tidegate_engine::replay::Capacity;
 use tidegate_engine::trace::TraceFormat;
-use tidegate_engine::{Backend, Durability, Options};
+use tidegate_engine::{Backend, Database, Durability, Options};
 
-use crate::output::Mode;
+use crate::output::{self, Mode};
+use crate::query::QueryMemory;
+use crate::session::Session;
 pub use sstable::{SstableAction, SstableArguments, SstableFiles};
 
 const EXAMPLES: &str = "\
@@ -115,6 +118,9 @@ pub enum Action {
         #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:31337", value_parser = parse_listen)]
         listen: SocketAddr,
     },
+    /// Compile the policy that comes in on stdin; the engine starts this for itself.
+    #[command(hide = true)]
+    CompilePolicy,
     /// Look into SSTable files of this engine, Cassandra or ScyllaDB: dump, describe, verify, query.
     Sstable(SstableArguments),
     /// Write, check, measure and replay policies; needs no database.
@@ -257,6 +263,15 @@ pub enum Io {
     Blocking,
 }
 
+/// This program as a compiler of policies.
+pub fn policy_compiler() -> CompilerCommand {
+    CompilerCommand {
+        program: "/proc/self/exe".into(),
+        arguments: vec!["compile-policy".into()],
+        limits: CompileLimits::default(),
+    }
+}
+
 impl Cli {
     /// Puts -c and -f into the order in which they were given.
     pub fn with_inputs(mut self, matches: &clap::ArgMatches) -> Self {
@@ -272,6 +287,17 @@ impl Cli {
         self.inputs = placed.into_iter().map(|(_, input)| input).collect();
         self
     }
+
+    /// A session on a database, as the options say, that writes to stdout.
+    ///
+    /// Errors: in words, why statements cannot be run.
+    pub fn session(&self, database: &Database) -> Result<Session, String> {
+        let memory = QueryMemory::new(self.query_memory);
+        let mut session = Session::new(database.clone(), memory, Box::new(output::stdout()))?;
+        session.mode = self.mode;
+        session.timing = self.timing == Switch::On;
+        Ok(session)
+    }
 }
 
 impl DatabaseArguments {
@@ -283,6 +309,7 @@ impl DatabaseArguments {
         options.backend = self.backend();
         options.cache_bytes = self.cache_bytes.unwrap_or(options.cache_bytes);
         options.memtable_bytes = self.memtable_bytes.unwrap_or(options.memtable_bytes);
+        options.policy_compiler = Some(policy_compiler());
         options
     }
 

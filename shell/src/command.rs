@@ -29,6 +29,10 @@ Statements end with ';' and may take several lines.
   .timing on|off          whether the time stands under a result
   \\?, .help               this help
   \\q, .quit, Ctrl-D       leave
+Another policy for the cache: CREATE POLICY p FROM 'p.wasm', then ALTER CACHE SET POLICY = p with
+MODE = shadow (beside the active one, on a sample), canary (on some shards first) or active.
+EXPLAIN POLICY p shows what it costs and brings, SHOW POLICY EXITS which failed, and ROLLBACK
+POLICY brings the one before back.
 RECORD TRACE 'f', RECORD TRACE STOP, SELECT * FROM replay_policy('lru', 'f') weigh policies;
 tidegate plugin --help lists what authors of policies can do.
 Tab completes. Ctrl-C clears the line, or stops the statement that runs. Ctrl-R searches the

@@ -7,6 +7,7 @@
 //! and `batch` feed a session.
 
 mod thread;
+mod exit;
 pub mod text;
 pub mod output;
 pub mod query;

@@ -3,22 +3,22 @@
 //!
 //! Invariant: the database is closed on every way out of a successful open.
 
-use std::io::{self, BufWriter, IsTerminal};
+use std::io::{self, IsTerminal};
 
 use tidegate_engine::Database;
+use tidegate_engine::plugin::compile_stdin;
 use tracing_subscriber::EnvFilter;
 
-use crate::batch::{self, EXIT_FAILED};
-use crate::cli::{Action, Cli, SstableAction, Switch};
+use crate::cli::{Action, Cli, SstableAction};
+use crate::exit::fail;
 use crate::query::QueryMemory;
-use crate::session::Session;
-use crate::{flight, plugin, repl, sstable, thread};
-
-/// Bytes of output gathered before they are written.
-const OUTPUT_BUFFER_BYTES: usize = 64 << 10;
+use crate::{batch, flight, plugin, repl, sstable, thread};
 
 /// Does what the command line asks for and returns the exit code.
 pub fn run(cli: Cli) -> u8 {
+    if matches!(cli.action, Some(Action::CompilePolicy)) {
+        return compile_stdin();
+    }
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -78,22 +78,13 @@ async fn run_in_runtime(cli: Cli) -> u8 {
 }
 
 async fn run_session(cli: &Cli, database: &Database) -> u8 {
-    let out = BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, io::stdout());
-    let memory = QueryMemory::new(cli.query_memory);
-    let mut session = match Session::new(database.clone(), memory, Box::new(out)) {
+    let mut session = match cli.session(database) {
         Ok(session) => session,
         Err(error) => return fail(&error),
     };
-    session.mode = cli.mode;
-    session.timing = cli.timing == Switch::On;
     if cli.inputs.is_empty() && io::stdin().is_terminal() {
         repl::run(&mut session).await
     } else {
         batch::run(&mut session, &cli.inputs).await
     }
-}
-
-fn fail(message: &str) -> u8 {
-    eprintln!("error: {message}");
-    EXIT_FAILED
 }

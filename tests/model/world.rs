@@ -60,7 +60,8 @@ impl Life {
         Life {
             shards: 1 + random.below(3) as u32,
             memtable_bytes: 1 << (10 + random.below(6)),
-            cache_bytes: 1 << (16 + random.below(4)),
+            // From a few rows to all of them.
+            cache_bytes: 1 << (12 + random.below(8)),
             segment_bytes: 1 << (16 + random.below(3)),
             durability,
             seed: random.next_u64(),
@@ -211,7 +212,14 @@ async fn run(database: &Database, command: ReadCommand) -> Result<Vec<(i32, Seen
 
 fn command(schema: &SchemaRef, partitions: Partitions, slice: Slice) -> ReadCommand {
     let columns = (0..6).map(ColumnId).collect();
-    ReadCommand { schema: schema.clone(), partitions, slice, columns, row_limit: None }
+    ReadCommand {
+        schema: schema.clone(),
+        partitions,
+        slice,
+        columns,
+        row_limit: None,
+        past_cache: false,
+    }
 }
 
 /// Reads slices of one partition; rows come in `direction`.
@@ -220,12 +228,12 @@ pub async fn read(
     schema: &SchemaRef,
     partition: i32,
     (ranges, direction): (&[Range], Direction),
-    row_limit: Option<usize>,
+    (row_limit, past_cache): (Option<usize>, bool),
 ) -> Result<Vec<Seen>> {
     let ranges = ranges.iter().map(|range| clustering_range(schema, *range)).collect();
     let partitions = Partitions::Keys(vec![partition_key(schema, partition)]);
-    let command =
-        ReadCommand { row_limit, ..command(schema, partitions, Slice { ranges, direction }) };
+    let command = command(schema, partitions, Slice { ranges, direction });
+    let command = ReadCommand { row_limit, past_cache, ..command };
     Ok(run(database, command).await?.into_iter().map(|(_, seen)| seen).collect())
 }
 

@@ -80,6 +80,15 @@ impl Extents {
         Ok(())
     }
 
+    /// Of cells without a whole: none of them is no value.
+    fn add_or_null(&mut self, count: usize) -> Result<(), Wrong> {
+        if count > 0 {
+            return self.add(count);
+        }
+        self.null();
+        Ok(())
+    }
+
     fn finish(&mut self) -> (OffsetBuffer<i32>, NullBufferBuilder) {
         let Extents { offsets, present } = std::mem::replace(self, Extents::new());
         (OffsetBuffer::new(ScalarBuffer::from(offsets)), present)
@@ -137,11 +146,7 @@ impl ListBuilder {
             }
             count += 1;
         }
-        match count {
-            0 => self.extents.null(),
-            _ => self.extents.add(count)?,
-        }
-        Ok(())
+        self.extents.add_or_null(count)
     }
 
     fn finish(&mut self) -> ArrayRef {
@@ -179,11 +184,7 @@ impl MapBuilder {
             self.entry(&key, Some(value))?;
             count += 1;
         }
-        match count {
-            0 => self.extents.null(),
-            _ => self.extents.add(count)?,
-        }
-        Ok(())
+        self.extents.add_or_null(count)
     }
 
     fn finish(&mut self) -> ArrayRef {

@@ -180,21 +180,9 @@ pub fn put_value(
         return Err(Error::invalid(format!("wanted {wanted}, found {found}")));
     }
     let timestamp = options.timestamp;
-    let cell = |bytes: Vec<u8>| {
-        if bytes.len() > CELL_BYTES_MAX {
-            return Err(Error::invalid(format!(
-                "the value takes {} bytes, at most {CELL_BYTES_MAX} are possible",
-                bytes.len()
-            )));
-        }
-        Ok(match expiry {
-            Some((ttl, expiry)) => Cell::expiring(timestamp, bytes, ttl, expiry),
-            None => Cell::live(timestamp, bytes),
-        })
-    };
     let Some(path_type) = column.ty.path_type() else {
         let cell = match value {
-            Some(value) => cell(value.to_bytes())?,
+            Some(value) => written(value.to_bytes(), options, expiry)?,
             None => Cell::deleted(timestamp, options.now_seconds),
         };
         row.put(id, cell);
@@ -205,13 +193,102 @@ pub fn put_value(
     let mut multi = MultiCell::deleted(deletion);
     for (path, value) in value.map(elements).transpose()?.unwrap_or_default() {
         let path = match path {
-            Path::Place(place) => list_path(timestamp, place).to_vec(),
+            Path::Place(place) => list_path(timestamp, place, WHOLE_LIST)?.to_vec(),
             Path::Value(bytes) => bytes,
         };
-        multi.put(CellPath::from_stored(&path_type, &path)?, cell(value)?);
+        multi.put(CellPath::from_stored(&path_type, &path)?, written(value, options, expiry)?);
     }
     row.put_multi(id, multi);
     Ok(())
+}
+
+/// A change of elements of a multi-cell column that leaves the others as they are.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ElementChange {
+    /// Elements of a set, entries of a map, the fields of a user type that are not null; a list gets
+    /// them at its end.
+    Add(Value),
+    /// Elements of a list that come before those that are there.
+    Prepend(Value),
+    /// Elements of a set, keys of a map, or numbers of fields (`SmallInt`).
+    Remove(Vec<Value>),
+}
+
+/// Puts into `row` what a write of single elements of a column writes. `place_us` is the moment that
+/// says where elements of a list come, µs: after all that were added before it.
+///
+/// Errors: `Invalid` for a column that has no cells of its own for its elements, and for values that do not
+/// fit it.
+pub fn change_elements(
+    row: &mut Row,
+    id: ColumnId,
+    column: &Column,
+    change: &ElementChange,
+    options: &WriteOptions,
+    expiry: Option<(i32, i32)>,
+    place_us: i64,
+) -> Result<()> {
+    let ty = &column.ty;
+    let Some(path_type) = ty.path_type() else {
+        let message = format!("{} has no elements that are written one by one", ty.sql_name());
+        return Err(Error::invalid(message));
+    };
+    let misfit = |value: &Value, ty: &DataType| {
+        Error::invalid(format!("wanted {}, found {}", ty.sql_name(), value.type_name()))
+    };
+    let mut multi = MultiCell::default();
+    let (value, moment, place_kind) = match change {
+        ElementChange::Add(value) => (value, place_us, ADDED),
+        ElementChange::Prepend(value) if matches!(ty, DataType::List(_)) => {
+            // As Cassandra has it: the later an element is put in front, the earlier its time.
+            (value, PREPEND_MIRROR_US.wrapping_sub(place_us), ADDED)
+        }
+        ElementChange::Prepend(_) => {
+            return Err(Error::invalid(format!("{} has no front", ty.sql_name())));
+        }
+        ElementChange::Remove(paths) => {
+            if matches!(ty, DataType::List(_)) {
+                return Err(Error::invalid("which elements a list has is not known to a write"));
+            }
+            for path in paths {
+                if !path.fits(&path_type) {
+                    return Err(misfit(path, &path_type));
+                }
+                let path = CellPath::from_stored(&path_type, &path.to_bytes())?;
+                multi.put(path, Cell::deleted(options.timestamp, options.now_seconds));
+            }
+            row.put_multi(id, multi);
+            return Ok(());
+        }
+    };
+    if !value.fits(ty) {
+        return Err(misfit(value, ty));
+    }
+    for (path, value) in elements(value)? {
+        let path = match path {
+            Path::Place(place) => list_path(moment, place, place_kind)?.to_vec(),
+            Path::Value(bytes) => bytes,
+        };
+        multi.put(CellPath::from_stored(&path_type, &path)?, written(value, options, expiry)?);
+    }
+    row.put_multi(id, multi);
+    Ok(())
+}
+
+/// A cell with a value, which lives as long as `expiry` says.
+///
+/// Errors: `Invalid` for a value that is too long.
+fn written(bytes: Vec<u8>, options: &WriteOptions, expiry: Option<(i32, i32)>) -> Result<Cell> {
+    if bytes.len() > CELL_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "the value takes {} bytes, at most {CELL_BYTES_MAX} are possible",
+            bytes.len()
+        )));
+    }
+    Ok(match expiry {
+        Some((ttl, expiry)) => Cell::expiring(options.timestamp, bytes, ttl, expiry),
+        None => Cell::live(options.timestamp, bytes),
+    })
 }
 
 /// Which element a cell is, before it is known where.
@@ -247,20 +324,34 @@ fn elements(value: &Value) -> Result<Vec<(Path, Vec<u8>)>> {
 
 /// From 1582-10-15, where version 1 UUIDs begin, to 1970, in their unit of 100 ns.
 const UUID_EPOCH: i64 = 0x01b2_1dd2_1381_4000;
-/// A node that is no network card's: the lowest bit of its first byte is set.
-const LIST_NODE: [u8; 6] = *b"\x01tide\0";
+/// The moment around which times of elements put in front are mirrored, twice: 2010-01-01.
+const PREPEND_MIRROR_US: i64 = 2 * 1_262_304_000_000_000;
+/// First bytes of a node that is no network card's: the lowest bit of the first is set. A whole list
+/// and elements that are added have different ones, so that they never meet in one path.
+const WHOLE_LIST: [u8; 4] = *b"\x01tid";
+const ADDED: [u8; 4] = *b"\x03tid";
+/// Bits of the place of an element in its list.
+const PLACE_BITS: u32 = 27;
 
-/// The path of element `place` of a list written at `timestamp`: a version 1 UUID that follows from
-/// both, so that the same write gives the same cells whenever it is made.
-fn list_path(timestamp: i64, place: u64) -> [u8; 16] {
-    let time = timestamp.wrapping_mul(10).wrapping_add(UUID_EPOCH) as u64;
-    let time = time.wrapping_add(place).to_be_bytes();
+/// The path of element `place` of a list written at `moment` (µs): a version 1 UUID that follows from
+/// both, so that the same write gives the same cells whenever it is made. The place stands in the
+/// bits behind the time that order as they read: the bytes there are compared with a sign.
+///
+/// Errors: `Invalid` for a list that is too long.
+fn list_path(moment: i64, place: u64, node: [u8; 4]) -> Result<[u8; 16]> {
+    if place >> PLACE_BITS != 0 {
+        return Err(Error::invalid("the list has too many elements"));
+    }
+    let time = (moment.wrapping_mul(10).wrapping_add(UUID_EPOCH) as u64).to_be_bytes();
     let mut uuid = [0; 16];
     uuid[..4].copy_from_slice(&time[4..]);
     uuid[4..6].copy_from_slice(&time[2..4]);
     uuid[6..8].copy_from_slice(&time[..2]);
     uuid[6] = uuid[6] & 0x0f | 0x10;
-    uuid[8] = 0x80;
-    uuid[10..].copy_from_slice(&LIST_NODE);
-    uuid
+    uuid[8] = 0x80 | (place >> 21) as u8 & 0x3f;
+    uuid[9] = (place >> 14) as u8 & 0x7f;
+    uuid[10..14].copy_from_slice(&node);
+    uuid[14] = (place >> 7) as u8 & 0x7f;
+    uuid[15] = place as u8 & 0x7f;
+    Ok(uuid)
 }

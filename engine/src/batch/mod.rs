@@ -13,6 +13,6 @@ mod wide;
 
 pub use arrow::array::RecordBatch;
 pub use builder::BatchBuilder;
-pub use ingest::{RowError, WriteOptions, mutations, put_value};
+pub use ingest::{ElementChange, RowError, WriteOptions, change_elements, mutations, put_value};
 pub use types::{arrow_schema, arrow_type};
 pub use value::value_at;

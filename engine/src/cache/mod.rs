@@ -4,12 +4,20 @@
 
 mod gate;
 mod governor;
+mod index_share;
 mod page_cache;
+mod page_counts;
 mod paged_file;
+mod parsed_file;
+mod rows;
 
 pub use gate::{GateStats, GateStatus};
 pub use governor::{
-    ExitRecord, Governor, PolicyCounters, PolicyIdentity, PolicyState, PolicyStatus, SwapStep,
+    ExitRecord, Governor, PolicyCounters, PolicyIdentity, PolicyRole, PolicyState, PolicyStatus,
+    ShadowLimits, ShadowPurpose, ShadowStatus, SwapStep,
 };
-pub use page_cache::{Page, PageCache, PageCacheStats, PageCounts};
+pub use page_cache::{Page, PageCache};
+pub use page_counts::{PageCacheStats, PageCounts};
 pub use paged_file::{PagedFile, Verifier};
+pub use parsed_file::ParsedFile;
+pub use rows::{CachedEntry, CachedPartition, RowCache, RowCacheStats, Underlying};

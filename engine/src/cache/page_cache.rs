@@ -1,24 +1,32 @@
-//! Pages of SSTable files, kept after they were read, within a budget.
+//! Pages of SSTable files, kept after they were read, what was parsed of them, and entries of row
+//! caches, within one budget. When it is used up and more than a share of it is index (pages of
+//! indexes and parsed ones), of that the one not used for longest leaves; else whom the policy names.
 //!
 //! Invariant: a page comes in only where the capacity has room, else its reader gets it and it is
 //! not kept. Resident bytes exceed the capacity only after it was lowered: by pages that readers
 //! hold, and by what `trim` has not freed yet, since the cache is not told when a reader lets go. A
 //! reader holds a page by its `Rc`, so memory in use is never reused. Not here: reading
-//! (`paged_file.rs`), who leaves (`governor/`).
+//! (`paged_file.rs`), what rows are where (`rows/`), who leaves (`governor/`).
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 
 use super::gate::{Gate, GateStatus};
-use super::governor::{Governor, PolicyIdentity, PolicyStatus, SwapStep};
+use super::governor::{
+    Governor, PolicyIdentity, PolicyState, PolicyStatus, ShadowLimits, ShadowPurpose, SwapStep,
+};
+use super::index_share::IndexShare;
+use super::page_counts::{PageCacheStats, PageCounts};
 use super::paged_file::Flight;
-use crate::config::PAGE_BYTES;
+use super::rows::{Handle, Place};
+use crate::config::{PAGE_BYTES, SLOTS_SET_ASIDE_MAX};
 use crate::disk::AlignedBuffer;
 use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy, Fate};
 use crate::policy::event::{EntryAttributes, EntryKind};
-use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
+use crate::policy::{EvictionPolicy, PolicyFailure, PolicySnapshot, Slot, TrialVerdict};
 use crate::trace::{Recorder, Request};
 
 /// One page of a file; shorter than [`PAGE_BYTES`] only at the end of the file.
@@ -26,6 +34,8 @@ pub type Page = Rc<AlignedBuffer>;
 
 /// Expected time to read a page again, told to policies: one random read of a local SSD.
 const READ_COST_US: u32 = 100;
+/// Residents of indexes that one call looks at for a victim.
+const INDEX_STEPS_MAX: usize = 512;
 /// Pages of forgotten files that one insertion frees besides its own work.
 const FORGET_PAGES_MAX: usize = 64;
 const KINDS: usize = 16;
@@ -68,54 +78,54 @@ fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Counts of one kind of page since the start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PageCounts {
-    /// Lookups that found the page.
-    pub hits: u64,
-    /// Pages whose reading from disk was begun.
-    pub misses: u64,
-    /// Lookups that waited for a read already under way.
-    pub joined: u64,
-    pub evictions: u64,
-    /// Pages read but not kept, because all others were in use.
-    pub passed: u64,
-    /// Pages read but not kept, because the admission policy said so.
-    pub refused: u64,
-    /// Resident now.
-    pub pages: u64,
+/// How an entry of a row cache comes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// It was not there and was read from disk, after so many neighbours.
+    Read { run: u16 },
+    /// It was written: a flush brings it.
+    Written,
 }
 
-impl std::ops::AddAssign for PageCounts {
-    fn add_assign(&mut self, other: Self) {
-        self.hits += other.hits;
-        self.misses += other.misses;
-        self.joined += other.joined;
-        self.evictions += other.evictions;
-        self.passed += other.passed;
-        self.refused += other.refused;
-        self.pages += other.pages;
-    }
-}
-
-/// What the cache holds and did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PageCacheStats {
-    pub total: PageCounts,
-    /// Bytes of resident pages.
-    pub bytes: u64,
-    pub capacity_bytes: u64,
-    /// The kinds that occurred, in the order of their numbers.
-    pub kinds: Vec<(EntryKind, PageCounts)>,
-}
-
-/// A resident page, in the list of its file's pages.
+/// What a slot holds.
 struct Resident {
-    page: Page,
-    key: PageKey,
     kind: EntryKind,
+    held: Held,
+}
+
+enum Held {
+    Page(LinkedPage),
+    /// The entry of a cached partition.
+    Row(Rc<Handle>, Place),
+}
+
+/// A resident page or parsed piece, in the list of its file's.
+struct LinkedPage {
+    content: Content,
+    bytes: u32,
+    key: PageKey,
+    /// Of an index: its number among those that came in, and whether it was used since it was looked
+    /// at last.
+    stamp: u64,
+    is_used: bool,
     previous: Slot,
     next: Slot,
+}
+
+/// A page as it is on disk, or what was parsed of some.
+enum Content {
+    Page(Page),
+    Parsed(Rc<dyn Any>),
+}
+
+impl Content {
+    fn is_in_use(&self) -> bool {
+        match self {
+            Content::Page(page) => Rc::strong_count(page) > 1,
+            // Readers keep it only while they search it, without waiting.
+            Content::Parsed(_) => false,
+        }
+    }
 }
 
 pub(super) struct State {
@@ -130,6 +140,7 @@ pub(super) struct State {
     counts: [PageCounts; KINDS],
     kinds: [Option<EntryKind>; KINDS],
     victims: Vec<Slot>,
+    index: IndexShare,
     fingerprint_key: u64,
     next_file: u64,
     /// Takes down all reads while a trace is recorded.
@@ -144,8 +155,11 @@ pub struct PageCache {
     pub(super) flights: RefCell<KeyMap<Flight>>,
 }
 
+/// Bytes of a small entry: with this size for all, slots and bytes run out together.
+const ENTRY_BYTES_SMALL: u64 = 256;
+
 fn slots_of(capacity_bytes: u64) -> u32 {
-    u32::try_from(capacity_bytes / PAGE_BYTES as u64).unwrap_or(NONE - 1).min(NONE - 1)
+    u32::try_from(capacity_bytes / ENTRY_BYTES_SMALL).unwrap_or(NONE - 1).min(NONE - 1)
 }
 
 impl PageCache {
@@ -156,12 +170,15 @@ impl PageCache {
             governor: Governor::new(capacity_bytes, slots_of(capacity_bytes)),
             capacity_bytes,
             slots: KeyMap::default(),
-            residents: Vec::new(),
+            residents: Vec::with_capacity(
+                slots_of(capacity_bytes).min(SLOTS_SET_ASIDE_MAX) as usize
+            ),
             files: HashMap::new(),
             forgotten: Vec::new(),
             counts: [PageCounts::default(); KINDS],
             kinds: [None; KINDS],
             victims: Vec::new(),
+            index: IndexShare::new(),
             fingerprint_key,
             next_file: 0,
             recorder: None,
@@ -198,7 +215,13 @@ impl PageCache {
         state.make_room(0);
     }
 
-    /// Most pages that a policy may be told of.
+    /// Percent of the budget up to which indexes are like all else: what they take beyond it leaves
+    /// first when room is wanted.
+    pub fn set_index_percent(&self, percent: u64) {
+        self.state.borrow_mut().index.set_percent(percent);
+    }
+
+    /// Most entries that a policy may be told of.
     pub fn slots_max(&self) -> u32 {
         self.state.borrow().governor.slots_max()
     }
@@ -218,9 +241,11 @@ impl PageCache {
         self.state.borrow_mut().governor.tick(now_ns);
     }
 
-    /// Tells the policy every event that waits, so that its counters are those of now.
+    /// Tells the policies every event that waits, so that their counters are those of now.
     pub fn deliver(&self) {
-        self.state.borrow_mut().governor.deliver();
+        let governor = &mut self.state.borrow_mut().governor;
+        governor.deliver();
+        governor.deliver_shadow();
     }
 
     /// Starts to replace the eviction policy; [`step_policy_swap`](Self::step_policy_swap) goes on.
@@ -249,10 +274,67 @@ impl PageCache {
         self.state.borrow_mut().governor.drop_standby();
     }
 
-    /// Ends the active policy, leaving `message` on record; the native CLOCK goes on.
-    pub fn set_native(&self, message: &str) {
-        let failure = super::governor::failure(FailureKind::Operator, message);
+    /// Ends the active policy, leaving `failure` on record; the native CLOCK goes on.
+    pub fn end_policy(&self, failure: PolicyFailure) {
         self.state.borrow_mut().governor.detach(failure);
+    }
+
+    /// The directory that a shadow gets which sees one key in `sample`, or more where that is few.
+    pub fn shadow_limits(&self, sample: u32) -> ShadowLimits {
+        self.state.borrow().governor.shadow_limits(sample)
+    }
+
+    /// Starts a shadow; [`step_shadow`](Self::step_shadow) goes on.
+    ///
+    /// Errors: the policy failed at once; there is no shadow then.
+    pub fn begin_shadow(
+        &self,
+        policy: Box<dyn EvictionPolicy>,
+        identity: PolicyIdentity,
+        purpose: ShadowPurpose,
+        limits: ShadowLimits,
+    ) -> Result<(), PolicyFailure> {
+        self.state.borrow_mut().governor.begin_shadow(policy, identity, purpose, limits)
+    }
+
+    /// Shows the shadow up to `max` residents; true while more are left.
+    pub fn step_shadow(&self, max: u32) -> bool {
+        self.state.borrow_mut().governor.step_shadow(max)
+    }
+
+    /// Ends the shadow; false when there is none.
+    pub fn end_shadow(&self) -> bool {
+        self.state.borrow_mut().governor.end_shadow()
+    }
+
+    /// What is to happen with the active policy as a canary.
+    pub fn trial_verdict(&self) -> TrialVerdict {
+        self.state.borrow_mut().governor.trial_verdict()
+    }
+
+    /// What the active policy learnt, where it keeps something.
+    pub fn snapshot_policy(&self) -> Option<PolicySnapshot> {
+        self.state.borrow_mut().governor.snapshot()
+    }
+
+    /// What the shadow learnt, where it keeps something and saw every key.
+    pub fn snapshot_shadow(&self) -> Option<PolicySnapshot> {
+        self.state.borrow_mut().governor.snapshot_shadow()
+    }
+
+    /// The active policy's own figures.
+    pub fn policy_metrics(&self) -> Vec<(String, f64)> {
+        self.state.borrow_mut().governor.metrics()
+    }
+
+    /// The shadow policy's own figures.
+    pub fn shadow_metrics(&self) -> Vec<(String, f64)> {
+        self.state.borrow_mut().governor.shadow_metrics()
+    }
+
+    /// Who orders evictions now.
+    pub fn policy_state(&self) -> PolicyState {
+        self.state.borrow().governor.state()
     }
 
     /// What there is to know of the policies.
@@ -303,20 +385,53 @@ impl PageCache {
     pub(super) fn lookup(&self, key: PageKey) -> Option<Page> {
         let state = &mut *self.state.borrow_mut();
         let slot = *state.slots.get(&key)?;
-        let resident = state.residents[slot as usize].as_ref().expect("a mapped slot is taken");
-        let (page, kind) = (resident.page.clone(), resident.kind);
-        state.governor.hit(slot);
-        state.counts_of(kind).hits += 1;
-        state.record(key, kind, true);
-        state.tell(key, kind, Fate::Read);
+        let (linked, kind) = state.linked(slot);
+        linked.is_used = true;
+        let Content::Page(page) = &linked.content else {
+            unreachable!("a file has pages or parsed pieces")
+        };
+        let page = page.clone();
+        state.was_hit(slot, key, kind, PAGE_BYTES as u32);
         Some(page)
+    }
+
+    /// The resident piece that was parsed, counted as used.
+    pub(super) fn lookup_parsed(&self, key: PageKey) -> Option<Rc<dyn Any>> {
+        let state = &mut *self.state.borrow_mut();
+        let slot = *state.slots.get(&key)?;
+        let (linked, kind) = state.linked(slot);
+        linked.is_used = true;
+        let Content::Parsed(piece) = &linked.content else {
+            unreachable!("a file has pages or parsed pieces")
+        };
+        let (piece, bytes) = (piece.clone(), linked.bytes);
+        state.was_hit(slot, key, kind, bytes);
+        Some(piece)
+    }
+
+    /// Keeps a parsed piece of `bytes`, if there is room; one that is there already stays.
+    pub(super) fn insert_parsed(
+        &self,
+        key: PageKey,
+        kind: EntryKind,
+        table: u32,
+        piece: Rc<dyn Any>,
+        bytes: usize,
+    ) {
+        if self.holds(key) {
+            return;
+        }
+        self.count(kind, |counts| counts.misses += 1);
+        // What no policy can be told of is not kept either.
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).max(PAGE_BYTES as u32);
+        self.keep((key, kind, table), Content::Parsed(piece), bytes);
     }
 
     /// A read waits for a page that is on its way: neither a hit nor a miss, but no I/O of its own.
     pub(super) fn join(&self, key: PageKey, kind: EntryKind) {
         let state = &mut *self.state.borrow_mut();
         state.counts_of(kind).joined += 1;
-        state.record(key, kind, true);
+        state.record(key, kind, PAGE_BYTES as u32, true);
     }
 
     pub(super) fn holds(&self, key: PageKey) -> bool {
@@ -329,30 +444,140 @@ impl PageCache {
 
     /// Keeps a page that was read, if there is room beside the pages in use.
     pub(super) fn insert(&self, key: PageKey, kind: EntryKind, table: u32, page: Page) {
+        self.keep((key, kind, table), Content::Page(page), PAGE_BYTES as u32);
+    }
+
+    fn keep(&self, (key, kind, table): (PageKey, EntryKind, u32), content: Content, bytes: u32) {
         let state = &mut *self.state.borrow_mut();
         assert!(!state.slots.contains_key(&key), "a resident page is not read again");
         state.free_forgotten(FORGET_PAGES_MAX);
-        state.record(key, kind, false);
+        state.record(key, kind, bytes, false);
         let attributes = EntryAttributes {
             fingerprint: state.fingerprint(key),
-            size_bytes: PAGE_BYTES as u32,
+            size_bytes: bytes,
             cost_us: READ_COST_US,
             table,
         };
-        if !state.admits(key, kind, &attributes) {
+        let run = state.gate.as_mut().map_or(0, |gate| gate.run(key.file, key.page));
+        if !state.admits(run, kind, &attributes) {
             state.governor.miss(&attributes, kind);
             state.counts_of(kind).refused += 1;
             return;
         }
-        state.make_room(PAGE_BYTES as u64);
-        if state.governor.bytes() + PAGE_BYTES as u64 > state.capacity_bytes {
+        state.make_room(u64::from(bytes));
+        let has_room = state.governor.bytes() + u64::from(bytes) <= state.capacity_bytes;
+        if !has_room || state.governor.is_full() {
             state.governor.miss(&attributes, kind);
             state.counts_of(kind).passed += 1;
             return;
         }
         let slot = state.governor.allocate(attributes, kind);
-        let slot = slot.expect("within the capacity there is a slot for each page");
-        state.place(slot, Resident { page, key, kind, previous: NONE, next: NONE });
+        let slot = slot.expect("a slot is free where not all are taken");
+        let linked = LinkedPage {
+            content,
+            bytes,
+            key,
+            stamp: 0,
+            is_used: false,
+            previous: NONE,
+            next: NONE,
+        };
+        state.place(slot, kind, linked);
+    }
+
+    /// A slot for an entry of a row cache (its kind, bytes and table), if it is let in and there is
+    /// room beside what is in use. Others leave for it, of the same partition perhaps.
+    pub(super) fn admit_row(
+        &self,
+        handle: &Rc<Handle>,
+        place: &Place,
+        arrival: Arrival,
+        (kind, bytes, table): (EntryKind, usize, u32),
+    ) -> Option<Slot> {
+        let state = &mut *self.state.borrow_mut();
+        let size_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let mut hasher = PageKeyHasher(state.fingerprint_key ^ u64::from(table));
+        hasher.write_u64(handle.key.token().0 as u64);
+        for chunk in place.prefix.as_ordered().chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            hasher.write_u64(u64::from_le_bytes(word));
+        }
+        hasher.write_u64(place.weight as i8 as u64);
+        let attributes = EntryAttributes {
+            fingerprint: hasher.finish(),
+            size_bytes,
+            cost_us: READ_COST_US,
+            table,
+        };
+        if let Arrival::Read { run } = arrival {
+            state.counts_of(kind).misses += 1;
+            if let Some(recorder) = &mut state.recorder {
+                recorder.push(attributes.fingerprint, size_bytes, kind as u8, false);
+            }
+            if kind != EntryKind::Dummy && !state.admits(run, kind, &attributes) {
+                state.governor.miss(&attributes, kind);
+                state.counts_of(kind).refused += 1;
+                return None;
+            }
+        }
+        state.make_room(bytes as u64);
+        let slot = match arrival {
+            _ if state.governor.bytes() + bytes as u64 > state.capacity_bytes => None,
+            Arrival::Read { .. } => state.governor.allocate(attributes, kind),
+            Arrival::Written => state.governor.allocate_written(attributes, kind),
+        };
+        let Some(slot) = slot else {
+            state.counts_of(kind).passed += 1;
+            return None;
+        };
+        state.reserve(slot);
+        state.counts_of(kind).pages += 1;
+        let held = Held::Row(handle.clone(), place.clone());
+        state.residents[slot as usize] = Some(Resident { kind, held });
+        Some(slot)
+    }
+
+    /// Gives the slot of a row cache's entry back; its kind and bytes.
+    pub(super) fn remove_row(&self, slot: Slot) -> (EntryKind, u64) {
+        let state = &mut *self.state.borrow_mut();
+        state.governor.remove(slot);
+        let resident = state.residents[slot as usize].take().expect("the slot holds an entry");
+        state.counts_of(resident.kind).pages -= 1;
+        (resident.kind, u64::from(state.governor.last(slot).size_bytes))
+    }
+
+    /// A write changed the entry of a row cache: it takes `bytes` now. Returns what it took before.
+    pub(super) fn resize_row(&self, slot: Slot, bytes: u32) -> u32 {
+        let state = &mut *self.state.borrow_mut();
+        let was = state.governor.last(slot).size_bytes;
+        state.governor.resize_entry(slot, bytes);
+        state.governor.update(slot);
+        state.make_room(0);
+        was
+    }
+
+    /// Runs a walk through cached rows that tells the slots it used.
+    pub(super) fn touch_rows<T>(&self, walk: impl FnOnce(&mut dyn FnMut(Slot)) -> T) -> T {
+        let state = &mut *self.state.borrow_mut();
+        let is_watched =
+            state.recorder.is_some() || state.gate.as_ref().is_some_and(Gate::wants_fates);
+        walk(&mut |slot| {
+            if slot == NONE {
+                return;
+            }
+            let (kind, attributes) = state.governor.hit_entry(slot);
+            state.counts[kind as usize].hits += 1;
+            if is_watched {
+                let EntryAttributes { fingerprint, size_bytes, .. } = attributes;
+                if let Some(recorder) = &mut state.recorder {
+                    recorder.push(fingerprint, size_bytes, kind as u8, true);
+                }
+                if let Some(gate) = &mut state.gate {
+                    gate.tell(fingerprint, Fate::Read, kind);
+                }
+            }
+        })
     }
 
     /// Drops the pages of a closed file, the rest of a large one by and by.
@@ -373,11 +598,19 @@ impl State {
     }
 
     #[inline]
-    fn record(&mut self, key: PageKey, kind: EntryKind, is_hit: bool) {
+    fn was_hit(&mut self, slot: Slot, key: PageKey, kind: EntryKind, bytes: u32) {
+        self.governor.hit(slot);
+        self.counts_of(kind).hits += 1;
+        self.record(key, kind, bytes, true);
+        self.tell(key, kind, Fate::Read);
+    }
+
+    #[inline]
+    fn record(&mut self, key: PageKey, kind: EntryKind, bytes: u32, is_hit: bool) {
         if self.recorder.is_some() {
             let id = self.fingerprint(key);
             if let Some(recorder) = &mut self.recorder {
-                recorder.push(id, PAGE_BYTES as u32, kind as u8, is_hit);
+                recorder.push(id, bytes, kind as u8, is_hit);
             }
         }
     }
@@ -392,12 +625,11 @@ impl State {
         }
     }
 
-    /// Whether the admission policy lets a page in that was read.
-    fn admits(&mut self, key: PageKey, kind: EntryKind, attributes: &EntryAttributes) -> bool {
+    /// Whether the admission policy lets in what was read after `run` neighbours.
+    fn admits(&mut self, run: u16, kind: EntryKind, attributes: &EntryAttributes) -> bool {
         let Some(gate) = &mut self.gate else { return true };
         let EntryAttributes { fingerprint, size_bytes, cost_us, table } = *attributes;
         let has_room = self.governor.bytes() + u64::from(size_bytes) <= self.capacity_bytes;
-        let run = gate.run(key.file, key.page);
         let candidate =
             AdmissionCandidate { fingerprint, size_bytes, cost_us, kind, has_room, run, table };
         gate.admits(&candidate)
@@ -408,66 +640,138 @@ impl State {
         &mut self.counts[kind as usize]
     }
 
-    /// Evicts until `bytes` more fit, if that can be; a bounded number of pages. Returns bytes freed.
+    /// Evicts until `bytes` more fit and have a slot, if that can be; a bounded number of entries.
+    /// Returns bytes freed.
     fn make_room(&mut self, bytes: u64) -> u64 {
-        let over = (self.governor.bytes() + bytes).saturating_sub(self.capacity_bytes);
+        let mut over = (self.governor.bytes() + bytes).saturating_sub(self.capacity_bytes);
+        if bytes > 0 && self.governor.is_full() {
+            over = over.max(1);
+        }
         if over == 0 {
             return 0;
         }
+        let freed = self.evict_index(over);
+        if freed >= over {
+            return freed;
+        }
+        let over = over - freed;
         let mut victims = std::mem::take(&mut self.victims);
         let residents = &self.residents;
         let in_use = |slot: Slot| {
-            residents[slot as usize].as_ref().is_none_or(|held| Rc::strong_count(&held.page) > 1)
+            residents[slot as usize].as_ref().is_none_or(|resident| match &resident.held {
+                Held::Page(linked) => linked.content.is_in_use(),
+                Held::Row(..) => false,
+            })
         };
-        let freed = self.governor.evict(over, &in_use, &mut victims);
+        let freed = freed + self.governor.evict(over, &in_use, &mut victims);
+        let wants_fates = self.gate.as_ref().is_some_and(Gate::wants_fates);
         for slot in victims.drain(..) {
-            let (key, kind) = self.unplace(slot);
+            // The slot is free, and says what it was until it is taken again.
+            let fingerprint = wants_fates.then(|| self.governor.last(slot).fingerprint);
+            let kind = self.unplace(slot);
             self.counts_of(kind).evictions += 1;
-            self.tell(key, kind, Fate::Evicted);
+            if let (Some(fingerprint), Some(gate)) = (fingerprint, &mut self.gate) {
+                gate.tell(fingerprint, Fate::Evicted, kind);
+            }
         }
         self.victims = victims;
         freed
     }
 
-    fn place(&mut self, slot: Slot, mut resident: Resident) {
+    /// Evicts what indexes take beyond their share, the least recently used first, up to `over` bytes
+    /// and a bounded number. Returns bytes freed.
+    fn evict_index(&mut self, over: u64) -> u64 {
+        let mut freed = 0;
+        for _ in 0..INDEX_STEPS_MAX {
+            if freed >= over || !self.index.is_over(self.capacity_bytes) {
+                break;
+            }
+            let Some((slot, stamp)) = self.index.pop() else { break };
+            let held = self.residents[slot as usize].as_mut().map(|resident| &mut resident.held);
+            let Some(Held::Page(linked)) = held else { continue };
+            if linked.stamp != stamp {
+                continue;
+            }
+            if std::mem::take(&mut linked.is_used) || linked.content.is_in_use() {
+                self.index.put_back((slot, stamp));
+                continue;
+            }
+            freed += u64::from(linked.bytes);
+            let key = linked.key;
+            self.governor.remove(slot);
+            let kind = self.unplace(slot);
+            self.counts_of(kind).evictions += 1;
+            self.tell(key, kind, Fate::Evicted);
+        }
+        freed
+    }
+
+    /// Makes sure that there is a place for what the slot holds.
+    fn reserve(&mut self, slot: Slot) {
         if slot as usize >= self.residents.len() {
             self.residents.resize_with(slot as usize + 1, || None);
         }
         assert!(self.residents[slot as usize].is_none(), "slot {slot} is taken");
-        if let Some(first) = self.files.insert(resident.key.file, slot) {
-            resident.next = first;
-            self.linked(first).previous = slot;
-        }
-        let was = self.slots.insert(resident.key, slot);
-        assert!(was.is_none(), "a page has one slot");
-        self.counts_of(resident.kind).pages += 1;
-        self.residents[slot as usize] = Some(resident);
     }
 
-    /// Drops the page of a slot that the governor freed.
-    fn unplace(&mut self, slot: Slot) -> (PageKey, EntryKind) {
-        let resident = self.residents[slot as usize].take().expect("a victim holds a page");
-        self.slots.remove(&resident.key);
-        match (resident.previous, resident.next) {
+    fn place(&mut self, slot: Slot, kind: EntryKind, mut linked: LinkedPage) {
+        self.reserve(slot);
+        if let Some(first) = self.files.insert(linked.key.file, slot) {
+            linked.next = first;
+            self.linked(first).0.previous = slot;
+        }
+        let was = self.slots.insert(linked.key, slot);
+        assert!(was.is_none(), "a page has one slot");
+        self.counts_of(kind).pages += 1;
+        if IndexShare::holds(kind) {
+            let residents = &self.residents;
+            let is_present = |slot: Slot, stamp| {
+                let held = residents[slot as usize].as_ref().map(|resident| &resident.held);
+                matches!(held, Some(Held::Page(there)) if there.stamp == stamp)
+            };
+            linked.stamp = self.index.came(slot, linked.bytes, is_present);
+        }
+        self.residents[slot as usize] = Some(Resident { kind, held: Held::Page(linked) });
+    }
+
+    /// Drops what a slot held that the governor freed; its kind.
+    fn unplace(&mut self, slot: Slot) -> EntryKind {
+        let resident = self.residents[slot as usize].take().expect("a victim is held");
+        self.counts_of(resident.kind).pages -= 1;
+        let linked = match resident.held {
+            Held::Page(linked) => linked,
+            Held::Row(handle, place) => {
+                let bytes = u64::from(self.governor.last(slot).size_bytes);
+                handle.evicted(&place, resident.kind, bytes);
+                return resident.kind;
+            }
+        };
+        self.slots.remove(&linked.key);
+        if IndexShare::holds(resident.kind) {
+            self.index.left(linked.bytes);
+        }
+        match (linked.previous, linked.next) {
             (NONE, NONE) => {
-                self.files.remove(&resident.key.file);
+                self.files.remove(&linked.key.file);
             }
             (NONE, next) => {
-                self.files.insert(resident.key.file, next);
-                self.linked(next).previous = NONE;
+                self.files.insert(linked.key.file, next);
+                self.linked(next).0.previous = NONE;
             }
-            (previous, NONE) => self.linked(previous).next = NONE,
+            (previous, NONE) => self.linked(previous).0.next = NONE,
             (previous, next) => {
-                self.linked(previous).next = next;
-                self.linked(next).previous = previous;
+                self.linked(previous).0.next = next;
+                self.linked(next).0.previous = previous;
             }
         }
-        self.counts_of(resident.kind).pages -= 1;
-        (resident.key, resident.kind)
+        resident.kind
     }
 
-    fn linked(&mut self, slot: Slot) -> &mut Resident {
-        self.residents[slot as usize].as_mut().expect("a linked slot holds a page")
+    fn linked(&mut self, slot: Slot) -> (&mut LinkedPage, EntryKind) {
+        match self.residents[slot as usize].as_mut() {
+            Some(Resident { kind, held: Held::Page(linked) }) => (linked, *kind),
+            _ => unreachable!("a linked slot holds a page"),
+        }
     }
 
     /// Frees up to `max` pages of closed files.

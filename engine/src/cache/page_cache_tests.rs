@@ -14,7 +14,7 @@ use crate::cache::{PagedFile, PolicyState};
 use crate::clock::Random;
 use crate::disk::DiskFile;
 use crate::error::{Error, Result};
-use crate::policy::Lru;
+use crate::policy::{FailureKind, Lru};
 
 /// A file of which byte `n` is decided by `seed`.
 struct MemoryFile {
@@ -112,6 +112,10 @@ fn cache(pages: usize) -> Rc<PageCache> {
     PageCache::new(pages * PAGE_BYTES, 42)
 }
 
+fn operator(message: &str) -> PolicyFailure {
+    crate::cache::governor::failure(FailureKind::Operator, message)
+}
+
 fn paged(cache: &Rc<PageCache>, file: &Rc<MemoryFile>) -> Rc<PagedFile> {
     Rc::new(block_on(PagedFile::new(cache.clone(), file.clone())).unwrap())
 }
@@ -139,7 +143,7 @@ fn counters_are_exact_and_the_budget_holds() {
     assert_eq!(stats.bytes, 4 * PAGE_BYTES as u64);
     assert_eq!(file.reads.borrow().len(), 6);
     let status = cache.policy_status();
-    assert_eq!((status.hits, status.misses, status.evictions), (2, 6, 2));
+    assert_eq!((status.tally.hits, status.tally.misses, status.evictions), (2, 6, 2));
     // 1 was the coldest when 4 came, and 2 when 1 came back.
     let resident: Vec<u64> = (0..10).filter(|page| paged.cached_page(*page).is_some()).collect();
     assert_eq!(resident, [0, 1, 3, 4]);
@@ -395,7 +399,7 @@ fn random_reads_equal_the_file_whatever_happens() {
                         .begin_policy(Box::new(Lru::default()), PolicyIdentity::default())
                         .unwrap();
                 }
-                10 if random.one_in(4) => cache.set_native("test"),
+                10 if random.one_in(4) => cache.end_policy(operator("test")),
                 10 => {
                     cache.rollback_policy();
                 }
@@ -429,7 +433,7 @@ fn the_native_clock_serves_after_the_operator_ends_a_policy() {
     cache.begin_policy(Box::new(Lru::default()), identity.clone()).unwrap();
     while cache.step_policy_swap(1) == SwapStep::Working {}
     assert_eq!(cache.policy_status().identity, identity);
-    cache.set_native("ended by the operator");
+    cache.end_policy(operator("ended by the operator"));
     let status = cache.policy_status();
     assert_eq!(status.state, PolicyState::Native);
     assert_eq!(status.failures[0].failure.message, "ended by the operator");

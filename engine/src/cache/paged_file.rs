@@ -107,6 +107,11 @@ impl PagedFile {
         self.source.cache.lookup(self.source.key(number))
     }
 
+    /// Whether the page is in memory. This is no use of it.
+    pub fn is_cached(&self, number: u64) -> bool {
+        self.source.cache.holds(self.source.key(number))
+    }
+
     /// The page, read from disk if need be. While it is held it stays in memory.
     ///
     /// Errors: `Io`; `Corrupt` past the end of the file or when the verifier refuses the page.

@@ -38,6 +38,9 @@ pub struct Catalog {
     /// The policy that decides beyond rate limits; the native one where absent.
     #[serde(default)]
     pub(super) rate_policy: Option<String>,
+    /// The one that did before, for a rollback.
+    #[serde(default)]
+    pub(super) previous_policy: Option<String>,
     /// Cache capacity that was set by statement, bytes a shard.
     pub(super) cache_bytes: Option<usize>,
     /// Tables over foreign SSTables, by keyspace and name, for as long as the process lives.
@@ -55,6 +58,7 @@ impl Catalog {
             cache_policy: None,
             admission_policy: None,
             rate_policy: None,
+            previous_policy: None,
             cache_bytes: None,
             attached: BTreeMap::new(),
         }

@@ -21,10 +21,10 @@ pub(super) struct Components {
 }
 
 impl Components {
-    /// Room for `instances_max` instances at one time. Starts nothing.
-    pub(super) fn new(instances_max: u32) -> Self {
+    /// None yet. Starts nothing.
+    pub(super) fn new(options: HostOptions) -> Self {
         Components {
-            options: HostOptions { instances_max },
+            options,
             host: Mutex::default(),
             compiled: Mutex::default(),
             unavailable: Mutex::default(),
@@ -45,7 +45,7 @@ impl Components {
         let mut host = self.host.lock().expect("starting the runtime does not panic");
         match &*host {
             Some(host) => Ok(host.clone()),
-            None => Ok(host.insert(Arc::new(PolicyHost::new(self.options)?)).clone()),
+            None => Ok(host.insert(Arc::new(PolicyHost::new(self.options.clone())?)).clone()),
         }
     }
 

@@ -4,7 +4,7 @@ use std::future::ready;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, LocalBoxFuture, try_join_all};
@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::catalog::{Catalog, check_name, shared};
 use super::component::Components;
 use super::layout::Layout;
+use super::policy_change::Trials;
 use super::recording::Recording;
 use super::report::TableReport;
 use super::shard::{Shard, ShardOptions};
@@ -24,14 +25,16 @@ use crate::disk::Backend;
 use crate::error::{Error, Result};
 use crate::mutation::Mutation;
 use crate::os;
+use crate::plugin::{CompilerCommand, HostOptions};
 use crate::runtime::{ExecutorOptions, ShardContext, ShardHandle, start, start_local};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{LargeDataThresholds, PartitionKey, TableId, TableSchema};
 use crate::table::{Partitions, ReadCommand};
 
 /// Instances of policies that a shard has at one time: of eviction the active one, a candidate, the
-/// one kept for a rollback; of admission and rate limits the active one and the next; one being tried.
-const POLICY_INSTANCES_PER_SHARD: u32 = 8;
+/// one kept for a rollback and a shadow; of admission and rate limits the active one and the next; one
+/// being tried.
+const POLICY_INSTANCES_PER_SHARD: u32 = 9;
 
 /// How a database is opened.
 #[derive(Debug, Clone)]
@@ -50,6 +53,8 @@ pub struct Options {
     pub commitlog_segment_bytes: usize,
     /// From which sizes on data is recorded and warned of as large, unless a table says otherwise.
     pub large_data: LargeDataThresholds,
+    /// Compiles policies in a process of its own; in this process where absent.
+    pub policy_compiler: Option<CompilerCommand>,
     pub clock: Arc<dyn Clock>,
     pub seed: u64,
 }
@@ -66,6 +71,7 @@ impl Options {
             cache_bytes: CACHE_BYTES_DEFAULT,
             commitlog_segment_bytes: COMMITLOG_SEGMENT_BYTES,
             large_data: LargeDataThresholds::default(),
+            policy_compiler: None,
             clock: SystemClock::shared(),
             seed: 0,
         }
@@ -87,6 +93,8 @@ pub(super) struct Inner {
     pub(super) components: Arc<Components>,
     pub(super) shards: Vec<ShardHandle<Shard>>,
     catalog: RwLock<Arc<Catalog>>,
+    /// Policies that run for a trial.
+    pub(super) trials: Mutex<Trials>,
     /// Held by a change of the catalog (`uninterrupted`), and while shards close.
     change: tokio::sync::Mutex<()>,
     /// The trace that is recorded.
@@ -195,14 +203,18 @@ impl Database {
                 })
                 .await??;
         }
-        let instances_max = POLICY_INSTANCES_PER_SHARD * shards.len() as u32;
+        let host = HostOptions {
+            instances_max: POLICY_INSTANCES_PER_SHARD * shards.len() as u32,
+            compiler: options.policy_compiler.clone(),
+        };
         let database = Database {
             inner: Arc::new(Inner {
                 options,
                 layout,
-                components: Arc::new(Components::new(instances_max)),
+                components: Arc::new(Components::new(host)),
                 shards,
                 catalog: RwLock::new(Arc::new(catalog)),
+                trials: Mutex::default(),
                 change: tokio::sync::Mutex::new(()),
                 recording: tokio::sync::Mutex::new(None),
                 last_timestamp: AtomicI64::new(0),
@@ -210,6 +222,11 @@ impl Database {
         };
         database.restore_policies().await?;
         Ok(database)
+    }
+
+    /// What compiles policies, where that is another process.
+    pub fn policy_compiler(&self) -> Option<CompilerCommand> {
+        self.inner.options.policy_compiler.clone()
     }
 
     pub fn shard_count(&self) -> u32 {

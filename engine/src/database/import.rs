@@ -206,7 +206,8 @@ impl Shard {
         let (bytes, rows) = files.foreign_size();
         // Whoever asked may have gone; then copying stops at the next batch.
         let _ = told.send(Told::Files(bytes, rows)).await;
-        let mut source = files.read(&PartitionRange::full(), &Slice::full(Direction::Forward));
+        let mut source =
+            files.read(&PartitionRange::full(), &Slice::full(Direction::Forward), false);
         let mut copy = Copy::new(id);
         let mut fragments: VecDeque<Fragment> = VecDeque::new();
         loop {

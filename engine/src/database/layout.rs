@@ -4,6 +4,7 @@
 //! LOCK                          held while a process has the directory open; says who
 //! catalog                       keyspaces, tables, policies; replaced whole
 //! policies/<sha256>.wasm        components that were loaded
+//! policies/<shard>-of-<count>.state what a shard's policy left at the last end
 //! commitlog/<shard>-of-<count>/ segments of one shard
 //! data/<keyspace>/<table>-<id>/ SSTables and their manifests
 //! ```
@@ -41,6 +42,10 @@ impl Layout {
 
     pub(super) fn policy(&self, digest: &str) -> PathBuf {
         self.policies().join(format!("{digest}.wasm"))
+    }
+
+    pub(super) fn policy_state(&self, shard: u32, shard_count: u32) -> PathBuf {
+        self.policies().join(format!("{shard}-of-{shard_count}.state"))
     }
 
     pub(super) fn commitlogs(&self) -> PathBuf {

@@ -1,6 +1,7 @@
 //! The public API of the library: a database is its shards and its catalog.
 
 mod attach;
+mod canary;
 mod catalog;
 mod component;
 mod database;
@@ -8,9 +9,12 @@ mod import;
 mod layout;
 mod options;
 mod policies;
+mod policy_change;
+mod policy_shard;
 mod recording;
 mod replay;
 mod report;
+mod rows;
 mod shard;
 mod stream;
 mod types;
@@ -24,9 +28,11 @@ pub use catalog::Catalog;
 pub use database::{Database, Options};
 pub use import::{Import, ImportProgress, Imported};
 pub use options::AlteredTable;
+pub use policy_change::RolledBack;
 pub use recording::RecordingSummary;
 pub use report::{
-    CacheReport, DamageReport, LargeDataReport, PolicyInfo, PolicyReport, RateReport, TableReport,
+    CacheReport, DamageReport, LargeDataReport, PolicyExit, PolicyInfo, PolicyReport, RateReport,
+    RowCacheReport, ShadowReport, TableReport,
 };
 pub use shard::Shard;
 pub use stream::BatchStream;

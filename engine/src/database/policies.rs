@@ -1,7 +1,7 @@
-//! Policies of a database: created from components, put in charge of the caches, reported.
+//! Policies of a database: created from components, dropped, brought back, reported.
 //!
-//! A policy is compiled once, off the shards, and instantiated on each. Replacing one prepares an
-//! instance on every shard before any of them switches; a refusal anywhere leaves all as they were.
+//! A policy is compiled once, off the shards, and instantiated on each. Not here: who is in charge
+//! (`policy_change.rs`, `canary.rs`), what a shard does for its policy (`policy_shard.rs`).
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,19 +12,20 @@ use tokio::sync::oneshot;
 
 use super::catalog::check_name;
 use super::database::Database;
-use super::report::{CacheReport, PolicyInfo, PolicyReport};
+use super::report::{CacheReport, PolicyExit, PolicyInfo, PolicyReport};
 use super::shard::Shard;
-use crate::cache::{PolicyIdentity, PolicyState, PolicyStatus, SwapStep};
-use crate::config::POLICY_RING_EVENTS_MAX;
+use crate::cache::PolicyIdentity;
 use crate::disk::{read_file, remove_if_there, write_file_atomically};
 use crate::error::{Error, Result};
-use crate::plugin::{Budget, CompiledPolicy, InstanceOptions, WasmEvictionPolicy};
-use crate::policy::{EvictionPolicy, Lru};
+use crate::plugin::CompiledPolicy;
+use crate::policy::event::EntryKind;
 use crate::runtime;
 
 /// Name of the policy that is always there.
 pub(super) const NATIVE: &str = "lru";
 const NATIVE_VERSION: &str = "native";
+/// The one world so far.
+const WORLD: &str = "eviction";
 
 /// Where a shard gets an instance of a policy from.
 #[derive(Clone)]
@@ -34,7 +35,7 @@ pub(super) enum Origin {
 }
 
 impl Origin {
-    fn identity(&self) -> PolicyIdentity {
+    pub(super) fn identity(&self) -> PolicyIdentity {
         match self {
             Origin::Native => PolicyIdentity {
                 name: NATIVE.into(),
@@ -142,6 +143,13 @@ impl Database {
             };
             let components = &database.inner.components;
             let is_there = components.why_unavailable(name).is_none();
+            let is_canary =
+                database.trials().canary.as_ref().is_some_and(|canary| canary.name == name);
+            if is_canary {
+                return Err(Error::invalid(format!(
+                    "policy '{name}' is a canary: ROLLBACK POLICY ends it"
+                )));
+            }
             if let Some(charge) = catalog.charge_of(name).filter(|_| is_there) {
                 return Err(Error::invalid(format!(
                     "policy '{name}' {charge}: put another in charge first"
@@ -159,9 +167,13 @@ impl Database {
             for wish in wishes {
                 wish.take_if(|wanted| wanted == name);
             }
+            if changed.previous_policy.as_deref() == Some(name) {
+                changed.previous_policy = None;
+            }
             let is_last = changed.policies.values().all(|other| other.digest != digest);
             database.publish(changed).await?;
             components.mark_available(name);
+            database.forget_instances(name).await?;
             if !is_last {
                 return Ok(());
             }
@@ -177,29 +189,23 @@ impl Database {
         self.uninterrupted(change)
     }
 
-    /// Puts a policy in charge of the caches of all shards, `None` the native one. Reads go on
-    /// meanwhile.
-    ///
-    /// Errors: `NotFound`; `Policy` when an instance fails: the policy before stays in charge.
-    pub fn set_cache_policy(&self, name: Option<&str>) -> BoxFuture<'static, Result<()>> {
-        let database = self.clone();
-        let name = name.map(str::to_owned);
-        let change = async move {
-            let name = name.as_deref();
-            let catalog = database.catalog();
-            let name = name.filter(|name| *name != NATIVE);
-            let origin = database.origin(&catalog, name).await?;
-            database.switch(origin).await?;
-            if let Some(name) = name {
-                database.inner.components.mark_available(name);
-            }
-            let mut changed = catalog.changed();
-            changed.cache_policy = name.map(str::to_owned);
-            database.publish(changed).await
-        };
-        self.uninterrupted(change)
+    /// Ends the shadow and the standby of a policy that is dropped.
+    async fn forget_instances(&self, name: &str) -> Result<()> {
+        self.end_shadow(Some(name)).await?;
+        for shard in &self.inner.shards {
+            let name = name.to_owned();
+            shard
+                .call("drop standby", move |shard| {
+                    async move { shard.drop_standby(Some(&name)) }.boxed_local()
+                })
+                .await?;
+        }
+        Ok(())
     }
 
+    /// The policy of this name, compiled; `None` is the native one.
+    ///
+    /// Errors: `NotFound`; `Policy`, `Corrupt` and `Io` when its component is no good any more.
     pub(super) async fn origin(
         &self,
         catalog: &super::Catalog,
@@ -233,36 +239,6 @@ impl Database {
         Ok(Origin::Component { compiled, info })
     }
 
-    async fn switch(&self, origin: Origin) -> Result<()> {
-        for (switched, shard) in self.inner.shards.iter().enumerate() {
-            let origin = origin.clone();
-            let result = shard
-                .call("switch policy", move |shard| {
-                    async move { shard.switch_policy(&origin).await }.boxed_local()
-                })
-                .await
-                .flatten();
-            if let Err(error) = result {
-                for shard in &self.inner.shards[..switched] {
-                    shard
-                        .call("roll back policy", |shard| {
-                            async move { shard.cache.rollback_policy() }.boxed_local()
-                        })
-                        .await?;
-                }
-                return Err(error);
-            }
-        }
-        for shard in &self.inner.shards {
-            shard
-                .call("keep policy", |shard| {
-                    async move { shard.cache.drop_standby_policy() }.boxed_local()
-                })
-                .await?;
-        }
-        Ok(())
-    }
-
     /// Brings back what the catalog says of the caches. A policy that fails now is logged, reported
     /// as unavailable and leaves the native one in charge: the database opens all the same.
     pub(super) async fn restore_policies(&self) -> Result<()> {
@@ -273,13 +249,32 @@ impl Database {
         }
         if let Some(name) = catalog.cache_policy.as_deref() {
             let restored = match self.origin(&catalog, Some(name)).await {
-                Ok(origin) => self.switch(origin).await,
+                Ok(origin) => self.take_up(&origin).await,
                 Err(error) => Err(error),
             };
             if let Err(error) = restored {
                 tracing::error!(policy = name, %error, "policy not restored; native LRU governs");
                 self.inner.components.mark_unavailable(name, error.to_string());
             }
+        }
+        Ok(())
+    }
+
+    /// Puts the policy of the last run in charge, with what it left of its state.
+    async fn take_up(&self, origin: &Origin) -> Result<()> {
+        for shard in &self.inner.shards {
+            shard
+                .call("load policy state", |shard| {
+                    async move { shard.load_policy_state().await }.boxed_local()
+                })
+                .await?;
+        }
+        self.switch(origin, 0, &Origin::Native).await?;
+        for shard in &self.inner.shards {
+            // Nothing was cached under the native one.
+            shard
+                .call("drop standby", |shard| async move { shard.drop_standby(None) }.boxed_local())
+                .await?;
         }
         Ok(())
     }
@@ -327,7 +322,7 @@ impl Database {
             let native = PolicyReport {
                 name: NATIVE.into(),
                 version: NATIVE_VERSION.into(),
-                world: "eviction".into(),
+                world: WORLD.into(),
                 state: "loaded".into(),
                 ..PolicyReport::default()
             };
@@ -338,6 +333,7 @@ impl Database {
                     version: info.version.clone(),
                     digest: info.digest.clone(),
                     world: info.world.clone(),
+                    params: info.params.clone(),
                     state: if failure.is_some() { "unavailable" } else { "loaded" }.into(),
                     last_failure: failure,
                     ..PolicyReport::default()
@@ -361,6 +357,53 @@ impl Database {
         .boxed()
     }
 
+    /// A policy with its own figures, each with the number of the shard.
+    ///
+    /// Errors: `NotFound`, `Closed`.
+    pub fn explain_policy(&self, name: &str) -> BoxFuture<'_, Result<PolicyReport>> {
+        let name = name.to_owned();
+        async move {
+            let reports = self.policies().await?;
+            let report = reports.into_iter().find(|report| report.name == name);
+            let mut report =
+                report.ok_or_else(|| Error::NotFound { kind: "policy", name: name.clone() })?;
+            for (number, shard) in self.inner.shards.iter().enumerate() {
+                let name = name.clone();
+                let metrics = shard
+                    .call("policy metrics", move |shard| {
+                        async move { shard.policy_metrics(&name) }.boxed_local()
+                    })
+                    .await?;
+                let of_shard =
+                    metrics.into_iter().map(|(name, value)| (number as u32, name, value));
+                report.metrics.extend(of_shard);
+            }
+            Ok(report)
+        }
+        .boxed()
+    }
+
+    /// Policies that left a shard by a failure, oldest first: the last sixteen of each shard.
+    ///
+    /// Errors: `Closed`.
+    pub fn policy_exits(&self) -> BoxFuture<'_, Result<Vec<PolicyExit>>> {
+        async move {
+            let mut exits = Vec::new();
+            for shard in &self.inner.shards {
+                exits.extend(
+                    shard
+                        .call("policy exits", |shard| {
+                            async move { shard.policy_exits() }.boxed_local()
+                        })
+                        .await?,
+                );
+            }
+            exits.sort_by_key(|exit| (exit.at_us, exit.shard));
+            Ok(exits)
+        }
+        .boxed()
+    }
+
     /// The cache of each shard.
     ///
     /// Errors: `Closed`.
@@ -371,11 +414,17 @@ impl Database {
                 let stats = shard
                     .call("cache report", |shard| async move { shard.cache.stats() }.boxed_local())
                     .await?;
+                let is_of_rows = |kind: &EntryKind| {
+                    matches!(kind, EntryKind::Row | EntryKind::Dummy | EntryKind::PartitionHeader)
+                };
+                let of_rows = stats.kinds.iter().filter(|(kind, _)| is_of_rows(kind));
+                let entries = of_rows.map(|(_, counts)| counts.pages).sum();
                 reports.push(CacheReport {
                     shard: number as u32,
                     capacity_bytes: stats.capacity_bytes,
                     bytes: stats.bytes,
-                    pages: stats.total.pages,
+                    pages: stats.total.pages - entries,
+                    entries,
                     hits: stats.total.hits,
                     misses: stats.total.misses,
                     evictions: stats.total.evictions,
@@ -385,131 +434,5 @@ impl Database {
             Ok(reports)
         }
         .boxed()
-    }
-}
-
-impl Shard {
-    pub(super) fn instantiate(&self, origin: &Origin) -> Result<Box<dyn EvictionPolicy>> {
-        let slots_max = self.cache.slots_max();
-        match origin {
-            Origin::Native => Ok(Box::new(Lru::new(slots_max))),
-            Origin::Component { compiled, info } => {
-                let seed = self.context.random.borrow_mut().next_u64();
-                let options = InstanceOptions {
-                    params: info.params.clone(),
-                    max_slots: slots_max,
-                    capacity_bytes: self.cache.stats().capacity_bytes,
-                    shard: self.context.shard,
-                    seed,
-                    budget: Budget::default(),
-                    clock: Some(self.context.clock.clone()),
-                };
-                let policy = WasmEvictionPolicy::new(compiled.clone(), options);
-                let policy = policy.map_err(|failure| Error::Policy {
-                    name: info.name.clone(),
-                    message: failure.to_string(),
-                })?;
-                Ok(Box::new(policy))
-            }
-        }
-    }
-
-    /// Puts the native policy in charge of a new cache.
-    pub(super) fn start_native_policy(&self) {
-        let native = Origin::Native;
-        let policy = self.instantiate(&native).expect("the native policy has no way to fail");
-        self.cache
-            .begin_policy(policy, native.identity())
-            .expect("the native policy has no way to fail");
-        while self.cache.step_policy_swap(POLICY_RING_EVENTS_MAX as u32) == SwapStep::Working {}
-    }
-
-    async fn switch_policy(&self, origin: &Origin) -> Result<()> {
-        let identity = origin.identity();
-        let refused = |message: String| Error::Policy { name: identity.name.clone(), message };
-        let policy = self.instantiate(origin)?;
-        self.cache.deliver();
-        let before = share_of(&self.cache.policy_status());
-        self.cache
-            .begin_policy(policy, identity.clone())
-            .map_err(|failure| refused(failure.to_string()))?;
-        loop {
-            match self.cache.step_policy_swap(POLICY_RING_EVENTS_MAX as u32) {
-                SwapStep::Working => runtime::maybe_yield().await,
-                SwapStep::Switched => break,
-                SwapStep::Failed | SwapStep::Idle => {
-                    let status = self.cache.policy_status();
-                    let message = status
-                        .failures
-                        .last()
-                        .map_or_else(|| "gave up".into(), |record| record.failure.to_string());
-                    return Err(refused(message));
-                }
-            }
-        }
-        let mut retired = self.retired.borrow_mut();
-        match retired.iter_mut().find(|share| share.name == before.name) {
-            Some(share) => share.add(&before),
-            None => retired.push(before),
-        }
-        Ok(())
-    }
-
-    /// What each policy did on this shard: those of the past, and the one in charge.
-    fn policy_shares(&self) -> Vec<PolicyReport> {
-        self.cache.deliver();
-        let mut shares = self.retired.borrow().clone();
-        for share in &mut shares {
-            share.state = "loaded".into();
-        }
-        shares.push(share_of(&self.cache.policy_status()));
-        shares.extend(self.scalar_shares());
-        shares
-    }
-}
-
-/// A governor's view as a report.
-fn share_of(status: &PolicyStatus) -> PolicyReport {
-    let failed = status.failures.iter().rev().find(|record| record.identity == status.identity);
-    let counters = match (status.state, failed) {
-        (PolicyState::Failed, Some(record)) => record.counters,
-        _ => status.counters,
-    };
-    PolicyReport {
-        name: status.identity.name.clone(),
-        version: status.identity.version.clone(),
-        digest: status.identity.digest.clone(),
-        world: "eviction".into(),
-        state: match status.state {
-            PolicyState::Active | PolicyState::Native => "active".into(),
-            PolicyState::Failed => "failed".into(),
-        },
-        calls: counters.calls,
-        events: counters.events,
-        hits: status.hits,
-        misses: status.misses,
-        evictions: status.evictions,
-        invalid_victims: counters.invalid_victims,
-        shortfalls: counters.shortfalls,
-        last_failure: failed.map(|record| record.failure.to_string()),
-    }
-}
-
-impl PolicyReport {
-    /// Adds what the same policy did elsewhere or earlier.
-    fn add(&mut self, other: &PolicyReport) {
-        if other.state == "failed" || self.state != "failed" && other.state == "active" {
-            self.state.clone_from(&other.state);
-        }
-        self.calls += other.calls;
-        self.events += other.events;
-        self.hits += other.hits;
-        self.misses += other.misses;
-        self.evictions += other.evictions;
-        self.invalid_victims += other.invalid_victims;
-        self.shortfalls += other.shortfalls;
-        if other.last_failure.is_some() {
-            self.last_failure.clone_from(&other.last_failure);
-        }
     }
 }

@@ -18,7 +18,8 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::catalog::Catalog;
 use super::layout::{self, Layout};
-use super::report::PolicyReport;
+use super::policy_shard::ShardPolicies;
+use super::rows::free_rows;
 use super::worlds::Prepared;
 use crate::batch::RecordBatch;
 use crate::cache::PageCache;
@@ -82,8 +83,7 @@ pub struct Shard {
     pub(super) rate_policy: RefCell<Option<String>>,
     /// An instance that was made and does not decide yet.
     pub(super) prepared: RefCell<Option<Prepared>>,
-    /// What policies did that governed the cache earlier.
-    pub(super) retired: RefCell<Vec<PolicyReport>>,
+    pub(super) policies: ShardPolicies,
 }
 
 impl Shard {
@@ -108,7 +108,7 @@ impl Shard {
             limiter,
             rate_policy: RefCell::default(),
             prepared: RefCell::default(),
-            retired: RefCell::default(),
+            policies: ShardPolicies::default(),
         });
         shard.start_native_policy();
         shard
@@ -442,6 +442,8 @@ impl Shard {
         let removed = self.tables.borrow_mut().remove(&id);
         let Some(Ok(table)) = removed else { return Ok(()) };
         table.mark_dropped();
+        table.rows().close();
+        free_rows(&table).await;
         // Waits for a flush that is writing files.
         table.flush().await?;
         table.release_commitlog().await
@@ -461,9 +463,14 @@ impl Shard {
         let shard = self.clone();
         async move {
             // First of all: what is refused must cost next to nothing.
-            shard.admit_write(&mutation)?;
-            shard.wait_for_memory().await?;
-            let pending = shard.begin(mutation)?;
+            let mut table = shard.table(mutation.table)?;
+            shard.admit(&table, &mutation.key, Operation::Write)?;
+            if shard.is_over_memory() {
+                shard.wait_for_memory().await?;
+                // Meanwhile it may have been dropped.
+                table = shard.table(mutation.table)?;
+            }
+            let pending = shard.begin(&table, mutation)?;
             shard.finish(pending).await
         }
         .boxed_local()
@@ -484,7 +491,11 @@ impl Shard {
                     shard.finish_all(std::mem::take(&mut pending)).await?;
                     shard.wait_for_memory().await?;
                 }
-                match shard.admit_write(&mutation).and_then(|()| shard.begin(mutation)) {
+                let begun = shard.table(mutation.table).and_then(|table| {
+                    shard.admit(&table, &mutation.key, Operation::Write)?;
+                    shard.begin(&table, mutation)
+                });
+                match begun {
                     Ok(write) => pending.push(write),
                     Err(error) => {
                         shard.finish_all(pending).await?;
@@ -498,14 +509,9 @@ impl Shard {
         .boxed_local()
     }
 
-    /// Counts a write against the limit of its partition.
+    /// Counts a read or write against the limit of its partition.
     ///
-    /// Errors: `RateLimited`; `NotFound` when the table was dropped.
-    fn admit_write(&self, mutation: &Mutation) -> Result<()> {
-        let table = self.table(mutation.table)?;
-        self.admit(&table, &mutation.key, Operation::Write)
-    }
-
+    /// Errors: `RateLimited`.
     fn admit(&self, table: &Table, key: &PartitionKey, operation: Operation) -> Result<()> {
         let options = table.options();
         let limits = &options.per_partition_rate_limit;
@@ -546,9 +552,9 @@ impl Shard {
     /// memtables are sealed.
     fn begin(
         &self,
+        table: &Table,
         mutation: Mutation,
     ) -> Result<(PendingWrite, impl Future<Output = Result<()>> + use<>)> {
-        let table = self.table(mutation.table)?;
         table.check_writable()?;
         mutation.check(table.schema())?;
         let (position, durable) = self.commitlog()?.append(&mutation)?;
@@ -653,6 +659,7 @@ impl Shard {
                 }
                 shard.cache.tick(context.clock.monotonic_ns());
                 shard.cache.trim();
+                shard.watch_policies();
             }
         });
     }
@@ -724,6 +731,7 @@ impl Shard {
         self.closing.set(true);
         self.closed.notify_waiters();
         self.flushed.notify_waiters();
+        self.store_policy_state().await;
         let flushed = self.flush(None).await;
         let commitlog = self.commitlog.replace(Err(Error::Closed));
         if let Ok(commitlog) = commitlog {

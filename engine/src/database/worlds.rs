@@ -176,7 +176,7 @@ impl Shard {
                     Prepared::Native => panic!("a component is not native"),
                 }
             }
-            origin => Ok(self.instantiate(origin)?.version().to_owned()),
+            origin => Ok(self.instantiate_for_cache(origin)?.version().to_owned()),
         }
     }
 

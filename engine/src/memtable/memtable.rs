@@ -5,12 +5,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::rc::Rc;
 
 use super::partition::Partition;
 use super::source::MemtableSource;
 use crate::commitlog::ReplayPosition;
 use crate::mutation::{FragmentSource, Mutation, PartitionRange, Slice};
+use crate::runtime;
 use crate::schema::PartitionKey;
 
 /// Bookkeeping bytes of a partition beyond its rows.
@@ -137,6 +139,32 @@ impl Memtable {
     /// A stream of the fragments inside `range` and `slice`.
     pub fn read(self: &Rc<Self>, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
         Box::new(MemtableSource::new(self.clone(), range.clone(), slice.clone()))
+    }
+
+    /// The key of the first partition, or of the one that follows another, in ring order.
+    pub fn next_key(&self, after: Option<&PartitionKey>) -> Option<Rc<PartitionKey>> {
+        let partitions = self.partitions.borrow();
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        partitions
+            .range::<PartitionKey, _>((from, Bound::Unbounded))
+            .next()
+            .map(|(key, _)| key.clone())
+    }
+
+    /// Frees the memtable row by row, in turns with other tasks. Where somebody reads it still, it
+    /// goes with the last who does.
+    pub async fn dismantle(self: Rc<Self>) {
+        let Ok(memtable) = Rc::try_unwrap(self) else { return };
+        let mut partitions = memtable.partitions.into_inner();
+        while let Some((_, partition)) = partitions.pop_first() {
+            if let Ok(partition) = Rc::try_unwrap(partition) {
+                for row in partition.into_inner().rows {
+                    drop(row);
+                    runtime::maybe_yield().await;
+                }
+            }
+            runtime::maybe_yield().await;
+        }
     }
 
     /// Whether the partition is here: lets a point read leave this memtable out.

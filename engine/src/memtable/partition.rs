@@ -1,9 +1,8 @@
 //! One partition of a memtable.
 //!
-//! Rows are shared with readers: a write to a row that a reader still holds copies that row first,
-//! so a reader never sees half of a write to a row.
+//! A copy of it is made in constant time and shares everything with it: a reader takes one, and sees
+//! the partition as of that instant, all of a write or nothing of it.
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::rc::Rc;
 
@@ -11,6 +10,7 @@ use crate::mutation::tombstone::strongest;
 use crate::mutation::{
     ClusteringRange, Mutation, Position, RangeTombstoneList, Row, Tombstone, Weight,
 };
+use crate::persistent::Map;
 use crate::schema::ClusteringKey;
 
 /// Bookkeeping bytes of a row beyond its content: two counted pointers and its share of a tree node.
@@ -18,12 +18,12 @@ const ROW_OVERHEAD_BYTES: usize = 96;
 const RANGE_TOMBSTONE_BYTES: usize = 128;
 
 /// Content of one partition.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Partition {
     pub(super) deletion: Option<Tombstone>,
     pub(super) static_row: Option<Rc<Row>>,
-    pub(super) rows: BTreeMap<Rc<ClusteringKey>, Rc<Row>>,
-    pub(super) range_tombstones: RangeTombstoneList,
+    pub(super) rows: Map<Rc<ClusteringKey>, Rc<Row>>,
+    pub(super) range_tombstones: Rc<RangeTombstoneList>,
 }
 
 /// What a write added.
@@ -47,7 +47,7 @@ impl Partition {
         }
         for range_tombstone in mutation.range_tombstones {
             growth.bytes += RANGE_TOMBSTONE_BYTES;
-            self.range_tombstones.add(range_tombstone);
+            Rc::make_mut(&mut self.range_tombstones).add(range_tombstone);
         }
         for (key, row) in mutation.rows {
             growth.bytes += row.memory_bytes() + key.as_ordered().len() + ROW_OVERHEAD_BYTES;
@@ -72,7 +72,7 @@ impl Partition {
         let range = if bounds.is_empty() {
             None
         } else {
-            Some(self.rows.range((lower(start), upper(end))))
+            Some(self.rows.range::<_, ClusteringKey>((lower(start), upper(end))))
         };
         range.into_iter().flatten()
     }

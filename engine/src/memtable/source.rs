@@ -1,7 +1,7 @@
 //! Streams a memtable, in either direction, without holding it still.
 //!
-//! Between calls the source keeps positions, not references, so writes go on; a row written behind
-//! the reader's place is not seen, one ahead of it is.
+//! A partition is seen as of one instant: a read of one partition takes its copy when it begins, a
+//! scan when it comes to the partition.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -10,12 +10,13 @@ use std::rc::Rc;
 use futures::FutureExt;
 use futures::future::{LocalBoxFuture, ready};
 
-use super::memtable::{Memtable, PartitionHandle};
+use super::memtable::Memtable;
+use super::partition::Partition;
 use crate::config::FRAGMENTS_PER_FILL_MAX;
 use crate::error::Result;
 use crate::mutation::{
-    ClusteringRange, Direction, Fragment, FragmentSource, PartitionRange, Position, RangeTombstone,
-    Slice,
+    ClusteringRange, Direction, Filled, Fragment, FragmentSource, PartitionRange, Position,
+    RangeTombstone, Slice,
 };
 use crate::schema::PartitionKey;
 
@@ -25,13 +26,15 @@ pub(super) struct MemtableSource {
     slice: Slice,
     /// The last partition visited.
     last_key: Option<Rc<PartitionKey>>,
+    /// The partition that a read of one took when it began.
+    single: Option<(Rc<PartitionKey>, Partition)>,
     current: Option<Cursor>,
     done: bool,
 }
 
 /// Place inside one partition.
 struct Cursor {
-    partition: PartitionHandle,
+    partition: Partition,
     /// Ranges still to read, next one in front, in reading order.
     ranges: VecDeque<ClusteringRange>,
     /// What is left of the range being read; shrinks from its first end.
@@ -44,16 +47,29 @@ struct Cursor {
 
 impl MemtableSource {
     pub(super) fn new(memtable: Rc<Memtable>, range: PartitionRange, slice: Slice) -> Self {
-        MemtableSource { memtable, range, slice, last_key: None, current: None, done: false }
+        let single = match &range {
+            PartitionRange::Single(key) => {
+                let partitions = memtable.partitions.borrow();
+                let found = partitions.get_key_value(key);
+                found.map(|(key, handle)| (key.clone(), handle.borrow().clone()))
+            }
+            PartitionRange::Tokens { .. } => None,
+        };
+        MemtableSource {
+            memtable,
+            range,
+            slice,
+            last_key: None,
+            single,
+            current: None,
+            done: false,
+        }
     }
 
-    fn next_partition(&self) -> Option<(Rc<PartitionKey>, PartitionHandle)> {
+    fn next_partition(&mut self) -> Option<(Rc<PartitionKey>, Partition)> {
         let partitions = self.memtable.partitions.borrow();
         match (&self.range, &self.last_key) {
-            (PartitionRange::Single(_), Some(_)) => None,
-            (PartitionRange::Single(key), None) => {
-                partitions.get_key_value(key).map(|(key, handle)| (key.clone(), handle.clone()))
-            }
+            (PartitionRange::Single(_), _) => self.single.take(),
             (PartitionRange::Tokens { min, max }, last) => {
                 let mut rest = match last {
                     Some(last) => partitions
@@ -65,12 +81,12 @@ impl MemtableSource {
                     }
                 };
                 let (key, handle) = rest.next()?;
-                (key.token() <= *max).then(|| (key.clone(), handle.clone()))
+                (key.token() <= *max).then(|| (key.clone(), handle.borrow().clone()))
             }
         }
     }
 
-    fn fill_now(&mut self, out: &mut VecDeque<Fragment>) {
+    fn fill_some(&mut self, out: &mut VecDeque<Fragment>) {
         let target = out.len() + FRAGMENTS_PER_FILL_MAX;
         while !self.done && out.len() < target {
             if let Some(cursor) = &mut self.current {
@@ -84,15 +100,10 @@ impl MemtableSource {
                 self.done = true;
                 return;
             };
-            {
-                let content = partition.borrow();
-                out.push_back(Fragment::PartitionStart {
-                    key: key.clone(),
-                    deletion: content.deletion,
-                });
-                if let Some(row) = &content.static_row {
-                    out.push_back(Fragment::StaticRow(row.clone()));
-                }
+            let deletion = partition.deletion;
+            out.push_back(Fragment::PartitionStart { key: key.clone(), deletion });
+            if let Some(row) = &partition.static_row {
+                out.push_back(Fragment::StaticRow(row.clone()));
             }
             self.last_key = Some(key);
             let mut ranges: VecDeque<ClusteringRange> = self.slice.ranges.iter().cloned().collect();
@@ -119,7 +130,6 @@ impl Cursor {
         out: &mut VecDeque<Fragment>,
     ) -> bool {
         let partition = self.partition.clone();
-        let partition = partition.borrow();
         while out.len() < target {
             let Some(rest) = self.rest.clone() else {
                 let Some(range) = self.ranges.pop_front() else { return true };
@@ -200,7 +210,13 @@ impl Cursor {
 
 impl FragmentSource for MemtableSource {
     fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {
-        self.fill_now(out);
+        self.fill_some(out);
         ready(Ok(())).boxed_local()
+    }
+
+    fn fill_now(&mut self, out: &mut VecDeque<Fragment>) -> Filled {
+        let before = out.len();
+        self.fill_some(out);
+        if out.len() > before { Filled::Some } else { Filled::End }
     }
 }

@@ -48,4 +48,20 @@ pub enum Fragment {
 /// error the stream must not be used again.
 pub trait FragmentSource {
     fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>>;
+
+    /// As `fill`, as far as that needs no waiting: what is in memory costs no future.
+    fn fill_now(&mut self, _out: &mut VecDeque<Fragment>) -> Filled {
+        Filled::Waits
+    }
+}
+
+/// What a source did without waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Filled {
+    /// It appended something.
+    Some,
+    /// It is at its end.
+    End,
+    /// It appended nothing: `fill` has to be asked.
+    Waits,
 }

@@ -18,7 +18,7 @@ mod write;
 
 pub use cell::{Cell, CellState};
 pub use direction::Direction;
-pub use fragment::{Fragment, FragmentSource};
+pub use fragment::{Filled, Fragment, FragmentSource};
 pub use multi_cell::{CellPath, MultiCell};
 pub use position::{Position, Weight};
 pub use range_tombstone::{RangeTombstone, RangeTombstoneList};

@@ -164,6 +164,18 @@ impl Row {
             || self.multi.iter().any(|(_, multi)| multi.live_cells(now).next().is_some())
     }
 
+    /// Timestamp of the newest thing in the row; `None` of an empty one.
+    pub fn newest_timestamp(&self) -> Option<i64> {
+        let own = self.liveness.map(|live| live.timestamp);
+        let deletion = self.deletion.map(|deletion| deletion.timestamp);
+        let cells = self.cells.iter().map(|(_, cell)| cell.timestamp).max();
+        let multi = self.multi.iter().filter_map(|(_, multi)| {
+            let deletion = multi.deletion.map(|deletion| deletion.timestamp);
+            deletion.max(multi.cells.iter().map(|(_, cell)| cell.timestamp).max())
+        });
+        own.max(deletion).max(cells).max(multi.max())
+    }
+
     /// Bytes this row holds in memory, heap and struct.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Row>()

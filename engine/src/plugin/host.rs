@@ -7,6 +7,7 @@ use wasmtime::component::Linker;
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig};
 
 use super::bindings::v0_1;
+use super::compiler::CompilerCommand;
 use super::component::{self, CompiledPolicy};
 use super::epoch::Ticker;
 use super::state::{State, TABLE_ELEMENTS_MAX, TABLES_MAX};
@@ -21,15 +22,18 @@ pub(super) const BACKTRACE_FRAMES_MAX: usize = 16;
 const CORE_INSTANCES_MAX: u32 = 8;
 
 /// Sizes of the runtime.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct HostOptions {
     /// Instances at one time: shards × (active + candidate + the one kept for a rollback).
     pub instances_max: u32,
+    /// Compiles in a process of its own; without one, policies are compiled in this process, with
+    /// no limit but those on their structure.
+    pub compiler: Option<CompilerCommand>,
 }
 
 impl Default for HostOptions {
     fn default() -> Self {
-        HostOptions { instances_max: 64 }
+        HostOptions { instances_max: 64, compiler: None }
     }
 }
 
@@ -38,6 +42,7 @@ pub struct PolicyHost {
     engine: Engine,
     linker: Linker<State>,
     ticker: Arc<Ticker>,
+    compiler: Option<CompilerCommand>,
 }
 
 impl PolicyHost {
@@ -45,11 +50,11 @@ impl PolicyHost {
     ///
     /// Errors: `Unavailable` when the machine cannot run compiled Wasm.
     pub fn new(options: HostOptions) -> Result<Self> {
-        let engine = start(options)?;
+        let engine = start(options.instances_max)?;
         let mut linker = Linker::new(&engine);
         v0_1::link(&mut linker).map_err(|error| unavailable(&error))?;
         let ticker = Ticker::start(engine.clone())?;
-        Ok(PolicyHost { engine, linker, ticker })
+        Ok(PolicyHost { engine, linker, ticker, compiler: options.compiler })
     }
 
     /// Checks a component of any world that is served and compiles it. Takes tens of milliseconds,
@@ -57,7 +62,8 @@ impl PolicyHost {
     ///
     /// Errors: `Policy` with what is wrong with the component, in words for its author.
     pub fn compile(&self, name: &str, bytes: &[u8]) -> Result<Arc<CompiledPolicy>> {
-        component::compile(&self.engine, &self.linker, &self.ticker, name, bytes)
+        let compiler = self.compiler.as_ref();
+        component::compile(&self.engine, &self.linker, &self.ticker, compiler, name, bytes)
     }
 
     #[cfg(test)]
@@ -71,13 +77,21 @@ fn unavailable(error: &wasmtime::Error) -> Error {
 }
 
 /// The engine with its pool; without one where the address space is too small for it.
-fn start(options: HostOptions) -> Result<Engine> {
+fn start(instances_max: u32) -> Result<Engine> {
     let mut config = configuration();
-    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options)));
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(instances_max)));
     Engine::new(&config).or_else(|pooled| {
         tracing::warn!("no pool of policy instances, using memory on demand: {pooled:#}");
         Engine::new(&configuration()).map_err(|error| unavailable(&error))
     })
+}
+
+/// Machine code of a component, for an engine that `start` made.
+pub(super) fn precompile(component: &[u8]) -> wasmtime::Result<Vec<u8>> {
+    let mut config = configuration();
+    // Threads would only make the limits of this process harder to say.
+    config.parallel_compilation(false);
+    Engine::new(&config)?.precompile_component(component)
 }
 
 fn configuration() -> Config {
@@ -95,8 +109,7 @@ fn configuration() -> Config {
     config
 }
 
-fn pool(options: HostOptions) -> PoolingAllocationConfig {
-    let instances = options.instances_max;
+fn pool(instances: u32) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(instances)
         .total_core_instances(instances.saturating_mul(CORE_INSTANCES_MAX))

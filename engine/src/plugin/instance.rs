@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use wasmtime::{Store, Trap, WasmBacktrace};
 
-use super::bindings::v0_1::{Capabilities, Guest};
+use super::bindings::v0_1::{Capabilities, Guest, Prepared};
 use super::budget::Budget;
 use super::component::CompiledPolicy;
 use super::host::BACKTRACE_FRAMES_MAX;
@@ -14,7 +14,7 @@ use super::state::{State, printable};
 use super::world::World;
 use crate::clock::Clock;
 use crate::config::POLICY_MEMORY_BYTES_MAX;
-use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
+use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, PolicyUsage, Slot};
 
 /// Bytes of a policy's own name and of its version.
 const LABEL_BYTES_MAX: usize = 64;
@@ -48,6 +48,9 @@ pub struct InstanceCounters {
     pub ns: u64,
     /// Instructions executed.
     pub fuel: u64,
+    /// Of both, what `apply` took.
+    pub apply_ns: u64,
+    pub apply_fuel: u64,
     /// Events and fuel of the last `apply`.
     pub last_events: u64,
     pub last_fuel: u64,
@@ -80,24 +83,9 @@ impl WasmEvictionPolicy {
         compiled: Arc<CompiledPolicy>,
         options: InstanceOptions,
     ) -> Result<Self, PolicyFailure> {
-        let InstanceOptions { mut params, max_slots, capacity_bytes, shard, seed, budget, clock } =
-            options;
-        params.sort();
-        if let Some(twice) = params.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(refused(format!("parameter '{}' is given twice", twice[0].0)));
-        }
-        let mut store = Store::new(&compiled.engine, State::new(compiled.name(), shard));
-        store.limiter(|state| state);
-        store.set_hostcall_fuel(budget.result_bytes_max);
-        arm(&mut store, budget.walk_fuel(max_slots), budget.walk_ticks(max_slots));
-
-        let guest = compiled.prepared.instantiate(&mut store);
-        let guest = guest.map_err(|error| failure_of("instantiate", &error, store.data(), true))?;
-        let answer = guest.init(&mut store, params, max_slots, shard, seed);
-        let answer = answer.map_err(|error| failure_of("init", &error, store.data(), true))?;
-        let capabilities = answer.map_err(|reason| refused(format!("init: {reason}")))?;
-        check_capabilities(&capabilities, World::Eviction, max_slots).map_err(refused)?;
-
+        let (Started { store, guest, capabilities }, options) =
+            start(&compiled, options, World::Eviction, Prepared::instantiate, Guest::init)?;
+        let InstanceOptions { max_slots, capacity_bytes, budget, clock, .. } = options;
         let fuel = budget.walk_fuel(max_slots) - store.get_fuel().unwrap_or(0);
         let counters = InstanceCounters { calls: 1, fuel, ..InstanceCounters::default() };
         let mut instance = WasmEvictionPolicy {
@@ -132,16 +120,6 @@ impl WasmEvictionPolicy {
         self.capabilities.wants_miss_events
     }
 
-    /// How often `tick` is wanted, ms; 0 = never.
-    pub fn wants_ticks_ms(&self) -> u32 {
-        self.capabilities.wants_ticks_ms
-    }
-
-    /// Number of the format of its snapshots; 0 = it has none.
-    pub fn state_schema(&self) -> u32 {
-        self.capabilities.state_schema
-    }
-
     /// What was used so far.
     pub fn counters(&self) -> InstanceCounters {
         let state = self.store.data();
@@ -160,44 +138,6 @@ impl WasmEvictionPolicy {
     /// The last events, at most 64, of the call that failed; empty while nothing failed.
     pub fn failed_events(&self) -> &[u64] {
         &self.last_events
-    }
-
-    /// Tells that time passed, µs since an arbitrary start.
-    ///
-    /// Errors: the policy failed and must not be called again.
-    pub fn tick(&mut self, now_us: u64) -> Result<(), PolicyFailure> {
-        self.walk("tick", |guest, store| guest.tick(store, now_us))
-    }
-
-    /// State for a successor of the same schema; empty where there is none.
-    ///
-    /// Errors: the policy failed and must not be called again.
-    pub fn snapshot(&mut self) -> Result<Vec<u8>, PolicyFailure> {
-        if self.capabilities.state_schema == 0 {
-            return Ok(Vec::new());
-        }
-        self.walk("snapshot", |guest, store| guest.snapshot(store))
-    }
-
-    /// Hands over a snapshot. A policy that refuses it goes on empty.
-    ///
-    /// Errors: the outer one, the policy failed; the inner one, it refused, in its own words.
-    pub fn restore(
-        &mut self,
-        schema: u32,
-        state: &[u8],
-    ) -> Result<Result<(), String>, PolicyFailure> {
-        let answer = self.walk("restore", |guest, store| guest.restore(store, schema, state))?;
-        Ok(answer.map_err(|reason| printable(&reason)))
-    }
-
-    /// The policy's own figures, at most 64.
-    ///
-    /// Errors: the policy failed and must not be called again.
-    pub fn metrics(&mut self) -> Result<Vec<(String, f64)>, PolicyFailure> {
-        let mut metrics = self.walk("metrics", |guest, store| guest.metrics(store))?;
-        metrics.truncate(METRICS_MAX);
-        Ok(metrics.into_iter().map(|(name, value)| (printable(&name), value)).collect())
     }
 
     /// The last call; a policy that failed is not called.
@@ -285,6 +225,7 @@ impl EvictionPolicy for WasmEvictionPolicy {
         }
         let fresh = self.budget.apply_fuel(events.len(), want_entries);
         let fuel = fresh.saturating_add(self.fuel_kept);
+        let ns_before = self.counters.ns;
         let mut entered = self.enter("apply", fuel, self.budget.epoch_ticks, |guest, store| {
             guest.apply(store, events, attributes, want_entries, want_bytes)
         });
@@ -302,6 +243,8 @@ impl EvictionPolicy for WasmEvictionPolicy {
         self.counters.victims += found.len() as u64;
         self.counters.last_events = events.len() as u64;
         self.counters.last_fuel = fuel.saturating_sub(left);
+        self.counters.apply_fuel += fuel.saturating_sub(left);
+        self.counters.apply_ns += self.counters.ns - ns_before;
         victims.extend_from_slice(&found);
         Ok(())
     }
@@ -333,6 +276,88 @@ impl EvictionPolicy for WasmEvictionPolicy {
         self.max_slots = max_slots;
         Ok(())
     }
+
+    fn wants_ticks_ms(&self) -> u32 {
+        self.capabilities.wants_ticks_ms
+    }
+
+    fn tick(&mut self, now_us: u64) -> Result<(), PolicyFailure> {
+        self.walk("tick", |guest, store| guest.tick(store, now_us))
+    }
+
+    fn state_schema(&self) -> u32 {
+        self.capabilities.state_schema
+    }
+
+    fn snapshot(&mut self) -> Result<Vec<u8>, PolicyFailure> {
+        if self.capabilities.state_schema == 0 {
+            return Ok(Vec::new());
+        }
+        self.walk("snapshot", |guest, store| guest.snapshot(store))
+    }
+
+    fn restore(&mut self, schema: u32, state: &[u8]) -> Result<Result<(), String>, PolicyFailure> {
+        let answer = self.walk("restore", |guest, store| guest.restore(store, schema, state))?;
+        Ok(answer.map_err(|reason| printable(&reason)))
+    }
+
+    fn metrics(&mut self) -> Result<Vec<(String, f64)>, PolicyFailure> {
+        let mut metrics = self.walk("metrics", |guest, store| guest.metrics(store))?;
+        metrics.truncate(METRICS_MAX);
+        Ok(metrics.into_iter().map(|(name, value)| (printable(&name), value)).collect())
+    }
+
+    fn usage(&self) -> PolicyUsage {
+        PolicyUsage { ns: self.counters.apply_ns, fuel: self.counters.apply_fuel }
+    }
+}
+
+/// `lifecycle.init` of a world.
+pub(super) type Init<G> = fn(
+    &G,
+    &mut Store<State>,
+    Vec<(String, String)>,
+    u32,
+    u32,
+    u64,
+) -> wasmtime::Result<Result<Capabilities, String>>;
+
+/// A guest after `init`.
+pub(super) struct Started<G> {
+    pub(super) store: Store<State>,
+    pub(super) guest: G,
+    pub(super) capabilities: Capabilities,
+}
+
+/// Makes a guest of a world: a store with its limits, the instance, `init`, a look at what it says of
+/// itself. Hands back the options without the parameters.
+///
+/// Errors: the guest failed or refused; nothing of it is left.
+pub(super) fn start<G>(
+    compiled: &CompiledPolicy,
+    mut options: InstanceOptions,
+    world: World,
+    instantiate: fn(&Prepared, &mut Store<State>) -> wasmtime::Result<G>,
+    init: Init<G>,
+) -> Result<(Started<G>, InstanceOptions), PolicyFailure> {
+    let mut params = std::mem::take(&mut options.params);
+    params.sort();
+    if let Some(twice) = params.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        return Err(refused(format!("parameter '{}' is given twice", twice[0].0)));
+    }
+    let (budget, max_slots, shard) = (&options.budget, options.max_slots, options.shard);
+    let mut store = Store::new(&compiled.engine, State::new(compiled.name(), shard));
+    store.limiter(|state| state);
+    store.set_hostcall_fuel(budget.result_bytes_max);
+    arm(&mut store, budget.walk_fuel(max_slots), budget.walk_ticks(max_slots));
+
+    let guest = instantiate(&compiled.prepared, &mut store);
+    let guest = guest.map_err(|error| failure_of("instantiate", &error, store.data(), true))?;
+    let answer = init(&guest, &mut store, params, max_slots, shard, options.seed);
+    let answer = answer.map_err(|error| failure_of("init", &error, store.data(), true))?;
+    let capabilities = answer.map_err(|reason| refused(format!("init: {reason}")))?;
+    check_capabilities(&capabilities, world, max_slots).map_err(refused)?;
+    Ok((Started { store, guest, capabilities }, options))
 }
 
 /// Gives the next entry its budget.
@@ -346,7 +371,7 @@ fn memory_claim(capabilities: &Capabilities, max_slots: u32) -> u64 {
     u64::from(capabilities.bytes_per_slot) * u64::from(max_slots)
 }
 
-pub(super) fn check_capabilities(
+fn check_capabilities(
     capabilities: &Capabilities,
     world: World,
     max_slots: u32,
@@ -371,7 +396,7 @@ pub(super) fn check_capabilities(
     Ok(())
 }
 
-pub(super) fn refused(reason: String) -> PolicyFailure {
+fn refused(reason: String) -> PolicyFailure {
     PolicyFailure {
         kind: FailureKind::InitError,
         message: printable(&reason),

@@ -10,6 +10,7 @@
 
 mod bindings;
 mod budget;
+mod compiler;
 mod component;
 mod epoch;
 mod host;
@@ -20,9 +21,10 @@ mod state;
 mod world;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use budget::Budget;
+pub use compiler::{CompileLimits, CompilerCommand, compile_stdin};
 pub use component::CompiledPolicy;
 pub use host::{HostOptions, PolicyHost};
 pub use inspect::{Inspection, inspect};

@@ -11,9 +11,7 @@ use wasmtime::Store;
 use super::bindings::v0_1::{AdmissionGuest, Capabilities, Prepared, RateGuest};
 use super::budget::Budget;
 use super::component::CompiledPolicy;
-use super::instance::{
-    InstanceCounters, InstanceOptions, arm, check_capabilities, failure_of, refused,
-};
+use super::instance::{Init, InstanceCounters, InstanceOptions, Started, arm, failure_of, start};
 use super::state::State;
 use super::world::World;
 use crate::policy::PolicyFailure;
@@ -37,16 +35,6 @@ struct Caller<G> {
     _compiled: Arc<CompiledPolicy>,
 }
 
-/// `lifecycle.init` of a world.
-type Init<G> = fn(
-    &G,
-    &mut Store<State>,
-    Vec<(String, String)>,
-    u32,
-    u32,
-    u64,
-) -> wasmtime::Result<Result<Capabilities, String>>;
-
 impl<G> Caller<G> {
     fn new(
         compiled: Arc<CompiledPolicy>,
@@ -55,26 +43,13 @@ impl<G> Caller<G> {
         instantiate: fn(&Prepared, &mut Store<State>) -> wasmtime::Result<G>,
         init: Init<G>,
     ) -> Result<Self, PolicyFailure> {
-        let InstanceOptions { mut params, max_slots, shard, seed, budget, .. } = options;
-        params.sort();
-        if let Some(twice) = params.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(refused(format!("parameter '{}' is given twice", twice[0].0)));
-        }
-        let mut store = Store::new(&compiled.engine, State::new(compiled.name(), shard));
-        store.limiter(|state| state);
-        store.set_hostcall_fuel(budget.result_bytes_max);
-        arm(&mut store, budget.walk_fuel(max_slots), budget.walk_ticks(max_slots));
-        let guest = instantiate(&compiled.prepared, &mut store);
-        let guest = guest.map_err(|error| failure_of("instantiate", &error, store.data(), true))?;
-        let answer = init(&guest, &mut store, params, max_slots, shard, seed);
-        let answer = answer.map_err(|error| failure_of("init", &error, store.data(), true))?;
-        let capabilities = answer.map_err(|reason| refused(format!("init: {reason}")))?;
-        check_capabilities(&capabilities, world, max_slots).map_err(refused)?;
+        let (Started { store, guest, capabilities }, options) =
+            start(&compiled, options, world, instantiate, init)?;
         Ok(Caller {
             store,
             guest,
             capabilities,
-            budget,
+            budget: options.budget,
             fuel_kept: 0,
             counters: InstanceCounters { calls: 1, ..InstanceCounters::default() },
             failure: None,

@@ -68,3 +68,21 @@ pub fn attributes(entry: &EntryAttributes) -> [u64; 3] {
         u64::from(entry.table),
     ]
 }
+
+/// An event word as people read it: `access 17`.
+pub fn describe(word: u64) -> String {
+    let name = match word >> 32 & 0xF {
+        0 => "access",
+        1 => "insert",
+        2 => "remove",
+        3 => "miss",
+        4 => "restore",
+        5 => "resize",
+        6 => "pin",
+        7 => "unpin",
+        8 => "victim-refused",
+        9 => "update",
+        _ => "unknown",
+    };
+    format!("{name} {}", word as u32)
+}

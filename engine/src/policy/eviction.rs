@@ -42,6 +42,61 @@ pub trait EvictionPolicy {
     ///
     /// Errors: the policy failed and must not be called again.
     fn resize(&mut self, capacity_bytes: u64, max_slots: u32) -> Result<(), PolicyFailure>;
+
+    /// How often `tick` is wanted, ms; 0 = never.
+    fn wants_ticks_ms(&self) -> u32 {
+        0
+    }
+
+    /// Time passed; µs of a monotonic clock.
+    ///
+    /// Errors: the policy failed and must not be called again.
+    fn tick(&mut self, _now_us: u64) -> Result<(), PolicyFailure> {
+        Ok(())
+    }
+
+    /// Number of the format of its snapshots; 0 = it has none.
+    fn state_schema(&self) -> u32 {
+        0
+    }
+
+    /// State for a successor of the same name and schema; empty where there is none.
+    ///
+    /// Errors: the policy failed and must not be called again.
+    fn snapshot(&mut self) -> Result<Vec<u8>, PolicyFailure> {
+        Ok(Vec::new())
+    }
+
+    /// Hands over a snapshot, before any event. A policy that refuses it goes on empty.
+    ///
+    /// Errors: the outer one, the policy failed; the inner one, it refused, in its own words.
+    fn restore(
+        &mut self,
+        _schema: u32,
+        _state: &[u8],
+    ) -> Result<Result<(), String>, PolicyFailure> {
+        Ok(Err("this policy keeps no state".into()))
+    }
+
+    /// The policy's own figures, at most 64.
+    ///
+    /// Errors: the policy failed and must not be called again.
+    fn metrics(&mut self) -> Result<Vec<(String, f64)>, PolicyFailure> {
+        Ok(Vec::new())
+    }
+
+    /// What `apply` took so far; zeros where it is not measured.
+    fn usage(&self) -> PolicyUsage {
+        PolicyUsage::default()
+    }
+}
+
+/// What the calls of `apply` of one instance took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PolicyUsage {
+    pub ns: u64,
+    /// Instructions executed.
+    pub fuel: u64,
 }
 
 /// Why a policy was detached.
@@ -56,11 +111,13 @@ pub enum FailureKind {
     Shortfall,
     ResultTooLarge,
     InitError,
+    /// As a canary it was not better than the policy before.
+    Canary,
     Operator,
 }
 
 impl FailureKind {
-    /// The kind as `system.policies` shows it.
+    /// The kind as `system.policy_exits` shows it.
     pub fn as_str(self) -> &'static str {
         match self {
             FailureKind::Trap => "trap",
@@ -71,6 +128,7 @@ impl FailureKind {
             FailureKind::Shortfall => "shortfall",
             FailureKind::ResultTooLarge => "result-too-large",
             FailureKind::InitError => "init-error",
+            FailureKind::Canary => "canary",
             FailureKind::Operator => "operator",
         }
     }

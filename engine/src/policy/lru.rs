@@ -5,6 +5,7 @@
 //! Pins are ignored: the host refuses a pinned victim, which then comes back at the hot end.
 
 use super::eviction::{EvictionPolicy, PolicyFailure, Slot};
+use crate::config::SLOTS_SET_ASIDE_MAX;
 
 const NONE: Slot = Slot::MAX;
 
@@ -48,11 +49,12 @@ impl Default for Lru {
 }
 
 impl Lru {
-    /// An empty list with room for `max_slots` slots.
+    /// An empty list. Room for `max_slots` slots is set aside, and taken as slots come.
     pub fn new(max_slots: u32) -> Self {
-        let mut lru = Lru::default();
-        lru.links.resize(max_slots as usize, UNLINKED);
-        lru
+        Lru {
+            links: Vec::with_capacity(max_slots.min(SLOTS_SET_ASIDE_MAX) as usize),
+            ..Lru::default()
+        }
     }
 
     fn is_linked(&self, slot: Slot) -> bool {
@@ -175,8 +177,9 @@ impl EvictionPolicy for Lru {
 
     /// Never fails. Arrays only grow: slots past a smaller limit may still be resident.
     fn resize(&mut self, _capacity_bytes: u64, max_slots: u32) -> Result<(), PolicyFailure> {
-        if max_slots as usize > self.links.len() {
-            self.links.resize(max_slots as usize, UNLINKED);
+        let room = max_slots.min(SLOTS_SET_ASIDE_MAX) as usize;
+        if room > self.links.len() {
+            self.links.reserve(room - self.links.len());
         }
         Ok(())
     }

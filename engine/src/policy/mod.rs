@@ -1,13 +1,21 @@
-//! Words and rules of policies: the trait of each world, its events and its verdicts.
+//! Words and rules of policies: the trait of each world, its events, how it is judged and retried.
 //!
 //! A policy orders, the cache decides what is legal: nothing a policy answers can make the cache
 //! wrong, only worse. Not here: Wasm (`plugin/`), the cache itself (`cache/`).
 
 pub mod admission;
+mod backoff;
 pub mod event;
 pub mod eviction;
 mod lru;
 pub mod rate;
+mod snapshot;
+mod tally;
+mod trial;
 
-pub use eviction::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
+pub use backoff::{AfterFailure, Backoff};
+pub use eviction::{EvictionPolicy, FailureKind, PolicyFailure, PolicyUsage, Slot};
 pub use lru::Lru;
+pub use snapshot::{PolicySnapshot, SNAPSHOT_FILE_BYTES_MAX};
+pub use tally::Tally;
+pub use trial::{Trial, TrialVerdict};

@@ -13,7 +13,9 @@ use futures::future::LocalBoxFuture;
 use crate::config::FRAGMENTS_PER_FILL_MAX;
 use crate::error::Result;
 use crate::mutation::tombstone::strongest;
-use crate::mutation::{Direction, Fragment, FragmentSource, Position, Row, Tombstone, Weight};
+use crate::mutation::{
+    Direction, Filled, Fragment, FragmentSource, Position, Row, Tombstone, Weight,
+};
 use crate::schema::{ClusteringKey, PartitionKey};
 
 /// See the head of this file.
@@ -38,8 +40,14 @@ struct Input {
 impl Input {
     async fn front(&mut self) -> Result<Option<&Fragment>> {
         if self.buffer.is_empty() && !self.done {
-            self.source.fill(&mut self.buffer).await?;
-            self.done = self.buffer.is_empty();
+            match self.source.fill_now(&mut self.buffer) {
+                Filled::Some => {}
+                Filled::End => self.done = true,
+                Filled::Waits => {
+                    self.source.fill(&mut self.buffer).await?;
+                    self.done = self.buffer.is_empty();
+                }
+            }
         }
         Ok(self.buffer.front())
     }
@@ -67,6 +75,11 @@ impl MergeSource {
             })
             .collect();
         Box::new(MergeSource { inputs, direction, in_partition: false, in_force: None })
+    }
+
+    fn has_run_dry(&self) -> bool {
+        let takes_part = |input: &&Input| input.is_open || !self.in_partition;
+        self.inputs.iter().filter(takes_part).any(|input| input.buffer.is_empty() && !input.done)
     }
 
     /// Appends the next merged fragment; false at the end.
@@ -206,8 +219,14 @@ fn place(fragment: &Fragment) -> (&[u8], Weight) {
 impl FragmentSource for MergeSource {
     fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {
         async move {
-            let target = out.len() + FRAGMENTS_PER_FILL_MAX;
-            while out.len() < target && self.step(out).await? {}
+            let before = out.len();
+            let target = before + FRAGMENTS_PER_FILL_MAX;
+            while out.len() < target && self.step(out).await? {
+                // What an input has to be asked for may wait for the disk, and may not be wanted.
+                if out.len() > before && self.has_run_dry() {
+                    break;
+                }
+            }
             Ok(())
         }
         .boxed_local()

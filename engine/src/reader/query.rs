@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::error::Result;
-use crate::mutation::{Fragment, FragmentSource, Row, Tombstone};
+use crate::mutation::{Filled, Fragment, FragmentSource, Row, Tombstone};
 use crate::schema::{ClusteringKey, PartitionKey};
 
 /// One row as a query sees it. Cells may still be expired: read them with `Cell::value_at`.
@@ -62,7 +62,9 @@ impl QueryReader {
 
     /// Pulls more fragments; false at the end of the stream.
     pub async fn refill(&mut self) -> Result<bool> {
-        self.source.fill(&mut self.buffer).await?;
+        if self.source.fill_now(&mut self.buffer) == Filled::Waits {
+            self.source.fill(&mut self.buffer).await?;
+        }
         Ok(!self.buffer.is_empty())
     }
 

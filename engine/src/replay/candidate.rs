@@ -1,4 +1,5 @@
-//! What can be run on a trace: the native policies, and any component of world `eviction-policy`.
+//! What can be run on a trace: the native policies, and components that decide on eviction, or on
+//! admission before the native LRU.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,7 +9,9 @@ use super::driver::{self, Outcome, Settings, Stopped, slots_of};
 use super::optimal;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::plugin::{Budget, CompiledPolicy, InstanceOptions, WasmEvictionPolicy};
+use crate::plugin::{
+    Budget, CompiledPolicy, InstanceOptions, WasmAdmissionPolicy, WasmEvictionPolicy, World,
+};
 #[cfg(test)]
 use crate::policy::EvictionPolicy;
 use crate::policy::Lru;
@@ -64,15 +67,34 @@ impl Candidate {
         match self {
             Candidate::Lru => {
                 let mut lru = Lru::new(slots_of(settings.capacity, trace));
-                self.outcome(driver::run(&mut lru, trace, &settings, clock, cancelled))
+                self.outcome(driver::run(&mut lru, None, trace, &settings, clock, cancelled))
             }
             Candidate::Optimal => match settings.capacity {
                 Capacity::Entries(entries) => Ok(optimal::run(trace, entries, cancelled)),
                 _ => Err(Error::invalid("the optimum is known for entries only, not for bytes")),
             },
+            Candidate::Component { compiled, params }
+                if compiled.world() == World::CacheAdmission =>
+            {
+                let slots = slots_of(settings.capacity, trace);
+                let options = InstanceOptions {
+                    params: params.clone(),
+                    max_slots: slots,
+                    seed: settings.seed,
+                    ..InstanceOptions::default()
+                };
+                let gate = WasmAdmissionPolicy::new(compiled.clone(), options);
+                let mut gate = gate.map_err(|failure| self.failed(failure.to_string()))?;
+                let mut lru = Lru::new(slots);
+                let ended =
+                    driver::run(&mut lru, Some(&mut gate), trace, &settings, clock, cancelled);
+                let outcome = self.outcome(ended)?;
+                let fuel = Some(gate.counters().fuel);
+                Ok(outcome.map(|outcome| Outcome { fuel, ..outcome }))
+            }
             Candidate::Component { .. } => {
                 let mut policy = self.instance(trace, &settings)?;
-                let ended = driver::run(&mut policy, trace, &settings, clock, cancelled);
+                let ended = driver::run(&mut policy, None, trace, &settings, clock, cancelled);
                 let outcome = self.outcome(ended)?;
                 let fuel = Some(policy.counters().fuel);
                 Ok(outcome.map(|outcome| Outcome { fuel, ..outcome }))
@@ -132,7 +154,7 @@ pub(super) fn run_policy(
     settings: &Settings,
     clock: &dyn Clock,
 ) -> Result<Outcome> {
-    let ended = driver::run(policy, trace, settings, clock, &AtomicBool::new(false));
+    let ended = driver::run(policy, None, trace, settings, clock, &AtomicBool::new(false));
     let outcome = Candidate::Lru.outcome(ended)?;
     Ok(outcome.expect("nobody cancelled it"))
 }

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::capacity::Capacity;
 use crate::clock::Clock;
 use crate::config::POLICY_RING_EVENTS_MAX;
-use crate::policy::event::Op;
+use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy, Fate, fate};
+use crate::policy::event::{EntryKind, Op};
 use crate::policy::{EvictionPolicy, PolicyFailure, Slot};
 use crate::trace::{Read, Trace};
 
@@ -19,6 +20,8 @@ const NONE: u32 = u32::MAX;
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 /// Requests between two looks at whether anyone still wants the outcome.
 const REQUESTS_PER_LOOK: usize = 4096;
+/// Words of fates that are delivered at once: 128 fates.
+const FATE_WORDS_MAX: usize = 256;
 /// Events of one tick of `dt` are 1/16 ms.
 const TICKS_PER_MS: u32 = 16;
 const FNV_BASIS: u64 = 0xCBF2_9CE4_8422_2325;
@@ -50,6 +53,8 @@ pub struct Outcome {
     pub request_bytes: u64,
     pub hit_bytes: u64,
     pub evictions: u64,
+    /// Misses that an admission policy did not let in.
+    pub refused: u64,
     /// Victims that were not resident or named twice.
     pub invalid_victims: u64,
     /// Victims that the cache had to find, because the policy named none.
@@ -123,9 +128,10 @@ pub(super) fn slots_of(capacity: Capacity, trace: &Trace) -> u32 {
     u32::try_from(slots).unwrap_or(NONE - 1).min(NONE - 1)
 }
 
-/// Runs `trace` against a policy that was made for [`slots_of`] slots.
+/// Runs `trace` against a policy that was made for [`slots_of`] slots, behind a gate if there is one.
 pub(super) fn run(
     policy: &mut dyn EvictionPolicy,
+    gate: Option<&mut dyn AdmissionPolicy>,
     trace: &Trace,
     settings: &Settings,
     clock: &dyn Clock,
@@ -134,6 +140,7 @@ pub(super) fn run(
     let slots = slots_of(settings.capacity, trace) as usize;
     let mut cache = Cache {
         policy,
+        gate: gate.map(|policy| Gate { policy, fates: Vec::new(), last_id: 0, run: 0 }),
         trace,
         clock,
         batch: settings.batch.clamp(1, POLICY_RING_EVENTS_MAX),
@@ -178,8 +185,53 @@ struct Place {
     proposed: bool,
 }
 
+/// An admission policy before the cache.
+struct Gate<'a> {
+    policy: &'a mut dyn AdmissionPolicy,
+    fates: Vec<u64>,
+    /// The last id that was missed, and how many stood in sequence before it.
+    last_id: u64,
+    run: u16,
+}
+
+impl Gate<'_> {
+    fn tell(&mut self, id: u64, what: Fate) -> Result<(), PolicyFailure> {
+        if !self.policy.wants_feedback() {
+            return Ok(());
+        }
+        self.fates.extend_from_slice(&fate(id.wrapping_mul(SPREAD), what, EntryKind::DataPage));
+        if self.fates.len() >= FATE_WORDS_MAX { self.deliver() } else { Ok(()) }
+    }
+
+    fn deliver(&mut self) -> Result<(), PolicyFailure> {
+        if self.fates.is_empty() {
+            return Ok(());
+        }
+        let delivered = self.policy.feedback(&self.fates);
+        self.fates.clear();
+        delivered
+    }
+
+    fn admits(&mut self, id: u64, read: &Read, has_room: bool) -> Result<bool, PolicyFailure> {
+        self.deliver()?;
+        let is_next = id.abs_diff(self.last_id) == 1;
+        self.run = if is_next { self.run.saturating_add(1) } else { 0 };
+        self.last_id = id;
+        self.policy.admit(&AdmissionCandidate {
+            fingerprint: id.wrapping_mul(SPREAD),
+            size_bytes: read.size_bytes,
+            cost_us: 0,
+            kind: EntryKind::DataPage,
+            has_room,
+            run: self.run,
+            table: 0,
+        })
+    }
+}
+
 struct Cache<'a> {
     policy: &'a mut dyn EvictionPolicy,
+    gate: Option<Gate<'a>>,
     trace: &'a Trace,
     clock: &'a dyn Clock,
     batch: usize,
@@ -216,6 +268,13 @@ impl Cache<'_> {
         if cost > self.capacity {
             return self.push(0, Op::Miss, read, true);
         }
+        if let Some(gate) = &mut self.gate {
+            let has_room = self.used + cost <= self.capacity;
+            if !gate.admits(self.trace.id(read.entry), read, has_room)? {
+                self.outcome.refused += 1;
+                return self.push(0, Op::Miss, read, true);
+            }
+        }
         self.make_room(cost)?;
         let slot = self.free.pop().expect("within the capacity there is a slot for each entry");
         let place = Place { entry: read.entry, size_bytes: read.size_bytes, proposed: false };
@@ -226,6 +285,9 @@ impl Cache<'_> {
     }
 
     fn hit(&mut self, slot: Slot, read: &Read) -> Result<(), PolicyFailure> {
+        if let Some(gate) = &mut self.gate {
+            gate.tell(self.trace.id(read.entry), Fate::Read)?;
+        }
         if self.slots[slot as usize].proposed {
             self.slots[slot as usize].proposed = false;
             self.proposals.retain(|proposed| *proposed != slot);
@@ -303,6 +365,9 @@ impl Cache<'_> {
             self.slot_of[entry as usize] = NONE;
             self.free.push(slot);
             self.outcome.count_victim(self.trace.id(entry));
+            if let Some(gate) = &mut self.gate {
+                gate.tell(self.trace.id(entry), Fate::Evicted)?;
+            }
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ fn run(candidate: &Candidate, trace: &Trace, capacity: Capacity) -> Outcome {
 
 fn compiled(file: &str) -> Arc<CompiledPolicy> {
     let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/dist");
-    let host = PolicyHost::new(HostOptions { instances_max: 2 }).unwrap();
+    let host = PolicyHost::new(HostOptions { instances_max: 2, ..HostOptions::default() }).unwrap();
     host.compile("p", &std::fs::read(dist.join(file)).unwrap()).unwrap()
 }
 
@@ -90,6 +90,21 @@ fn no_policy_beats_the_optimum() {
         assert!(sieve.fuel.is_some_and(|fuel| fuel > sieve.events), "{sieve:?}");
     }
     assert_eq!(run(&Candidate::Lru, &reads, Capacity::Entries(16)).fuel, None);
+}
+
+#[test]
+fn admission_keeps_a_scan_from_the_cache() {
+    let reads = made("scan:ids=400,requests=40000,skew=0.8,every=2000,length=1500,seed=4");
+    let capacity = Capacity::Entries(300);
+    let without = run(&Candidate::Lru, &reads, capacity);
+    let gate = |file: &str| Candidate::Component { compiled: compiled(file), params: Vec::new() };
+    let always = run(&gate("always.wasm"), &reads, capacity);
+    assert_eq!((always.hits, always.victims_hash), (without.hits, without.victims_hash));
+    for file in ["second_touch.wasm", "doorkeeper.wasm", "scan_guard.wasm"] {
+        let with = run(&gate(file), &reads, capacity);
+        assert!(with.refused > 10_000 && with.hits > without.hits, "{file}: {with:?} {without:?}");
+        assert!(with.fuel.is_some_and(|fuel| fuel > 0));
+    }
 }
 
 #[test]

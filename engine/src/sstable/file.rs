@@ -4,13 +4,12 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use futures::future::try_join_all;
-
 use crate::cache::{Page, PageCache, PagedFile};
 use crate::checksum::{Crc32, crc32};
 use crate::config::PAGE_BYTES;
 use crate::disk::{AlignedBuffer, Disk, DiskFile, OpenOptions};
 use crate::error::{Error, Result};
+use crate::policy::event::EntryKind;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 /// Bytes gathered before they are written.
@@ -139,18 +138,19 @@ pub(super) struct CheckedFile {
 }
 
 impl CheckedFile {
-    /// Opens the file at `path`, of which `size` bytes are wanted if given.
+    /// Opens the file at `path`, of which `size` bytes are wanted if given; policies see its pages
+    /// as `kind`.
     ///
     /// Errors: `Io`; `Corrupt` when the size is wrong or the checksums do not cover it.
     pub(super) async fn open(
         disk: &dyn Disk,
         cache: Rc<PageCache>,
-        path: PathBuf,
+        (path, kind): (PathBuf, EntryKind),
         wanted_size: Option<u64>,
         checks: Checks,
     ) -> Result<Rc<Self>> {
         let file = disk.open(&path, OpenOptions::READ).await?;
-        let paged = PagedFile::new(cache, file.clone()).await?;
+        let paged = PagedFile::with_kind(cache, file.clone(), kind, 0).await?;
         let size = paged.size();
         if let Some(wanted) = wanted_size.filter(|wanted| *wanted != size) {
             let found = format!("{size} bytes");
@@ -200,44 +200,58 @@ impl CheckedFile {
         Err(Error::corrupt(self.path(), offset, wanted, found))
     }
 
-    async fn load(&self, number: u64) -> Result<Page> {
-        let page = self.paged.page(number).await?;
-        if page.len() as u64 != self.page_bytes(number) {
-            let wanted = format!("{} bytes", self.page_bytes(number));
-            let found = format!("{} bytes", page.len());
-            return Err(Error::corrupt(self.path(), number * PAGE, wanted, found));
-        }
-        Ok(page)
+    /// The page if it is in memory, checked; nothing is read.
+    pub(super) fn page_in_memory(&self, number: u64) -> Option<Page> {
+        if self.is_checked(number) { self.paged.cached_page(number) } else { None }
     }
 
     /// The page, checked. Errors: `Io`, `Corrupt`.
-    async fn page(&self, number: u64) -> Result<Page> {
-        if self.is_checked(number)
-            && let Some(page) = self.paged.cached_page(number)
-        {
-            return Ok(page);
+    pub(super) async fn page(&self, number: u64) -> Result<Page> {
+        match self.page_in_memory(number) {
+            Some(page) => Ok(page),
+            None => Ok(self.load(number, number + 1).await?.remove(0)),
         }
-        match &self.checks {
-            Checks::None => self.load(number).await,
-            Checks::Pages(crcs) => {
-                let page = self.load(number).await?;
-                self.check(number * PAGE, crcs[number as usize], crc32(&page))?;
-                self.set_checked(number);
-                Ok(page)
+    }
+
+    /// Brings the pages from `first` to before `end` into memory, if there is room for them there.
+    ///
+    /// Errors: `Io`, `Corrupt`.
+    pub(super) async fn warm(&self, first: u64, end: u64) -> Result<()> {
+        let is_there = |page| self.is_checked(page) && self.paged.is_cached(page);
+        if !(first..end).all(is_there) {
+            self.load(first, end).await?;
+        }
+        Ok(())
+    }
+
+    /// The pages from `first` to before `end`, checked; neighbours that are not in memory are read
+    /// together, and all of a chunk where one checksum covers it.
+    async fn load(&self, first: u64, end: u64) -> Result<Vec<Page>> {
+        let unit = match &self.checks {
+            Checks::Chunks(bytes, _) => bytes / PAGE,
+            Checks::None | Checks::Pages(_) => 1,
+        };
+        let from = first / unit * unit;
+        let to = end.next_multiple_of(unit).min(self.size.div_ceil(PAGE));
+        let mut pages = self.paged.page_range(from, to - from).await?;
+        for (number, page) in (from..to).zip(&pages) {
+            if page.len() as u64 != self.page_bytes(number) {
+                let wanted = format!("{} bytes", self.page_bytes(number));
+                let found = format!("{} bytes", page.len());
+                return Err(Error::corrupt(self.path(), number * PAGE, wanted, found));
             }
-            Checks::Chunks(bytes, crcs) => {
-                let per_chunk = bytes / PAGE;
-                let chunk = number / per_chunk;
-                let first = chunk * per_chunk;
-                let last = (first + per_chunk).min(self.size.div_ceil(PAGE));
-                let pages = try_join_all((first..last).map(|page| self.load(page))).await?;
+        }
+        if let Checks::Pages(crcs) | Checks::Chunks(_, crcs) = &self.checks {
+            for (number, chunk) in (from / unit..).zip(pages.chunks(unit as usize)) {
                 let mut crc = Crc32::new();
-                pages.iter().for_each(|page| crc.update(page));
-                self.check(first * PAGE, crcs[chunk as usize], crc.finish())?;
-                (first..last).for_each(|page| self.set_checked(page));
-                Ok(pages[(number - first) as usize].clone())
+                chunk.iter().for_each(|page| crc.update(page));
+                self.check(number * unit * PAGE, crcs[number as usize], crc.finish())?;
             }
         }
+        (from..to).for_each(|page| self.set_checked(page));
+        pages.truncate((end - from) as usize);
+        pages.drain(..(first - from) as usize);
+        Ok(pages)
     }
 
     fn check_range(&self, offset: u64, length: u64) -> Result<u64> {
@@ -276,21 +290,25 @@ impl CheckedFile {
 
     async fn read_into(&self, offset: u64, length: u64, out: &mut Vec<u8>) -> Result<()> {
         let end = self.check_range(offset, length)?;
-        let mut at = offset;
-        while at < end {
-            let first = at / PAGE;
-            let last = end.div_ceil(PAGE).min(first + READ_BYTES_MAX / PAGE);
-            let pages = if last - first == 1 {
-                vec![self.page(first).await?]
-            } else {
-                try_join_all((first..last).map(|number| self.page(number))).await?
-            };
-            for (number, page) in (first..last).zip(pages) {
-                let within = (at - number * PAGE) as usize;
-                let take = (page.len() - within).min((end - at) as usize);
-                out.extend_from_slice(&page[within..within + take]);
-                at += take as u64;
+        let mut copy = |number: u64, page: &Page| {
+            let from = offset.saturating_sub(number * PAGE) as usize;
+            let to = (end - number * PAGE).min(page.len() as u64) as usize;
+            out.extend_from_slice(&page[from..to]);
+        };
+        let mut number = offset / PAGE;
+        while number * PAGE < end {
+            if let Some(page) = self.page_in_memory(number) {
+                copy(number, &page);
+                number += 1;
+                continue;
             }
+            let run_max = end.div_ceil(PAGE).min(number + READ_BYTES_MAX / PAGE);
+            let is_there = |page: &u64| self.is_checked(*page) && self.paged.is_cached(*page);
+            let run_end = (number + 1..run_max).find(is_there).unwrap_or(run_max);
+            for (number, page) in (number..).zip(self.load(number, run_end).await?) {
+                copy(number, &page);
+            }
+            number = run_end;
         }
         Ok(())
     }

@@ -34,6 +34,7 @@
 //! Not here: merging several SSTables (`reader`), choosing which to merge (`table`).
 
 mod cardinality;
+mod class_name;
 mod clip;
 mod codec;
 mod coding;
@@ -44,6 +45,7 @@ mod damage;
 mod data_writer;
 mod file;
 mod filter;
+mod index_page;
 mod info;
 pub mod inspect;
 mod integrity;

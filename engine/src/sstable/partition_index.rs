@@ -4,14 +4,22 @@
 //! entry := bytes16 key, vint data position, vint promoted bytes, promoted index
 //! ```
 
+use std::rc::Rc;
+
 use super::coding::{Fault, Input, Parsed};
+use super::index_page::{Front, IndexPage};
 use super::summary::Summary;
 use super::window::Window;
+use crate::cache::ParsedFile;
+use crate::config::PAGE_BYTES;
 use crate::error::Result;
 use crate::schema::PartitionKey;
 
 /// Bytes looked at first for one entry without its promoted index.
 const ENTRY_BYTES_FIRST: u64 = 64;
+/// Longest page of the index that is read and parsed whole.
+const PARSED_BYTES_MAX: u64 = 32 << 10;
+const PAGE: u64 = PAGE_BYTES as u64;
 
 /// One partition in the index.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +27,8 @@ pub(super) struct Entry {
     pub(super) key: PartitionKey,
     /// Start of the partition in the data file.
     pub(super) data_position: u64,
+    /// Its end, where that is known.
+    pub(super) data_end: Option<u64>,
     /// Place and size of the promoted index in the index file.
     pub(super) promoted: Option<(u64, u64)>,
     /// Where the next entry starts.
@@ -34,7 +44,7 @@ fn parse(input: &mut Input<'_>, at: u64, index_bytes: u64) -> Parsed<Entry> {
     let next = promoted_at.checked_add(size).filter(|next| *next <= index_bytes);
     let next = next.ok_or_else(|| before.bad("a promoted index within the file", size))?;
     let promoted = (size > 0).then_some((promoted_at, size));
-    Ok(Entry { key, data_position, promoted, next })
+    Ok(Entry { key, data_position, data_end: None, promoted, next })
 }
 
 /// Reads the entry at `at`, reading ahead no further than `limit`.
@@ -53,16 +63,41 @@ pub(super) async fn read_entry(window: &mut Window, at: u64, limit: u64) -> Resu
     }
 }
 
-/// Looks a partition up: one page of the index is read at most.
+/// Reads and parses the page at `at..end`; `None` when it is long and not only by a promoted index at
+/// its end. Several lookups that want it at once share the read.
+async fn read_page(window: &mut Window, at: u64, end: u64) -> Result<Option<IndexPage>> {
+    let all = end.saturating_sub(at);
+    let front = (PAGE - at % PAGE).max(ENTRY_BYTES_FIRST);
+    let needed = if all <= PARSED_BYTES_MAX { all } else { front };
+    window.advance(at, needed, end).await?;
+    let bytes = window.bytes_from(at);
+    match IndexPage::parse(&bytes[..bytes.len().min(all as usize)], at, end) {
+        Ok(Front::Whole(page)) => Ok(Some(page)),
+        Ok(Front::Part) => Ok(None),
+        Err(fault) => Err(window.content().fault(fault, at)),
+    }
+}
+
+/// Looks a partition up: one page of the index is read at most, and kept parsed.
 ///
 /// Errors: `Io`, `Corrupt`.
 pub(super) async fn find(
     summary: &Summary,
     window: &mut Window,
+    pages: &ParsedFile<IndexPage>,
     key: &PartitionKey,
 ) -> Result<Option<Entry>> {
     let Some((mut at, end)) = summary.page(key) else { return Ok(None) };
     let end = end.unwrap_or(window.content().size());
+    if let Some(page) = pages.get(at) {
+        return Ok(page.find(key));
+    }
+    if let Some(page) = read_page(window, at, end).await? {
+        let (found, bytes) = (page.find(key), page.memory_bytes());
+        pages.insert(at, Rc::new(page), bytes);
+        return Ok(found);
+    }
+    // A foreign writer's page with large promoted indexes among the entries: those are not read.
     while at < end {
         let entry = read_entry(window, at, end).await?;
         match entry.key.cmp(key) {

@@ -1,10 +1,21 @@
 //! Reads the rows of one partition, forward or reversed, cut to a slice.
 //!
-//! Forward, the promoted index gives the first block that a range needs and the block where it may
-//! stop. Reversed, it gives the block to begin behind; from there each row's `previous size` leads
-//! to the row before, in a window that ends at the row. Only in the last block (and in partitions
-//! without promoted index, which are one block long) is the last row of a range found by walking
-//! forward. Memory is that of the window, in both directions.
+//! Forward, the promoted index gives the first block that a range needs and, where its page is at
+//! hand, the block where it may stop. Reversed, it gives the block to begin behind; from there each
+//! row's `previous size` leads to the row before, in a window that ends at the row:
+//!
+//! ```text
+//!   block            block            block (last)
+//!  |r1 r2 r3 r4 r5 |r6 r7 r8 r9 ra  |rb rc rd re rf |end
+//!                                    ------------->       1. the last block is walked through, sizes only
+//!                                                <-rf     2. rf tells the size of re, and so on
+//!            <-------------<---<----                      3. windows of 4, 8 ... 128 KiB, each ending
+//!                                                            where the row begins that was read last
+//! ```
+//!
+//! Only in the last block (and in partitions without promoted index, which are one block long) is
+//! the last row of a range found by walking forward. Memory is that of the window, in both directions.
+//! Both end a step before they would have to read: a page of rows reads no more than it needs.
 //!
 //! Invariant: `open` is the range tombstone in force at `cursor`, on the side not yet read. Not here:
 //! going on behind damage (`salvage`).
@@ -15,12 +26,12 @@ use std::rc::Rc;
 
 use super::clip::{Clip, Place};
 use super::coding::{Fault, Input, Parsed};
-use super::file::CheckedFile;
+use super::file::{CheckedFile, READ_BYTES_MAX};
 use super::layout::{Layout, deletion};
 use super::partition_index::Entry;
 use super::promoted_index::PromotedIndex;
 use super::unfiltered::{
-    Head, read_head, read_marker, read_previous_size, read_row, read_static_row,
+    Head, read_head, read_marker, read_previous_size, read_row, read_size, read_static_row,
 };
 use super::window::Window;
 use crate::error::{Error, Result};
@@ -73,6 +84,24 @@ pub(super) struct Front {
     pub(super) salvages: bool,
 }
 
+/// Bytes of the last block that are read at once to walk through it.
+const WALK_BYTES_MAX: u64 = READ_BYTES_MAX;
+
+/// How a step ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Enough was emitted.
+    Enough,
+    /// Something was emitted, and more needs bytes that are not at hand.
+    WouldRead,
+    /// All is read.
+    Done,
+}
+
+/// What going on behind damage needs: the index, and the promoted index's position and size in it
+/// while it is thought to be good.
+pub(super) type Salvage = (Rc<CheckedFile>, Option<(u64, u64)>);
+
 /// A partition being read.
 pub(super) struct PartitionReader {
     pub(super) layout: Rc<Layout>,
@@ -86,11 +115,15 @@ pub(super) struct PartitionReader {
     pub(super) clip: Option<Clip>,
     pub(super) cursor: Cursor,
     pub(super) open: Option<Tombstone>,
+    /// End of the partition, or of the file where only that is known: nothing is read ahead of it.
+    end: u64,
+    /// Bytes of all rows and markers; 0 where that is not known.
+    body_bytes: u64,
     /// The present range has nothing below (reversed) or at and above (forward) this offset.
     pub(super) bound: u64,
     /// For a reader that goes on behind damage: the index, and where the promoted index stands in it
     /// while it is thought to be good.
-    pub(super) salvage: Option<(Rc<CheckedFile>, Option<(u64, u64)>)>,
+    pub(super) salvage: Option<Salvage>,
     /// Offset of what could not be read last; `NOWHERE` when it was not in the data.
     pub(super) failed_at: Cell<u64>,
 }
@@ -109,6 +142,8 @@ impl PartitionReader {
     ) -> Result<Self> {
         let Front { entry, by_index, salvages } = front;
         let start = entry.data_position;
+        let data_end = entry.data_end;
+        let end = data_end.unwrap_or(data.content().size());
         let is_whole = slice.ranges == [ClusteringRange::full()] && !slice.direction.is_reversed();
         let mut promoted = None;
         if let Some((at, size)) = entry.promoted
@@ -124,7 +159,8 @@ impl PartitionReader {
                 start.checked_add(promoted.header_bytes).filter(|at| *at < data.content().size())
             }
             _ => {
-                let (key_found, deletion, row, size) = read_front(data, &layout, start).await?;
+                let (key_found, deletion, row, size) =
+                    read_front(data, &layout, (start, end)).await?;
                 if key_found != *key {
                     let (wanted, found) = (format!("{key:?}"), format!("{key_found:?}"));
                     return Err(data.content().corrupt(start, wanted, found));
@@ -161,24 +197,27 @@ impl PartitionReader {
                 Direction::Reversed => Cursor::End,
             },
             open: None,
+            end,
+            body_bytes: data_end.map_or(0, |end| end.saturating_sub(body)),
             bound: 0,
             salvage: salvages.then(|| (index.clone(), entry.promoted)),
             failed_at: Cell::new(NOWHERE),
         })
     }
 
-    /// Emits fragments until `out` holds `goal`, or all is read: then true.
+    /// Emits fragments until `out`, which held `start`, holds `goal`, all is read, or rows are there
+    /// and more would have to be read.
     ///
     /// Errors: `Io`, `Corrupt`.
     pub(super) async fn step(
         &mut self,
         data: &mut Window,
         out: &mut VecDeque<Fragment>,
-        goal: usize,
-    ) -> Result<bool> {
+        (start, goal): (usize, usize),
+    ) -> Result<Progress> {
         while out.len() < goal {
             let Some(clip) = self.clip.take() else {
-                let Some(range) = self.ranges.pop_front() else { return Ok(true) };
+                let Some(range) = self.ranges.pop_front() else { return Ok(Progress::Done) };
                 let kept = self.salvage.is_some().then(|| range.clone());
                 let clip = Clip::new(self.direction, range);
                 self.failed_at.set(NOWHERE);
@@ -194,37 +233,35 @@ impl PartitionReader {
                 }
                 continue;
             };
-            match self.cursor {
-                Cursor::Next { at } if at < self.bound => self.forward(clip, at, data, out).await?,
+            let has_rows = out.len() > start && matches!(out.back(), Some(Fragment::Row { .. }));
+            let may_read = !has_rows;
+            let went_on = match self.cursor {
+                Cursor::Next { at } if at < self.bound => {
+                    self.forward(clip, (at, may_read), data, out).await?
+                }
                 Cursor::Previous { at, end } if at >= self.bound => {
-                    self.backward(clip, (at, end), data, out).await?;
+                    self.backward(clip, (at, end, may_read), data, out).await?
                 }
                 Cursor::Next { at } if at > self.bound => {
                     self.failed_at.set(at);
                     self.clip = Some(clip);
                     return Err(self.contradicts("a row at the start of a block", at));
                 }
-                _ => clip.leave(self.open, out),
+                _ => {
+                    clip.leave(self.open, out);
+                    true
+                }
+            };
+            if !went_on {
+                return Ok(Progress::WouldRead);
             }
         }
-        Ok(false)
+        Ok(Progress::Enough)
     }
 
     fn contradicts(&self, wanted: &str, found: impl ToString) -> Error {
         let promoted = self.promoted.as_ref().expect("without promoted index no bound is passed");
         promoted.contradiction(wanted, found)
-    }
-
-    /// The blocks that a range needs, from the first to before the last; `None` without promoted
-    /// index.
-    async fn blocks(&mut self, range: &ClusteringRange) -> Result<Option<(u32, u32)>> {
-        let Some(promoted) = &mut self.promoted else { return Ok(None) };
-        let first = promoted.first_after(&range.start).await?;
-        let after = promoted.first_from(&range.end).await?;
-        if first > after {
-            return Err(promoted.contradiction("blocks in order", format!("{first} {after}")));
-        }
-        Ok(Some((first, after)))
     }
 
     /// Offset in the data file of a block.
@@ -245,16 +282,29 @@ impl PartitionReader {
     /// Moves the cursor to where a forward read of the clip's range begins.
     async fn seek(&mut self, clip: Clip, out: &mut VecDeque<Fragment>) -> Result<()> {
         self.bound = u64::MAX;
-        if let Some((first, after)) = self.blocks(clip.range()).await? {
-            if first == after {
-                // Between two blocks: no data to read, though a tombstone may cover it.
-                clip.leave(self.open_before(first).await?, out);
-                return Ok(());
+        if let Some(promoted) = &mut self.promoted {
+            let range = clip.range();
+            let mut first = 0;
+            if range.start != Position::start() {
+                first = promoted.first_after(&range.start).await?;
+                let is_between =
+                    first == promoted.count() || promoted.block(first).await?.first >= range.end;
+                if is_between {
+                    // No data to read, though a tombstone may cover it.
+                    clip.leave(self.open_before(first).await?, out);
+                    return Ok(());
+                }
             }
-            let target = self.block_at(first).await?;
-            if matches!(self.cursor, Cursor::Next { at } if at < target) {
-                self.open = self.open_before(first).await?;
-                self.cursor = Cursor::Next { at: target };
+            let mut after = promoted.count();
+            if range.end != Position::end() {
+                after = promoted.known_from(first, &range.end).await?;
+            }
+            if first > 0 {
+                let target = self.block_at(first).await?;
+                if matches!(self.cursor, Cursor::Next { at } if at < target) {
+                    self.open = self.open_before(first).await?;
+                    self.cursor = Cursor::Next { at: target };
+                }
             }
             if after < self.block_count() {
                 self.bound = self.block_at(after).await?;
@@ -264,15 +314,21 @@ impl PartitionReader {
         Ok(())
     }
 
+    /// Emits what stands at `at`; false when that is not at hand and must not be read.
     async fn forward(
         &mut self,
         mut clip: Clip,
-        at: u64,
+        (at, may_read): (u64, bool),
         data: &mut Window,
         out: &mut VecDeque<Fragment>,
-    ) -> Result<()> {
-        let item = match self.item(data, at, self.bound, Some(&clip)).await {
-            Ok(item) => item,
+    ) -> Result<bool> {
+        let limit = self.bound.min(self.end);
+        let item = match self.item(data, (at, may_read), limit, Some(&clip)).await {
+            Ok(Some(item)) => item,
+            Ok(None) => {
+                self.clip = Some(clip);
+                return Ok(false);
+            }
             Err(error) => {
                 self.clip = Some(clip);
                 return Err(error);
@@ -292,7 +348,7 @@ impl PartitionReader {
             Item::Row { key, row, end, .. } => match clip.place_of_row(&key) {
                 Place::Beyond => {
                     clip.leave(self.open, out);
-                    return Ok(());
+                    return Ok(true);
                 }
                 place => {
                     if let Some(row) = row.filter(|_| place == Place::Inside) {
@@ -304,7 +360,7 @@ impl PartitionReader {
             Item::Marker { position, opening, end, .. } => match clip.place_of_change(&position) {
                 Place::Beyond => {
                     clip.leave(self.open, out);
-                    return Ok(());
+                    return Ok(true);
                 }
                 place => {
                     if place == Place::Inside {
@@ -316,7 +372,7 @@ impl PartitionReader {
             },
         }
         self.clip = Some(clip);
-        Ok(())
+        Ok(true)
     }
 
     /// Moves the cursor to where a reversed read of the clip's range begins.
@@ -327,13 +383,33 @@ impl PartitionReader {
         out: &mut VecDeque<Fragment>,
     ) -> Result<()> {
         self.bound = self.body;
+        let range = clip.range();
+        let to_the_end = range.end == Position::end();
         let mut walk_from = Some((self.body, None));
-        if let Some((first, after)) = self.blocks(clip.range()).await? {
-            if first == after {
-                clip.leave(self.open_before(first).await?, out);
+        let mut walk_bytes = self.body_bytes;
+        if let Some(promoted) = &mut self.promoted {
+            let mut after = promoted.count();
+            if !to_the_end {
+                after = promoted.first_from(&range.end).await?;
+            }
+            let Some(last) = after.checked_sub(1) else {
+                clip.leave(None, out);
+                return Ok(());
+            };
+            let block = match to_the_end {
+                true => promoted.last().await?,
+                false => promoted.block(last).await?,
+            };
+            if block.last <= range.start {
+                clip.leave(block.open, out);
                 return Ok(());
             }
-            self.bound = self.block_at(first).await?;
+            if range.start != Position::start() {
+                let low = promoted.known_up_to(last, &range.start).await?;
+                if low > 0 {
+                    self.bound = self.block_at(low).await?;
+                }
+            }
             if after < self.block_count() {
                 walk_from = None;
                 let high = self.block_at(after).await?;
@@ -344,20 +420,62 @@ impl PartitionReader {
                 };
                 if !is_below {
                     self.cursor = self.before(data, high).await?;
-                    self.open = self.open_before(after).await?;
+                    self.open = block.open;
                 }
-            } else {
-                let last = self.block_at(after - 1).await?;
-                walk_from = Some((last, self.open_before(after - 1).await?));
+            } else if self.cursor == Cursor::End {
+                // At the end of a partition no tombstone is in force, whatever was before.
+                let open = if to_the_end { None } else { self.open_before(last).await? };
+                walk_from = Some((self.start.saturating_add(block.offset), open));
+                walk_bytes = block.width;
             }
         }
         if let Some((from, open)) = walk_from
             && self.cursor == Cursor::End
         {
-            self.walk(&clip, (from, open), data).await?;
+            // All of the walk in one read, if it is that short.
+            let rest = data.content().size().saturating_sub(from);
+            let ahead = walk_bytes.min(WALK_BYTES_MAX).min(rest);
+            if ahead > 0 {
+                data.advance(from, ahead, from + ahead).await?;
+            }
+            if to_the_end {
+                self.walk_to_end(from, data).await?;
+            } else {
+                self.walk(&clip, (from, open), data).await?;
+            }
         }
         self.clip = Some(clip);
         Ok(())
+    }
+
+    /// Finds what stands last in the partition, going forward from `from` by sizes.
+    async fn walk_to_end(&mut self, from: u64, data: &mut Window) -> Result<()> {
+        let (mut at, mut last) = (from, None);
+        while let Some(size) = self.size(data, at).await? {
+            let end = at.saturating_add(size);
+            last = Some(Cursor::Previous { at, end });
+            at = end;
+        }
+        self.open = None;
+        self.cursor = match last {
+            Some(cursor) => cursor,
+            None if from == self.body => Cursor::Exhausted,
+            None => self.before(data, from).await?,
+        };
+        Ok(())
+    }
+
+    /// Bytes of the row or marker at `at`; `None` at the end of the partition.
+    async fn size(&self, data: &mut Window, at: u64) -> Result<Option<u64>> {
+        let mut needed = BYTES_FIRST.min(data.content().size().saturating_sub(at)).max(1);
+        loop {
+            data.advance(at, needed, self.end).await?;
+            match read_size(&mut Input::new(data.bytes_from(at)), &self.layout) {
+                Ok(size) => return Ok(size),
+                Err(Fault::Short { needed: more }) => needed = more,
+                Err(fault) => return Err(data.content().fault(fault, at)),
+            }
+        }
     }
 
     /// Finds what stands last before the end of the range, going forward from `from`.
@@ -371,7 +489,7 @@ impl PartitionReader {
         let (mut at, mut last) = (from, None);
         self.open = open;
         loop {
-            let end = match self.item(data, at, u64::MAX, None).await? {
+            let end = match self.item_read(data, at).await? {
                 Item::End => break,
                 Item::Row { key, end, .. } if end_of_range.cmp_key(&key).is_gt() => end,
                 Item::Marker { position, opening, end, .. } if *end_of_range > position => {
@@ -393,7 +511,7 @@ impl PartitionReader {
 
     /// The row or marker before the one at `at`, which is not the first.
     async fn before(&mut self, data: &mut Window, at: u64) -> Result<Cursor> {
-        match self.item(data, at, u64::MAX, None).await? {
+        match self.item_read(data, at).await? {
             Item::Row { previous, .. } | Item::Marker { previous, .. } => {
                 self.failed_at.set(at);
                 self.stepped_back(data, at, previous)
@@ -417,20 +535,25 @@ impl PartitionReader {
         Err(data.content().corrupt(at, wanted, previous))
     }
 
+    /// Emits what fills `at..end`; false when that is not at hand and must not be read.
     async fn backward(
         &mut self,
         mut clip: Clip,
-        (at, end): (u64, u64),
+        (at, end, may_read): (u64, u64, bool),
         data: &mut Window,
         out: &mut VecDeque<Fragment>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
+        if !may_read && !data.holds(at, end - at) {
+            self.clip = Some(clip);
+            return Ok(false);
+        }
         let item = match data.retreat((at, end), self.bound).await {
-            Ok(()) => self.item(data, at, end, Some(&clip)).await,
+            Ok(()) => self.item(data, (at, true), end, Some(&clip)).await,
             Err(error) => Err(error),
         };
         self.failed_at.set(at);
         let item = match item {
-            Ok(item) => item,
+            Ok(item) => item.expect("what may be read is there"),
             Err(error) => {
                 self.clip = Some(clip);
                 return Err(error);
@@ -451,7 +574,7 @@ impl PartitionReader {
             Item::Row { key, row, .. } => match clip.place_of_row(&key) {
                 Place::Beyond => {
                     clip.leave(self.open, out);
-                    return Ok(());
+                    return Ok(true);
                 }
                 place => {
                     if let Some(row) = row.filter(|_| place == Place::Inside) {
@@ -462,7 +585,7 @@ impl PartitionReader {
             Item::Marker { position, closing, .. } => match clip.place_of_change(&position) {
                 Place::Beyond => {
                     clip.leave(self.open, out);
-                    return Ok(());
+                    return Ok(true);
                 }
                 place => {
                     // Seen from the other side, a range is in force before its end.
@@ -476,20 +599,27 @@ impl PartitionReader {
         }
         self.clip = Some(clip);
         self.cursor = self.stepped_back(data, at, previous)?;
-        Ok(())
+        Ok(true)
+    }
+
+    /// The row or marker at `at`, without cells.
+    pub(super) async fn item_read(&self, data: &mut Window, at: u64) -> Result<Item> {
+        let item = self.item(data, (at, true), self.end, None).await?;
+        Ok(item.expect("what may be read is there"))
     }
 
     /// Reads the row or marker at `at`; a row's cells only where `wanted` says they lie inside.
+    /// `None` when it is not at hand and must not be read.
     pub(super) async fn item(
         &self,
         data: &mut Window,
-        at: u64,
+        at: (u64, bool),
         limit: u64,
         wanted: Option<&Clip>,
-    ) -> Result<Item> {
+    ) -> Result<Option<Item>> {
         let item = self.try_item(data, at, limit, wanted).await;
         if item.is_err() {
-            self.failed_at.set(at);
+            self.failed_at.set(at.0);
         }
         item
     }
@@ -497,15 +627,18 @@ impl PartitionReader {
     async fn try_item(
         &self,
         data: &mut Window,
-        at: u64,
+        (at, may_read): (u64, bool),
         limit: u64,
         wanted: Option<&Clip>,
-    ) -> Result<Item> {
+    ) -> Result<Option<Item>> {
         let mut needed = BYTES_FIRST.min(data.content().size().saturating_sub(at)).max(1);
         loop {
+            if !may_read && !data.holds(at, needed) {
+                return Ok(None);
+            }
             data.advance(at, needed, limit).await?;
             match self.parse(&mut Input::new(data.bytes_from(at)), at, wanted) {
-                Ok(item) => return Ok(item),
+                Ok(item) => return Ok(Some(item)),
                 Err(Fault::Short { needed: more }) => needed = more,
                 Err(fault) => return Err(data.content().fault(fault, at)),
             }
@@ -538,11 +671,11 @@ impl PartitionReader {
 async fn read_front(
     data: &mut Window,
     layout: &Layout,
-    start: u64,
+    (start, end): (u64, u64),
 ) -> Result<(PartitionKey, Option<Tombstone>, Row, u64)> {
     let mut needed = BYTES_FIRST.min(data.content().size().saturating_sub(start)).max(1);
     loop {
-        data.advance(start, needed, u64::MAX).await?;
+        data.advance(start, needed, end).await?;
         let mut input = Input::new(data.bytes_from(start));
         let parsed = (|| -> Parsed<_> {
             let key = PartitionKey::from_bytes(input.bytes16()?);

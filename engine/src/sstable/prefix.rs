@@ -7,6 +7,8 @@
 //! row    := u8 4, values                    (in the promoted index only)
 //! ```
 
+use std::cell::RefCell;
+
 use super::coding::{Input, Parsed, put_vint};
 use super::layout::Layout;
 use crate::mutation::{Position, Weight};
@@ -149,17 +151,34 @@ impl PrefixEncoder {
     }
 }
 
+thread_local! {
+    /// Where a key is put together before its length is known.
+    static ORDERED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 /// Reads `count` stored values as an ordered key or prefix.
 pub(super) fn read_values(
     input: &mut Input<'_>,
     layout: &Layout,
     count: usize,
 ) -> Parsed<ClusteringKey> {
+    ORDERED.with_borrow_mut(|ordered| {
+        ordered.clear();
+        read_values_into(input, layout, count, ordered)?;
+        Ok(ClusteringKey::from_ordered(ordered.as_slice()))
+    })
+}
+
+fn read_values_into(
+    input: &mut Input<'_>,
+    layout: &Layout,
+    count: usize,
+    ordered: &mut Vec<u8>,
+) -> Parsed<()> {
     if count > layout.clustering.len() {
         let wanted = format!("at most {} clustering values", layout.clustering.len());
         return Err(input.bad(wanted, count));
     }
-    let mut ordered = Vec::with_capacity(16);
     let mut header = 0;
     for (i, (ty, order)) in layout.clustering[..count].iter().enumerate() {
         let within = i % BATCH_COLUMNS;
@@ -176,11 +195,33 @@ pub(super) fn read_values(
             1 => &[],
             _ => return Err(before.bad("a clustering value", "a null")),
         };
-        encode_component(ty, *order, value, &mut ordered).map_err(|error| {
+        encode_component(ty, *order, value, ordered).map_err(|error| {
             before.bad(format!("a clustering value of {}", ty.sql_name()), error)
         })?;
     }
-    Ok(ClusteringKey::from_ordered(ordered))
+    Ok(())
+}
+
+/// Steps over `count` stored values.
+pub(super) fn skip_values(input: &mut Input<'_>, layout: &Layout, count: usize) -> Parsed<()> {
+    if count > layout.clustering.len() {
+        let wanted = format!("at most {} clustering values", layout.clustering.len());
+        return Err(input.bad(wanted, count));
+    }
+    let mut header = 0;
+    for (i, (ty, _)) in layout.clustering[..count].iter().enumerate() {
+        let within = i % BATCH_COLUMNS;
+        if within == 0 {
+            header = input.vint()?;
+        }
+        match (header >> (2 * within) & 3, ty.fixed_bytes()) {
+            (0, Some(length)) => _ = input.take(length as u64)?,
+            (0, None) => _ = input.vbytes()?,
+            (1, _) => {}
+            _ => return Err(input.bad("a clustering value", "a null")),
+        }
+    }
+    Ok(())
 }
 
 /// Reads what follows the kind byte of a bound.

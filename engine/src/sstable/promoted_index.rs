@@ -6,15 +6,25 @@
 //! ```
 //! `offset` counts from the start of the partition. `open` is the range tombstone in force after the
 //! block's last row or marker. A partition of fewer than two blocks has none. The offsets at the end
-//! (relative to the first block) give random access; a search parses only the blocks it probes.
+//! (relative to the first block) give random access.
+//!
+//! One bound of a slice is searched for by halves: each probe looks at an offset and a block where
+//! they lie in their pages, which stay cached as they are on disk. The other bound is looked for
+//! only in what is in memory by then, above all the pages that the first search read: one that is
+//! not found there costs the reader a little read-ahead, never a read of the index.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, Range};
 use std::rc::Rc;
+
+use futures::future::try_join;
 
 use super::coding::{Fault, Input, Parsed, put_svint, put_vint};
 use super::file::CheckedFile;
 use super::layout::{DELETION_BYTES, Layout, deletion, put_deletion};
 use super::prefix::read_position;
+use crate::cache::Page;
+use crate::config::PAGE_BYTES;
 use crate::error::{Error, Result};
 use crate::mutation::{Position, Tombstone};
 
@@ -25,6 +35,7 @@ const GROWTH_BYTES: usize = 10 << 20;
 const FRONT_BYTES_MAX: u64 = 9 + DELETION_BYTES + 9;
 /// Parsed blocks that one search keeps.
 const BLOCKS_KEPT_MAX: usize = 64;
+const PAGE: u64 = PAGE_BYTES as u64;
 
 /// Makes the promoted index of one partition after another.
 #[derive(Debug)]
@@ -122,8 +133,42 @@ pub(super) struct Block {
     pub(super) last: Position,
     /// From the start of the partition.
     pub(super) offset: u64,
+    /// Of the last block it may or may not count the end mark, so it is a hint.
+    pub(super) width: u64,
     /// Range tombstone in force after the block.
     pub(super) open: Option<Tombstone>,
+}
+
+/// What a search may do for the bytes it wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Disk,
+    /// Only what is in memory, read or not read by this search.
+    Memory,
+}
+
+/// Which of the pages held is replaced: searches go to and fro between the two.
+#[derive(Debug, Clone, Copy)]
+enum Area {
+    Offsets = 0,
+    Blocks = 1,
+}
+
+/// Bytes of the file, where they lie in a page or, at the border of two, joined.
+enum Bytes {
+    Within(Page, Range<usize>),
+    Joined(Vec<u8>),
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Within(page, range) => &page[range.clone()],
+            Bytes::Joined(bytes) => bytes,
+        }
+    }
 }
 
 /// The promoted index of one partition, read from the index file block by block.
@@ -138,6 +183,8 @@ pub(super) struct PromotedIndex {
     pub(super) header_bytes: u64,
     pub(super) deletion: Option<Tombstone>,
     parsed: BTreeMap<u32, Rc<Block>>,
+    /// The page used last of each area; holding it keeps it in memory.
+    held: [Option<(u64, Page)>; 2],
 }
 
 impl PromotedIndex {
@@ -170,6 +217,7 @@ impl PromotedIndex {
             blocks_at: at + input.at(),
             offsets_at: at + size - 4 * u64::from(count),
             parsed: BTreeMap::new(),
+            held: [None, None],
             file,
             layout,
             count,
@@ -183,17 +231,66 @@ impl PromotedIndex {
         self.count
     }
 
+    /// A page of the file; `None` when it is out of reach.
+    async fn page(&mut self, number: u64, area: Area, reach: Reach) -> Result<Option<Page>> {
+        if let Some((held, page)) = &self.held[area as usize]
+            && *held == number
+        {
+            return Ok(Some(page.clone()));
+        }
+        let page = match reach {
+            Reach::Disk => Some(self.file.page(number).await?),
+            Reach::Memory => self.file.page_in_memory(number),
+        };
+        if let Some(page) = &page {
+            self.held[area as usize] = Some((number, page.clone()));
+        }
+        Ok(page)
+    }
+
+    /// `length` bytes at `at`, which the file has; `None` when they are out of reach.
+    async fn bytes(
+        &mut self,
+        (at, length): (u64, u64),
+        area: Area,
+        reach: Reach,
+    ) -> Result<Option<Bytes>> {
+        let (first, last) = (at / PAGE, (at + length - 1) / PAGE);
+        if first < last && reach == Reach::Disk {
+            return self.file.read(at, length).await.map(|bytes| Some(Bytes::Joined(bytes)));
+        }
+        let mut joined = Vec::new();
+        for number in first..=last {
+            let Some(page) = self.page(number, area, reach).await? else { return Ok(None) };
+            let from = at.saturating_sub(number * PAGE) as usize;
+            let to = (at + length - number * PAGE).min(page.len() as u64) as usize;
+            if first == last {
+                return Ok(Some(Bytes::Within(page, from..to)));
+            }
+            joined.extend_from_slice(&page[from..to]);
+        }
+        Ok(Some(Bytes::Joined(joined)))
+    }
+
     /// The block with this number.
     ///
     /// Errors: `Io`, `Corrupt`.
     pub(super) async fn block(&mut self, number: u32) -> Result<Rc<Block>> {
+        let block = self.fetch(number, Reach::Disk).await?;
+        Ok(block.expect("the disk reaches everything"))
+    }
+
+    async fn fetch(&mut self, number: u32, reach: Reach) -> Result<Option<Rc<Block>>> {
         assert!(number < self.count, "a search stays within the blocks");
         if let Some(block) = self.parsed.get(&number) {
-            return Ok(block.clone());
+            return Ok(Some(block.clone()));
         }
         let offset_at = self.offsets_at + 4 * u64::from(number);
         let has_next = number + 1 < self.count;
-        let offsets = self.file.read(offset_at, if has_next { 8 } else { 4 }).await?;
+        let place = (offset_at, if has_next { 8 } else { 4 });
+        let Some(offsets) = self.bytes(place, Area::Offsets, reach).await? else {
+            return Ok(None);
+        };
         let mut input = Input::new(&offsets);
         let area = self.offsets_at - self.blocks_at;
         let range = (|| -> Parsed<_> {
@@ -207,7 +304,9 @@ impl PromotedIndex {
         })();
         let (from, to) = range.map_err(|fault| fault.into_error(self.file.path(), offset_at))?;
         let at = self.blocks_at + from;
-        let bytes = self.file.read(at, to - from).await?;
+        let Some(bytes) = self.bytes((at, to - from), Area::Blocks, reach).await? else {
+            return Ok(None);
+        };
         let block = parse_block(&mut Input::new(&bytes), &self.layout)
             .and_then(|block| {
                 if block.offset >= self.header_bytes && block.first <= block.last {
@@ -222,7 +321,7 @@ impl PromotedIndex {
         }
         let block = Rc::new(block);
         self.parsed.insert(number, block.clone());
-        Ok(block)
+        Ok(Some(block))
     }
 
     /// Number of the first block for which `is_right` holds, or the number of blocks. The blocks
@@ -258,6 +357,68 @@ impl PromotedIndex {
         self.first_block(|block| block.offset > offset).await
     }
 
+    /// A block behind `first` that starts at or beyond `position`: the first one of those in memory
+    /// as far as they hang together, or the number of blocks.
+    pub(super) async fn known_from(&mut self, first: u32, position: &Position) -> Result<u32> {
+        let mut known = self.parsed.range(first.saturating_add(1)..);
+        let known = known.find(|(_, block)| block.first >= *position);
+        let (mut low, mut high) = (first, known.map_or(self.count, |(number, _)| *number));
+        let mut step = 1;
+        while high - low > 1 {
+            let middle = low + step.min((high - low) / 2);
+            let Some(block) = self.fetch(middle, Reach::Memory).await? else { break };
+            if block.first >= *position {
+                high = middle;
+                step = (step / 2).max(1);
+            } else {
+                low = middle;
+                step = step.saturating_mul(2);
+            }
+        }
+        Ok(high)
+    }
+
+    /// A block up to `last` that starts at or before `position`: the last one of those in memory as
+    /// far as they hang together, or 0.
+    pub(super) async fn known_up_to(&mut self, last: u32, position: &Position) -> Result<u32> {
+        let mut known = self.parsed.range(..=last).rev();
+        let known = known.find(|(_, block)| block.first <= *position);
+        let (mut low, mut high) = (known.map_or(0, |(number, _)| *number), last.saturating_add(1));
+        let mut step = 1;
+        while high - low > 1 {
+            let middle = high - step.min((high - low) / 2);
+            let Some(block) = self.fetch(middle, Reach::Memory).await? else { break };
+            if block.first <= *position {
+                low = middle;
+                step = (step / 2).max(1);
+            } else {
+                high = middle;
+                step = step.saturating_mul(2);
+            }
+        }
+        Ok(low)
+    }
+
+    /// The last block. Where it and its offset are on disk, both are read at once: it ends where the
+    /// offsets begin.
+    ///
+    /// Errors: `Io`, `Corrupt`.
+    pub(super) async fn last(&mut self) -> Result<Rc<Block>> {
+        let mean_bytes = (self.offsets_at - self.blocks_at) / u64::from(self.count);
+        let start =
+            self.offsets_at.saturating_sub((2 * mean_bytes).min(4 * PAGE)).max(self.blocks_at);
+        let end = self.offsets_at + 4 * u64::from(self.count);
+        let blocks = (start / PAGE, self.offsets_at.div_ceil(PAGE));
+        let offsets = ((end - 4) / PAGE, end.div_ceil(PAGE));
+        if offsets.0 <= blocks.1 {
+            self.file.warm(blocks.0, offsets.1).await?;
+        } else {
+            let blocks = self.file.warm(blocks.0, blocks.1);
+            try_join(blocks, self.file.warm(offsets.0, offsets.1)).await?;
+        }
+        self.block(self.count - 1).await
+    }
+
     /// The range tombstone in force between block `number - 1` and block `number`.
     pub(super) async fn open_before(&mut self, number: u32) -> Result<Option<Tombstone>> {
         match number.checked_sub(1) {
@@ -276,11 +437,11 @@ fn parse_block(input: &mut Input<'_>, layout: &Layout) -> Parsed<Block> {
     let first = read_position(input, layout)?;
     let last = read_position(input, layout)?;
     let offset = input.vint()?;
-    // The width of the last block may or may not count the end mark, so nothing relies on it.
-    let _width = input.svint()?;
+    let width = WIDTH_BASE.saturating_add(input.svint()?);
+    let width = u64::try_from(width).map_err(|_| input.bad("the width of a block", width))?;
     let open = if input.u8()? != 0 { deletion(input)? } else { None };
     if input.remaining() != 0 {
         return Err(input.bad("the end of the block", format!("{} bytes", input.remaining())));
     }
-    Ok(Block { first, last, offset, open })
+    Ok(Block { first, last, offset, width, open })
 }

@@ -165,7 +165,7 @@ impl PartitionReader {
     ) -> Result<Option<(Cursor, Option<Position>, Option<Tombstone>)>> {
         let (mut at, mut last) = (from, None);
         while at < until {
-            let (position, end) = match self.item(data, at, u64::MAX, None).await {
+            let (position, end) = match self.item_read(data, at).await {
                 Ok(Item::Row { key, end, .. }) if end <= until => (Some(Position::after(key)), end),
                 Ok(Item::Marker { opening, end, .. }) if end <= until => {
                     open = opening;

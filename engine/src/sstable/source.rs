@@ -9,7 +9,7 @@ use futures::future::LocalBoxFuture;
 use super::damage::DamageLog;
 use super::file::Access;
 use super::partition_index::{Entry, find, read_entry};
-use super::partition_reader::{Front, PartitionReader};
+use super::partition_reader::{Front, PartitionReader, Progress};
 use super::sstable::Sstable;
 use super::window::{Content, Window};
 use crate::config::FRAGMENTS_PER_FILL_MAX;
@@ -77,11 +77,18 @@ impl SstableSource {
         }
     }
 
+    /// Reads the data as a scan does.
+    pub(super) fn past_cache(mut self) -> Self {
+        self.data = Window::new(self.table.data.clone(), Access::Scan);
+        self
+    }
+
     async fn next_entry(&mut self) -> Result<Option<Entry>> {
         match &mut self.plan {
             Plan::Done => Ok(None),
             Plan::Key(key) => {
-                let found = find(&self.table.summary, &mut self.index, key).await?;
+                let table = &self.table;
+                let found = find(&table.summary, &mut self.index, &table.pages, key).await?;
                 self.plan = Plan::Done;
                 Ok(found)
             }
@@ -193,16 +200,21 @@ impl SstableSource {
     }
 
     async fn fill_some(&mut self, out: &mut VecDeque<Fragment>) -> Result<()> {
-        let goal = out.len() + FRAGMENTS_PER_FILL_MAX;
+        let start = out.len();
+        let goal = start + FRAGMENTS_PER_FILL_MAX;
         while out.len() < goal {
             match self.partition.take() {
                 Some(mut partition) => {
-                    match partition.step(&mut self.data, out, goal).await {
-                        Ok(true) => {
+                    match partition.step(&mut self.data, out, (start, goal)).await {
+                        Ok(Progress::Done) => {
                             out.push_back(Fragment::PartitionEnd);
                             continue;
                         }
-                        Ok(false) => {}
+                        Ok(Progress::WouldRead) => {
+                            self.partition = Some(partition);
+                            return Ok(());
+                        }
+                        Ok(Progress::Enough) => {}
                         Err(error @ Error::Corrupt(_)) if self.damage.is_some() => {
                             if !self.is_first_try(|source| &mut source.data, &error) {
                                 partition.salvage(&mut self.data, out).await?;

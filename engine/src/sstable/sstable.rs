@@ -10,6 +10,7 @@ use super::compression_info::CompressionInfo;
 use super::damage::DamageLog;
 use super::file::{Access, CheckedFile, Checks, SCAN_BYTES_MAX};
 use super::filter::BloomFilter;
+use super::index_page::IndexPage;
 use super::info::SstableInfo;
 use super::integrity::Integrity;
 use super::layout::Layout;
@@ -19,11 +20,12 @@ use super::source::SstableSource;
 use super::statistics;
 use super::summary::{Summary, SummaryBuilder};
 use super::window::{Content, Window};
-use crate::cache::PageCache;
+use crate::cache::{PageCache, ParsedFile};
 use crate::config::PAGE_BYTES;
 use crate::disk::{Disk, read_file};
 use crate::error::{Error, Result};
 use crate::mutation::{FragmentSource, PartitionRange, Slice};
+use crate::policy::event::EntryKind;
 use crate::schema::PartitionKey;
 use crate::schema::table_schema::SchemaRef;
 
@@ -36,6 +38,7 @@ pub struct Sstable {
     filter: Option<BloomFilter>,
     pub(super) data: Content,
     pub(super) index: Rc<CheckedFile>,
+    pub(super) pages: ParsedFile<IndexPage>,
 }
 
 impl Sstable {
@@ -173,8 +176,14 @@ impl Sstable {
             ),
         };
         let data_path = path(Component::Data);
-        let stored =
-            CheckedFile::open(&*disk, cache.clone(), data_path, data_size, data_checks).await?;
+        let stored = CheckedFile::open(
+            &*disk,
+            cache.clone(),
+            (data_path, EntryKind::DataPage),
+            data_size,
+            data_checks,
+        )
+        .await?;
         let data_bytes = stored.size();
         let data = if has(Component::CompressionInfo) {
             let content = read(Component::CompressionInfo).await?;
@@ -184,8 +193,16 @@ impl Sstable {
         } else {
             Content::Plain(stored)
         };
+        let pages = ParsedFile::new(cache.clone(), EntryKind::PartitionIndexPage, 0);
         let index_path = path(Component::Index);
-        let index = CheckedFile::open(&*disk, cache, index_path, index_size, index_checks).await?;
+        let index = CheckedFile::open(
+            &*disk,
+            cache,
+            (index_path, EntryKind::IndexPage),
+            index_size,
+            index_checks,
+        )
+        .await?;
         let summary = if has(Component::Summary) {
             let content = read(Component::Summary).await?;
             Summary::decode(&content, index.size()).map_err(whole(Component::Summary))?
@@ -200,7 +217,7 @@ impl Sstable {
                 SstableInfo::of_foreign(generation, &summary, &statistics, sizes)
             }
         };
-        Ok(Rc::new(Sstable { info, scylla, layout, summary, filter, data, index }))
+        Ok(Rc::new(Sstable { info, scylla, layout, summary, filter, data, index, pages }))
     }
 
     /// The data file.
@@ -213,6 +230,12 @@ impl Sstable {
 
     pub fn info(&self) -> &SstableInfo {
         &self.info
+    }
+
+    /// What the cache that pages go through holds and did.
+    #[cfg(test)]
+    pub(super) fn cache_stats(&self) -> crate::cache::PageCacheStats {
+        self.pages.cache().stats()
     }
 
     /// What ScyllaDB noted, in a file that it wrote.
@@ -250,6 +273,15 @@ impl Sstable {
         damage: Rc<DamageLog>,
     ) -> Box<dyn FragmentSource> {
         Box::new(SstableSource::new(self.clone(), range, slice, Some(damage)))
+    }
+
+    /// As [`read`](Self::read), without keeping the data of single partitions in the page cache.
+    pub fn read_past_cache(
+        self: &Rc<Self>,
+        range: &PartitionRange,
+        slice: &Slice,
+    ) -> Box<dyn FragmentSource> {
+        Box::new(SstableSource::new(self.clone(), range, slice, None).past_cache())
     }
 }
 

@@ -14,8 +14,8 @@ use crate::schema::PartitionKey;
 /// Keys between two samples.
 const KEYS_PER_SAMPLE: u64 = 128;
 /// A page of the index also ends after this many bytes: partitions with large promoted indexes
-/// must not make it long to walk.
-const INDEX_BYTES_PER_SAMPLE: u64 = 64 << 10;
+/// must not make it long to read.
+const INDEX_BYTES_PER_SAMPLE: u64 = 16 << 10;
 
 /// Samples of the partition index.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,10 +5,8 @@
 //! that the table does not name (frozen, `varint`, `duration`, vectors) may also be blobs in it. A
 //! column that the table lacks is skipped, whatever its type.
 
-use crate::schema::types::TYPE_DEPTH_MAX;
+use super::class_name::{ClassName, PACKAGE, unhex};
 use crate::schema::{ClusteringOrder, Column, DataType, TableSchema, UserType};
-
-const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
 
 /// Name of a type. Types inside a frozen one are not called frozen again.
 fn name_of(ty: &DataType, is_inside_frozen: bool) -> String {
@@ -82,7 +80,7 @@ pub fn marshal_name(column: &Column) -> String {
 /// The type that Cassandra's class name says, and the order of a clustering column of it; `None` for
 /// a type that the engine does not have. A decimal is taken as wide as SQL shows one.
 pub fn cql_type(name: &str) -> Option<(DataType, ClusteringOrder)> {
-    let parsed = parse_all(name)?;
+    let parsed = ClassName::parse(name)?;
     let (parsed, order) = match (parsed.class, parsed.parameters.as_slice()) {
         ("ReversedType", [inner]) => (inner, ClusteringOrder::Descending),
         _ => (&parsed, ClusteringOrder::Ascending),
@@ -91,7 +89,7 @@ pub fn cql_type(name: &str) -> Option<(DataType, ClusteringOrder)> {
     ty.validate().is_ok().then_some((ty, order))
 }
 
-fn type_of(parsed: &Parsed<'_>) -> Option<DataType> {
+fn type_of(parsed: &ClassName<'_>) -> Option<DataType> {
     let parameters = parsed.parameters.as_slice();
     Some(match (parsed.class, parameters) {
         ("BooleanType", []) => DataType::Boolean,
@@ -122,7 +120,7 @@ fn type_of(parsed: &Parsed<'_>) -> Option<DataType> {
             DataType::tuple_of(fields?)
         }
         ("UserType", [keyspace, name, fields @ ..]) => {
-            let field = |field: &Parsed<'_>| Some((unhex(field.label?)?, type_of(field)?));
+            let field = |field: &ClassName<'_>| Some((unhex(field.label?)?, type_of(field)?));
             let fields: Option<Vec<(String, DataType)>> = fields.iter().map(field).collect();
             let user = UserType::new(keyspace.class, unhex(name.class)?, fields?);
             DataType::User(Box::new(user))
@@ -130,15 +128,6 @@ fn type_of(parsed: &Parsed<'_>) -> Option<DataType> {
         ("FrozenType", [inner]) => type_of(inner)?.frozen(),
         _ => return None,
     })
-}
-
-fn unhex(hex: &str) -> Option<String> {
-    if !hex.len().is_multiple_of(2) || !hex.is_ascii() {
-        return None;
-    }
-    let bytes: Option<Vec<u8>> =
-        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).ok()).collect();
-    String::from_utf8(bytes?).ok()
 }
 
 /// Whether values of the stored type are values of `ty`, with equal bytes and order.
@@ -170,54 +159,9 @@ pub(super) fn of_partition_key(schema: &TableSchema) -> String {
     }
 }
 
-/// A type name with its parameters, package and blanks removed.
-#[derive(Debug, PartialEq)]
-struct Parsed<'a> {
-    /// What stands before a colon: the name of a user type's field.
-    label: Option<&'a str>,
-    class: &'a str,
-    parameters: Vec<Parsed<'a>>,
-}
-
-/// Most levels of types within types that are looked at; wrappers double those of the type itself.
-const DEPTH_MAX: usize = 2 * TYPE_DEPTH_MAX;
-
-fn parse<'a>(text: &mut &'a str, depth: usize) -> Option<Parsed<'a>> {
-    let end = text.find(['(', ')', ',', ' ']).unwrap_or(text.len());
-    let (name, mut rest) = text.split_at(end);
-    let (label, name) = match name.split_once(':') {
-        Some((label, name)) => (Some(label), name),
-        None => (None, name),
-    };
-    let class = name.strip_prefix(PACKAGE).unwrap_or(name);
-    if class.is_empty() || depth > DEPTH_MAX {
-        return None;
-    }
-    let mut parameters = Vec::new();
-    if let Some(inner) = rest.strip_prefix('(') {
-        rest = inner;
-        loop {
-            rest = rest.trim_start_matches([',', ' ']);
-            if let Some(after) = rest.strip_prefix(')') {
-                rest = after;
-                break;
-            }
-            parameters.push(parse(&mut rest, depth + 1)?);
-        }
-    }
-    *text = rest;
-    Some(Parsed { label, class, parameters })
-}
-
-fn parse_all(name: &str) -> Option<Parsed<'_>> {
-    let mut rest = name.trim();
-    let parsed = parse(&mut rest, 0)?;
-    rest.trim().is_empty().then_some(parsed)
-}
-
 /// Whether values of the stored type are whole and may stand as blobs. Outside of keys their order does
 /// not matter.
-fn is_opaque(parsed: &Parsed<'_>) -> bool {
+fn is_opaque(parsed: &ClassName<'_>) -> bool {
     matches!(
         parsed.class,
         "FrozenType" | "TupleType" | "VectorType" | "IntegerType" | "DurationType"
@@ -234,13 +178,13 @@ pub(super) fn fits_column(name: &str, column: &Column) -> bool {
     }
     column.ty == DataType::Blob
         && !column.is_key()
-        && parse_all(name).is_some_and(|parsed| is_opaque(&parsed))
+        && ClassName::parse(name).is_some_and(|parsed| is_opaque(&parsed))
 }
 
 /// The types of the columns of a partition key whose type has this name; `None` where the engine lacks
 /// one of them.
 pub fn partition_key_types(name: &str) -> Option<Vec<DataType>> {
-    let parsed = parse_all(name)?;
+    let parsed = ClassName::parse(name)?;
     if parsed.class == "CompositeType" {
         return parsed.parameters.iter().map(type_of).collect();
     }
@@ -270,10 +214,10 @@ pub(super) struct Shape {
 /// The layout of columns of the stored type `name`; `None` when the type is unknown, so that not even
 /// skipping is possible.
 pub(super) fn shape(name: &str) -> Option<Shape> {
-    shape_of(&parse_all(name)?)
+    shape_of(&ClassName::parse(name)?)
 }
 
-fn shape_of(parsed: &Parsed<'_>) -> Option<Shape> {
+fn shape_of(parsed: &ClassName<'_>) -> Option<Shape> {
     let whole = |fixed_bytes| Some(Shape { fixed_bytes, is_multi_cell: false, is_counter: false });
     match (parsed.class, parsed.parameters.as_slice()) {
         ("BooleanType", _) => whole(Some(1)),

@@ -13,7 +13,7 @@
 
 use super::coding::{Fault, Input, Parsed, put_vint};
 use super::layout::{HeaderColumns, Layout};
-use super::prefix::{Bound, PrefixEncoder, read_bound, read_values};
+use super::prefix::{Bound, PrefixEncoder, read_bound, read_values, skip_values};
 use crate::mutation::{Cell, CellPath, CellState, Liveness, MultiCell, Position, Row, Tombstone};
 use crate::schema::order::decode_component;
 use crate::schema::{ClusteringKey, ClusteringOrder, DataType};
@@ -302,6 +302,26 @@ pub(super) fn read_head(input: &mut Input<'_>, layout: &Layout) -> Parsed<Head> 
     let key = read_values(input, layout, layout.clustering.len())?;
     let frame = read_frame(input, flags)?;
     Ok(Head::Row { key, frame })
+}
+
+/// Bytes of the row or marker that the input begins with, `None` for the end of the partition. Its
+/// place is stepped over, its body not looked at.
+pub(super) fn read_size(input: &mut Input<'_>, layout: &Layout) -> Parsed<Option<u64>> {
+    let mut front = input.clone();
+    let flags = front.u8()?;
+    if flags & (END_OF_PARTITION | EXTENSION) != 0 {
+        // The end, or what must not stand here.
+        return read_head(input, layout).map(|_| None);
+    }
+    if flags & IS_MARKER != 0 {
+        let _kind = front.u8()?;
+        let count = usize::from(front.u16()?);
+        skip_values(&mut front, layout, count)?;
+    } else {
+        skip_values(&mut front, layout, layout.clustering.len())?;
+    }
+    let frame = read_frame(&mut front, flags)?;
+    Ok(Some(frame.end))
 }
 
 fn read_frame(input: &mut Input<'_>, flags: u8) -> Parsed<Frame> {

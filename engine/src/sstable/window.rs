@@ -137,6 +137,11 @@ impl Window {
         self.start + self.bytes.len() as u64
     }
 
+    /// Whether `needed` bytes from `at` are at hand.
+    pub(super) fn holds(&self, at: u64, needed: u64) -> bool {
+        at >= self.start && at.saturating_add(needed) <= self.end()
+    }
+
     fn double_ahead(&mut self) {
         let max = match self.access {
             Access::Cached => READ_BYTES_MAX,
@@ -188,7 +193,9 @@ impl Window {
             }
         }
         let ahead_bytes = if self.is_careful { 0 } else { self.ahead_bytes };
-        let ahead = (self.end() + ahead_bytes).min(limit).max(wanted);
+        let is_short = limit.saturating_sub(at) <= ahead_bytes;
+        let ahead = if is_short { limit } else { (self.end() + ahead_bytes).min(limit) };
+        let ahead = ahead.max(wanted);
         self.append(ahead).await?;
         self.double_ahead();
         Ok(())

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use super::table::{LiveSstable, Table};
-use crate::cache::PageCache;
+use super::table::{LiveSstable, Sstables, Table};
+use crate::cache::{PageCache, RowCache};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
@@ -61,14 +61,16 @@ impl Table {
             options: RefCell::new(options),
             large_data: LargeDataThresholds::default(),
             damage: Rc::default(),
-            schema,
             active: RefCell::new(Memtable::new(Rc::default())),
             shard_bytes: Rc::default(),
             sealed: RefCell::default(),
-            sstables: RefCell::new(sstables),
+            sstables: RefCell::new(Rc::new(Sstables(sstables))),
+            generation: Cell::new(0),
+            rows: RowCache::new(cache.clone(), schema.clone()),
             manifest: tokio::sync::Mutex::new(Manifest::empty(disk.clone(), &directory)),
             directory,
             disk,
+            schema,
             commitlog: None,
             shard,
             shard_count,
@@ -90,7 +92,7 @@ impl Table {
     /// Bytes of the data files, and rows that they say that they have.
     pub fn foreign_size(&self) -> (u64, u64) {
         let sstables = self.sstables.borrow();
-        let infos = || sstables.iter().map(|live| live.sstable.info());
+        let infos = || sstables.0.iter().map(|live| live.sstable.info());
         (infos().map(|info| info.data_bytes).sum(), infos().map(|info| info.rows).sum())
     }
 

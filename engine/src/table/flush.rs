@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::table::{LiveSstable, Table};
+use super::uncovered::Uncovered;
 use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::mutation::{Direction, Fragment, PartitionRange, Slice};
@@ -58,9 +59,15 @@ impl Table {
                     self.unnamed.borrow_mut().push(generation);
                     return Err(error);
                 }
-                self.sstables.borrow_mut().push(LiveSstable { sstable, is_shared: false });
+                let live = LiveSstable { sstable, is_shared: false };
+                let generation = self.generation.get() + 1;
+                self.generation.set(generation);
+                Rc::make_mut(&mut self.sstables.borrow_mut()).0.push(live);
+                self.rows.begin_generation(generation);
+                self.merge_into_rows(&memtable, generation).await;
             }
-            // One step for readers: the SSTable is in, the memtable out, no await between.
+            // Until here readers had the rows from the memtable as well; saying a thing twice
+            // changes nothing.
             self.sealed.borrow_mut().pop_front();
             memtable.release();
             manifest.seal().await?;
@@ -74,6 +81,19 @@ impl Table {
                 let table = self.schema.full_name();
                 tracing::warn!(table, %error, "commitlog segments were not released");
             }
+            memtable.dismantle().await;
+        }
+    }
+
+    /// Brings the row cache up to the SSTable that `memtable` became.
+    async fn merge_into_rows(&self, memtable: &Rc<Memtable>, generation: u64) {
+        let mut last = None;
+        while let Some(key) = memtable.next_key(last.as_deref()) {
+            let all = Slice::full(Direction::Forward);
+            let source = || memtable.read(&PartitionRange::Single((*key).clone()), &all);
+            self.rows.merge(&key, source, generation).await;
+            runtime::maybe_yield().await;
+            last = Some(key);
         }
     }
 
@@ -113,13 +133,16 @@ impl Table {
         .await?;
         let mut source = memtable.read(&PartitionRange::full(), &Slice::full(Direction::Forward));
         let mut fragments: VecDeque<Fragment> = VecDeque::new();
+        let mut uncovered = Uncovered::default();
         loop {
             source.fill(&mut fragments).await?;
             if fragments.is_empty() {
                 break;
             }
             for fragment in fragments.drain(..) {
-                writer.push(fragment).await?;
+                if let Some(fragment) = uncovered.pass(fragment) {
+                    writer.push(fragment).await?;
+                }
             }
             runtime::maybe_yield().await;
         }

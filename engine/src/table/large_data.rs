@@ -36,7 +36,7 @@ impl Table {
             return Vec::new();
         }
         let sstables = self.sstables.borrow();
-        sstables.iter().flat_map(|live| self.large_in(&live.sstable)).collect()
+        sstables.0.iter().flat_map(|live| self.large_in(&live.sstable)).collect()
     }
 
     fn large_in(&self, sstable: &Sstable) -> Vec<LargeThing> {
@@ -44,8 +44,8 @@ impl Table {
         let records = scylla.records.iter().flatten();
         let name = sstable.data_path().file_name().unwrap_or_default().to_string_lossy();
         let things = records.filter_map(|record| {
-            let stats = scylla.large_data.iter().flatten();
-            let stats = stats.filter(|stats| stats.kind == record.kind).next_back();
+            let mut stats = scylla.large_data.iter().flatten();
+            let stats = stats.rfind(|stats| stats.kind == record.kind);
             Some(LargeThing {
                 sstable: name.clone().into_owned(),
                 kind: LargeKind::of_number(record.kind)?,

@@ -3,12 +3,15 @@
 mod attached;
 mod flush;
 mod large_data;
+mod fragments;
 mod open;
 mod owned;
 mod read;
 mod table;
+mod uncovered;
 
 pub use attached::AttachedOpening;
+pub use fragments::{FragmentKind, FragmentReport};
 pub use large_data::LargeThing;
 pub use open::{TableOpening, clear_leftovers};
 pub use read::{Partitions, ReadCommand};

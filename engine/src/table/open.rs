@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::table::{LiveSstable, Table};
-use crate::cache::PageCache;
+use super::table::{LiveSstable, Sstables, Table};
+use crate::cache::{PageCache, RowCache};
 use crate::commitlog::{Commitlog, ReplayPosition};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
@@ -98,8 +98,10 @@ impl Table {
         let highest = names.iter().filter_map(|name| generation_of(name)).max().unwrap_or(0);
         let stride = u64::from(shard_count);
         let next_generation = (highest / stride + 1) * stride + u64::from(shard);
+        let rows = RowCache::new(cache.clone(), schema.clone());
         Ok(Rc::new(Table {
             options: RefCell::new(schema.options.clone()),
+            rows,
             schema,
             directory,
             disk,
@@ -109,7 +111,8 @@ impl Table {
             active: RefCell::new(Memtable::new(shard_bytes.clone())),
             shard_bytes,
             sealed: RefCell::new(VecDeque::new()),
-            sstables: RefCell::new(sstables),
+            sstables: RefCell::new(Rc::new(Sstables(sstables))),
+            generation: Cell::new(0),
             manifest: tokio::sync::Mutex::new(manifest),
             foreign_flushed,
             cache,

@@ -25,6 +25,9 @@ pub struct ReadCommand {
     pub columns: Vec<ColumnId>,
     /// Stop after so many rows.
     pub row_limit: Option<usize>,
+    /// Ask the row cache for nothing and leave nothing in the caches: for reads that will not come
+    /// again.
+    pub past_cache: bool,
 }
 
 /// Partitions of a read.
@@ -71,7 +74,7 @@ impl Table {
         // A partition without live rows shows its static row, unless rows were asked for by key.
         let show_static_only = command.slice.ranges == [ClusteringRange::full()];
         'ranges: for range in &ranges {
-            let source = self.read(range, &command.slice);
+            let source = self.read(range, &command.slice, command.past_cache);
             let mut reader = QueryReader::new(source, now_seconds, show_static_only);
             loop {
                 while let Some(row) = reader.next_buffered() {

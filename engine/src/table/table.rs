@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use super::owned::OwnedSource;
-use crate::cache::PageCache;
+use crate::cache::{PageCache, RowCache, Underlying};
 use crate::commitlog::{Commitlog, ReplayPosition};
 use crate::disk::Disk;
 use crate::error::Result;
@@ -33,7 +33,11 @@ pub struct Table {
     pub(super) shard_bytes: Rc<Cell<usize>>,
     pub(super) active: RefCell<Rc<Memtable>>,
     pub(super) sealed: RefCell<VecDeque<Rc<Memtable>>>,
-    pub(super) sstables: RefCell<Vec<LiveSstable>>,
+    pub(super) sstables: RefCell<Rc<Sstables>>,
+    /// Rises with every change of `sstables`.
+    pub(super) generation: Cell<u64>,
+    /// What is known in memory of the SSTables' content.
+    pub(super) rows: Rc<RowCache>,
     /// Taken for the length of a flush: flushes of a table go one at a time, oldest memtable first.
     pub(super) manifest: tokio::sync::Mutex<Manifest>,
     /// What other shard counts' logs need not replay, by shard and shard count.
@@ -54,6 +58,21 @@ pub struct Table {
     pub(super) damage: Rc<DamageLog>,
 }
 
+/// The set of SSTables as of one moment.
+#[derive(Clone)]
+pub(super) struct Sstables(pub(super) Vec<LiveSstable>);
+
+impl Underlying for Sstables {
+    fn read(&self, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
+        let admits = |live: &&LiveSstable| match range {
+            PartitionRange::Single(key) => live.sstable.may_contain(key),
+            PartitionRange::Tokens { .. } => true,
+        };
+        let sources = self.0.iter().filter(admits).map(|live| live.sstable.read(range, slice));
+        MergeSource::merge(sources.collect(), slice.direction)
+    }
+}
+
 /// An SSTable that reads take part in.
 #[derive(Clone)]
 pub(super) struct LiveSstable {
@@ -65,6 +84,8 @@ pub(super) struct LiveSstable {
 /// Sizes of a table on one shard.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TableStats {
+    /// Memtables that take no more writes and are not flushed yet.
+    pub sealed_memtables: u64,
     pub memtable_rows: u64,
     pub memtable_bytes: u64,
     pub sstables: u64,
@@ -97,6 +118,11 @@ impl Table {
         &self.damage
     }
 
+    /// What is known in memory of the SSTables' rows.
+    pub fn rows(&self) -> &Rc<RowCache> {
+        &self.rows
+    }
+
     /// The memtable that takes writes now.
     pub fn active(&self) -> Rc<Memtable> {
         self.active.borrow().clone()
@@ -119,8 +145,9 @@ impl Table {
         let sstables = self.sstables.borrow();
         // Files that every shard has open count once.
         let is_elsewhere = self.is_attached() && self.shard != 0;
-        let sstables = if is_elsewhere { &[] } else { sstables.as_slice() };
+        let sstables = if is_elsewhere { &[] } else { sstables.0.as_slice() };
         TableStats {
+            sealed_memtables: self.sealed.borrow().len() as u64,
             memtable_rows: memtables.0,
             memtable_bytes: memtables.1,
             sstables: sstables.len() as u64,
@@ -130,12 +157,16 @@ impl Table {
     }
 
     /// A merged stream over everything the table holds, as of now: memtables and SSTables that join
-    /// or leave later do not change it.
-    pub fn read(&self, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
+    /// or leave later do not change it. `past_cache` asks the row cache for nothing and leaves nothing
+    /// in the caches.
+    pub fn read(
+        &self,
+        range: &PartitionRange,
+        slice: &Slice,
+        past_cache: bool,
+    ) -> Box<dyn FragmentSource> {
         let mut sources: Vec<Box<dyn FragmentSource>> = Vec::new();
-        let memtables =
-            self.sealed.borrow().iter().cloned().chain([self.active()]).collect::<Vec<_>>();
-        for memtable in memtables {
+        let mut add = |memtable: &Rc<Memtable>| {
             let holds = match range {
                 PartitionRange::Single(key) => memtable.contains(key),
                 PartitionRange::Tokens { .. } => !memtable.is_empty(),
@@ -143,28 +174,51 @@ impl Table {
             if holds {
                 sources.push(memtable.read(range, slice));
             }
-        }
-        for live in self.sstables.borrow().iter() {
-            let is_single = match range {
-                PartitionRange::Single(key) => {
-                    if !live.sstable.may_contain(key) {
-                        continue;
-                    }
-                    true
+        };
+        self.sealed.borrow().iter().for_each(&mut add);
+        add(&self.active.borrow());
+        let sstables = self.sstables.borrow().clone();
+        // What is left of damaged files is no truth that the cache could keep.
+        let salvages = self.skips_damage();
+        match range {
+            PartitionRange::Single(key) if !salvages && !past_cache => {
+                let cached = self.rows.read(key, slice, sstables, self.generation.get());
+                if sources.is_empty() {
+                    return cached;
                 }
-                PartitionRange::Tokens { .. } => false,
-            };
-            let source = match self.skips_damage() {
-                true => live.sstable.read_past_damage(range, slice, self.damage.clone()),
-                false => live.sstable.read(range, slice),
-            };
-            sources.push(if live.is_shared && !is_single {
-                Box::new(OwnedSource::new(source, self.shard, self.shard_count))
-            } else {
-                source
-            });
+                sources.push(cached);
+            }
+            // A scan goes past the cache: it would push out what others come back for.
+            _ => sources.extend(self.files(&sstables.0, range, slice, past_cache)),
         }
         MergeSource::merge(sources, slice.direction)
+    }
+
+    /// The files that may hold something of a range, each read on its own.
+    fn files(
+        &self,
+        sstables: &[LiveSstable],
+        range: &PartitionRange,
+        slice: &Slice,
+        past_cache: bool,
+    ) -> impl Iterator<Item = Box<dyn FragmentSource>> {
+        let single = match range {
+            PartitionRange::Single(key) => Some(key),
+            PartitionRange::Tokens { .. } => None,
+        };
+        let admits =
+            move |live: &&LiveSstable| single.is_none_or(|key| live.sstable.may_contain(key));
+        sstables.iter().filter(admits).map(move |live| {
+            let mut source = match (self.skips_damage(), past_cache) {
+                (true, _) => live.sstable.read_past_damage(range, slice, self.damage.clone()),
+                (false, true) => live.sstable.read_past_cache(range, slice),
+                (false, false) => live.sstable.read(range, slice),
+            };
+            if live.is_shared && single.is_none() {
+                source = Box::new(OwnedSource::new(source, self.shard, self.shard_count));
+            }
+            source
+        })
     }
 
     /// Newest position of the commitlog that `log` (shard and shard count) wrote that SSTables hold.

@@ -29,6 +29,26 @@ impl Climber {
         Climber { share, adaptive, step: STEP, hits: 0, requests: 0, before: None }
     }
 
+    /// What it found so far: the share and the next step.
+    pub fn found(&self) -> [f64; 2] {
+        [self.share, self.step]
+    }
+
+    /// Goes on where another one was.
+    ///
+    /// Errors: shares and steps that no climber has; this one is told to stay.
+    pub fn go_on(&mut self, [share, step]: [f64; 2]) -> Result<(), String> {
+        if !self.adaptive {
+            return Err("the window is fixed by a parameter".to_owned());
+        }
+        let fits = (LEAST..=MOST).contains(&share) && step.abs() <= STEP;
+        if !fits {
+            return Err(format!("a window of {share} with a step of {step}"));
+        }
+        (self.share, self.step) = (share, step);
+        Ok(())
+    }
+
     /// Share of the cache that the window should have.
     #[inline]
     pub fn share(&self) -> f64 {

@@ -199,6 +199,8 @@ impl EvictionPolicy for WTinyLfu {
     const NAME: &'static str = "w-tinylfu";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const BYTES_PER_SLOT: u32 = 29;
+    /// Share and step of the window as two 64-bit floating point numbers, big-endian.
+    const STATE_SCHEMA: u32 = 1;
 
     fn new(setup: &Setup) -> Result<Self, String> {
         setup.allow_params(&["window_percent", "adaptive"])?;
@@ -288,6 +290,22 @@ impl EvictionPolicy for WTinyLfu {
         self.sketch.grow(max_slots);
         let slots = self.entries.len().max(max_slots as usize);
         self.entries.resize(slots, NOBODY);
+    }
+
+    /// How large the window should be is learnt slowly and true of the load. What the sketch knows is
+    /// true of entries, and a successor is shown those.
+    fn snapshot(&self) -> Vec<u8> {
+        self.climber.found().iter().flat_map(|number| number.to_be_bytes()).collect()
+    }
+
+    fn restore(&mut self, schema: u32, state: &[u8]) -> Result<(), String> {
+        let numbers = match state.as_chunks::<8>() {
+            ([share, step], []) if schema == Self::STATE_SCHEMA => [*share, *step],
+            _ => return Err(format!("{} bytes of schema {schema}", state.len())),
+        };
+        self.climber.go_on(numbers.map(f64::from_be_bytes))?;
+        self.divide();
+        Ok(())
     }
 
     fn metrics(&self) -> Vec<(&'static str, f64)> {

@@ -88,6 +88,21 @@ fn the_window_follows_the_hit_ratio() {
 }
 
 #[test]
+fn the_window_goes_on_in_a_successor() {
+    let mut policy = trial::driver::<WTinyLfu>(100);
+    trial::evicted(&mut policy, 100, trial::mixed_trace(60_000));
+    let state = policy.policy().snapshot();
+    let mut successor = trial::driver::<WTinyLfu>(100);
+    successor.policy_mut().restore(1, &state).unwrap();
+    assert_eq!(successor.policy().climber.found(), policy.policy().climber.found());
+    assert_eq!(successor.policy().snapshot(), state);
+    let mut refuses = |schema, state: &[u8]| successor.policy_mut().restore(schema, state).is_err();
+    assert!(refuses(2, &state) && refuses(1, &state[1..]) && refuses(1, &[0xFF; 16]));
+    let mut fixed = trial::driver_with::<WTinyLfu>(100, &[("adaptive", "0")]);
+    assert!(fixed.policy_mut().restore(1, &state).is_err());
+}
+
+#[test]
 fn parameters_are_checked() {
     let refused = |name, value| trial::refusal::<WTinyLfu>(name, value);
     assert_eq!(refused("window_percent", "0"), "parameter window_percent: 0 is not in 1..=80");

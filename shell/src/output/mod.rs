@@ -12,12 +12,20 @@ pub mod progress;
 mod table;
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Stdout, Write};
 use std::str::FromStr;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
+
+/// Bytes of output gathered before they are written.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Stdout, for results.
+pub fn stdout() -> BufWriter<Stdout> {
+    BufWriter::with_capacity(BUFFER_BYTES, io::stdout())
+}
 
 /// How results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

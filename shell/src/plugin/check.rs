@@ -9,7 +9,7 @@ use tidegate_engine::plugin::{HostOptions, Inspection, PolicyHost, inspect};
 use tidegate_engine::replay::try_component;
 
 use super::Failure;
-use crate::cli::CheckArguments;
+use crate::cli::{CheckArguments, policy_compiler};
 use crate::query::read_component;
 
 /// Checks a file; false when the engine would refuse it or put it out.
@@ -21,7 +21,8 @@ pub(super) fn run(arguments: &CheckArguments, out: &mut dyn Write) -> Result<boo
         writeln!(out, "  WRONG {fault}")?;
         return verdict(false, out);
     }
-    let host = PolicyHost::new(HostOptions { instances_max: 2 })?;
+    let host =
+        PolicyHost::new(HostOptions { instances_max: 2, compiler: Some(policy_compiler()) })?;
     let compiled = match host.compile("it", &bytes) {
         Ok(compiled) => compiled,
         Err(error) => {

@@ -8,7 +8,7 @@ use tidegate_engine::replay::{Candidate, Capacity, Outcome, Settings};
 use tidegate_engine::trace::Trace;
 
 use super::Failure;
-use crate::cli::{BenchArguments, ReplayArguments};
+use crate::cli::{BenchArguments, ReplayArguments, policy_compiler};
 use crate::output::plot::{Chart, Curve};
 use crate::output::{Mode, printer};
 use crate::query::{load_candidate, load_trace, replay_row, replay_schema};
@@ -31,7 +31,7 @@ pub(super) fn bench(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let trace = load_trace(&arguments.trace, None)?;
-    let component = load_candidate(&arguments.file.to_string_lossy())?;
+    let component = load_candidate(&arguments.file.to_string_lossy(), Some(policy_compiler()))?;
     let capacity = arguments.capacity.resolve(&trace)?;
     let settings = Settings { ahead: AHEAD, ..Settings::new(capacity) };
     let mut printer = printer(mode, replay_schema());
@@ -71,8 +71,11 @@ pub(super) fn replay(
         [] => Capacity::curve(&trace),
         named => named.to_vec(),
     };
-    let candidates: Vec<Candidate> =
-        arguments.policies.iter().map(|name| load_candidate(name)).collect::<Result<_, _>>()?;
+    let candidates: Vec<Candidate> = arguments
+        .policies
+        .iter()
+        .map(|name| load_candidate(name, Some(policy_compiler())))
+        .collect::<Result<_, _>>()?;
     let mut printer = printer(mode, replay_schema());
     let mut curves = Vec::new();
     let mut unit = "entries";

@@ -10,6 +10,7 @@ mod project;
 use std::io::{self, Write};
 
 use crate::cli::PluginCommand;
+use crate::exit::fail;
 use crate::output::Mode;
 use crate::query::QueryError;
 
@@ -55,9 +56,4 @@ pub fn run(command: &PluginCommand, mode: Mode) -> u8 {
         Err(Failure::Output(error)) => fail(&format!("cannot write the output: {error}")),
         Err(Failure::Wrong(message)) => fail(&message),
     }
-}
-
-fn fail(message: &str) -> u8 {
-    eprintln!("error: {message}");
-    1
 }

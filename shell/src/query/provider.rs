@@ -20,6 +20,7 @@ use tidegate_engine::schema::table_schema::SchemaRef;
 use super::catalog::Engine;
 use super::pushdown;
 use super::scan::{TideScan, table_arrow_schema};
+use super::setting::bypasses_cache;
 
 /// See the head of this file.
 #[derive(Debug)]
@@ -87,7 +88,7 @@ impl TableProvider for TideTable {
                 Some(reassign_expr_columns(predicate, &read)?)
             }
         };
-        Ok(Arc::new(TideScan::new(
+        let scan = TideScan::new(
             self.database.clone(),
             Arc::clone(&self.table),
             access,
@@ -95,6 +96,7 @@ impl TableProvider for TideTable {
             output_columns,
             predicate,
             limit,
-        )))
+        );
+        Ok(Arc::new(scan.past_cache(bypasses_cache(state.config_options()))))
     }
 }

@@ -1,7 +1,8 @@
 //! `replay_policy('policy', 'trace', capacity…)`: what a policy would have done, one row a capacity.
 //!
 //! ```text
-//! policy    a native name, a policy that was created, or the file of a component
+//! policy    a native name, a policy that was created, or the file of a component; one of admission
+//!           stands before the native LRU
 //! trace     a file of a trace, or a recipe such as 'zipf:ids=10000,requests=100000,skew=0.9'
 //! capacity  1000 (entries), '64 MiB', '1%' (of the entries); none gives a curve
 //! also      cache_entries => 1000, cache_bytes => '64 MiB', ahead => 32, batch => 256, seed => 1,
@@ -27,7 +28,7 @@ use datafusion::physical_plan::streaming::PartitionStream;
 use tidegate_engine::Result as EngineResult;
 use tidegate_engine::clock::Clock;
 use tidegate_engine::config::{POLICY_COMPONENT_BYTES_MAX, TRACE_FILE_BYTES_MAX};
-use tidegate_engine::plugin::{HostOptions, PolicyHost};
+use tidegate_engine::plugin::{CompilerCommand, HostOptions, PolicyHost};
 use tidegate_engine::replay::{Candidate, Capacity, NATIVE_NAMES, Outcome, Settings};
 use tidegate_engine::trace::{Synthetic, Trace, TraceFormat, read_trace};
 
@@ -220,22 +221,26 @@ fn compile_candidate(
     name: &str,
     component: &[u8],
     params: Vec<(String, String)>,
+    compiler: Option<CompilerCommand>,
 ) -> EngineResult<Candidate> {
-    let host = PolicyHost::new(HostOptions { instances_max: 2 })?;
+    let host = PolicyHost::new(HostOptions { instances_max: 2, compiler })?;
     Ok(Candidate::Component { compiled: host.compile(name, component)?, params })
 }
 
 /// A candidate by the name of a native policy or of a file.
 ///
 /// Errors: `Io`, and why the component is refused.
-pub fn load_candidate(name: &str) -> Result<Candidate, QueryError> {
+pub fn load_candidate(
+    name: &str,
+    compiler: Option<CompilerCommand>,
+) -> Result<Candidate, QueryError> {
     if let Some(native) = Candidate::native(name) {
         return Ok(native);
     }
     let path = Path::new(name);
     let component = read_component(path)?;
     let stem = path.file_stem().map_or(name.into(), |stem| stem.to_string_lossy());
-    Ok(compile_candidate(&stem, &component, Vec::new())?)
+    Ok(compile_candidate(&stem, &component, Vec::new(), compiler)?)
 }
 
 /// Schema of the rows.
@@ -252,6 +257,7 @@ pub fn replay_schema() -> SchemaRef {
         number("hit_ratio"),
         number("byte_hit_ratio"),
         count("evictions"),
+        count("refused"),
         count("invalid_victims"),
         count("shortfalls"),
         number("ns_per_event"),
@@ -288,6 +294,7 @@ pub fn replay_row(
             number(rounded(outcome.hit_ratio())),
             number(rounded(outcome.byte_hit_ratio())),
             count(outcome.evictions),
+            count(outcome.refused),
             count(outcome.invalid_victims),
             count(outcome.shortfalls),
             number(tenth(outcome.ns_per_request())),
@@ -336,12 +343,15 @@ impl PartitionStream for Replay {
                 _ => None,
             };
             let clock = database.clock().clone();
+            let compiler = database.policy_compiler();
             let cancelled = Arc::new(AtomicBool::new(false));
             let _guard = CancelOnDrop(cancelled.clone());
             let work = tokio::task::spawn_blocking(move || {
                 let candidate = match stored {
-                    Some((info, bytes)) => compile_candidate(&info.name, &bytes, info.params)?,
-                    None => load_candidate(&plan.policy)?,
+                    Some((info, bytes)) => {
+                        compile_candidate(&info.name, &bytes, info.params, compiler)?
+                    }
+                    None => load_candidate(&plan.policy, compiler)?,
                 };
                 let send = |row| rows.blocking_send(row).is_ok();
                 replay(&plan, &candidate, &*clock, &cancelled, send)

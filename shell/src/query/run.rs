@@ -13,17 +13,22 @@ use datafusion::prelude::DataFrame;
 use datafusion::sql::parser::Statement as SqlStatement;
 use futures::StreamExt;
 use tidegate_engine::batch::{WriteOptions, mutations};
-use tidegate_engine::{Mutation, SchemaRef, TableOptions, TableSchema};
+use tidegate_engine::{Mutation, RolledBack, SchemaRef, TableOptions, TableSchema};
 
 use super::ddl::{table_schema, user_type};
+use super::element::Changes;
 use super::error::{QueryError, Result};
+use super::explain_policy::{explain_policy, figure_schema};
 use super::outcome::Outcome;
-use super::parse::{Command, CreatePolicy, Name, Show, Using, UsingValue, Write, WriteKind};
+use super::parse::{
+    Command, CreatePolicy, Name, PolicyMode, SetCachePolicy, Show, Using, UsingValue, Write,
+    WriteKind,
+};
 use super::session::Session;
 use super::stamp::{self, Contradiction, Repeats};
 use super::statement::synthetic;
 use super::write::{self, Target};
-use super::{attach, copy_from, copy_to};
+use super::{attach, copy_from, copy_to, element};
 
 /// Bytes of the largest policy component.
 const COMPONENT_BYTES_MAX: u64 = tidegate_engine::config::POLICY_COMPONENT_BYTES_MAX as u64;
@@ -131,11 +136,15 @@ impl Session {
                 database.drop_policy(&name.value, if_exists).await?;
                 Ok(Outcome::message(format!("policy {} is gone", name.value)))
             }
-            Command::SetCachePolicy(name) => {
-                let value = name.as_ref().map(|name| name.value.as_str());
-                let result = database.set_cache_policy(value).await.map_err(QueryError::from);
-                result.map_err(|error| at_name(error, name.as_ref()))?;
-                Ok(Outcome::message(format!("the cache follows {}", value.unwrap_or("native"))))
+            Command::SetCachePolicy(set) => self.set_cache_policy(&set).await,
+            Command::RollBackPolicy => {
+                let RolledBack { policy, was_kept } = database.roll_back_cache_policy().await?;
+                let how = if was_kept { "" } else { ", made anew" };
+                Ok(Outcome::message(format!("the cache follows {policy} again{how}")))
+            }
+            Command::ExplainPolicy(name) => {
+                let report = database.explain_policy(&name.value).await;
+                explain_policy(&report.map_err(|error| QueryError::from(error).at(name.span))?)
             }
             Command::SetAdmissionPolicy(name) => {
                 let value = name.as_ref().map(|name| name.value.as_str());
@@ -162,6 +171,12 @@ impl Session {
                 database.flush(table.as_ref().map(|table| table.id)).await?;
                 let what = table.map_or("all tables".to_owned(), |table| table.full_name());
                 Ok(Outcome::message(format!("flushed {what}")))
+            }
+            Command::InvalidateCache(name) => {
+                let table = name.map(|name| self.table(&name)).transpose()?;
+                database.invalidate_cache(table.as_ref().map(|table| table.id)).await?;
+                let what = table.map_or("all tables".to_owned(), |table| table.full_name());
+                Ok(Outcome::message(format!("the cached rows of {what} are forgotten")))
             }
             Command::RecordTrace { file, file_span, reads_max } => {
                 self.check_local_files().map_err(|error| error.at(file_span))?;
@@ -196,6 +211,7 @@ impl Session {
             Command::Describe(_) => Ok(describe_schema()),
             Command::ExplainWrite(_) => Ok(plan_schema()),
             Command::Attach(_) | Command::Import(_) => Ok(attach::files_schema()),
+            Command::ExplainPolicy(_) => Ok(figure_schema()),
             _ => Ok(Arc::new(Schema::empty())),
         }
     }
@@ -233,15 +249,19 @@ impl Session {
                 return self.insert(write, &table, columns, values, &options).await;
             }
             WriteKind::Update(columns) => {
+                let changes = self.changes(write, &table, values, &options).await?;
                 match self.target(write, &table, columns, values, "UPDATE").await? {
-                    Some(target) => write::update(&table, &write.table, &target, &options)?,
+                    Some(target) => {
+                        write::update(&table, &write.table, &target, &changes, &options)?
+                    }
                     None => Vec::new(),
                 }
             }
             WriteKind::Delete(columns) => {
+                let changes = self.changes(write, &table, values, &options).await?;
                 match self.target(write, &table, &[], values, "DELETE").await? {
                     Some(target) => {
-                        write::delete(&table, &write.table, columns, &target, &options)?
+                        write::delete(&table, &write.table, columns, &target, &changes, &options)?
                     }
                     None => Vec::new(),
                 }
@@ -399,6 +419,30 @@ impl Session {
         })
     }
 
+    /// The changes of single elements that a write asks for.
+    async fn changes(
+        &self,
+        write: &Write,
+        table: &TableSchema,
+        values: &[ScalarValue],
+        options: &WriteOptions,
+    ) -> Result<Changes> {
+        if write.elements.changes.is_empty() {
+            return Ok(Changes::default());
+        }
+        let operands = match &write.elements.select {
+            Some(select) => {
+                let plan = self.bind(self.plan(select.clone()).await?, values)?;
+                let mut rows = self.stream(plan).await?;
+                rows.next().await.transpose()?
+            }
+            None => None,
+        };
+        // What is said to be written in the future comes after what is added now.
+        let place_us = self.database.timestamp_us().max(options.timestamp);
+        element::resolve(table, &write.elements, operands.as_ref(), place_us)
+    }
+
     async fn explain_write(&self, write: &Write, values: &[ScalarValue]) -> Result<Outcome> {
         let table = self.table(&write.table)?;
         let options = self.write_options(write.using, values)?;
@@ -413,18 +457,20 @@ impl Session {
                 format!("TideInsert: table={}\n{lines}", table.full_name())
             }
             WriteKind::Update(columns) => {
+                let changes = self.changes(write, &table, values, &options).await?;
                 let target = self.target(write, &table, columns, values, "UPDATE").await?;
                 if let Some(target) = &target {
-                    write::update(&table, &write.table, target, &options)?;
+                    write::update(&table, &write.table, target, &changes, &options)?;
                 }
-                write::explain(&table, "TideUpdate", target.as_ref(), columns)
+                write::explain(&table, "TideUpdate", target.as_ref(), columns, &changes)
             }
             WriteKind::Delete(columns) => {
+                let changes = self.changes(write, &table, values, &options).await?;
                 let target = self.target(write, &table, &[], values, "DELETE").await?;
                 if let Some(target) = &target {
-                    write::delete(&table, &write.table, columns, target, &options)?;
+                    write::delete(&table, &write.table, columns, target, &changes, &options)?;
                 }
-                write::explain(&table, "TideDelete", target.as_ref(), columns)
+                write::explain(&table, "TideDelete", target.as_ref(), columns, &changes)
             }
         };
         let columns: Vec<ArrayRef> = vec![
@@ -459,6 +505,36 @@ impl Session {
             "policy {} {} is loaded ({})",
             info.name, info.version, info.digest
         )))
+    }
+
+    async fn set_cache_policy(&self, set: &SetCachePolicy) -> Result<Outcome> {
+        let database = &self.database;
+        let value = set.name.as_ref().map(|name| name.value.as_str());
+        let shown = value.unwrap_or("native");
+        let placed = |error| match &set.name {
+            Some(name) => QueryError::from(error).at(name.span),
+            None => QueryError::from(error),
+        };
+        let message = match set.mode {
+            PolicyMode::Active => {
+                database.set_cache_policy(value).await.map_err(placed)?;
+                format!("the cache follows {shown}")
+            }
+            PolicyMode::Canary => {
+                let value = value.unwrap_or("lru");
+                let shards = database.canary_cache_policy(value).await.map_err(placed)?;
+                let all = database.shard_count();
+                format!("{value} is the canary on {shards} of {all} shards")
+            }
+            PolicyMode::Shadow { sample } => {
+                let rate = database.shadow_cache_policy(value, sample).await.map_err(placed)?;
+                match value {
+                    Some(name) => format!("{name} runs as a shadow on one key in {rate}"),
+                    None => "no policy runs as a shadow".to_owned(),
+                }
+            }
+        };
+        Ok(Outcome::message(message))
     }
 
     /// Errors: `Unsupported` in sessions that may not name files of this machine.
@@ -516,10 +592,17 @@ fn show_sql(show: Show) -> &'static str {
             "SELECT keyspace_name, table_name, primary_key FROM system.tables \
              ORDER BY keyspace_name, table_name"
         }
-        Show::Policies => "SELECT * FROM system.policies",
+        Show::Policies => {
+            "SELECT name, version, world, state, sample, calls, hit_ratio, active_hit_ratio, \
+             evictions, invalid_victims, shortfalls, last_failure FROM system.policies"
+        }
+        Show::PolicyExits => "SELECT * FROM system.policy_exits ORDER BY at, shard",
         Show::Cache => "SELECT * FROM system.cache ORDER BY shard",
         Show::Corruption => {
             "SELECT * FROM system.corruption ORDER BY keyspace_name, table_name, file, offset"
+        }
+        Show::RowCache => {
+            "SELECT * FROM system.row_cache ORDER BY keyspace_name, table_name, shard"
         }
     }
 }

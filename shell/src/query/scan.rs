@@ -75,6 +75,7 @@ pub struct TideScan {
     predicate: Option<Arc<dyn PhysicalExpr>>,
     direction: Direction,
     limit: Option<usize>,
+    past_cache: bool,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -106,9 +107,15 @@ impl TideScan {
             predicate,
             direction,
             limit,
+            past_cache: false,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         }
+    }
+
+    /// A scan that goes past the caches, or not.
+    pub fn past_cache(self, past_cache: bool) -> Self {
+        TideScan { past_cache, ..self }
     }
 
     fn with_direction(&self, direction: Direction) -> Self {
@@ -241,6 +248,9 @@ impl DisplayAs for TideScan {
         if let Some(limit) = self.limit {
             write!(f, "{separator}limit={limit}")?;
         }
+        if self.past_cache {
+            write!(f, "{separator}cache=bypassed")?;
+        }
         if let Some(predicate) = &self.predicate {
             write!(f, "{separator}filter={predicate}")?;
         }
@@ -321,6 +331,7 @@ impl ExecutionPlan for TideScan {
             columns: self.columns.to_vec(),
             // Rows that the predicate drops do not count.
             row_limit: self.limit.filter(|_| self.predicate.is_none()),
+            past_cache: self.past_cache,
         });
         Ok(Box::pin(ScanStream {
             batches: Some(batches),
@@ -439,7 +450,8 @@ fn range_text(table: &TableSchema, range: &ClusteringRange) -> String {
     format!("{start}..{end}")
 }
 
-fn prefix_text(table: &TableSchema, key: &ClusteringKey) -> String {
+/// The values of a clustering prefix, as text.
+pub(super) fn prefix_text(table: &TableSchema, key: &ClusteringKey) -> String {
     let Ok(stored) = key.stored(table) else { return "?".to_owned() };
     let values: Vec<String> = table
         .clustering_key()

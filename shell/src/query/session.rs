@@ -20,11 +20,13 @@ use futures::StreamExt;
 use tidegate_engine::{Database, SchemaRef};
 
 use super::catalog::{CATALOG, Engine, TideCatalog};
+use super::element;
 use super::error::{QueryError, Result};
 use super::number::NumberBesideFloat;
 use super::outcome::{Description, Outcome, OutcomeKind};
 use super::parse::{self, Command, TableName, Using, UsingValue};
 use super::replay::{REPLAY_FUNCTION, ReplayFunction};
+use super::setting::Settings;
 use super::statement::{Statement, split};
 use super::system::SYSTEM_KEYSPACE;
 
@@ -115,6 +117,7 @@ impl Session {
             .with_round_robin_repartition(false)
             .with_prefer_existing_sort(true);
         let settings = config.options_mut();
+        settings.extensions.insert(Settings::default());
         settings.sql_parser.collect_spans = true;
         settings.sql_parser.parse_float_as_decimal = true;
         settings.execution.sort_pushdown_buffer_capacity = SORT_BUFFER_BYTES;
@@ -239,9 +242,16 @@ impl Session {
     pub async fn describe(&self, statement: &Statement) -> Result<Description> {
         let in_text = |error| self.place(statement, error);
         let command = parse::parse(statement)?;
+        let mut of_elements = Vec::new();
         let (sql, using) = match &command {
             Command::Query(sql) => (sql, Using::default()),
-            Command::Write(write) => (&write.statement, write.using),
+            Command::Write(write) => {
+                if !write.elements.changes.is_empty() {
+                    let table = self.table(&write.table).map_err(in_text)?;
+                    of_elements = element::parameters(&table, &write.elements).map_err(in_text)?;
+                }
+                (&write.statement, write.using)
+            }
             other => {
                 let schema = self.own_schema(other).await?;
                 let parameters = Arc::new(Schema::empty());
@@ -263,6 +273,9 @@ impl Session {
                 let field: FieldRef = Arc::new(Field::new("", DataType::Int64, true));
                 found.insert(format!("${n}"), Some(field));
             }
+        }
+        for (n, ty) in of_elements {
+            found.insert(format!("${n}"), Some(Arc::new(Field::new("", ty, true))));
         }
         let parameters: Vec<Field> = (1..=statement.parameter_count())
             .map(|n| {

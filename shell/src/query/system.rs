@@ -4,17 +4,21 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::array::{
-    ArrayRef, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
+    ArrayRef, Float64Array, RecordBatch, StringArray, TimestampMicrosecondArray, UInt32Array,
+    UInt64Array,
 };
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::catalog::{SchemaProvider, Session, TableProvider};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::memory::MemorySourceConfig;
-use datafusion::logical_expr::{Expr, TableType};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use tidegate_engine::{ClusteringOrder, ColumnKind, Error as EngineError};
+use tidegate_engine::cache::RowCacheStats;
+use tidegate_engine::policy::event::describe;
+use tidegate_engine::{ClusteringOrder, ColumnKind, Error as EngineError, PolicyReport};
 
 use super::catalog::Engine;
+use super::fragments;
 use super::system_files::{Large, corruption, corruption_fields};
 
 /// Name of the keyspace.
@@ -55,18 +59,24 @@ enum SystemTable {
     Tables,
     Columns,
     Policies,
+    PolicyExits,
     Cache,
+    RowCache,
+    Fragments,
     RateLimits,
     Large(Large),
     Corruption,
 }
 
 impl SystemTable {
-    const ALL: [SystemTable; 9] = [
+    const ALL: [SystemTable; 12] = [
         SystemTable::Tables,
         SystemTable::Columns,
         SystemTable::Policies,
+        SystemTable::PolicyExits,
         SystemTable::Cache,
+        SystemTable::RowCache,
+        SystemTable::Fragments,
         SystemTable::RateLimits,
         SystemTable::Large(Large::Partitions),
         SystemTable::Large(Large::Rows),
@@ -79,7 +89,10 @@ impl SystemTable {
             SystemTable::Tables => "tables",
             SystemTable::Columns => "columns",
             SystemTable::Policies => "policies",
+            SystemTable::PolicyExits => "policy_exits",
             SystemTable::Cache => "cache",
+            SystemTable::RowCache => "row_cache",
+            SystemTable::Fragments => "fragments",
             SystemTable::RateLimits => "rate_limits",
             SystemTable::Large(Large::Partitions) => "large_partitions",
             SystemTable::Large(Large::Rows) => "large_rows",
@@ -126,22 +139,45 @@ impl SystemTable {
                 count("hits"),
                 count("misses"),
                 optional("hit_ratio", DataType::Float64),
+                optional("byte_hit_ratio", DataType::Float64),
+                optional("active_hit_ratio", DataType::Float64),
+                optional("sample", DataType::Utf8),
                 count("evictions"),
                 count("invalid_victims"),
                 count("shortfalls"),
                 optional("last_failure", DataType::Utf8),
+            ],
+            SystemTable::PolicyExits => vec![
+                text("policy"),
+                text("version"),
+                text("digest"),
+                Field::new("shard", DataType::UInt32, false),
+                Field::new("at", moment(), false),
+                text("role"),
+                text("kind"),
+                text("message"),
+                count("calls"),
+                count("events"),
+                count("victims"),
+                count("invalid_victims"),
+                count("shortfalls"),
+                text("backtrace"),
+                text("last_events"),
             ],
             SystemTable::Cache => vec![
                 Field::new("shard", DataType::UInt32, false),
                 count("capacity_bytes"),
                 count("bytes"),
                 count("pages"),
+                count("entries"),
                 count("hits"),
                 count("misses"),
                 optional("hit_ratio", DataType::Float64),
                 count("evictions"),
                 count("refused"),
             ],
+            SystemTable::RowCache => row_cache_fields(),
+            SystemTable::Fragments => fragments::fields(),
             SystemTable::RateLimits => vec![
                 Field::new("shard", DataType::UInt32, false),
                 text("policy"),
@@ -157,17 +193,29 @@ impl SystemTable {
         Arc::new(Schema::new(fields))
     }
 
-    async fn columns(self, database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
+    async fn columns(
+        self,
+        database: &Engine,
+        filters: &[Expr],
+    ) -> Result<Vec<ArrayRef>, EngineError> {
         match self {
             SystemTable::Tables => tables(database).await,
             SystemTable::Columns => Ok(columns(database)),
             SystemTable::Policies => policies(database).await,
+            SystemTable::PolicyExits => policy_exits(database).await,
             SystemTable::Cache => cache(database).await,
+            SystemTable::RowCache => row_cache(database).await,
+            SystemTable::Fragments => fragments::columns(database, filters).await,
             SystemTable::RateLimits => rate_limits(database).await,
             SystemTable::Large(what) => what.columns(database).await,
             SystemTable::Corruption => corruption(database).await,
         }
     }
+}
+
+/// Wall clock time.
+fn moment() -> DataType {
+    DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
 }
 
 pub(super) fn texts(values: impl IntoIterator<Item = impl Into<String>>) -> ArrayRef {
@@ -242,8 +290,15 @@ fn columns(database: &Engine) -> Vec<ArrayRef> {
     ]
 }
 
+/// Ratios with the digits that people read.
+fn ratios(values: impl IntoIterator<Item = Option<f64>>) -> ArrayRef {
+    let values = values.into_iter().map(|ratio| ratio.map(rounded));
+    Arc::new(values.collect::<Float64Array>())
+}
+
 async fn policies(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
     let all = database.policies().await?;
+    let shadow = |policy: &PolicyReport| policy.shadow.clone().filter(|_| policy.state == "shadow");
     Ok(vec![
         texts(all.iter().map(|policy| policy.name.as_str())),
         texts(all.iter().map(|policy| policy.version.as_str())),
@@ -252,15 +307,45 @@ async fn policies(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
         texts(all.iter().map(|policy| policy.digest.as_str())),
         counts(all.iter().map(|policy| policy.calls)),
         counts(all.iter().map(|policy| policy.events)),
-        counts(all.iter().map(|policy| policy.hits)),
-        counts(all.iter().map(|policy| policy.misses)),
+        counts(all.iter().map(|policy| policy.judged().hits)),
+        counts(all.iter().map(|policy| policy.judged().misses)),
+        ratios(all.iter().map(|policy| policy.judged().hit_ratio())),
+        ratios(all.iter().map(|policy| policy.judged().byte_hit_ratio())),
+        ratios(all.iter().map(|policy| shadow(policy)?.active.hit_ratio())),
         Arc::new(
-            all.iter().map(|policy| policy.hit_ratio().map(rounded)).collect::<Float64Array>(),
+            all.iter()
+                .map(|policy| Some(format!("1/{}", shadow(policy)?.rate)))
+                .collect::<StringArray>(),
         ),
         counts(all.iter().map(|policy| policy.evictions)),
         counts(all.iter().map(|policy| policy.invalid_victims)),
         counts(all.iter().map(|policy| policy.shortfalls)),
         Arc::new(all.iter().map(|policy| policy.last_failure.as_deref()).collect::<StringArray>()),
+    ])
+}
+
+async fn policy_exits(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
+    let all = database.policy_exits().await?;
+    let events = |words: &[u64]| words.iter().copied().map(describe).collect::<Vec<_>>().join(", ");
+    Ok(vec![
+        texts(all.iter().map(|exit| exit.policy.as_str())),
+        texts(all.iter().map(|exit| exit.version.as_str())),
+        texts(all.iter().map(|exit| exit.digest.as_str())),
+        Arc::new(UInt32Array::from_iter_values(all.iter().map(|exit| exit.shard))),
+        Arc::new(
+            TimestampMicrosecondArray::from_iter_values(all.iter().map(|exit| exit.at_us))
+                .with_timezone("UTC"),
+        ),
+        texts(all.iter().map(|exit| exit.role)),
+        texts(all.iter().map(|exit| exit.kind)),
+        texts(all.iter().map(|exit| exit.message.as_str())),
+        counts(all.iter().map(|exit| exit.calls)),
+        counts(all.iter().map(|exit| exit.events)),
+        counts(all.iter().map(|exit| exit.victims)),
+        counts(all.iter().map(|exit| exit.invalid_victims)),
+        counts(all.iter().map(|exit| exit.shortfalls)),
+        texts(all.iter().map(|exit| exit.backtrace.join("; "))),
+        texts(all.iter().map(|exit| events(&exit.last_events))),
     ])
 }
 
@@ -273,6 +358,7 @@ async fn cache(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
         counts(all.iter().map(|cache| cache.capacity_bytes)),
         counts(all.iter().map(|cache| cache.bytes)),
         counts(all.iter().map(|cache| cache.pages)),
+        counts(all.iter().map(|cache| cache.entries)),
         counts(all.iter().map(|cache| cache.hits)),
         counts(all.iter().map(|cache| cache.misses)),
         Arc::new(
@@ -283,6 +369,55 @@ async fn cache(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
         counts(all.iter().map(|cache| cache.evictions)),
         counts(all.iter().map(|cache| cache.refused)),
     ])
+}
+
+type CountOf = fn(&RowCacheStats) -> u64;
+
+/// Names and counts of the row caches, in the order of the columns.
+const ROW_CACHE_COUNTS: [(&str, CountOf); 15] = [
+    ("partitions", |stats| stats.partitions),
+    ("rows", |stats| stats.rows),
+    ("dummies", |stats| stats.dummies),
+    ("bytes", |stats| stats.bytes),
+    ("reads", |stats| stats.reads),
+    ("partition_hits", |stats| stats.partition_hits),
+    ("partition_misses", |stats| stats.partition_misses),
+    ("row_hits", |stats| stats.row_hits),
+    ("gaps_read", |stats| stats.gaps_read),
+    ("insertions", |stats| stats.insertions),
+    ("rows_merged", |stats| stats.rows_merged),
+    ("rows_dropped", |stats| stats.rows_dropped),
+    ("evictions", |stats| stats.evictions),
+    ("partition_evictions", |stats| stats.partition_evictions),
+    ("mispopulations", |stats| stats.mispopulations),
+];
+
+fn row_cache_fields() -> Vec<Field> {
+    let text = |name: &str| Field::new(name, DataType::Utf8, false);
+    let mut fields = vec![
+        text("keyspace_name"),
+        text("table_name"),
+        Field::new("shard", DataType::UInt32, false),
+    ];
+    let counts = ROW_CACHE_COUNTS.iter();
+    fields.extend(counts.map(|(name, _)| Field::new(*name, DataType::UInt64, false)));
+    fields.push(Field::new("continuity", DataType::Float64, true));
+    fields
+}
+
+async fn row_cache(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
+    let all = database.row_cache_report().await?;
+    let mut columns = vec![
+        texts(all.iter().map(|cache| cache.keyspace.as_str())),
+        texts(all.iter().map(|cache| cache.table.as_str())),
+        Arc::new(UInt32Array::from_iter_values(all.iter().map(|cache| cache.shard))) as ArrayRef,
+    ];
+    let of = |count: CountOf| counts(all.iter().map(|cache| count(&cache.stats)));
+    columns.extend(ROW_CACHE_COUNTS.iter().map(|(_, count)| of(*count)));
+    let share = |(known, seen): (u64, u64)| (seen > 0).then(|| known as f64 / seen as f64);
+    let continuity = all.iter().map(|cache| share(cache.continuity).map(rounded));
+    columns.push(Arc::new(continuity.collect::<Float64Array>()));
+    Ok(columns)
 }
 
 async fn rate_limits(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
@@ -318,16 +453,24 @@ impl TableProvider for SystemSource {
         TableType::View
     }
 
+    /// Conditions are looked at, and checked above all the same.
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
     async fn scan(
         &self,
         _state: &dyn Session,
         projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
+        filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let columns = self
             .table
-            .columns(&self.database)
+            .columns(&self.database, filters)
             .await
             .map_err(|error| DataFusionError::External(Box::new(error)))?;
         let batch = RecordBatch::try_new(self.table.schema(), columns)?;

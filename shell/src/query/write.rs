@@ -6,13 +6,16 @@
 
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use tidegate_engine::batch::{WriteOptions, arrow_type, put_value, value_at};
+use tidegate_engine::batch::{
+    ElementChange, WriteOptions, arrow_type, change_elements, put_value, value_at,
+};
 use tidegate_engine::config::{LOCAL_DELETION_TIME_MAX, TTL_SECONDS_MAX};
 use tidegate_engine::{
     Cell, ClusteringKey, ColumnId, ColumnKind, DataType, MultiCell, Mutation, RangeTombstone, Row,
     TableSchema, Tombstone, Value,
 };
 
+use super::element::Changes;
 use super::error::{QueryError, Result};
 use super::literal;
 use super::parse::{Name, TableName};
@@ -106,16 +109,19 @@ fn assigned_value(
         .at(name.span)
         .with_help("UPDATE writes without reading: SET takes constants and parameters"));
     };
-    let value = scalar_value(scalar, column).map_err(|error| error.at(name.span))?;
+    let value = scalar_value(scalar, &column.ty).map_err(|error| error.at(name.span))?;
     Ok((id, value))
 }
 
-fn scalar_value(scalar: &ScalarValue, column: &tidegate_engine::Column) -> Result<Option<Value>> {
+/// A constant as a value of type `ty`; `None` is null.
+///
+/// Errors: `Invalid` when it is no such value.
+pub fn scalar_value(scalar: &ScalarValue, ty: &DataType) -> Result<Option<Value>> {
     if scalar.is_null() {
         return Ok(None);
     }
-    let array = scalar.cast_to(&arrow_type(&column.ty))?.to_array()?;
-    Ok(value_at(&array, 0, &column.ty)?)
+    let array = scalar.cast_to(&arrow_type(ty))?.to_array()?;
+    Ok(value_at(&array, 0, ty)?)
 }
 
 /// Finds a named column.
@@ -138,10 +144,12 @@ pub fn update(
     schema: &TableSchema,
     table: &TableName,
     target: &Target,
+    changes: &Changes,
     options: &WriteOptions,
 ) -> Result<Vec<Mutation>> {
     let expiry = expiry(schema, options)?;
-    if let Some((id, _)) = target.values.iter().find(|(id, _)| schema.column(*id).is_key()) {
+    let assigned = target.values.iter().map(|(id, _)| id);
+    if let Some(id) = assigned.chain(changes.columns()).find(|id| schema.column(**id).is_key()) {
         return Err(QueryError::invalid(format!(
             "'{}' is part of the key: a key does not change",
             schema.column(*id).name
@@ -156,7 +164,25 @@ pub fn update(
         put_value(row, *id, column, value.as_ref(), options, expiry)
             .map_err(|error| QueryError::invalid(format!("column '{}': {error}", column.name)))?;
     }
+    put_changes(schema, changes, (&mut fixed, &mut regular), options, expiry)?;
     write_rows(schema, table, target, (fixed, regular), "UPDATE")
+}
+
+/// Puts changes of single elements into the static row or the regular one.
+fn put_changes(
+    schema: &TableSchema,
+    changes: &Changes,
+    (fixed, regular): (&mut Row, &mut Row),
+    options: &WriteOptions,
+    expiry: Option<(i32, i32)>,
+) -> Result<()> {
+    for (id, change) in &changes.list {
+        let column = schema.column(*id);
+        let row = if column.kind == ColumnKind::Static { &mut *fixed } else { &mut *regular };
+        change_elements(row, *id, column, change, options, expiry, changes.place_us)
+            .map_err(|error| QueryError::invalid(format!("column '{}': {error}", column.name)))?;
+    }
+    Ok(())
 }
 
 /// Mutations of a DELETE: tombstones of partitions, ranges, rows or cells.
@@ -167,11 +193,12 @@ pub fn delete(
     table: &TableName,
     columns: &[Name],
     target: &Target,
+    changes: &Changes,
     options: &WriteOptions,
 ) -> Result<Vec<Mutation>> {
     let deletion_time = options.now_seconds;
     let tombstone = Tombstone { timestamp: options.timestamp, deletion_time };
-    if !columns.is_empty() {
+    if !columns.is_empty() || !changes.list.is_empty() {
         let (mut fixed, mut regular) = (Row::default(), Row::default());
         for name in columns {
             let (id, column) = find_column(schema, name)?;
@@ -192,6 +219,7 @@ pub fn delete(
                 false => row.put(id, Cell::deleted(options.timestamp, deletion_time)),
             }
         }
+        put_changes(schema, changes, (&mut fixed, &mut regular), options, None)?;
         return write_rows(schema, table, target, (fixed, regular), "DELETE of columns");
     }
     let keys = target.access.keys.iter().flatten();
@@ -273,6 +301,7 @@ pub fn explain(
     verb: &str,
     target: Option<&Target>,
     columns: &[Name],
+    changes: &Changes,
 ) -> String {
     let mut text = format!("{verb}: table={}", schema.full_name());
     let Some(target) = target else {
@@ -282,7 +311,7 @@ pub fn explain(
     text.push_str(&format!(", partitions={keys} key{}", if keys == 1 { "" } else { "s" }));
     let has_clustering = !schema.clustering_key_ids().is_empty();
     let what = match &target.access.rows {
-        _ if !columns.is_empty() => "cells",
+        _ if !columns.is_empty() || !changes.list.is_empty() => "cells",
         Some(_) if has_clustering => "row tombstones",
         _ if target.access.is_whole_partition() => "partition tombstone",
         _ => "range tombstones",
@@ -294,6 +323,16 @@ pub fn explain(
     for (id, value) in &target.values {
         let value = value.as_ref().map_or_else(|| "null".to_owned(), literal::text);
         text.push_str(&format!(", {}={value}", schema.column(*id).name));
+    }
+    for (id, change) in &changes.list {
+        let (sign, value) = match change {
+            ElementChange::Add(value) => ("+", literal::text(value)),
+            ElementChange::Prepend(value) => ("+ before", literal::text(value)),
+            ElementChange::Remove(paths) => {
+                ("-", paths.iter().map(literal::text).collect::<Vec<_>>().join(", "))
+            }
+        };
+        text.push_str(&format!(", {} {sign} {value}", schema.column(*id).name));
     }
     text
 }

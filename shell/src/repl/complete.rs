@@ -151,13 +151,27 @@ fn unqualified(before: &str, word: &str, statement: &str, names: &Names) -> Vec<
         "USE" | "KEYSPACE" if words[0] != "CREATE" => {
             return names.catalog.keyspaces().map(|name| Offer::plain(quoted(name))).collect();
         }
+        "ROLLBACK" => return keywords(&["POLICY"], word),
+        "CACHE" if words[0] == "ALTER" => return keywords(&["SET", "SHADOW"], word),
+        "SET" if words[0] == "ALTER" => return keywords(&["CAPACITY", "POLICY"], word),
+        "SHADOW" if words.len() == 3 => return keywords(&["POLICY"], word),
+        "MODE" if words[0] == "ALTER" => return keywords(&["ACTIVE", "CANARY", "SHADOW"], word),
+        "=" if words[0] == "ALTER" && words[words.len() - 2] == "MODE" => {
+            return keywords(&["ACTIVE", "CANARY", "SHADOW"], word);
+        }
+        "POLICY" if words[0] == "SHOW" => return keywords(&["EXITS"], word),
+        "POLICY" if words[0] == "ROLLBACK" => return Vec::new(),
         "POLICY" if words[0] != "CREATE" => return policies(names),
+        "CACHE" if words[0] == "INVALIDATE" => return tables(names),
+        "CACHE" if words[0] == "SHOW" => return keywords(&["TABLES"], word),
+        "INVALIDATE" => return keywords(&["CACHE"], word),
         "RECORD" => return keywords(&["TRACE"], word),
         "TRACE" if words[0] == "RECORD" => return keywords(&["STOP", "TO"], word),
-        "CREATE" => return keywords(&["KEYSPACE", "POLICY", "TABLE"], word),
-        "DROP" => return keywords(&["KEYSPACE", "POLICY", "TABLE"], word),
+        "CREATE" => return keywords(&["KEYSPACE", "POLICY", "TABLE", "TYPE"], word),
+        "DROP" => return keywords(&["KEYSPACE", "POLICY", "TABLE", "TYPE"], word),
         "SHOW" => {
-            return keywords(&["CACHE", "CORRUPTION", "KEYSPACES", "POLICIES", "TABLES"], word);
+            let shown = ["CACHE", "CORRUPTION", "KEYSPACES", "POLICIES", "POLICY EXITS", "TABLES"];
+            return keywords(&shown, word);
         }
         "ALTER" => return keywords(&["CACHE", "RATE LIMITER", "TABLE"], word),
         "ADMISSION" => return policies(names),
@@ -189,6 +203,7 @@ fn unqualified(before: &str, word: &str, statement: &str, names: &Names) -> Vec<
         let inner = if is_query { keyword::QUERY } else { keyword::DEFINITION };
         offers.extend(keywords(inner, word));
         if words.len() == 1 && words[0] == "EXPLAIN" {
+            offers.extend(keywords(&["POLICY"], word));
             offers.extend(keywords(keyword::STATEMENTS, word));
         } else if is_query {
             offers.extend(keywords(&["SELECT", "SET", "WITH"], word));
@@ -321,7 +336,7 @@ mod tests {
             ("SELECT 1; UPDATE re|", vec!["reading"]),
             ("DROP TABLE IF EXISTS re|", vec!["reading"]),
             ("USE |", vec!["default", "weather"]),
-            ("DROP |", vec!["KEYSPACE", "POLICY", "TABLE"]),
+            ("DROP |", vec!["KEYSPACE", "POLICY", "TABLE", "TYPE"]),
             ("REC|", vec!["RECORD"]),
             ("RECORD TRACE |", vec!["STOP", "TO"]),
             ("SELECT * FROM repl|", vec!["replay_policy("]),
@@ -336,6 +351,16 @@ mod tests {
             ("CREATE TABLE t (a int PRIMARY KEY) WITH CL|", vec!["CLUSTERING ORDER BY"]),
             ("SHOW COR|", vec!["CORRUPTION"]),
             ("ALTER CACHE SET ADMISSION = l|", vec!["lru"]),
+            ("ALTER CACHE |", vec!["SET", "SHADOW"]),
+            ("ALTER CACHE SHADOW |", vec!["POLICY"]),
+            ("ALTER CACHE SHADOW POLICY = |", vec!["lru"]),
+            ("ALTER CACHE SET POLICY = lru MO|", vec!["MODE"]),
+            ("ALTER CACHE SET POLICY = lru MODE = |", vec!["ACTIVE", "CANARY", "SHADOW"]),
+            ("ROLL|", vec!["ROLLBACK"]),
+            ("rollback |", vec!["POLICY"]),
+            ("EXPLAIN POL|", vec!["POLICY"]),
+            ("EXPLAIN POLICY |", vec!["lru"]),
+            ("SHOW POLICY |", vec!["EXITS"]),
             ("SELECT 'FROM |", vec![]),
             ("-- FROM |", vec![]),
             ("\\d re|", vec!["reading"]),

@@ -2,8 +2,27 @@
 
 /// Keywords that may begin a statement.
 pub(super) const STATEMENTS: &[&str] = &[
-    "ALTER", "ATTACH", "COPY", "CREATE", "DELETE", "DESCRIBE", "DETACH", "DROP", "EXPLAIN",
-    "FLUSH", "IMPORT", "INSERT", "RECORD", "SELECT", "SET", "SHOW", "TRUNCATE", "UPDATE", "USE",
+    "ALTER",
+    "ATTACH",
+    "COPY",
+    "CREATE",
+    "DELETE",
+    "DESCRIBE",
+    "DETACH",
+    "DROP",
+    "EXPLAIN",
+    "FLUSH",
+    "IMPORT",
+    "INSERT",
+    "INVALIDATE",
+    "RECORD",
+    "ROLLBACK",
+    "SELECT",
+    "SET",
+    "SHOW",
+    "TRUNCATE",
+    "UPDATE",
+    "USE",
     "WITH",
 ];
 
@@ -64,6 +83,7 @@ pub(super) const QUERY: &[&str] = &[
 
 /// Keywords within statements about tables, keyspaces, policies and files.
 pub(super) const DEFINITION: &[&str] = &[
+    "ACTIVE",
     "ADMISSION",
     "AND",
     "AS",
@@ -73,6 +93,7 @@ pub(super) const DEFINITION: &[&str] = &[
     "BOOLEAN",
     "BY",
     "CACHE",
+    "CANARY",
     "CAPACITY",
     "CLUSTERING",
     "CORRUPTION",
@@ -83,6 +104,7 @@ pub(super) const DEFINITION: &[&str] = &[
     "DOUBLE",
     "EVENTS",
     "EXISTS",
+    "EXITS",
     "FLOAT",
     "FOR",
     "FROM",
@@ -95,6 +117,7 @@ pub(super) const DEFINITION: &[&str] = &[
     "KEYSPACE",
     "KEYSPACES",
     "LIMITER",
+    "MODE",
     "NATIVE",
     "NONE",
     "NOT",
@@ -106,7 +129,9 @@ pub(super) const DEFINITION: &[&str] = &[
     "POLICY",
     "PRIMARY",
     "RATE",
+    "SAMPLE",
     "SET",
+    "SHADOW",
     "SMALLINT",
     "SSTABLES",
     "STATIC",

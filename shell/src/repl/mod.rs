@@ -13,7 +13,7 @@ pub use highlight::colors_wanted;
 
 use self::complete::Names;
 use self::editor::{Answer, EditorThread, Question};
-use crate::batch::EXIT_FAILED;
+use crate::exit::fail;
 use crate::session::{Failure, Next, Session};
 use crate::text::split;
 
@@ -69,9 +69,4 @@ async fn run_text(session: &mut Session, text: &str) -> std::io::Result<Next> {
 
 fn prompt(keyspace: &str) -> String {
     if keyspace == "default" { "tg> ".to_owned() } else { format!("tg:{keyspace}> ") }
-}
-
-fn fail(message: &str) -> u8 {
-    eprintln!("error: {message}");
-    EXIT_FAILED
 }

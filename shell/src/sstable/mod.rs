@@ -5,7 +5,7 @@
 
 mod query;
 
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,14 +20,11 @@ use tidegate_engine::sstable::inspect::{
 };
 use tidegate_engine::{Backend, Error};
 
-use crate::batch::EXIT_FAILED;
 use crate::cli::{SstableAction, SstableFiles};
-use crate::output::Mode;
+use crate::exit::{EXIT_FAILED, fail};
 use crate::output::progress::{INTERVAL_MS, Progress, ProgressLine};
+use crate::output::{self, Mode};
 pub(crate) use query::run as run_query;
-
-/// Bytes of output gathered before they are written.
-const OUTPUT_BUFFER_BYTES: usize = 64 << 10;
 
 /// Why a tool stopped.
 enum Stopped {
@@ -64,7 +61,7 @@ pub(crate) fn run(action: &SstableAction, backend: Backend, mode: Mode) -> u8 {
         let mut tool = Tool {
             disk,
             clock: SystemClock::shared(),
-            out: BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, io::stdout()),
+            out: output::stdout(),
             mode,
             has_failed: false,
         };
@@ -79,11 +76,6 @@ pub(crate) fn run(action: &SstableAction, backend: Backend, mode: Mode) -> u8 {
         }
     });
     done.unwrap_or_else(|error| fail(&error.to_string()))
-}
-
-fn fail(message: &str) -> u8 {
-    eprintln!("error: {message}");
-    EXIT_FAILED
 }
 
 /// SSTables of the files and directories that were named, each once, by directory.
@@ -133,7 +125,7 @@ pub(super) async fn targets(
 struct Tool {
     disk: Rc<dyn Disk>,
     clock: Arc<dyn Clock>,
-    out: BufWriter<io::Stdout>,
+    out: BufWriter<Stdout>,
     mode: Mode,
     has_failed: bool,
 }
@@ -202,33 +194,36 @@ impl Tool {
         let mut dump = DataDump::new(sstable, self.clock.wall_seconds()).await?;
         // A terminal that is written to needs no line about it.
         let mut line = Line::new(&self.clock, !io::stdout().is_terminal());
-        let mut piece = String::new();
-        loop {
-            piece.clear();
-            let more = dump.next(&mut piece).await;
-            self.out.write_all(piece.as_bytes())?;
-            if !more? {
-                break;
-            }
+        let next = async |piece: &mut String| {
+            let more = dump.next(piece).await;
             let (done, size) = dump.progress();
             line.draw(dump.rows(), done, size);
-        }
+            more
+        };
+        let printed = self.print_all(next).await;
         line.clear();
-        Ok(writeln!(self.out)?)
+        printed
     }
 
     async fn dump_index(&mut self, sstable: &Inspector) -> Result<(), Stopped> {
         let mut dump = IndexDump::new(sstable).await?;
+        self.print_all(async |piece: &mut String| dump.next(piece).await).await
+    }
+
+    /// Writes pieces until `next` has no more, and of one that fails what it had.
+    async fn print_all(
+        &mut self,
+        mut next: impl AsyncFnMut(&mut String) -> Result<bool, Error>,
+    ) -> Result<(), Stopped> {
         let mut piece = String::new();
         loop {
             piece.clear();
-            let more = dump.next(&mut piece).await;
+            let more = next(&mut piece).await;
             self.out.write_all(piece.as_bytes())?;
             if !more? {
-                break;
+                return Ok(writeln!(self.out)?);
             }
         }
-        Ok(writeln!(self.out)?)
     }
 
     async fn verify(&mut self, sstable: &Inspector) -> io::Result<()> {

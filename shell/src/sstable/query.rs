@@ -1,6 +1,5 @@
 //! SQL on SSTable files: a database without tables of its own, with the files attached.
 
-use std::io::{self, BufWriter};
 use std::path::PathBuf;
 
 use tidegate_engine::sstable::SstableName;
@@ -9,11 +8,10 @@ use tidegate_engine::{
     AttachProgress, Attachment, Database, Durability, Error, OnCorruption, disk,
 };
 
-use super::{fail, targets};
+use super::targets;
 use crate::batch;
-use crate::cli::{Cli, Input, SstableFiles, Switch};
-use crate::query::QueryMemory;
-use crate::session::Session;
+use crate::cli::{Cli, Input, SstableFiles};
+use crate::exit::{EXIT_FAILED, fail};
 
 /// SSTables of one directory, and the name of the table that they become.
 type Group = (PathBuf, Vec<SstableName>, String);
@@ -22,7 +20,9 @@ type Group = (PathBuf, Vec<SstableName>, String);
 pub(crate) async fn run(cli: &Cli, sql: &str, files: &SstableFiles, skip_damaged: bool) -> u8 {
     let groups = match groups(cli, files).await {
         Ok(groups) => groups,
-        Err(messages) => return messages.iter().map(|message| fail(message)).max().unwrap_or(1),
+        Err(messages) => {
+            return messages.iter().map(|message| fail(message)).max().unwrap_or(EXIT_FAILED);
+        }
     };
     let scratch = std::env::temp_dir().join(format!("tidegate-query-{}", std::process::id()));
     let mut arguments = cli.database.clone();
@@ -106,14 +106,10 @@ async fn query(
             Err(error) => return fail(&error.to_string()),
         }
     }
-    let out = BufWriter::with_capacity(super::OUTPUT_BUFFER_BYTES, io::stdout());
-    let memory = QueryMemory::new(cli.query_memory);
-    let mut session = match Session::new(database.clone(), memory, Box::new(out)) {
+    let mut session = match cli.session(database) {
         Ok(session) => session,
         Err(error) => return fail(&error),
     };
-    session.mode = cli.mode;
-    session.timing = cli.timing == Switch::On;
     batch::run(&mut session, &[Input::Text(sql.to_owned())]).await
 }
 

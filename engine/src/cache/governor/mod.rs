@@ -7,10 +7,12 @@
 //! detached within the call and leaves an [`ExitRecord`]. One shard, no locks.
 //!
 //! A second policy may listen: a candidate that is shown the residents while serving goes on, or,
-//! after the switch, the previous policy, kept up to date so that a rollback is one exchange.
+//! after the switch, the previous policy, kept up to date so that a rollback is one exchange. A
+//! third may run as a shadow (`shadow.rs`): on a directory of its own, where it can evict nothing.
 
 mod replay;
 mod seat;
+mod shadow;
 mod slot_table;
 mod status;
 mod swap;
@@ -21,13 +23,16 @@ use std::collections::VecDeque;
 
 use replay::Replay;
 use seat::Seat;
+use shadow::Shadow;
 use slot_table::SlotTable;
 
 use crate::policy::event::{EntryAttributes, EntryKind, Op, attributes as attribute_words, event};
-use crate::policy::{FailureKind, PolicyFailure, Slot};
+use crate::policy::{FailureKind, PolicyFailure, PolicySnapshot, Slot, Tally};
 
+#[cfg(test)]
 pub(super) use seat::failure;
-pub use seat::{ExitRecord, PolicyCounters, PolicyIdentity};
+pub use seat::{ExitRecord, PolicyCounters, PolicyIdentity, PolicyRole};
+pub use shadow::{ShadowLimits, ShadowPurpose, ShadowStatus};
 pub use status::{PolicyState, PolicyStatus};
 pub use swap::SwapStep;
 
@@ -62,6 +67,9 @@ pub struct Governor {
     table: SlotTable,
     active: Option<Seat>,
     second: Second,
+    shadow: Option<Box<Shadow>>,
+    /// Residents whose `sampled` equals this are counted into the shadow's sample.
+    shadow_round: u32,
     /// Whether any policy wants events; saves the rest of the hit path otherwise.
     listening: bool,
     /// Residents whose `known` equals this are known to the second policy.
@@ -73,9 +81,13 @@ pub struct Governor {
     gap_start_ns: u64,
     delivered_ns: u64,
     capacity_bytes: u64,
+    /// This is a directory of ghosts of one `scale`th of a cache; 1 for the cache itself.
+    scale: u32,
+    /// What is left over of victims to ask for ahead.
+    ahead_credit: u32,
     failed: Option<PolicyIdentity>,
-    hits: u64,
-    misses: u64,
+    /// Look-ups since the last change of policy, as `evictions`.
+    tally: Tally,
     evictions: u64,
     records: VecDeque<ExitRecord>,
 }
@@ -87,6 +99,8 @@ impl Governor {
             table: SlotTable::new(slots_max),
             active: None,
             second: Second::Nothing,
+            shadow: None,
+            shadow_round: 0,
             listening: false,
             round: 0,
             proposals: VecDeque::new(),
@@ -95,9 +109,10 @@ impl Governor {
             gap_start_ns: 0,
             delivered_ns: 0,
             capacity_bytes,
+            scale: 1,
+            ahead_credit: 0,
             failed: None,
-            hits: 0,
-            misses: 0,
+            tally: Tally::default(),
             evictions: 0,
             records: VecDeque::new(),
         }
@@ -108,6 +123,11 @@ impl Governor {
         self.table.resident_count()
     }
 
+    /// Whether every slot is taken.
+    pub fn is_full(&self) -> bool {
+        self.table.resident_count() == self.table.slots_max()
+    }
+
     /// Bytes of all residents.
     pub fn bytes(&self) -> u64 {
         self.table.bytes()
@@ -116,20 +136,38 @@ impl Governor {
     /// A lookup found the resident.
     #[inline]
     pub fn hit(&mut self, slot: Slot) {
-        self.hits += 1;
-        self.use_of(slot, Op::Access);
+        let (attributes, kind) = self.use_of(slot, Op::Access);
+        self.tally.hit(&attributes);
+        if self.shadow.is_some() {
+            self.shadow_lookup(&attributes, kind, true);
+        }
+    }
+
+    /// A lookup found the resident; what it is.
+    #[inline]
+    pub fn hit_entry(&mut self, slot: Slot) -> (EntryKind, EntryAttributes) {
+        self.hit(slot);
+        let entry = self.table.resident(slot);
+        (entry.kind, entry.attributes)
+    }
+
+    /// What the slot holds, or held last.
+    pub fn last(&self, slot: Slot) -> EntryAttributes {
+        self.table.last(slot)
     }
 
     /// A write changed the resident: it was used, but this is no lookup.
     pub fn update(&mut self, slot: Slot) {
-        self.use_of(slot, Op::Update);
+        let (attributes, _) = self.use_of(slot, Op::Update);
+        self.tell_shadow(|shadow| shadow.update(attributes.fingerprint));
     }
 
     #[inline]
-    fn use_of(&mut self, slot: Slot, op: Op) {
+    fn use_of(&mut self, slot: Slot, op: Op) -> (EntryAttributes, EntryKind) {
         let entry = self.table.touch(slot);
+        let (attributes, kind) = (entry.attributes, entry.kind);
         if self.listening {
-            let (kind, known, proposed) = (entry.kind, entry.known, entry.proposed);
+            let (known, proposed) = (entry.known, entry.proposed);
             if proposed {
                 self.rescue(slot, kind);
             }
@@ -139,30 +177,62 @@ impl Governor {
                 self.tell_second(word);
             }
         }
+        (attributes, kind)
     }
 
     /// A lookup found nothing, and what was loaded does not come in.
     pub fn miss(&mut self, attributes: &EntryAttributes, kind: EntryKind) {
-        self.misses += 1;
+        self.tally.miss(attributes);
         self.report_with(0, Op::Miss, attributes, kind);
+        self.shadow_lookup(attributes, kind, false);
     }
 
     /// A lookup found nothing, and what was loaded takes the slot returned. `None` when all slots
     /// are taken; that is the same as [`miss`](Self::miss) then.
     pub fn allocate(&mut self, attributes: EntryAttributes, kind: EntryKind) -> Option<Slot> {
-        let Some(slot) = self.table.insert(attributes, kind) else {
+        let Some(slot) = self.place_new(attributes, kind) else {
             self.miss(&attributes, kind);
             return None;
         };
-        self.misses += 1;
+        self.tally.miss(&attributes);
+        self.sample(slot);
+        self.shadow_lookup(&attributes, kind, false);
+        Some(slot)
+    }
+
+    /// Something was written, which nobody looked for, and takes the slot returned. `None` when all
+    /// slots are taken.
+    pub fn allocate_written(
+        &mut self,
+        attributes: EntryAttributes,
+        kind: EntryKind,
+    ) -> Option<Slot> {
+        let slot = self.place_new(attributes, kind)?;
+        self.sample(slot);
+        self.shadow_written(&attributes, kind);
+        Some(slot)
+    }
+
+    fn place_new(&mut self, attributes: EntryAttributes, kind: EntryKind) -> Option<Slot> {
+        let slot = self.table.insert(attributes, kind)?;
         self.table.resident(slot).known = self.round;
         self.report_with(slot, Op::Insert, &attributes, kind);
         Some(slot)
     }
 
+    /// An entry was resident elsewhere before this governor came: the ghost directory of a shadow
+    /// starts with what the cache holds. No lookup. `None` when all slots are taken.
+    fn adopt(&mut self, attributes: EntryAttributes, kind: EntryKind) -> Option<Slot> {
+        let slot = self.table.insert(attributes, kind)?;
+        self.table.resident(slot).known = self.round;
+        self.report_with(slot, Op::Restore, &attributes, kind);
+        Some(slot)
+    }
+
     /// The cache gives up a resident of its own accord. The slot is free at once.
     pub fn remove(&mut self, slot: Slot) {
-        self.release(slot);
+        let fingerprint = self.release(slot);
+        self.tell_shadow(|shadow| shadow.remove(fingerprint));
     }
 
     /// Keeps the resident from being a victim until as many `unpin`s follow.
@@ -186,8 +256,16 @@ impl Governor {
 
     /// The resident takes `size_bytes` from now on.
     pub fn resize_entry(&mut self, slot: Slot, size_bytes: u32) {
+        let (was, round) = (*self.table.resident(slot), self.shadow_round);
         self.table.resize(slot, size_bytes);
         self.report(slot, Op::Resize);
+        self.tell_shadow(|shadow| {
+            if was.sampled == round {
+                shadow.sampled_bytes -= u64::from(was.attributes.size_bytes);
+                shadow.sampled_bytes += u64::from(size_bytes);
+            }
+            shadow.resize_entry(was.attributes.fingerprint, size_bytes);
+        });
     }
 
     /// Frees residents of at least `want_bytes` and appends their slots to `victims`; the cache
@@ -250,9 +328,9 @@ impl Governor {
 
     /// Asks the active policy for victims and keeps the valid ones as proposals.
     fn ask(&mut self, want_bytes: u64) {
-        let Some(seat) = &mut self.active else { return };
         assert!(self.proposals.is_empty(), "victims are asked for when none is left");
-        let want_entries = (self.table.resident_count() / 4).clamp(1, PROPOSALS_MAX);
+        let want_entries = self.victims_wanted();
+        let Some(seat) = &mut self.active else { return };
         let mut answer = std::mem::take(&mut self.answer);
         answer.clear();
         let asked = seat.ask(want_entries, want_bytes, &mut answer).and_then(|()| {
@@ -277,6 +355,26 @@ impl Governor {
         }
     }
 
+    /// How many victims to ask for at once.
+    ///
+    /// Who is named ahead and read before it leaves gets a second chance, so a directory in miniature
+    /// asks ahead by as much less: the mean number of proposals that wait is scaled as all else is,
+    /// by asking for one more now and then.
+    fn victims_wanted(&mut self) -> u32 {
+        let entries = self.table.resident_count().saturating_mul(self.scale);
+        let most = (entries / 4).clamp(1, PROPOSALS_MAX);
+        if self.scale == 1 {
+            return most;
+        }
+        let (ahead, scale) = (most - 1, self.scale);
+        self.ahead_credit += ahead;
+        // Of one and two in turn, the share of twos that leaves the wanted number waiting.
+        let price = if ahead < scale { 2 * scale - ahead } else { scale };
+        let more = self.ahead_credit / price;
+        self.ahead_credit %= price;
+        1 + more
+    }
+
     /// Takes a proposed victim back: it stays.
     #[cold]
     fn rescue(&mut self, slot: Slot, kind: EntryKind) {
@@ -288,8 +386,9 @@ impl Governor {
         self.tell_active(event(slot, Op::VictimRefused, kind, 0, 0));
     }
 
-    /// Frees a slot and tells the policies that still count it as resident.
-    fn release(&mut self, slot: Slot) {
+    /// Frees a slot and tells the policies that still count it as resident. Returns the
+    /// fingerprint of what was there.
+    fn release(&mut self, slot: Slot) -> u64 {
         let was = self.table.release(slot);
         let word = event(slot, Op::Remove, was.kind, 0, 0);
         if was.proposed {
@@ -300,6 +399,12 @@ impl Governor {
         if was.known == self.round {
             self.tell_second(word);
         }
+        if was.sampled == self.shadow_round
+            && let Some(shadow) = &mut self.shadow
+        {
+            shadow.sampled_bytes -= u64::from(was.attributes.size_bytes);
+        }
+        was.attributes.fingerprint
     }
 
     fn report(&mut self, slot: Slot, op: Op) {
@@ -369,6 +474,8 @@ impl Governor {
             self.delivered_ns = self.gap_start_ns;
             self.deliver();
         }
+        self.tell_both(|seat| seat.tick(now_ns));
+        self.tell_shadow(|shadow| shadow.tick(now_ns));
     }
 
     /// Delivers all events that wait.
@@ -387,6 +494,31 @@ impl Governor {
         self.table.raise_slots_max(slots_max);
         let slots_max = self.table.slots_max();
         self.tell_both(|seat| seat.resize(capacity_bytes, slots_max));
+        self.tell_shadow(|shadow| shadow.resize(capacity_bytes, slots_max));
+    }
+
+    /// What the active policy learnt; `None` where it keeps nothing. A policy that fails at it is
+    /// put out.
+    pub fn snapshot(&mut self) -> Option<PolicySnapshot> {
+        match self.active.as_mut()?.snapshot() {
+            Ok(snapshot) => snapshot,
+            Err(failure) => {
+                self.detach(failure);
+                None
+            }
+        }
+    }
+
+    /// The active policy's own figures. A policy that fails at it is put out.
+    pub fn metrics(&mut self) -> Vec<(String, f64)> {
+        match self.active.as_mut().map(Seat::metrics) {
+            Some(Ok(metrics)) => metrics,
+            Some(Err(failure)) => {
+                self.detach(failure);
+                Vec::new()
+            }
+            None => Vec::new(),
+        }
     }
 
     /// Ends the active policy: the native CLOCK orders from here on. The record stays.
@@ -397,7 +529,7 @@ impl Governor {
             self.table.resident(slot).proposed = false;
         }
         let failed = (failure.kind != FailureKind::Operator).then(|| seat.identity.clone());
-        self.record(seat.exit(failure));
+        self.leave(seat, failure, PolicyRole::Active);
         if matches!(self.second, Second::Standby(None)) {
             self.second = Second::Nothing;
         }
@@ -416,12 +548,16 @@ impl Governor {
     #[cold]
     fn drop_second(&mut self, failure: PolicyFailure) {
         match std::mem::replace(&mut self.second, Second::Nothing) {
-            Second::Candidate { seat, .. } | Second::Standby(Some(seat)) => {
-                self.record(seat.exit(failure));
-            }
+            Second::Candidate { seat, .. } => self.leave(seat, failure, PolicyRole::Candidate),
+            Second::Standby(Some(seat)) => self.leave(seat, failure, PolicyRole::Standby),
             Second::Standby(None) | Second::Nothing => {}
         }
         self.changed_listeners();
+    }
+
+    /// A policy's end: only its record stays.
+    fn leave(&mut self, seat: Seat, failure: PolicyFailure, role: PolicyRole) {
+        self.record(seat.exit(failure, role, self.gap_start_ns));
     }
 
     fn record(&mut self, record: ExitRecord) {
@@ -433,7 +569,10 @@ impl Governor {
 
     fn changed_policy(&mut self, failed: Option<PolicyIdentity>) {
         self.failed = failed;
-        (self.hits, self.misses, self.evictions) = (0, 0, 0);
+        (self.tally, self.evictions) = (Tally::default(), 0);
+        if let Some(shadow) = &mut self.shadow {
+            shadow.restart();
+        }
         self.changed_listeners();
     }
 

@@ -5,7 +5,9 @@
 //! and a policy that returned an error is never called again by whoever drops the seat.
 
 use crate::config::POLICY_RING_EVENTS_MAX;
-use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
+use crate::policy::{
+    EvictionPolicy, FailureKind, PolicyFailure, PolicySnapshot, PolicyUsage, Slot,
+};
 
 /// Events that an exit record keeps.
 const RECORD_EVENTS_MAX: usize = 64;
@@ -42,12 +44,40 @@ pub struct PolicyCounters {
     pub refused_victims: u64,
     /// Evictions that the native fallback had to complete.
     pub shortfalls: u64,
+    /// Time and fuel of its calls; zeros for a native policy.
+    pub usage: PolicyUsage,
+}
+
+/// In which place a policy was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PolicyRole {
+    Active,
+    /// Being shown the residents, about to become active.
+    Candidate,
+    /// Kept up to date for a rollback.
+    Standby,
+    Shadow,
+}
+
+impl PolicyRole {
+    /// The role as `system.policy_exits` shows it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PolicyRole::Active => "active",
+            PolicyRole::Candidate => "candidate",
+            PolicyRole::Standby => "standby",
+            PolicyRole::Shadow => "shadow",
+        }
+    }
 }
 
 /// What is kept of a policy that left because it failed or was taken away.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExitRecord {
     pub identity: PolicyIdentity,
+    pub role: PolicyRole,
+    /// Time of the shard's last tick before, ns of the monotonic clock.
+    pub at_ns: u64,
     pub failure: PolicyFailure,
     pub counters: PolicyCounters,
     /// The last undelivered or failing events, at most 64.
@@ -78,7 +108,12 @@ impl Share {
 pub(super) struct Seat {
     policy: Box<dyn EvictionPolicy>,
     pub identity: PolicyIdentity,
+    /// All but `usage`, which the policy counts itself.
     pub counters: PolicyCounters,
+    /// What the policy had used when the counters were last set to zero.
+    used_before: PolicyUsage,
+    /// When the policy wants to be told the time next, ns of the monotonic clock.
+    next_tick_ns: u64,
     events: Vec<u64>,
     attributes: Vec<u64>,
     invalid: Share,
@@ -91,6 +126,8 @@ impl Seat {
             policy,
             identity,
             counters: PolicyCounters::default(),
+            used_before: PolicyUsage::default(),
+            next_tick_ns: 0,
             events: Vec::with_capacity(POLICY_RING_EVENTS_MAX),
             attributes: Vec::new(),
             invalid: Share::default(),
@@ -113,6 +150,17 @@ impl Seat {
         self.push(word)?;
         self.attributes.extend_from_slice(&attributes);
         Ok(())
+    }
+
+    /// Tells the time, as often as the policy wants to know it and not oftener than it is called.
+    pub fn tick(&mut self, now_ns: u64) -> Result<(), PolicyFailure> {
+        let wanted_ns = u64::from(self.policy.wants_ticks_ms()) * 1_000_000;
+        if wanted_ns == 0 || now_ns < self.next_tick_ns {
+            return Ok(());
+        }
+        self.next_tick_ns = now_ns + wanted_ns;
+        self.counters.calls += 1;
+        self.policy.tick(now_ns / 1000)
     }
 
     /// Delivers the ring, asking for nothing.
@@ -158,6 +206,36 @@ impl Seat {
         self.policy.resize(capacity_bytes, max_slots)
     }
 
+    /// Counts from zero again.
+    pub fn reset_counters(&mut self) {
+        self.counters = PolicyCounters::default();
+        self.used_before = self.policy.usage();
+    }
+
+    /// What the policy did since the counters were set to zero.
+    pub fn counters(&self) -> PolicyCounters {
+        let (used, before) = (self.policy.usage(), self.used_before);
+        let usage = PolicyUsage { ns: used.ns - before.ns, fuel: used.fuel - before.fuel };
+        PolicyCounters { usage, ..self.counters }
+    }
+
+    /// What the policy learnt, with every event so far; `None` where it keeps nothing.
+    pub fn snapshot(&mut self) -> Result<Option<PolicySnapshot>, PolicyFailure> {
+        self.deliver()?;
+        let state = self.policy.snapshot()?;
+        Ok((!state.is_empty()).then(|| PolicySnapshot {
+            policy: self.policy.name().to_owned(),
+            version: self.policy.version().to_owned(),
+            schema: self.policy.state_schema(),
+            state,
+        }))
+    }
+
+    /// The policy's own figures.
+    pub fn metrics(&mut self) -> Result<Vec<(String, f64)>, PolicyFailure> {
+        self.policy.metrics()
+    }
+
     /// Judges an answer of `returned` victims of which `invalid` were.
     ///
     /// Errors: `InvalidVictims` or `Shortfall` when the shares of the window are too large.
@@ -183,12 +261,14 @@ impl Seat {
     }
 
     /// Ends the seat, leaving its record. The policy is dropped without another call.
-    pub fn exit(self, failure: PolicyFailure) -> ExitRecord {
+    pub fn exit(self, failure: PolicyFailure, role: PolicyRole, at_ns: u64) -> ExitRecord {
         let first = self.events.len().saturating_sub(RECORD_EVENTS_MAX);
         ExitRecord {
+            counters: self.counters(),
             identity: self.identity,
+            role,
+            at_ns,
             failure,
-            counters: self.counters,
             events: self.events[first..].to_vec(),
         }
     }

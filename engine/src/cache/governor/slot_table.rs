@@ -4,6 +4,7 @@
 //! A touch is one store: the stamp orders residents by last touch, its lowest bit is the CLOCK's
 //! reference bit. Not here: who is asked first (`governor.rs`).
 
+use crate::config::SLOTS_SET_ASIDE_MAX;
 use crate::policy::Slot;
 use crate::policy::event::{EntryAttributes, EntryKind};
 
@@ -21,6 +22,8 @@ pub(super) struct Entry {
     pub pins: u32,
     /// The round of the second policy that knows this resident; see `governor.rs`.
     pub known: u32,
+    /// The round of the shadow that counts this resident into its sample.
+    pub sampled: u32,
     pub kind: EntryKind,
     pub resident: bool,
     /// The active policy offered it as a victim and counts it as gone.
@@ -42,7 +45,8 @@ pub(super) struct SlotTable {
 impl SlotTable {
     pub fn new(slots_max: u32) -> Self {
         SlotTable {
-            entries: Vec::new(),
+            // Set aside and taken as slots come, so that growing never copies.
+            entries: Vec::with_capacity(slots_max.min(SLOTS_SET_ASIDE_MAX) as usize),
             free: Vec::new(),
             hand: 0,
             sequence: 0,
@@ -87,6 +91,11 @@ impl SlotTable {
         self.entries.get_mut(slot as usize).filter(|entry| entry.resident)
     }
 
+    /// What is known of the slot's resident, or of its last one.
+    pub fn last(&self, slot: Slot) -> EntryAttributes {
+        self.entries[slot as usize].attributes
+    }
+
     /// Marks a resident as just used.
     #[inline]
     pub fn touch(&mut self, slot: Slot) -> &mut Entry {
@@ -105,6 +114,7 @@ impl SlotTable {
             attributes,
             pins: 0,
             known: 0,
+            sampled: 0,
             kind,
             resident: true,
             proposed: false,

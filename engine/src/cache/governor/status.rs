@@ -1,6 +1,8 @@
 //! What the shell shows of a cache's policies.
 
-use super::{ExitRecord, Governor, PolicyCounters, PolicyIdentity, Second};
+use super::seat::Seat;
+use super::{ExitRecord, Governor, PolicyCounters, PolicyIdentity, Second, ShadowStatus};
+use crate::policy::Tally;
 
 /// Who orders evictions now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,9 +33,8 @@ pub struct PolicyStatus {
     pub state: PolicyState,
     /// Of the active policy.
     pub counters: PolicyCounters,
-    /// Since the last change of policy, as the next two.
-    pub hits: u64,
-    pub misses: u64,
+    /// Look-ups since the last change of policy, as `evictions`.
+    pub tally: Tally,
     pub evictions: u64,
     /// Residents now.
     pub entries: u32,
@@ -41,15 +42,10 @@ pub struct PolicyStatus {
     pub candidate: Option<PolicyIdentity>,
     /// What a rollback would bring back.
     pub standby: Option<PolicyIdentity>,
+    /// The policy that runs beside, and how it would do.
+    pub shadow: Option<ShadowStatus>,
     /// Oldest first, a bounded number.
     pub failures: Vec<ExitRecord>,
-}
-
-impl PolicyStatus {
-    /// Hits among lookups since the last change of policy; 0 before the first.
-    pub fn hit_ratio(&self) -> f64 {
-        self.hits as f64 / (self.hits + self.misses).max(1) as f64
-    }
 }
 
 fn native_identity() -> PolicyIdentity {
@@ -57,12 +53,21 @@ fn native_identity() -> PolicyIdentity {
 }
 
 impl Governor {
+    /// Who orders evictions now.
+    pub fn state(&self) -> PolicyState {
+        match (&self.active, &self.failed) {
+            (Some(_), _) => PolicyState::Active,
+            (None, Some(_)) => PolicyState::Failed,
+            (None, None) => PolicyState::Native,
+        }
+    }
+
     /// What there is to know now.
     pub fn status(&self) -> PolicyStatus {
-        let (identity, state) = match (&self.active, &self.failed) {
-            (Some(seat), _) => (seat.identity.clone(), PolicyState::Active),
-            (None, Some(failed)) => (failed.clone(), PolicyState::Failed),
-            (None, None) => (native_identity(), PolicyState::Native),
+        let identity = match (&self.active, &self.failed) {
+            (Some(seat), _) => seat.identity.clone(),
+            (None, Some(failed)) => failed.clone(),
+            (None, None) => native_identity(),
         };
         let (candidate, standby) = match &self.second {
             Second::Nothing => (None, None),
@@ -72,14 +77,14 @@ impl Governor {
         };
         PolicyStatus {
             identity,
-            state,
-            counters: self.active.as_ref().map_or_else(Default::default, |seat| seat.counters),
-            hits: self.hits,
-            misses: self.misses,
+            state: self.state(),
+            counters: self.active.as_ref().map(Seat::counters).unwrap_or_default(),
+            tally: self.tally,
             evictions: self.evictions,
             entries: self.table.resident_count(),
             candidate,
             standby,
+            shadow: self.shadow.as_ref().map(|shadow| shadow.status(&self.tally)),
             failures: self.records.iter().cloned().collect(),
         }
     }

@@ -7,7 +7,8 @@
 //! residents shown later. A swap at rest keeps the order exactly; one under load nearly.
 
 use super::replay::Replay;
-use super::seat::{PolicyCounters, PolicyIdentity, Seat, failure};
+use super::seat::{PolicyIdentity, PolicyRole, Seat, failure};
+use super::slot_table::Entry;
 use super::{Governor, Second};
 use crate::policy::event::{Op, attributes as attribute_words, event};
 use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
@@ -43,7 +44,7 @@ impl Governor {
         }
         let mut seat = Seat::new(policy, identity);
         if let Err(failure) = seat.resize(self.capacity_bytes, self.table.slots_max()) {
-            self.record(seat.exit(failure.clone()));
+            self.leave(seat, failure.clone(), PolicyRole::Candidate);
             return Err(failure);
         }
         self.round += 1;
@@ -82,7 +83,11 @@ impl Governor {
                     }
                 }
             }
-            (replay, _) => more = replay.advance(&mut self.table, self.round, max, &mut slots),
+            (replay, _) => {
+                let round = self.round;
+                let is_new = |entry: &Entry| entry.known != round;
+                more = replay.advance(&mut self.table, is_new, max, &mut slots);
+            }
         }
         for slot in slots {
             self.restore(slot);
@@ -119,12 +124,12 @@ impl Governor {
             panic!("a switch needs a candidate");
         };
         if let Err(failure) = seat.deliver() {
-            self.record(seat.exit(failure));
+            self.leave(seat, failure, PolicyRole::Candidate);
             self.changed_listeners();
             return SwapStep::Failed;
         }
         self.settle();
-        seat.counters = PolicyCounters::default();
+        seat.reset_counters();
         self.second = Second::Standby(self.active.replace(seat));
         self.changed_policy(None);
         SwapStep::Switched
@@ -142,7 +147,7 @@ impl Governor {
         self.settle();
         let present = std::mem::replace(&mut self.active, previous);
         if let Some(seat) = &mut self.active {
-            seat.counters = PolicyCounters::default();
+            seat.reset_counters();
         }
         self.second = Second::Standby(present);
         self.changed_policy(None);

@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
+mod shadow;
+
 use super::*;
 use crate::clock::Random;
 use crate::policy::{EvictionPolicy, Lru};
@@ -135,12 +137,23 @@ struct Scripted {
     calls: u64,
     script: Script,
     drain: Option<Drain>,
+    /// Whether those that were read last leave first.
+    newest_first: bool,
+    /// Whether reads make no difference to it.
+    is_deaf: bool,
 }
 
 fn scripted(
     script: impl FnMut(u64, u32, &mut Vec<Slot>) -> Result<(), PolicyFailure> + 'static,
 ) -> Scripted {
-    Scripted { lru: Lru::default(), calls: 0, script: Box::new(script), drain: None }
+    Scripted {
+        lru: Lru::default(),
+        calls: 0,
+        script: Box::new(script),
+        drain: None,
+        newest_first: false,
+        is_deaf: false,
+    }
 }
 
 fn trap() -> PolicyFailure {
@@ -173,7 +186,20 @@ impl EvictionPolicy for Scripted {
             events.iter().filter(|word| matches!(**word >> 32 & 0xF, 1 | 3 | 4)).count();
         assert_eq!(attributes.len(), 3 * with_attributes);
         self.calls += 1;
-        self.lru.apply(events, attributes, want_entries, want_bytes, victims)?;
+        let is_heard = |word: &&u64| !self.is_deaf || **word >> 32 & 0xF != Op::Access as u64;
+        let events: Vec<u64> = events.iter().filter(is_heard).copied().collect();
+        let events = &events[..];
+        if self.newest_first && want_entries > 0 {
+            self.lru.apply(events, attributes, 0, 0, victims)?;
+            let mut order = Vec::new();
+            self.lru.drain_order(0, u32::MAX, &mut order)?;
+            victims.extend(order.iter().rev().take(want_entries as usize));
+            let gone: Vec<u64> =
+                victims.iter().map(|slot| event(*slot, Op::Remove, EntryKind::Row, 0, 0)).collect();
+            self.lru.apply(&gone, &[], 0, 0, &mut Vec::new())?;
+        } else {
+            self.lru.apply(events, attributes, want_entries, want_bytes, victims)?;
+        }
         (self.script)(self.calls, want_entries, victims)
     }
 
@@ -226,7 +252,7 @@ fn lru_through_the_governor_equals_a_naive_lru() {
             assert_eq!(harness.access(key), naive.access(key));
         }
         let status = harness.governor.status();
-        assert_eq!((status.hits, status.misses), (harness.hits, harness.misses));
+        assert_eq!((status.tally.hits, status.tally.misses), (harness.hits, harness.misses));
         assert_eq!(status.evictions, harness.misses - capacity as u64);
         assert_eq!((status.counters.shortfalls, status.counters.invalid_victims), (0, 0));
         assert!(status.counters.victims >= status.evictions);
@@ -246,8 +272,8 @@ fn the_native_clock_is_about_as_good_as_lru() {
     }
     assert!(harness.hits >= naive_hits - naive_hits / 50, "{} and {naive_hits}", harness.hits);
     let status = harness.governor.status();
-    assert_eq!((status.state, status.hits), (PolicyState::Native, harness.hits));
-    assert_eq!(status.hit_ratio(), harness.hits as f64 / 30_000.0);
+    assert_eq!((status.state, status.tally.hits), (PolicyState::Native, harness.hits));
+    assert_eq!(status.tally.hit_ratio(), Some(harness.hits as f64 / 30_000.0));
 }
 
 #[test]
@@ -617,6 +643,28 @@ fn random_policies_never_break_the_cache() {
                 }
                 5 if random.one_in(4) => {
                     harness.governor.rollback();
+                }
+                5 if random.one_in(4) => {
+                    let mut chance = Random::new(seed ^ round ^ 1);
+                    let evil = scripted(move |_, _, victims| {
+                        match chance.below(60) {
+                            0 => return Err(trap()),
+                            1 if !victims.is_empty() => victims[0] = chance.next_u64() as u32,
+                            _ => {}
+                        }
+                        Ok(())
+                    });
+                    let limits = harness.governor.shadow_limits(1 + random.below(8) as u32);
+                    let purpose = ShadowPurpose::Candidate;
+                    let _ = harness.governor.begin_shadow(
+                        Box::new(evil),
+                        identity("beside"),
+                        purpose,
+                        limits,
+                    );
+                }
+                11 => {
+                    harness.governor.step_shadow(1 + random.below(40) as u32);
                 }
                 6 => {
                     let key = harness.slots.keys().nth(random.below(32) as usize).copied();

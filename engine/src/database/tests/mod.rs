@@ -18,8 +18,10 @@ use crate::table::{Partitions, ReadCommand};
 mod collection;
 mod flush;
 mod options;
+mod hostile;
 mod policies;
 mod recording;
+mod swap;
 mod worlds;
 
 fn column(name: &str, ty: DataType, kind: ColumnKind) -> Column {
@@ -71,6 +73,19 @@ fn read_of(schema: &SchemaRef, pk: &str, slice: Slice, row_limit: Option<usize>)
         slice,
         columns: vec![ColumnId(2)],
         row_limit,
+        past_cache: false,
+    }
+}
+
+/// Everything of one shard, in order.
+fn scan_of(schema: &SchemaRef, shard: u32) -> ReadCommand {
+    ReadCommand {
+        schema: schema.clone(),
+        partitions: Partitions::Shard(shard),
+        slice: Slice::full(Direction::Forward),
+        columns: vec![],
+        row_limit: None,
+        past_cache: false,
     }
 }
 
@@ -111,6 +126,7 @@ async fn count_rows(
         slice: Slice::full(Direction::Forward),
         columns: vec![ColumnId(2)],
         row_limit: None,
+        past_cache: false,
     };
     let batches: Vec<RecordBatch> = database.read(command).try_collect().await?;
     Ok(batches.iter().map(RecordBatch::num_rows).sum())
@@ -154,17 +170,9 @@ async fn what_was_written_is_read_in_both_directions() {
     let left = rows(&database, &schema, Slice::full(Direction::Reversed), None).await;
     assert_eq!(left.len(), 998);
 
-    let scan = ReadCommand {
-        schema: schema.clone(),
-        partitions: Partitions::Shard(0),
-        slice: Slice::full(Direction::Forward),
-        columns: vec![],
-        row_limit: None,
-    };
     let mut counted = 0;
     for shard in 0..database.shard_count() {
-        let command = ReadCommand { partitions: Partitions::Shard(shard), ..scan.clone() };
-        let mut stream = database.read(command);
+        let mut stream = database.read(scan_of(&schema, shard));
         while let Some(batch) = stream.next().await {
             counted += batch.unwrap().num_rows();
         }

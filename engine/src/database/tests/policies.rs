@@ -54,7 +54,7 @@ async fn a_policy_is_swapped_while_the_database_serves() {
     read_around(&database, &schema).await;
     let native = report("lru").await;
     assert_eq!(native.state, "active");
-    assert!(native.misses > 0 && native.evictions > 0, "{native:?}");
+    assert!(native.lookups.misses > 0 && native.evictions > 0, "{native:?}");
 
     let info = database.create_policy("sieve", component("sieve"), vec![], None).await.unwrap();
     assert_eq!(report("sieve").await.state, "loaded");
@@ -62,16 +62,16 @@ async fn a_policy_is_swapped_while_the_database_serves() {
     read_around(&database, &schema).await;
     let sieve = report("sieve").await;
     assert_eq!((sieve.state.as_str(), &sieve.digest), ("active", &info.digest));
-    assert!(sieve.calls > 0 && sieve.hits > 0 && sieve.evictions > 0, "{sieve:?}");
+    assert!(sieve.calls > 0 && sieve.lookups.hits > 0 && sieve.evictions > 0, "{sieve:?}");
     assert_eq!((sieve.invalid_victims, sieve.last_failure), (0, None));
-    assert_eq!(report("lru").await.state, "loaded");
+    assert_eq!(report("lru").await.state, "standby");
 
     database.create_policy("lru_wasm", component("lru"), vec![], None).await.unwrap();
     database.set_cache_policy(Some("lru_wasm")).await.unwrap();
     read_around(&database, &schema).await;
     assert_eq!(report("lru_wasm").await.state, "active");
     let kept = report("sieve").await;
-    assert_eq!((kept.state.as_str(), kept.calls >= sieve.calls), ("loaded", true));
+    assert_eq!((kept.state.as_str(), kept.calls >= sieve.calls), ("standby", true));
 
     let refused = database.drop_policy("lru_wasm", false).await.unwrap_err();
     assert!(refused.to_string().contains("governs"), "{refused}");
@@ -115,7 +115,7 @@ async fn a_policy_that_cannot_be_brought_back_says_so_and_can_be_dropped() {
     std::fs::write(&file, component("sieve")).unwrap();
     database.set_cache_policy(Some("sieve")).await.unwrap();
     let found = states(&database).await;
-    assert_eq!(found, [("loaded".to_owned(), None), ("active".to_owned(), None)]);
+    assert_eq!(found, [("standby".to_owned(), None), ("active".to_owned(), None)]);
     database.close().await.unwrap();
 
     std::fs::remove_file(&file).unwrap();

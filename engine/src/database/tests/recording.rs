@@ -6,17 +6,16 @@ use std::sync::atomic::AtomicBool;
 use super::policies::fill;
 use super::*;
 use crate::clock::SystemClock;
-use crate::config::PAGE_BYTES;
 use crate::replay::{Candidate, Capacity, Settings};
 use crate::trace::{Trace, read_trace};
 
-const CACHE_PAGES: usize = 64;
+const CACHE_BYTES: usize = 256 << 10;
 
 fn options(directory: &Path, shards: u32) -> Options {
     let mut options = Options::new(directory);
     options.shards = Some(shards);
     options.commitlog_segment_bytes = 1 << 20;
-    options.cache_bytes = CACHE_PAGES * PAGE_BYTES;
+    options.cache_bytes = CACHE_BYTES;
     options
 }
 
@@ -59,7 +58,7 @@ async fn a_recording_of_a_cache_replays_as_the_cache_did() {
     let trace = load(&path);
     assert!(trace.is_complete());
     assert_eq!((trace.reads().len() as u64, trace.recorded_hits()), (summary.requests, Some(hits)));
-    let settings = Settings::new(Capacity::Entries(CACHE_PAGES as u32));
+    let settings = Settings::new(Capacity::Bytes(CACHE_BYTES as u64));
     let outcome = Candidate::Lru
         .run(&trace, &settings, &SystemClock::new(), &AtomicBool::new(false))
         .unwrap()

@@ -13,7 +13,7 @@ fn options(directory: &Path) -> Options {
     let mut options = Options::new(directory);
     options.shards = Some(1);
     options.commitlog_segment_bytes = 1 << 20;
-    options.cache_bytes = 64 << 12;
+    options.cache_bytes = 2 << 20;
     options
 }
 
@@ -22,7 +22,7 @@ fn options(directory: &Path) -> Options {
 const WIDE_PARTITIONS: i32 = 8;
 const WIDE_ROWS: i32 = 12_000;
 
-/// Twenty hot partitions of about a page each, and wide ones that are larger than the cache.
+/// Twenty hot partitions that fit into the cache, and wide ones that are larger than it.
 async fn fill(database: &Database) -> SchemaRef {
     let schema = database.create_table(definition(), false).await.unwrap();
     for hot in 0..20 {
@@ -159,15 +159,8 @@ async fn one_hot_partition_is_limited_in_reads_and_writes_apart() {
     let error = database.apply_many(many).await.unwrap_err();
     assert!(error.is_retryable() && error.to_string().contains("too many writes"), "{error}");
     // A scan is no read of one partition.
-    let scan = ReadCommand {
-        schema: schema.clone(),
-        partitions: Partitions::Shard(0),
-        slice: Slice::full(Direction::Forward),
-        columns: vec![],
-        row_limit: None,
-    };
     for _ in 0..5 {
-        let _: Vec<RecordBatch> = database.read(scan.clone()).try_collect().await.unwrap();
+        let _: Vec<RecordBatch> = database.read(scan_of(&schema, 0)).try_collect().await.unwrap();
     }
     database.close().await.unwrap();
     // The limit is a part of the table.

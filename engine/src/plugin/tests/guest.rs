@@ -11,6 +11,11 @@ pub struct Guest {
     pub resize: String,
     pub tick: String,
     pub drain_order: String,
+    /// Result is the address of a list of bytes.
+    pub snapshot: String,
+    /// Parameters are schema, address and length; the result is the address of a verdict.
+    pub restore: String,
+    pub state_schema: u32,
     /// Pages of memory at the start.
     pub pages: u32,
     /// Number of the hook that it claims to be for.
@@ -27,6 +32,9 @@ impl Default for Guest {
             resize: String::new(),
             tick: String::new(),
             drain_order: EMPTY_LIST.to_string(),
+            snapshot: EMPTY_LIST.to_string(),
+            restore: "i32.const 256".to_string(),
+            state_schema: 0,
             pages: 2,
             hook: 0,
             bytes_per_slot: 1,
@@ -38,6 +46,80 @@ impl Default for Guest {
 pub const EMPTY_LIST: &str = "i32.const 256";
 /// Runs until it is stopped.
 pub const FOREVER: &str = "loop $forever br $forever end";
+
+/// Fields of a FIFO over the slots that came in, 4096 at most: `$push` takes an event word, `$pop`
+/// gives the oldest, or -1.
+pub const FIFO: &str = "
+  (global $head (mut i32) (i32.const 0))
+  (global $tail (mut i32) (i32.const 0))
+  (func $push (param $word i64)
+    (local $op i32)
+    (local.set $op (i32.and (i32.wrap_i64 (i64.shr_u (local.get $word) (i64.const 32)))
+                            (i32.const 15)))
+    (if (i32.or (i32.eq (local.get $op) (i32.const 1))
+                (i32.or (i32.eq (local.get $op) (i32.const 4))
+                        (i32.eq (local.get $op) (i32.const 8))))
+      (then
+        (i32.store (i32.add (i32.const 8192)
+                            (i32.shl (i32.and (global.get $tail) (i32.const 4095)) (i32.const 2)))
+                   (i32.wrap_i64 (local.get $word)))
+        (global.set $tail (i32.add (global.get $tail) (i32.const 1))))))
+  (func $pop (result i32)
+    (if (i32.eq (global.get $head) (global.get $tail)) (then (return (i32.const -1))))
+    (i32.load (i32.add (i32.const 8192)
+                       (i32.shl (i32.and (global.get $head) (i32.const 4095)) (i32.const 2))))
+    (global.set $head (i32.add (global.get $head) (i32.const 1))))";
+
+/// Body of `apply` for [`FIFO`]: takes the events in and returns as many victims as are wanted.
+pub const FIFO_APPLY: &str = "
+  (local $at i32) (local $slot i32)
+  (block $told
+    (loop $next
+      (br_if $told (i32.ge_u (local.get $at) (local.get 1)))
+      (call $push (i64.load (i32.add (local.get 0) (i32.shl (local.get $at) (i32.const 3)))))
+      (local.set $at (i32.add (local.get $at) (i32.const 1)))
+      (br $next)))
+  (local.set $at (i32.const 0))
+  (block $named
+    (loop $next
+      (br_if $named (i32.ge_u (local.get $at) (local.get 4)))
+      (br_if $named (i32.eq (local.tee $slot (call $pop)) (i32.const -1)))
+      (i32.store (i32.add (i32.const 1024) (i32.shl (local.get $at) (i32.const 2)))
+                 (local.get $slot))
+      (local.set $at (i32.add (local.get $at) (i32.const 1)))
+      (br $next)))
+  (i32.store (i32.const 264) (i32.const 1024))
+  (i32.store (i32.const 268) (local.get $at))
+  i32.const 264";
+
+/// A policy that serves as a FIFO for `calls` calls of `apply` and traps at the next.
+pub fn saboteur(calls: u32) -> Guest {
+    let fields = format!("{FIFO} (global $calls (mut i32) (i32.const 0))");
+    let apply = format!(
+        "{FIFO_APPLY}
+         (global.set $calls (i32.add (global.get $calls) (i32.const 1)))
+         (if (i32.gt_u (global.get $calls) (i32.const {calls})) (then unreachable))"
+    );
+    Guest { fields, apply, ..Guest::default() }
+}
+
+/// A FIFO whose state is one byte: how often it was handed over.
+pub fn heirloom(schema: u32) -> Guest {
+    Guest {
+        fields: FIFO.to_string(),
+        apply: FIFO_APPLY.to_string(),
+        snapshot: "(i32.store (i32.const 272) (i32.const 300))
+                   (i32.store (i32.const 276) (i32.const 1))
+                   i32.const 272"
+            .to_string(),
+        restore: "(i32.store8 (i32.const 300)
+                    (i32.add (i32.load8_u (local.get 1)) (i32.const 1)))
+                  i32.const 256"
+            .to_string(),
+        state_schema: schema,
+        ..Guest::default()
+    }
+}
 
 /// A list of `count` equal slots: its address and length are written to 264, its items from 512 on.
 pub fn list_of(count: u32, slot: u32) -> String {
@@ -68,15 +150,17 @@ impl Guest {
     }
 
     fn text(&self) -> String {
-        let Guest { fields, init, apply, resize, tick, drain_order, pages, hook, bytes_per_slot } =
-            self;
+        let Guest { fields, init, apply, resize, tick, drain_order, .. } = self;
+        let Guest { snapshot, restore, state_schema, pages, hook, bytes_per_slot, .. } = self;
         // Capabilities at 0: discriminant 0 = ok, then the record, aligned to four.
         format!(
             r#"(memory (export "memory") {pages})
   (data (i32.const 4) "\{hook:02x}\00\00\00")
   (data (i32.const 8) "\00\02\00\00\04\00\00\00\00\02\00\00\04\00\00\00\01\00\00\00")
   (data (i32.const 512) "test")
-  (func $claim (i32.store (i32.const 36) (i32.const {bytes_per_slot})))
+  (func $claim
+    (i32.store (i32.const 32) (i32.const {state_schema}))
+    (i32.store (i32.const 36) (i32.const {bytes_per_slot})))
   (global $free (mut i32) (i32.const 65536))
   (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
     ;; One call at a time: start again once the second page is half used.
@@ -89,9 +173,9 @@ impl Guest {
   (func (export "tidegate:policy/lifecycle@0.1.0#init")
     (param i32 i32 i32 i32 i64) (result i32) call $claim {init})
   (func (export "tidegate:policy/lifecycle@0.1.0#tick") (param i64) {tick})
-  (func (export "tidegate:policy/lifecycle@0.1.0#snapshot") (result i32) i32.const 256)
+  (func (export "tidegate:policy/lifecycle@0.1.0#snapshot") (result i32) {snapshot})
   (func (export "tidegate:policy/lifecycle@0.1.0#restore") (param i32 i32 i32) (result i32)
-    i32.const 256)
+    {restore})
   (func (export "tidegate:policy/lifecycle@0.1.0#metrics") (result i32) i32.const 256)
   (func (export "tidegate:policy/lifecycle@0.1.0#fini"))
   (func (export "tidegate:policy/eviction@0.1.0#apply")

@@ -1,7 +1,7 @@
 //! The host against good and hostile components.
 
 mod dist;
-mod guest;
+pub(crate) mod guest;
 mod hostile;
 mod refused;
 mod scalar;
@@ -14,7 +14,7 @@ use crate::policy::event::{Op, event};
 use crate::policy::{EvictionPolicy, PolicyFailure, Slot};
 
 fn host() -> PolicyHost {
-    PolicyHost::new(HostOptions { instances_max: 8 }).unwrap()
+    PolicyHost::new(HostOptions { instances_max: 8, ..HostOptions::default() }).unwrap()
 }
 
 fn repository() -> PathBuf {

@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 
-use super::dump_index::StoredBlocks;
+use super::dump_index::{StoredBlocks, prefix_text};
 use super::order::Prefix;
-use super::rows::StoredFront;
+use super::rows::{StoredFront, StoredLayout};
 use super::verify::Verification;
 use crate::error::Error;
 use crate::mutation::Tombstone;
 
 /// The promoted index of one partition against its rows, as they come.
-pub(super) struct BlockCheck {
+pub(super) struct BlockCheck<'a> {
+    layout: &'a StoredLayout,
     blocks: Option<StoredBlocks>,
     path: PathBuf,
     partition_at: u64,
@@ -20,8 +21,19 @@ pub(super) struct BlockCheck {
     last: Option<(u64, Prefix, Option<Tombstone>)>,
 }
 
-impl BlockCheck {
+/// A range tombstone as people read it.
+pub(super) fn tombstone_text(tombstone: Option<Tombstone>) -> String {
+    match tombstone {
+        Some(Tombstone { timestamp, deletion_time }) => {
+            format!("the range tombstone of {timestamp}, local deletion time {deletion_time}")
+        }
+        None => "no range tombstone".to_owned(),
+    }
+}
+
+impl<'a> BlockCheck<'a> {
     pub(super) fn new(
+        layout: &'a StoredLayout,
         front: &StoredFront,
         blocks: Option<StoredBlocks>,
         path: PathBuf,
@@ -37,19 +49,20 @@ impl BlockCheck {
                 found.add(Error::corrupt(&path, blocks.at, text(wanted), text(stored)));
             }
         }
-        BlockCheck { blocks, path, partition_at: front.at, started: 0, last: None }
+        BlockCheck { layout, blocks, path, partition_at: front.at, started: 0, last: None }
     }
 
     /// A row or marker starts at `at`.
     pub(super) fn start(&mut self, at: u64, prefix: &Prefix, found: &mut Verification) {
         let Some(blocks) = &self.blocks else { return };
+        let layout = self.layout;
+        let text = |prefix: &Prefix| prefix_text(layout, prefix);
         let offset = at - self.partition_at;
         let Some(block) = blocks.blocks.get(self.started) else { return };
         let problem = if block.offset == offset {
             self.started += 1;
             let differs = block.first != *prefix;
-            let first =
-                || (block.at, format!("a first key {prefix:?}"), format!("{:?}", block.first));
+            let first = || (block.at, format!("a first key {}", text(prefix)), text(&block.first));
             differs.then(first).or_else(|| {
                 let before = self.started.checked_sub(2)?;
                 self.closed(before, &[at])
@@ -87,12 +100,12 @@ impl BlockCheck {
         let block = &self.blocks.as_ref()?.blocks[number];
         let (_, prefix, open) = self.last.as_ref()?;
         if block.last != *prefix {
-            let last = format!("{:?}", block.last);
-            return Some((block.at, format!("a last key {prefix:?}"), last));
+            let text = |prefix: &Prefix| prefix_text(self.layout, prefix);
+            return Some((block.at, format!("a last key {}", text(prefix)), text(&block.last)));
         }
         if block.open != *open {
-            let wanted = format!("the range tombstone {open:?} after the block");
-            return Some((block.at, wanted, format!("{:?}", block.open)));
+            let wanted = format!("{} after the block", tombstone_text(*open));
+            return Some((block.at, wanted, tombstone_text(block.open)));
         }
         let start = self.partition_at + block.offset;
         let widths: Vec<i64> = ends.iter().map(|end| (end - start) as i64).collect();

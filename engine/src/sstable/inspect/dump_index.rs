@@ -250,6 +250,11 @@ fn prefix_json(layout: &StoredLayout, prefix: &Prefix) -> value::Rendered<Json> 
     Ok(Json::Object(vec![("kind", Json::text(kind)), ("clustering", Json::List(values))]))
 }
 
+/// A prefix as people read it.
+pub(super) fn prefix_text(layout: &StoredLayout, prefix: &Prefix) -> String {
+    prefix_json(layout, prefix).map_or_else(|_| format!("{prefix:?}"), |json| json.to_string())
+}
+
 /// `Summary.db` as stored.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct StoredSummary {

@@ -15,6 +15,7 @@ use super::rows::{RowReader, StoredLayout};
 use crate::cache::PageCache;
 use crate::disk::{Disk, read_file};
 use crate::error::{Error, Result};
+use crate::policy::event::EntryKind;
 
 /// Everything here is read once and past the cache.
 const CACHE_BYTES: usize = 1 << 20;
@@ -152,7 +153,7 @@ impl Inspector {
     /// A file as it is stored, not checked.
     pub(super) async fn stored(&self, component: Component) -> Result<Rc<CheckedFile>> {
         let (path, cache) = (self.path(component), self.cache.clone());
-        CheckedFile::open(&*self.disk, cache, path, None, Checks::None).await
+        CheckedFile::open(&*self.disk, cache, (path, EntryKind::DataPage), None, Checks::None).await
     }
 
     /// The data as it was before compression; compressed chunks are checked.

@@ -18,7 +18,7 @@ mod schema;
 mod seen;
 mod stored;
 mod types;
-mod value;
+pub(super) mod value;
 mod verify;
 
 pub use dump_data::DataDump;

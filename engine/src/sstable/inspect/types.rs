@@ -5,9 +5,7 @@
 
 use std::fmt;
 
-const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
-/// Most levels of types within types.
-const DEPTH_MAX: usize = 32;
+use super::super::class_name::{ClassName, unhex};
 
 /// A type of a stored column.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,12 +65,20 @@ impl StoredType {
 
     /// Columns of the partition key from the name of its type.
     pub fn parse_partition_key(name: &str) -> Vec<StoredType> {
-        match Class::parse_all(name) {
-            Some(class) if class.name == "CompositeType" => {
-                class.parameters.iter().map(|parameter| parameter.stored_type(0).ty).collect()
+        match ClassName::parse(name) {
+            Some(name) if name.class == "CompositeType" => {
+                name.parameters.iter().map(StoredType::of).collect()
             }
             _ => vec![StoredType::parse(name)],
         }
+    }
+
+    fn of(name: &ClassName<'_>) -> StoredType {
+        KeyType::of(name).ty
+    }
+
+    fn boxed(name: &ClassName<'_>) -> Box<StoredType> {
+        Box::new(StoredType::of(name))
     }
 
     /// Whether a row may have many cells of such a column, each with a path.
@@ -136,17 +142,11 @@ impl StoredType {
             _ => {}
         }
     }
-
-    /// As it stands inside another type: what is there is always frozen.
-    fn fmt_inner(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_multi_cell() { write!(f, "frozen<{self}>") } else { write!(f, "{self}") }
-    }
 }
 
 /// The name in CQL.
 impl fmt::Display for StoredType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let inner = |ty: &'_ StoredType| Inner(ty.clone());
         match self {
             StoredType::Ascii => f.write_str("ascii"),
             StoredType::BigInt => f.write_str("bigint"),
@@ -169,18 +169,18 @@ impl fmt::Display for StoredType {
             StoredType::TinyInt => f.write_str("tinyint"),
             StoredType::Uuid => f.write_str("uuid"),
             StoredType::VarInt => f.write_str("varint"),
-            StoredType::List(element) => write!(f, "list<{}>", inner(element)),
-            StoredType::Set(element) => write!(f, "set<{}>", inner(element)),
-            StoredType::Map(key, value) => write!(f, "map<{}, {}>", inner(key), inner(value)),
+            StoredType::List(element) => write!(f, "list<{}>", Inner(element)),
+            StoredType::Set(element) => write!(f, "set<{}>", Inner(element)),
+            StoredType::Map(key, value) => write!(f, "map<{}, {}>", Inner(key), Inner(value)),
             StoredType::Tuple(fields) => {
                 f.write_str("tuple<")?;
                 for (i, field) in fields.iter().enumerate() {
-                    write!(f, "{}{}", if i == 0 { "" } else { ", " }, inner(field))?;
+                    write!(f, "{}{}", if i == 0 { "" } else { ", " }, Inner(field))?;
                 }
                 f.write_str(">")
             }
             StoredType::User(user) => f.write_str(&super::schema::identifier(&user.name)),
-            StoredType::Vector(element, count) => write!(f, "vector<{}, {count}>", inner(element)),
+            StoredType::Vector(element, count) => write!(f, "vector<{}, {count}>", Inner(element)),
             StoredType::Frozen(ty) if ty.is_multi_cell() => write!(f, "frozen<{ty}>"),
             StoredType::Frozen(ty) => write!(f, "{ty}"),
             StoredType::Other(class) => write!(f, "'{class}'"),
@@ -188,76 +188,27 @@ impl fmt::Display for StoredType {
     }
 }
 
-/// A type inside another.
-struct Inner(StoredType);
+/// A type inside another: what is there is always frozen.
+struct Inner<'a>(&'a StoredType);
 
-impl fmt::Display for Inner {
+impl fmt::Display for Inner<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt_inner(f)
+        let Inner(ty) = self;
+        if ty.is_multi_cell() { write!(f, "frozen<{ty}>") } else { write!(f, "{ty}") }
     }
 }
 
 impl KeyType {
     pub fn parse(name: &str) -> KeyType {
         let other = || KeyType { ty: StoredType::Other(name.to_owned()), is_descending: false };
-        Class::parse_all(name).map_or_else(other, |class| class.stored_type(0))
-    }
-}
-
-/// The name of a class with its parameters; `alias` is what stands before a colon.
-#[derive(Debug)]
-struct Class<'a> {
-    alias: Option<&'a str>,
-    name: &'a str,
-    parameters: Vec<Class<'a>>,
-    /// As it was written.
-    text: &'a str,
-}
-
-impl<'a> Class<'a> {
-    fn parse_all(text: &'a str) -> Option<Class<'a>> {
-        let mut rest = text.trim();
-        let class = Class::parse(&mut rest, 0)?;
-        rest.trim().is_empty().then_some(class)
+        ClassName::parse(name).map_or_else(other, |name| KeyType::of(&name))
     }
 
-    fn parse(text: &mut &'a str, depth: usize) -> Option<Class<'a>> {
-        let whole = *text;
-        let end = text.find(['(', ')', ',', ' ']).unwrap_or(text.len());
-        let (name, mut rest) = text.split_at(end);
-        let (alias, name) = match name.split_once(':') {
-            Some((alias, name)) => (Some(alias), name),
-            None => (None, name),
-        };
-        if name.is_empty() || depth > DEPTH_MAX {
-            return None;
-        }
-        let mut parameters = Vec::new();
-        if let Some(inner) = rest.strip_prefix('(') {
-            rest = inner;
-            loop {
-                rest = rest.trim_start_matches([',', ' ']);
-                if let Some(after) = rest.strip_prefix(')') {
-                    rest = after;
-                    break;
-                }
-                parameters.push(Class::parse(&mut rest, depth + 1)?);
-            }
-        }
-        *text = rest;
-        let text = &whole[..whole.len() - rest.len()];
-        let name = name.strip_prefix(PACKAGE).unwrap_or(name);
-        Some(Class { alias, name, parameters, text })
-    }
-
-    fn plain(&self, depth: usize) -> StoredType {
-        self.stored_type(depth).ty
-    }
-
-    fn stored_type(&self, depth: usize) -> KeyType {
-        let ty = match (self.name, self.parameters.as_slice()) {
+    fn of(name: &ClassName<'_>) -> KeyType {
+        let other = || StoredType::Other(name.text.to_owned());
+        let ty = match (name.class, name.parameters.as_slice()) {
             ("ReversedType", [inner]) => {
-                return KeyType { ty: inner.plain(depth + 1), is_descending: true };
+                return KeyType { ty: StoredType::of(inner), is_descending: true };
             }
             ("AsciiType", []) => StoredType::Ascii,
             ("LongType", []) => StoredType::BigInt,
@@ -280,53 +231,39 @@ impl<'a> Class<'a> {
             ("ByteType", []) => StoredType::TinyInt,
             ("UUIDType", []) => StoredType::Uuid,
             ("IntegerType", []) => StoredType::VarInt,
-            ("ListType", [element]) => StoredType::List(Box::new(element.plain(depth + 1))),
-            ("SetType", [element]) => StoredType::Set(Box::new(element.plain(depth + 1))),
+            ("ListType", [element]) => StoredType::List(StoredType::boxed(element)),
+            ("SetType", [element]) => StoredType::Set(StoredType::boxed(element)),
             ("MapType", [key, value]) => {
-                StoredType::Map(Box::new(key.plain(depth + 1)), Box::new(value.plain(depth + 1)))
+                StoredType::Map(StoredType::boxed(key), StoredType::boxed(value))
             }
-            ("TupleType", fields) => {
-                StoredType::Tuple(fields.iter().map(|field| field.plain(depth + 1)).collect())
+            ("TupleType", fields) => StoredType::Tuple(fields.iter().map(StoredType::of).collect()),
+            ("FrozenType", [inner]) => StoredType::Frozen(StoredType::boxed(inner)),
+            ("UserType", [keyspace, name, fields @ ..]) => {
+                UserType::of(keyspace, name, fields).map_or_else(other, StoredType::User)
             }
-            ("FrozenType", [inner]) => StoredType::Frozen(Box::new(inner.plain(depth + 1))),
-            ("UserType", [keyspace, name, fields @ ..]) => self
-                .user_type(keyspace, name, fields, depth)
-                .map_or_else(|| StoredType::Other(self.text.to_owned()), StoredType::User),
-            ("VectorType", [element, count]) => match count.name.parse() {
-                Ok(count) => StoredType::Vector(Box::new(element.plain(depth + 1)), count),
-                Err(_) => StoredType::Other(self.text.to_owned()),
+            ("VectorType", [element, count]) => match count.class.parse() {
+                Ok(count) => StoredType::Vector(StoredType::boxed(element), count),
+                Err(_) => other(),
             },
-            _ => StoredType::Other(self.text.to_owned()),
+            _ => other(),
         };
         KeyType { ty, is_descending: false }
     }
+}
 
-    fn user_type(
-        &self,
-        keyspace: &Class<'_>,
-        name: &Class<'_>,
-        fields: &[Class<'_>],
-        depth: usize,
-    ) -> Option<UserType> {
-        let field = |field: &Class<'_>| Some((unhex(field.alias?)?, field.plain(depth + 1)));
+impl UserType {
+    fn of(
+        keyspace: &ClassName<'_>,
+        name: &ClassName<'_>,
+        fields: &[ClassName<'_>],
+    ) -> Option<Self> {
+        let field = |field: &ClassName<'_>| Some((unhex(field.label?)?, StoredType::of(field)));
         Some(UserType {
-            keyspace: keyspace.name.to_owned(),
-            name: unhex(name.name)?,
+            keyspace: keyspace.class.to_owned(),
+            name: unhex(name.class)?,
             fields: fields.iter().map(field).collect::<Option<_>>()?,
         })
     }
-}
-
-/// Text from hex digits of its bytes.
-fn unhex(digits: &str) -> Option<String> {
-    if !digits.is_ascii() || digits.len() % 2 == 1 {
-        return None;
-    }
-    let bytes: Option<Vec<u8>> = (0..digits.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).ok())
-        .collect();
-    String::from_utf8(bytes?).ok()
 }
 
 #[cfg(test)]

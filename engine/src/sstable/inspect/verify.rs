@@ -15,7 +15,7 @@ use super::super::component::Component;
 use super::super::filter::BloomFilter;
 use super::super::partition_index::Entry;
 use super::super::statistics::PARTITIONER;
-use super::block_check::BlockCheck;
+use super::block_check::{BlockCheck, tombstone_text};
 use super::dump_data::{key_values, value_type};
 use super::dump_index::{IndexReader, StoredBlocks, StoredSummary};
 use super::files::Inspector;
@@ -389,7 +389,7 @@ impl Walk<'_> {
             }
         }
         let index_path = self.sstable.path(Component::Index);
-        let mut check = BlockCheck::new(front, blocks, index_path, found);
+        let mut check = BlockCheck::new(self.layout, front, blocks, index_path, found);
         let mut open: Option<Tombstone> = None;
         let mut last: Option<(u64, Prefix)> = None;
         loop {
@@ -405,10 +405,10 @@ impl Walk<'_> {
                     check.start(marker.at, &marker.prefix, found);
                     if marker.closing != open {
                         let wanted = match open {
-                            Some(open) => format!("the end of the range tombstone {open:?}"),
+                            Some(_) => format!("the end of {}", tombstone_text(open)),
                             None => "no end of a range tombstone, as none is open".to_owned(),
                         };
-                        let closing = format!("{:?}", marker.closing);
+                        let closing = tombstone_text(marker.closing);
                         found.add(self.rows.content().corrupt(marker.at, wanted, closing));
                     }
                     self.seen.marker(marker.closing, marker.opening);
@@ -417,7 +417,7 @@ impl Walk<'_> {
                 }
                 Step::PartitionEnd { end } => {
                     if let Some(open) = open {
-                        let wanted = format!("the end of the range tombstone {open:?}");
+                        let wanted = format!("the end of {}", tombstone_text(Some(open)));
                         let end = "the end of the partition";
                         found.add(self.rows.content().corrupt(self.rows.at(), wanted, end));
                     }

@@ -8,9 +8,10 @@ use crate::checksum::crc32;
 use crate::clock::Random;
 use crate::error::Error;
 use crate::mutation::Direction;
+use crate::policy::event::EntryKind;
 use crate::schema::Compression;
 
-const CODECS: [(Codec, &str); 4] = [
+pub(super) const CODECS: [(Codec, &str); 4] = [
     (Codec::Lz4, "LZ4Compressor"),
     (Codec::Snappy, "org.apache.cassandra.io.compress.SnappyCompressor"),
     (Codec::Deflate, "DeflateCompressor"),
@@ -22,7 +23,7 @@ const COMPONENTS: &str = "Data.db\nIndex.db\nSummary.db\nFilter.db\nStatistics.d
                           CompressionInfo.db\n";
 
 /// Compresses the data of generation 1 as another product would.
-fn compress(disk: &MemoryDisk, (codec, class): (Codec, &str), chunk_bytes: usize) {
+pub(super) fn compress(disk: &MemoryDisk, (codec, class): (Codec, &str), chunk_bytes: usize) {
     let path = Component::Data.path(directory(), 1);
     let content = disk.content(&path);
     let mut info = (class.len() as u16).to_be_bytes().to_vec();
@@ -210,8 +211,14 @@ fn chunks_stored_as_they_are_are_read() {
         block_on(async {
             let cache = PageCache::new(1 << 20, 1);
             let checks = file::Checks::None;
-            let file =
-                file::CheckedFile::open(&disk, cache, path.clone(), Some(size), checks).await?;
+            let file = file::CheckedFile::open(
+                &disk,
+                cache,
+                (path.clone(), EntryKind::DataPage),
+                Some(size),
+                checks,
+            )
+            .await?;
             let info = compression_info::CompressionInfo::decode(&info, Version::Nb, size, &path)?;
             let file = compressed::CompressedFile::new(file, info);
             let mut out = Vec::new();

@@ -8,6 +8,7 @@ use super::*;
 use crate::mutation::{Cell, CellState, Liveness, MultiCell, Position, Row, Tombstone, Weight};
 use crate::schema::value::format_varint;
 use crate::schema::{Column, DataType, PartitionKey, TableSchema, Value};
+use crate::sstable::inspect::value::{civil, clock};
 
 /// Checks that `fragments` print as `expected`, the tool's output. Columns that the table lacks are
 /// left out of it, positions too: the tool does not print those of partitions right.
@@ -358,24 +359,4 @@ pub(crate) fn render_value(ty: &DataType, value: &Value) -> Json {
         Value::Counter(v) => json!(v),
         other => panic!("{other} is no {}", ty.sql_name()),
     }
-}
-
-fn clock(seconds: i64) -> String {
-    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
-}
-
-/// Day since 1970-01-01 as year-month-day (proleptic Gregorian).
-fn civil(days: i64) -> String {
-    let z = days + 719_468;
-    let era = z.div_euclid(146_097);
-    let day_of_era = z.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    let year = year_of_era + era * 400 + carry;
-    let sign = if year < 0 { "-" } else { "" };
-    format!("{sign}{:04}-{month:02}-{day:02}", year.abs())
 }

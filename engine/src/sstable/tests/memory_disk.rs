@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::task::Poll;
 
-use futures::future::{LocalBoxFuture, ready};
+use futures::future::{LocalBoxFuture, poll_fn, ready};
 
 use crate::config::PAGE_BYTES;
 use crate::disk::{Access, AlignedBuffer, DirectoryEntry, Disk, DiskFile, OpenOptions};
@@ -18,12 +19,22 @@ pub(crate) struct MemoryDisk {
     files: Rc<RefCell<BTreeMap<PathBuf, Content>>>,
     /// Path and offset of each page that was read.
     pub(super) pages_read: Rc<RefCell<Vec<(PathBuf, u64)>>>,
+    pub(super) reads: Rc<RefCell<Vec<Read>>>,
+}
+
+/// One read: of which file, where, how much.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Read {
+    pub(super) path: PathBuf,
+    pub(super) at: u64,
+    pub(super) bytes: u64,
 }
 
 struct MemoryFile {
     path: PathBuf,
     content: Content,
     pages_read: Rc<RefCell<Vec<(PathBuf, u64)>>>,
+    reads: Rc<RefCell<Vec<Read>>>,
 }
 
 fn failed(path: &Path, code: i32) -> Error {
@@ -67,8 +78,8 @@ impl Disk for MemoryDisk {
             (_, Some(content)) => content,
             (_, None) => return done(Err(failed(path, 2))),
         };
-        let pages_read = self.pages_read.clone();
-        done(Ok(Rc::new(MemoryFile { path: path.to_owned(), content, pages_read })))
+        let (pages_read, reads) = (self.pages_read.clone(), self.reads.clone());
+        done(Ok(Rc::new(MemoryFile { path: path.to_owned(), content, pages_read, reads })))
     }
 
     fn create_directories<'a>(&'a self, _path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
@@ -126,9 +137,20 @@ impl DiskFile for MemoryFile {
         let taken = &rest[..rest.len().min(buffer.capacity())];
         let pages = (offset..offset + taken.len() as u64).step_by(PAGE_BYTES);
         self.pages_read.borrow_mut().extend(pages.map(|at| (self.path.clone(), at)));
+        let read = Read { path: self.path.clone(), at: offset, bytes: taken.len() as u64 };
+        self.reads.borrow_mut().push(read);
         buffer.set_len(0);
         buffer.extend(taken);
-        done((Ok(()), buffer))
+        // Not done at once, so that others get to run meanwhile, as they do with a real disk.
+        let mut buffer = Some(buffer);
+        let mut is_asked_again = false;
+        Box::pin(poll_fn(move |context| {
+            if !std::mem::replace(&mut is_asked_again, true) {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Poll::Ready((Ok(()), buffer.take().expect("a future that is done is not asked again")))
+        }))
     }
 
     fn write_at(

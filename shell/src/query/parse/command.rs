@@ -63,8 +63,12 @@ pub enum Command {
         name: Name,
         if_exists: bool,
     },
-    /// `ALTER CACHE SET POLICY`; `None` is the native policy.
-    SetCachePolicy(Option<Name>),
+    /// `ALTER CACHE SET POLICY`.
+    SetCachePolicy(SetCachePolicy),
+    /// `ROLLBACK POLICY`.
+    RollBackPolicy,
+    /// `EXPLAIN POLICY`.
+    ExplainPolicy(Name),
     /// `ALTER CACHE SET ADMISSION`; `None` keeps all that is read.
     SetAdmissionPolicy(Option<Name>),
     /// `ALTER RATE LIMITER SET POLICY`; `None` is the native policy.
@@ -72,6 +76,8 @@ pub enum Command {
     /// `ALTER CACHE SET CAPACITY`, bytes a shard.
     SetCacheBytes(usize),
     Flush(Option<TableName>),
+    /// Forget cached rows: of one table or of all.
+    InvalidateCache(Option<TableName>),
     /// `RECORD TRACE 'file'`.
     RecordTrace {
         file: String,
@@ -110,8 +116,11 @@ pub enum Show {
     Keyspaces,
     Tables,
     Policies,
+    PolicyExits,
     Cache,
     Corruption,
+    /// The row cache of each table.
+    RowCache,
 }
 
 /// INSERT, UPDATE or DELETE. `statement` is what DataFusion plans: without USING and without the
@@ -122,6 +131,50 @@ pub struct Write {
     pub table: TableName,
     pub statement: SqlStatement,
     pub using: Using,
+    pub elements: Elements,
+}
+
+/// Changes of single elements of collections and of fields of user types, in the order of the text.
+#[derive(Debug, Clone, Default)]
+pub struct Elements {
+    pub changes: Vec<ElementWrite>,
+    /// What stands in the changes as expressions, one after another.
+    pub operands: Vec<Operand>,
+    /// The SELECT that gives the operands; absent where there are none.
+    pub select: Option<SqlStatement>,
+}
+
+/// An expression of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operand {
+    pub span: Span,
+    /// Its number where it is nothing but a parameter.
+    pub parameter: Option<usize>,
+}
+
+/// A change of one column's elements. Operands are named by their number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ElementWrite {
+    pub column: Name,
+    pub how: ElementHow,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ElementHow {
+    /// `c = c + x`
+    Add(usize),
+    /// `c = x + c`
+    Prepend(usize),
+    /// `c = c - x`
+    Remove(usize),
+    /// `c[key] = value`
+    Put { key: usize, value: usize },
+    /// `c.name = value`
+    PutField { name: Name, value: usize },
+    /// `DELETE c[key]`
+    Delete { key: usize },
+    /// `DELETE c.name`
+    DeleteField { name: Name },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -228,4 +281,23 @@ pub struct CreatePolicy {
     pub sha256: Option<String>,
     /// Parameters handed to the policy, in the order of the text.
     pub parameters: Vec<(String, String)>,
+}
+
+/// Which policy decides for the caches, and how it begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetCachePolicy {
+    /// `None` is the native policy; as a shadow, none at all.
+    pub name: Option<Name>,
+    pub mode: PolicyMode,
+}
+
+/// How a policy begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PolicyMode {
+    /// In charge at once, everywhere.
+    Active,
+    /// In charge on some shards, the others following when it proves better.
+    Canary,
+    /// Beside the one in charge, with nothing to decide; it sees one key in `sample`.
+    Shadow { sample: Option<u32> },
 }

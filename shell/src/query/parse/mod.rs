@@ -7,6 +7,7 @@ mod command;
 mod copy;
 mod cursor;
 mod depth;
+mod element;
 mod policy;
 mod sstable;
 mod table;
@@ -21,8 +22,9 @@ use datafusion::sql::parser::{DFParserBuilder, Statement as SqlStatement};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub use command::{
-    Attach, Command, CopyFrom, CopyOptions, CopyTo, CreatePolicy, CreateTable, CreateType, Format,
-    ImportSstables, Name, OnError, Show, TableName, Using, UsingValue, Write, WriteKind,
+    Attach, Command, CopyFrom, CopyOptions, CopyTo, CreatePolicy, CreateTable, CreateType,
+    ElementHow, ElementWrite, Elements, Format, ImportSstables, Name, OnError, Operand, PolicyMode,
+    SetCachePolicy, Show, TableName, Using, UsingValue, Write, WriteKind,
 };
 use cursor::Cursor;
 pub use type_name::{TypeName, unknown as unknown_type};
@@ -32,10 +34,31 @@ use super::replay::REPLAY_FUNCTION;
 use super::statement::{DIALECT, Statement, is_word};
 
 /// First words of statements, for "did you mean".
-const FIRST_WORDS: [&str; 22] = [
-    "select", "insert", "update", "delete", "create", "drop", "alter", "copy", "use", "show",
-    "describe", "explain", "flush", "values", "with", "set", "truncate", "desc", "attach",
-    "detach", "import", "record",
+const FIRST_WORDS: [&str; 24] = [
+    "select",
+    "insert",
+    "update",
+    "delete",
+    "create",
+    "drop",
+    "alter",
+    "copy",
+    "use",
+    "show",
+    "describe",
+    "explain",
+    "flush",
+    "values",
+    "with",
+    "set",
+    "truncate",
+    "desc",
+    "attach",
+    "detach",
+    "import",
+    "record",
+    "rollback",
+    "invalidate",
 ];
 
 /// Digits of the longest number that can be a decimal.
@@ -92,6 +115,12 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
         policy::alter_rate_limiter(cursor)?
     } else if cursor.take_words(&["record", "trace"]) {
         policy::record_trace(cursor)?
+    } else if cursor.take_words(&["rollback", "policy"])
+        || cursor.take_words(&["rollback", "cache", "policy"])
+    {
+        Command::RollBackPolicy
+    } else if cursor.take_words(&["explain", "policy"]) {
+        policy::explain_policy(cursor)?
     } else if cursor.take_word("copy") {
         copy::copy(cursor)?
     } else if cursor.take_word("use") {
@@ -102,6 +131,10 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
         Command::Show(Show::Keyspaces)
     } else if cursor.take_words(&["show", "policies"]) {
         Command::Show(Show::Policies)
+    } else if cursor.take_words(&["show", "policy", "exits"]) {
+        Command::Show(Show::PolicyExits)
+    } else if cursor.take_words(&["show", "cache", "tables"]) {
+        Command::Show(Show::RowCache)
     } else if cursor.take_words(&["show", "cache"]) {
         Command::Show(Show::Cache)
     } else if cursor.take_words(&["show", "corruption"]) {
@@ -119,6 +152,9 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
     } else if cursor.take_word("flush") {
         let table = if cursor.peek().is_some() { Some(cursor.table_name()?) } else { None };
         Command::Flush(table)
+    } else if cursor.take_words(&["invalidate", "cache"]) {
+        let table = if cursor.peek().is_some() { Some(cursor.table_name()?) } else { None };
+        Command::InvalidateCache(table)
     } else {
         return Ok(None);
     };
@@ -164,8 +200,12 @@ fn other_statement(tokens: &[TokenWithSpan]) -> Result<Command> {
         });
     }
     if first(&["truncate", "begin", "commit", "rollback", "merge", "grant", "revoke"]) {
-        return Err(QueryError::unsupported(format!("{} is not offered", tokens[0].token))
-            .at(cursor.span()));
+        let error = QueryError::unsupported(format!("{} is not offered", tokens[0].token))
+            .at(cursor.span());
+        return Err(match first(&["rollback"]) {
+            true => error.with_help("ROLLBACK POLICY brings back the policy before"),
+            false => error,
+        });
     }
     let error = QueryError::new(
         ErrorKind::Syntax,

@@ -1,8 +1,8 @@
-//! CREATE POLICY, ALTER CACHE, ALTER RATE LIMITER and RECORD TRACE.
+//! CREATE POLICY, ALTER CACHE, EXPLAIN POLICY, ALTER RATE LIMITER and RECORD TRACE.
 
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use super::command::{Command, CreatePolicy};
+use super::command::{Command, CreatePolicy, Name, PolicyMode, SetCachePolicy};
 use super::cursor::Cursor;
 use crate::query::error::{QueryError, Result};
 
@@ -32,12 +32,34 @@ pub fn create_policy(cursor: &mut Cursor<'_>) -> Result<Command> {
 
 /// After `ALTER CACHE`.
 pub fn alter_cache(cursor: &mut Cursor<'_>) -> Result<Command> {
-    cursor.expect_word("set")?;
+    if cursor.take_words(&["shadow", "policy"]) {
+        cursor.take(&Token::Eq);
+        let name = shadow_name(cursor.name("a policy name or NONE")?);
+        let mut sample = None;
+        if cursor.take_word("with") {
+            cursor.parenthesised(|cursor| {
+                if !cursor.take_word("sample") {
+                    return Err(cursor.expected("SAMPLE"));
+                }
+                sample = Some(one_in(cursor)?);
+                Ok(())
+            })?;
+        }
+        let mode = PolicyMode::Shadow { sample };
+        return Ok(Command::SetCachePolicy(SetCachePolicy { name, mode }));
+    }
+    if !cursor.take_word("set") {
+        return Err(cursor.expected("SET or SHADOW POLICY"));
+    }
     if cursor.take_word("policy") {
         cursor.take(&Token::Eq);
         let name = cursor.name("a policy name or NATIVE")?;
-        let name = (name.value != "native").then_some(name);
-        return Ok(Command::SetCachePolicy(name));
+        let mode = mode(cursor)?;
+        let name = match mode {
+            PolicyMode::Shadow { .. } => shadow_name(name),
+            PolicyMode::Active | PolicyMode::Canary => (name.value != "native").then_some(name),
+        };
+        return Ok(Command::SetCachePolicy(SetCachePolicy { name, mode }));
     }
     if cursor.take_word("admission") {
         cursor.take_word("policy");
@@ -91,6 +113,55 @@ pub fn record_trace(cursor: &mut Cursor<'_>) -> Result<Command> {
         cursor.take_word("events");
     }
     Ok(Command::RecordTrace { file, file_span, reads_max })
+}
+
+/// NONE ends the shadow; NATIVE is the native policy by its name.
+fn shadow_name(name: Name) -> Option<Name> {
+    match name.value.as_str() {
+        "none" => None,
+        "native" => Some(Name { value: "lru".into(), span: name.span }),
+        _ => Some(name),
+    }
+}
+
+/// `[MODE = active | canary | shadow] [SAMPLE = 1/64]`
+fn mode(cursor: &mut Cursor<'_>) -> Result<PolicyMode> {
+    if !cursor.take_word("mode") {
+        return Ok(PolicyMode::Active);
+    }
+    cursor.take(&Token::Eq);
+    if cursor.take_word("active") {
+        return Ok(PolicyMode::Active);
+    }
+    if cursor.take_word("canary") {
+        return Ok(PolicyMode::Canary);
+    }
+    if !cursor.take_word("shadow") {
+        return Err(cursor.expected("SHADOW, CANARY or ACTIVE"));
+    }
+    let sample = if cursor.take_word("sample") { Some(one_in(cursor)?) } else { None };
+    Ok(PolicyMode::Shadow { sample })
+}
+
+/// `= 1/64`, or `= 64` for the same.
+fn one_in(cursor: &mut Cursor<'_>) -> Result<u32> {
+    cursor.take(&Token::Eq);
+    let span = cursor.span();
+    let mut number = cursor.number("a rate such as 1/64")?;
+    if cursor.take(&Token::Div) {
+        if number != 1 {
+            return Err(QueryError::invalid("a sample is one key in so many: 1/64").at(span));
+        }
+        number = cursor.number("a number")?;
+    }
+    u32::try_from(number).ok().filter(|rate| *rate > 0).ok_or_else(|| {
+        QueryError::invalid(format!("a sample cannot be one key in {number}")).at(span)
+    })
+}
+
+/// After `EXPLAIN POLICY`.
+pub fn explain_policy(cursor: &mut Cursor<'_>) -> Result<Command> {
+    Ok(Command::ExplainPolicy(cursor.name("a policy name")?))
 }
 
 /// `123`, `512 KiB`, `64MB`: a number with an optional unit.

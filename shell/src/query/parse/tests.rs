@@ -183,12 +183,19 @@ fn the_other_statements() {
         ("DESC TABLE ks.t", "Describe"),
         ("FLUSH", "Flush"),
         ("FLUSH ks.t", "Flush"),
+        ("INVALIDATE CACHE", "InvalidateCache"),
+        ("invalidate cache ks.t", "InvalidateCache"),
+        ("SHOW CACHE TABLES", "Show"),
         ("COPY t FROM 'x.csv'", "CopyFrom"),
         ("COPY t (a, b) FROM 'x' WITH (HEADER false, NULL = 'NA', DELIMITER '\\t')", "CopyFrom"),
         ("COPY (SELECT (1)) TO 'x.parquet'", "CopyTo"),
         ("ALTER CACHE SET POLICY = native", "SetCachePolicy"),
         ("ALTER CACHE SET CAPACITY = 512 KiB", "SetCacheBytes"),
         ("DROP POLICY IF EXISTS p", "DropPolicy"),
+        ("ROLLBACK POLICY", "RollBackPolicy"),
+        ("ROLLBACK CACHE POLICY", "RollBackPolicy"),
+        ("EXPLAIN POLICY p", "ExplainPolicy"),
+        ("SHOW POLICY EXITS", "Show"),
         ("EXPLAIN SELECT 1", "Query"),
         ("EXPLAIN DELETE FROM t WHERE a = 1", "ExplainWrite"),
         ("(SELECT 1)", "Query"),
@@ -201,7 +208,33 @@ fn the_other_statements() {
         command("ALTER CACHE SET CAPACITY = '512 KiB'"),
         Command::SetCacheBytes(524_288)
     ));
-    assert!(matches!(command("ALTER CACHE SET POLICY native"), Command::SetCachePolicy(None)));
+    for (text, name, mode) in [
+        ("ALTER CACHE SET POLICY native", None, PolicyMode::Active),
+        ("ALTER CACHE SET POLICY = p", Some("p"), PolicyMode::Active),
+        ("ALTER CACHE SET POLICY = p MODE = active", Some("p"), PolicyMode::Active),
+        ("ALTER CACHE SET POLICY = p MODE = canary", Some("p"), PolicyMode::Canary),
+        (
+            "ALTER CACHE SET POLICY = p MODE = shadow",
+            Some("p"),
+            PolicyMode::Shadow { sample: None },
+        ),
+        (
+            "ALTER CACHE SET POLICY = p MODE = SHADOW SAMPLE = 1/8",
+            Some("p"),
+            PolicyMode::Shadow { sample: Some(8) },
+        ),
+        ("ALTER CACHE SET POLICY = none MODE = shadow", None, PolicyMode::Shadow { sample: None }),
+        (
+            "ALTER CACHE SHADOW POLICY = p WITH (sample = 64)",
+            Some("p"),
+            PolicyMode::Shadow { sample: Some(64) },
+        ),
+        ("ALTER CACHE SHADOW POLICY native", Some("lru"), PolicyMode::Shadow { sample: None }),
+        ("ALTER CACHE SHADOW POLICY = NONE", None, PolicyMode::Shadow { sample: None }),
+    ] {
+        let Command::SetCachePolicy(set) = command(text) else { panic!("{text}") };
+        assert_eq!((set.name.as_ref().map(|name| name.value.as_str()), set.mode), (name, mode));
+    }
     let text = "CREATE POLICY p FROM 'p.wasm' WITH (sha256 = 'ab', window = 0.25, n = -1)";
     let Command::CreatePolicy(policy) = command(text) else { panic!("{text}") };
     assert_eq!(policy.sha256.as_deref(), Some("ab"));
@@ -220,6 +253,11 @@ fn syntax_errors_stand_at_the_token() {
         ("CREATE TABLE t (a int,)", 23),
         ("CREATE TABLE t (a int PRIMARY KEY) WITH", 40),
         ("CREATE KEYSPACE ks now", 20),
+        ("ALTER CACHE SET POLICY = p MODE = sometimes", 35),
+        ("ALTER CACHE SET POLICY = p MODE = shadow SAMPLE = 2/3", 51),
+        ("ALTER CACHE SHADOW POLICY = p WITH (sample = 0)", 46),
+        ("ALTER CACHE SHADOW POLICY = p WITH (size = 4)", 37),
+        ("EXPLAIN POLICY", 15),
         ("COPY t INTO 'x'", 8),
         ("USE", 4),
         ("UPDATE t USING TTL x SET v = 1", 20),

@@ -1,13 +1,13 @@
-//! INSERT, UPDATE and DELETE: takes what SQL lacks (USING, columns of a DELETE) out of the tokens
-//! and hands the rest to sqlparser. Tokens are only taken out, so places stay right.
+//! INSERT, UPDATE and DELETE: takes what SQL lacks (USING, columns of a DELETE, single elements) out
+//! of the tokens and hands the rest to sqlparser. Tokens are only taken out, so places stay right.
 
 use datafusion::sql::parser::Statement as SqlStatement;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::command::{Name, TableName, Using, UsingValue, Write, WriteKind};
+use super::command::{Elements, Name, TableName, Using, UsingValue, Write, WriteKind};
 use super::cursor::Cursor;
-use super::sql;
+use super::{element, sql};
 use crate::query::error::{ErrorKind, QueryError, Result};
 use crate::query::statement::{is_word, span_of};
 
@@ -21,13 +21,13 @@ pub fn write(tokens: &[TokenWithSpan]) -> Result<Write> {
     }
     if cursor.take_word("update") {
         let table = cursor.table_name()?;
-        return update(&tokens, table, using);
+        return update(tokens, table, using);
     }
     cursor.expect_word("delete")?;
-    let mut columns = Vec::new();
-    if !matches!(cursor.peek(), Some(token) if is_word(token, "from")) {
-        columns = cursor.comma_separated(|cursor| cursor.name("a column name or FROM"))?;
-    }
+    let (columns, elements) = match cursor.peek() {
+        Some(token) if is_word(token, "from") => Default::default(),
+        _ => element::deleted_columns(&mut cursor)?,
+    };
     cursor.expect_word("from")?;
     let from = cursor.position() - 1;
     let table = cursor.table_name()?;
@@ -35,7 +35,8 @@ pub fn write(tokens: &[TokenWithSpan]) -> Result<Write> {
         return Err(QueryError::invalid("a DELETE has no time to live").at(table.table.span));
     }
     tokens.drain(1..from);
-    Ok(Write { kind: WriteKind::Delete(columns), table, statement: sql(&tokens)?, using })
+    let (statement, elements) = (sql(&tokens)?, elements.parse()?);
+    Ok(Write { kind: WriteKind::Delete(columns), table, statement, using, elements })
 }
 
 fn insert(tokens: &[TokenWithSpan], using: Using) -> Result<Write> {
@@ -64,11 +65,14 @@ fn insert(tokens: &[TokenWithSpan], using: Using) -> Result<Write> {
         .at(table.table.span)
         .with_help("every INSERT replaces the row with the same key"));
     }
-    Ok(Write { kind: WriteKind::Insert(columns), table, statement, using })
+    let elements = Elements::default();
+    Ok(Write { kind: WriteKind::Insert(columns), table, statement, using, elements })
 }
 
-fn update(tokens: &[TokenWithSpan], table: TableName, using: Using) -> Result<Write> {
-    let mut statement = sql(tokens)?;
+fn update(tokens: Vec<TokenWithSpan>, table: TableName, using: Using) -> Result<Write> {
+    let (tokens, elements) = element::take_assignments(tokens, &table)?;
+    let mut statement = sql(&tokens)?;
+    let elements = elements.parse()?;
     let mut columns = Vec::new();
     if let SqlStatement::Statement(inner) = &mut statement
         && let ast::Statement::Update(update) = &mut **inner
@@ -87,14 +91,16 @@ fn update(tokens: &[TokenWithSpan], table: TableName, using: Using) -> Result<Wr
                 ident.value = ident.value.to_lowercase();
             }
             let name = Name { value: ident.value.clone(), span: span_of(&ident.span) };
-            if columns.iter().any(|known: &Name| known.value == name.value) {
+            let is_changed =
+                elements.changes.iter().any(|change| change.column.value == name.value);
+            if is_changed || columns.iter().any(|known: &Name| known.value == name.value) {
                 let message = format!("column '{}' is assigned twice", name.value);
                 return Err(QueryError::invalid(message).at(name.span));
             }
             columns.push(name);
         }
     }
-    Ok(Write { kind: WriteKind::Update(columns), table, statement, using })
+    Ok(Write { kind: WriteKind::Update(columns), table, statement, using, elements })
 }
 
 fn refuse_if_not_exists(tokens: &[TokenWithSpan]) -> Result<()> {

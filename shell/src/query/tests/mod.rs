@@ -3,6 +3,7 @@
 mod collection;
 mod copy;
 mod plan;
+mod policy;
 mod replay;
 mod session;
 mod write;

@@ -59,6 +59,45 @@ async fn keyspaces_and_tables_come_and_go() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cached_rows_are_seen_bypassed_and_forgotten() {
+    let world = World::weather().await;
+    world.run("FLUSH").await;
+    let read = "SELECT temp FROM weather WHERE origin = 'EWR'";
+    let held = "SELECT sum(rows) FROM system.row_cache WHERE table_name = 'weather'";
+    world.run("SET tidegate.bypass_cache = true").await;
+    assert_eq!(world.column(read).await.len(), 9);
+    assert_eq!(world.column(held).await, ["0"]);
+    assert!(world.rows(&format!("EXPLAIN {read}")).await.contains("cache=bypassed"));
+    world.run("SET tidegate.bypass_cache = false").await;
+    assert_eq!(world.column(read).await.len(), 9);
+    assert_eq!(world.column(held).await, ["9"]);
+    assert!(world.rows("SHOW CACHE TABLES").await.contains("weather"));
+
+    world
+        .run("INSERT INTO weather (origin, time_hour) VALUES ('EWR', '2014-01-01T00:00:00Z')")
+        .await;
+    let of = |source: &str| {
+        format!(
+            "SELECT count(*) FROM system.fragments WHERE table_name = 'weather' \
+             AND partition = 'EWR' AND kind = 'row' AND source LIKE '{source}'"
+        )
+    };
+    for (source, rows) in [("cache", "9"), ("sstable %", "9"), ("memtable", "1")] {
+        assert_eq!(world.column(&of(source)).await, [rows], "{source}");
+    }
+    let gaps = "SELECT kind, from_key, to_key FROM system.fragments WHERE kind LIKE '%gap' \
+                AND table_name = 'weather' AND partition = 'EWR' AND from_key IS NULL";
+    assert!(world.rows(gaps).await.contains("known gap"));
+    let whole = world.error("SELECT * FROM system.fragments WHERE table_name = 'weather'").await;
+    assert!(whole.message.contains("partition = "), "{}", whole.message);
+    world.run("INVALIDATE CACHE weather").await;
+    assert_eq!(world.column(held).await, ["0"]);
+    assert_eq!(world.column(read).await.len(), 10);
+    world.run("INVALIDATE CACHE").await;
+    assert_eq!(world.error("INVALIDATE CACHE wether").await.kind, ErrorKind::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parameters_are_described_and_bound() {
     let world = World::new().await;
     world.run("CREATE TABLE t (pk int, ck text, v int, PRIMARY KEY (pk, ck))").await;

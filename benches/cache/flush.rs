@@ -1,0 +1,121 @@
+//! A flush of large partitions into a cache that knows them.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use futures::executor::block_on;
+use tidegate_engine::SchemaRef;
+use tidegate_engine::cache::{PageCache, RowCache, Underlying};
+use tidegate_engine::commitlog::ReplayPosition;
+use tidegate_engine::memtable::Memtable;
+use tidegate_engine::mutation::{FragmentSource, PartitionRange};
+use tidegate_engine::{Direction, Slice};
+
+use super::frame::{Arguments, Row, Target, timed};
+use super::{definition, open, partition_key, write};
+
+const PARTITIONS: i64 = 10;
+
+/// Runs the row if it is wanted.
+pub async fn run(arguments: &Arguments) {
+    if !arguments.wants("flush into the cache") {
+        return;
+    }
+    let rows = arguments.scale(20_000, 100_000) as i64;
+    let whole = one_piece(rows);
+    let directory = tempfile::tempdir().unwrap();
+    let (database, schema) = open(directory.path(), 4 << 30, 4 << 30).await;
+    // What is known, so that the flush has where to go: partitions that are absent.
+    for pk in 0..PARTITIONS {
+        let key = partition_key(&schema, pk);
+        let read = tidegate_engine::ReadCommand {
+            schema: schema.clone(),
+            partitions: tidegate_engine::Partitions::Keys(vec![key]),
+            slice: Slice::full(Direction::Forward),
+            columns: vec![],
+            row_limit: None,
+            past_cache: false,
+        };
+        let batches: Vec<_> =
+            futures::TryStreamExt::try_collect(database.read(read)).await.unwrap();
+        assert!(batches.is_empty());
+    }
+    for pk in 0..PARTITIONS {
+        for from in (0..rows).step_by(1000) {
+            let writes = (from..from + 1000).map(|ck| write(&schema, pk, ck, 1));
+            database.apply_many(writes.collect()).await.unwrap();
+        }
+    }
+    let before = longest(&database);
+    database.flush(None).await.unwrap();
+    // What is freed after the flush counts as well.
+    database.flush(None).await.unwrap();
+    let merged = database.row_cache_report().await.unwrap()[0].stats.rows_merged;
+    assert_eq!(merged as i64, PARTITIONS * rows, "all of it went into the cache");
+    let after = longest(&database);
+    eprintln!("stalls before the flush {before:.3} ms; of tasks: {:?}", database.stalls());
+    Row {
+        name: "flush into the cache, longest stretch",
+        unit: "ms",
+        figure: after,
+        baseline: Some(("merge in one piece", whole)),
+        target: Target::AtMost(1.0),
+    }
+    .print(arguments);
+    database.close().await.unwrap();
+}
+
+/// The longest time that a flush held the thread, ms; the quota where it never held it longer.
+fn longest(database: &tidegate_engine::Database) -> f64 {
+    let stalls = database.stalls();
+    let flush = stalls.iter().filter(|(_, stall)| stall.task == "flush");
+    flush.map(|(_, stall)| stall.longest_ns).max().unwrap_or(500_000) as f64 / 1e6
+}
+
+struct Nothing;
+
+impl FragmentSource for Nothing {
+    fn fill<'a>(
+        &'a mut self,
+        _out: &'a mut std::collections::VecDeque<tidegate_engine::mutation::Fragment>,
+    ) -> futures::future::LocalBoxFuture<'a, tidegate_engine::Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+impl Underlying for Nothing {
+    fn read(&self, _range: &PartitionRange, _slice: &Slice) -> Box<dyn FragmentSource> {
+        Box::new(Nothing)
+    }
+}
+
+/// ms that the merge takes where nothing interrupts it: outside of a shard nothing yields.
+fn one_piece(rows: i64) -> f64 {
+    let schema = SchemaRef::new(definition());
+    let pages = PageCache::new(4 << 30, 1);
+    let cache = RowCache::new(pages, schema.clone());
+    let memtable = Memtable::new(Rc::new(Cell::new(0)));
+    let all = Slice::full(Direction::Forward);
+    for pk in 0..PARTITIONS {
+        let key = partition_key(&schema, pk);
+        let mut source = cache.read(&key, &all, Rc::new(Nothing), 0);
+        let mut fragments = std::collections::VecDeque::new();
+        block_on(source.fill(&mut fragments)).unwrap();
+        for ck in 0..rows {
+            let position = ReplayPosition { segment: 1, offset: 1 };
+            memtable.begin_write(position, write(&schema, pk, ck, 1)).apply();
+        }
+    }
+    cache.begin_generation(1);
+    let merge = async {
+        let mut last = None;
+        while let Some(key) = memtable.next_key(last.as_deref()) {
+            let source = || memtable.read(&PartitionRange::Single((*key).clone()), &all);
+            cache.merge(&key, source, 1).await;
+            last = Some(key);
+        }
+    };
+    let ((), elapsed) = timed(|| block_on(merge));
+    assert_eq!(cache.stats().rows_merged as i64, PARTITIONS * rows);
+    elapsed.as_secs_f64() * 1e3
+}

@@ -1,0 +1,253 @@
+//! Reads of what the cache knows: points, slices, absence; and what it takes to hold it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use futures::FutureExt;
+use tidegate_engine::batch::BatchBuilder;
+use tidegate_engine::clock::Random;
+use tidegate_engine::database::Shard;
+use tidegate_engine::mutation::{Filled, Fragment, PartitionRange};
+use tidegate_engine::reader::QueryReader;
+use tidegate_engine::{
+    ClusteringRange, ColumnId, Database, Direction, PartitionKey, SchemaRef, Slice,
+};
+
+use super::allocator;
+use super::frame::{Arguments, Row, Target, cpu_timed, median};
+use super::{VALUE_BYTES, clustering_key, open, partition_key, row_of, write};
+
+const ROWS_PER_PARTITION: i64 = 100;
+const REPEATS: usize = 3;
+/// Bytes of user data in a row: the key's and the value's.
+const ROW_BYTES: usize = VALUE_BYTES + 8;
+
+type Reads = Vec<(PartitionKey, Slice)>;
+
+/// Runs the rows that are wanted.
+pub async fn run(arguments: &Arguments) {
+    let names = ["point", "slice", "absent", "memory"];
+    if !names.iter().any(|name| arguments.wants(name)) {
+        return;
+    }
+    let partitions = arguments.scale(5_000, 70_000) as i64;
+    let reads = arguments.scale(50_000, 500_000);
+    let directory = tempfile::tempdir().unwrap();
+    let (database, schema) = open(directory.path(), 8 << 30, 64 << 20).await;
+    for pk in 0..partitions {
+        let writes = (0..ROWS_PER_PARTITION).map(|ck| write(&schema, pk, 2 * ck, 1));
+        database.apply_many(writes.collect()).await.unwrap();
+    }
+    database.flush(None).await.unwrap();
+    let bench = Bench { database, schema, partitions };
+
+    // The first reads bring every row in.
+    let before = allocator::held_bytes();
+    let whole =
+        (0..partitions).map(|pk| (partition_key(&bench.schema, pk), all(Direction::Forward)));
+    let (_, rows) = bench.read(whole.collect()).await;
+    assert_eq!(rows as i64, partitions * ROWS_PER_PARTITION);
+    bench.database.set_cache_bytes(8 << 30).await.unwrap();
+    let stats = bench.database.row_cache_report().await.unwrap()[0].stats;
+    let pages = bench.database.cache_report().await.unwrap()[0].pages;
+    let held = allocator::held_bytes() - before - (pages * 4096) as i64;
+    Row {
+        name: "memory for rows of 108 bytes",
+        unit: "x",
+        figure: held as f64 / (rows as usize * ROW_BYTES) as f64,
+        baseline: Some(("what the cache counts", {
+            stats.bytes as f64 / (rows as usize * ROW_BYTES) as f64
+        })),
+        target: Target::AtMost(1.6),
+    }
+    .print(arguments);
+
+    let tree = bench.tree();
+    let mut random = Random::new(3);
+    let points = bench.points(reads, partitions, &mut random);
+    let hot = bench.points(reads, 10, &mut random);
+    for (name, list, bound) in
+        [("point read, random", points, 1.2), ("point read, hot set", hot, 0.6)]
+    {
+        let baseline = tree_point(&tree, &list).await;
+        let mut runs = Vec::new();
+        for _ in 0..REPEATS {
+            runs.push(bench.read(list.clone()).await.0);
+        }
+        let figure = median(runs);
+        let per_read = |micros: f64| micros / reads as f64;
+        let target = Target::AtMost(bound);
+        let baseline = Some(("BTreeMap", per_read(baseline)));
+        Row { name, unit: "CPU us", figure: per_read(figure), baseline, target }.print(arguments);
+        let start = allocator::allocations();
+        let count = list.len();
+        bench.read(list).await;
+        let figure = (allocator::allocations() - start) as f64 / count as f64;
+        let name = match bound < 1.0 {
+            true => "point read, hot set, allocations",
+            false => "point read, random, allocations",
+        };
+        Row { name, unit: "a read", figure, baseline: None, target: Target::AtMost(2.0) }
+            .print(arguments);
+    }
+
+    // Odd keys have no rows, and partitions beyond the last do not exist.
+    let absent_rows = (0..reads).map(|_| {
+        let pk = random.below(10) as i64;
+        let ck = 2 * random.below(ROWS_PER_PARTITION as u64) as i64 + 1;
+        (partition_key(&bench.schema, pk), one(row_of(&bench.schema, ck)))
+    });
+    let absent_rows: Reads = absent_rows.collect();
+    let absent_partitions = (0..reads).map(|_| {
+        let pk = partitions + random.below(10) as i64;
+        (partition_key(&bench.schema, pk), one(row_of(&bench.schema, 0)))
+    });
+    let absent_partitions: Reads = absent_partitions.collect();
+    for (name, list) in [("absent row", absent_rows), ("absent partition", absent_partitions)] {
+        let (_, found) = bench.read(list.clone()).await;
+        assert_eq!(found, 0, "{name}");
+        let before = bench.disk_reads().await;
+        let (micros, _) = bench.read(list).await;
+        assert_eq!(bench.disk_reads().await, before, "{name}: it is looked for once");
+        let (figure, target) = (micros / reads as f64, Target::AtMost(0.6));
+        Row { name, unit: "CPU us", figure, baseline: None, target }.print(arguments);
+    }
+
+    let slices = reads / 10;
+    let mut forward = 0.0;
+    for (name, direction) in [
+        ("slice of 100 into a batch, forward", Direction::Forward),
+        ("slice of 100 into a batch, reversed", Direction::Reversed),
+    ] {
+        let list: Reads = (0..slices)
+            .map(|_| (partition_key(&bench.schema, random.below(10) as i64), all(direction)))
+            .collect();
+        let figure = bench.batches(list).await / (slices as f64 * ROWS_PER_PARTITION as f64);
+        let reversed = direction.is_reversed();
+        Row {
+            name,
+            unit: "us a row",
+            figure,
+            baseline: reversed.then_some(("forward", forward)),
+            target: if reversed { Target::RatioAtMost(1.05) } else { Target::AtMost(0.08) },
+        }
+        .print(arguments);
+        forward = figure;
+    }
+    bench.database.close().await.unwrap();
+}
+
+fn all(direction: Direction) -> Slice {
+    Slice::full(direction)
+}
+
+fn one(range: ClusteringRange) -> Slice {
+    Slice { ranges: vec![range], direction: Direction::Forward }
+}
+
+struct Bench {
+    database: Database,
+    schema: SchemaRef,
+    partitions: i64,
+}
+
+impl Bench {
+    fn points(&self, count: usize, partitions: i64, random: &mut Random) -> Reads {
+        let point = |_| {
+            let pk = random.below(partitions as u64) as i64;
+            let ck = 2 * random.below(ROWS_PER_PARTITION as u64) as i64;
+            (partition_key(&self.schema, pk), one(row_of(&self.schema, ck)))
+        };
+        (0..count).map(point).collect()
+    }
+
+    fn tree(&self) -> BTreeMap<(PartitionKey, Vec<u8>), Vec<u8>> {
+        let mut tree = BTreeMap::new();
+        for pk in 0..self.partitions {
+            for ck in 0..ROWS_PER_PARTITION {
+                let ck = clustering_key(&self.schema, 2 * ck).as_ordered().to_vec();
+                tree.insert((partition_key(&self.schema, pk), ck), vec![b'v'; VALUE_BYTES]);
+            }
+        }
+        tree
+    }
+
+    /// CPU µs of the reads together, and the rows that they found.
+    async fn read(&self, reads: Reads) -> (f64, u64) {
+        let (id, route) = (self.schema.id, partition_key(&self.schema, 0));
+        let work = move |shard: Rc<Shard>| {
+            async move {
+                let table = shard.table(id).unwrap();
+                let mut fragments = VecDeque::new();
+                let mut found = 0;
+                for (key, slice) in reads {
+                    let range = PartitionRange::Single(key);
+                    let mut source = table.read(&range, &slice, false);
+                    loop {
+                        if source.fill_now(&mut fragments) == Filled::Waits {
+                            source.fill(&mut fragments).await.unwrap();
+                        }
+                        if fragments.is_empty() {
+                            break;
+                        }
+                        for fragment in fragments.drain(..) {
+                            found += u64::from(matches!(fragment, Fragment::Row { .. }));
+                        }
+                    }
+                }
+                found
+            }
+            .boxed_local()
+        };
+        let (found, cpu) = cpu_timed(self.database.on_shard(&route, work)).await;
+        (cpu.as_secs_f64() * 1e6, found.unwrap())
+    }
+
+    /// CPU µs of the reads together, each made an Arrow batch.
+    async fn batches(&self, reads: Reads) -> f64 {
+        let (schema, route) = (self.schema.clone(), partition_key(&self.schema, 0));
+        let work = move |shard: Rc<Shard>| {
+            async move {
+                let table = shard.table(schema.id).unwrap();
+                for (key, slice) in reads {
+                    let source = table.read(&PartitionRange::Single(key), &slice, false);
+                    let mut reader = QueryReader::new(source, 0, true);
+                    let columns = [ColumnId(1), ColumnId(2)];
+                    let mut builder = BatchBuilder::new(schema.clone(), &columns, 0);
+                    while reader.refill().await.unwrap() {
+                        while let Some(row) = reader.next_buffered() {
+                            builder.push(&row).unwrap();
+                        }
+                    }
+                    let batch = builder.finish().unwrap();
+                    assert_eq!(batch.num_rows() as i64, ROWS_PER_PARTITION);
+                }
+            }
+            .boxed_local()
+        };
+        let (done, cpu) = cpu_timed(self.database.on_shard(&route, work)).await;
+        done.unwrap();
+        cpu.as_secs_f64() * 1e6
+    }
+
+    /// Times that reads went below the row cache.
+    async fn disk_reads(&self) -> u64 {
+        let stats = self.database.row_cache_report().await.unwrap()[0].stats;
+        stats.gaps_read + stats.partition_misses
+    }
+}
+
+/// CPU µs of the same points in a tree.
+async fn tree_point(tree: &BTreeMap<(PartitionKey, Vec<u8>), Vec<u8>>, reads: &Reads) -> f64 {
+    let keys: Vec<(PartitionKey, Vec<u8>)> = reads
+        .iter()
+        .map(|(key, slice)| (key.clone(), slice.ranges[0].start.prefix.as_ordered().to_vec()))
+        .collect();
+    let ((), cpu) = cpu_timed(async {
+        for key in &keys {
+            assert_eq!(std::hint::black_box(tree.get(key)).map(Vec::len), Some(VALUE_BYTES));
+        }
+    })
+    .await;
+    cpu.as_secs_f64() * 1e6
+}

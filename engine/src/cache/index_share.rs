@@ -1,0 +1,77 @@
+//! How much of the cache is index, and in which order that was used: pages of indexes and parsed ones.
+//!
+//! A share is no partition of the cache: indexes may fill all of it while nothing else wants in.
+//! Invariant: every resident of an index stands in `order` once with its present stamp; places with
+//! other stamps are those of residents that left otherwise. Not here: who asks (`page_cache.rs`).
+
+use std::collections::VecDeque;
+
+use crate::config::INDEX_PERCENT_DEFAULT;
+use crate::policy::Slot;
+use crate::policy::event::EntryKind;
+
+/// Places of residents that left, beyond which they are cleared away.
+const LEFT_MAX: usize = 512;
+
+/// See the head of this file.
+pub(super) struct IndexShare {
+    percent: u64,
+    bytes: u64,
+    count: usize,
+    next_stamp: u64,
+    order: VecDeque<(Slot, u64)>,
+}
+
+impl IndexShare {
+    pub(super) fn new() -> Self {
+        let percent = INDEX_PERCENT_DEFAULT;
+        IndexShare { percent, bytes: 0, count: 0, next_stamp: 0, order: VecDeque::new() }
+    }
+
+    pub(super) fn holds(kind: EntryKind) -> bool {
+        use EntryKind::{IndexPage, PartitionIndexPage, ReversedIndexPage};
+        matches!(kind, IndexPage | PartitionIndexPage | ReversedIndexPage)
+    }
+
+    pub(super) fn set_percent(&mut self, percent: u64) {
+        self.percent = percent.min(100);
+    }
+
+    /// Whether indexes take more than their share of the capacity.
+    pub(super) fn is_over(&self, capacity_bytes: u64) -> bool {
+        self.bytes > capacity_bytes / 100 * self.percent
+    }
+
+    /// A resident came in; its stamp. `is_present` says whether a stamp is that of the slot's resident.
+    pub(super) fn came(
+        &mut self,
+        slot: Slot,
+        bytes: u32,
+        is_present: impl Fn(Slot, u64) -> bool,
+    ) -> u64 {
+        if self.order.len() > 2 * self.count + LEFT_MAX {
+            self.order.retain(|(slot, stamp)| is_present(*slot, *stamp));
+        }
+        self.next_stamp += 1;
+        self.bytes += u64::from(bytes);
+        self.count += 1;
+        self.order.push_back((slot, self.next_stamp));
+        self.next_stamp
+    }
+
+    /// A resident left.
+    pub(super) fn left(&mut self, bytes: u32) {
+        self.bytes -= u64::from(bytes);
+        self.count -= 1;
+    }
+
+    /// The place of the one that came in or was put back longest ago; it may have left.
+    pub(super) fn pop(&mut self) -> Option<(Slot, u64)> {
+        self.order.pop_front()
+    }
+
+    /// Puts a place back as the newest.
+    pub(super) fn put_back(&mut self, place: (Slot, u64)) {
+        self.order.push_back(place);
+    }
+}

@@ -1,0 +1,181 @@
+//! Merging a flushed memtable into the row cache, row by row.
+//!
+//! Order of a flush: the SSTable joins the set, under a new generation; the memtable is merged here
+//! while readers still have it beside the cache; then the memtable goes. Merging twice changes
+//! nothing, so a reader that meets a partition half merged, and has the memtable as well, sees all
+//! of it. A reader that began earlier and holds the version keeps it: the merge goes to a copy, which
+//! shares what it does not change.
+//!
+//! A row goes in only where the cache knows what was there: what it does not know it reads later,
+//! from the new SSTable as well.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use super::place::Place;
+use super::version::{AtRow, Entry, Version};
+use super::{ENTRY_BYTES, Handle, RowCache};
+use crate::cache::page_cache::Arrival;
+use crate::error::Result;
+use crate::mutation::tombstone::strongest;
+use crate::mutation::{
+    ClusteringRange, Fragment, FragmentSource, Position, RangeTombstone, Row, Tombstone,
+};
+use crate::runtime;
+use crate::schema::{ClusteringKey, PartitionKey};
+
+/// Entries that a range tombstone is put on before others have their turn.
+const COVERED_AT_ONCE_MAX: usize = 64;
+/// Entries of forgotten partitions that are freed before others have their turn.
+const FREED_AT_ONCE_MAX: usize = 64;
+
+impl RowCache {
+    /// From now on the set of SSTables has this number: reads that began earlier bring no new
+    /// partitions in. To be called in the step in which the set changes.
+    pub fn begin_generation(&self, generation: u64) {
+        // A cache that was closed stays closed.
+        self.generation_min.set(self.generation_min.get().max(generation));
+    }
+
+    /// Merges one partition of a flushed memtable in, read from `source` in natural order. Where that
+    /// fails the partition is forgotten: the SSTables have it.
+    pub async fn merge(
+        &self,
+        key: &PartitionKey,
+        source: impl FnOnce() -> Box<dyn FragmentSource>,
+        generation: u64,
+    ) {
+        // No await between: a read takes the version before the change or after it.
+        let Some((handle, version)) = self.find(key, generation) else { return };
+        if let Err(error) = self.merge_into(&handle, &version, source()).await {
+            tracing::warn!(%error, "a flush could not be followed; the cache forgets a partition");
+            self.forget(&handle);
+            while self.free(FREED_AT_ONCE_MAX) {
+                runtime::maybe_yield().await;
+            }
+        }
+    }
+
+    async fn merge_into(
+        &self,
+        handle: &Rc<Handle>,
+        version: &Version,
+        mut source: Box<dyn FragmentSource>,
+    ) -> Result<()> {
+        let mut fragments = VecDeque::new();
+        let mut open: Option<(Position, Tombstone)> = None;
+        loop {
+            source.fill(&mut fragments).await?;
+            if fragments.is_empty() {
+                return Ok(());
+            }
+            for fragment in fragments.drain(..) {
+                if !self.knows(handle) {
+                    return Ok(());
+                }
+                match fragment {
+                    Fragment::PartitionStart { deletion, .. } => {
+                        version.deletion.set(strongest(version.deletion.get(), deletion));
+                    }
+                    Fragment::StaticRow(row) => match &mut *version.static_row.borrow_mut() {
+                        Some(own) => Rc::make_mut(own).merge(&row),
+                        none => *none = Some(row),
+                    },
+                    Fragment::Row { key, row } => self.merge_row(handle, version, &key, &row),
+                    Fragment::RangeTombstoneChange { position, tombstone } => {
+                        if let Some((start, tombstone)) = open.take() {
+                            let range = ClusteringRange { start, end: position.clone() };
+                            let deletion = RangeTombstone { range, tombstone };
+                            self.merge_range(handle, version, &deletion).await;
+                        }
+                        open = tombstone.map(|tombstone| (position, tombstone));
+                    }
+                    Fragment::PartitionEnd => {}
+                }
+                runtime::maybe_yield().await;
+            }
+        }
+    }
+
+    fn merge_row(
+        &self,
+        handle: &Rc<Handle>,
+        version: &Version,
+        key: &Rc<ClusteringKey>,
+        row: &Rc<Row>,
+    ) {
+        let slot = match version.at_row(key) {
+            AtRow::Entry(slot) => slot,
+            AtRow::Unknown => {
+                self.counts.borrow_mut().rows_dropped += 1;
+                return;
+            }
+            AtRow::Known => {
+                let place = Place::row(key.clone());
+                let slot = self.admit(handle, &place, true, row.memory_bytes(), Arrival::Written);
+                // Making room may have taken what was known here.
+                if let Some(slot) = slot {
+                    let entry = Entry {
+                        row: Some(row.clone()),
+                        tombstone: None,
+                        slot,
+                        is_known_before: false,
+                    };
+                    match version.at_row(key) {
+                        AtRow::Known => {
+                            version.insert(place, entry);
+                            self.counts.borrow_mut().rows_merged += 1;
+                        }
+                        AtRow::Entry(_) | AtRow::Unknown => self.remove(slot),
+                    }
+                } else if version.at_row(key) == AtRow::Known {
+                    version.forget_gap(place.as_ref());
+                }
+                return;
+            }
+        };
+        let bytes = ENTRY_BYTES + key.as_ordered().len() + version.merge_row(key, row);
+        self.resize(slot, bytes);
+        self.counts.borrow_mut().rows_merged += 1;
+    }
+
+    async fn merge_range(&self, handle: &Rc<Handle>, version: &Version, deletion: &RangeTombstone) {
+        let ClusteringRange { start, end } = &deletion.range;
+        let mut from = start.clone();
+        loop {
+            // In one step with the covering: an entry at a bound may leave at any time, and then the
+            // stretch beside it would be taken for one with that on the other side.
+            self.merge_bound(handle, version, end);
+            if from == *start {
+                self.merge_bound(handle, version, start);
+            }
+            if version.needs_bound(end) {
+                version.forget_gap(Place::of(end).as_ref());
+            }
+            match version.cover(&from, deletion, COVERED_AT_ONCE_MAX) {
+                Some(next) => from = next,
+                None => return,
+            }
+            runtime::maybe_yield().await;
+        }
+    }
+
+    /// Makes sure of an entry at a bound of a tombstone, where something is known of the place.
+    fn merge_bound(&self, handle: &Rc<Handle>, version: &Version, bound: &Position) {
+        if !version.needs_bound(bound) {
+            return;
+        }
+        let place = Place::of(bound);
+        let slot = self.admit(handle, &place, false, 0, Arrival::Written);
+        // Making room may have taken what was known here.
+        match slot {
+            Some(slot) if version.needs_bound(bound) => {
+                let entry = Entry { row: None, tombstone: None, slot, is_known_before: false };
+                version.insert(place, entry);
+            }
+            Some(slot) => self.remove(slot),
+            None if version.needs_bound(bound) => version.forget_gap(place.as_ref()),
+            None => {}
+        }
+    }
+}

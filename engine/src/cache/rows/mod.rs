@@ -1,0 +1,396 @@
+//! The row cache of one table on one shard: rows and the gaps between them, of the partitions that
+//! were read.
+//!
+//! It mirrors the table's SSTables and nothing else: memtables are merged over it by its readers,
+//! and a flushed memtable is merged into it. Its entries share the shard's budget and eviction
+//! policy with the pages of files.
+
+mod merge;
+mod place;
+mod read;
+#[cfg(test)]
+mod tests;
+mod version;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::{Rc, Weak};
+
+pub(super) use place::Place;
+use read::CachedRead;
+pub use read::Underlying;
+use version::{NO_SLOT, Version};
+
+use super::page_cache::{Arrival, PageCache};
+use crate::mutation::{ClusteringRange, FragmentSource, Position, Slice, Tombstone, Weight};
+use crate::policy::Slot;
+use crate::policy::event::EntryKind;
+use crate::schema::table_schema::SchemaRef;
+use crate::schema::{ClusteringKey, ColumnKind, PartitionKey};
+
+/// Bookkeeping bytes of an entry: its place in the tree, counted pointers, its slot.
+const ENTRY_BYTES: usize = 160;
+/// Bookkeeping bytes of a partition.
+const PARTITION_BYTES: usize = 512;
+
+/// What a row cache did since it was made, and holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RowCacheStats {
+    /// Reads of single partitions that asked the cache.
+    pub reads: u64,
+    pub partition_hits: u64,
+    pub partition_misses: u64,
+    /// Fragments that came from memory.
+    pub row_hits: u64,
+    /// Stretches of known partitions that were read from below.
+    pub gaps_read: u64,
+    pub insertions: u64,
+    pub evictions: u64,
+    pub partition_evictions: u64,
+    /// Times that something read was not kept because a newer flush had come by.
+    pub mispopulations: u64,
+    /// Rows of flushed memtables that went in, and that did not because nothing was known there.
+    pub rows_merged: u64,
+    pub rows_dropped: u64,
+    /// Held now.
+    pub partitions: u64,
+    pub rows: u64,
+    /// Entries that say that a row is absent, or where a known stretch ends.
+    pub dummies: u64,
+    pub bytes: u64,
+}
+
+impl RowCacheStats {
+    /// The count of entries of a kind.
+    fn held(&mut self, kind: EntryKind) -> &mut u64 {
+        match kind {
+            EntryKind::Row => &mut self.rows,
+            EntryKind::PartitionHeader => &mut self.partitions,
+            _ => &mut self.dummies,
+        }
+    }
+}
+
+/// What a row cache knows of one partition, in natural order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CachedPartition {
+    pub deletion: Option<Tombstone>,
+    pub has_static_row: bool,
+    pub entries: Vec<CachedEntry>,
+}
+
+/// An entry of a cached partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CachedEntry {
+    pub position: Position,
+    /// Timestamp of the newest thing in the row; `None` where there is no row.
+    pub newest: Option<i64>,
+    /// The range tombstone in force at the entry, and before it where that is known.
+    pub tombstone: Option<Tombstone>,
+    /// Whether everything between the entry before and this one is known.
+    pub is_known_before: bool,
+}
+
+/// A cached partition: the newest version of it, and what refers to it.
+///
+/// Invariant: whoever holds the latest version reads the set of SSTables with the handle's number;
+/// who comes with a newer set gets a copy where the version is held.
+pub(super) struct Handle {
+    pub(super) key: Rc<PartitionKey>,
+    latest: RefCell<Rc<Version>>,
+    /// The set of SSTables that the latest version stands for.
+    generation: Cell<u64>,
+    /// Whether the cache still knows it.
+    is_attached: Cell<bool>,
+    /// Number of the cache's life in which it came in.
+    life: u64,
+    owner: Weak<RowCache>,
+}
+
+type Partitions = BTreeMap<Rc<PartitionKey>, Rc<Handle>>;
+
+/// See the head of this file.
+pub struct RowCache {
+    cache: Rc<PageCache>,
+    schema: SchemaRef,
+    /// Number of the table in what policies are told.
+    table: u32,
+    clustering_count: usize,
+    partitions: RefCell<Partitions>,
+    /// Partitions that were forgotten and whose entries are not all freed.
+    forgotten: RefCell<Vec<Partitions>>,
+    /// Rises when everything is forgotten.
+    life: Cell<u64>,
+    /// Reads that began under an older set of SSTables do not bring partitions in.
+    generation_min: Cell<u64>,
+    counts: RefCell<RowCacheStats>,
+    own: Weak<RowCache>,
+}
+
+impl RowCache {
+    /// An empty cache of a table, its entries kept within the budget of `cache`.
+    pub fn new(cache: Rc<PageCache>, schema: SchemaRef) -> Rc<Self> {
+        let is_clustering = |kind| matches!(kind, ColumnKind::ClusteringKey { .. });
+        Rc::new_cyclic(|own| RowCache {
+            cache,
+            table: schema.id.0 as u32,
+            clustering_count: schema.columns.iter().filter(|c| is_clustering(c.kind)).count(),
+            schema,
+            partitions: RefCell::default(),
+            forgotten: RefCell::default(),
+            life: Cell::new(0),
+            generation_min: Cell::new(0),
+            counts: RefCell::default(),
+            own: own.clone(),
+        })
+    }
+
+    /// Reads one partition, from memory where it is known and else from `underlying`, the set of
+    /// SSTables number `generation`.
+    pub fn read(
+        &self,
+        key: &PartitionKey,
+        slice: &Slice,
+        underlying: Rc<dyn Underlying>,
+        generation: u64,
+    ) -> Box<dyn FragmentSource> {
+        let own = self.own.upgrade().expect("who calls holds it");
+        Box::new(CachedRead::new(own, key, slice, underlying, generation))
+    }
+
+    /// Of up to `max` gaps, how many are known, and how many were looked at.
+    pub fn continuity(&self, max: usize) -> (u64, u64) {
+        let (mut known, mut seen) = (0, 0);
+        for handle in self.partitions.borrow().values() {
+            let left = max - seen as usize;
+            if left == 0 {
+                break;
+            }
+            let (own_known, own_seen) = handle.latest.borrow().continuity(left);
+            (known, seen) = (known + own_known, seen + own_seen);
+        }
+        (known, seen)
+    }
+
+    /// What is known of a partition, up to `max` entries; `None` where nothing is.
+    pub fn inspect(&self, key: &PartitionKey, max: usize) -> Option<CachedPartition> {
+        let handle = self.partitions.borrow().get(key).cloned()?;
+        let version = handle.latest.borrow().clone();
+        Some(version.inspect(max))
+    }
+
+    pub fn stats(&self) -> RowCacheStats {
+        RowCacheStats { partitions: self.partitions.borrow().len() as u64, ..*self.counts.borrow() }
+    }
+
+    /// Forgets everything in one step; [`free`](Self::free) then gives the memory back.
+    pub fn invalidate(&self) {
+        self.life.set(self.life.get() + 1);
+        let partitions = self.partitions.take();
+        if !partitions.is_empty() {
+            self.counts.borrow_mut().partition_evictions += partitions.len() as u64;
+            self.forgotten.borrow_mut().push(partitions);
+        }
+    }
+
+    /// Forgets everything and learns nothing more: the table is gone.
+    pub fn close(&self) {
+        self.generation_min.set(u64::MAX);
+        self.invalidate();
+    }
+
+    /// Frees up to `max` entries of what was forgotten; true when more are left.
+    pub fn free(&self, max: usize) -> bool {
+        let mut left = max;
+        while left > 0 {
+            let first = {
+                let mut forgotten = self.forgotten.borrow_mut();
+                let Some(partitions) = forgotten.last() else { return false };
+                let first = partitions.values().next().cloned();
+                if first.is_none() {
+                    forgotten.pop();
+                }
+                first
+            };
+            let Some(handle) = first else { continue };
+            // Readers that hold the version see less of it and read that from below.
+            let version = handle.latest.borrow().clone();
+            let slots = version.slots(left);
+            for (place, slot) in &slots {
+                if *slot != NO_SLOT {
+                    self.remove(*slot);
+                }
+                version.evict(place);
+            }
+            left -= slots.len().min(left);
+            if version.is_spent()
+                && let Some(partitions) = self.forgotten.borrow_mut().last_mut()
+            {
+                partitions.remove(&handle.key);
+            }
+        }
+        !self.forgotten.borrow().is_empty()
+    }
+
+    /// A partition as a reader of the set of SSTables number `generation` finds it.
+    fn find(&self, key: &PartitionKey, generation: u64) -> Option<(Rc<Handle>, Rc<Version>)> {
+        let handle = self.partitions.borrow().get(key).cloned()?;
+        let version = handle.version_at(generation);
+        Some((handle, version))
+    }
+
+    /// Runs a walk that tells which entries it used.
+    fn touch<T>(&self, walk: impl FnOnce(&mut dyn FnMut(Slot)) -> T) -> T {
+        self.cache.touch_rows(walk)
+    }
+
+    /// Keeps a partition that was read for the first time. `None` when a newer flush has come by.
+    fn add_partition(
+        &self,
+        key: Rc<PartitionKey>,
+        version: Version,
+        generation: u64,
+    ) -> Option<(Rc<Handle>, Rc<Version>)> {
+        let known = self.partitions.borrow().get(&key).cloned();
+        if let Some(handle) = known {
+            // Someone else read it at the same time.
+            let is_older = handle.generation.get() <= generation;
+            return is_older.then(|| (handle.clone(), handle.version_at(generation)));
+        }
+        if generation < self.generation_min.get() {
+            return None;
+        }
+        let version = Rc::new(version);
+        let handle = Rc::new(Handle {
+            key: key.clone(),
+            latest: RefCell::new(version.clone()),
+            generation: Cell::new(generation),
+            is_attached: Cell::new(true),
+            life: self.life.get(),
+            owner: self.own.clone(),
+        });
+        let end = Place::of(&Position::end());
+        let content = version.static_row.borrow().as_ref().map_or(0, |row| row.memory_bytes());
+        let bytes = PARTITION_BYTES + key.as_bytes().len() + content;
+        let what = (EntryKind::PartitionHeader, bytes, self.table);
+        let slot = self.cache.admit_row(&handle, &end, Arrival::Read { run: 0 }, what)?;
+        let mut counts = self.counts.borrow_mut();
+        counts.bytes += bytes as u64;
+        counts.partitions += 1;
+        drop(counts);
+        version.set_slot(&end, slot);
+        self.partitions.borrow_mut().insert(key, handle.clone());
+        Some((handle, version))
+    }
+
+    /// Room for an entry of a row (or a dummy) of `row_bytes`; `None` when there is none.
+    fn admit(
+        &self,
+        handle: &Rc<Handle>,
+        place: &Place,
+        is_row: bool,
+        row_bytes: usize,
+        arrival: Arrival,
+    ) -> Option<Slot> {
+        let kind = if is_row { EntryKind::Row } else { EntryKind::Dummy };
+        let bytes = ENTRY_BYTES + row_bytes + place.prefix.as_ordered().len();
+        let slot = self.cache.admit_row(handle, place, arrival, (kind, bytes, self.table))?;
+        if !self.knows(handle) {
+            // Making room took the partition itself.
+            self.cache.remove_row(slot);
+            return None;
+        }
+        let mut counts = self.counts.borrow_mut();
+        counts.insertions += 1;
+        counts.bytes += bytes as u64;
+        *counts.held(kind) += 1;
+        Some(slot)
+    }
+
+    /// Gives an entry's slot back.
+    fn remove(&self, slot: Slot) {
+        let (kind, bytes) = self.cache.remove_row(slot);
+        self.left(kind, bytes);
+    }
+
+    fn left(&self, kind: EntryKind, bytes: u64) {
+        let mut counts = self.counts.borrow_mut();
+        counts.bytes -= bytes;
+        *counts.held(kind) -= 1;
+    }
+
+    /// An entry takes other bytes now.
+    fn resize(&self, slot: Slot, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        // Before room is made: this entry may leave for it.
+        self.counts.borrow_mut().bytes += u64::from(bytes);
+        let was = self.cache.resize_row(slot, bytes);
+        self.counts.borrow_mut().bytes -= u64::from(was);
+    }
+
+    /// An entry's slot was taken back.
+    fn evicted(&self, handle: &Rc<Handle>, place: &Place, kind: EntryKind, bytes: u64) {
+        self.counts.borrow_mut().evictions += 1;
+        self.left(kind, bytes);
+        let version = handle.latest.borrow().clone();
+        version.evict(place);
+        if version.is_spent() {
+            self.detach(handle);
+        }
+    }
+
+    /// Lets a partition go that has no entries left.
+    fn detach(&self, handle: &Handle) {
+        let is_known = self.knows(handle);
+        handle.is_attached.set(false);
+        if is_known {
+            self.counts.borrow_mut().partition_evictions += 1;
+            self.partitions.borrow_mut().remove(&handle.key);
+        }
+    }
+
+    /// Forgets one partition whole: what it says cannot be relied on.
+    fn forget(&self, handle: &Rc<Handle>) {
+        if self.knows(handle) {
+            self.detach(handle);
+            let forgotten = Partitions::from([(handle.key.clone(), handle.clone())]);
+            self.forgotten.borrow_mut().push(forgotten);
+        }
+    }
+
+    /// Whether new readers meet this partition.
+    fn knows(&self, handle: &Handle) -> bool {
+        handle.is_attached.get() && handle.life == self.life.get()
+    }
+
+    /// The key of the one row that `gap` has room for, if it has no room for more.
+    fn single_row(&self, gap: &ClusteringRange) -> Option<Rc<ClusteringKey>> {
+        let (start, end) = (&gap.start, &gap.end);
+        let is_prefix = start.prefix == end.prefix
+            && (start.weight, end.weight) == (Weight::Before, Weight::After);
+        let is_full = || {
+            let components = start.prefix.stored(&self.schema);
+            components.is_ok_and(|components| components.len() == self.clustering_count)
+        };
+        (is_prefix && is_full()).then(|| Rc::new(start.prefix.clone()))
+    }
+}
+
+impl Handle {
+    /// The version that a reader of the set of SSTables number `generation`, not older than the
+    /// handle's, may read and add to.
+    fn version_at(&self, generation: u64) -> Rc<Version> {
+        let mut latest = self.latest.borrow_mut();
+        if self.generation.replace(generation) < generation && Rc::strong_count(&latest) > 1 {
+            *latest = Rc::new(Version::clone(&latest));
+        }
+        latest.clone()
+    }
+
+    /// The cache took the slot of this entry back.
+    pub(super) fn evicted(self: &Rc<Self>, place: &Place, kind: EntryKind, bytes: u64) {
+        if let Some(owner) = self.owner.upgrade() {
+            owner.evicted(self, place, kind, bytes);
+        }
+    }
+}

@@ -1,0 +1,492 @@
+//! A read of one partition through the row cache: what is known comes from memory, what is not is
+//! read from below and kept.
+//!
+//! Invariant: a reader gives the data of one version, whatever the cache learns or forgets
+//! meanwhile: it holds the version, and puts in what it reads only where the version is still the
+//! partition's latest and no newer flush has touched it.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+
+use super::place::Place;
+use super::version::{Entry, NO_SLOT, Step, Version, Walk};
+use super::{Handle, RowCache};
+use crate::cache::page_cache::Arrival;
+use crate::config::FRAGMENTS_PER_FILL_MAX;
+use crate::error::Result;
+use crate::mutation::{
+    ClusteringRange, Direction, Filled, Fragment, FragmentSource, PartitionRange, Position, Row,
+    Slice, Tombstone, Weight,
+};
+use crate::schema::{ClusteringKey, PartitionKey};
+
+/// What the cache mirrors: the SSTables of a table as of the start of a read.
+pub trait Underlying {
+    /// Reads them. A partition that none of them has gives nothing; any other begins with its start.
+    fn read(&self, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource>;
+}
+
+/// See the head of this file.
+pub(super) struct CachedRead {
+    cache: Rc<RowCache>,
+    key: Rc<PartitionKey>,
+    underlying: Rc<dyn Underlying>,
+    /// Number of the set of SSTables below.
+    generation: u64,
+    direction: Direction,
+    /// Ranges still to read, in reading order; most reads have one.
+    first: Option<ClusteringRange>,
+    rest: VecDeque<ClusteringRange>,
+    place: Option<(Rc<Handle>, Rc<Version>)>,
+    state: State,
+    /// Fragments of the next fill: few at first, because many readers want the first rows only.
+    fill_max: usize,
+}
+
+/// Fragments of the first fill.
+const FIRST_FILL: usize = 8;
+
+enum State {
+    Start,
+    Between,
+    Walking(Walk),
+    /// What comes next is not known and has to be read from below.
+    Gap(Walk, ClusteringRange),
+    Filling(Walk, Fill),
+    Done,
+}
+
+impl CachedRead {
+    pub(super) fn new(
+        cache: Rc<RowCache>,
+        key: &PartitionKey,
+        slice: &Slice,
+        underlying: Rc<dyn Underlying>,
+        generation: u64,
+    ) -> Self {
+        let place = cache.find(key, generation);
+        let key = place.as_ref().map_or_else(|| Rc::new(key.clone()), |(held, _)| held.key.clone());
+        let mut ranges = slice.ranges.iter().cloned();
+        let (first, mut rest) = match slice.direction {
+            Direction::Forward => (ranges.next(), VecDeque::new()),
+            Direction::Reversed => (ranges.next_back(), VecDeque::new()),
+        };
+        if ranges.len() > 0 {
+            rest.extend(ranges);
+            if slice.direction.is_reversed() {
+                rest.make_contiguous().reverse();
+            }
+        }
+        let (direction, state) = (slice.direction, State::Start);
+        CachedRead {
+            cache,
+            key,
+            underlying,
+            generation,
+            direction,
+            first,
+            rest,
+            place,
+            state,
+            fill_max: FIRST_FILL,
+        }
+    }
+
+    fn open(&self, range: ClusteringRange) -> Box<dyn FragmentSource> {
+        let slice = Slice { ranges: vec![range], direction: self.direction };
+        self.underlying.read(&PartitionRange::Single((*self.key).clone()), &slice)
+    }
+
+    fn next_range(&mut self) -> Option<ClusteringRange> {
+        self.first.take().or_else(|| self.rest.pop_front())
+    }
+
+    /// Begins with a partition that the cache does not know.
+    async fn begin(&mut self, out: &mut VecDeque<Fragment>) -> Result<State> {
+        {
+            let mut counts = self.cache.counts.borrow_mut();
+            counts.reads += 1;
+            counts.partition_misses += 1;
+        }
+        let range = match self.next_range() {
+            Some(range) => range,
+            // Only the partition itself is asked for: an empty range at its start.
+            None => ClusteringRange { start: Position::start(), end: Position::start() },
+        };
+        let mut source = self.open(range.clone());
+        let mut buffer = VecDeque::new();
+        // A static row comes right after the start of its partition.
+        let mut filled = 0;
+        loop {
+            source.fill(&mut buffer).await?;
+            if buffer.len() == filled || buffer.len() > 1 {
+                break;
+            }
+            filled = buffer.len();
+        }
+        let Some(Fragment::PartitionStart { deletion, .. }) = buffer.pop_front() else {
+            let version = Version::new(None, None, NO_SLOT, true);
+            self.cache.add_partition(self.key.clone(), version, self.generation);
+            return Ok(State::Done);
+        };
+        let static_row = match buffer.front() {
+            Some(Fragment::StaticRow(row)) => Some(row.clone()),
+            _ => None,
+        };
+        out.push_back(Fragment::PartitionStart { key: self.key.clone(), deletion });
+        if let Some(row) = &static_row {
+            buffer.pop_front();
+            out.push_back(Fragment::StaticRow(row.clone()));
+        }
+        let version = Version::new(deletion, static_row, NO_SLOT, false);
+        self.place = self.cache.add_partition(self.key.clone(), version, self.generation);
+        let walk = Walk { direction: self.direction, rest: range.clone(), in_force: None };
+        let fill = self.fill_of(source, buffer, range);
+        Ok(State::Filling(walk, fill))
+    }
+
+    fn fill_of(
+        &self,
+        source: Box<dyn FragmentSource>,
+        buffer: VecDeque<Fragment>,
+        gap: ClusteringRange,
+    ) -> Fill {
+        let mut population = None;
+        if let Some((handle, version)) = &self.place {
+            let target = Target {
+                cache: self.cache.clone(),
+                handle: handle.clone(),
+                version: version.clone(),
+            };
+            population = Some(Population::new(target, &gap, self.direction));
+        }
+        Fill { source, buffer, gap, population }
+    }
+
+    /// Goes on as far as that is possible without waiting; false when it is not.
+    fn step_now(&mut self, out: &mut VecDeque<Fragment>, goal: usize) -> bool {
+        match (&mut self.state, &self.place) {
+            (State::Start, Some((_, version))) => {
+                let mut counts = self.cache.counts.borrow_mut();
+                counts.reads += 1;
+                counts.partition_hits += 1;
+                let deletion = version.deletion.get();
+                out.push_back(Fragment::PartitionStart { key: self.key.clone(), deletion });
+                if let Some(row) = &*version.static_row.borrow() {
+                    out.push_back(Fragment::StaticRow(row.clone()));
+                }
+                self.state = State::Between;
+            }
+            (State::Between, _) => {
+                self.state = match self.next_range() {
+                    Some(rest) => {
+                        State::Walking(Walk { direction: self.direction, rest, in_force: None })
+                    }
+                    None => {
+                        out.push_back(Fragment::PartitionEnd);
+                        State::Done
+                    }
+                }
+            }
+            (State::Walking(walk), Some((handle, version))) => {
+                let max = goal.saturating_sub(out.len()).max(1);
+                let before = out.len();
+                let step = if is_current(&self.cache, handle, version) {
+                    self.cache.touch(|touch| version.walk(walk, max, out, touch))
+                } else {
+                    // Slots of an older version are others' by now.
+                    version.walk(walk, max, out, &mut |_| {})
+                };
+                self.cache.counts.borrow_mut().row_hits += (out.len() - before) as u64;
+                match step {
+                    Step::More => {}
+                    Step::Done => self.state = State::Between,
+                    Step::Gap(gap) => {
+                        let State::Walking(walk) = std::mem::replace(&mut self.state, State::Done)
+                        else {
+                            unreachable!("the state was looked at above");
+                        };
+                        self.state = State::Gap(walk, gap);
+                    }
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Goes on where something has to be read from below.
+    async fn step(&mut self, out: &mut VecDeque<Fragment>, goal: usize) -> Result<()> {
+        self.state = match std::mem::replace(&mut self.state, State::Done) {
+            State::Start => self.begin(out).await?,
+            State::Walking(walk) => {
+                // The partition could not be kept: everything comes from below.
+                let range = walk.rest.clone();
+                let fill = self.fill_of(self.open(range.clone()), VecDeque::new(), range);
+                State::Filling(walk, fill)
+            }
+            State::Gap(walk, gap) => {
+                self.cache.counts.borrow_mut().gaps_read += 1;
+                let fill = self.fill_of(self.open(gap.clone()), VecDeque::new(), gap);
+                State::Filling(walk, fill)
+            }
+            State::Filling(mut walk, mut fill) => {
+                if fill.advance(out, goal).await? {
+                    match self.direction {
+                        Direction::Forward => walk.rest.start = fill.gap.end,
+                        Direction::Reversed => walk.rest.end = fill.gap.start,
+                    }
+                    if walk.rest.is_empty() { State::Between } else { State::Walking(walk) }
+                } else {
+                    State::Filling(walk, fill)
+                }
+            }
+            state @ (State::Between | State::Done) => state,
+        };
+        Ok(())
+    }
+}
+
+impl FragmentSource for CachedRead {
+    fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {
+        async move {
+            let goal = out.len() + FRAGMENTS_PER_FILL_MAX;
+            // What waits for the disk is handed on before more is asked for.
+            while self.fill_now(out) == Filled::Waits {
+                let before = out.len();
+                self.step(out, goal).await?;
+                if out.len() > before {
+                    break;
+                }
+            }
+            Ok(())
+        }
+        .boxed_local()
+    }
+
+    fn fill_now(&mut self, out: &mut VecDeque<Fragment>) -> Filled {
+        let before = out.len();
+        let goal = before + self.fill_max;
+        while out.len() < goal && self.step_now(out, goal) {}
+        if out.len() >= goal {
+            self.fill_max = (4 * self.fill_max).min(FRAGMENTS_PER_FILL_MAX);
+        }
+        match self.state {
+            _ if out.len() > before => Filled::Some,
+            State::Done => Filled::End,
+            _ => Filled::Waits,
+        }
+    }
+}
+
+/// A gap being read from below.
+struct Fill {
+    source: Box<dyn FragmentSource>,
+    buffer: VecDeque<Fragment>,
+    gap: ClusteringRange,
+    population: Option<Population>,
+}
+
+impl Fill {
+    /// Hands on fragments of the gap; true at its end.
+    async fn advance(&mut self, out: &mut VecDeque<Fragment>, goal: usize) -> Result<bool> {
+        if self.buffer.is_empty() {
+            self.source.fill(&mut self.buffer).await?;
+            if self.buffer.is_empty() {
+                self.end();
+                return Ok(true);
+            }
+        }
+        while out.len() < goal {
+            let Some(fragment) = self.buffer.pop_front() else { break };
+            match &fragment {
+                Fragment::PartitionStart { .. } | Fragment::StaticRow(_) => continue,
+                Fragment::PartitionEnd => {
+                    self.end();
+                    return Ok(true);
+                }
+                Fragment::Row { key, row } => {
+                    if let Some(population) = &mut self.population {
+                        population.row(key, row);
+                    }
+                }
+                Fragment::RangeTombstoneChange { position, tombstone } => {
+                    if let Some(population) = &mut self.population {
+                        population.change(position, *tombstone, &self.gap);
+                    }
+                }
+            }
+            out.push_back(fragment);
+        }
+        Ok(false)
+    }
+
+    fn end(&mut self) {
+        if let Some(population) = self.population.take() {
+            population.end(&self.gap);
+        }
+    }
+}
+
+/// Where a gap's content is put.
+struct Target {
+    cache: Rc<RowCache>,
+    handle: Rc<Handle>,
+    version: Rc<Version>,
+}
+
+/// Whether what the holder of `version` reads is what the cache stands for.
+fn is_current(cache: &RowCache, handle: &Handle, version: &Rc<Version>) -> bool {
+    cache.knows(handle) && Rc::ptr_eq(&handle.latest.borrow(), version)
+}
+
+impl Target {
+    fn is_current(&self) -> bool {
+        is_current(&self.cache, &self.handle, &self.version)
+    }
+
+    /// Makes sure of an entry at `place`; false when it cannot be kept.
+    ///
+    /// `run` says how many rows were read in sequence before.
+    fn put(
+        &self,
+        place: &Place,
+        row: Option<&Rc<Row>>,
+        tombstone: Option<Tombstone>,
+        run: u16,
+    ) -> bool {
+        if !self.is_current() {
+            self.cache.counts.borrow_mut().mispopulations += 1;
+            return false;
+        }
+        if self.version.holds(place) {
+            return true;
+        }
+        let bytes = row.map_or(0, |row| row.memory_bytes());
+        let arrival = Arrival::Read { run };
+        let Some(slot) = self.cache.admit(&self.handle, place, row.is_some(), bytes, arrival)
+        else {
+            return false;
+        };
+        let row = row.cloned();
+        self.version.insert(place.clone(), Entry { row, tombstone, slot, is_known_before: false });
+        true
+    }
+
+    /// Says that between two entries there is nothing, `tombstone` being in force.
+    fn link(&self, lower: &Place, upper: &Place, tombstone: Option<Tombstone>) {
+        if !self.is_current() {
+            self.cache.counts.borrow_mut().mispopulations += 1;
+            return;
+        }
+        if self.version.link(lower, upper, tombstone).is_some() {
+            return;
+        }
+        // A row that stood there bears another tombstone than the gap before it.
+        let bound = Place { prefix: upper.prefix.clone(), weight: Weight::Before };
+        if self.put(&bound, None, tombstone, 0)
+            && self.version.link(lower, &bound, tombstone) == Some(true)
+        {
+            let own = self.version.tombstone_at(upper);
+            self.version.link(&bound, upper, own);
+        }
+    }
+}
+
+/// The state of putting a gap's content into the cache, in reading order.
+struct Population {
+    target: Target,
+    direction: Direction,
+    /// The entry that was put in or met last; `None` where there is none to link to.
+    previous: Option<Place>,
+    in_force: Option<Tombstone>,
+    /// The gap is one row's place.
+    single: Option<Rc<ClusteringKey>>,
+    /// Rows so far.
+    run: u16,
+}
+
+impl Population {
+    fn new(target: Target, gap: &ClusteringRange, direction: Direction) -> Self {
+        let single = target.cache.single_row(gap);
+        let first = direction.first(gap);
+        let previous = target.version.place_at(first, row_side(direction, true));
+        let mut population =
+            Population { target, direction, previous, in_force: None, single, run: 0 };
+        if population.previous.is_none() && population.single.is_none() {
+            population.previous = population.bound(first);
+        }
+        population
+    }
+
+    fn bound(&self, position: &Position) -> Option<Place> {
+        let place = Place::of(position);
+        self.target.put(&place, None, None, self.run).then_some(place)
+    }
+
+    fn row(&mut self, key: &Rc<ClusteringKey>, row: &Rc<Row>) {
+        self.reach(Place::row(key.clone()), Some(row), self.in_force);
+        self.run = self.run.saturating_add(1);
+    }
+
+    fn change(&mut self, position: &Position, tombstone: Option<Tombstone>, gap: &ClusteringRange) {
+        if position == self.direction.last(gap) {
+            // The gap's own end closes what is in force; it is no bound of a tombstone.
+            return;
+        }
+        if position != self.direction.first(gap) && self.single.is_none() {
+            let at = match self.direction {
+                Direction::Forward => self.in_force,
+                Direction::Reversed => tombstone,
+            };
+            self.reach(Place::of(position), None, at);
+        }
+        self.in_force = tombstone;
+    }
+
+    /// Puts in the entry that comes next and links it to the one before.
+    fn reach(&mut self, place: Place, row: Option<&Rc<Row>>, tombstone: Option<Tombstone>) {
+        if !self.target.put(&place, row, tombstone, self.run) {
+            self.previous = None;
+            return;
+        }
+        if let Some(previous) = self.previous.replace(place.clone()) {
+            self.link(&previous, &place);
+        }
+    }
+
+    fn link(&self, previous: &Place, next: &Place) {
+        let (lower, upper) = match self.direction {
+            Direction::Forward => (previous, next),
+            Direction::Reversed => (next, previous),
+        };
+        self.target.link(lower, upper, self.in_force);
+    }
+
+    fn end(mut self, gap: &ClusteringRange) {
+        if let Some(key) = self.single.take() {
+            if self.run == 0 {
+                self.target.put(&Place::row(key), None, self.in_force, 0);
+            }
+            return;
+        }
+        let Some(previous) = self.previous.clone() else { return };
+        let last = self.direction.last(gap);
+        let place = self
+            .target
+            .version
+            .place_at(last, row_side(self.direction, false))
+            .or_else(|| self.bound(last));
+        if let Some(place) = place {
+            self.link(&previous, &place);
+        }
+    }
+}
+
+/// On which side of a row a bound of a gap stands when the row is the gap's neighbour.
+fn row_side(direction: Direction, is_first: bool) -> Weight {
+    if direction.is_reversed() == is_first { Weight::Before } else { Weight::After }
+}

@@ -1,0 +1,246 @@
+//! A canary: a policy in charge on some shards first, all shards or none later.
+//!
+//! On the shards of the canary the policy before runs as a shadow. Windows of look-ups are compared,
+//! and the rule (`policy::Trial`) says whether the canary goes on. Invariant: the catalog names the
+//! policy before until the canary has gone on to all shards, so a restart forgets the canary.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use super::database::{Database, Inner};
+use super::policies::{NATIVE, Origin};
+use super::policy_shard::ended;
+use crate::config::CANARY_SHARDS_ONE_IN;
+use crate::error::{Error, Result};
+use crate::policy::{FailureKind, PolicyFailure, TrialVerdict};
+use crate::runtime;
+
+/// Time between two looks at the evidence.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A policy on trial.
+pub(super) struct Canary {
+    pub(super) name: String,
+    origin: Origin,
+    previous: Origin,
+    /// It is in charge on the shards below this number.
+    shard_count: u32,
+}
+
+impl Database {
+    /// Puts a policy in charge on one shard in eight, at least one, and compares it there with the
+    /// policy before: a gain of half a point over ten windows lets it go on to all shards; five
+    /// windows in a row that are worse by two points, a failure, or sixty windows without a gain
+    /// roll it back. Returns the number of shards it begins on.
+    ///
+    /// Errors: `NotFound`; `Invalid` for the policy that is in charge; `Policy` when an instance
+    /// fails: the policy before stays in charge.
+    pub fn canary_cache_policy(&self, name: &str) -> BoxFuture<'static, Result<u32>> {
+        let database = self.clone();
+        let name = name.to_owned();
+        let change = async move {
+            let catalog = database.catalog();
+            if database.governing().as_deref().unwrap_or(NATIVE) == name {
+                return Err(Error::invalid(format!("policy '{name}' is in charge already")));
+            }
+            let component = Some(name.as_str()).filter(|name| *name != NATIVE);
+            let origin = database.origin(&catalog, component).await?;
+            let previous = database.present().await?;
+            let earlier = database.trials().canary.clone();
+            if let Some(earlier) = earlier {
+                let failure = ended(FailureKind::Operator, "another canary took its place");
+                database.abandon_canary(&earlier, failure).await?;
+            }
+            database.end_shadow_unless(&name).await?;
+            let shard_count = database.shard_count().div_ceil(CANARY_SHARDS_ONE_IN);
+            let canary = Canary { name, origin, previous, shard_count };
+            database.begin_canary(Arc::new(canary)).await?;
+            Ok(shard_count)
+        };
+        self.uninterrupted(change)
+    }
+
+    /// A shadow of the canary itself has what it learnt to hand over; any other makes room for the
+    /// policy before.
+    async fn end_shadow_unless(&self, name: &str) -> Result<()> {
+        let shadow = self.trials().shadow.clone();
+        match shadow {
+            Some(shadow) if shadow != name => self.end_shadow(Some(&shadow)).await,
+            _ => Ok(()),
+        }
+    }
+
+    async fn begin_canary(&self, canary: Arc<Canary>) -> Result<()> {
+        for (begun, shard) in self.inner.shards[..canary.shard_count as usize].iter().enumerate() {
+            let next = canary.clone();
+            let result = shard
+                .call("begin canary", move |shard| {
+                    async move { shard.begin_canary(&next.origin, &next.previous).await }
+                        .boxed_local()
+                })
+                .await
+                .flatten();
+            if let Err(error) = result {
+                let failure = ended(FailureKind::Operator, "the canary did not begin everywhere");
+                // The shard that refused may have switched before its shadow failed.
+                self.end_canary(&canary, begun as u32 + 1, &failure).await?;
+                return Err(error);
+            }
+        }
+        self.end_shadow_elsewhere(&canary).await?;
+        self.trials().canary = Some(canary.clone());
+        let inner = Arc::downgrade(&self.inner);
+        self.handle(0)
+            .call("watch canary", move |shard| {
+                async move {
+                    let context = shard.context.clone();
+                    runtime::spawn_local("canary", async move {
+                        loop {
+                            context.sleep(LOOK).await;
+                            if look(&inner, &canary).await {
+                                return;
+                            }
+                        }
+                    });
+                }
+                .boxed_local()
+            })
+            .await
+    }
+
+    /// On the other shards the canary's own shadow has no more use.
+    async fn end_shadow_elsewhere(&self, canary: &Canary) -> Result<()> {
+        for shard in &self.inner.shards[canary.shard_count as usize..] {
+            shard
+                .call("end shadow", |shard| async move { shard.end_shadow(None) }.boxed_local())
+                .await?;
+        }
+        self.trials().shadow = None;
+        Ok(())
+    }
+
+    /// What the shards of the canary say together.
+    async fn canary_verdict(&self, canary: &Canary) -> Result<TrialVerdict> {
+        let mut gains = Vec::new();
+        for shard in &self.inner.shards[..canary.shard_count as usize] {
+            let verdict = shard
+                .call("canary verdict", |shard| async move { shard.canary_verdict() }.boxed_local())
+                .await?;
+            match verdict {
+                Some(TrialVerdict::GoesOn { gain }) => gains.push(gain),
+                Some(TrialVerdict::RollsBack { reason }) => {
+                    return Ok(TrialVerdict::RollsBack { reason });
+                }
+                Some(TrialVerdict::Waits) | None => {}
+            }
+        }
+        if gains.len() < canary.shard_count as usize {
+            return Ok(TrialVerdict::Waits);
+        }
+        Ok(TrialVerdict::GoesOn { gain: gains.iter().sum::<f64>() / gains.len() as f64 })
+    }
+
+    fn is_on_trial(&self, canary: &Arc<Canary>) -> bool {
+        self.trials().canary.as_ref().is_some_and(|current| Arc::ptr_eq(current, canary))
+    }
+
+    /// Does what the verdict says, as a change like any other.
+    async fn conclude_canary(&self, canary: Arc<Canary>, verdict: TrialVerdict) -> Result<()> {
+        let database = self.clone();
+        let change = async move {
+            // A statement may have come first.
+            if !database.is_on_trial(&canary) {
+                return Ok(());
+            }
+            let policy = &canary.name;
+            match verdict {
+                TrialVerdict::Waits => Ok(()),
+                TrialVerdict::GoesOn { gain } => {
+                    tracing::info!(policy, gain, "canary goes on to all shards");
+                    let completed = database.complete_canary(&canary).await;
+                    if let Err(error) = &completed {
+                        let failure = ended(FailureKind::Canary, error.to_string());
+                        database.abandon_canary(&canary, failure).await?;
+                    }
+                    completed
+                }
+                TrialVerdict::RollsBack { reason } => {
+                    tracing::warn!(policy, reason, "canary rolled back");
+                    let failure = ended(FailureKind::Canary, reason);
+                    database.abandon_canary(&canary, failure).await
+                }
+            }
+        };
+        self.uninterrupted(change).await
+    }
+
+    /// Puts the canary in charge on all shards.
+    pub(super) async fn complete_canary(&self, canary: &Canary) -> Result<()> {
+        self.switch(&canary.origin, canary.shard_count, &canary.previous).await?;
+        for shard in &self.inner.shards[..canary.shard_count as usize] {
+            shard
+                .call("confirm canary", |shard| {
+                    async move { shard.confirm_canary().await }.boxed_local()
+                })
+                .await?;
+        }
+        self.trials().canary = None;
+        self.follows(Some(canary.name.as_str()).filter(|name| *name != NATIVE)).await
+    }
+
+    /// Ends the canary: the policy before is in charge everywhere.
+    pub(super) async fn abandon_canary(
+        &self,
+        canary: &Canary,
+        failure: PolicyFailure,
+    ) -> Result<()> {
+        self.trials().canary = None;
+        self.end_canary(canary, canary.shard_count, &failure).await
+    }
+
+    async fn end_canary(
+        &self,
+        canary: &Canary,
+        shards: u32,
+        failure: &PolicyFailure,
+    ) -> Result<()> {
+        let mut result = Ok(());
+        for shard in &self.inner.shards[..shards as usize] {
+            let (failure, previous) = (failure.clone(), canary.previous.clone());
+            let ended = shard
+                .call("end canary", move |shard| {
+                    async move { shard.end_canary(failure, &previous).await }.boxed_local()
+                })
+                .await
+                .flatten();
+            // Every shard is brought back; the first error is told.
+            result = result.and(ended);
+        }
+        result
+    }
+}
+
+/// One look at the evidence; true when there is nothing more to look at.
+async fn look(inner: &Weak<Inner>, canary: &Arc<Canary>) -> bool {
+    let Some(inner) = inner.upgrade() else { return true };
+    let database = Database { inner };
+    if !database.is_on_trial(canary) {
+        return true;
+    }
+    let concluded = match database.canary_verdict(canary).await {
+        Ok(TrialVerdict::Waits) => return false,
+        Ok(verdict) => database.conclude_canary(canary.clone(), verdict).await,
+        Err(error) => Err(error),
+    };
+    match concluded {
+        Ok(()) => true,
+        Err(Error::Closed) => true,
+        Err(error) => {
+            tracing::error!(policy = canary.name, %error, "canary not concluded");
+            !database.is_on_trial(canary)
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The row caches of a database: what they hold and did, forgetting them, and looking into them.
+
+use std::rc::Rc;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, try_join_all};
+
+use super::database::Database;
+use super::report::RowCacheReport;
+use super::shard::Shard;
+use crate::error::{Error, Result};
+use crate::runtime::{self, Stall};
+use crate::schema::{PartitionKey, TableId};
+use crate::table::{FragmentReport, Table};
+
+/// Gaps that one report of a cache looks at.
+const CONTINUITY_GAPS_MAX: usize = 4096;
+/// Cached rows that are freed before other tasks have their turn.
+const FREED_AT_ONCE_MAX: usize = 64;
+
+impl Database {
+    /// The row caches: one row a table and shard, by name.
+    ///
+    /// Errors: `Closed`.
+    pub fn row_cache_report(&self) -> BoxFuture<'_, Result<Vec<RowCacheReport>>> {
+        async move {
+            let mut reports = Vec::new();
+            for (number, shard) in self.inner.shards.iter().enumerate() {
+                let report = move |shard: Rc<Shard>| {
+                    async move {
+                        let tables = shard.tables();
+                        tables.iter().map(|table| report(number as u32, table)).collect::<Vec<_>>()
+                    }
+                    .boxed_local()
+                };
+                reports.extend(shard.call("row cache report", report).await?);
+            }
+            reports.sort_by(|a: &RowCacheReport, b| {
+                (&a.keyspace, &a.table, a.shard).cmp(&(&b.keyspace, &b.table, b.shard))
+            });
+            Ok(reports)
+        }
+        .boxed()
+    }
+
+    /// Forgets the cached rows of one table, or of all; pages of files stay. Reads that run go on.
+    ///
+    /// Errors: `NotFound`, `Closed`.
+    pub fn invalidate_cache(&self, table: Option<TableId>) -> BoxFuture<'_, Result<()>> {
+        async move {
+            let calls = self.inner.shards.iter().map(|shard| async move {
+                let invalidate = move |shard: Rc<Shard>| {
+                    async move {
+                        let tables = match table {
+                            Some(id) => vec![shard.table(id)?],
+                            None => shard.tables(),
+                        };
+                        for table in tables {
+                            table.rows().invalidate();
+                            free_rows(&table).await;
+                        }
+                        Ok::<_, Error>(())
+                    }
+                    .boxed_local()
+                };
+                shard.call("invalidate cache", invalidate).await?
+            });
+            try_join_all(calls).await.map(|_| ())
+        }
+        .boxed()
+    }
+
+    /// Polls of tasks that held a shard's thread longer than the task quota, with the shard's number.
+    pub fn stalls(&self) -> Vec<(u32, Stall)> {
+        let shards = (0..).zip(&self.inner.shards);
+        shards
+            .flat_map(|(number, shard)| {
+                shard.stats().stalls().into_iter().map(move |stall| (number, stall))
+            })
+            .collect()
+    }
+
+    /// What each source of a table holds of a partition, up to `max` parts of each, and the shard
+    /// that owns it.
+    ///
+    /// Errors: `NotFound`, `Io`, `Corrupt`, `Closed`.
+    pub fn fragments(
+        &self,
+        table: TableId,
+        key: PartitionKey,
+        max: usize,
+    ) -> BoxFuture<'_, Result<(u32, Vec<FragmentReport>)>> {
+        async move {
+            let number = self.shard_of(&key);
+            let look = move |shard: Rc<Shard>| {
+                async move { shard.table(table)?.fragments(&key, max).await }.boxed_local()
+            };
+            let parts = self.handle(number).call("fragments", look).await??;
+            Ok((number, parts))
+        }
+        .boxed()
+    }
+}
+
+/// Frees what a table's row cache has forgotten, in turns.
+pub(super) async fn free_rows(table: &Table) {
+    while table.rows().free(FREED_AT_ONCE_MAX) {
+        runtime::maybe_yield().await;
+    }
+}
+
+fn report(shard: u32, table: &Table) -> RowCacheReport {
+    let (schema, rows) = (table.schema(), table.rows());
+    RowCacheReport {
+        keyspace: schema.keyspace.clone(),
+        table: schema.name.clone(),
+        shard,
+        stats: rows.stats(),
+        continuity: rows.continuity(CONTINUITY_GAPS_MAX),
+    }
+}

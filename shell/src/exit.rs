@@ -1,0 +1,12 @@
+//! Exit codes, and the word before one.
+
+/// Exit code of what failed.
+pub(crate) const EXIT_FAILED: u8 = 1;
+/// Exit code after Ctrl-C: 128 + SIGINT, as shells have it.
+pub(crate) const EXIT_INTERRUPTED: u8 = 130;
+
+/// Says on stderr what failed; returns the exit code.
+pub(crate) fn fail(message: &str) -> u8 {
+    eprintln!("error: {message}");
+    EXIT_FAILED
+}

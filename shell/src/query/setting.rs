@@ -1,0 +1,21 @@
+//! Settings of a session that are our own: `SET tidegate.… = …`.
+
+use datafusion::common::extensions_options;
+use datafusion::config::{ConfigExtension, ConfigOptions};
+
+extensions_options! {
+    /// See the head of this file.
+    pub struct Settings {
+        /// Reads ask the row cache for nothing and leave nothing in the caches
+        pub bypass_cache: bool, default = false
+    }
+}
+
+impl ConfigExtension for Settings {
+    const PREFIX: &'static str = "tidegate";
+}
+
+/// Whether reads go past the caches.
+pub fn bypasses_cache(options: &ConfigOptions) -> bool {
+    options.extensions.get::<Settings>().is_some_and(|settings| settings.bypass_cache)
+}
