@@ -68,6 +68,7 @@ fn sources() -> PathBuf {
 }
 
 /// The test's own output is captured; this is for whoever runs it.
+#[expect(clippy::explicit_write, reason = "`eprintln!` is captured with the test's output")]
 fn say(text: &str) {
     writeln!(std::io::stderr(), "interop: {text}").unwrap();
 }

@@ -104,7 +104,7 @@ pub fn plain(value: &Json) -> Json {
             }
             // Intervals are written in other words than durations.
             let members = members.iter().filter(|(name, _)| *name != "c_duration");
-            Json::Object(members.map(|(name, value)| (name.clone(), plain(value))).collect())
+            Json::Object(members.map(|(name, value)| (plain_text(name), plain(value))).collect())
         }
         other => other.clone(),
     }
