@@ -435,7 +435,7 @@ impl PartitionReader {
             // All of the walk in one read, if it is that short.
             let rest = data.content().size().saturating_sub(from);
             let ahead = walk_bytes.min(WALK_BYTES_MAX).min(rest);
-            if ahead > 0 {
+            if ahead > 0 && !data.is_careful() {
                 data.advance(from, ahead, from + ahead).await?;
             }
             if to_the_end {
@@ -467,6 +467,14 @@ impl PartitionReader {
 
     /// Bytes of the row or marker at `at`; `None` at the end of the partition.
     async fn size(&self, data: &mut Window, at: u64) -> Result<Option<u64>> {
+        let size = self.try_size(data, at).await;
+        if size.is_err() {
+            self.failed_at.set(at);
+        }
+        size
+    }
+
+    async fn try_size(&self, data: &mut Window, at: u64) -> Result<Option<u64>> {
         let mut needed = BYTES_FIRST.min(data.content().size().saturating_sub(at)).max(1);
         loop {
             data.advance(at, needed, self.end).await?;

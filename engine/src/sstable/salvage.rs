@@ -46,6 +46,9 @@ impl PartitionReader {
         let at = self.failed_at.replace(NOWHERE);
         if at == NOWHERE {
             // The promoted index itself: rows are looked for in order from here on.
+            if self.promoted.is_none() && !self.may_have_index() {
+                self.give_up();
+            }
             self.distrust_index();
             return Ok(());
         }
@@ -65,6 +68,13 @@ impl PartitionReader {
                 moved => return moved,
             }
         }
+    }
+
+    /// Nothing more of the partition can be read.
+    fn give_up(&mut self) {
+        (self.cursor, self.open) = (Cursor::Exhausted, None);
+        self.clip = None;
+        self.ranges.clear();
     }
 
     fn may_have_index(&self) -> bool {
