@@ -290,6 +290,7 @@ impl CheckedFile {
 
     async fn read_into(&self, offset: u64, length: u64, out: &mut Vec<u8>) -> Result<()> {
         let end = self.check_range(offset, length)?;
+        out.reserve(length.min(READ_BYTES_MAX) as usize);
         let mut copy = |number: u64, page: &Page| {
             let from = offset.saturating_sub(number * PAGE) as usize;
             let to = (end - number * PAGE).min(page.len() as u64) as usize;

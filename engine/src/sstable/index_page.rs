@@ -2,17 +2,20 @@
 //!
 //! ```text
 //! keys   |key 0|key 1 |key 2|...                 one buffer for all
-//! places |token, end of key, data, promoted|...  40 bytes a partition
+//! places |token, end of key, data, promoted, last row|...  56 bytes a partition
 //! ```
 //! Flat, so that a page of 128 partitions is two allocations, is freed in no time and is searched by
 //! halves. Invariant: keys and data positions ascend.
+
+use std::cell::Cell;
+use std::rc::Rc;
 
 use super::coding::{Fault, Input, Parsed};
 use super::partition_index::Entry;
 use crate::schema::{PartitionKey, Token};
 
 /// One partition; its key ends at `key_end` of the keys and begins where the one before ends.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 struct Place {
     token: Token,
     data_position: u64,
@@ -20,6 +23,27 @@ struct Place {
     promoted_at: u64,
     promoted_bytes: u64,
     key_end: u32,
+    /// Start and end in the data file of the last row or marker; zeros until somebody found it. Files
+    /// do not change, so it stays true.
+    last: Cell<(u64, u64)>,
+}
+
+/// Where the last row or marker of one partition is noted.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct LastItem {
+    page: Rc<IndexPage>,
+    place: usize,
+}
+
+impl LastItem {
+    /// Start and end in the data file, if known.
+    pub(super) fn get(&self) -> Option<(u64, u64)> {
+        Some(self.page.places[self.place].last.get()).filter(|(_, end)| *end > 0)
+    }
+
+    pub(super) fn set(&self, place: (u64, u64)) {
+        self.page.places[self.place].last.set(place);
+    }
 }
 
 /// See the head of this file.
@@ -73,7 +97,8 @@ impl IndexPage {
             last_start = keys.len();
             keys.extend_from_slice(key);
             let key_end = keys.len() as u32;
-            places.push(Place { token, data_position, promoted_at, promoted_bytes, key_end });
+            let last = Cell::default();
+            places.push(Place { token, data_position, promoted_at, promoted_bytes, key_end, last });
         }
         Ok(Front::Whole(IndexPage { keys: keys.into(), places: places.into() }))
     }
@@ -89,22 +114,23 @@ impl IndexPage {
     }
 
     /// The entry of a partition.
-    pub(super) fn find(&self, key: &PartitionKey) -> Option<Entry> {
+    pub(super) fn find(page: &Rc<Self>, key: &PartitionKey) -> Option<Entry> {
         let wanted = (key.token(), key.as_bytes());
-        let (mut low, mut high) = (0, self.places.len());
+        let (mut low, mut high) = (0, page.places.len());
         while low < high {
             let middle = low + (high - low) / 2;
-            let place = &self.places[middle];
-            match (place.token, self.key(middle)).cmp(&wanted) {
+            let place = &page.places[middle];
+            match (place.token, page.key(middle)).cmp(&wanted) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Greater => high = middle,
                 std::cmp::Ordering::Equal => {
-                    let after = self.places.get(middle + 1);
+                    let after = page.places.get(middle + 1);
                     let promoted = (place.promoted_at, place.promoted_bytes);
                     return Some(Entry {
                         key: key.clone(),
                         data_position: place.data_position,
                         data_end: after.map(|after| after.data_position),
+                        last: Some(LastItem { page: page.clone(), place: middle }),
                         promoted: (place.promoted_bytes > 0).then_some(promoted),
                         next: place.promoted_at + place.promoted_bytes,
                     });
@@ -140,15 +166,17 @@ mod tests {
         let (bytes, keys) = page(&[0, 500, 0, 7]);
         let end = 1000 + bytes.len() as u64;
         let Front::Whole(parsed) = IndexPage::parse(&bytes, 1000, end).unwrap() else { panic!() };
+        let parsed = Rc::new(parsed);
         for (i, key) in keys.iter().enumerate() {
-            let entry = parsed.find(key).unwrap();
+            let entry = IndexPage::find(&parsed, key).unwrap();
             assert_eq!(entry.data_position, 100 * i as u64);
             assert_eq!(entry.data_end, (i < 3).then_some(100 * i as u64 + 100));
             assert_eq!(entry.promoted.map(|(_, size)| size), [None, Some(500), None, Some(7)][i]);
             assert!(entry.promoted.is_none_or(|(at, size)| at + size == entry.next));
         }
         for absent in 4..200_u64 {
-            assert_eq!(parsed.find(&PartitionKey::from_bytes(absent.to_be_bytes())), None);
+            let absent = PartitionKey::from_bytes(absent.to_be_bytes());
+            assert_eq!(IndexPage::find(&parsed, &absent), None);
         }
     }
 
@@ -159,7 +187,12 @@ mod tests {
         let Front::Whole(front) = IndexPage::parse(&bytes[..40], 1000, end).unwrap() else {
             panic!("all entries are in the front")
         };
-        assert_eq!(front.find(&keys[1]).unwrap().promoted.unwrap().1, 5000);
+        let found = IndexPage::find(&Rc::new(front), &keys[1]).unwrap();
+        assert_eq!(found.promoted.unwrap().1, 5000);
+        let last = found.last.unwrap();
+        assert_eq!(last.get(), None);
+        last.clone().set((7, 9));
+        assert_eq!(last.get(), Some((7, 9)));
         let (bytes, _) = page(&[5000, 0]);
         let end = 1000 + bytes.len() as u64;
         assert_eq!(IndexPage::parse(&bytes[..40], 1000, end), Ok(Front::Part));

@@ -6,10 +6,12 @@
 
 use std::rc::Rc;
 
+use futures::future::try_join;
+
 use super::coding::{Fault, Input, Parsed};
-use super::index_page::{Front, IndexPage};
+use super::index_page::{Front, IndexPage, LastItem};
 use super::summary::Summary;
-use super::window::Window;
+use super::window::{Content, Window};
 use crate::cache::ParsedFile;
 use crate::config::PAGE_BYTES;
 use crate::error::Result;
@@ -19,6 +21,8 @@ use crate::schema::PartitionKey;
 const ENTRY_BYTES_FIRST: u64 = 64;
 /// Longest page of the index that is read and parsed whole.
 const PARSED_BYTES_MAX: u64 = 32 << 10;
+/// Bytes at the end of a longer one that a reversed read from the end wants too.
+const TAIL_BYTES: u64 = 8 << 10;
 const PAGE: u64 = PAGE_BYTES as u64;
 
 /// One partition in the index.
@@ -29,6 +33,8 @@ pub(super) struct Entry {
     pub(super) data_position: u64,
     /// Its end, where that is known.
     pub(super) data_end: Option<u64>,
+    /// Where its last row or marker is noted once that was found.
+    pub(super) last: Option<LastItem>,
     /// Place and size of the promoted index in the index file.
     pub(super) promoted: Option<(u64, u64)>,
     /// Where the next entry starts.
@@ -44,7 +50,7 @@ fn parse(input: &mut Input<'_>, at: u64, index_bytes: u64) -> Parsed<Entry> {
     let next = promoted_at.checked_add(size).filter(|next| *next <= index_bytes);
     let next = next.ok_or_else(|| before.bad("a promoted index within the file", size))?;
     let promoted = (size > 0).then_some((promoted_at, size));
-    Ok(Entry { key, data_position, data_end: None, promoted, next })
+    Ok(Entry { key, data_position, data_end: None, last: None, promoted, next })
 }
 
 /// Reads the entry at `at`, reading ahead no further than `limit`.
@@ -65,11 +71,25 @@ pub(super) async fn read_entry(window: &mut Window, at: u64, limit: u64) -> Resu
 
 /// Reads and parses the page at `at..end`; `None` when it is long and not only by a promoted index at
 /// its end. Several lookups that want it at once share the read.
-async fn read_page(window: &mut Window, at: u64, end: u64) -> Result<Option<IndexPage>> {
+///
+/// A reversed read from the partition's end wants the end of its promoted index next, which stands at
+/// the end of a long page: both are read at once.
+async fn read_page(
+    window: &mut Window,
+    (at, end): (u64, u64),
+    from_end: bool,
+) -> Result<Option<IndexPage>> {
     let all = end.saturating_sub(at);
     let front = (PAGE - at % PAGE).max(ENTRY_BYTES_FIRST);
     let needed = if all <= PARSED_BYTES_MAX { all } else { front };
-    window.advance(at, needed, end).await?;
+    match window.content() {
+        Content::Plain(file) if from_end && needed < all => {
+            let file = file.clone();
+            let tail = file.warm((end - TAIL_BYTES) / PAGE, end.div_ceil(PAGE));
+            try_join(window.advance(at, needed, end), tail).await?;
+        }
+        _ => window.advance(at, needed, end).await?,
+    }
     let bytes = window.bytes_from(at);
     match IndexPage::parse(&bytes[..bytes.len().min(all as usize)], at, end) {
         Ok(Front::Whole(page)) => Ok(Some(page)),
@@ -85,17 +105,17 @@ pub(super) async fn find(
     summary: &Summary,
     window: &mut Window,
     pages: &ParsedFile<IndexPage>,
-    key: &PartitionKey,
+    (key, from_end): (&PartitionKey, bool),
 ) -> Result<Option<Entry>> {
     let Some((mut at, end)) = summary.page(key) else { return Ok(None) };
     let end = end.unwrap_or(window.content().size());
     if let Some(page) = pages.get(at) {
-        return Ok(page.find(key));
+        return Ok(IndexPage::find(&page, key));
     }
-    if let Some(page) = read_page(window, at, end).await? {
-        let (found, bytes) = (page.find(key), page.memory_bytes());
-        pages.insert(at, Rc::new(page), bytes);
-        return Ok(found);
+    if let Some(page) = read_page(window, (at, end), from_end).await? {
+        let page = Rc::new(page);
+        pages.insert(at, page.clone(), page.memory_bytes());
+        return Ok(IndexPage::find(&page, key));
     }
     // A foreign writer's page with large promoted indexes among the entries: those are not read.
     while at < end {

@@ -27,6 +27,7 @@ use std::rc::Rc;
 use super::clip::{Clip, Place};
 use super::coding::{Fault, Input, Parsed};
 use super::file::{CheckedFile, READ_BYTES_MAX};
+use super::index_page::LastItem;
 use super::layout::{Layout, deletion};
 use super::partition_index::Entry;
 use super::promoted_index::PromotedIndex;
@@ -117,6 +118,7 @@ pub(super) struct PartitionReader {
     pub(super) open: Option<Tombstone>,
     /// End of the partition, or of the file where only that is known: nothing is read ahead of it.
     end: u64,
+    last: Option<LastItem>,
     /// Bytes of all rows and markers; 0 where that is not known.
     body_bytes: u64,
     /// The present range has nothing below (reversed) or at and above (forward) this offset.
@@ -198,6 +200,7 @@ impl PartitionReader {
             },
             open: None,
             end,
+            last: entry.last,
             body_bytes: data_end.map_or(0, |end| end.saturating_sub(body)),
             bound: 0,
             salvage: salvages.then(|| (index.clone(), entry.promoted)),
@@ -387,6 +390,16 @@ impl PartitionReader {
         let to_the_end = range.end == Position::end();
         let mut walk_from = Some((self.body, None));
         let mut walk_bytes = self.body_bytes;
+        let is_first = to_the_end && self.cursor == Cursor::End;
+        if is_first
+            && range.start == Position::start()
+            && let Some((at, end)) = self.last.as_ref().and_then(LastItem::get)
+        {
+            // Somebody walked there before.
+            self.cursor = Cursor::Previous { at, end };
+            self.clip = Some(clip);
+            return Ok(());
+        }
         if let Some(promoted) = &mut self.promoted {
             let mut after = promoted.count();
             if !to_the_end {
@@ -457,6 +470,9 @@ impl PartitionReader {
             at = end;
         }
         self.open = None;
+        if let (Some(Cursor::Previous { at, end }), Some(noted)) = (last, &self.last) {
+            noted.set((at, end));
+        }
         self.cursor = match last {
             Some(cursor) => cursor,
             None if from == self.body => Cursor::Exhausted,

@@ -14,8 +14,13 @@ use super::sstable::Sstable;
 use super::window::{Content, Window};
 use crate::config::FRAGMENTS_PER_FILL_MAX;
 use crate::error::{Error, Result};
-use crate::mutation::{Fragment, FragmentSource, PartitionRange, Slice};
+use crate::mutation::{Fragment, FragmentSource, PartitionRange, Position, Slice};
 use crate::schema::{PartitionKey, Token};
+
+/// Fragments of the first fills of one partition, and up to how many there are such: a page of rows
+/// costs little more than its rows.
+const FRAGMENTS_FIRST: usize = 16;
+const FRAGMENTS_SHORT_MAX: usize = 128;
 
 /// Which partition comes next.
 enum Plan {
@@ -42,6 +47,8 @@ pub(super) struct SstableSource {
     damage: Option<Rc<DamageLog>>,
     /// The place that was noted last.
     noted: Option<(PathBuf, u64)>,
+    is_single: bool,
+    emitted: usize,
 }
 
 impl SstableSource {
@@ -74,6 +81,8 @@ impl SstableSource {
             partition: None,
             damage,
             noted: None,
+            is_single: access == Access::Cached,
+            emitted: 0,
         }
     }
 
@@ -88,7 +97,12 @@ impl SstableSource {
             Plan::Done => Ok(None),
             Plan::Key(key) => {
                 let table = &self.table;
-                let found = find(&table.summary, &mut self.index, &table.pages, key).await?;
+                let (is_reversed, ranges) =
+                    (self.slice.direction.is_reversed(), &self.slice.ranges);
+                let from_end =
+                    is_reversed && ranges.last().is_some_and(|range| range.end == Position::end());
+                let index = &mut self.index;
+                let found = find(&table.summary, index, &table.pages, (&*key, from_end)).await?;
                 self.plan = Plan::Done;
                 Ok(found)
             }
@@ -201,7 +215,18 @@ impl SstableSource {
 
     async fn fill_some(&mut self, out: &mut VecDeque<Fragment>) -> Result<()> {
         let start = out.len();
-        let goal = start + FRAGMENTS_PER_FILL_MAX;
+        let is_first = self.is_single && self.emitted < FRAGMENTS_SHORT_MAX;
+        let goal = start + if is_first { FRAGMENTS_FIRST } else { FRAGMENTS_PER_FILL_MAX };
+        let filled = self.fill_up_to((start, goal), out).await;
+        self.emitted = self.emitted.saturating_add(out.len() - start);
+        filled
+    }
+
+    async fn fill_up_to(
+        &mut self,
+        (start, goal): (usize, usize),
+        out: &mut VecDeque<Fragment>,
+    ) -> Result<()> {
         while out.len() < goal {
             match self.partition.take() {
                 Some(mut partition) => {

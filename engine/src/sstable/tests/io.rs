@@ -261,6 +261,23 @@ fn the_last_page_of_a_large_partition_costs_what_that_of_a_small_one_does() {
 }
 
 #[test]
+fn where_a_partition_ends_is_found_once() {
+    let tables = Tables::write(1, 60_000, 100, 64 << 10);
+    let table = tables.open();
+    let reversed = Slice::full(Direction::Reversed);
+    let first = tables.read(&table, 0, &reversed, 100);
+    let second = tables.read(&table, 0, &reversed, 100);
+    assert!(!first.index.is_empty() && second.index.is_empty() && second.data.is_empty());
+    // More rows than were at hand: the data before, and still nothing of the index.
+    let more = tables.read(&table, 0, &reversed, 2_000);
+    assert_eq!((more.rows >= 2_000, more.index.len()), (true, 0));
+    let range = PartitionRange::Single(tables.key(0));
+    let again = read(&table, &range, &reversed).unwrap();
+    let cold = read(&tables.open(), &range, &reversed).unwrap();
+    assert!(again.len() == 60_002 && again == cold, "the same rows whoever walked");
+}
+
+#[test]
 fn a_page_of_rows_reads_little_more_than_its_rows() {
     let tables = Tables::write(1, 60_000, 100, 4096);
     for direction in [Direction::Forward, Direction::Reversed] {
