@@ -333,6 +333,7 @@ fn check_tools(path: &Path, work: &Path, table: &Judged, file: &Path) {
             | "KeyType"
             | "ClusteringTypes"
             | "SSTable Level"
+            | "Compressor"
             | "Estimated cardinality" => {
                 assert_eq!(found, Some(value), "{name}: {field}");
             }

@@ -39,7 +39,7 @@ pub fn tables() -> Vec<Own> {
         Own { name, table, create: create.to_owned(), options, statements, queries }
     };
     let wide = "(pk int, ck bigint, s text static, v text, w int, PRIMARY KEY (pk, ck))";
-    vec![
+    let mut tables = vec![
         own(
             &format!("CREATE TABLE fx.wide_1k {wide}"),
             "column_index_size_in_kb = 1",
@@ -87,7 +87,23 @@ pub fn tables() -> Vec<Own> {
             ],
             Vec::new(),
         ),
-    ]
+    ];
+    for (name, options) in [
+        (
+            "wide_lz4",
+            "column_index_size_in_kb = 1 AND compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': 4}",
+        ),
+        ("wide_zstd", "compression = {'class': 'ZstdCompressor', 'compression_level': 5}"),
+        (
+            "wide_snappy",
+            "column_index_size_in_kb = 4 AND compression = {'class': 'SnappyCompressor'}",
+        ),
+        ("wide_deflate", "compression = {'class': 'DeflateCompressor', 'chunk_length_in_kb': 64}"),
+    ] {
+        let create = format!("CREATE TABLE fx.{name} {wide}");
+        tables.push(own(&create, options, wide_statements(name), wide_queries(name)));
+    }
+    tables
 }
 
 /// Wide partitions with tombstones of ranges that begin in one block of the index and end in another,
