@@ -1,5 +1,7 @@
 //! The calls of Flight SQL, each handed to the module that answers it.
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use arrow::ipc::writer::IpcWriteOptions;
@@ -34,9 +36,31 @@ use super::{ingest, metadata, sql_info};
 use crate::query::QueryMemory;
 
 /// The service; one for all connections.
-pub struct Service {
+///
+/// Behind the trait object are types of which the compiler takes seconds to prove that threads may
+/// share them (syntax trees, plans). It is proved once, where a service is made; of `Service` itself,
+/// of which every call must know it, it is plain.
+pub struct Service(Arc<dyn State>);
+
+/// What the calls work on.
+trait State: Send + Sync {
+    fn database(&self) -> &Database;
+    fn sessions(&self) -> &Sessions;
+}
+
+struct Own {
     database: Database,
     sessions: Sessions,
+}
+
+impl State for Own {
+    fn database(&self) -> &Database {
+        &self.database
+    }
+
+    fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
 }
 
 type Info = Result<Response<FlightInfo>, Status>;
@@ -45,7 +69,8 @@ type Rows = Result<Response<DoGet>, Status>;
 impl Service {
     /// A service of `database` without any session.
     pub(super) fn new(database: Database, memory: QueryMemory) -> Result<Self, Status> {
-        Ok(Service { sessions: Sessions::new(database.clone(), memory)?, database })
+        let sessions = Sessions::new(database.clone(), memory)?;
+        Ok(Service(Arc::new(Own { database, sessions })))
     }
 }
 
@@ -101,7 +126,7 @@ impl FlightSqlService for Service {
         &self,
         _: Request<Streaming<HandshakeRequest>>,
     ) -> Result<Response<BoxStream<'static, Result<HandshakeResponse, Status>>>, Status> {
-        let token = self.sessions.start()?;
+        let token = self.0.sessions().start()?;
         let answer = HandshakeResponse { protocol_version: 0, payload: token.clone().into() };
         let mut response: Response<BoxStream<'static, _>> =
             Response::new(stream::iter([Ok(answer)]).boxed());
@@ -119,7 +144,7 @@ impl FlightSqlService for Service {
         query: CommandStatementQuery,
         request: Request<FlightDescriptor>,
     ) -> Info {
-        let session = self.sessions.of(request.metadata())?;
+        let session = self.0.sessions().of(request.metadata())?;
         no_transaction(query.transaction_id.as_ref())?;
         let Planned { schema, ticket, rows } = statement::plan(&session, &query.query).await?;
         let ticket = ticket.ok_or_else(|| Status::internal("a statement without a ticket"))?;
@@ -132,7 +157,7 @@ impl FlightSqlService for Service {
         ticket: TicketStatementQuery,
         request: Request<Ticket>,
     ) -> Rows {
-        let session = self.sessions.of(request.metadata())?;
+        let session = self.0.sessions().of(request.metadata())?;
         let ticket = statement::Ticket::decode(&ticket.statement_handle)?;
         let (schema, rows) = statement::redeem(&session, ticket).await?;
         Ok(encode(schema, rows))
@@ -143,7 +168,7 @@ impl FlightSqlService for Service {
         command: CommandStatementUpdate,
         request: Request<PeekableFlightDataStream>,
     ) -> Result<i64, Status> {
-        let session = self.sessions.of(request.metadata())?;
+        let session = self.0.sessions().of(request.metadata())?;
         no_transaction(command.transaction_id.as_ref())?;
         let statement = statement::parse(&command.query)?;
         let outcome = session.query.run(&statement).await.map_err(|error| status(&error))?;
@@ -157,7 +182,7 @@ impl FlightSqlService for Service {
         query: ActionCreatePreparedStatementRequest,
         request: Request<Action>,
     ) -> Result<ActionCreatePreparedStatementResult, Status> {
-        let session = self.sessions.of(request.metadata())?;
+        let session = self.0.sessions().of(request.metadata())?;
         no_transaction(query.transaction_id.as_ref())?;
         let statement = statement::parse(&query.query)?;
         let description =
@@ -180,7 +205,7 @@ impl FlightSqlService for Service {
         request: Request<Action>,
     ) -> Result<(), Status> {
         // A statement of a session that is closed is closed too.
-        if let Ok(session) = self.sessions.of(request.metadata()) {
+        if let Ok(session) = self.0.sessions().of(request.metadata()) {
             session.close(&query.prepared_statement_handle);
         }
         Ok(())
@@ -191,7 +216,7 @@ impl FlightSqlService for Service {
         query: CommandPreparedStatementQuery,
         request: Request<PeekableFlightDataStream>,
     ) -> Result<DoPutPreparedStatementResult, Status> {
-        let session = self.sessions.of(request.metadata())?;
+        let session = self.0.sessions().of(request.metadata())?;
         let handle = query.prepared_statement_handle;
         if let Some(parameters) = decode_parameters(request.into_inner()).await? {
             session.bind(&handle, parameters)?;
@@ -204,7 +229,7 @@ impl FlightSqlService for Service {
         query: CommandPreparedStatementQuery,
         request: Request<FlightDescriptor>,
     ) -> Info {
-        let session = self.sessions.of(request.metadata())?;
+        let session = self.0.sessions().of(request.metadata())?;
         let prepared = session.prepared(&query.prepared_statement_handle)?;
         let Planned { schema, ticket, rows } =
             statement::plan_prepared(&session, &prepared).await?;
@@ -222,7 +247,7 @@ impl FlightSqlService for Service {
         query: CommandPreparedStatementQuery,
         request: Request<Ticket>,
     ) -> Rows {
-        let session = self.sessions.of(request.metadata())?;
+        let session = self.0.sessions().of(request.metadata())?;
         let prepared = session.prepared(&query.prepared_statement_handle)?;
         let outcome =
             statement::run_prepared(&session, &prepared, prepared.parameters.as_ref()).await?;
@@ -235,7 +260,7 @@ impl FlightSqlService for Service {
         query: CommandPreparedStatementUpdate,
         request: Request<PeekableFlightDataStream>,
     ) -> Result<i64, Status> {
-        let session = self.sessions.of(request.metadata())?;
+        let session = self.0.sessions().of(request.metadata())?;
         let prepared = session.prepared(&query.prepared_statement_handle)?;
         let sent = decode_parameters(request.into_inner()).await?;
         let parameters = sent.as_ref().or(prepared.parameters.as_ref());
@@ -248,7 +273,7 @@ impl FlightSqlService for Service {
         command: CommandStatementIngest,
         request: Request<PeekableFlightDataStream>,
     ) -> Result<i64, Status> {
-        let session = self.sessions.of(request.metadata())?;
+        let session = self.0.sessions().of(request.metadata())?;
         ingest::ingest(&session, &command, decode(request.into_inner())).await
     }
 
@@ -271,12 +296,12 @@ impl FlightSqlService for Service {
         query: CommandGetDbSchemas,
         request: Request<FlightDescriptor>,
     ) -> Info {
-        let answer = metadata::schemas(query.clone(), &self.database.catalog());
+        let answer = metadata::schemas(query.clone(), &self.0.database().catalog());
         metadata_info(answer, &query, request)
     }
 
     async fn do_get_schemas(&self, query: CommandGetDbSchemas, _: Request<Ticket>) -> Rows {
-        metadata::schemas(query, &self.database.catalog()).map(encode_batch)
+        metadata::schemas(query, &self.0.database().catalog()).map(encode_batch)
     }
 
     async fn get_flight_info_tables(
@@ -284,12 +309,12 @@ impl FlightSqlService for Service {
         query: CommandGetTables,
         request: Request<FlightDescriptor>,
     ) -> Info {
-        let answer = metadata::tables(query.clone(), &self.database.catalog());
+        let answer = metadata::tables(query.clone(), &self.0.database().catalog());
         metadata_info(answer, &query, request)
     }
 
     async fn do_get_tables(&self, query: CommandGetTables, _: Request<Ticket>) -> Rows {
-        metadata::tables(query, &self.database.catalog()).map(encode_batch)
+        metadata::tables(query, &self.0.database().catalog()).map(encode_batch)
     }
 
     async fn get_flight_info_table_types(
@@ -321,12 +346,12 @@ impl FlightSqlService for Service {
         query: CommandGetPrimaryKeys,
         request: Request<FlightDescriptor>,
     ) -> Info {
-        let answer = metadata::primary_keys(&query, &self.database.catalog());
+        let answer = metadata::primary_keys(&query, &self.0.database().catalog());
         metadata_info(answer, &query, request)
     }
 
     async fn do_get_primary_keys(&self, query: CommandGetPrimaryKeys, _: Request<Ticket>) -> Rows {
-        metadata::primary_keys(&query, &self.database.catalog()).map(encode_batch)
+        metadata::primary_keys(&query, &self.0.database().catalog()).map(encode_batch)
     }
 
     async fn get_flight_info_exported_keys(
@@ -406,8 +431,8 @@ impl FlightSqlService for Service {
         &self,
         request: Request<Action>,
     ) -> Result<Response<<Self as FlightService>::DoActionStream>, Status> {
-        let session = self.sessions.of(request.metadata())?;
-        let own = self.sessions.is_own(request.metadata());
+        let session = self.0.sessions().of(request.metadata())?;
+        let own = self.0.sessions().is_own(request.metadata());
         let action = request.get_ref();
         match action.r#type.as_str() {
             "SetSessionOptions" if !own => Err(Status::failed_precondition(
@@ -420,7 +445,7 @@ impl FlightSqlService for Service {
             }
             "GetSessionOptions" => Ok(one_body(&session_option::get(&session))),
             "CloseSession" => {
-                let closed = self.sessions.end(request.metadata());
+                let closed = self.0.sessions().end(request.metadata());
                 let status = if closed { CloseStatus::Closed } else { CloseStatus::NotCloseable };
                 Ok(one_body(&CloseSessionResult { status: status as i32 }))
             }
