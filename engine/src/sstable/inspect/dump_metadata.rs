@@ -72,7 +72,15 @@ pub async fn dump_statistics(sstable: &Inspector) -> Result<String> {
     line("Maximum timestamp", &micros(metadata.max_timestamp));
     line("SSTable min local deletion time", &seconds(metadata.min_deletion_time));
     line("SSTable max local deletion time", &seconds(metadata.max_deletion_time));
-    line("Compressor", &compressor.as_deref().unwrap_or("-"));
+    // Files hold the short name.
+    let class = compressor.as_deref().map_or_else(
+        || "-".to_owned(),
+        |name| match name.contains('.') {
+            true => name.to_owned(),
+            false => format!("org.apache.cassandra.io.compress.{name}"),
+        },
+    );
+    line("Compressor", &class);
     if compressor.is_some() {
         line("Compression ratio", &metadata.compression_ratio);
     }
