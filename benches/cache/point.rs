@@ -191,7 +191,10 @@ impl Bench {
                             break;
                         }
                         for fragment in fragments.drain(..) {
-                            found += u64::from(matches!(fragment, Fragment::Row { .. }));
+                            found += u64::from(matches!(
+                                fragment,
+                                Fragment::Row { .. } | Fragment::FlatRow(_)
+                            ));
                         }
                     }
                 }

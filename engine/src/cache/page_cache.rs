@@ -21,9 +21,10 @@ use super::governor::{
 use super::index_share::IndexShare;
 use super::page_counts::{PageCacheStats, PageCounts};
 use super::paged_file::Flight;
-use super::rows::{Handle, Place};
+use super::rows::{Handle, PlaceRef};
 use crate::config::{PAGE_BYTES, SLOTS_SET_ASIDE_MAX};
 use crate::disk::AlignedBuffer;
+use crate::mutation::FlatRow;
 use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy, Fate};
 use crate::policy::event::{EntryAttributes, EntryKind};
 use crate::policy::{EvictionPolicy, PolicyFailure, PolicySnapshot, Slot, TrialVerdict};
@@ -87,20 +88,19 @@ pub(super) enum Arrival {
     Written,
 }
 
-/// What a slot holds.
-struct Resident {
-    kind: EntryKind,
-    held: Held,
+/// What a slot holds: 16 bytes, because there is one for every row.
+enum Held {
+    /// Nothing where the slot is free.
+    Page(Option<Box<LinkedPage>>),
+    /// The entry of a cached partition at this place; without one that at its end.
+    Row(Rc<Handle>, Option<FlatRow>),
 }
 
-enum Held {
-    Page(LinkedPage),
-    /// The entry of a cached partition.
-    Row(Rc<Handle>, Place),
-}
+const _: () = assert!(size_of::<Held>() == 16);
 
 /// A resident page or parsed piece, in the list of its file's.
 struct LinkedPage {
+    kind: EntryKind,
     content: Content,
     bytes: u32,
     key: PageKey,
@@ -132,7 +132,7 @@ pub(super) struct State {
     governor: Governor,
     capacity_bytes: u64,
     slots: KeyMap<Slot>,
-    residents: Vec<Option<Resident>>,
+    residents: Vec<Held>,
     /// First resident page of each file that has one.
     files: HashMap<u64, Slot>,
     /// Files that were closed and still have pages here.
@@ -385,8 +385,9 @@ impl PageCache {
     pub(super) fn lookup(&self, key: PageKey) -> Option<Page> {
         let state = &mut *self.state.borrow_mut();
         let slot = *state.slots.get(&key)?;
-        let (linked, kind) = state.linked(slot);
+        let linked = state.linked(slot);
         linked.is_used = true;
+        let kind = linked.kind;
         let Content::Page(page) = &linked.content else {
             unreachable!("a file has pages or parsed pieces")
         };
@@ -399,8 +400,9 @@ impl PageCache {
     pub(super) fn lookup_parsed(&self, key: PageKey) -> Option<Rc<dyn Any>> {
         let state = &mut *self.state.borrow_mut();
         let slot = *state.slots.get(&key)?;
-        let (linked, kind) = state.linked(slot);
+        let linked = state.linked(slot);
         linked.is_used = true;
+        let kind = linked.kind;
         let Content::Parsed(piece) = &linked.content else {
             unreachable!("a file has pages or parsed pieces")
         };
@@ -474,6 +476,7 @@ impl PageCache {
         let slot = state.governor.allocate(attributes, kind);
         let slot = slot.expect("a slot is free where not all are taken");
         let linked = LinkedPage {
+            kind,
             content,
             bytes,
             key,
@@ -482,15 +485,16 @@ impl PageCache {
             previous: NONE,
             next: NONE,
         };
-        state.place(slot, kind, linked);
+        state.place(slot, Box::new(linked));
     }
 
     /// A slot for an entry of a row cache (its kind, bytes and table), if it is let in and there is
-    /// room beside what is in use. Others leave for it, of the same partition perhaps.
+    /// room beside what is in use. Others leave for it, of the same partition perhaps. Without a
+    /// place it is the entry at the end of its partition.
     pub(super) fn admit_row(
         &self,
         handle: &Rc<Handle>,
-        place: &Place,
+        flat: Option<&FlatRow>,
         arrival: Arrival,
         (kind, bytes, table): (EntryKind, usize, u32),
     ) -> Option<Slot> {
@@ -498,7 +502,8 @@ impl PageCache {
         let size_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let mut hasher = PageKeyHasher(state.fingerprint_key ^ u64::from(table));
         hasher.write_u64(handle.key.token().0 as u64);
-        for chunk in place.prefix.as_ordered().chunks(8) {
+        let place = flat.map_or(PlaceRef::END, PlaceRef::of_flat);
+        for chunk in place.prefix.chunks(8) {
             let mut word = [0; 8];
             word[..chunk.len()].copy_from_slice(chunk);
             hasher.write_u64(u64::from_le_bytes(word));
@@ -533,8 +538,7 @@ impl PageCache {
         };
         state.reserve(slot);
         state.counts_of(kind).pages += 1;
-        let held = Held::Row(handle.clone(), place.clone());
-        state.residents[slot as usize] = Some(Resident { kind, held });
+        state.residents[slot as usize] = Held::Row(handle.clone(), flat.cloned());
         Some(slot)
     }
 
@@ -542,14 +546,19 @@ impl PageCache {
     pub(super) fn remove_row(&self, slot: Slot) -> (EntryKind, u64) {
         let state = &mut *self.state.borrow_mut();
         state.governor.remove(slot);
-        let resident = state.residents[slot as usize].take().expect("the slot holds an entry");
-        state.counts_of(resident.kind).pages -= 1;
-        (resident.kind, u64::from(state.governor.last(slot).size_bytes))
+        state.residents[slot as usize] = Held::Page(None);
+        let kind = state.governor.last_kind(slot);
+        state.counts_of(kind).pages -= 1;
+        (kind, u64::from(state.governor.last(slot).size_bytes))
     }
 
-    /// A write changed the entry of a row cache: it takes `bytes` now. Returns what it took before.
-    pub(super) fn resize_row(&self, slot: Slot, bytes: u32) -> u32 {
+    /// A write changed the entry of a row cache: it is `flat` and takes `bytes` now. Returns what it
+    /// took before.
+    pub(super) fn resize_row(&self, slot: Slot, flat: FlatRow, bytes: u32) -> u32 {
         let state = &mut *self.state.borrow_mut();
+        if let Held::Row(_, held) = &mut state.residents[slot as usize] {
+            *held = Some(flat);
+        }
         let was = state.governor.last(slot).size_bytes;
         state.governor.resize_entry(slot, bytes);
         state.governor.update(slot);
@@ -657,11 +666,9 @@ impl State {
         let over = over - freed;
         let mut victims = std::mem::take(&mut self.victims);
         let residents = &self.residents;
-        let in_use = |slot: Slot| {
-            residents[slot as usize].as_ref().is_none_or(|resident| match &resident.held {
-                Held::Page(linked) => linked.content.is_in_use(),
-                Held::Row(..) => false,
-            })
+        let in_use = |slot: Slot| match &residents[slot as usize] {
+            Held::Page(linked) => linked.as_ref().is_none_or(|linked| linked.content.is_in_use()),
+            Held::Row(..) => false,
         };
         let freed = freed + self.governor.evict(over, &in_use, &mut victims);
         let wants_fates = self.gate.as_ref().is_some_and(Gate::wants_fates);
@@ -687,8 +694,7 @@ impl State {
                 break;
             }
             let Some((slot, stamp)) = self.index.pop() else { break };
-            let held = self.residents[slot as usize].as_mut().map(|resident| &mut resident.held);
-            let Some(Held::Page(linked)) = held else { continue };
+            let Held::Page(Some(linked)) = &mut self.residents[slot as usize] else { continue };
             if linked.stamp != stamp {
                 continue;
             }
@@ -709,45 +715,46 @@ impl State {
     /// Makes sure that there is a place for what the slot holds.
     fn reserve(&mut self, slot: Slot) {
         if slot as usize >= self.residents.len() {
-            self.residents.resize_with(slot as usize + 1, || None);
+            self.residents.resize_with(slot as usize + 1, || Held::Page(None));
         }
-        assert!(self.residents[slot as usize].is_none(), "slot {slot} is taken");
+        let is_free = matches!(self.residents[slot as usize], Held::Page(None));
+        assert!(is_free, "slot {slot} is taken");
     }
 
-    fn place(&mut self, slot: Slot, kind: EntryKind, mut linked: LinkedPage) {
+    fn place(&mut self, slot: Slot, mut linked: Box<LinkedPage>) {
+        let kind = linked.kind;
         self.reserve(slot);
         if let Some(first) = self.files.insert(linked.key.file, slot) {
             linked.next = first;
-            self.linked(first).0.previous = slot;
+            self.linked(first).previous = slot;
         }
         let was = self.slots.insert(linked.key, slot);
         assert!(was.is_none(), "a page has one slot");
         self.counts_of(kind).pages += 1;
         if IndexShare::holds(kind) {
             let residents = &self.residents;
-            let is_present = |slot: Slot, stamp| {
-                let held = residents[slot as usize].as_ref().map(|resident| &resident.held);
-                matches!(held, Some(Held::Page(there)) if there.stamp == stamp)
-            };
+            let is_present = |slot: Slot, stamp| matches!(&residents[slot as usize], Held::Page(Some(there)) if there.stamp == stamp);
             linked.stamp = self.index.came(slot, linked.bytes, is_present);
         }
-        self.residents[slot as usize] = Some(Resident { kind, held: Held::Page(linked) });
+        self.residents[slot as usize] = Held::Page(Some(linked));
     }
 
     /// Drops what a slot held that the governor freed; its kind.
     fn unplace(&mut self, slot: Slot) -> EntryKind {
-        let resident = self.residents[slot as usize].take().expect("a victim is held");
-        self.counts_of(resident.kind).pages -= 1;
-        let linked = match resident.held {
-            Held::Page(linked) => linked,
-            Held::Row(handle, place) => {
+        let held = std::mem::replace(&mut self.residents[slot as usize], Held::Page(None));
+        let kind = self.governor.last_kind(slot);
+        self.counts_of(kind).pages -= 1;
+        let linked = match held {
+            Held::Page(linked) => linked.expect("a victim is held"),
+            Held::Row(handle, flat) => {
                 let bytes = u64::from(self.governor.last(slot).size_bytes);
-                handle.evicted(&place, resident.kind, bytes);
-                return resident.kind;
+                let place = flat.as_ref().map_or(PlaceRef::END, PlaceRef::of_flat);
+                handle.evicted(place, kind, bytes);
+                return kind;
             }
         };
         self.slots.remove(&linked.key);
-        if IndexShare::holds(resident.kind) {
+        if IndexShare::holds(kind) {
             self.index.left(linked.bytes);
         }
         match (linked.previous, linked.next) {
@@ -756,20 +763,20 @@ impl State {
             }
             (NONE, next) => {
                 self.files.insert(linked.key.file, next);
-                self.linked(next).0.previous = NONE;
+                self.linked(next).previous = NONE;
             }
-            (previous, NONE) => self.linked(previous).0.next = NONE,
+            (previous, NONE) => self.linked(previous).next = NONE,
             (previous, next) => {
-                self.linked(previous).0.next = next;
-                self.linked(next).0.previous = previous;
+                self.linked(previous).next = next;
+                self.linked(next).previous = previous;
             }
         }
-        resident.kind
+        kind
     }
 
-    fn linked(&mut self, slot: Slot) -> (&mut LinkedPage, EntryKind) {
-        match self.residents[slot as usize].as_mut() {
-            Some(Resident { kind, held: Held::Page(linked) }) => (linked, *kind),
+    fn linked(&mut self, slot: Slot) -> &mut LinkedPage {
+        match &mut self.residents[slot as usize] {
+            Held::Page(Some(linked)) => linked,
             _ => unreachable!("a linked slot holds a page"),
         }
     }

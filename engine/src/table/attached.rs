@@ -154,7 +154,7 @@ impl SalvagedSource {
                 Fragment::PartitionStart { .. } => self.is_inside = true,
                 Fragment::RangeTombstoneChange { tombstone, .. } => self.in_force = *tombstone,
                 Fragment::PartitionEnd => self.is_inside = false,
-                Fragment::StaticRow(_) | Fragment::Row { .. } => {}
+                Fragment::StaticRow(_) | Fragment::Row { .. } | Fragment::FlatRow(_) => {}
             }
         }
         match filled {

@@ -12,14 +12,14 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use super::place::Place;
-use super::version::{AtRow, Entry, Version};
-use super::{ENTRY_BYTES, Handle, RowCache};
+use super::place::PlaceRef;
+use super::version::{AtRow, Version};
+use super::{Handle, RowCache};
 use crate::cache::page_cache::Arrival;
 use crate::error::Result;
 use crate::mutation::tombstone::strongest;
 use crate::mutation::{
-    ClusteringRange, Fragment, FragmentSource, Position, RangeTombstone, Row, Tombstone,
+    ClusteringRange, FlatRow, Fragment, FragmentSource, Position, RangeTombstone, Row, Tombstone,
 };
 use crate::runtime;
 use crate::schema::{ClusteringKey, PartitionKey};
@@ -82,6 +82,7 @@ impl RowCache {
                         none => *none = Some(row),
                     },
                     Fragment::Row { key, row } => self.merge_row(handle, version, &key, &row),
+                    Fragment::FlatRow(_) => unreachable!("a memtable has no other"),
                     Fragment::RangeTombstoneChange { position, tombstone } => {
                         if let Some((start, tombstone)) = open.take() {
                             let range = ClusteringRange { start, end: position.clone() };
@@ -97,13 +98,8 @@ impl RowCache {
         }
     }
 
-    fn merge_row(
-        &self,
-        handle: &Rc<Handle>,
-        version: &Version,
-        key: &Rc<ClusteringKey>,
-        row: &Rc<Row>,
-    ) {
+    fn merge_row(&self, handle: &Rc<Handle>, version: &Version, key: &ClusteringKey, row: &Row) {
+        let key = key.as_ordered();
         let slot = match version.at_row(key) {
             AtRow::Entry(slot) => slot,
             AtRow::Unknown => {
@@ -111,31 +107,24 @@ impl RowCache {
                 return;
             }
             AtRow::Known => {
-                let place = Place::row(key.clone());
-                let slot = self.admit(handle, &place, true, row.memory_bytes(), Arrival::Written);
+                let flat = FlatRow::row(key, row);
                 // Making room may have taken what was known here.
-                if let Some(slot) = slot {
-                    let entry = Entry {
-                        row: Some(row.clone()),
-                        tombstone: None,
-                        slot,
-                        is_known_before: false,
-                    };
+                if let Some(slot) = self.admit(handle, &flat, Arrival::Written) {
                     match version.at_row(key) {
                         AtRow::Known => {
-                            version.insert(place, entry);
+                            version.insert(flat, None, slot);
                             self.counts.borrow_mut().rows_merged += 1;
                         }
                         AtRow::Entry(_) | AtRow::Unknown => self.remove(slot),
                     }
                 } else if version.at_row(key) == AtRow::Known {
-                    version.forget_gap(place.as_ref());
+                    version.forget_gap(PlaceRef::row(key));
                 }
                 return;
             }
         };
-        let bytes = ENTRY_BYTES + key.as_ordered().len() + version.merge_row(key, row);
-        self.resize(slot, bytes);
+        let merged = version.merge_row(key, row);
+        self.resize(slot, merged);
         self.counts.borrow_mut().rows_merged += 1;
     }
 
@@ -150,7 +139,7 @@ impl RowCache {
                 self.merge_bound(handle, version, start);
             }
             if version.needs_bound(end) {
-                version.forget_gap(Place::of(end).as_ref());
+                version.forget_gap(PlaceRef::of(end));
             }
             match version.cover(&from, deletion, COVERED_AT_ONCE_MAX) {
                 Some(next) => from = next,
@@ -165,16 +154,13 @@ impl RowCache {
         if !version.needs_bound(bound) {
             return;
         }
-        let place = Place::of(bound);
-        let slot = self.admit(handle, &place, false, 0, Arrival::Written);
+        let place = PlaceRef::of(bound).flat();
+        let slot = self.admit(handle, &place, Arrival::Written);
         // Making room may have taken what was known here.
         match slot {
-            Some(slot) if version.needs_bound(bound) => {
-                let entry = Entry { row: None, tombstone: None, slot, is_known_before: false };
-                version.insert(place, entry);
-            }
+            Some(slot) if version.needs_bound(bound) => version.insert(place, None, slot),
             Some(slot) => self.remove(slot),
-            None if version.needs_bound(bound) => version.forget_gap(place.as_ref()),
+            None if version.needs_bound(bound) => version.forget_gap(PlaceRef::of(bound)),
             None => {}
         }
     }

@@ -157,6 +157,9 @@ fn view(fragments: &[Fragment]) -> (Option<Tombstone>, Vec<Covered>) {
             Fragment::PartitionStart { deletion: own, .. } => deletion = *own,
             Fragment::RangeTombstoneChange { tombstone, .. } => in_force = *tombstone,
             Fragment::Row { key, row } => rows.push(((**key).clone(), (**row).clone(), in_force)),
+            Fragment::FlatRow(flat) => {
+                rows.push((ClusteringKey::from_ordered(flat.key()), flat.thaw(), in_force));
+            }
             Fragment::StaticRow(_) => {}
             Fragment::PartitionEnd => assert_eq!(in_force, None, "a tombstone is left in force"),
         }
@@ -295,7 +298,7 @@ impl World {
         for (place, slot) in handle.latest.borrow().clone().slots(usize::MAX) {
             if slot != NO_SLOT && self.below(4) == 0 {
                 let (kind, bytes) = self.pages.remove_row(slot);
-                handle.evicted(&place, kind, bytes);
+                handle.evicted(PlaceRef::of_flat(&place), kind, bytes);
             }
         }
     }
@@ -314,35 +317,36 @@ impl World {
             let data = self.disk.data.get(key).cloned().unwrap_or_default();
             let version = handle.latest.borrow();
             assert_eq!(version.deletion.get(), data.deletion);
-            let tree = version.tree.borrow();
             let mut before = Position::start();
-            for (place, entry) in tree.iter() {
-                let here = place.position();
-                let at_row = place.weight == Weight::At;
+            for (flat, slot) in version.slots(usize::MAX) {
+                let here = flat.position();
+                let claim = version.claim_at(PlaceRef::of_flat(&flat));
+                let at_row = here.weight == Weight::At;
                 let covering = |ck: &ClusteringKey| data.ranges.covering(ck);
                 for ck in 0..KEYS {
                     let row = clustering(&self.schema, ck);
                     let stored = data.rows.get(&ck);
-                    if at_row && *place.prefix == row {
-                        assert_eq!(entry.row.as_deref(), stored, "row {ck}");
-                        assert_eq!(entry.tombstone, covering(&row), "tombstone of row {ck}");
-                    } else if entry.is_known_before
+                    if at_row && here.prefix == row {
+                        let own = flat.has_row().then(|| flat.thaw());
+                        assert_eq!(own.as_ref(), stored, "row {ck}");
+                        assert_eq!(claim.tombstone, covering(&row), "tombstone of row {ck}");
+                    } else if claim.is_known_before
                         && before.cmp_key(&row).is_lt()
                         && here.cmp_key(&row).is_gt()
                     {
                         assert_eq!(stored, None, "row {ck} is in a gap that is said to be known");
-                        assert_eq!(entry.tombstone, covering(&row), "tombstone over {ck}");
+                        assert_eq!(claim.tombstone, covering(&row), "tombstone over {ck}");
                     }
                 }
-                bytes += u64::from(entry.slot != NO_SLOT);
+                bytes += u64::from(slot != NO_SLOT);
                 before = here;
             }
             assert_eq!(before, Position::end());
         }
         for partitions in self.rows.forgotten.borrow().iter() {
             for handle in partitions.values() {
-                let tree = handle.latest.borrow().tree.borrow().clone();
-                bytes += tree.values().filter(|entry| entry.slot != NO_SLOT).count() as u64;
+                let slots = handle.latest.borrow().slots(usize::MAX);
+                bytes += slots.iter().filter(|(_, slot)| *slot != NO_SLOT).count() as u64;
             }
         }
         let (counts, pages) = (*self.rows.counts.borrow(), self.pages.stats());
@@ -515,7 +519,10 @@ fn the_head_of_a_time_series_stays_known_over_flushes_and_eviction() {
         // The newest row only: the reader goes when it has it.
         let mut source = world.rows.read(&key, &newest, world.disk.clone(), world.generation);
         let mut out = VecDeque::new();
-        while !out.iter().any(|fragment| matches!(fragment, Fragment::Row { .. })) {
+        while !out
+            .iter()
+            .any(|fragment| matches!(fragment, Fragment::Row { .. } | Fragment::FlatRow(_)))
+        {
             block_on(source.fill(&mut out)).unwrap();
         }
         let (_, rows) = view(out.make_contiguous());
