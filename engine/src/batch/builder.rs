@@ -97,7 +97,7 @@ impl BatchBuilder {
             LiveContent::StaticOnly => self.clustering_count = 0,
         }
         let mut cells = match &live.content {
-            LiveContent::Flat(flat) => Some((flat, flat.parts().2.peekable())),
+            LiveContent::Flat(flat) => Some(flat.cursor()),
             LiveContent::Row { .. } | LiveContent::StaticOnly => None,
         };
         let now = self.now_seconds;
@@ -119,14 +119,8 @@ impl BatchBuilder {
                 _ if column.is_multi_cell => {
                     column.builder.push_multi(row.and_then(|row| row.multi_cell(id)), now)
                 }
-                (ColumnKind::Regular, Some((flat, cells))) => {
-                    // Columns are mostly wanted in the order in which they lie.
-                    if cells.peek().is_none_or(|cell| cell.column > id) {
-                        *cells = flat.parts().2.peekable();
-                    }
-                    while cells.next_if(|cell| cell.column < id).is_some() {}
-                    let cell = cells.next_if(|cell| cell.column == id);
-                    column.builder.push(cell.and_then(|cell| cell.value_at(now)))
+                (ColumnKind::Regular, Some(cells)) => {
+                    column.builder.push(cells.find(id).and_then(|cell| cell.value_at(now)))
                 }
                 _ => {
                     let cell = row.and_then(|row| row.cell(id));

@@ -8,11 +8,15 @@
 //! reader holds a page by its `Rc`, so memory in use is never reused. Not here: reading
 //! (`paged_file.rs`), what rows are where (`rows/`), who leaves (`governor/`).
 
+mod row_entries;
+
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
+
+pub(super) use row_entries::Arrival;
 
 use super::gate::{Gate, GateStatus};
 use super::governor::{
@@ -77,15 +81,6 @@ fn mix(number: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
-}
-
-/// How an entry of a row cache comes in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arrival {
-    /// It was not there and was read from disk, after so many neighbours.
-    Read { run: u16 },
-    /// It was written: a flush brings it.
-    Written,
 }
 
 /// What a slot holds: 16 bytes, because there is one for every row.
@@ -488,107 +483,6 @@ impl PageCache {
         state.place(slot, Box::new(linked));
     }
 
-    /// A slot for an entry of a row cache (its kind, bytes and table), if it is let in and there is
-    /// room beside what is in use. Others leave for it, of the same partition perhaps. Without a
-    /// place it is the entry at the end of its partition.
-    pub(super) fn admit_row(
-        &self,
-        handle: &Rc<Handle>,
-        flat: Option<&FlatRow>,
-        arrival: Arrival,
-        (kind, bytes, table): (EntryKind, usize, u32),
-    ) -> Option<Slot> {
-        let state = &mut *self.state.borrow_mut();
-        let size_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let mut hasher = PageKeyHasher(state.fingerprint_key ^ u64::from(table));
-        hasher.write_u64(handle.key.token().0 as u64);
-        let place = flat.map_or(PlaceRef::END, PlaceRef::of_flat);
-        for chunk in place.prefix.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            hasher.write_u64(u64::from_le_bytes(word));
-        }
-        hasher.write_u64(place.weight as i8 as u64);
-        let attributes = EntryAttributes {
-            fingerprint: hasher.finish(),
-            size_bytes,
-            cost_us: READ_COST_US,
-            table,
-        };
-        if let Arrival::Read { run } = arrival {
-            state.counts_of(kind).misses += 1;
-            if let Some(recorder) = &mut state.recorder {
-                recorder.push(attributes.fingerprint, size_bytes, kind as u8, false);
-            }
-            if kind != EntryKind::Dummy && !state.admits(run, kind, &attributes) {
-                state.governor.miss(&attributes, kind);
-                state.counts_of(kind).refused += 1;
-                return None;
-            }
-        }
-        state.make_room(bytes as u64);
-        let slot = match arrival {
-            _ if state.governor.bytes() + bytes as u64 > state.capacity_bytes => None,
-            Arrival::Read { .. } => state.governor.allocate(attributes, kind),
-            Arrival::Written => state.governor.allocate_written(attributes, kind),
-        };
-        let Some(slot) = slot else {
-            state.counts_of(kind).passed += 1;
-            return None;
-        };
-        state.reserve(slot);
-        state.counts_of(kind).pages += 1;
-        state.residents[slot as usize] = Held::Row(handle.clone(), flat.cloned());
-        Some(slot)
-    }
-
-    /// Gives the slot of a row cache's entry back; its kind and bytes.
-    pub(super) fn remove_row(&self, slot: Slot) -> (EntryKind, u64) {
-        let state = &mut *self.state.borrow_mut();
-        state.governor.remove(slot);
-        state.residents[slot as usize] = Held::Page(None);
-        let kind = state.governor.last_kind(slot);
-        state.counts_of(kind).pages -= 1;
-        (kind, u64::from(state.governor.last(slot).size_bytes))
-    }
-
-    /// A write changed the entry of a row cache: it is `flat` and takes `bytes` now. Returns what it
-    /// took before.
-    pub(super) fn resize_row(&self, slot: Slot, flat: FlatRow, bytes: u32) -> u32 {
-        let state = &mut *self.state.borrow_mut();
-        if let Held::Row(_, held) = &mut state.residents[slot as usize] {
-            *held = Some(flat);
-        }
-        let was = state.governor.last(slot).size_bytes;
-        state.governor.resize_entry(slot, bytes);
-        state.governor.update(slot);
-        state.make_room(0);
-        was
-    }
-
-    /// Runs a walk through cached rows that tells the slots it used.
-    pub(super) fn touch_rows<T>(&self, walk: impl FnOnce(&mut dyn FnMut(Slot)) -> T) -> T {
-        let state = &mut *self.state.borrow_mut();
-        let is_watched =
-            state.recorder.is_some() || state.gate.as_ref().is_some_and(Gate::wants_fates);
-        walk(&mut |slot| {
-            if slot == NONE {
-                return;
-            }
-            let (kind, attributes) = state.governor.hit_entry(slot);
-            state.counts[kind as usize].hits += 1;
-            if is_watched {
-                let EntryAttributes { fingerprint, size_bytes, .. } = attributes;
-                if let Some(recorder) = &mut state.recorder {
-                    recorder.push(fingerprint, size_bytes, kind as u8, true);
-                }
-                if let Some(gate) = &mut state.gate {
-                    gate.tell(fingerprint, Fate::Read, kind);
-                }
-            }
-        })
-    }
-
     /// Drops the pages of a closed file, the rest of a large one by and by.
     pub(super) fn forget_file(&self, file: u64) {
         let state = &mut *self.state.borrow_mut();
@@ -730,7 +624,9 @@ impl State {
         }
         let was = self.slots.insert(linked.key, slot);
         assert!(was.is_none(), "a page has one slot");
-        self.counts_of(kind).pages += 1;
+        let counts = self.counts_of(kind);
+        counts.pages += 1;
+        counts.bytes += u64::from(linked.bytes);
         if IndexShare::holds(kind) {
             let residents = &self.residents;
             let is_present = |slot: Slot, stamp| matches!(&residents[slot as usize], Held::Page(Some(there)) if there.stamp == stamp);
@@ -742,8 +638,7 @@ impl State {
     /// Drops what a slot held that the governor freed; its kind.
     fn unplace(&mut self, slot: Slot) -> EntryKind {
         let held = std::mem::replace(&mut self.residents[slot as usize], Held::Page(None));
-        let kind = self.governor.last_kind(slot);
-        self.counts_of(kind).pages -= 1;
+        let kind = self.left(slot);
         let linked = match held {
             Held::Page(linked) => linked.expect("a victim is held"),
             Held::Row(handle, flat) => {
@@ -771,6 +666,15 @@ impl State {
                 self.linked(next).previous = previous;
             }
         }
+        kind
+    }
+
+    /// Counts what the governor freed as gone; its kind.
+    fn left(&mut self, slot: Slot) -> EntryKind {
+        let (kind, bytes) = (self.governor.last_kind(slot), self.governor.last(slot).size_bytes);
+        let counts = self.counts_of(kind);
+        counts.pages -= 1;
+        counts.bytes -= u64::from(bytes);
         kind
     }
 

@@ -198,6 +198,13 @@ impl FlatRow {
         (liveness, deletion, FlatCells { input, left, row_timestamp })
     }
 
+    /// Finds cells by column, fastest in the order of columns. There must be a row.
+    #[inline]
+    pub fn cursor(&self) -> FlatCursor<'_> {
+        let (_, _, mut rest) = self.parts();
+        FlatCursor { flat: self, at: rest.next(), rest, sought: None }
+    }
+
     /// Whether a reader at `now` (seconds) sees this row, as far as its single-cell columns say.
     #[inline]
     pub fn is_live_at(&self, now: i32) -> bool {
@@ -297,6 +304,29 @@ impl<'a> Iterator for FlatCells<'a> {
         self.left = self.left.checked_sub(1)?;
         let column = ColumnId(self.input.number() as u16);
         Some(self.input.cell(column, self.row_timestamp))
+    }
+}
+
+/// A search among the cells of a row; see [`FlatRow::cursor`].
+pub struct FlatCursor<'a> {
+    flat: &'a FlatRow,
+    rest: FlatCells<'a>,
+    at: Option<FlatCell<'a>>,
+    sought: Option<ColumnId>,
+}
+
+impl<'a> FlatCursor<'a> {
+    /// The cell of a single-cell column, if the row has one.
+    #[inline]
+    pub fn find(&mut self, column: ColumnId) -> Option<FlatCell<'a>> {
+        if self.sought.is_some_and(|sought| sought > column) {
+            *self = self.flat.cursor();
+        }
+        self.sought = Some(column);
+        while self.at.is_some_and(|cell| cell.column < column) {
+            self.at = self.rest.next();
+        }
+        self.at.filter(|cell| cell.column == column)
     }
 }
 
@@ -519,6 +549,11 @@ mod tests {
                 let wanted: Vec<_> =
                     row.cells.iter().map(|(column, cell)| (*column, cell.value_at(5))).collect();
                 assert_eq!(values, wanted);
+                let mut cursor = flat.cursor();
+                for column in [3, 0, 1, 1, 2, 200, 300, 3].map(ColumnId) {
+                    let found = cursor.find(column).map(|cell| cell.thaw());
+                    assert_eq!(found.as_ref(), row.cell(column));
+                }
             }
         }
     }

@@ -8,6 +8,7 @@
 mod merge;
 mod place;
 mod read;
+mod ring;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -33,7 +34,7 @@ use crate::schema::{ClusteringKey, ColumnKind, PartitionKey};
 
 /// Bytes of an entry beside its row: its place in the tree with the room that a leaf has left, its
 /// slot with the governor and with the cache, and what the allocator rounds up.
-const ENTRY_BYTES: usize = 88;
+const ENTRY_BYTES: usize = 80;
 /// Bookkeeping bytes of a partition.
 const PARTITION_BYTES: usize = 512;
 
@@ -106,6 +107,8 @@ pub(super) struct Handle {
     generation: Cell<u64>,
     /// Whether the cache still knows it.
     is_attached: Cell<bool>,
+    /// Whether the SSTables are known to have no partition between the one before and this.
+    is_known_before: Cell<bool>,
     /// Number of the cache's life in which it came in.
     life: u64,
     owner: Weak<RowCache>,
@@ -122,6 +125,8 @@ pub struct RowCache {
     table: u32,
     clustering_count: usize,
     partitions: RefCell<Partitions>,
+    /// Whether the SSTables are known to have no partition behind the last one.
+    is_end_known: Cell<bool>,
     /// Partitions that were forgotten and whose entries are not all freed.
     forgotten: RefCell<Vec<Partitions>>,
     /// Rises when everything is forgotten.
@@ -142,6 +147,7 @@ impl RowCache {
             clustering_count: schema.columns.iter().filter(|c| is_clustering(c.kind)).count(),
             schema,
             partitions: RefCell::default(),
+            is_end_known: Cell::new(false),
             forgotten: RefCell::default(),
             life: Cell::new(0),
             generation_min: Cell::new(0),
@@ -163,9 +169,10 @@ impl RowCache {
         Box::new(CachedRead::new(own, key, slice, underlying, generation))
     }
 
-    /// Of up to `max` gaps, how many are known, and how many were looked at.
+    /// Of up to `max` gaps, between partitions and in them, how many are known, and how many were
+    /// looked at.
     pub fn continuity(&self, max: usize) -> (u64, u64) {
-        let (mut known, mut seen) = (0, 0);
+        let (mut known, mut seen) = self.ring_continuity(max);
         for handle in self.partitions.borrow().values() {
             let left = max - seen as usize;
             if left == 0 {
@@ -192,6 +199,7 @@ impl RowCache {
     pub fn invalidate(&self) {
         self.life.set(self.life.get() + 1);
         let partitions = self.partitions.take();
+        self.is_end_known.set(false);
         if !partitions.is_empty() {
             self.counts.borrow_mut().partition_evictions += partitions.len() as u64;
             self.forgotten.borrow_mut().push(partitions);
@@ -255,6 +263,7 @@ impl RowCache {
         key: Rc<PartitionKey>,
         version: Version,
         generation: u64,
+        arrival: Arrival,
     ) -> Option<(Rc<Handle>, Rc<Version>)> {
         let known = self.partitions.borrow().get(&*key).cloned();
         if let Some(handle) = known {
@@ -271,18 +280,21 @@ impl RowCache {
             latest: RefCell::new(version.clone()),
             generation: Cell::new(generation),
             is_attached: Cell::new(true),
+            is_known_before: Cell::new(false),
             life: self.life.get(),
             owner: self.own.clone(),
         });
         let content = version.static_row.borrow().as_ref().map_or(0, |row| row.memory_bytes());
         let bytes = PARTITION_BYTES + key.as_bytes().len() + content;
         let what = (EntryKind::PartitionHeader, bytes, self.table);
-        let slot = self.cache.admit_row(&handle, None, Arrival::Read { run: 0 }, what)?;
+        let slot = self.cache.admit_row(&handle, None, arrival, what)?;
         let mut counts = self.counts.borrow_mut();
         counts.bytes += bytes as u64;
         counts.partitions += 1;
         drop(counts);
         version.set_slot(slot);
+        // In a known gap it divides that.
+        handle.is_known_before.set(self.is_known_absent(&key));
         self.partitions.borrow_mut().insert((*key).clone(), handle.clone());
         Some((handle, version))
     }
@@ -302,6 +314,11 @@ impl RowCache {
         counts.bytes += bytes as u64;
         *counts.held(kind) += 1;
         Some(slot)
+    }
+
+    /// Whether an entry comes in without that others leave.
+    fn has_room_for(&self, flat: &FlatRow) -> bool {
+        self.cache.has_room_for(ENTRY_BYTES + flat.memory_bytes())
     }
 
     /// Gives an entry's slot back.
@@ -343,6 +360,7 @@ impl RowCache {
         if is_known {
             self.counts.borrow_mut().partition_evictions += 1;
             self.partitions.borrow_mut().remove(&*handle.key);
+            self.forget_gap(&handle.key);
         }
     }
 

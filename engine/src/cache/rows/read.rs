@@ -69,7 +69,14 @@ impl CachedRead {
         underlying: Rc<dyn Underlying>,
         generation: u64,
     ) -> Self {
+        let mut state = State::Start;
         let place = cache.find(key, generation);
+        if place.is_none() && cache.is_known_absent(key) {
+            let mut counts = cache.counts.borrow_mut();
+            counts.reads += 1;
+            counts.partition_hits += 1;
+            state = State::Done;
+        }
         let key = place.as_ref().map_or_else(|| Rc::new(key.clone()), |(held, _)| held.key.clone());
         let (only, mut first, mut rest) = (row_of(&slice.ranges), None, VecDeque::new());
         if only.is_none() {
@@ -83,7 +90,7 @@ impl CachedRead {
                 rest.make_contiguous().reverse();
             }
         }
-        let (direction, state) = (slice.direction, State::Start);
+        let direction = slice.direction;
         CachedRead {
             cache,
             key,
@@ -158,7 +165,7 @@ impl CachedRead {
         }
         let Some(Fragment::PartitionStart { deletion, .. }) = buffer.pop_front() else {
             let version = Version::new(None, None, NO_SLOT, true);
-            self.cache.add_partition(self.key.clone(), version, self.generation);
+            self.keep(version);
             return Ok(State::Done);
         };
         let static_row = match buffer.front() {
@@ -171,10 +178,20 @@ impl CachedRead {
             out.push_back(Fragment::StaticRow(row.clone()));
         }
         let version = Version::new(deletion, static_row, NO_SLOT, false);
-        self.place = self.cache.add_partition(self.key.clone(), version, self.generation);
+        self.place = self.keep(version);
         let walk = Walk { direction: self.direction, rest: range.clone(), in_force: None };
         let fill = self.fill_of(source, buffer, range);
         Ok(State::Filling(walk, fill))
+    }
+
+    fn keep(&self, version: Version) -> Option<(Rc<Handle>, Rc<Version>)> {
+        let arrival = Arrival::Read { run: 0 };
+        self.cache.add_partition(self.key.clone(), version, self.generation, arrival)
+    }
+
+    /// The key of the partition that is read.
+    pub(super) fn key(&self) -> &Rc<PartitionKey> {
+        &self.key
     }
 
     fn fill_of(
@@ -374,10 +391,10 @@ impl Fill {
 }
 
 /// Where a gap's content is put.
-struct Target {
-    cache: Rc<RowCache>,
-    handle: Rc<Handle>,
-    version: Rc<Version>,
+pub(super) struct Target {
+    pub(super) cache: Rc<RowCache>,
+    pub(super) handle: Rc<Handle>,
+    pub(super) version: Rc<Version>,
 }
 
 /// Whether what the holder of `version` reads is what the cache stands for.
@@ -435,7 +452,7 @@ impl Target {
 }
 
 /// The state of putting a gap's content into the cache, in reading order.
-struct Population {
+pub(super) struct Population {
     target: Target,
     direction: Direction,
     /// The entry that was put in or met last; `None` where there is none to link to.
@@ -448,7 +465,7 @@ struct Population {
 }
 
 impl Population {
-    fn new(target: Target, gap: &ClusteringRange, direction: Direction) -> Self {
+    pub(super) fn new(target: Target, gap: &ClusteringRange, direction: Direction) -> Self {
         let single = target.cache.single_row(gap);
         let first = direction.first(gap);
         let previous = target.version.place_at(first, row_side(direction, true));
@@ -464,12 +481,17 @@ impl Population {
         self.target.put(PlaceRef::of(position), None, None, self.run)
     }
 
-    fn row(&mut self, key: &ClusteringKey, row: &Row) {
+    pub(super) fn row(&mut self, key: &ClusteringKey, row: &Row) {
         self.reach(PlaceRef::row(key.as_ordered()), Some(row), self.in_force);
         self.run = self.run.saturating_add(1);
     }
 
-    fn change(&mut self, position: &Position, tombstone: Option<Tombstone>, gap: &ClusteringRange) {
+    pub(super) fn change(
+        &mut self,
+        position: &Position,
+        tombstone: Option<Tombstone>,
+        gap: &ClusteringRange,
+    ) {
         if position == self.direction.last(gap) {
             // The gap's own end closes what is in force; it is no bound of a tombstone.
             return;
@@ -501,7 +523,7 @@ impl Population {
         self.target.link(lower, upper, self.in_force);
     }
 
-    fn end(mut self, gap: &ClusteringRange) {
+    pub(super) fn end(mut self, gap: &ClusteringRange) {
         if let Some(key) = self.single.take() {
             if self.run == 0 {
                 self.target.put(PlaceRef::row(key.as_ordered()), None, self.in_force, 0);

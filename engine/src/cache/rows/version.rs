@@ -15,6 +15,7 @@
 //! never changes in what it says, only in how much it knows; other data is another version.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::place::PlaceRef;
@@ -87,11 +88,11 @@ fn change(
     in_force: &mut Option<Tombstone>,
     tombstone: Option<Tombstone>,
     at: impl FnOnce() -> Position,
-    out: &mut impl Extend<Fragment>,
+    out: &mut VecDeque<Fragment>,
 ) {
     if *in_force != tombstone {
         *in_force = tombstone;
-        out.extend([Fragment::RangeTombstoneChange { position: at(), tombstone }]);
+        out.push_back(Fragment::RangeTombstoneChange { position: at(), tombstone });
     }
 }
 
@@ -126,11 +127,11 @@ impl Version {
 
     /// Gives fragments of what is left of `walk`, about `max`, and tells `touch` the slots of the
     /// entries that were used.
-    pub(super) fn walk<E: Extend<Fragment>>(
+    pub(super) fn walk(
         &self,
         walk: &mut Walk,
         max: usize,
-        out: &mut E,
+        out: &mut VecDeque<Fragment>,
         touch: &mut dyn FnMut(Slot),
     ) -> Step {
         if let Some(step) = self.walk_row(walk, out, touch) {
@@ -143,10 +144,10 @@ impl Version {
     }
 
     /// A walk over the place of one row that has an entry: the commonest, and a look-up.
-    fn walk_row<E: Extend<Fragment>>(
+    fn walk_row(
         &self,
         walk: &mut Walk,
-        out: &mut E,
+        out: &mut VecDeque<Fragment>,
         touch: &mut dyn FnMut(Slot),
     ) -> Option<Step> {
         let Walk { rest: ClusteringRange { start, end }, in_force, direction } = walk;
@@ -171,10 +172,10 @@ impl Version {
     /// The row with this key, where it has an entry, between the `change`s to the tombstone that is in
     /// force there and back; false where it has none.
     #[inline]
-    pub(super) fn look_up<E: Extend<Fragment>>(
+    pub(super) fn look_up(
         &self,
         key: &[u8],
-        out: &mut E,
+        out: &mut VecDeque<Fragment>,
         touch: &mut dyn FnMut(Slot),
         mut change: impl FnMut(Option<Tombstone>, bool) -> Fragment,
     ) -> bool {
@@ -182,22 +183,22 @@ impl Version {
         let Some(View { flat, claim }) = tree.get(PlaceRef::row(key)) else { return false };
         touch(claim.slot);
         if claim.tombstone.is_some() {
-            out.extend([change(claim.tombstone, true)]);
+            out.push_back(change(claim.tombstone, true));
         }
         if flat.has_row() {
-            out.extend([Fragment::FlatRow(flat.clone())]);
+            out.push_back(Fragment::FlatRow(flat.clone()));
         }
         if claim.tombstone.is_some() {
-            out.extend([change(None, false)]);
+            out.push_back(change(None, false));
         }
         true
     }
 
-    fn walk_forward<E: Extend<Fragment>>(
+    fn walk_forward(
         &self,
         walk: &mut Walk,
         max: usize,
-        out: &mut E,
+        out: &mut VecDeque<Fragment>,
         touch: &mut dyn FnMut(Slot),
     ) -> Step {
         let tree = self.tree.borrow();
@@ -237,7 +238,7 @@ impl Version {
                 change(in_force, claim.tombstone, || ahead_of(place), out);
             }
             if flat.has_row() {
-                out.extend([Fragment::FlatRow(flat.clone())]);
+                out.push_back(Fragment::FlatRow(flat.clone()));
                 given += 1;
             }
             if given >= max {
@@ -248,11 +249,11 @@ impl Version {
         }
     }
 
-    fn walk_reversed<E: Extend<Fragment>>(
+    fn walk_reversed(
         &self,
         walk: &mut Walk,
         max: usize,
-        out: &mut E,
+        out: &mut VecDeque<Fragment>,
         touch: &mut dyn FnMut(Slot),
     ) -> Step {
         let tree = self.tree.borrow();
@@ -291,7 +292,7 @@ impl Version {
                 change(in_force, claim.tombstone, || past(place), out);
             }
             if let Some(flat) = stop.row() {
-                out.extend([Fragment::FlatRow(flat.clone())]);
+                out.push_back(Fragment::FlatRow(flat.clone()));
                 given += 1;
             }
             if !claim.is_known_before {
@@ -438,7 +439,10 @@ impl Version {
     pub(super) fn continuity(&self, max: usize) -> (u64, u64) {
         let tree = self.tree.borrow();
         let (mut known, mut seen) = (0, 0);
-        for stop in self.stops(&tree).take(max) {
+        // Before an entry at the start there is no gap.
+        let is_start =
+            |stop: &Stop<'_>| stop.place.prefix.is_empty() && stop.place.weight == Weight::Before;
+        for stop in self.stops(&tree).skip_while(is_start).take(max) {
             known += u64::from(stop.claim.is_known_before);
             seen += 1;
         }
