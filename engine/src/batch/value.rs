@@ -1,5 +1,7 @@
 //! Values of Arrow arrays as values of columns.
 
+use std::net::IpAddr;
+
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{
     DataType as ArrowType, Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type,
@@ -114,9 +116,10 @@ pub fn value_at(array: &dyn Array, row: usize, ty: &DataType) -> Result<Option<V
         }
         DataType::Inet => {
             let text = text_at(array, row).ok_or_else(mismatch)?;
-            Value::Inet(
-                text.parse().map_err(|_| Error::invalid(format!("'{text}' is no inet address")))?,
-            )
+            let address: IpAddr =
+                text.parse().map_err(|_| Error::invalid(format!("'{text}' is no inet address")))?;
+            // As in Cassandra: an IPv4 address that is written as an IPv6 one is the same address.
+            Value::Inet(address.to_canonical())
         }
         DataType::Duration => match array.data_type() {
             ArrowType::Interval(IntervalUnit::MonthDayNano) => {

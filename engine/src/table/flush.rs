@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::table::{LiveSstable, Table};
+use super::uncovered::Uncovered;
 use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::mutation::{Direction, Fragment, PartitionRange, Slice};
@@ -127,13 +128,16 @@ impl Table {
         .await?;
         let mut source = memtable.read(&PartitionRange::full(), &Slice::full(Direction::Forward));
         let mut fragments: VecDeque<Fragment> = VecDeque::new();
+        let mut uncovered = Uncovered::default();
         loop {
             source.fill(&mut fragments).await?;
             if fragments.is_empty() {
                 break;
             }
             for fragment in fragments.drain(..) {
-                writer.push(fragment).await?;
+                if let Some(fragment) = uncovered.pass(fragment) {
+                    writer.push(fragment).await?;
+                }
             }
             runtime::maybe_yield().await;
         }

@@ -7,6 +7,7 @@ mod open;
 mod owned;
 mod read;
 mod table;
+mod uncovered;
 
 pub use attached::{AttachedOpening, OnCorruption};
 pub use fragments::{FragmentKind, FragmentReport};

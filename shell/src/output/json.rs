@@ -49,6 +49,24 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_bytes_become_digits() {
+        use arrow::array::{BinaryBuilder, Int32Builder, ListBuilder, MapBuilder};
+        let maps = MapBuilder::new(None, BinaryBuilder::new(), Int32Builder::new());
+        let mut lists = ListBuilder::new(maps);
+        lists.append(false);
+        lists.values().keys().append_value(b"\x00\xff");
+        lists.values().values().append_value(7);
+        lists.values().append(true).unwrap();
+        lists.append(true);
+        let column: ArrayRef = Arc::new(lists.finish());
+        let batch = RecordBatch::try_from_iter([("m", column)]).unwrap();
+        let mut out = Vec::new();
+        JsonPrinter::new().write(&mut out, &batch).unwrap();
+        let wanted = "{\"m\":null}\n{\"m\":[{\"00ff\":7}]}\n";
+        assert_eq!(String::from_utf8(out).unwrap(), wanted);
+    }
+
+    #[test]
     fn every_row_is_one_line_with_every_column() {
         let decimal = Decimal128Array::from(vec![Some(1250), None]);
         let columns: Vec<(&str, ArrayRef)> = vec![

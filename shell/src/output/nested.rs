@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, StringBuilder};
+use arrow::array::{Array, ArrayData, ArrayRef, RecordBatch, StringBuilder, make_array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use arrow::error::ArrowError;
@@ -28,7 +28,8 @@ pub(super) fn as_text(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     })
 }
 
-/// The batch with the keys of maps as text, as JSON wants them, however deep the maps are.
+/// The batch with the keys of maps as text, as JSON wants them, however deep the maps are; bytes as
+/// hexadecimal digits.
 ///
 /// Errors: those of Arrow for keys that cannot be text.
 pub(super) fn with_text_keys(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
@@ -37,8 +38,53 @@ pub(super) fn with_text_keys(batch: &RecordBatch) -> Result<RecordBatch, ArrowEr
         if wanted == *column.data_type() {
             return Ok(Arc::clone(column));
         }
-        cast(column, &wanted)
+        cast(&make_array(with_hex_keys(column.to_data())?), &wanted)
     })
+}
+
+/// The array with those keys of maps that are bytes as text.
+fn with_hex_keys(data: ArrayData) -> Result<ArrayData, ArrowError> {
+    let is_map = matches!(data.data_type(), DataType::Map(..));
+    let mut children = Vec::with_capacity(data.child_data().len());
+    for child in data.child_data() {
+        let mut child = with_hex_keys(child.clone())?;
+        if is_map && let Some(keys) = child.child_data().first() {
+            let keys = make_array(keys.clone());
+            let is_bytes = matches!(
+                keys.data_type(),
+                DataType::Binary | DataType::LargeBinary | DataType::BinaryView
+            );
+            if is_bytes {
+                let formatter = ArrayFormatter::try_new(&keys, &FormatOptions::default())?;
+                let mut text = StringBuilder::new();
+                for row in 0..keys.len() {
+                    text.append_value(formatter.value(row).try_to_string()?);
+                }
+                let mut parts = child.child_data().to_vec();
+                parts[0] = text.finish().into_data();
+                child = with_children(child, parts)?;
+            }
+        }
+        children.push(child);
+    }
+    with_children(data, children)
+}
+
+/// The array with other arrays inside, whose types become part of its own.
+fn with_children(data: ArrayData, children: Vec<ArrayData>) -> Result<ArrayData, ArrowError> {
+    let mut types = children.iter().map(|child| child.data_type().clone());
+    let mut of = |field: &FieldRef| -> FieldRef {
+        let ty = types.next().unwrap_or_else(|| field.data_type().clone());
+        Arc::new(field.as_ref().clone().with_data_type(ty))
+    };
+    let ty = match data.data_type() {
+        DataType::List(field) => DataType::List(of(field)),
+        DataType::LargeList(field) => DataType::LargeList(of(field)),
+        DataType::Map(field, sorted) => DataType::Map(of(field), *sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(of).collect()),
+        other => other.clone(),
+    };
+    data.into_builder().data_type(ty).child_data(children).build()
 }
 
 fn changed(

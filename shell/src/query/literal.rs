@@ -1,5 +1,7 @@
 //! Values of columns as text, and text as values: EXPLAIN, DESCRIBE and COPY.
 
+use std::net::IpAddr;
+
 use datafusion::arrow::compute::kernels::cast_utils::Parser;
 use datafusion::arrow::datatypes::{
     Date32Type, Decimal128Type, Time64NanosecondType, TimestampMillisecondType,
@@ -85,7 +87,10 @@ pub fn parse(ty: &DataType, text: &str) -> Result<Value, String> {
             }
             Value::TimeUuid(uuid)
         }
-        DataType::Inet => Value::Inet(trimmed.parse().map_err(|_| wrong())?),
+        DataType::Inet => {
+            let address: IpAddr = trimmed.parse().map_err(|_| wrong())?;
+            Value::Inet(address.to_canonical())
+        }
         DataType::Varint => Value::Varint(parse_varint(trimmed).ok_or_else(wrong)?),
         DataType::Counter => return Err("counters are read, not written".to_owned()),
         DataType::Duration
@@ -162,6 +167,8 @@ mod tests {
         );
         assert_eq!(parse(&DataType::Blob, "0x00ff"), Ok(Value::Blob(vec![0, 255])));
         assert_eq!(parse(&DataType::Date, "1970-01-03"), Ok(Value::Date(2)));
+        let mapped = parse(&DataType::Inet, "::ffff:1.2.3.4");
+        assert_eq!(mapped, Ok(Value::Inet([1, 2, 3, 4].into())));
     }
 
     #[test]

@@ -98,6 +98,11 @@ pub(super) fn text(ty: &StoredType, bytes: &[u8]) -> Rendered<String> {
         | StoredType::User(_)
         | StoredType::Vector(..) => json(ty, bytes, &mut out)?,
         _ if bytes.is_empty() => {}
+        // A moment has a T here, and a blank in JSON.
+        StoredType::Timestamp => {
+            plain(ty.thawed(), bytes, &mut out)?;
+            out = out.replacen(' ', "T", 1);
+        }
         ty => plain(ty, bytes, &mut out)?,
     }
     Ok(out)
@@ -153,9 +158,15 @@ fn plain(ty: &StoredType, bytes: &[u8], out: &mut String) -> Rendered {
         StoredType::Inet => match bytes.len() {
             4 => write!(out, "{}", Ipv4Addr::from(fixed::<4>(ty, bytes)?)),
             16 => {
-                let segments = Ipv6Addr::from(fixed::<16>(ty, bytes)?).segments();
-                let parts: Vec<String> = segments.iter().map(|part| format!("{part:x}")).collect();
-                write!(out, "{}", parts.join(":"))
+                let address = Ipv6Addr::from(fixed::<16>(ty, bytes)?);
+                if let Some(address) = address.to_ipv4_mapped() {
+                    // Java has no such IPv6 addresses.
+                    write!(out, "{address}")
+                } else {
+                    let parts: Vec<String> =
+                        address.segments().iter().map(|part| format!("{part:x}")).collect();
+                    write!(out, "{}", parts.join(":"))
+                }
             }
             _ => return Err(wrong(ty, bytes)),
         },
@@ -524,6 +535,22 @@ mod tests {
             decimal(unscaled, scale, &mut out);
             assert_eq!(out, text);
         }
+    }
+
+    #[test]
+    fn moments_have_a_blank_in_json_and_none_in_keys() {
+        let bytes = (-1000i64).to_be_bytes();
+        assert_eq!(of(&StoredType::Timestamp, &bytes), "\"1969-12-31 23:59:59.000Z\"");
+        assert_eq!(text(&StoredType::Timestamp, &bytes).unwrap(), "1969-12-31T23:59:59.000Z");
+    }
+
+    #[test]
+    fn addresses_have_javas_form() {
+        let address =
+            |text: &str| of(&StoredType::Inet, &text.parse::<Ipv6Addr>().unwrap().octets());
+        assert_eq!(address("2001:db8::1"), "\"2001:db8:0:0:0:0:0:1\"");
+        assert_eq!(address("::ffff:1.2.3.4"), "\"1.2.3.4\"");
+        assert_eq!(of(&StoredType::Inet, &[10, 0, 0, 1]), "\"10.0.0.1\"");
     }
 
     #[test]

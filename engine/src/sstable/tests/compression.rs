@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::mutation::Direction;
 use crate::policy::event::EntryKind;
 
-const CODECS: [(Codec, &str); 4] = [
+pub(super) const CODECS: [(Codec, &str); 4] = [
     (Codec::Lz4, "LZ4Compressor"),
     (Codec::Snappy, "org.apache.cassandra.io.compress.SnappyCompressor"),
     (Codec::Deflate, "DeflateCompressor"),
@@ -22,7 +22,7 @@ const COMPONENTS: &str = "Data.db\nIndex.db\nSummary.db\nFilter.db\nStatistics.d
                           CompressionInfo.db\n";
 
 /// Compresses the data of generation 1 as another product would.
-fn compress(disk: &MemoryDisk, (codec, class): (Codec, &str), chunk_bytes: usize) {
+pub(super) fn compress(disk: &MemoryDisk, (codec, class): (Codec, &str), chunk_bytes: usize) {
     let path = Component::Data.path(directory(), 1);
     let content = disk.content(&path);
     let mut info = (class.len() as u16).to_be_bytes().to_vec();

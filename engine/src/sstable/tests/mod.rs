@@ -5,6 +5,7 @@ mod compression;
 mod damage;
 pub(crate) mod dump;
 pub(crate) mod fixtures;
+mod flips;
 pub(crate) mod foreign;
 mod inspect;
 mod io;

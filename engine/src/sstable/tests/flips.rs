@@ -1,0 +1,255 @@
+//! Every byte of every component flipped once, in a small SSTable of each kind: an error, or the same
+//! answer; never a wrong row, never a panic.
+//!
+//! Kinds: simple rows, collections, static rows with all kinds of tombstone, and a promoted index;
+//! as this engine writes them, and as another product compresses them. Index and summary have no checksum
+//! in files of others: rows may be missing then, and only what a promoted index says of tombstones may be
+//! wrong.
+
+use super::codec::Codec;
+use super::compression::{CODECS, compress};
+use super::damage::read_all;
+use super::foreign::{Named, mixed, table};
+use super::model::*;
+use super::*;
+use crate::checksum::crc32;
+use crate::clock::Random;
+use crate::mutation::Direction;
+use crate::schema::DataType;
+
+/// A kind of table: its name, its rows, and how they are written.
+struct Kind {
+    name: &'static str,
+    schema: SchemaRef,
+    partitions: Partitions,
+    column_index_bytes: u32,
+}
+
+/// Random partitions of a table in which `is_fit` holds.
+fn find(
+    schema: &SchemaRef,
+    shape: impl Fn(&mut Partition),
+    is_fit: impl Fn(&Partitions) -> bool,
+) -> Partitions {
+    let mut random = Random::new(7);
+    for _ in 0..10_000 {
+        let mut partitions = random_partitions(&mut random, schema);
+        partitions.values_mut().for_each(&shape);
+        // More than its start and its end.
+        partitions.retain(|key, partition| {
+            partition.fragments(key, &Slice::full(Direction::Forward)).len() > 2
+        });
+        if is_fit(&partitions) {
+            return partitions;
+        }
+    }
+    panic!("no such table among ten thousand");
+}
+
+fn kinds() -> Vec<Kind> {
+    const INT: DataType = DataType::Int;
+    const TEXT: DataType = DataType::Text;
+    let two_keys: [Named<'_>; 2] = [("a", INT), ("-b", TEXT)];
+    let rows = |partitions: &Partitions| partitions.values().map(|p| p.rows.len()).sum::<usize>();
+    let simple = table(&[("pk", INT)], &[("ck", INT)], &[], &[("v", TEXT), ("w", INT)]);
+    let plain = |partition: &mut Partition| {
+        partition.deletion = None;
+        partition.tombstones = Default::default();
+        partition.rows.values_mut().for_each(|row| row.deletion = None);
+        partition.rows.retain(|_, row| !row.is_empty());
+    };
+    let statics = table(&[("pk", TEXT)], &two_keys, &[("s", INT), ("t", TEXT)], &[("v", INT)]);
+    let wide = table(&[("pk", INT)], &two_keys, &[], &[("v", TEXT)]);
+    let dead = |p: &Partitions| {
+        p.values().any(|p| p.deletion.is_some())
+            && p.values().any(|p| p.rows.values().any(|row| row.deletion.is_some()))
+            && p.values().any(|p| !p.static_row.is_empty())
+            && p.values().any(|p| !p.tombstones.is_empty())
+    };
+    let of = |name, schema: SchemaRef, partitions, column_index_bytes| Kind {
+        name,
+        schema,
+        partitions,
+        column_index_bytes,
+    };
+    let simple_rows = find(&simple, plain, |p| (3..5).contains(&p.len()) && rows(p) > 8);
+    let mixed = mixed();
+    let collections = find(
+        &mixed,
+        |_| {},
+        |p| {
+            let multi = p.values().flat_map(|p| p.rows.values()).flat_map(|row| &row.multi).count();
+            (2..4).contains(&p.len()) && (6..12).contains(&rows(p)) && multi > 5
+        },
+    );
+    let tombstones =
+        find(&statics, |_| {}, |p| (3..5).contains(&p.len()) && rows(p) < 30 && dead(p));
+    let blocks = find(
+        &wide,
+        |_| {},
+        |p| p.len() < 3 && p.values().any(|p| p.rows.len() > 25 && !p.tombstones.is_empty()),
+    );
+    vec![
+        of("simple", simple, simple_rows, 65_536),
+        of("collections", mixed, collections, 65_536),
+        of("tombstones", statics, tombstones, 65_536),
+        of("blocks", wide, blocks, 128),
+    ]
+}
+
+fn written(kind: &Kind) -> MemoryDisk {
+    let disk = MemoryDisk::default();
+    let options =
+        WriterOptions { column_index_bytes: kind.column_index_bytes, ..WriterOptions::default() };
+    let fragments = all_fragments(&kind.partitions, &Slice::full(Direction::Forward));
+    write(&disk, 1, &kind.schema, options, fragments).unwrap();
+    read_all(&disk, &kind.schema, &kind.partitions).unwrap();
+    disk
+}
+
+/// What reading a damaged file came to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Outcome {
+    Same,
+    Error,
+    /// Some partition was not found by its key, or a slice lacks rows; what was found is right.
+    Missing,
+    Wrong,
+}
+
+/// Reads everything: whole, backward, by key, and slices of every partition.
+fn outcome(disk: &MemoryDisk, kind: &Kind, slices: &[Slice]) -> Outcome {
+    let read_all = || -> Result<Outcome> {
+        let table = open(disk, 1, &kind.schema)?;
+        let mut outcome = Outcome::Same;
+        let mut compare = |found: Vec<Fragment>, wanted: Vec<Fragment>| {
+            if found != wanted && outcome != Outcome::Wrong {
+                let is_part = found.iter().all(|fragment| wanted.contains(fragment));
+                outcome = if is_part { Outcome::Missing } else { Outcome::Wrong };
+            }
+        };
+        for slice in slices {
+            if *slice == Slice::full(slice.direction) {
+                let found = read(&table, &PartitionRange::full(), slice)?;
+                compare(found, all_fragments(&kind.partitions, slice));
+            }
+            for (key, partition) in &kind.partitions {
+                let found = read(&table, &PartitionRange::Single(key.clone()), slice)?;
+                compare(found, partition.fragments(key, slice));
+            }
+        }
+        Ok(outcome)
+    };
+    read_all().unwrap_or(Outcome::Error)
+}
+
+/// Flips every byte of a component once; how many flips came to what.
+fn flip(disk: &MemoryDisk, kind: &Kind, component: Component) -> Flips {
+    let path = component.path(directory(), 1);
+    let content = disk.content(&path);
+    let mut random = Random::new(3);
+    let mut slices = [Direction::Forward, Direction::Reversed].map(Slice::full).to_vec();
+    slices.extend((0..4).map(|_| random_slice(&mut random, &kind.schema)));
+    assert_eq!(outcome(disk, kind, &slices), Outcome::Same);
+    let mut flips = Flips { bytes: content.len(), ..Flips::default() };
+    for at in 0..content.len() {
+        let mut damaged = content.clone();
+        damaged[at] ^= 1 << (at % 8);
+        disk.set_content(&path, damaged);
+        match outcome(disk, kind, &slices) {
+            Outcome::Same => {}
+            Outcome::Error => flips.errors += 1,
+            Outcome::Missing => flips.missing.push(at),
+            Outcome::Wrong => flips.wrong.push(at),
+        }
+    }
+    disk.set_content(&path, content);
+    flips
+}
+
+#[derive(Debug, Default)]
+struct Flips {
+    bytes: usize,
+    errors: usize,
+    missing: Vec<usize>,
+    wrong: Vec<usize>,
+}
+
+#[test]
+fn no_flip_in_files_of_ours_gives_another_answer() {
+    for kind in kinds() {
+        let disk = written(&kind);
+        for component in Component::WRITTEN {
+            let flips = flip(&disk, &kind, component);
+            let what = format!("{} {component:?}: {flips:?}", kind.name);
+            assert!(flips.missing.is_empty() && flips.wrong.is_empty(), "{what}");
+            // Names in the table of contents may become those of components that nobody needs.
+            assert!(flips.errors == flips.bytes || component == Component::Toc, "{what}");
+        }
+    }
+}
+
+/// `Scylla.db` with nothing but checksums of small components.
+fn add_checksums(disk: &MemoryDisk) {
+    let numbered =
+        [(Component::CompressionInfo, 1u32), (Component::Filter, 7), (Component::Statistics, 8)];
+    let mut body = (numbered.len() as u32).to_be_bytes().to_vec();
+    for (component, number) in numbered {
+        let crc = crc32(&disk.content(&component.path(directory(), 1)));
+        body.extend_from_slice(&number.to_be_bytes());
+        body.extend_from_slice(&crc.to_be_bytes());
+    }
+    let mut content = Vec::new();
+    for word in [1, 12, body.len() as u32] {
+        content.extend_from_slice(&word.to_be_bytes());
+    }
+    content.extend_from_slice(&body);
+    content.extend_from_slice(&crc32(&content).to_be_bytes());
+    disk.set_content(&Component::Scylla.path(directory(), 1), content);
+    let toc = Component::Toc.path(directory(), 1);
+    let mut names = disk.content(&toc);
+    names.extend_from_slice(b"Scylla.db\n");
+    disk.set_content(&toc, names);
+}
+
+#[test]
+fn no_flip_in_compressed_files_gives_another_answer() {
+    for kind in kinds() {
+        for codec in CODECS {
+            let disk = written(&kind);
+            compress(&disk, codec, 256);
+            add_checksums(&disk);
+            read_all(&disk, &kind.schema, &kind.partitions).unwrap();
+            let mut components = vec![
+                Component::Data,
+                Component::CompressionInfo,
+                Component::Index,
+                Component::Summary,
+                Component::Filter,
+                Component::Scylla,
+                Component::Toc,
+            ];
+            // It is the same whatever the codec, and long.
+            if codec.0 == Codec::Lz4 {
+                components.push(Component::Statistics);
+            }
+            for component in components {
+                let flips = flip(&disk, &kind, component);
+                let what = format!("{} {codec:?} {component:?}: {flips:?}", kind.name);
+                // The promoted index says which tombstones are open between its blocks, and nothing in
+                // files of others shows that it says so wrongly.
+                let is_promoted = component == Component::Index && kind.name == "blocks";
+                assert!(flips.wrong.is_empty() || is_promoted, "{what}");
+                match component {
+                    // They have no checksum in any version: an entry may not be found any more.
+                    Component::Index | Component::Summary => {}
+                    // Files whose names are lost may be those that hold checksums.
+                    Component::Toc => assert!(flips.missing.is_empty(), "{what}"),
+                    // Options of the codec do not matter.
+                    Component::CompressionInfo => assert!(flips.missing.is_empty(), "{what}"),
+                    _ => assert!(flips.errors == flips.bytes, "{what}"),
+                }
+            }
+        }
+    }
+}

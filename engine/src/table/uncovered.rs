@@ -1,0 +1,143 @@
+//! What of a memtable an SSTable needs: not what tombstones of the same memtable cover.
+//!
+//! A covered row is invisible for ever, as its tombstone is written beside it. Cassandra leaves it out as
+//! well, so that files with the same writes are the same.
+
+use std::rc::Rc;
+
+use crate::mutation::tombstone::strongest;
+use crate::mutation::{Fragment, Row, Tombstone};
+
+/// Looks at the fragments of a forward stream one after another.
+#[derive(Debug, Default)]
+pub(super) struct Uncovered {
+    partition: Option<Tombstone>,
+    /// Of the range tombstones, the one that is in force and was let through.
+    range: Option<Tombstone>,
+}
+
+impl Uncovered {
+    /// What is left of a fragment.
+    pub(super) fn pass(&mut self, fragment: Fragment) -> Option<Fragment> {
+        Some(match fragment {
+            Fragment::PartitionStart { deletion, .. } => {
+                *self = Uncovered { partition: deletion, range: None };
+                fragment
+            }
+            Fragment::StaticRow(row) => Fragment::StaticRow(left(row, self.partition)?),
+            Fragment::RangeTombstoneChange { position, tombstone } => {
+                let tombstone = tombstone.filter(|own| self.partition.is_none_or(|all| all < *own));
+                if tombstone == self.range {
+                    return None;
+                }
+                self.range = tombstone;
+                Fragment::RangeTombstoneChange { position, tombstone }
+            }
+            Fragment::Row { key, row } => {
+                Fragment::Row { key, row: left(row, strongest(self.partition, self.range))? }
+            }
+            Fragment::PartitionEnd => fragment,
+        })
+    }
+}
+
+/// The row without what `covering` deletes; `None` when nothing is left.
+fn left(mut row: Rc<Row>, covering: Option<Tombstone>) -> Option<Rc<Row>> {
+    if let Some(tombstone) = covering {
+        let covers_deletion = row.deletion.is_some_and(|own| own <= tombstone);
+        if covers_deletion || row.is_touched_by(tombstone) {
+            Rc::make_mut(&mut row).apply_tombstone(tombstone);
+        }
+    }
+    (!row.is_empty()).then_some(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutation::{Cell, Liveness, Position};
+    use crate::schema::{ClusteringKey, ColumnId, PartitionKey};
+
+    fn at(timestamp: i64) -> Tombstone {
+        Tombstone { timestamp, deletion_time: 7 }
+    }
+
+    fn key(byte: u8) -> ClusteringKey {
+        ClusteringKey::from_ordered([byte])
+    }
+
+    fn row(liveness: i64, cell: i64, deletion: Option<i64>) -> Rc<Row> {
+        Rc::new(Row {
+            liveness: Some(Liveness::at(liveness)),
+            deletion: deletion.map(at),
+            cells: vec![(ColumnId(2), Cell::live(cell, *b"v"))],
+            multi: Vec::new(),
+        })
+    }
+
+    fn pass(deletion: Option<i64>, body: Vec<Fragment>) -> Vec<Fragment> {
+        let start = Fragment::PartitionStart {
+            key: Rc::new(PartitionKey::from_bytes(*b"k")),
+            deletion: deletion.map(at),
+        };
+        let mut uncovered = Uncovered::default();
+        let all = [vec![start], body, vec![Fragment::PartitionEnd]].concat();
+        let mut passed: Vec<Fragment> =
+            all.into_iter().filter_map(|fragment| uncovered.pass(fragment)).collect();
+        assert_eq!(passed.pop(), Some(Fragment::PartitionEnd));
+        passed.remove(0);
+        passed
+    }
+
+    fn change(byte: u8, tombstone: Option<i64>) -> Fragment {
+        let position = Position::before(key(byte));
+        Fragment::RangeTombstoneChange { position, tombstone: tombstone.map(at) }
+    }
+
+    fn row_at(byte: u8, row: Rc<Row>) -> Fragment {
+        Fragment::Row { key: Rc::new(key(byte)), row }
+    }
+
+    #[test]
+    fn what_a_range_tombstone_covers_is_left_out() {
+        let newer = row(3, 20, None);
+        let body = vec![
+            row_at(1, row(5, 5, None)),
+            change(2, Some(10)),
+            row_at(3, row(9, 10, Some(8))),
+            row_at(4, newer.clone()),
+            row_at(5, row(11, 12, Some(10))),
+            change(6, None),
+            row_at(7, row(1, 1, Some(0))),
+        ];
+        let mut half = (*newer).clone();
+        half.liveness = None;
+        let mut alive = (*row(11, 12, None)).clone();
+        alive.deletion = None;
+        let wanted = vec![
+            body[0].clone(),
+            body[1].clone(),
+            row_at(4, Rc::new(half)),
+            row_at(5, Rc::new(alive)),
+            body[5].clone(),
+            body[6].clone(),
+        ];
+        assert_eq!(pass(None, body), wanted);
+    }
+
+    #[test]
+    fn what_the_partitions_tombstone_covers_is_left_out() {
+        let body = vec![
+            Fragment::StaticRow(row(1, 2, None)),
+            change(1, Some(4)),
+            row_at(2, row(3, 5, None)),
+            change(3, Some(9)),
+            row_at(4, row(6, 7, None)),
+            change(5, Some(3)),
+            row_at(6, row(6, 7, None)),
+            change(7, None),
+        ];
+        let wanted = vec![change(3, Some(9)), change(5, None), body[6].clone()];
+        assert_eq!(pass(Some(5), body), wanted);
+    }
+}

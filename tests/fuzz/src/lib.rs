@@ -1,0 +1,157 @@
+//! What every fuzz target does: one component of a fixture is replaced by the fuzzer's bytes, and
+//! everything that reads SSTables reads it: queries in both directions, dumps, verification.
+//!
+//! Results do not matter; a panic, an endless loop or memory without bound does.
+
+// The engine's own tests have a disk of byte vectors; it names its modules as they are in the engine.
+use tidegate_engine::{config, disk, error};
+
+#[path = "../../../engine/src/sstable/tests/memory_disk.rs"]
+mod memory_disk;
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use futures::executor::block_on;
+use memory_disk::MemoryDisk;
+use tidegate_engine::cache::PageCache;
+use tidegate_engine::disk::Disk;
+use tidegate_engine::mutation::PartitionRange;
+use tidegate_engine::schema::{Column, ColumnKind, TableId, TableOptions};
+use tidegate_engine::sstable::inspect::{
+    DataDump, IndexDump, Inspector, dump_scylla, dump_statistics, dump_statistics_json,
+    dump_summary, find_schema, verify,
+};
+use tidegate_engine::sstable::{Component, Sstable, SstableName};
+use tidegate_engine::{DataType, Direction, SchemaRef, Slice, TableSchema};
+
+/// Versions, tables and whether they are compressed: between them they have all that a file may hold.
+const FIXTURES: [(&str, &str); 3] = [("me", "tombs"), ("nb", "tombs"), ("nb", "types_ck_text")];
+
+const NOW_SECONDS: i64 = 1_795_300_000;
+
+struct Fixture {
+    name: SstableName,
+    schema: SchemaRef,
+    files: Vec<(String, Vec<u8>)>,
+}
+
+thread_local! {
+    static LOADED: Vec<Fixture> = FIXTURES.iter().map(|(version, table)| load(version, table)).collect();
+}
+
+fn load(version: &str, table: &str) -> Fixture {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/sstables");
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(root.join(version).join(table)).expect("the fixtures are there")
+    {
+        let path = entry.expect("a readable folder").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        if name.starts_with(version) {
+            files.push((name, std::fs::read(&path).expect("a readable file")));
+        }
+    }
+    let name =
+        SstableName::parse(&format!("{version}-1-big-Data.db")).expect("a name of the format");
+    Fixture { name, schema: schema(table), files }
+}
+
+fn schema(table: &str) -> SchemaRef {
+    let order = tidegate_engine::ClusteringOrder::Ascending;
+    let partition = ColumnKind::PartitionKey { position: 0 };
+    let clustering = |position| ColumnKind::ClusteringKey { position, order };
+    let columns = match table {
+        "tombs" => vec![
+            ("pk", DataType::Int, partition),
+            ("a", DataType::Int, clustering(0)),
+            ("b", DataType::Int, clustering(1)),
+            ("v", DataType::Text, ColumnKind::Regular),
+        ],
+        _ => vec![("pk", DataType::Int, partition), ("ck", DataType::Text, clustering(0))],
+    };
+    let column =
+        |(name, ty, kind): (&str, DataType, ColumnKind)| Column { name: name.into(), ty, kind };
+    Arc::new(TableSchema {
+        id: TableId(1),
+        keyspace: "fx".into(),
+        name: table.into(),
+        columns: columns.into_iter().map(column).collect(),
+        options: TableOptions::default(),
+    })
+}
+
+/// Reads each fixture with its `component` replaced by `content`, with and without checksums.
+pub fn read_with(component: Component, content: &[u8]) {
+    LOADED.with(|fixtures| {
+        for fixture in fixtures {
+            for keeps_checksums in [true, false] {
+                read(fixture, component, content, keeps_checksums);
+            }
+        }
+    });
+}
+
+fn read(fixture: &Fixture, component: Component, content: &[u8], keeps_checksums: bool) {
+    let directory = Path::new("/fx/t");
+    let memory = MemoryDisk::default();
+    let suffix = component.suffix();
+    let mut names: Vec<String> = Vec::new();
+    for (name, own) in &fixture.files {
+        let is_checksum = name.ends_with("CRC.db") || name.ends_with("Digest.crc32");
+        if name.ends_with("TOC.txt") || (is_checksum && !keeps_checksums) {
+            continue;
+        }
+        names.push(name.rsplit('-').next().expect("a suffix").to_owned());
+        let content = if name.ends_with(suffix) { content } else { own };
+        memory.set_content(&directory.join(name), content.to_vec());
+    }
+    let path = fixture.name.path(directory, component);
+    memory.set_content(&path, content.to_vec());
+    if component != Component::Toc {
+        names.push(suffix.to_owned());
+        names.sort();
+        names.dedup();
+        let toc = fixture.name.path(directory, Component::Toc);
+        memory.set_content(
+            &toc,
+            names.iter().map(|name| format!("{name}\n")).collect::<String>().into(),
+        );
+    }
+    let disk: Rc<dyn Disk> = Rc::new(memory);
+    block_on(async {
+        let cache = PageCache::new(16 << 20, 1);
+        let schema = fixture.schema.clone();
+        let name = &fixture.name;
+        if let Ok(table) = Sstable::open_named(disk.clone(), cache, directory, name, schema).await {
+            for direction in [Direction::Forward, Direction::Reversed] {
+                let mut source = table.read(&PartitionRange::full(), &Slice::full(direction));
+                loop {
+                    let mut out = VecDeque::new();
+                    if source.fill(&mut out).await.is_err() || out.is_empty() {
+                        break;
+                    }
+                }
+            }
+        }
+        let Ok(sstable) = Inspector::open(disk, directory, name).await else { return };
+        let mut out = String::new();
+        if let Ok(mut dump) = DataDump::new(&sstable, NOW_SECONDS).await {
+            while dump.next(&mut out).await.unwrap_or(false) {
+                out.clear();
+            }
+        }
+        if let Ok(mut dump) = IndexDump::new(&sstable).await {
+            while dump.next(&mut out).await.unwrap_or(false) {
+                out.clear();
+            }
+        }
+        let _ = dump_summary(&sstable).await;
+        let _ = dump_statistics(&sstable).await;
+        let _ = dump_statistics_json(&sstable).await;
+        let _ = dump_scylla(&sstable).await;
+        let _ = find_schema(&[&sstable]).await;
+        verify(&sstable, &mut |_, _, _| {}).await;
+    });
+}
