@@ -8,6 +8,8 @@
 
 #[path = "cache/allocator.rs"]
 mod allocator;
+#[path = "cache/disk.rs"]
+mod disk;
 #[path = "cache/flush.rs"]
 mod flush;
 #[allow(dead_code, reason = "a group uses of the frame what it needs")]
@@ -99,5 +101,6 @@ fn main() {
         point::run(&arguments).await;
         flush::run(&arguments).await;
         series::run(&arguments).await;
+        disk::run(&arguments).await;
     });
 }

@@ -171,7 +171,10 @@ impl Loaded {
                                     break;
                                 }
                                 for fragment in fragments.drain(..) {
-                                    found += usize::from(matches!(fragment, Fragment::Row { .. }));
+                                    found += usize::from(matches!(
+                                        fragment,
+                                        Fragment::Row { .. } | Fragment::FlatRow(_)
+                                    ));
                                 }
                             }
                             assert_eq!(found, rows, "a read found other rows than were written");

@@ -46,13 +46,13 @@ pub async fn run(arguments: &Arguments) {
             database.apply_many(writes.collect()).await.unwrap();
         }
     }
-    let before = longest(&database);
+    let before = longest(&database, "flush");
     database.flush(None).await.unwrap();
     // What is freed after the flush counts as well.
     database.flush(None).await.unwrap();
     let merged = database.row_cache_report().await.unwrap()[0].stats.rows_merged;
     assert_eq!(merged as i64, PARTITIONS * rows, "all of it went into the cache");
-    let after = longest(&database);
+    let after = longest(&database, "flush");
     eprintln!("stalls before the flush {before:.3} ms; of tasks: {:?}", database.stalls());
     Row {
         name: "flush into the cache, longest stretch",
@@ -62,14 +62,24 @@ pub async fn run(arguments: &Arguments) {
         target: Target::AtMost(1.0),
     }
     .print(arguments);
+    // All of it is forgotten, and freed in turns.
+    database.invalidate_cache(None).await.unwrap();
+    Row {
+        name: "invalidation, longest stretch",
+        unit: "ms",
+        figure: longest(&database, "invalidate cache"),
+        baseline: Some(("rows", (PARTITIONS * rows) as f64)),
+        target: Target::AtMost(1.0),
+    }
+    .print(arguments);
     database.close().await.unwrap();
 }
 
-/// The longest time that a flush held the thread, ms; the quota where it never held it longer.
-fn longest(database: &tidegate_engine::Database) -> f64 {
+/// The longest time that a task held the thread, ms; the quota where it never held it longer.
+fn longest(database: &tidegate_engine::Database, task: &str) -> f64 {
     let stalls = database.stalls();
-    let flush = stalls.iter().filter(|(_, stall)| stall.task == "flush");
-    flush.map(|(_, stall)| stall.longest_ns).max().unwrap_or(500_000) as f64 / 1e6
+    let own = stalls.iter().filter(|(_, stall)| stall.task == task);
+    own.map(|(_, stall)| stall.longest_ns).max().unwrap_or(500_000) as f64 / 1e6
 }
 
 struct Nothing;

@@ -8,9 +8,10 @@ use arrow::datatypes::SchemaRef;
 use super::column::ColumnBuilder;
 use super::types::arrow_schema;
 use crate::error::{Error, Result};
-use crate::reader::LiveRow;
+use crate::reader::{LiveContent, LiveRow};
+use crate::schema::order::decode_component;
 use crate::schema::table_schema::SchemaRef as TableSchemaRef;
-use crate::schema::{ColumnId, ColumnKind, TableSchema};
+use crate::schema::{ClusteringOrder, ColumnId, ColumnKind, DataType, TableSchema};
 
 /// See the head of this file.
 pub struct BatchBuilder {
@@ -23,7 +24,10 @@ pub struct BatchBuilder {
     last_partition: Option<std::rc::Rc<crate::schema::PartitionKey>>,
     partition_components: Vec<Vec<u8>>,
     clustering_components: Vec<Vec<u8>>,
-    needs_clustering: bool,
+    /// The clustering columns in key order, where some are wanted.
+    clustering: Vec<(DataType, ClusteringOrder)>,
+    /// How many of the components are those of the row at hand.
+    clustering_count: usize,
 }
 
 struct OutputColumn {
@@ -37,9 +41,12 @@ impl BatchBuilder {
     /// A builder for the named columns, in that order; values as of `now_seconds`.
     pub fn new(schema: TableSchemaRef, columns: &[ColumnId], now_seconds: i32) -> Self {
         let arrow = arrow_schema(&schema, columns);
-        let needs_clustering = columns
-            .iter()
-            .any(|id| matches!(schema.column(*id).kind, ColumnKind::ClusteringKey { .. }));
+        let is_clustering =
+            |id: &ColumnId| matches!(schema.column(*id).kind, ColumnKind::ClusteringKey { .. });
+        let clustering = match columns.iter().any(is_clustering) {
+            true => schema.clustering_key().map(|c| (c.ty.clone(), c.clustering_order())).collect(),
+            false => Vec::new(),
+        };
         let columns = columns
             .iter()
             .map(|id| {
@@ -60,8 +67,9 @@ impl BatchBuilder {
             rows: 0,
             last_partition: None,
             partition_components: Vec::new(),
-            clustering_components: Vec::new(),
-            needs_clustering,
+            clustering_components: vec![Vec::new(); clustering.len()],
+            clustering,
+            clustering_count: 0,
         }
     }
 
@@ -83,28 +91,36 @@ impl BatchBuilder {
                 live.partition.components(&self.schema)?.into_iter().map(<[u8]>::to_vec).collect();
             self.last_partition = Some(live.partition.clone());
         }
-        if self.needs_clustering {
-            self.clustering_components = match &live.key {
-                Some(key) => key.stored(&self.schema)?,
-                None => Vec::new(),
-            };
+        match &live.content {
+            LiveContent::Row { key, .. } => self.split_clustering(key.as_ordered())?,
+            LiveContent::Flat(flat) => self.split_clustering(flat.key())?,
+            LiveContent::StaticOnly => self.clustering_count = 0,
         }
+        let mut cells = match &live.content {
+            LiveContent::Flat(flat) => Some(flat.cursor()),
+            LiveContent::Row { .. } | LiveContent::StaticOnly => None,
+        };
         let now = self.now_seconds;
         for column in &mut self.columns {
             let id = column.id;
-            let row = match column.kind {
-                ColumnKind::Static => live.static_row.as_deref(),
-                _ => Some(&*live.row),
+            let row = match (column.kind, &live.content) {
+                (ColumnKind::Static, _) => live.static_row.as_deref(),
+                (_, LiveContent::Row { row, .. }) => Some(&**row),
+                (_, LiveContent::Flat(_) | LiveContent::StaticOnly) => None,
             };
-            let pushed = match column.kind {
-                ColumnKind::PartitionKey { position } => {
+            let pushed = match (column.kind, &mut cells) {
+                (ColumnKind::PartitionKey { position }, _) => {
                     column.builder.push(part(&self.partition_components, position))
                 }
-                ColumnKind::ClusteringKey { position, .. } => {
-                    column.builder.push(part(&self.clustering_components, position))
+                (ColumnKind::ClusteringKey { position, .. }, _) => {
+                    let components = &self.clustering_components[..self.clustering_count];
+                    column.builder.push(part(components, position))
                 }
                 _ if column.is_multi_cell => {
                     column.builder.push_multi(row.and_then(|row| row.multi_cell(id)), now)
+                }
+                (ColumnKind::Regular, Some(cells)) => {
+                    column.builder.push(cells.find(id).and_then(|cell| cell.value_at(now)))
                 }
                 _ => {
                     let cell = row.and_then(|row| row.cell(id));
@@ -114,6 +130,22 @@ impl BatchBuilder {
             pushed.map_err(|wanted| wrong(&self.schema, id, wanted))?;
         }
         self.rows += 1;
+        Ok(())
+    }
+
+    /// Takes a clustering key apart, where that is wanted.
+    fn split_clustering(&mut self, key: &[u8]) -> Result<()> {
+        self.clustering_count = 0;
+        let mut rest = key;
+        for ((ty, order), out) in self.clustering.iter().zip(&mut self.clustering_components) {
+            if rest.is_empty() {
+                break;
+            }
+            out.clear();
+            let taken = decode_component(ty, *order, rest, out)?;
+            rest = &rest[taken..];
+            self.clustering_count += 1;
+        }
         Ok(())
     }
 

@@ -8,11 +8,15 @@
 //! reader holds a page by its `Rc`, so memory in use is never reused. Not here: reading
 //! (`paged_file.rs`), what rows are where (`rows/`), who leaves (`governor/`).
 
+mod row_entries;
+
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
+
+pub(super) use row_entries::Arrival;
 
 use super::gate::{Gate, GateStatus};
 use super::governor::{
@@ -21,9 +25,10 @@ use super::governor::{
 use super::index_share::IndexShare;
 use super::page_counts::{PageCacheStats, PageCounts};
 use super::paged_file::Flight;
-use super::rows::{Handle, Place};
+use super::rows::{Handle, PlaceRef};
 use crate::config::{PAGE_BYTES, SLOTS_SET_ASIDE_MAX};
 use crate::disk::AlignedBuffer;
+use crate::mutation::FlatRow;
 use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy, Fate};
 use crate::policy::event::{EntryAttributes, EntryKind};
 use crate::policy::{EvictionPolicy, PolicyFailure, PolicySnapshot, Slot, TrialVerdict};
@@ -78,29 +83,19 @@ fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// How an entry of a row cache comes in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arrival {
-    /// It was not there and was read from disk, after so many neighbours.
-    Read { run: u16 },
-    /// It was written: a flush brings it.
-    Written,
-}
-
-/// What a slot holds.
-struct Resident {
-    kind: EntryKind,
-    held: Held,
-}
-
+/// What a slot holds: 16 bytes, because there is one for every row.
 enum Held {
-    Page(LinkedPage),
-    /// The entry of a cached partition.
-    Row(Rc<Handle>, Place),
+    /// Nothing where the slot is free.
+    Page(Option<Box<LinkedPage>>),
+    /// The entry of a cached partition at this place; without one that at its end.
+    Row(Rc<Handle>, Option<FlatRow>),
 }
+
+const _: () = assert!(size_of::<Held>() == 16);
 
 /// A resident page or parsed piece, in the list of its file's.
 struct LinkedPage {
+    kind: EntryKind,
     content: Content,
     bytes: u32,
     key: PageKey,
@@ -132,7 +127,7 @@ pub(super) struct State {
     governor: Governor,
     capacity_bytes: u64,
     slots: KeyMap<Slot>,
-    residents: Vec<Option<Resident>>,
+    residents: Vec<Held>,
     /// First resident page of each file that has one.
     files: HashMap<u64, Slot>,
     /// Files that were closed and still have pages here.
@@ -385,8 +380,9 @@ impl PageCache {
     pub(super) fn lookup(&self, key: PageKey) -> Option<Page> {
         let state = &mut *self.state.borrow_mut();
         let slot = *state.slots.get(&key)?;
-        let (linked, kind) = state.linked(slot);
+        let linked = state.linked(slot);
         linked.is_used = true;
+        let kind = linked.kind;
         let Content::Page(page) = &linked.content else {
             unreachable!("a file has pages or parsed pieces")
         };
@@ -399,8 +395,9 @@ impl PageCache {
     pub(super) fn lookup_parsed(&self, key: PageKey) -> Option<Rc<dyn Any>> {
         let state = &mut *self.state.borrow_mut();
         let slot = *state.slots.get(&key)?;
-        let (linked, kind) = state.linked(slot);
+        let linked = state.linked(slot);
         linked.is_used = true;
+        let kind = linked.kind;
         let Content::Parsed(piece) = &linked.content else {
             unreachable!("a file has pages or parsed pieces")
         };
@@ -474,6 +471,7 @@ impl PageCache {
         let slot = state.governor.allocate(attributes, kind);
         let slot = slot.expect("a slot is free where not all are taken");
         let linked = LinkedPage {
+            kind,
             content,
             bytes,
             key,
@@ -482,102 +480,7 @@ impl PageCache {
             previous: NONE,
             next: NONE,
         };
-        state.place(slot, kind, linked);
-    }
-
-    /// A slot for an entry of a row cache (its kind, bytes and table), if it is let in and there is
-    /// room beside what is in use. Others leave for it, of the same partition perhaps.
-    pub(super) fn admit_row(
-        &self,
-        handle: &Rc<Handle>,
-        place: &Place,
-        arrival: Arrival,
-        (kind, bytes, table): (EntryKind, usize, u32),
-    ) -> Option<Slot> {
-        let state = &mut *self.state.borrow_mut();
-        let size_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let mut hasher = PageKeyHasher(state.fingerprint_key ^ u64::from(table));
-        hasher.write_u64(handle.key.token().0 as u64);
-        for chunk in place.prefix.as_ordered().chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            hasher.write_u64(u64::from_le_bytes(word));
-        }
-        hasher.write_u64(place.weight as i8 as u64);
-        let attributes = EntryAttributes {
-            fingerprint: hasher.finish(),
-            size_bytes,
-            cost_us: READ_COST_US,
-            table,
-        };
-        if let Arrival::Read { run } = arrival {
-            state.counts_of(kind).misses += 1;
-            if let Some(recorder) = &mut state.recorder {
-                recorder.push(attributes.fingerprint, size_bytes, kind as u8, false);
-            }
-            if kind != EntryKind::Dummy && !state.admits(run, kind, &attributes) {
-                state.governor.miss(&attributes, kind);
-                state.counts_of(kind).refused += 1;
-                return None;
-            }
-        }
-        state.make_room(bytes as u64);
-        let slot = match arrival {
-            _ if state.governor.bytes() + bytes as u64 > state.capacity_bytes => None,
-            Arrival::Read { .. } => state.governor.allocate(attributes, kind),
-            Arrival::Written => state.governor.allocate_written(attributes, kind),
-        };
-        let Some(slot) = slot else {
-            state.counts_of(kind).passed += 1;
-            return None;
-        };
-        state.reserve(slot);
-        state.counts_of(kind).pages += 1;
-        let held = Held::Row(handle.clone(), place.clone());
-        state.residents[slot as usize] = Some(Resident { kind, held });
-        Some(slot)
-    }
-
-    /// Gives the slot of a row cache's entry back; its kind and bytes.
-    pub(super) fn remove_row(&self, slot: Slot) -> (EntryKind, u64) {
-        let state = &mut *self.state.borrow_mut();
-        state.governor.remove(slot);
-        let resident = state.residents[slot as usize].take().expect("the slot holds an entry");
-        state.counts_of(resident.kind).pages -= 1;
-        (resident.kind, u64::from(state.governor.last(slot).size_bytes))
-    }
-
-    /// A write changed the entry of a row cache: it takes `bytes` now. Returns what it took before.
-    pub(super) fn resize_row(&self, slot: Slot, bytes: u32) -> u32 {
-        let state = &mut *self.state.borrow_mut();
-        let was = state.governor.last(slot).size_bytes;
-        state.governor.resize_entry(slot, bytes);
-        state.governor.update(slot);
-        state.make_room(0);
-        was
-    }
-
-    /// Runs a walk through cached rows that tells the slots it used.
-    pub(super) fn touch_rows<T>(&self, walk: impl FnOnce(&mut dyn FnMut(Slot)) -> T) -> T {
-        let state = &mut *self.state.borrow_mut();
-        let is_watched =
-            state.recorder.is_some() || state.gate.as_ref().is_some_and(Gate::wants_fates);
-        walk(&mut |slot| {
-            if slot == NONE {
-                return;
-            }
-            let (kind, attributes) = state.governor.hit_entry(slot);
-            state.counts[kind as usize].hits += 1;
-            if is_watched {
-                let EntryAttributes { fingerprint, size_bytes, .. } = attributes;
-                if let Some(recorder) = &mut state.recorder {
-                    recorder.push(fingerprint, size_bytes, kind as u8, true);
-                }
-                if let Some(gate) = &mut state.gate {
-                    gate.tell(fingerprint, Fate::Read, kind);
-                }
-            }
-        })
+        state.place(slot, Box::new(linked));
     }
 
     /// Drops the pages of a closed file, the rest of a large one by and by.
@@ -657,11 +560,9 @@ impl State {
         let over = over - freed;
         let mut victims = std::mem::take(&mut self.victims);
         let residents = &self.residents;
-        let in_use = |slot: Slot| {
-            residents[slot as usize].as_ref().is_none_or(|resident| match &resident.held {
-                Held::Page(linked) => linked.content.is_in_use(),
-                Held::Row(..) => false,
-            })
+        let in_use = |slot: Slot| match &residents[slot as usize] {
+            Held::Page(linked) => linked.as_ref().is_none_or(|linked| linked.content.is_in_use()),
+            Held::Row(..) => false,
         };
         let freed = freed + self.governor.evict(over, &in_use, &mut victims);
         let wants_fates = self.gate.as_ref().is_some_and(Gate::wants_fates);
@@ -687,8 +588,7 @@ impl State {
                 break;
             }
             let Some((slot, stamp)) = self.index.pop() else { break };
-            let held = self.residents[slot as usize].as_mut().map(|resident| &mut resident.held);
-            let Some(Held::Page(linked)) = held else { continue };
+            let Held::Page(Some(linked)) = &mut self.residents[slot as usize] else { continue };
             if linked.stamp != stamp {
                 continue;
             }
@@ -709,45 +609,47 @@ impl State {
     /// Makes sure that there is a place for what the slot holds.
     fn reserve(&mut self, slot: Slot) {
         if slot as usize >= self.residents.len() {
-            self.residents.resize_with(slot as usize + 1, || None);
+            self.residents.resize_with(slot as usize + 1, || Held::Page(None));
         }
-        assert!(self.residents[slot as usize].is_none(), "slot {slot} is taken");
+        let is_free = matches!(self.residents[slot as usize], Held::Page(None));
+        assert!(is_free, "slot {slot} is taken");
     }
 
-    fn place(&mut self, slot: Slot, kind: EntryKind, mut linked: LinkedPage) {
+    fn place(&mut self, slot: Slot, mut linked: Box<LinkedPage>) {
+        let kind = linked.kind;
         self.reserve(slot);
         if let Some(first) = self.files.insert(linked.key.file, slot) {
             linked.next = first;
-            self.linked(first).0.previous = slot;
+            self.linked(first).previous = slot;
         }
         let was = self.slots.insert(linked.key, slot);
         assert!(was.is_none(), "a page has one slot");
-        self.counts_of(kind).pages += 1;
+        let counts = self.counts_of(kind);
+        counts.pages += 1;
+        counts.bytes += u64::from(linked.bytes);
         if IndexShare::holds(kind) {
             let residents = &self.residents;
-            let is_present = |slot: Slot, stamp| {
-                let held = residents[slot as usize].as_ref().map(|resident| &resident.held);
-                matches!(held, Some(Held::Page(there)) if there.stamp == stamp)
-            };
+            let is_present = |slot: Slot, stamp| matches!(&residents[slot as usize], Held::Page(Some(there)) if there.stamp == stamp);
             linked.stamp = self.index.came(slot, linked.bytes, is_present);
         }
-        self.residents[slot as usize] = Some(Resident { kind, held: Held::Page(linked) });
+        self.residents[slot as usize] = Held::Page(Some(linked));
     }
 
     /// Drops what a slot held that the governor freed; its kind.
     fn unplace(&mut self, slot: Slot) -> EntryKind {
-        let resident = self.residents[slot as usize].take().expect("a victim is held");
-        self.counts_of(resident.kind).pages -= 1;
-        let linked = match resident.held {
-            Held::Page(linked) => linked,
-            Held::Row(handle, place) => {
+        let held = std::mem::replace(&mut self.residents[slot as usize], Held::Page(None));
+        let kind = self.left(slot);
+        let linked = match held {
+            Held::Page(linked) => linked.expect("a victim is held"),
+            Held::Row(handle, flat) => {
                 let bytes = u64::from(self.governor.last(slot).size_bytes);
-                handle.evicted(&place, resident.kind, bytes);
-                return resident.kind;
+                let place = flat.as_ref().map_or(PlaceRef::END, PlaceRef::of_flat);
+                handle.evicted(place, kind, bytes);
+                return kind;
             }
         };
         self.slots.remove(&linked.key);
-        if IndexShare::holds(resident.kind) {
+        if IndexShare::holds(kind) {
             self.index.left(linked.bytes);
         }
         match (linked.previous, linked.next) {
@@ -756,20 +658,29 @@ impl State {
             }
             (NONE, next) => {
                 self.files.insert(linked.key.file, next);
-                self.linked(next).0.previous = NONE;
+                self.linked(next).previous = NONE;
             }
-            (previous, NONE) => self.linked(previous).0.next = NONE,
+            (previous, NONE) => self.linked(previous).next = NONE,
             (previous, next) => {
-                self.linked(previous).0.next = next;
-                self.linked(next).0.previous = previous;
+                self.linked(previous).next = next;
+                self.linked(next).previous = previous;
             }
         }
-        resident.kind
+        kind
     }
 
-    fn linked(&mut self, slot: Slot) -> (&mut LinkedPage, EntryKind) {
-        match self.residents[slot as usize].as_mut() {
-            Some(Resident { kind, held: Held::Page(linked) }) => (linked, *kind),
+    /// Counts what the governor freed as gone; its kind.
+    fn left(&mut self, slot: Slot) -> EntryKind {
+        let (kind, bytes) = (self.governor.last_kind(slot), self.governor.last(slot).size_bytes);
+        let counts = self.counts_of(kind);
+        counts.pages -= 1;
+        counts.bytes -= u64::from(bytes);
+        kind
+    }
+
+    fn linked(&mut self, slot: Slot) -> &mut LinkedPage {
+        match &mut self.residents[slot as usize] {
+            Held::Page(Some(linked)) => linked,
             _ => unreachable!("a linked slot holds a page"),
         }
     }

@@ -18,6 +18,7 @@ pub struct PageCounts {
     pub refused: u64,
     /// Resident now.
     pub pages: u64,
+    pub bytes: u64,
 }
 
 impl std::ops::AddAssign for PageCounts {
@@ -29,6 +30,7 @@ impl std::ops::AddAssign for PageCounts {
         self.passed += other.passed;
         self.refused += other.refused;
         self.pages += other.pages;
+        self.bytes += other.bytes;
     }
 }
 

@@ -261,7 +261,7 @@ impl Copy {
     }
 
     fn take(&mut self, fragment: Fragment) {
-        match fragment {
+        match fragment.thawed() {
             Fragment::PartitionStart { key, deletion } => {
                 self.counts.partitions += 1;
                 self.counts.tombstones += u64::from(deletion.is_some());
@@ -284,6 +284,7 @@ impl Copy {
                     (Rc::unwrap_or_clone(key), Rc::unwrap_or_clone(row));
                 self.open().rows.push(entry);
             }
+            Fragment::FlatRow(_) => unreachable!("it was thawed"),
             Fragment::RangeTombstoneChange { position, tombstone } => {
                 if let Some((start, tombstone)) = self.in_force.take() {
                     self.counts.tombstones += 1;

@@ -418,13 +418,20 @@ impl Database {
                     matches!(kind, EntryKind::Row | EntryKind::Dummy | EntryKind::PartitionHeader)
                 };
                 let of_rows = stats.kinds.iter().filter(|(kind, _)| is_of_rows(kind));
-                let entries = of_rows.map(|(_, counts)| counts.pages).sum();
+                let (entries, row_bytes) = of_rows.fold((0, 0), |(entries, bytes), (_, counts)| {
+                    (entries + counts.pages, bytes + counts.bytes)
+                });
+                let of_data = stats.kinds.iter().filter(|(kind, _)| *kind == EntryKind::DataPage);
+                let data_bytes = of_data.map(|(_, counts)| counts.bytes).sum();
                 reports.push(CacheReport {
                     shard: number as u32,
                     capacity_bytes: stats.capacity_bytes,
                     bytes: stats.bytes,
                     pages: stats.total.pages - entries,
                     entries,
+                    row_bytes,
+                    index_bytes: stats.bytes - row_bytes - data_bytes,
+                    data_bytes,
                     hits: stats.total.hits,
                     misses: stats.total.misses,
                     evictions: stats.total.evictions,

@@ -186,6 +186,10 @@ pub struct CacheReport {
     pub pages: u64,
     /// Entries of row caches: rows, bounds of what is known, partitions.
     pub entries: u64,
+    /// Bytes of the entries, of pages of indexes, parsed ones too, and of pages of data.
+    pub row_bytes: u64,
+    pub index_bytes: u64,
+    pub data_bytes: u64,
     /// Of pages and entries together, as all that follows.
     pub hits: u64,
     pub misses: u64,

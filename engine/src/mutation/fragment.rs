@@ -13,6 +13,7 @@ use std::rc::Rc;
 
 use futures::future::LocalBoxFuture;
 
+use super::flat::FlatRow;
 use super::position::Position;
 use super::row::Row;
 use super::tombstone::Tombstone;
@@ -32,11 +33,26 @@ pub enum Fragment {
         key: Rc<ClusteringKey>,
         row: Rc<Row>,
     },
+    /// A row as the row cache keeps it; only reads through that give it.
+    FlatRow(FlatRow),
     RangeTombstoneChange {
         position: Position,
         tombstone: Option<Tombstone>,
     },
     PartitionEnd,
+}
+
+impl Fragment {
+    /// A row in its other form; what is no row of the cache stays.
+    pub fn thawed(self) -> Fragment {
+        match self {
+            Fragment::FlatRow(flat) => Fragment::Row {
+                key: Rc::new(ClusteringKey::from_ordered(flat.key())),
+                row: Rc::new(flat.thaw()),
+            },
+            other => other,
+        }
+    }
 }
 
 /// A stream of fragments, pulled in batches.

@@ -7,6 +7,7 @@
 pub mod cell;
 pub mod codec;
 pub mod direction;
+pub mod flat;
 pub mod fragment;
 pub mod multi_cell;
 pub mod position;
@@ -18,6 +19,7 @@ mod write;
 
 pub use cell::{Cell, CellState};
 pub use direction::Direction;
+pub use flat::{FlatCell, FlatRow};
 pub use fragment::{Filled, Fragment, FragmentSource};
 pub use multi_cell::{CellPath, MultiCell};
 pub use position::{Position, Weight};

@@ -165,10 +165,17 @@ impl MergeSource {
             out.push_back(Fragment::PartitionEnd);
             return Ok(true);
         }
+        if let [at] = first[..]
+            && let Some(Fragment::FlatRow(_)) = self.inputs[at].buffer.front()
+        {
+            // What no other source changes is handed on as it is.
+            out.extend(self.inputs[at].buffer.pop_front());
+            return Ok(true);
+        }
         let mut row: Option<(Rc<ClusteringKey>, Rc<Row>)> = None;
         let mut change: Option<Position> = None;
         for at in first {
-            match self.inputs[at].buffer.pop_front() {
+            match self.inputs[at].buffer.pop_front().map(Fragment::thawed) {
                 Some(Fragment::Row { key, row: other }) => match &mut row {
                     Some((_, merged)) => Rc::make_mut(merged).merge(&other),
                     None => row = Some((key, other)),
@@ -209,6 +216,7 @@ fn compare(direction: Direction, a: &Fragment, b: &Fragment) -> Ordering {
 fn place(fragment: &Fragment) -> (&[u8], Weight) {
     match fragment {
         Fragment::Row { key, .. } => (key.as_ordered(), Weight::At),
+        Fragment::FlatRow(flat) => (flat.key(), Weight::At),
         Fragment::RangeTombstoneChange { position, .. } => {
             (position.prefix.as_ordered(), position.weight)
         }

@@ -7,17 +7,28 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::error::Result;
-use crate::mutation::{Filled, Fragment, FragmentSource, Row, Tombstone};
+use crate::mutation::{Filled, FlatRow, Fragment, FragmentSource, Row, Tombstone};
 use crate::schema::{ClusteringKey, PartitionKey};
 
 /// One row as a query sees it. Cells may still be expired: read them with `Cell::value_at`.
 #[derive(Debug, Clone)]
 pub struct LiveRow {
     pub partition: Rc<PartitionKey>,
-    /// `None` for a partition that has static columns only.
-    pub key: Option<Rc<ClusteringKey>>,
-    pub row: Rc<Row>,
+    pub content: LiveContent,
     pub static_row: Option<Rc<Row>>,
+}
+
+/// The content of a row that a query sees.
+#[derive(Debug, Clone)]
+pub enum LiveContent {
+    Row {
+        key: Rc<ClusteringKey>,
+        row: Rc<Row>,
+    },
+    /// As the cache keeps it, without multi-cell columns.
+    Flat(FlatRow),
+    /// A partition that has static columns only.
+    StaticOnly,
 }
 
 /// See the head of this file.
@@ -36,6 +47,14 @@ struct Open {
     in_force: Option<Tombstone>,
     static_row: Option<Rc<Row>>,
     has_rows: bool,
+}
+
+impl Open {
+    #[inline]
+    fn row(&mut self, content: LiveContent) -> LiveRow {
+        self.has_rows = true;
+        LiveRow { partition: self.key.clone(), content, static_row: self.static_row.clone() }
+    }
 }
 
 impl QueryReader {
@@ -89,21 +108,24 @@ impl QueryReader {
                 let open = self.partition.as_mut().expect("a row stands in a partition");
                 let covering = open.deletion.max(open.in_force);
                 let row = live(row, covering, self.now_seconds)?;
-                open.has_rows = true;
-                Some(LiveRow {
-                    partition: open.key.clone(),
-                    key: Some(key),
-                    row,
-                    static_row: open.static_row.clone(),
-                })
+                Some(open.row(LiveContent::Row { key, row }))
+            }
+            Fragment::FlatRow(flat) => {
+                let open = self.partition.as_mut().expect("a row stands in a partition");
+                let covering = open.deletion.max(open.in_force);
+                if flat.has_multi()
+                    || covering.is_some_and(|tombstone| flat.is_touched_by(tombstone))
+                {
+                    return self.take(Fragment::FlatRow(flat).thawed());
+                }
+                flat.is_live_at(self.now_seconds).then(|| open.row(LiveContent::Flat(flat)))
             }
             Fragment::PartitionEnd => {
                 let open = self.partition.take().expect("a partition began before it ends");
                 let static_row = open.static_row?;
                 (self.show_static_only && !open.has_rows).then(|| LiveRow {
                     partition: open.key,
-                    key: None,
-                    row: Rc::default(),
+                    content: LiveContent::StaticOnly,
                     static_row: Some(static_row),
                 })
             }

@@ -215,6 +215,9 @@ impl SstableWriter {
                 Ok(())
             }
             Fragment::Row { key, row } => self.push_row(&key, &row).await,
+            Fragment::FlatRow(flat) => {
+                self.push_row(&ClusteringKey::from_ordered(flat.key()), &flat.thaw()).await
+            }
             Fragment::RangeTombstoneChange { position, tombstone } => {
                 let partition = self.open_partition();
                 if partition.pending.as_ref().is_some_and(|(at, _)| *at != position) {

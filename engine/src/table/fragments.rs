@@ -118,7 +118,7 @@ async fn read_parts(
         }
         for fragment in fragments.drain(..) {
             let newest = |row: &Row| row.newest_timestamp();
-            let (kind, start, end, timestamp) = match fragment {
+            let (kind, start, end, timestamp) = match fragment.thawed() {
                 Fragment::PartitionStart { deletion, .. } => {
                     let timestamp = deletion.map(|deletion| deletion.timestamp);
                     (FragmentKind::Partition, Position::start(), Position::end(), timestamp)
@@ -130,6 +130,7 @@ async fn read_parts(
                     let at = Position::at((*key).clone());
                     (FragmentKind::Row, at.clone(), at, newest(&row))
                 }
+                Fragment::FlatRow(_) => unreachable!("it was thawed"),
                 Fragment::RangeTombstoneChange { position, tombstone } => {
                     let before = open.take();
                     open = tombstone.map(|tombstone| (position.clone(), tombstone));

@@ -14,7 +14,7 @@ use crate::commitlog::{Commitlog, ReplayPosition};
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::memtable::Memtable;
-use crate::mutation::{FragmentSource, PartitionRange, Slice};
+use crate::mutation::{ClusteringRange, FragmentSource, PartitionRange, Slice};
 use crate::reader::MergeSource;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{LargeDataThresholds, OnCorruption, TableOptions};
@@ -188,7 +188,18 @@ impl Table {
                 }
                 sources.push(cached);
             }
-            // A scan goes past the cache: it would push out what others come back for.
+            // A scan pushes nothing out: it brings in what there is room for.
+            PartitionRange::Tokens { .. }
+                if *range == PartitionRange::full()
+                    && slice.ranges == [ClusteringRange::full()]
+                    && !past_cache
+                    && !salvages
+                    && !self.is_attached()
+                    && !sstables.0.iter().any(|live| live.is_shared) =>
+            {
+                let generation = self.generation.get();
+                sources.push(self.rows.scan(slice.direction, sstables, generation));
+            }
             _ => sources.extend(self.files(&sstables.0, range, slice, past_cache)),
         }
         MergeSource::merge(sources, slice.direction)

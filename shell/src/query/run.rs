@@ -597,9 +597,24 @@ fn show_sql(show: Show) -> &'static str {
              evictions, invalid_victims, shortfalls, last_failure FROM system.policies"
         }
         Show::PolicyExits => "SELECT * FROM system.policy_exits ORDER BY at, shard",
-        Show::Cache => "SELECT * FROM system.cache ORDER BY shard",
         Show::Corruption => {
             "SELECT * FROM system.corruption ORDER BY keyspace_name, table_name, file, offset"
+        }
+        // Of each shard its tables, then its files, then all together.
+        Show::Cache => {
+            "SELECT shard, what, capacity_bytes, bytes, partitions, rows, hits, misses, \
+                    insertions, evictions, mispopulations, continuity FROM ( \
+             SELECT shard, 0 AS place, keyspace_name || '.' || table_name AS what, \
+                    NULL AS capacity_bytes, bytes, partitions, rows, row_hits AS hits, \
+                    partition_misses + gaps_read AS misses, insertions, evictions, \
+                    mispopulations, continuity FROM system.row_cache \
+             UNION ALL SELECT shard, 1, 'data pages', NULL, data_bytes, NULL, NULL, NULL, NULL, \
+                    NULL, NULL, NULL, NULL FROM system.cache \
+             UNION ALL SELECT shard, 2, 'index pages', NULL, index_bytes, NULL, NULL, NULL, NULL, \
+                    NULL, NULL, NULL, NULL FROM system.cache \
+             UNION ALL SELECT shard, 3, 'total', capacity_bytes, bytes, NULL, NULL, hits, misses, \
+                    NULL, evictions, NULL, NULL FROM system.cache \
+             ) ORDER BY shard, place, what"
         }
         Show::RowCache => {
             "SELECT * FROM system.row_cache ORDER BY keyspace_name, table_name, shard"

@@ -62,6 +62,7 @@ enum SystemTable {
     PolicyExits,
     Cache,
     RowCache,
+    Metrics,
     Fragments,
     RateLimits,
     Large(Large),
@@ -69,13 +70,14 @@ enum SystemTable {
 }
 
 impl SystemTable {
-    const ALL: [SystemTable; 12] = [
+    const ALL: [SystemTable; 13] = [
         SystemTable::Tables,
         SystemTable::Columns,
         SystemTable::Policies,
         SystemTable::PolicyExits,
         SystemTable::Cache,
         SystemTable::RowCache,
+        SystemTable::Metrics,
         SystemTable::Fragments,
         SystemTable::RateLimits,
         SystemTable::Large(Large::Partitions),
@@ -92,6 +94,7 @@ impl SystemTable {
             SystemTable::PolicyExits => "policy_exits",
             SystemTable::Cache => "cache",
             SystemTable::RowCache => "row_cache",
+            SystemTable::Metrics => "metrics",
             SystemTable::Fragments => "fragments",
             SystemTable::RateLimits => "rate_limits",
             SystemTable::Large(Large::Partitions) => "large_partitions",
@@ -170,6 +173,9 @@ impl SystemTable {
                 count("bytes"),
                 count("pages"),
                 count("entries"),
+                count("row_bytes"),
+                count("index_bytes"),
+                count("data_bytes"),
                 count("hits"),
                 count("misses"),
                 optional("hit_ratio", DataType::Float64),
@@ -177,6 +183,13 @@ impl SystemTable {
                 count("refused"),
             ],
             SystemTable::RowCache => row_cache_fields(),
+            SystemTable::Metrics => vec![
+                text("name"),
+                Field::new("shard", DataType::UInt32, false),
+                optional("keyspace_name", DataType::Utf8),
+                optional("table_name", DataType::Utf8),
+                Field::new("value", DataType::Float64, false),
+            ],
             SystemTable::Fragments => fragments::fields(),
             SystemTable::RateLimits => vec![
                 Field::new("shard", DataType::UInt32, false),
@@ -205,6 +218,7 @@ impl SystemTable {
             SystemTable::PolicyExits => policy_exits(database).await,
             SystemTable::Cache => cache(database).await,
             SystemTable::RowCache => row_cache(database).await,
+            SystemTable::Metrics => metrics(database).await,
             SystemTable::Fragments => fragments::columns(database, filters).await,
             SystemTable::RateLimits => rate_limits(database).await,
             SystemTable::Large(what) => what.columns(database).await,
@@ -359,6 +373,9 @@ async fn cache(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
         counts(all.iter().map(|cache| cache.bytes)),
         counts(all.iter().map(|cache| cache.pages)),
         counts(all.iter().map(|cache| cache.entries)),
+        counts(all.iter().map(|cache| cache.row_bytes)),
+        counts(all.iter().map(|cache| cache.index_bytes)),
+        counts(all.iter().map(|cache| cache.data_bytes)),
         counts(all.iter().map(|cache| cache.hits)),
         counts(all.iter().map(|cache| cache.misses)),
         Arc::new(
@@ -418,6 +435,53 @@ async fn row_cache(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
     let continuity = all.iter().map(|cache| share(cache.continuity).map(rounded));
     columns.push(Arc::new(continuity.collect::<Float64Array>()));
     Ok(columns)
+}
+
+/// What is counted of the caches, a figure a row: those of a shard, and of its tables.
+async fn metrics(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
+    let (caches, rows) = (database.cache_report().await?, database.row_cache_report().await?);
+    let mut all: Vec<(String, u32, Option<(&str, &str)>, f64)> = Vec::new();
+    for cache in &caches {
+        let figures = [
+            ("capacity_bytes", cache.capacity_bytes),
+            ("bytes", cache.bytes),
+            ("row_bytes", cache.row_bytes),
+            ("index_bytes", cache.index_bytes),
+            ("data_bytes", cache.data_bytes),
+            ("pages", cache.pages),
+            ("entries", cache.entries),
+            ("hits", cache.hits),
+            ("misses", cache.misses),
+            ("evictions", cache.evictions),
+            ("refused", cache.refused),
+        ];
+        let named =
+            figures.map(|(name, value)| (format!("cache_{name}"), cache.shard, None, value as f64));
+        all.extend(named);
+    }
+    for cache in &rows {
+        let table = Some((cache.keyspace.as_str(), cache.table.as_str()));
+        let named = ROW_CACHE_COUNTS.iter().map(|(name, count)| {
+            (format!("row_cache_{name}"), cache.shard, table, count(&cache.stats) as f64)
+        });
+        all.extend(named);
+        let (known, seen) = cache.continuity;
+        if seen > 0 {
+            let share = known as f64 / seen as f64;
+            all.push(("row_cache_continuity".to_owned(), cache.shard, table, share));
+        }
+    }
+    let table = |at: fn((&str, &str)) -> String| {
+        let names = all.iter().map(|(_, _, table, _)| table.map(at));
+        Arc::new(names.collect::<StringArray>()) as ArrayRef
+    };
+    Ok(vec![
+        texts(all.iter().map(|(name, ..)| name.as_str())),
+        Arc::new(UInt32Array::from_iter_values(all.iter().map(|(_, shard, ..)| *shard))),
+        table(|(keyspace, _)| keyspace.to_owned()),
+        table(|(_, table)| table.to_owned()),
+        Arc::new(Float64Array::from_iter_values(all.iter().map(|(.., value)| *value))),
+    ])
 }
 
 async fn rate_limits(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {

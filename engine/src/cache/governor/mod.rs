@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use replay::Replay;
 use seat::Seat;
 use shadow::Shadow;
-use slot_table::SlotTable;
+use slot_table::{SlotState, SlotTable};
 
 use crate::policy::event::{EntryAttributes, EntryKind, Op, attributes as attribute_words, event};
 use crate::policy::{FailureKind, PolicyFailure, PolicySnapshot, Slot, Tally};
@@ -148,12 +148,17 @@ impl Governor {
     pub fn hit_entry(&mut self, slot: Slot) -> (EntryKind, EntryAttributes) {
         self.hit(slot);
         let entry = self.table.resident(slot);
-        (entry.kind, entry.attributes)
+        (entry.kind, entry.attributes())
     }
 
     /// What the slot holds, or held last.
     pub fn last(&self, slot: Slot) -> EntryAttributes {
         self.table.last(slot)
+    }
+
+    /// What kind of thing the slot holds, or held last.
+    pub fn last_kind(&self, slot: Slot) -> EntryKind {
+        self.table.last_kind(slot)
     }
 
     /// A write changed the resident: it was used, but this is no lookup.
@@ -165,9 +170,9 @@ impl Governor {
     #[inline]
     fn use_of(&mut self, slot: Slot, op: Op) -> (EntryAttributes, EntryKind) {
         let entry = self.table.touch(slot);
-        let (attributes, kind) = (entry.attributes, entry.kind);
+        let (attributes, kind) = (entry.attributes(), entry.kind);
         if self.listening {
-            let (known, proposed) = (entry.known, entry.proposed);
+            let (known, proposed) = (entry.known, entry.is_proposed());
             if proposed {
                 self.rescue(slot, kind);
             }
@@ -238,7 +243,7 @@ impl Governor {
     /// Keeps the resident from being a victim until as many `unpin`s follow.
     pub fn pin(&mut self, slot: Slot) {
         let entry = self.table.resident(slot);
-        entry.pins += 1;
+        entry.pins = entry.pins.checked_add(1).expect("few pin one entry");
         if entry.pins == 1 {
             self.report(slot, Op::Pin);
         }
@@ -261,10 +266,10 @@ impl Governor {
         self.report(slot, Op::Resize);
         self.tell_shadow(|shadow| {
             if was.sampled == round {
-                shadow.sampled_bytes -= u64::from(was.attributes.size_bytes);
+                shadow.sampled_bytes -= u64::from(was.size_bytes);
                 shadow.sampled_bytes += u64::from(size_bytes);
             }
-            shadow.resize_entry(was.attributes.fingerprint, size_bytes);
+            shadow.resize_entry(was.fingerprint, size_bytes);
         });
     }
 
@@ -337,8 +342,8 @@ impl Governor {
             let mut invalid = 0;
             for slot in &answer {
                 match self.table.lookup(*slot) {
-                    Some(entry) if !entry.proposed => {
-                        entry.proposed = true;
+                    Some(entry) if !entry.is_proposed() => {
+                        entry.state = SlotState::Proposed;
                         self.proposals.push_back(*slot);
                     }
                     _ => invalid += 1,
@@ -378,7 +383,7 @@ impl Governor {
     /// Takes a proposed victim back: it stays.
     #[cold]
     fn rescue(&mut self, slot: Slot, kind: EntryKind) {
-        self.table.resident(slot).proposed = false;
+        self.table.resident(slot).state = SlotState::Resident;
         self.proposals.retain(|proposed| *proposed != slot);
         if let Some(seat) = &mut self.active {
             seat.counters.refused_victims += 1;
@@ -391,7 +396,7 @@ impl Governor {
     fn release(&mut self, slot: Slot) -> u64 {
         let was = self.table.release(slot);
         let word = event(slot, Op::Remove, was.kind, 0, 0);
-        if was.proposed {
+        if was.is_proposed() {
             self.proposals.retain(|proposed| *proposed != slot);
         } else {
             self.tell_active(word);
@@ -402,9 +407,9 @@ impl Governor {
         if was.sampled == self.shadow_round
             && let Some(shadow) = &mut self.shadow
         {
-            shadow.sampled_bytes -= u64::from(was.attributes.size_bytes);
+            shadow.sampled_bytes -= u64::from(was.size_bytes);
         }
-        was.attributes.fingerprint
+        was.fingerprint
     }
 
     fn report(&mut self, slot: Slot, op: Op) {
@@ -412,7 +417,7 @@ impl Governor {
             return;
         }
         let entry = self.table.resident(slot);
-        let (kind, known, proposed) = (entry.kind, entry.known, entry.proposed);
+        let (kind, known, proposed) = (entry.kind, entry.known, entry.is_proposed());
         if proposed {
             self.rescue(slot, kind);
         }
@@ -526,7 +531,7 @@ impl Governor {
     pub fn detach(&mut self, failure: PolicyFailure) {
         let Some(seat) = self.active.take() else { return };
         for slot in self.proposals.drain(..) {
-            self.table.resident(slot).proposed = false;
+            self.table.resident(slot).state = SlotState::Resident;
         }
         let failed = (failure.kind != FailureKind::Operator).then(|| seat.identity.clone());
         self.leave(seat, failure, PolicyRole::Active);

@@ -290,20 +290,20 @@ impl Shadow {
         for slot in self.counted..end {
             if let Some(entry) = table.lookup(slot)
                 && entry.sampled != round
-                && is_sampled(entry.attributes.fingerprint, sampled_max)
+                && is_sampled(entry.fingerprint, sampled_max)
             {
                 entry.sampled = round;
-                self.sampled_bytes += u64::from(entry.attributes.size_bytes);
+                self.sampled_bytes += u64::from(entry.size_bytes);
             }
         }
         self.counted = end;
-        let is_seen = |entry: &Entry| is_sampled(entry.attributes.fingerprint, sampled_max);
+        let is_seen = |entry: &Entry| is_sampled(entry.fingerprint, sampled_max);
         let mut slots = Vec::new();
         let more = start.advance(table, is_seen, max, &mut slots);
         for slot in slots {
             let entry = table.lookup(slot).filter(|entry| is_seen(entry)).copied();
-            if let Some(Entry { attributes, kind, .. }) = entry {
-                self.adopt(attributes, kind, free_bytes);
+            if let Some(entry) = entry {
+                self.adopt(entry.attributes(), entry.kind, free_bytes);
             }
         }
         more
@@ -460,9 +460,9 @@ impl Governor {
     pub(super) fn sample(&mut self, slot: Slot) {
         let Some(shadow) = &mut self.shadow else { return };
         let entry = self.table.resident(slot);
-        if shadow.sees(entry.attributes.fingerprint) {
+        if shadow.sees(entry.fingerprint) {
             entry.sampled = self.shadow_round;
-            shadow.sampled_bytes += u64::from(entry.attributes.size_bytes);
+            shadow.sampled_bytes += u64::from(entry.size_bytes);
         }
     }
 

@@ -13,21 +13,52 @@ const CLOCK_WINDOW_MAX: u32 = 64;
 
 const REFERENCED: u64 = 1;
 
-/// One slot.
+/// Who has a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum SlotState {
+    Free,
+    Resident,
+    /// A resident that the active policy offered as a victim and counts as gone.
+    Proposed,
+}
+
+/// One slot; 40 bytes, because every cached row has one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     /// Sequence of the last touch, shifted left by one; lowest bit: touched since the hand passed.
     pub touched: u64,
-    pub attributes: EntryAttributes,
-    pub pins: u32,
+    pub fingerprint: u64,
+    pub size_bytes: u32,
+    cost_us: u32,
+    table: u32,
     /// The round of the second policy that knows this resident; see `governor.rs`.
     pub known: u32,
     /// The round of the shadow that counts this resident into its sample.
     pub sampled: u32,
+    pub pins: u8,
     pub kind: EntryKind,
-    pub resident: bool,
-    /// The active policy offered it as a victim and counts it as gone.
-    pub proposed: bool,
+    pub state: SlotState,
+}
+
+const _: () = assert!(size_of::<Entry>() == 40);
+
+impl Entry {
+    #[inline]
+    pub fn attributes(&self) -> EntryAttributes {
+        let Entry { fingerprint, size_bytes, cost_us, table, .. } = *self;
+        EntryAttributes { fingerprint, size_bytes, cost_us, table }
+    }
+
+    #[inline]
+    pub fn is_resident(&self) -> bool {
+        self.state != SlotState::Free
+    }
+
+    #[inline]
+    pub fn is_proposed(&self) -> bool {
+        self.state == SlotState::Proposed
+    }
 }
 
 /// All slots of a cache.
@@ -82,18 +113,23 @@ impl SlotTable {
     #[inline]
     pub fn resident(&mut self, slot: Slot) -> &mut Entry {
         let entry = &mut self.entries[slot as usize];
-        assert!(entry.resident, "slot {slot} is not resident");
+        assert!(entry.is_resident(), "slot {slot} is not resident");
         entry
     }
 
     /// The entry of any number that a policy may have made up.
     pub fn lookup(&mut self, slot: Slot) -> Option<&mut Entry> {
-        self.entries.get_mut(slot as usize).filter(|entry| entry.resident)
+        self.entries.get_mut(slot as usize).filter(|entry| entry.is_resident())
     }
 
     /// What is known of the slot's resident, or of its last one.
     pub fn last(&self, slot: Slot) -> EntryAttributes {
-        self.entries[slot as usize].attributes
+        self.entries[slot as usize].attributes()
+    }
+
+    /// The kind of the slot's resident, or of its last one.
+    pub fn last_kind(&self, slot: Slot) -> EntryKind {
+        self.entries[slot as usize].kind
     }
 
     /// Marks a resident as just used.
@@ -109,15 +145,18 @@ impl SlotTable {
     /// Takes a slot for a new resident, not yet referenced; `None` when all are taken.
     pub fn insert(&mut self, attributes: EntryAttributes, kind: EntryKind) -> Option<Slot> {
         self.sequence += 2;
+        let EntryAttributes { fingerprint, size_bytes, cost_us, table } = attributes;
         let entry = Entry {
             touched: self.sequence,
-            attributes,
-            pins: 0,
+            fingerprint,
+            size_bytes,
+            cost_us,
+            table,
             known: 0,
             sampled: 0,
+            pins: 0,
             kind,
-            resident: true,
-            proposed: false,
+            state: SlotState::Resident,
         };
         let slot = match self.free.pop() {
             Some(slot) => {
@@ -139,18 +178,17 @@ impl SlotTable {
     pub fn release(&mut self, slot: Slot) -> Entry {
         let entry = self.resident(slot);
         let was = *entry;
-        entry.resident = false;
-        entry.proposed = false;
+        entry.state = SlotState::Free;
         self.free.push(slot);
         self.resident_count -= 1;
-        self.bytes -= u64::from(was.attributes.size_bytes);
+        self.bytes -= u64::from(was.size_bytes);
         was
     }
 
     /// Changes the size of a resident.
     pub fn resize(&mut self, slot: Slot, size_bytes: u32) {
         let entry = self.resident(slot);
-        let was = std::mem::replace(&mut entry.attributes.size_bytes, size_bytes);
+        let was = std::mem::replace(&mut entry.size_bytes, size_bytes);
         self.bytes = self.bytes - u64::from(was) + u64::from(size_bytes);
     }
 
@@ -169,7 +207,7 @@ impl SlotTable {
             let slot = self.hand % self.len();
             self.hand = slot + 1;
             let entry = &mut self.entries[slot as usize];
-            if !entry.resident || entry.proposed || entry.pins > 0 || in_use(slot) {
+            if entry.state != SlotState::Resident || entry.pins > 0 || in_use(slot) {
                 continue;
             }
             if entry.touched & REFERENCED == 0 {
@@ -206,7 +244,7 @@ mod tests {
     fn slots_are_dense_reused_and_limited() {
         let mut table = full(3);
         assert_eq!(table.insert(attributes(9), EntryKind::DataPage), None);
-        assert_eq!(table.release(1).attributes.fingerprint, 1);
+        assert_eq!(table.release(1).fingerprint, 1);
         assert!(table.lookup(1).is_none() && table.lookup(7).is_none());
         assert_eq!((table.resident_count(), table.bytes()), (2, 20));
         assert_eq!(table.insert(attributes(9), EntryKind::DataPage), Some(1));

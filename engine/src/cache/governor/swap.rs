@@ -113,7 +113,7 @@ impl Governor {
         };
         entry.known = self.round;
         let word = event(slot, Op::Restore, entry.kind, 0, 0);
-        if let Err(failure) = seat.push_with(word, attribute_words(&entry.attributes)) {
+        if let Err(failure) = seat.push_with(word, attribute_words(&entry.attributes())) {
             self.drop_second(failure);
         }
     }

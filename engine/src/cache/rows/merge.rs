@@ -7,27 +7,55 @@
 //! shares what it does not change.
 //!
 //! A row goes in only where the cache knows what was there: what it does not know it reads later,
-//! from the new SSTable as well.
+//! from the new SSTable as well. Where the cache is full, of many rows in one known gap the first and
+//! the last stay, which stand beside what was known before: the head of a time series is among
+//! them, whichever way it is sorted, and a flush does not push out what others come back for.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use super::place::Place;
-use super::version::{AtRow, Entry, Version};
-use super::{ENTRY_BYTES, Handle, RowCache};
+use super::place::PlaceRef;
+use super::version::{AtRow, NO_SLOT, Version};
+use super::{Handle, RowCache};
 use crate::cache::page_cache::Arrival;
 use crate::error::Result;
 use crate::mutation::tombstone::strongest;
 use crate::mutation::{
-    ClusteringRange, Fragment, FragmentSource, Position, RangeTombstone, Row, Tombstone,
+    ClusteringRange, FlatRow, Fragment, FragmentSource, Position, RangeTombstone, Row, Tombstone,
 };
 use crate::runtime;
 use crate::schema::{ClusteringKey, PartitionKey};
 
 /// Entries that a range tombstone is put on before others have their turn.
 const COVERED_AT_ONCE_MAX: usize = 64;
+/// Of the rows merged into one known gap so many stay at its end where the cache is full; fewer in
+/// tests, whose partitions are small.
+const TAIL_ROWS: usize = if cfg!(test) { 2 } else { 64 };
 /// Entries of forgotten partitions that are freed before others have their turn.
 const FREED_AT_ONCE_MAX: usize = 64;
+
+/// What a merge put into the known gap where it is: all but the first row.
+#[derive(Default)]
+struct Tail {
+    has_first: bool,
+    rows: VecDeque<FlatRow>,
+}
+
+impl Tail {
+    fn push(&mut self, row: FlatRow) {
+        if std::mem::replace(&mut self.has_first, true) {
+            self.rows.push_back(row);
+        }
+        if self.rows.len() > 2 * TAIL_ROWS {
+            // There was room for these.
+            self.rows.pop_front();
+        }
+    }
+
+    fn clear(&mut self) {
+        *self = Tail::default();
+    }
+}
 
 impl RowCache {
     /// From now on the set of SSTables has this number: reads that began earlier bring no new
@@ -46,7 +74,8 @@ impl RowCache {
         generation: u64,
     ) {
         // No await between: a read takes the version before the change or after it.
-        let Some((handle, version)) = self.find(key, generation) else { return };
+        let found = self.find(key, generation).or_else(|| self.add_to_known_gap(key, generation));
+        let Some((handle, version)) = found else { return };
         if let Err(error) = self.merge_into(&handle, &version, source()).await {
             tracing::warn!(%error, "a flush could not be followed; the cache forgets a partition");
             self.forget(&handle);
@@ -64,6 +93,7 @@ impl RowCache {
     ) -> Result<()> {
         let mut fragments = VecDeque::new();
         let mut open: Option<(Position, Tombstone)> = None;
+        let mut tail = Tail::default();
         loop {
             source.fill(&mut fragments).await?;
             if fragments.is_empty() {
@@ -81,7 +111,10 @@ impl RowCache {
                         Some(own) => Rc::make_mut(own).merge(&row),
                         none => *none = Some(row),
                     },
-                    Fragment::Row { key, row } => self.merge_row(handle, version, &key, &row),
+                    Fragment::Row { key, row } => {
+                        self.merge_row(handle, version, &key, &row, &mut tail);
+                    }
+                    Fragment::FlatRow(_) => unreachable!("a memtable has no other"),
                     Fragment::RangeTombstoneChange { position, tombstone } => {
                         if let Some((start, tombstone)) = open.take() {
                             let range = ClusteringRange { start, end: position.clone() };
@@ -97,46 +130,54 @@ impl RowCache {
         }
     }
 
-    fn merge_row(
-        &self,
-        handle: &Rc<Handle>,
-        version: &Version,
-        key: &Rc<ClusteringKey>,
-        row: &Rc<Row>,
-    ) {
+    fn merge_row(&self, handle: &Rc<Handle>, version: &Version, key: &ClusteringKey, row: &Row) {
+        let key = key.as_ordered();
         let slot = match version.at_row(key) {
-            AtRow::Entry(slot) => slot,
+            AtRow::Entry(slot) => {
+                tail.clear();
+                slot
+            }
             AtRow::Unknown => {
+                tail.clear();
                 self.counts.borrow_mut().rows_dropped += 1;
                 return;
             }
             AtRow::Known => {
-                let place = Place::row(key.clone());
-                let slot = self.admit(handle, &place, true, row.memory_bytes(), Arrival::Written);
+                let flat = FlatRow::row(key, row);
+                while tail.rows.len() >= TAIL_ROWS && !self.has_room_for(&flat) {
+                    self.drop_merged(version, tail.rows.pop_front());
+                }
                 // Making room may have taken what was known here.
-                if let Some(slot) = slot {
-                    let entry = Entry {
-                        row: Some(row.clone()),
-                        tombstone: None,
-                        slot,
-                        is_known_before: false,
-                    };
+                if let Some(slot) = self.admit(handle, &flat, Arrival::Written) {
                     match version.at_row(key) {
                         AtRow::Known => {
-                            version.insert(place, entry);
+                            version.insert(flat.clone(), None, slot);
+                            tail.push(flat);
                             self.counts.borrow_mut().rows_merged += 1;
                         }
                         AtRow::Entry(_) | AtRow::Unknown => self.remove(slot),
                     }
                 } else if version.at_row(key) == AtRow::Known {
-                    version.forget_gap(place.as_ref());
+                    version.forget_gap(PlaceRef::row(key));
                 }
                 return;
             }
         };
-        let bytes = ENTRY_BYTES + key.as_ordered().len() + version.merge_row(key, row);
-        self.resize(slot, bytes);
+        let merged = version.merge_row(key, row);
+        self.resize(slot, merged);
         self.counts.borrow_mut().rows_merged += 1;
+    }
+
+    /// Takes out a row that this merge put in, unless it has left already.
+    fn drop_merged(&self, version: &Version, row: Option<FlatRow>) {
+        let Some(row) = row else { return };
+        if let AtRow::Entry(slot) = version.at_row(row.key())
+            && slot != NO_SLOT
+        {
+            self.remove(slot);
+            version.evict(PlaceRef::of_flat(&row));
+            self.counts.borrow_mut().rows_dropped += 1;
+        }
     }
 
     async fn merge_range(&self, handle: &Rc<Handle>, version: &Version, deletion: &RangeTombstone) {
@@ -150,7 +191,7 @@ impl RowCache {
                 self.merge_bound(handle, version, start);
             }
             if version.needs_bound(end) {
-                version.forget_gap(Place::of(end).as_ref());
+                version.forget_gap(PlaceRef::of(end));
             }
             match version.cover(&from, deletion, COVERED_AT_ONCE_MAX) {
                 Some(next) => from = next,
@@ -165,16 +206,13 @@ impl RowCache {
         if !version.needs_bound(bound) {
             return;
         }
-        let place = Place::of(bound);
-        let slot = self.admit(handle, &place, false, 0, Arrival::Written);
+        let place = PlaceRef::of(bound).flat();
+        let slot = self.admit(handle, &place, Arrival::Written);
         // Making room may have taken what was known here.
         match slot {
-            Some(slot) if version.needs_bound(bound) => {
-                let entry = Entry { row: None, tombstone: None, slot, is_known_before: false };
-                version.insert(place, entry);
-            }
+            Some(slot) if version.needs_bound(bound) => version.insert(place, None, slot),
             Some(slot) => self.remove(slot),
-            None if version.needs_bound(bound) => version.forget_gap(place.as_ref()),
+            None if version.needs_bound(bound) => version.forget_gap(PlaceRef::of(bound)),
             None => {}
         }
     }

@@ -8,28 +8,33 @@
 mod merge;
 mod place;
 mod read;
+mod ring;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod version;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
-pub(super) use place::Place;
+pub(super) use place::PlaceRef;
 use read::CachedRead;
 pub use read::Underlying;
 use version::{NO_SLOT, Version};
 
 use super::page_cache::{Arrival, PageCache};
-use crate::mutation::{ClusteringRange, FragmentSource, Position, Slice, Tombstone, Weight};
+use crate::mutation::{
+    ClusteringRange, FlatRow, FragmentSource, Position, Slice, Tombstone, Weight,
+};
 use crate::policy::Slot;
 use crate::policy::event::EntryKind;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{ClusteringKey, ColumnKind, PartitionKey};
 
-/// Bookkeeping bytes of an entry: its place in the tree, counted pointers, its slot.
-const ENTRY_BYTES: usize = 160;
+/// Bytes of an entry beside its row: its place in the tree with the room that a leaf has left, its
+/// slot with the governor and with the cache, and what the allocator rounds up.
+const ENTRY_BYTES: usize = 80;
 /// Bookkeeping bytes of a partition.
 const PARTITION_BYTES: usize = 512;
 
@@ -102,12 +107,15 @@ pub(super) struct Handle {
     generation: Cell<u64>,
     /// Whether the cache still knows it.
     is_attached: Cell<bool>,
+    /// Whether the SSTables are known to have no partition between the one before and this.
+    is_known_before: Cell<bool>,
     /// Number of the cache's life in which it came in.
     life: u64,
     owner: Weak<RowCache>,
 }
 
-type Partitions = BTreeMap<Rc<PartitionKey>, Rc<Handle>>;
+/// By the key itself: searching looks at tokens only, side by side.
+type Partitions = BTreeMap<PartitionKey, Rc<Handle>>;
 
 /// See the head of this file.
 pub struct RowCache {
@@ -117,6 +125,8 @@ pub struct RowCache {
     table: u32,
     clustering_count: usize,
     partitions: RefCell<Partitions>,
+    /// Whether the SSTables are known to have no partition behind the last one.
+    is_end_known: Cell<bool>,
     /// Partitions that were forgotten and whose entries are not all freed.
     forgotten: RefCell<Vec<Partitions>>,
     /// Rises when everything is forgotten.
@@ -137,6 +147,7 @@ impl RowCache {
             clustering_count: schema.columns.iter().filter(|c| is_clustering(c.kind)).count(),
             schema,
             partitions: RefCell::default(),
+            is_end_known: Cell::new(false),
             forgotten: RefCell::default(),
             life: Cell::new(0),
             generation_min: Cell::new(0),
@@ -158,9 +169,10 @@ impl RowCache {
         Box::new(CachedRead::new(own, key, slice, underlying, generation))
     }
 
-    /// Of up to `max` gaps, how many are known, and how many were looked at.
+    /// Of up to `max` gaps, between partitions and in them, how many are known, and how many were
+    /// looked at.
     pub fn continuity(&self, max: usize) -> (u64, u64) {
-        let (mut known, mut seen) = (0, 0);
+        let (mut known, mut seen) = self.ring_continuity(max);
         for handle in self.partitions.borrow().values() {
             let left = max - seen as usize;
             if left == 0 {
@@ -187,6 +199,7 @@ impl RowCache {
     pub fn invalidate(&self) {
         self.life.set(self.life.get() + 1);
         let partitions = self.partitions.take();
+        self.is_end_known.set(false);
         if !partitions.is_empty() {
             self.counts.borrow_mut().partition_evictions += partitions.len() as u64;
             self.forgotten.borrow_mut().push(partitions);
@@ -220,13 +233,13 @@ impl RowCache {
                 if *slot != NO_SLOT {
                     self.remove(*slot);
                 }
-                version.evict(place);
+                version.evict(PlaceRef::of_flat(place));
             }
             left -= slots.len().min(left);
             if version.is_spent()
                 && let Some(partitions) = self.forgotten.borrow_mut().last_mut()
             {
-                partitions.remove(&handle.key);
+                partitions.remove(&*handle.key);
             }
         }
         !self.forgotten.borrow().is_empty()
@@ -250,8 +263,9 @@ impl RowCache {
         key: Rc<PartitionKey>,
         version: Version,
         generation: u64,
+        arrival: Arrival,
     ) -> Option<(Rc<Handle>, Rc<Version>)> {
-        let known = self.partitions.borrow().get(&key).cloned();
+        let known = self.partitions.borrow().get(&*key).cloned();
         if let Some(handle) = known {
             // Someone else read it at the same time.
             let is_older = handle.generation.get() <= generation;
@@ -266,35 +280,30 @@ impl RowCache {
             latest: RefCell::new(version.clone()),
             generation: Cell::new(generation),
             is_attached: Cell::new(true),
+            is_known_before: Cell::new(false),
             life: self.life.get(),
             owner: self.own.clone(),
         });
-        let end = Place::of(&Position::end());
         let content = version.static_row.borrow().as_ref().map_or(0, |row| row.memory_bytes());
         let bytes = PARTITION_BYTES + key.as_bytes().len() + content;
         let what = (EntryKind::PartitionHeader, bytes, self.table);
-        let slot = self.cache.admit_row(&handle, &end, Arrival::Read { run: 0 }, what)?;
+        let slot = self.cache.admit_row(&handle, None, arrival, what)?;
         let mut counts = self.counts.borrow_mut();
         counts.bytes += bytes as u64;
         counts.partitions += 1;
         drop(counts);
-        version.set_slot(&end, slot);
-        self.partitions.borrow_mut().insert(key, handle.clone());
+        version.set_slot(slot);
+        // In a known gap it divides that.
+        handle.is_known_before.set(self.is_known_absent(&key));
+        self.partitions.borrow_mut().insert((*key).clone(), handle.clone());
         Some((handle, version))
     }
 
-    /// Room for an entry of a row (or a dummy) of `row_bytes`; `None` when there is none.
-    fn admit(
-        &self,
-        handle: &Rc<Handle>,
-        place: &Place,
-        is_row: bool,
-        row_bytes: usize,
-        arrival: Arrival,
-    ) -> Option<Slot> {
-        let kind = if is_row { EntryKind::Row } else { EntryKind::Dummy };
-        let bytes = ENTRY_BYTES + row_bytes + place.prefix.as_ordered().len();
-        let slot = self.cache.admit_row(handle, place, arrival, (kind, bytes, self.table))?;
+    /// Room for an entry; `None` when there is none.
+    fn admit(&self, handle: &Rc<Handle>, flat: &FlatRow, arrival: Arrival) -> Option<Slot> {
+        let kind = if flat.has_row() { EntryKind::Row } else { EntryKind::Dummy };
+        let bytes = ENTRY_BYTES + flat.memory_bytes();
+        let slot = self.cache.admit_row(handle, Some(flat), arrival, (kind, bytes, self.table))?;
         if !self.knows(handle) {
             // Making room took the partition itself.
             self.cache.remove_row(slot);
@@ -305,6 +314,11 @@ impl RowCache {
         counts.bytes += bytes as u64;
         *counts.held(kind) += 1;
         Some(slot)
+    }
+
+    /// Whether an entry comes in without that others leave.
+    fn has_room_for(&self, flat: &FlatRow) -> bool {
+        self.cache.has_room_for(ENTRY_BYTES + flat.memory_bytes())
     }
 
     /// Gives an entry's slot back.
@@ -319,17 +333,17 @@ impl RowCache {
         *counts.held(kind) -= 1;
     }
 
-    /// An entry takes other bytes now.
-    fn resize(&self, slot: Slot, bytes: usize) {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+    /// An entry's row is another one now.
+    fn resize(&self, slot: Slot, flat: FlatRow) {
+        let bytes = u32::try_from(ENTRY_BYTES + flat.memory_bytes()).unwrap_or(u32::MAX);
         // Before room is made: this entry may leave for it.
         self.counts.borrow_mut().bytes += u64::from(bytes);
-        let was = self.cache.resize_row(slot, bytes);
+        let was = self.cache.resize_row(slot, flat, bytes);
         self.counts.borrow_mut().bytes -= u64::from(was);
     }
 
     /// An entry's slot was taken back.
-    fn evicted(&self, handle: &Rc<Handle>, place: &Place, kind: EntryKind, bytes: u64) {
+    fn evicted(&self, handle: &Rc<Handle>, place: PlaceRef<'_>, kind: EntryKind, bytes: u64) {
         self.counts.borrow_mut().evictions += 1;
         self.left(kind, bytes);
         let version = handle.latest.borrow().clone();
@@ -345,7 +359,8 @@ impl RowCache {
         handle.is_attached.set(false);
         if is_known {
             self.counts.borrow_mut().partition_evictions += 1;
-            self.partitions.borrow_mut().remove(&handle.key);
+            self.partitions.borrow_mut().remove(&*handle.key);
+            self.forget_gap(&handle.key);
         }
     }
 
@@ -353,7 +368,7 @@ impl RowCache {
     fn forget(&self, handle: &Rc<Handle>) {
         if self.knows(handle) {
             self.detach(handle);
-            let forgotten = Partitions::from([(handle.key.clone(), handle.clone())]);
+            let forgotten = Partitions::from([((*handle.key).clone(), handle.clone())]);
             self.forgotten.borrow_mut().push(forgotten);
         }
     }
@@ -364,7 +379,7 @@ impl RowCache {
     }
 
     /// The key of the one row that `gap` has room for, if it has no room for more.
-    fn single_row(&self, gap: &ClusteringRange) -> Option<Rc<ClusteringKey>> {
+    fn single_row(&self, gap: &ClusteringRange) -> Option<ClusteringKey> {
         let (start, end) = (&gap.start, &gap.end);
         let is_prefix = start.prefix == end.prefix
             && (start.weight, end.weight) == (Weight::Before, Weight::After);
@@ -372,7 +387,7 @@ impl RowCache {
             let components = start.prefix.stored(&self.schema);
             components.is_ok_and(|components| components.len() == self.clustering_count)
         };
-        (is_prefix && is_full()).then(|| Rc::new(start.prefix.clone()))
+        (is_prefix && is_full()).then(|| start.prefix.clone())
     }
 }
 
@@ -388,7 +403,7 @@ impl Handle {
     }
 
     /// The cache took the slot of this entry back.
-    pub(super) fn evicted(self: &Rc<Self>, place: &Place, kind: EntryKind, bytes: u64) {
+    pub(super) fn evicted(self: &Rc<Self>, place: PlaceRef<'_>, kind: EntryKind, bytes: u64) {
         if let Some(owner) = self.owner.upgrade() {
             owner.evicted(self, place, kind, bytes);
         }

@@ -1,65 +1,51 @@
-//! Where an entry of a cached partition stands: a position whose key is shared with the row.
+//! Where an entry of a cached partition stands: a position whose key lies elsewhere.
 
 use std::cmp::Ordering;
-use std::rc::Rc;
 
 use crate::mutation::position::compare;
-use crate::mutation::{Position, Weight};
-use crate::persistent::{Comparable, Equivalent};
+use crate::mutation::{FlatRow, Position, Weight};
 use crate::schema::ClusteringKey;
 
 /// A place in a partition, ordered as [`Position`] is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::cache) struct Place {
-    pub(in crate::cache) prefix: Rc<ClusteringKey>,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cache) struct PlaceRef<'a> {
+    pub(in crate::cache) prefix: &'a [u8],
     pub(in crate::cache) weight: Weight,
 }
 
-impl Place {
-    /// The row with this key.
-    pub(super) fn row(key: Rc<ClusteringKey>) -> Self {
-        Place { prefix: key, weight: Weight::At }
+impl<'a> PlaceRef<'a> {
+    /// After every row.
+    pub(in crate::cache) const END: PlaceRef<'static> =
+        PlaceRef { prefix: &[], weight: Weight::After };
+
+    #[inline]
+    pub(super) fn of(position: &'a Position) -> Self {
+        PlaceRef { prefix: position.prefix.as_ordered(), weight: position.weight }
     }
 
-    pub(super) fn of(position: &Position) -> Self {
-        Place { prefix: Rc::new(position.prefix.clone()), weight: position.weight }
+    #[inline]
+    pub(in crate::cache) fn of_flat(flat: &'a FlatRow) -> Self {
+        PlaceRef { prefix: flat.key(), weight: flat.weight() }
+    }
+
+    /// The row with this key.
+    #[inline]
+    pub(super) fn row(key: &'a [u8]) -> Self {
+        PlaceRef { prefix: key, weight: Weight::At }
     }
 
     pub(super) fn position(&self) -> Position {
-        Position { prefix: (*self.prefix).clone(), weight: self.weight }
+        Position { prefix: ClusteringKey::from_ordered(self.prefix), weight: self.weight }
     }
 
-    pub(super) fn as_ref(&self) -> PlaceRef<'_> {
-        PlaceRef { prefix: self.prefix.as_ordered(), weight: self.weight }
-    }
-}
-
-impl Ord for Place {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.as_ref().cmp(&other.as_ref())
-    }
-}
-
-impl PartialOrd for Place {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// A place to look for, without a key of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PlaceRef<'a> {
-    pub(super) prefix: &'a [u8],
-    pub(super) weight: Weight,
-}
-
-impl<'a> PlaceRef<'a> {
-    pub(super) fn of(position: &'a Position) -> Self {
-        PlaceRef { prefix: position.prefix.as_ordered(), weight: position.weight }
+    /// The place as one that lives by itself.
+    pub(super) fn flat(&self) -> FlatRow {
+        FlatRow::place(self.prefix, self.weight)
     }
 }
 
 impl Ord for PlaceRef<'_> {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         compare(self.prefix, self.weight, other.prefix, other.weight)
     }
@@ -68,17 +54,5 @@ impl Ord for PlaceRef<'_> {
 impl PartialOrd for PlaceRef<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
-    }
-}
-
-impl Equivalent<Place> for PlaceRef<'_> {
-    fn equivalent(&self, place: &Place) -> bool {
-        self.compare(place).is_eq()
-    }
-}
-
-impl Comparable<Place> for PlaceRef<'_> {
-    fn compare(&self, place: &Place) -> Ordering {
-        self.cmp(&place.as_ref())
     }
 }

@@ -11,15 +11,15 @@ use std::rc::Rc;
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
-use super::place::Place;
-use super::version::{Entry, NO_SLOT, Step, Version, Walk};
+use super::place::PlaceRef;
+use super::version::{NO_SLOT, Step, Version, Walk};
 use super::{Handle, RowCache};
 use crate::cache::page_cache::Arrival;
 use crate::config::FRAGMENTS_PER_FILL_MAX;
 use crate::error::Result;
 use crate::mutation::{
-    ClusteringRange, Direction, Filled, Fragment, FragmentSource, PartitionRange, Position, Row,
-    Slice, Tombstone, Weight,
+    ClusteringRange, Direction, Filled, FlatRow, Fragment, FragmentSource, PartitionRange,
+    Position, Row, Slice, Tombstone, Weight,
 };
 use crate::schema::{ClusteringKey, PartitionKey};
 
@@ -37,7 +37,9 @@ pub(super) struct CachedRead {
     /// Number of the set of SSTables below.
     generation: u64,
     direction: Direction,
-    /// Ranges still to read, in reading order; most reads have one.
+    /// The place of one row, to be read first; or ranges still to read, in reading order. Most reads
+    /// have one.
+    only: Option<ClusteringKey>,
     first: Option<ClusteringRange>,
     rest: VecDeque<ClusteringRange>,
     place: Option<(Rc<Handle>, Rc<Version>)>,
@@ -67,26 +69,35 @@ impl CachedRead {
         underlying: Rc<dyn Underlying>,
         generation: u64,
     ) -> Self {
+        let mut state = State::Start;
         let place = cache.find(key, generation);
+        if place.is_none() && cache.is_known_absent(key) {
+            let mut counts = cache.counts.borrow_mut();
+            counts.reads += 1;
+            counts.partition_hits += 1;
+            state = State::Done;
+        }
         let key = place.as_ref().map_or_else(|| Rc::new(key.clone()), |(held, _)| held.key.clone());
-        let mut ranges = slice.ranges.iter().cloned();
-        let (first, mut rest) = match slice.direction {
-            Direction::Forward => (ranges.next(), VecDeque::new()),
-            Direction::Reversed => (ranges.next_back(), VecDeque::new()),
-        };
-        if ranges.len() > 0 {
+        let (only, mut first, mut rest) = (row_of(&slice.ranges), None, VecDeque::new());
+        if only.is_none() {
+            let mut ranges = slice.ranges.iter().cloned();
+            first = match slice.direction {
+                Direction::Forward => ranges.next(),
+                Direction::Reversed => ranges.next_back(),
+            };
             rest.extend(ranges);
             if slice.direction.is_reversed() {
                 rest.make_contiguous().reverse();
             }
         }
-        let (direction, state) = (slice.direction, State::Start);
+        let direction = slice.direction;
         CachedRead {
             cache,
             key,
             underlying,
             generation,
             direction,
+            only,
             first,
             rest,
             place,
@@ -101,7 +112,32 @@ impl CachedRead {
     }
 
     fn next_range(&mut self) -> Option<ClusteringRange> {
-        self.first.take().or_else(|| self.rest.pop_front())
+        let only = || self.only.take().map(ClusteringRange::prefix);
+        self.first.take().or_else(only).or_else(|| self.rest.pop_front())
+    }
+
+    /// Reads the one row that is wanted where it has an entry; false where nothing was done.
+    fn look_up(&mut self, out: &mut VecDeque<Fragment>) -> bool {
+        let (Some(key), Some((handle, version))) = (&self.only, &self.place) else { return false };
+        let before = out.len();
+        let change = |tombstone, is_start| {
+            let position = match is_start != self.direction.is_reversed() {
+                true => Position::before(key.clone()),
+                false => Position::after(key.clone()),
+            };
+            Fragment::RangeTombstoneChange { position, tombstone }
+        };
+        let found = if is_current(&self.cache, handle, version) {
+            self.cache.touch(|touch| version.look_up(key.as_ordered(), out, touch, change))
+        } else {
+            // Slots of an older version are others' by now.
+            version.look_up(key.as_ordered(), out, &mut |_| {}, change)
+        };
+        if found {
+            self.cache.counts.borrow_mut().row_hits += (out.len() - before) as u64;
+            self.only = None;
+        }
+        found
     }
 
     /// Begins with a partition that the cache does not know.
@@ -129,7 +165,7 @@ impl CachedRead {
         }
         let Some(Fragment::PartitionStart { deletion, .. }) = buffer.pop_front() else {
             let version = Version::new(None, None, NO_SLOT, true);
-            self.cache.add_partition(self.key.clone(), version, self.generation);
+            self.keep(version);
             return Ok(State::Done);
         };
         let static_row = match buffer.front() {
@@ -142,10 +178,20 @@ impl CachedRead {
             out.push_back(Fragment::StaticRow(row.clone()));
         }
         let version = Version::new(deletion, static_row, NO_SLOT, false);
-        self.place = self.cache.add_partition(self.key.clone(), version, self.generation);
+        self.place = self.keep(version);
         let walk = Walk { direction: self.direction, rest: range.clone(), in_force: None };
         let fill = self.fill_of(source, buffer, range);
         Ok(State::Filling(walk, fill))
+    }
+
+    fn keep(&self, version: Version) -> Option<(Rc<Handle>, Rc<Version>)> {
+        let arrival = Arrival::Read { run: 0 };
+        self.cache.add_partition(self.key.clone(), version, self.generation, arrival)
+    }
+
+    /// The key of the partition that is read.
+    pub(super) fn key(&self) -> &Rc<PartitionKey> {
+        &self.key
     }
 
     fn fill_of(
@@ -170,15 +216,18 @@ impl CachedRead {
     fn step_now(&mut self, out: &mut VecDeque<Fragment>, goal: usize) -> bool {
         match (&mut self.state, &self.place) {
             (State::Start, Some((_, version))) => {
-                let mut counts = self.cache.counts.borrow_mut();
-                counts.reads += 1;
-                counts.partition_hits += 1;
+                {
+                    let mut counts = self.cache.counts.borrow_mut();
+                    counts.reads += 1;
+                    counts.partition_hits += 1;
+                }
                 let deletion = version.deletion.get();
                 out.push_back(Fragment::PartitionStart { key: self.key.clone(), deletion });
                 if let Some(row) = &*version.static_row.borrow() {
                     out.push_back(Fragment::StaticRow(row.clone()));
                 }
                 self.state = State::Between;
+                self.look_up(out);
             }
             (State::Between, _) => {
                 self.state = match self.next_range() {
@@ -282,6 +331,15 @@ impl FragmentSource for CachedRead {
     }
 }
 
+/// The key of the one row whose place the ranges are.
+fn row_of(ranges: &[ClusteringRange]) -> Option<ClusteringKey> {
+    let [ClusteringRange { start, end }] = ranges else { return None };
+    let is_row = (start.weight, end.weight) == (Weight::Before, Weight::After)
+        && !start.prefix.is_empty()
+        && start.prefix == end.prefix;
+    is_row.then(|| start.prefix.clone())
+}
+
 /// A gap being read from below.
 struct Fill {
     source: Box<dyn FragmentSource>,
@@ -313,6 +371,7 @@ impl Fill {
                         population.row(key, row);
                     }
                 }
+                Fragment::FlatRow(_) => unreachable!("below the cache there is no other"),
                 Fragment::RangeTombstoneChange { position, tombstone } => {
                     if let Some(population) = &mut self.population {
                         population.change(position, *tombstone, &self.gap);
@@ -332,10 +391,10 @@ impl Fill {
 }
 
 /// Where a gap's content is put.
-struct Target {
-    cache: Rc<RowCache>,
-    handle: Rc<Handle>,
-    version: Rc<Version>,
+pub(super) struct Target {
+    pub(super) cache: Rc<RowCache>,
+    pub(super) handle: Rc<Handle>,
+    pub(super) version: Rc<Version>,
 }
 
 /// Whether what the holder of `version` reads is what the cache stands for.
@@ -348,69 +407,65 @@ impl Target {
         is_current(&self.cache, &self.handle, &self.version)
     }
 
-    /// Makes sure of an entry at `place`; false when it cannot be kept.
+    /// Makes sure of an entry at `place` and returns it; `None` when it cannot be kept.
     ///
     /// `run` says how many rows were read in sequence before.
     fn put(
         &self,
-        place: &Place,
-        row: Option<&Rc<Row>>,
+        place: PlaceRef<'_>,
+        row: Option<&Row>,
         tombstone: Option<Tombstone>,
         run: u16,
-    ) -> bool {
+    ) -> Option<FlatRow> {
         if !self.is_current() {
             self.cache.counts.borrow_mut().mispopulations += 1;
-            return false;
+            return None;
         }
-        if self.version.holds(place) {
-            return true;
+        if let Some(there) = self.version.entry_at(place) {
+            return Some(there);
         }
-        let bytes = row.map_or(0, |row| row.memory_bytes());
-        let arrival = Arrival::Read { run };
-        let Some(slot) = self.cache.admit(&self.handle, place, row.is_some(), bytes, arrival)
-        else {
-            return false;
-        };
-        let row = row.cloned();
-        self.version.insert(place.clone(), Entry { row, tombstone, slot, is_known_before: false });
-        true
+        let flat = row.map_or_else(|| place.flat(), |row| FlatRow::row(place.prefix, row));
+        let slot = self.cache.admit(&self.handle, &flat, Arrival::Read { run })?;
+        self.version.insert(flat.clone(), tombstone, slot);
+        Some(flat)
     }
 
     /// Says that between two entries there is nothing, `tombstone` being in force.
-    fn link(&self, lower: &Place, upper: &Place, tombstone: Option<Tombstone>) {
+    fn link(&self, lower: &FlatRow, upper: &FlatRow, tombstone: Option<Tombstone>) {
         if !self.is_current() {
             self.cache.counts.borrow_mut().mispopulations += 1;
             return;
         }
+        let (lower, upper) = (PlaceRef::of_flat(lower), PlaceRef::of_flat(upper));
         if self.version.link(lower, upper, tombstone).is_some() {
             return;
         }
         // A row that stood there bears another tombstone than the gap before it.
-        let bound = Place { prefix: upper.prefix.clone(), weight: Weight::Before };
-        if self.put(&bound, None, tombstone, 0)
-            && self.version.link(lower, &bound, tombstone) == Some(true)
+        let bound = PlaceRef { prefix: upper.prefix, weight: Weight::Before };
+        if self.put(bound, None, tombstone, 0).is_some()
+            && self.version.link(lower, bound, tombstone) == Some(true)
         {
             let own = self.version.tombstone_at(upper);
-            self.version.link(&bound, upper, own);
+            self.version.link(bound, upper, own);
         }
     }
 }
 
 /// The state of putting a gap's content into the cache, in reading order.
-struct Population {
+pub(super) struct Population {
     target: Target,
     direction: Direction,
     /// The entry that was put in or met last; `None` where there is none to link to.
-    previous: Option<Place>,
+    previous: Option<FlatRow>,
     in_force: Option<Tombstone>,
     /// The gap is one row's place.
-    single: Option<Rc<ClusteringKey>>,
+    single: Option<ClusteringKey>,
     /// Rows so far.
     run: u16,
 }
 
 impl Population {
-    fn new(target: Target, gap: &ClusteringRange, direction: Direction) -> Self {
+    pub(super) fn new(target: Target, gap: &ClusteringRange, direction: Direction) -> Self {
         let single = target.cache.single_row(gap);
         let first = direction.first(gap);
         let previous = target.version.place_at(first, row_side(direction, true));
@@ -422,17 +477,21 @@ impl Population {
         population
     }
 
-    fn bound(&self, position: &Position) -> Option<Place> {
-        let place = Place::of(position);
-        self.target.put(&place, None, None, self.run).then_some(place)
+    fn bound(&self, position: &Position) -> Option<FlatRow> {
+        self.target.put(PlaceRef::of(position), None, None, self.run)
     }
 
-    fn row(&mut self, key: &Rc<ClusteringKey>, row: &Rc<Row>) {
-        self.reach(Place::row(key.clone()), Some(row), self.in_force);
+    pub(super) fn row(&mut self, key: &ClusteringKey, row: &Row) {
+        self.reach(PlaceRef::row(key.as_ordered()), Some(row), self.in_force);
         self.run = self.run.saturating_add(1);
     }
 
-    fn change(&mut self, position: &Position, tombstone: Option<Tombstone>, gap: &ClusteringRange) {
+    pub(super) fn change(
+        &mut self,
+        position: &Position,
+        tombstone: Option<Tombstone>,
+        gap: &ClusteringRange,
+    ) {
         if position == self.direction.last(gap) {
             // The gap's own end closes what is in force; it is no bound of a tombstone.
             return;
@@ -442,23 +501,21 @@ impl Population {
                 Direction::Forward => self.in_force,
                 Direction::Reversed => tombstone,
             };
-            self.reach(Place::of(position), None, at);
+            self.reach(PlaceRef::of(position), None, at);
         }
         self.in_force = tombstone;
     }
 
     /// Puts in the entry that comes next and links it to the one before.
-    fn reach(&mut self, place: Place, row: Option<&Rc<Row>>, tombstone: Option<Tombstone>) {
-        if !self.target.put(&place, row, tombstone, self.run) {
-            self.previous = None;
-            return;
-        }
-        if let Some(previous) = self.previous.replace(place.clone()) {
-            self.link(&previous, &place);
+    fn reach(&mut self, place: PlaceRef<'_>, row: Option<&Row>, tombstone: Option<Tombstone>) {
+        let entry = self.target.put(place, row, tombstone, self.run);
+        let previous = std::mem::replace(&mut self.previous, entry);
+        if let (Some(previous), Some(entry)) = (&previous, &self.previous) {
+            self.link(previous, entry);
         }
     }
 
-    fn link(&self, previous: &Place, next: &Place) {
+    fn link(&self, previous: &FlatRow, next: &FlatRow) {
         let (lower, upper) = match self.direction {
             Direction::Forward => (previous, next),
             Direction::Reversed => (next, previous),
@@ -466,10 +523,10 @@ impl Population {
         self.target.link(lower, upper, self.in_force);
     }
 
-    fn end(mut self, gap: &ClusteringRange) {
+    pub(super) fn end(mut self, gap: &ClusteringRange) {
         if let Some(key) = self.single.take() {
             if self.run == 0 {
-                self.target.put(&Place::row(key), None, self.in_force, 0);
+                self.target.put(PlaceRef::row(key.as_ordered()), None, self.in_force, 0);
             }
             return;
         }

@@ -116,6 +116,33 @@ fn clustering(schema: &TableSchema, ck: i32) -> ClusteringKey {
 
 struct Chunked(VecDeque<Fragment>, usize);
 
+/// A source that fails when it is asked for the last of so many times.
+struct Failing {
+    source: Box<dyn FragmentSource>,
+    left: Rc<Cell<usize>>,
+}
+
+impl FragmentSource for Failing {
+    fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {
+        match self.left.get().checked_sub(1) {
+            Some(left) => {
+                self.left.set(left);
+                self.source.fill(out)
+            }
+            None => ready(Err(crate::error::Error::invalid("the disk failed"))).boxed_local(),
+        }
+    }
+}
+
+/// A disk that fails after so many reads.
+struct FailingDisk(Rc<Disk>, Rc<Cell<usize>>);
+
+impl Underlying for FailingDisk {
+    fn read(&self, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
+        Box::new(Failing { source: self.0.read(range, slice), left: self.1.clone() })
+    }
+}
+
 impl FragmentSource for Chunked {
     fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {
         let count = self.1.min(self.0.len());
@@ -134,8 +161,12 @@ struct Disk {
 
 impl Underlying for Disk {
     fn read(&self, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
-        let PartitionRange::Single(key) = range else { panic!("one partition is read") };
         self.reads.set(self.reads.get() + 1);
+        let PartitionRange::Single(key) = range else {
+            let in_range = self.data.iter().filter(|(key, _)| range.contains(key));
+            let all = in_range.flat_map(|(key, data)| data.read(&self.schema, key, slice));
+            return Box::new(Chunked(all.collect(), self.chunk));
+        };
         let data = self.data.get(key).cloned().unwrap_or_default();
         Box::new(Chunked(data.read(&self.schema, key, slice), self.chunk))
     }
@@ -157,6 +188,9 @@ fn view(fragments: &[Fragment]) -> (Option<Tombstone>, Vec<Covered>) {
             Fragment::PartitionStart { deletion: own, .. } => deletion = *own,
             Fragment::RangeTombstoneChange { tombstone, .. } => in_force = *tombstone,
             Fragment::Row { key, row } => rows.push(((**key).clone(), (**row).clone(), in_force)),
+            Fragment::FlatRow(flat) => {
+                rows.push((ClusteringKey::from_ordered(flat.key()), flat.thaw(), in_force));
+            }
             Fragment::StaticRow(_) => {}
             Fragment::PartitionEnd => assert_eq!(in_force, None, "a tombstone is left in force"),
         }
@@ -219,7 +253,7 @@ impl World {
     }
 
     fn key(&mut self) -> PartitionKey {
-        let pk = self.below(2) as i32;
+        let pk = self.below(3) as i32;
         PartitionKey::from_values(&self.schema, &[crate::schema::Value::Int(pk)]).unwrap()
     }
 
@@ -271,6 +305,13 @@ impl World {
 
     /// A flush: the disk has the data from now on, the cache is told row by row.
     fn flush(&mut self) {
+        self.flush_until(usize::MAX);
+    }
+
+    /// A flush of which what the cache is told breaks off when it was asked for so many times. True
+    /// when it came to its end.
+    fn flush_until(&mut self, fills: usize) -> bool {
+        let left = Rc::new(Cell::new(fills));
         let key = self.key();
         let memtable = self.written();
         let mut data = self.disk.data.clone();
@@ -281,8 +322,10 @@ impl World {
         self.generation += 1;
         self.rows.begin_generation(self.generation);
         let fragments = memtable.read(&self.schema, &key, &Slice::full(Direction::Forward));
-        let merge = self.rows.merge(&key, || Box::new(Chunked(fragments, 3)), self.generation);
-        block_on(merge);
+        let source = Box::new(Chunked(fragments, 1 + fills % 3));
+        let failing = Failing { source, left: left.clone() };
+        block_on(self.rows.merge(&key, || Box::new(failing), self.generation));
+        left.get() > 0
     }
 
     /// Some entries of a partition leave, as if for others.
@@ -295,7 +338,7 @@ impl World {
         for (place, slot) in handle.latest.borrow().clone().slots(usize::MAX) {
             if slot != NO_SLOT && self.below(4) == 0 {
                 let (kind, bytes) = self.pages.remove_row(slot);
-                handle.evicted(&place, kind, bytes);
+                handle.evicted(PlaceRef::of_flat(&place), kind, bytes);
             }
         }
     }
@@ -307,48 +350,100 @@ impl World {
         (expected, self.rows.read(&key, &slice, self.disk.clone(), self.generation))
     }
 
+    /// A scan of everything, and what it must give.
+    fn open_scan(&mut self) -> (Vec<Fragment>, Box<dyn FragmentSource>) {
+        let direction = if self.below(2) == 0 { Direction::Forward } else { Direction::Reversed };
+        let slice = Slice::full(direction);
+        let whole =
+            self.disk.data.iter().flat_map(|(key, data)| data.read(&self.schema, key, &slice));
+        let expected = whole.collect();
+        (expected, self.rows.scan(direction, self.disk.clone(), self.generation))
+    }
+
+    /// No partition of the disk lies where the cache says that there is none.
+    fn check_ring(&self) {
+        let partitions = self.rows.partitions.borrow();
+        for key in self.disk.data.keys().filter(|key| !partitions.contains_key(key)) {
+            assert!(
+                !self.rows.is_known_absent(key),
+                "{key:?} is in a gap that is said to be known"
+            );
+        }
+    }
+
     /// Every claim of the cache is true of the disk.
     fn check(&self) {
+        self.check_ring();
         let mut bytes = 0;
         for (key, handle) in self.rows.partitions.borrow().iter() {
             let data = self.disk.data.get(key).cloned().unwrap_or_default();
             let version = handle.latest.borrow();
             assert_eq!(version.deletion.get(), data.deletion);
-            let tree = version.tree.borrow();
             let mut before = Position::start();
-            for (place, entry) in tree.iter() {
-                let here = place.position();
-                let at_row = place.weight == Weight::At;
+            for (flat, slot) in version.slots(usize::MAX) {
+                let here = flat.position();
+                let claim = version.claim_at(PlaceRef::of_flat(&flat));
+                let at_row = here.weight == Weight::At;
                 let covering = |ck: &ClusteringKey| data.ranges.covering(ck);
                 for ck in 0..KEYS {
                     let row = clustering(&self.schema, ck);
                     let stored = data.rows.get(&ck);
-                    if at_row && *place.prefix == row {
-                        assert_eq!(entry.row.as_deref(), stored, "row {ck}");
-                        assert_eq!(entry.tombstone, covering(&row), "tombstone of row {ck}");
-                    } else if entry.is_known_before
+                    if at_row && here.prefix == row {
+                        let own = flat.has_row().then(|| flat.thaw());
+                        assert_eq!(own.as_ref(), stored, "row {ck}");
+                        assert_eq!(claim.tombstone, covering(&row), "tombstone of row {ck}");
+                    } else if claim.is_known_before
                         && before.cmp_key(&row).is_lt()
                         && here.cmp_key(&row).is_gt()
                     {
                         assert_eq!(stored, None, "row {ck} is in a gap that is said to be known");
-                        assert_eq!(entry.tombstone, covering(&row), "tombstone over {ck}");
+                        assert_eq!(claim.tombstone, covering(&row), "tombstone over {ck}");
                     }
                 }
-                bytes += u64::from(entry.slot != NO_SLOT);
+                bytes += u64::from(slot != NO_SLOT);
                 before = here;
             }
             assert_eq!(before, Position::end());
         }
         for partitions in self.rows.forgotten.borrow().iter() {
             for handle in partitions.values() {
-                let tree = handle.latest.borrow().tree.borrow().clone();
-                bytes += tree.values().filter(|entry| entry.slot != NO_SLOT).count() as u64;
+                let slots = handle.latest.borrow().slots(usize::MAX);
+                bytes += slots.iter().filter(|(_, slot)| *slot != NO_SLOT).count() as u64;
             }
         }
         let (counts, pages) = (*self.rows.counts.borrow(), self.pages.stats());
         assert_eq!(bytes, pages.total.pages, "a slot an entry");
         let entries = counts.rows + counts.dummies + counts.partitions;
         assert_eq!((entries, counts.bytes), (bytes, pages.bytes));
+    }
+}
+
+/// The fragments of each partition that has anything.
+fn by_partition(fragments: &[Fragment]) -> Vec<(PartitionKey, Vec<Fragment>)> {
+    let mut out: Vec<(PartitionKey, Vec<Fragment>)> = Vec::new();
+    for fragment in fragments {
+        if let Fragment::PartitionStart { key, .. } = fragment {
+            out.push(((**key).clone(), Vec::new()));
+        }
+        out.last_mut().unwrap().1.push(fragment.clone());
+    }
+    assert!(out.is_sorted_by(|a, b| a.0 < b.0), "partitions come in ring order, each once");
+    let is_empty = |part: &[Fragment]| {
+        let (deletion, rows) = view(part);
+        deletion.is_none() && rows.is_empty() && changes(part).is_empty()
+    };
+    out.retain(|(_, part)| !is_empty(part));
+    out
+}
+
+fn same_scan(found: &[Fragment], expected: &[Fragment], what: &str) {
+    let (found, expected) = (by_partition(found), by_partition(expected));
+    let keys = |all: &[(PartitionKey, Vec<Fragment>)]| -> Vec<PartitionKey> {
+        all.iter().map(|(key, _)| key.clone()).collect()
+    };
+    assert_eq!(keys(&found), keys(&expected), "{what}");
+    for ((_, found), (_, expected)) in found.iter().zip(&expected) {
+        same(found, expected, what);
     }
 }
 
@@ -365,8 +460,16 @@ fn reads_equal_the_data_below_whatever_is_known_evicted_or_flushed() {
         // Readers under way, and what they must give in the end.
         let mut readers: Vec<Slow> = vec![];
         for _ in 0..60 {
-            match world.below(9) {
+            match world.below(11) {
                 0 => world.flush(),
+                9 => {
+                    let (expected, source) = world.open_scan();
+                    same_scan(&read_all(source), &expected, &format!("seed {seed}, a scan"));
+                }
+                10 => {
+                    let (expected, source) = world.open_scan();
+                    readers.push((expected, source, VecDeque::new()));
+                }
                 8 if world.below(6) == 0 => {
                     world.rows.invalidate();
                     world.rows.free(1 + (seed % 7) as usize);
@@ -384,7 +487,7 @@ fn reads_equal_the_data_below_whatever_is_known_evicted_or_flushed() {
                     if out.len() == before {
                         let (expected, _, out) = readers.swap_remove(at);
                         let out: Vec<Fragment> = out.into();
-                        same(&out, &expected, &format!("seed {seed}, a slow reader"));
+                        same_scan(&out, &expected, &format!("seed {seed}, a slow reader"));
                     }
                 }
                 _ => {
@@ -515,7 +618,10 @@ fn the_head_of_a_time_series_stays_known_over_flushes_and_eviction() {
         // The newest row only: the reader goes when it has it.
         let mut source = world.rows.read(&key, &newest, world.disk.clone(), world.generation);
         let mut out = VecDeque::new();
-        while !out.iter().any(|fragment| matches!(fragment, Fragment::Row { .. })) {
+        while !out
+            .iter()
+            .any(|fragment| matches!(fragment, Fragment::Row { .. } | Fragment::FlatRow(_)))
+        {
             block_on(source.fill(&mut out)).unwrap();
         }
         let (_, rows) = view(out.make_contiguous());
@@ -523,6 +629,95 @@ fn the_head_of_a_time_series_stays_known_over_flushes_and_eviction() {
         reads.push(world.disk.reads.get());
     }
     assert_eq!(reads.iter().sum::<u64>(), 1, "one read of the disk, the first: {reads:?}");
+}
+
+/// What a read gives until its end or an error; true at the end.
+fn read_until_error(mut source: Box<dyn FragmentSource>) -> (VecDeque<Fragment>, bool) {
+    let mut out = VecDeque::new();
+    loop {
+        let before = out.len();
+        match block_on(source.fill(&mut out)) {
+            Ok(()) if out.len() == before => return (out, true),
+            Ok(()) => {}
+            Err(_) => return (out, false),
+        }
+    }
+}
+
+#[test]
+fn an_error_at_any_read_leaves_nothing_that_is_not_true() {
+    let (mut failures, mut merges_cut) = (0, 0);
+    for seed in 0..80 {
+        for fills in 0.. {
+            // The same world every time, and the error one read later.
+            let mut world = World::new(seed);
+            for _ in 0..3 {
+                world.flush();
+            }
+            let (all, generation) = (Slice::full(Direction::Forward), world.generation);
+            for number in 0..3 {
+                let key = PartitionKey::from_bytes(i32::to_be_bytes(number));
+                let slice = world.slice();
+                read_all(world.rows.read(&key, &slice, world.disk.clone(), generation));
+            }
+            let disk: Rc<dyn Underlying> =
+                Rc::new(FailingDisk(world.disk.clone(), Rc::new(Cell::new(fills))));
+            let (key, slice) = (world.key(), world.slice());
+            let mut is_whole = true;
+            let sources = [
+                world.rows.read(&key, &slice, disk.clone(), generation),
+                world.rows.scan(slice.direction, disk.clone(), generation),
+                world.rows.read(&key, &all, disk, generation),
+            ];
+            for source in sources {
+                is_whole &= read_until_error(source).1;
+                world.check();
+            }
+            merges_cut += usize::from(!world.flush_until(fills));
+            world.check();
+            for _ in 0..3 {
+                let (expected, source) = world.open();
+                same_scan(
+                    &read_all(source),
+                    &expected,
+                    &format!("seed {seed}, after {fills} reads"),
+                );
+            }
+            let (expected, source) = world.open_scan();
+            same_scan(&read_all(source), &expected, &format!("seed {seed}, a scan after {fills}"));
+            world.check();
+            if is_whole {
+                break;
+            }
+            failures += 1;
+        }
+    }
+    assert!(failures > 500 && merges_cut > 100, "{failures} reads failed, {merges_cut} merges");
+}
+
+#[test]
+fn a_second_scan_and_what_is_absent_between_ask_nobody() {
+    for seed in 0..100 {
+        let mut world = World::new(seed);
+        world.pages.set_capacity_bytes(1 << 20);
+        for _ in 0..seed % 4 {
+            world.flush();
+        }
+        for turn in 0..4 {
+            let before = world.disk.reads.get();
+            let (expected, source) = world.open_scan();
+            same_scan(&read_all(source), &expected, &format!("seed {seed}, turn {turn}"));
+            let key = PartitionKey::from_bytes((seed + 77).to_be_bytes());
+            let (all, generation) = (Slice::full(Direction::Forward), world.generation);
+            let absent = read_all(world.rows.read(&key, &all, world.disk.clone(), generation));
+            assert_eq!(absent, [], "a key that is known to be absent leaves no entry");
+            let reads = world.disk.reads.get() - before;
+            assert_eq!(reads, u64::from(turn == 0), "seed {seed}: reads in turn {turn}");
+            // What a flush brings goes to the cache as well, new partitions too.
+            world.flush();
+            world.check();
+        }
+    }
 }
 
 #[test]

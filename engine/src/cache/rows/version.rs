@@ -15,39 +15,53 @@
 //! never changes in what it says, only in how much it knows; other data is another version.
 
 use std::cell::{Cell, RefCell};
-use std::ops::Bound;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
-use super::place::{Place, PlaceRef};
+use super::place::PlaceRef;
+use super::tree::{Claim, Tree, View};
 use super::{CachedEntry, CachedPartition};
 use crate::mutation::tombstone::strongest;
 use crate::mutation::{
-    ClusteringRange, Direction, Fragment, Position, RangeTombstone, Row, Tombstone, Weight,
+    ClusteringRange, Direction, FlatRow, Fragment, Position, RangeTombstone, Row, Tombstone, Weight,
 };
-use crate::persistent::Map;
 use crate::policy::Slot;
-use crate::schema::ClusteringKey;
 
 /// No slot: the entry is not offered for eviction.
 pub(super) const NO_SLOT: Slot = Slot::MAX;
-
-/// See the head of this file.
-#[derive(Debug, Clone)]
-pub(super) struct Entry {
-    pub(super) row: Option<Rc<Row>>,
-    pub(super) tombstone: Option<Tombstone>,
-    pub(super) slot: Slot,
-    pub(super) is_known_before: bool,
-}
-
-pub(super) type Tree = Map<Place, Entry>;
 
 /// One version of a partition; copying it copies the root of its tree.
 #[derive(Debug, Clone)]
 pub(super) struct Version {
     pub(super) deletion: Cell<Option<Tombstone>>,
     pub(super) static_row: RefCell<Option<Rc<Row>>>,
+    /// All entries but that at the end.
     pub(super) tree: RefCell<Tree>,
+    pub(super) end: Cell<Claim>,
+}
+
+/// An entry that a walk comes to.
+#[derive(Clone, Copy)]
+struct Stop<'a> {
+    place: PlaceRef<'a>,
+    /// `None` at the end of the partition.
+    flat: Option<&'a FlatRow>,
+    claim: Claim,
+}
+
+impl<'a> Stop<'a> {
+    #[inline]
+    fn new(view: Option<View<'a>>, end: Claim) -> Self {
+        match view {
+            Some(view) => Stop { place: view.place(), flat: Some(view.flat), claim: view.claim },
+            None => Stop { place: PlaceRef::END, flat: None, claim: end },
+        }
+    }
+
+    #[inline]
+    fn row(&self) -> Option<&'a FlatRow> {
+        self.flat.filter(|flat| flat.has_row())
+    }
 }
 
 /// Where a walk through a version stopped.
@@ -74,24 +88,24 @@ fn change(
     in_force: &mut Option<Tombstone>,
     tombstone: Option<Tombstone>,
     at: impl FnOnce() -> Position,
-    out: &mut impl Extend<Fragment>,
+    out: &mut VecDeque<Fragment>,
 ) {
     if *in_force != tombstone {
         *in_force = tombstone;
-        out.extend([Fragment::RangeTombstoneChange { position: at(), tombstone }]);
+        out.push_back(Fragment::RangeTombstoneChange { position: at(), tombstone });
     }
 }
 
-/// The first place after which a row may follow `position`.
-fn past(position: &Position) -> Position {
-    let weight = if position.weight == Weight::At { Weight::After } else { position.weight };
-    Position { prefix: position.prefix.clone(), weight }
+/// The first place after which a row may follow `place`.
+fn past(place: PlaceRef<'_>) -> Position {
+    let weight = if place.weight == Weight::At { Weight::After } else { place.weight };
+    PlaceRef { weight, ..place }.position()
 }
 
-/// The last place before which a row may precede `position`.
-fn ahead_of(position: &Position) -> Position {
-    let weight = if position.weight == Weight::At { Weight::Before } else { position.weight };
-    Position { prefix: position.prefix.clone(), weight }
+/// The last place before which a row may precede `place`.
+fn ahead_of(place: PlaceRef<'_>) -> Position {
+    let weight = if place.weight == Weight::At { Weight::Before } else { place.weight };
+    PlaceRef { weight, ..place }.position()
 }
 
 impl Version {
@@ -102,21 +116,22 @@ impl Version {
         slot: Slot,
         is_known: bool,
     ) -> Self {
-        let end = Entry { row: None, tombstone: None, slot, is_known_before: is_known };
+        let end = Claim { tombstone: None, slot, is_known_before: is_known };
         Version {
             deletion: Cell::new(deletion),
             static_row: RefCell::new(static_row),
-            tree: RefCell::new([(Place::of(&Position::end()), end)].into_iter().collect()),
+            tree: RefCell::default(),
+            end: Cell::new(end),
         }
     }
 
     /// Gives fragments of what is left of `walk`, about `max`, and tells `touch` the slots of the
     /// entries that were used.
-    pub(super) fn walk<E: Extend<Fragment>>(
+    pub(super) fn walk(
         &self,
         walk: &mut Walk,
         max: usize,
-        out: &mut E,
+        out: &mut VecDeque<Fragment>,
         touch: &mut dyn FnMut(Slot),
     ) -> Step {
         if let Some(step) = self.walk_row(walk, out, touch) {
@@ -129,10 +144,10 @@ impl Version {
     }
 
     /// A walk over the place of one row that has an entry: the commonest, and a look-up.
-    fn walk_row<E: Extend<Fragment>>(
+    fn walk_row(
         &self,
         walk: &mut Walk,
-        out: &mut E,
+        out: &mut VecDeque<Fragment>,
         touch: &mut dyn FnMut(Slot),
     ) -> Option<Step> {
         let Walk { rest: ClusteringRange { start, end }, in_force, direction } = walk;
@@ -142,42 +157,65 @@ impl Version {
         if !is_row {
             return None;
         }
-        let tree = self.tree.borrow();
-        let row = PlaceRef { prefix: start.prefix.as_ordered(), weight: Weight::At };
-        let (place, entry) = tree.get_key_value(&row)?;
-        touch(entry.slot);
         let (first, last) = match direction {
             Direction::Forward => (&*start, &*end),
             Direction::Reversed => (&*end, &*start),
         };
-        change(in_force, entry.tombstone, || first.clone(), out);
-        if let Some(row) = &entry.row {
-            out.extend([Fragment::Row { key: place.prefix.clone(), row: row.clone() }]);
-        }
-        change(in_force, None, || last.clone(), out);
-        Some(Step::Done)
+        let found = self.look_up(start.prefix.as_ordered(), out, touch, |tombstone, is_start| {
+            let position = if is_start { first.clone() } else { last.clone() };
+            *in_force = tombstone;
+            Fragment::RangeTombstoneChange { position, tombstone }
+        });
+        found.then_some(Step::Done)
     }
 
-    fn walk_forward<E: Extend<Fragment>>(
+    /// The row with this key, where it has an entry, between the `change`s to the tombstone that is in
+    /// force there and back; false where it has none.
+    #[inline]
+    pub(super) fn look_up(
+        &self,
+        key: &[u8],
+        out: &mut VecDeque<Fragment>,
+        touch: &mut dyn FnMut(Slot),
+        mut change: impl FnMut(Option<Tombstone>, bool) -> Fragment,
+    ) -> bool {
+        let tree = self.tree.borrow();
+        let Some(View { flat, claim }) = tree.get(PlaceRef::row(key)) else { return false };
+        touch(claim.slot);
+        if claim.tombstone.is_some() {
+            out.push_back(change(claim.tombstone, true));
+        }
+        if flat.has_row() {
+            out.push_back(Fragment::FlatRow(flat.clone()));
+        }
+        if claim.tombstone.is_some() {
+            out.push_back(change(None, false));
+        }
+        true
+    }
+
+    fn walk_forward(
         &self,
         walk: &mut Walk,
         max: usize,
-        out: &mut E,
+        out: &mut VecDeque<Fragment>,
         touch: &mut dyn FnMut(Slot),
     ) -> Step {
         let tree = self.tree.borrow();
         let Walk { rest: ClusteringRange { start, end }, in_force, .. } = walk;
-        let from = (Bound::Excluded(PlaceRef::of(start)), Bound::Unbounded);
+        let mut entries = tree.behind(PlaceRef::of(start));
+        let last_place = PlaceRef::of(end);
         // The entry behind which the walk stands; at the start of the range there is none.
-        let mut last: Option<&Place> = None;
+        let mut last: Option<PlaceRef<'_>> = None;
         let mut given = 0;
-        for (place, entry) in tree.range::<_, PlaceRef<'_>>(from) {
-            let here = || last.map_or_else(|| past(start), |last| past(&last.position()));
-            let is_beyond = place.as_ref() >= PlaceRef::of(end);
-            if entry.is_known_before {
-                change(in_force, entry.tombstone, here, out);
+        loop {
+            let Stop { place, flat, claim } = Stop::new(entries.next(), self.end.get());
+            let here = || last.map_or_else(|| past(PlaceRef::of(start)), past);
+            let is_beyond = place >= last_place;
+            if claim.is_known_before {
+                change(in_force, claim.tombstone, here, out);
             } else {
-                let until = if is_beyond { end.clone() } else { ahead_of(&place.position()) };
+                let until = if is_beyond { end.clone() } else { ahead_of(place) };
                 let gap = ClusteringRange { start: here(), end: until };
                 if !gap.is_empty() {
                     change(in_force, None, || gap.start.clone(), out);
@@ -187,20 +225,20 @@ impl Version {
                     return Step::Gap(gap);
                 }
             }
-            if is_beyond {
+            let Some(flat) = flat.filter(|_| !is_beyond) else {
                 change(in_force, None, || end.clone(), out);
-                if entry.is_known_before {
-                    touch(entry.slot);
+                if claim.is_known_before {
+                    touch(claim.slot);
                 }
                 return Step::Done;
-            }
-            touch(entry.slot);
+            };
+            touch(claim.slot);
             if place.weight == Weight::At {
                 // Also where the row is absent: a source beside this one may have it.
-                change(in_force, entry.tombstone, || ahead_of(&place.position()), out);
+                change(in_force, claim.tombstone, || ahead_of(place), out);
             }
-            if let Some(row) = &entry.row {
-                out.extend([Fragment::Row { key: place.prefix.clone(), row: row.clone() }]);
+            if flat.has_row() {
+                out.push_back(Fragment::FlatRow(flat.clone()));
                 given += 1;
             }
             if given >= max {
@@ -209,36 +247,33 @@ impl Version {
             }
             last = Some(place);
         }
-        unreachable!("the entry at the end of a partition is always there")
     }
 
-    fn walk_reversed<E: Extend<Fragment>>(
+    fn walk_reversed(
         &self,
         walk: &mut Walk,
         max: usize,
-        out: &mut E,
+        out: &mut VecDeque<Fragment>,
         touch: &mut dyn FnMut(Slot),
     ) -> Step {
         let tree = self.tree.borrow();
         let Walk { rest: ClusteringRange { start, end }, in_force, .. } = walk;
         let top = PlaceRef::of(end);
-        let (_, mut upper) = tree
-            .range::<_, PlaceRef<'_>>((Bound::Included(top), Bound::Unbounded))
-            .next()
-            .expect("the entry at the end of a partition is always there");
-        let mut below = tree.range::<_, PlaceRef<'_>>((Bound::Unbounded, Bound::Excluded(top)));
+        let first_place = PlaceRef::of(start);
+        let mut upper = Stop::new(tree.at(top).next(), self.end.get()).claim;
+        let mut below = tree.at(top);
         // The entry before which the walk stands; at the end of the range there is none.
-        let mut last: Option<&Place> = None;
+        let mut last: Option<PlaceRef<'_>> = None;
         let mut given = 0;
         loop {
-            let here = || last.map_or_else(|| ahead_of(end), |last| ahead_of(&last.position()));
-            let lower = below.next_back().filter(|(place, _)| place.as_ref() > PlaceRef::of(start));
+            let here = || last.map_or_else(|| ahead_of(PlaceRef::of(end)), ahead_of);
+            let lower = below.previous().map(|view| Stop::new(Some(view), upper));
+            let lower = lower.filter(|stop| stop.place > first_place);
             if upper.is_known_before {
                 change(in_force, upper.tombstone, here, out);
                 touch(upper.slot);
             } else {
-                let from =
-                    lower.map_or_else(|| start.clone(), |(place, _)| past(&place.position()));
+                let from = lower.map_or_else(|| start.clone(), |stop| past(stop.place));
                 let gap = ClusteringRange { start: from, end: here() };
                 if !gap.is_empty() {
                     change(in_force, None, || gap.end.clone(), out);
@@ -248,20 +283,27 @@ impl Version {
                     return Step::Gap(gap);
                 }
             }
-            let Some((place, entry)) = lower else {
+            let Some(stop) = lower else {
                 change(in_force, None, || start.clone(), out);
                 return Step::Done;
             };
+            let Stop { place, claim, .. } = stop;
             if place.weight == Weight::At {
-                change(in_force, entry.tombstone, || past(&place.position()), out);
+                change(in_force, claim.tombstone, || past(place), out);
             }
-            if let Some(row) = &entry.row {
-                out.extend([Fragment::Row { key: place.prefix.clone(), row: row.clone() }]);
+            if let Some(flat) = stop.row() {
+                out.push_back(Fragment::FlatRow(flat.clone()));
                 given += 1;
             }
-            touch(entry.slot);
-            upper = entry;
+            if !claim.is_known_before {
+                // Else the next step tells of it.
+                touch(claim.slot);
+            }
+            upper = claim;
             if given >= max {
+                if claim.is_known_before {
+                    touch(claim.slot);
+                }
                 *end = place.position();
                 return Step::More;
             }
@@ -269,35 +311,54 @@ impl Version {
         }
     }
 
-    /// Whether this place has an entry.
-    pub(super) fn holds(&self, place: &Place) -> bool {
-        self.tree.borrow().contains_key(place)
+    /// The entry at a place, if one stands there; not that at the end.
+    pub(super) fn entry_at(&self, place: PlaceRef<'_>) -> Option<FlatRow> {
+        self.tree.borrow().get(place).map(|view| view.flat.clone())
     }
 
     /// The entry that stands at a bound of a gap, or is the row beside it on the side `Weight::After`
     /// of the row for a lower bound, `Weight::Before` for an upper one.
-    pub(super) fn place_at(&self, bound: &Position, row_side: Weight) -> Option<Place> {
-        let tree = self.tree.borrow();
-        let exact = tree.get_key_value(&PlaceRef::of(bound));
+    pub(super) fn place_at(&self, bound: &Position, row_side: Weight) -> Option<FlatRow> {
+        let place = PlaceRef::of(bound);
+        if place == PlaceRef::END {
+            return Some(place.flat());
+        }
         let beside = || {
-            let row = PlaceRef { prefix: bound.prefix.as_ordered(), weight: Weight::At };
-            (bound.weight == row_side).then(|| tree.get_key_value(&row)).flatten()
+            let row = PlaceRef::row(place.prefix);
+            (bound.weight == row_side).then(|| self.entry_at(row)).flatten()
         };
-        exact.or_else(beside).map(|(place, _)| place.clone())
+        self.entry_at(place).or_else(beside)
     }
 
-    /// Puts an entry in where none stands. Inside a known stretch it splits that.
-    pub(super) fn insert(&self, place: Place, mut entry: Entry) {
+    /// Puts an entry in where none stands, of which nothing is known before it. Inside a known
+    /// stretch it splits that.
+    pub(super) fn insert(&self, flat: FlatRow, tombstone: Option<Tombstone>, slot: Slot) {
+        let next = self.next(PlaceRef::of_flat(&flat));
+        let claim = match next.is_known_before {
+            true => Claim { slot, ..next },
+            false => Claim { tombstone, slot, is_known_before: false },
+        };
+        self.tree.borrow_mut().insert(flat, claim);
+    }
+
+    /// What the entry behind a place says.
+    fn next(&self, place: PlaceRef<'_>) -> Claim {
+        Stop::new(self.tree.borrow().behind(place).next(), self.end.get()).claim
+    }
+
+    /// Changes what the entry behind a place says of the gap before it.
+    fn change_next(&self, place: PlaceRef<'_>, change: impl FnOnce(Claim) -> bool) {
         let mut tree = self.tree.borrow_mut();
-        let from = (Bound::Excluded(place.as_ref()), Bound::Unbounded);
-        if let Some((_, next)) = tree.range::<_, PlaceRef<'_>>(from).next()
-            && next.is_known_before
-        {
-            entry.is_known_before = true;
-            entry.tombstone = next.tombstone;
+        let next = tree.behind(place).next().map(|view| (view.flat.clone(), view.claim));
+        let Some((next, claim)) = next else {
+            let end = self.end.get();
+            self.end.set(Claim { is_known_before: change(end), ..end });
+            return;
+        };
+        let is_known = change(claim);
+        if is_known != claim.is_known_before {
+            tree.change(PlaceRef::of_flat(&next), |mut entry| entry.set_known_before(is_known));
         }
-        let was = tree.insert(place, entry);
-        assert!(was.is_none(), "an entry is put in where none stands");
     }
 
     /// Says that nothing lies between two entries and that `tombstone` is in force there, unless
@@ -305,66 +366,84 @@ impl Version {
     /// before `upper` has to bear the tombstone.
     pub(super) fn link(
         &self,
-        lower: &Place,
-        upper: &Place,
+        lower: PlaceRef<'_>,
+        upper: PlaceRef<'_>,
         tombstone: Option<Tombstone>,
     ) -> Option<bool> {
         let mut tree = self.tree.borrow_mut();
-        if !tree.contains_key(lower) {
+        if tree.get(lower).is_none() {
             return Some(false);
         }
-        let Some(entry) = tree.get_mut(upper) else { return Some(false) };
-        if entry.is_known_before {
+        if upper == PlaceRef::END {
+            let end = self.end.get();
+            if !end.is_known_before {
+                self.end.set(Claim { tombstone, is_known_before: true, ..end });
+            }
             return Some(true);
         }
-        if entry.tombstone != tombstone {
-            if upper.weight == Weight::At {
-                return None;
+        let linked = tree.change(upper, |mut entry| {
+            let claim = entry.claim();
+            if claim.is_known_before {
+                return Some(true);
             }
-            entry.tombstone = tombstone;
-        }
-        entry.is_known_before = true;
-        Some(true)
+            if claim.tombstone != tombstone {
+                if upper.weight == Weight::At {
+                    return None;
+                }
+                entry.set_tombstone(tombstone);
+            }
+            entry.set_known_before(true);
+            Some(true)
+        });
+        linked.unwrap_or(Some(false))
     }
 
     /// Takes an entry out and with it what was known of the gaps beside it.
-    pub(super) fn evict(&self, place: &Place) {
-        let mut tree = self.tree.borrow_mut();
-        if place.prefix.is_empty() && place.weight == Weight::After {
-            let end = tree.get_mut(place).expect("the end is always there");
-            end.is_known_before = false;
-            end.tombstone = None;
-            end.slot = NO_SLOT;
+    pub(super) fn evict(&self, place: PlaceRef<'_>) {
+        if place == PlaceRef::END {
+            self.end.set(Claim { tombstone: None, slot: NO_SLOT, is_known_before: false });
             return;
         }
-        let Some(gone) = tree.remove(place) else { return };
-        let from = place.as_ref();
-        if let Some((_, next)) = tree.get_next_mut(&from) {
-            let joins = gone.row.is_none()
-                && place.weight != Weight::At
-                && gone.is_known_before
-                && gone.tombstone == next.tombstone;
-            next.is_known_before &= joins;
-        }
+        let Some((flat, gone)) = self.tree.borrow_mut().remove(place) else { return };
+        let is_bound = !flat.has_row() && place.weight != Weight::At;
+        self.change_next(place, |next| {
+            let joins = is_bound && gone.is_known_before && gone.tombstone == next.tombstone;
+            next.is_known_before && joins
+        });
     }
 
     /// The tombstone at an entry.
-    pub(super) fn tombstone_at(&self, place: &Place) -> Option<Tombstone> {
-        self.tree.borrow().get(place).and_then(|entry| entry.tombstone)
+    pub(super) fn tombstone_at(&self, place: PlaceRef<'_>) -> Option<Tombstone> {
+        self.tree.borrow().get(place).and_then(|view| view.claim.tombstone)
     }
 
-    pub(super) fn set_slot(&self, place: &Place, slot: Slot) {
-        if let Some(entry) = self.tree.borrow_mut().get_mut(place) {
-            entry.slot = slot;
-        }
+    /// What the entry at a place says; it must stand there.
+    #[cfg(test)]
+    pub(super) fn claim_at(&self, place: PlaceRef<'_>) -> Claim {
+        let found = self.tree.borrow().get(place).map(|view| view.claim);
+        found.unwrap_or_else(|| self.end.get())
+    }
+
+    /// The slot of the entry at the end.
+    pub(super) fn set_slot(&self, slot: Slot) {
+        self.end.set(Claim { slot, ..self.end.get() });
+    }
+
+    /// All entries, that at the end too.
+    fn stops<'a>(&self, tree: &'a Tree) -> impl Iterator<Item = Stop<'a>> {
+        let end = Stop::new(None, self.end.get());
+        tree.iter().map(move |view| Stop::new(Some(view), end.claim)).chain([end])
     }
 
     /// Of up to `max` gaps, how many are known, and how many there were.
     pub(super) fn continuity(&self, max: usize) -> (u64, u64) {
         let tree = self.tree.borrow();
         let (mut known, mut seen) = (0, 0);
-        for entry in tree.values().take(max) {
-            known += u64::from(entry.is_known_before);
+        // Before an entry at the start there is no gap.
+        let is_start =
+            |stop: &Stop<'_>| stop.place.prefix.is_empty() && stop.place.weight == Weight::Before;
+        for stop in self.stops(&tree).skip_while(is_start).take(max) {
+            known += u64::from(stop.claim.is_known_before);
             seen += 1;
         }
         (known, seen)
@@ -372,18 +451,14 @@ impl Version {
 
     /// Up to `max` entries, for people to look at.
     pub(super) fn inspect(&self, max: usize) -> CachedPartition {
-        let entries = self
-            .tree
-            .borrow()
-            .iter()
-            .take(max)
-            .map(|(place, entry)| CachedEntry {
-                position: place.position(),
-                newest: entry.row.as_ref().and_then(|row| row.newest_timestamp()),
-                tombstone: entry.tombstone,
-                is_known_before: entry.is_known_before,
-            })
-            .collect();
+        let tree = self.tree.borrow();
+        let entries = self.stops(&tree).take(max).map(|stop| CachedEntry {
+            position: stop.place.position(),
+            newest: stop.row().and_then(|flat| flat.thaw().newest_timestamp()),
+            tombstone: stop.claim.tombstone,
+            is_known_before: stop.claim.is_known_before,
+        });
+        let entries = entries.collect();
         CachedPartition {
             deletion: self.deletion.get(),
             has_static_row: self.static_row.borrow().is_some(),
@@ -392,45 +467,48 @@ impl Version {
     }
 
     /// Up to `max` entries from the start, with their slots.
-    pub(super) fn slots(&self, max: usize) -> Vec<(Place, Slot)> {
+    pub(super) fn slots(&self, max: usize) -> Vec<(FlatRow, Slot)> {
         let tree = self.tree.borrow();
-        tree.iter().take(max).map(|(place, entry)| (place.clone(), entry.slot)).collect()
+        let place = |stop: Stop<'_>| stop.flat.cloned().unwrap_or_else(|| stop.place.flat());
+        self.stops(&tree).take(max).map(|stop| (place(stop), stop.claim.slot)).collect()
     }
 
     /// Whether nothing but the end is left, and that not offered for eviction.
     pub(super) fn is_spent(&self) -> bool {
-        let tree = self.tree.borrow();
-        tree.len() == 1 && tree.get_max().is_none_or(|(_, end)| end.slot == NO_SLOT)
+        self.end.get().slot == NO_SLOT && self.tree.borrow().is_empty()
     }
 
     /// What a write of the row `key` meets here.
-    pub(super) fn at_row(&self, key: &ClusteringKey) -> AtRow {
+    pub(super) fn at_row(&self, key: &[u8]) -> AtRow {
         let tree = self.tree.borrow();
-        let place = PlaceRef { prefix: key.as_ordered(), weight: Weight::At };
-        match tree.range::<_, PlaceRef<'_>>((Bound::Included(place), Bound::Unbounded)).next() {
-            Some((found, entry)) if found.as_ref() == place => AtRow::Entry(entry.slot),
-            Some((_, next)) if next.is_known_before => AtRow::Known,
+        let place = PlaceRef::row(key);
+        let stop = Stop::new(tree.at(place).next(), self.end.get());
+        match stop.claim {
+            claim if stop.place == place => AtRow::Entry(claim.slot),
+            claim if claim.is_known_before => AtRow::Known,
             _ => AtRow::Unknown,
         }
     }
 
-    /// Merges a row into the entry that stands at its key; returns the bytes it takes now.
-    pub(super) fn merge_row(&self, key: &ClusteringKey, row: &Row) -> usize {
-        let mut tree = self.tree.borrow_mut();
-        let place = PlaceRef { prefix: key.as_ordered(), weight: Weight::At };
-        let entry = tree.get_mut(&place).expect("an entry stands there");
-        match &mut entry.row {
-            Some(own) => Rc::make_mut(own).merge(row),
-            None => entry.row = Some(Rc::new(row.clone())),
-        }
-        entry.row.as_ref().map_or(0, |row| row.memory_bytes())
+    /// Merges a row into the entry that stands at its key; returns it as it is now.
+    pub(super) fn merge_row(&self, key: &[u8], row: &Row) -> FlatRow {
+        let merged = self.tree.borrow_mut().change(PlaceRef::row(key), |mut entry| {
+            let flat = if entry.flat().has_row() {
+                let mut own = entry.flat().thaw();
+                own.merge(row);
+                FlatRow::row(key, &own)
+            } else {
+                FlatRow::row(key, row)
+            };
+            entry.set_row(flat.clone());
+            flat
+        });
+        merged.expect("an entry stands there")
     }
 
     /// Forgets that anything is known of the gap in which a place without an entry lies.
     pub(super) fn forget_gap(&self, place: PlaceRef<'_>) {
-        if let Some((_, next)) = self.tree.borrow_mut().get_next_mut(&place) {
-            next.is_known_before = false;
-        }
+        self.change_next(place, |_| false);
     }
 
     /// Whether `position` lies inside a known stretch with no entry at it: a tombstone that begins
@@ -438,10 +516,8 @@ impl Version {
     pub(super) fn needs_bound(&self, position: &Position) -> bool {
         let tree = self.tree.borrow();
         let place = PlaceRef::of(position);
-        match tree.range::<_, PlaceRef<'_>>((Bound::Included(place), Bound::Unbounded)).next() {
-            Some((found, entry)) => found.as_ref() != place && entry.is_known_before,
-            None => false,
-        }
+        let stop = Stop::new(tree.at(place).next(), self.end.get());
+        stop.place != place && stop.claim.is_known_before
     }
 
     /// Puts a range tombstone over up to `max` entries from `from` on; the bounds of the tombstone
@@ -454,19 +530,28 @@ impl Version {
     ) -> Option<Position> {
         let mut tree = self.tree.borrow_mut();
         let end = PlaceRef::of(&deletion.range.end);
-        let bounds = (Bound::Excluded(PlaceRef::of(from)), Bound::Included(end));
-        let mut places: Vec<Place> = tree
-            .range::<_, PlaceRef<'_>>(bounds)
+        let mut covered: Vec<FlatRow> = tree
+            .behind(PlaceRef::of(from))
+            .take_while(|view| view.place() <= end)
             .take(max + 1)
-            .map(|(place, _)| place.clone())
+            .map(|view| view.flat.clone())
             .collect();
-        let is_more = places.len() > max;
-        places.truncate(max);
-        for place in &places {
-            let entry = tree.get_mut(place).expect("an entry stands there");
-            entry.tombstone = strongest(entry.tombstone, Some(deletion.tombstone));
+        let is_more = covered.len() > max;
+        covered.truncate(max);
+        let all = |own: Option<Tombstone>| strongest(own, Some(deletion.tombstone));
+        for flat in &covered {
+            tree.change(PlaceRef::of_flat(flat), |mut entry| {
+                entry.set_tombstone(all(entry.claim().tombstone));
+            });
         }
-        is_more.then(|| places[max - 1].position())
+        if is_more {
+            return covered.last().map(FlatRow::position);
+        }
+        if end == PlaceRef::END {
+            let claim = self.end.get();
+            self.end.set(Claim { tombstone: all(claim.tombstone), ..claim });
+        }
+        None
     }
 }
 

@@ -73,6 +73,7 @@ fn dump(schema: &TableSchema, fragments: &[Fragment]) -> Vec<Json> {
                 continue;
             }
             Fragment::PartitionEnd => continue,
+            Fragment::FlatRow(_) => unreachable!("a file gives none"),
             Fragment::StaticRow(row) => {
                 let mut item = dump_row(schema, row);
                 item["type"] = json!("static_block");

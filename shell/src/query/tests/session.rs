@@ -72,6 +72,13 @@ async fn cached_rows_are_seen_bypassed_and_forgotten() {
     assert_eq!(world.column(read).await.len(), 9);
     assert_eq!(world.column(held).await, ["9"]);
     assert!(world.rows("SHOW CACHE TABLES").await.contains("weather"));
+    let shown = world.rows("SHOW CACHE").await;
+    for what in ["default.weather", "data pages", "index pages", "total"] {
+        assert!(shown.contains(what), "{shown}");
+    }
+    let metric = "SELECT CAST(sum(value) AS BIGINT) FROM system.metrics \
+                  WHERE name = 'row_cache_rows' AND table_name = 'weather'";
+    assert_eq!(world.column(metric).await, ["9"]);
 
     world
         .run("INSERT INTO weather (origin, time_hour) VALUES ('EWR', '2014-01-01T00:00:00Z')")

@@ -1,0 +1,144 @@
+//! Entries of row caches in the budget that they share with pages: their slots come and go here.
+//!
+//! Not here: what is in which partition (`rows/`).
+
+use std::hash::Hasher;
+use std::rc::Rc;
+
+use super::{Held, NONE, PageCache, PageKeyHasher, READ_COST_US};
+use crate::cache::gate::Gate;
+use crate::cache::rows::{Handle, PlaceRef};
+use crate::mutation::FlatRow;
+use crate::policy::Slot;
+use crate::policy::admission::Fate;
+use crate::policy::event::{EntryAttributes, EntryKind};
+
+/// How an entry of a row cache comes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cache) enum Arrival {
+    /// It was not there and was read from disk, after so many neighbours.
+    Read { run: u16 },
+    /// It was written: a flush brings it.
+    Written,
+}
+
+impl PageCache {
+    /// A slot for an entry of a row cache (its kind, bytes and table), if it is let in and there is
+    /// room beside what is in use. Others leave for it, of the same partition perhaps. Without a
+    /// place it is the entry at the end of its partition.
+    pub(in crate::cache) fn admit_row(
+        &self,
+        handle: &Rc<Handle>,
+        flat: Option<&FlatRow>,
+        arrival: Arrival,
+        (kind, bytes, table): (EntryKind, usize, u32),
+    ) -> Option<Slot> {
+        let state = &mut *self.state.borrow_mut();
+        let size_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let mut hasher = PageKeyHasher(state.fingerprint_key ^ u64::from(table));
+        hasher.write_u64(handle.key.token().0 as u64);
+        let place = flat.map_or(PlaceRef::END, PlaceRef::of_flat);
+        for chunk in place.prefix.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            hasher.write_u64(u64::from_le_bytes(word));
+        }
+        hasher.write_u64(place.weight as i8 as u64);
+        let attributes = EntryAttributes {
+            fingerprint: hasher.finish(),
+            size_bytes,
+            cost_us: READ_COST_US,
+            table,
+        };
+        if let Arrival::Read { run } = arrival {
+            state.counts_of(kind).misses += 1;
+            if let Some(recorder) = &mut state.recorder {
+                recorder.push(attributes.fingerprint, size_bytes, kind as u8, false);
+            }
+            if kind != EntryKind::Dummy && !state.admits(run, kind, &attributes) {
+                state.governor.miss(&attributes, kind);
+                state.counts_of(kind).refused += 1;
+                return None;
+            }
+        }
+        state.make_room(bytes as u64);
+        let slot = match arrival {
+            _ if state.governor.bytes() + bytes as u64 > state.capacity_bytes => None,
+            Arrival::Read { .. } => state.governor.allocate(attributes, kind),
+            Arrival::Written => state.governor.allocate_written(attributes, kind),
+        };
+        let Some(slot) = slot else {
+            state.counts_of(kind).passed += 1;
+            return None;
+        };
+        state.reserve(slot);
+        let counts = state.counts_of(kind);
+        counts.pages += 1;
+        counts.bytes += u64::from(size_bytes);
+        state.residents[slot as usize] = Held::Row(handle.clone(), flat.cloned());
+        Some(slot)
+    }
+
+    /// Whether so much is free that what comes in pushes nothing out.
+    pub(in crate::cache) fn has_spare_room(&self) -> bool {
+        let state = self.state.borrow();
+        let free = state.capacity_bytes.saturating_sub(state.governor.bytes());
+        free > state.capacity_bytes / 8 && !state.governor.is_full()
+    }
+
+    /// Whether so many bytes come in without that others leave.
+    pub(in crate::cache) fn has_room_for(&self, bytes: usize) -> bool {
+        let state = self.state.borrow();
+        state.governor.bytes() + bytes as u64 <= state.capacity_bytes && !state.governor.is_full()
+    }
+
+    /// Gives the slot of a row cache's entry back; its kind and bytes.
+    pub(in crate::cache) fn remove_row(&self, slot: Slot) -> (EntryKind, u64) {
+        let state = &mut *self.state.borrow_mut();
+        state.governor.remove(slot);
+        state.residents[slot as usize] = Held::Page(None);
+        (state.left(slot), u64::from(state.governor.last(slot).size_bytes))
+    }
+
+    /// A write changed the entry of a row cache: it is `flat` and takes `bytes` now. Returns what it
+    /// took before.
+    pub(in crate::cache) fn resize_row(&self, slot: Slot, flat: FlatRow, bytes: u32) -> u32 {
+        let state = &mut *self.state.borrow_mut();
+        if let Held::Row(_, held) = &mut state.residents[slot as usize] {
+            *held = Some(flat);
+        }
+        let was = state.governor.last(slot).size_bytes;
+        let counts = state.counts_of(state.governor.last_kind(slot));
+        counts.bytes = counts.bytes - u64::from(was) + u64::from(bytes);
+        state.governor.resize_entry(slot, bytes);
+        state.governor.update(slot);
+        state.make_room(0);
+        was
+    }
+
+    /// Runs a walk through cached rows that tells the slots it used.
+    pub(in crate::cache) fn touch_rows<T>(
+        &self,
+        walk: impl FnOnce(&mut dyn FnMut(Slot)) -> T,
+    ) -> T {
+        let state = &mut *self.state.borrow_mut();
+        let is_watched =
+            state.recorder.is_some() || state.gate.as_ref().is_some_and(Gate::wants_fates);
+        walk(&mut |slot| {
+            if slot == NONE {
+                return;
+            }
+            let (kind, attributes) = state.governor.hit_entry(slot);
+            state.counts[kind as usize].hits += 1;
+            if is_watched {
+                let EntryAttributes { fingerprint, size_bytes, .. } = attributes;
+                if let Some(recorder) = &mut state.recorder {
+                    recorder.push(fingerprint, size_bytes, kind as u8, true);
+                }
+                if let Some(gate) = &mut state.gate {
+                    gate.tell(fingerprint, Fate::Read, kind);
+                }
+            }
+        })
+    }
+}

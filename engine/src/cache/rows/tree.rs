@@ -1,0 +1,696 @@
+//! The entries of a cached partition in the order of their places: a B+ tree that is copied in
+//! constant time and shares with its copies what none of them changed.
+//!
+//! An entry takes 18 bytes beside its row. Neighbours share the beginning of their keys, so a leaf
+//! keeps that once and of each entry the two bytes behind it: most searches look at one row only.
+//!
+//! Invariant: separators are at or before all entries behind them and after those before them; no
+//! node but a root is empty. The order of heads is that of places, equal ones excepted.
+
+use std::cmp::Ordering;
+use std::rc::Rc;
+
+use super::place::PlaceRef;
+use crate::mutation::{FlatRow, Tombstone, Weight};
+use crate::policy::Slot;
+
+/// Entries of a leaf, children of a node.
+const WIDTH: usize = 64;
+/// Room that a leaf takes more when it has none.
+const GROWTH: usize = 8;
+/// No tombstone.
+const NONE: u8 = 0;
+
+/// An entry; 16 bytes.
+#[derive(Debug, Clone)]
+struct Entry {
+    row: FlatRow,
+    slot: Slot,
+    /// One more than the tombstone's place in the leaf.
+    tombstone: u8,
+    is_known_before: bool,
+}
+
+const _: () = assert!(size_of::<Entry>() == 16);
+
+#[derive(Debug, Clone)]
+struct Leaf {
+    /// Of each entry two bytes of the key behind what the keys have in common: in two lines of the
+    /// processor's cache, whereas the entries are in sixteen.
+    heads: [u16; WIDTH],
+    entries: Vec<Entry>,
+    /// Those that entries have, each once, and some that none has any more.
+    tombstones: Vec<Tombstone>,
+    common: Common,
+}
+
+/// What the keys of a leaf's rows begin with, or a part of that; beside them, not behind a pointer.
+#[derive(Debug, Clone, Copy, Default)]
+struct Common {
+    bytes: [u8; 15],
+    length: u8,
+}
+
+impl Common {
+    fn of(first: &[u8], last: &[u8]) -> Self {
+        let mut common = Common::default();
+        for (byte, (a, b)) in common.bytes.iter_mut().zip(first.iter().zip(last)) {
+            if a != b {
+                break;
+            }
+            *byte = *a;
+            common.length += 1;
+        }
+        common
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Inner {
+    /// One less than children.
+    separators: Vec<FlatRow>,
+    children: Vec<Rc<Node>>,
+}
+
+#[derive(Debug, Clone)]
+enum Node {
+    Leaf(Leaf),
+    Inner(Inner),
+}
+
+/// See the head of this file.
+#[derive(Debug, Clone)]
+pub(super) struct Tree {
+    root: Rc<Node>,
+}
+
+/// What an entry says beside its place and its row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Claim {
+    pub(super) tombstone: Option<Tombstone>,
+    pub(super) slot: Slot,
+    pub(super) is_known_before: bool,
+}
+
+/// An entry that is looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View<'a> {
+    pub(super) flat: &'a FlatRow,
+    pub(super) claim: Claim,
+}
+
+impl<'a> View<'a> {
+    #[inline]
+    pub(super) fn place(&self) -> PlaceRef<'a> {
+        PlaceRef::of_flat(self.flat)
+    }
+}
+
+/// An entry that is changed; its place stays.
+pub(super) struct EntryMut<'a> {
+    leaf: &'a mut Leaf,
+    at: usize,
+}
+
+impl EntryMut<'_> {
+    pub(super) fn claim(&self) -> Claim {
+        self.leaf.claim(self.at)
+    }
+
+    pub(super) fn flat(&self) -> &FlatRow {
+        &self.leaf.entries[self.at].row
+    }
+
+    pub(super) fn set_known_before(&mut self, is_known: bool) {
+        self.leaf.entries[self.at].is_known_before = is_known;
+    }
+
+    pub(super) fn set_tombstone(&mut self, tombstone: Option<Tombstone>) {
+        self.leaf.set_tombstone(self.at, tombstone);
+    }
+
+    /// Exchanges the row, the place being the same.
+    pub(super) fn set_row(&mut self, row: FlatRow) {
+        self.leaf.entries[self.at].row = row;
+    }
+}
+
+impl Default for Leaf {
+    fn default() -> Self {
+        let common = Common::default();
+        Leaf { heads: [0; WIDTH], entries: Vec::new(), tombstones: Vec::new(), common }
+    }
+}
+
+impl Leaf {
+    #[inline]
+    fn view(&self, at: usize) -> View<'_> {
+        View { flat: &self.entries[at].row, claim: self.claim(at) }
+    }
+
+    #[inline]
+    fn claim(&self, at: usize) -> Claim {
+        let entry = &self.entries[at];
+        let tombstone = match entry.tombstone {
+            NONE => None,
+            one_more => Some(self.tombstones[usize::from(one_more) - 1]),
+        };
+        Claim { tombstone, slot: entry.slot, is_known_before: entry.is_known_before }
+    }
+
+    /// Where a place stands, or would.
+    #[inline]
+    fn search(&self, place: PlaceRef<'_>) -> Result<usize, usize> {
+        let head = head_of(self.common.bytes(), place);
+        let heads = &self.heads[..self.entries.len()];
+        let low = heads.partition_point(|own| *own < head);
+        // Mostly one has this head, and is what is sought.
+        if heads.get(low) != Some(&head) {
+            return Err(low);
+        }
+        match PlaceRef::of_flat(&self.entries[low].row).cmp(&place) {
+            Ordering::Equal => return Ok(low),
+            Ordering::Greater => return Err(low),
+            Ordering::Less => {}
+        }
+        let count = heads[low..].partition_point(|own| *own == head);
+        self.entries[low..low + count]
+            .binary_search_by(|entry| PlaceRef::of_flat(&entry.row).cmp(&place))
+            .map(|at| low + at)
+            .map_err(|at| low + at)
+    }
+
+    fn insert(&mut self, at: usize, row: FlatRow, claim: Claim) {
+        if self.entries.len() == self.entries.capacity() {
+            self.entries.reserve_exact(GROWTH.min(WIDTH));
+        }
+        let Claim { tombstone, slot, is_known_before } = claim;
+        let head = head_of(self.common.bytes(), PlaceRef::of_flat(&row));
+        let is_apart = row.weight() == Weight::At && !row.key().starts_with(self.common.bytes());
+        let count = self.entries.len();
+        self.heads.copy_within(at..count, at + 1);
+        self.heads[at] = head;
+        let entry = Entry { row, slot, tombstone: NONE, is_known_before };
+        self.entries.insert(at, entry);
+        self.set_tombstone(at, tombstone);
+        if is_apart || self.entries.len() == 1 {
+            self.find_common();
+        }
+    }
+
+    fn set_tombstone(&mut self, at: usize, tombstone: Option<Tombstone>) {
+        let number = match tombstone {
+            None => NONE,
+            Some(tombstone) => {
+                let known = self.tombstones.iter().position(|known| *known == tombstone);
+                let place = known.unwrap_or_else(|| {
+                    if self.tombstones.len() >= usize::from(u8::MAX) {
+                        self.sweep_tombstones();
+                    }
+                    self.tombstones.push(tombstone);
+                    self.tombstones.len() - 1
+                });
+                u8::try_from(place + 1).expect("a leaf has few entries")
+            }
+        };
+        self.entries[at].tombstone = number;
+    }
+
+    /// Drops the tombstones that no entry has.
+    fn sweep_tombstones(&mut self) {
+        let was = std::mem::take(&mut self.tombstones);
+        for at in 0..self.entries.len() {
+            let number = usize::from(self.entries[at].tombstone);
+            self.set_tombstone(at, number.checked_sub(1).map(|place| was[place]));
+        }
+    }
+
+    /// Finds anew what keys have in common, and the heads behind it.
+    fn find_common(&mut self) {
+        let is_row = |entry: &&Entry| entry.row.weight() == Weight::At;
+        let first = self.entries.iter().find(is_row).map_or(&[][..], |entry| entry.row.key());
+        let last = self.entries.iter().rfind(is_row).map_or(&[][..], |entry| entry.row.key());
+        self.common = Common::of(first, last);
+        for (head, entry) in self.heads.iter_mut().zip(&self.entries) {
+            *head = head_of(self.common.bytes(), PlaceRef::of_flat(&entry.row));
+        }
+    }
+
+    /// A leaf of the entries from `at` on, which leave this one.
+    fn split_off(&mut self, at: usize) -> Leaf {
+        let mut right = Leaf::default();
+        let entries = self.entries.split_off(at);
+        right.take(&self.tombstones, entries);
+        if at < WIDTH {
+            self.entries.shrink_to(at + GROWTH);
+            self.find_common();
+        }
+        right
+    }
+
+    /// Takes entries behind its own; `tombstones` are those of the leaf where they were.
+    fn take(&mut self, tombstones: &[Tombstone], entries: Vec<Entry>) {
+        self.entries.reserve_exact(entries.len() + GROWTH.min(WIDTH - entries.len()));
+        for mut entry in entries {
+            let number = usize::from(std::mem::replace(&mut entry.tombstone, NONE));
+            self.entries.push(entry);
+            let tombstone = number.checked_sub(1).map(|place| tombstones[place]);
+            self.set_tombstone(self.entries.len() - 1, tombstone);
+        }
+        self.find_common();
+    }
+}
+
+/// Two bytes by which a place is searched for. Where it does not begin with what is common, it
+/// stands before or after all that does.
+#[inline]
+fn head_of(common: &[u8], place: PlaceRef<'_>) -> u16 {
+    let padding = if place.weight == Weight::After { 0xff } else { 0 };
+    match place.prefix.strip_prefix(common) {
+        Some([first, second, ..]) => u16::from_be_bytes([*first, *second]),
+        Some([first]) => u16::from_be_bytes([*first, padding]),
+        Some([]) => u16::from_be_bytes([padding; 2]),
+        None if place < (PlaceRef { prefix: common, weight: Weight::Before }) => 0,
+        None => u16::MAX,
+    }
+}
+
+impl Inner {
+    /// The child where a place stands, or would.
+    #[inline]
+    fn child_of(&self, place: PlaceRef<'_>) -> usize {
+        self.separators.partition_point(|separator| PlaceRef::of_flat(separator) <= place)
+    }
+
+    /// Puts a child in behind `at`; what this node cannot hold goes into another.
+    fn grow(&mut self, at: usize, (separator, child): Split) -> Option<Split> {
+        self.separators.insert(at, separator);
+        self.children.insert(at + 1, child);
+        if self.children.len() <= WIDTH {
+            return None;
+        }
+        // Behind the last one of all, the next ones will follow there.
+        let keep = if at + 2 == self.children.len() { WIDTH } else { WIDTH / 2 };
+        let children = self.children.split_off(keep);
+        let separators = self.separators.split_off(keep);
+        let separator = self.separators.pop().expect("between two children stands one");
+        Some((separator, Rc::new(Node::Inner(Inner { separators, children }))))
+    }
+
+    /// A child has become smaller: joins it with a neighbour, or drops it where it is empty.
+    fn shrink(&mut self, at: usize) {
+        if self.children[at].is_empty() {
+            self.children.remove(at);
+            if !self.separators.is_empty() {
+                self.separators.remove(at.saturating_sub(1));
+            }
+            return;
+        }
+        let left = if at > 0 { at - 1 } else { 0 };
+        let Some(right) = self.children.get(left + 1) else { return };
+        if self.children[left].len() + right.len() > WIDTH / 2 {
+            return;
+        }
+        let separator = self.separators.remove(left);
+        let right = self.children.remove(left + 1);
+        let right = Rc::try_unwrap(right).unwrap_or_else(|shared| Node::clone(&shared));
+        match (Rc::make_mut(&mut self.children[left]), right) {
+            (Node::Leaf(left), Node::Leaf(right)) => left.take(&right.tombstones, right.entries),
+            (Node::Inner(left), Node::Inner(right)) => {
+                left.separators.push(separator);
+                left.separators.extend(right.separators);
+                left.children.extend(right.children);
+            }
+            _ => unreachable!("all leaves are at one depth"),
+        }
+    }
+}
+
+/// A node that was split off, and where it begins.
+type Split = (FlatRow, Rc<Node>);
+
+impl Node {
+    fn len(&self) -> usize {
+        match self {
+            Node::Leaf(leaf) => leaf.entries.len(),
+            Node::Inner(inner) => inner.children.len(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn insert(&mut self, row: FlatRow, claim: Claim) -> Option<Split> {
+        let place = PlaceRef::of_flat(&row);
+        match self {
+            Node::Inner(inner) => {
+                let at = inner.child_of(place);
+                let split = Rc::make_mut(&mut inner.children[at]).insert(row, claim)?;
+                inner.grow(at, split)
+            }
+            Node::Leaf(leaf) => {
+                let Err(at) = leaf.search(place) else {
+                    panic!("an entry is put in where none stands")
+                };
+                if leaf.entries.len() < WIDTH {
+                    leaf.insert(at, row, claim);
+                    return None;
+                }
+                // Rows mostly come in order, from either end; what is full is left full.
+                let keep = match at {
+                    0 => 0,
+                    WIDTH => WIDTH,
+                    _ => WIDTH / 2,
+                };
+                let mut right = leaf.split_off(keep);
+                if at > keep || at == WIDTH {
+                    right.insert(at - keep, row, claim);
+                } else {
+                    leaf.insert(at, row, claim);
+                }
+                let separator = PlaceRef::of_flat(&right.entries[0].row).flat();
+                Some((separator, Rc::new(Node::Leaf(right))))
+            }
+        }
+    }
+
+    fn remove(&mut self, place: PlaceRef<'_>) -> Option<(FlatRow, Claim)> {
+        match self {
+            Node::Inner(inner) => {
+                let at = inner.child_of(place);
+                let gone = Rc::make_mut(&mut inner.children[at]).remove(place);
+                inner.shrink(at);
+                gone
+            }
+            Node::Leaf(leaf) => {
+                let at = leaf.search(place).ok()?;
+                let claim = leaf.claim(at);
+                leaf.heads.copy_within(at + 1.., at);
+                let gone = leaf.entries.remove(at);
+                if leaf.entries.capacity() > leaf.entries.len() + 2 * GROWTH {
+                    leaf.entries.shrink_to(leaf.entries.len() + GROWTH);
+                }
+                Some((gone.row, claim))
+            }
+        }
+    }
+}
+
+/// A leaf with the separators before and behind it.
+#[derive(Debug, Clone, Copy)]
+struct Spot<'a> {
+    leaf: &'a Leaf,
+    lower: Option<&'a FlatRow>,
+    upper: Option<&'a FlatRow>,
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        Tree { root: Rc::new(Node::Leaf(Leaf::default())) }
+    }
+}
+
+impl Tree {
+    pub(super) fn is_empty(&self) -> bool {
+        self.root.is_empty()
+    }
+
+    /// The leaf in whose stretch a place is; with `is_before` that of what is just before it.
+    #[inline]
+    fn spot(&self, place: PlaceRef<'_>, is_before: bool) -> Spot<'_> {
+        let (mut node, mut lower, mut upper) = (&self.root, None, None);
+        loop {
+            match &**node {
+                Node::Leaf(leaf) => return Spot { leaf, lower, upper },
+                Node::Inner(inner) => {
+                    let is_left = |separator: &FlatRow| {
+                        let separator = PlaceRef::of_flat(separator);
+                        if is_before { separator < place } else { separator <= place }
+                    };
+                    let at = inner.separators.partition_point(is_left);
+                    lower = at.checked_sub(1).map(|at| &inner.separators[at]).or(lower);
+                    upper = inner.separators.get(at).or(upper);
+                    node = &inner.children[at];
+                }
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, place: PlaceRef<'_>) -> Option<View<'_>> {
+        let leaf = self.spot(place, false).leaf;
+        leaf.search(place).ok().map(|at| leaf.view(at))
+    }
+
+    /// Stands before the first entry at `place` or behind it.
+    #[inline]
+    pub(super) fn at(&self, place: PlaceRef<'_>) -> Cursor<'_> {
+        let spot = self.spot(place, false);
+        let at = spot.leaf.search(place).unwrap_or_else(|at| at);
+        Cursor { tree: self, spot, at }
+    }
+
+    /// Stands before the first entry behind `place`.
+    #[inline]
+    pub(super) fn behind(&self, place: PlaceRef<'_>) -> Cursor<'_> {
+        let spot = self.spot(place, false);
+        let at = spot.leaf.search(place).map_or_else(|at| at, |at| at + 1);
+        Cursor { tree: self, spot, at }
+    }
+
+    /// All entries in order.
+    pub(super) fn iter(&self) -> Cursor<'_> {
+        self.at(PlaceRef { prefix: &[], weight: Weight::Before })
+    }
+
+    /// Puts an entry in where none stands.
+    pub(super) fn insert(&mut self, row: FlatRow, claim: Claim) {
+        if let Some((separator, right)) = Rc::make_mut(&mut self.root).insert(row, claim) {
+            let inner =
+                Inner { separators: vec![separator], children: vec![self.root.clone(), right] };
+            self.root = Rc::new(Node::Inner(inner));
+        }
+    }
+
+    /// Takes the entry at a place out.
+    pub(super) fn remove(&mut self, place: PlaceRef<'_>) -> Option<(FlatRow, Claim)> {
+        let gone = Rc::make_mut(&mut self.root).remove(place);
+        while let Node::Inner(inner) = &*self.root
+            && let [only] = inner.children.as_slice()
+        {
+            self.root = only.clone();
+        }
+        gone
+    }
+
+    /// Changes the entry at a place.
+    pub(super) fn change<T>(
+        &mut self,
+        place: PlaceRef<'_>,
+        change: impl FnOnce(EntryMut<'_>) -> T,
+    ) -> Option<T> {
+        let mut node = &mut self.root;
+        loop {
+            match Rc::make_mut(node) {
+                Node::Leaf(leaf) => {
+                    let at = leaf.search(place).ok()?;
+                    return Some(change(EntryMut { leaf, at }));
+                }
+                Node::Inner(inner) => {
+                    let at = inner.child_of(place);
+                    node = &mut inner.children[at];
+                }
+            }
+        }
+    }
+}
+
+/// A place between entries; the next one and the one before are on its two sides.
+pub(super) struct Cursor<'a> {
+    tree: &'a Tree,
+    spot: Spot<'a>,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// Passes the entry before.
+    #[inline]
+    pub(super) fn previous(&mut self) -> Option<View<'a>> {
+        while self.at == 0 {
+            let lower = PlaceRef::of_flat(self.spot.lower?);
+            self.spot = self.tree.spot(lower, true);
+            self.at = self.spot.leaf.entries.len();
+        }
+        self.at -= 1;
+        Some(self.spot.leaf.view(self.at))
+    }
+}
+
+impl<'a> Iterator for Cursor<'a> {
+    type Item = View<'a>;
+
+    /// Passes the entry behind.
+    #[inline]
+    fn next(&mut self) -> Option<View<'a>> {
+        while self.at == self.spot.leaf.entries.len() {
+            let upper = PlaceRef::of_flat(self.spot.upper?);
+            self.spot = self.tree.spot(upper, false);
+            self.at = 0;
+        }
+        self.at += 1;
+        Some(self.spot.leaf.view(self.at - 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::clock::Random;
+    use crate::mutation::Position;
+
+    fn claim(slot: u64) -> Claim {
+        // Many of them, so that leaves forget some.
+        let tombstone = (!slot.is_multiple_of(3))
+            .then_some(Tombstone { timestamp: slot as i64 / 2, deletion_time: 0 });
+        Claim { tombstone, slot: slot as Slot, is_known_before: slot.is_multiple_of(2) }
+    }
+
+    fn position(random: &mut Random, spread: u64) -> Position {
+        let number = random.below(spread);
+        // Keys of several lengths, prefixes of each other among them, with bytes at both ends.
+        let mut bytes: Vec<u8> = (0..1 + random.below(2)).map(|_| 7).collect();
+        bytes.extend(number.to_be_bytes());
+        bytes.truncate(bytes.len() - random.below(3) as usize);
+        if random.one_in(20) {
+            bytes = vec![[0, 7, 0xff][random.below(3) as usize]; random.below(4) as usize];
+        }
+        let key = crate::schema::ClusteringKey::from_ordered(bytes);
+        match random.below(6) {
+            0 => Position::before(key),
+            1 => Position::after(key),
+            _ => Position::at(key),
+        }
+    }
+
+    fn check(tree: &Tree, model: &BTreeMap<Position, Claim>) {
+        let forward: Vec<_> = tree.iter().map(|view| (view.flat.position(), view.claim)).collect();
+        let wanted: Vec<_> = model.iter().map(|(place, claim)| (place.clone(), *claim)).collect();
+        assert_eq!(forward, wanted);
+        let mut backward = Vec::new();
+        let mut cursor = tree.behind(PlaceRef::END);
+        while let Some(view) = cursor.previous() {
+            backward.push((view.flat.position(), view.claim));
+        }
+        backward.reverse();
+        assert_eq!(backward, wanted);
+        check_node(&tree.root, true);
+    }
+
+    fn check_node(node: &Node, is_root: bool) {
+        assert!(is_root || !node.is_empty());
+        match node {
+            Node::Inner(inner) => {
+                assert_eq!(inner.separators.len() + 1, inner.children.len());
+                assert!(
+                    inner.children.len() <= WIDTH
+                        && inner.children.len() > 1 - usize::from(!is_root)
+                );
+                inner.children.iter().for_each(|child| check_node(child, false));
+            }
+            Node::Leaf(leaf) => {
+                assert!(leaf.heads[..leaf.entries.len()].is_sorted(), "{leaf:?}");
+                assert!(leaf.entries.capacity() <= WIDTH + GROWTH);
+            }
+        }
+    }
+
+    #[test]
+    fn it_does_what_a_sorted_map_does_and_copies_stay_as_they_were() {
+        for seed in 0..60 {
+            let mut random = Random::new(seed);
+            let spread = [30, 300, 100_000][seed as usize % 3];
+            let (mut tree, mut model) = (Tree::default(), BTreeMap::new());
+            let mut copies = Vec::new();
+            let mut next = 0;
+            for step in 0..1500 {
+                let place = position(&mut random, spread);
+                let at = PlaceRef::of(&place);
+                next += 1;
+                // It grows, and shrinks again.
+                let adds = if step < 900 { 4 } else { 1 };
+                if random.below(6) < adds {
+                    if model.insert(place.clone(), claim(next)).is_none() {
+                        tree.insert(at.flat(), claim(next));
+                    } else {
+                        let new = claim(next);
+                        tree.remove(at).unwrap();
+                        tree.insert(at.flat(), new);
+                    }
+                } else if random.one_in(3) {
+                    let other = model.range(place.clone()..).next().map(|(place, _)| place.clone());
+                    if let Some(other) = other {
+                        let was = model.remove(&other).unwrap();
+                        let (_, gone) = tree.remove(PlaceRef::of(&other)).unwrap();
+                        assert_eq!(gone, was);
+                    }
+                } else {
+                    let changed = tree.change(at, |mut entry| {
+                        entry.set_tombstone(claim(next).tombstone);
+                        entry.set_known_before(true);
+                    });
+                    let known = model.get_mut(&place);
+                    assert_eq!(changed.is_some(), known.is_some());
+                    if let Some(known) = known {
+                        known.tombstone = claim(next).tombstone;
+                        known.is_known_before = true;
+                    }
+                }
+                let probe = position(&mut random, spread);
+                let probe_at = PlaceRef::of(&probe);
+                assert_eq!(tree.get(probe_at).map(|view| view.claim), model.get(&probe).copied());
+                let here = tree.at(probe_at).next().map(|view| view.claim);
+                assert_eq!(here, model.range(&probe..).next().map(|(_, claim)| *claim));
+                let before = tree.at(probe_at).previous().map(|view| view.claim);
+                assert_eq!(before, model.range(..&probe).next_back().map(|(_, claim)| *claim));
+                if step % 100 == 0 {
+                    check(&tree, &model);
+                    copies.push((tree.clone(), model.clone()));
+                }
+            }
+            check(&tree, &model);
+            copies.iter().for_each(|(tree, model)| check(tree, model));
+            for place in model.keys() {
+                tree.remove(PlaceRef::of(place)).unwrap();
+            }
+            assert!(tree.is_empty() && tree.iter().next().is_none());
+        }
+    }
+
+    #[test]
+    fn rows_that_come_in_order_leave_full_leaves() {
+        for is_reversed in [false, true] {
+            let mut tree = Tree::default();
+            for number in 0..10_000u64 {
+                let number = if is_reversed { 10_000 - number } else { number };
+                let place = PlaceRef { prefix: &number.to_be_bytes(), weight: Weight::At };
+                tree.insert(place.flat(), claim(number));
+            }
+            let mut leaves = 0;
+            let mut upper = Some(PlaceRef { prefix: &[], weight: Weight::Before });
+            while let Some(place) = upper {
+                let spot = tree.spot(place, false);
+                leaves += 1;
+                upper = spot.upper.map(PlaceRef::of_flat);
+            }
+            assert!(leaves <= 10_000 / WIDTH + 2, "{leaves} leaves, reversed {is_reversed}");
+        }
+    }
+}

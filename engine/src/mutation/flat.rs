@@ -1,0 +1,575 @@
+//! A row and its key in one counted piece of memory: how the row cache keeps rows, and how its
+//! readers get them without a copy.
+//!
+//! ```text
+//! holders u32 | content bytes u32 | key bytes u30, weight u2 | key | row
+//! row  := nothing where there is none, else
+//!         flags, [liveness: timestamp, [ttl, expiry]], [tombstone: timestamp, second],
+//!         LEB n, n x cell, [LEB n, n x (LEB column, flags, [tombstone], LEB n, n x (bytes path, cell))]
+//! cell := LEB column, flags, [timestamp], [second | ttl, expiry], [bytes value]
+//! ```
+//! Fixed integers are little endian; a cell written at the time of its row's marker has none of its own.
+//!
+//! Invariant: the content never changes. It is written and read in this file only, so a form that
+//! does not fit is a bug of this file. One thread: holders are counted without atomics.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::cell::Cell as Counter;
+use std::fmt;
+use std::ptr::NonNull;
+
+use super::cell::{Cell, CellState};
+use super::multi_cell::{CellPath, MultiCell};
+use super::position::{Position, Weight};
+use super::row::{Liveness, Row};
+use super::tombstone::Tombstone;
+use crate::schema::{ClusteringKey, ColumnId};
+
+const HAS_LIVENESS: u8 = 1;
+const IS_EXPIRING: u8 = 2;
+const HAS_DELETION: u8 = 4;
+const HAS_MULTI: u8 = 8;
+
+/// What a cell says: the lowest two bits of its flags.
+const STATE: u8 = 3;
+const LIVE: u8 = 0;
+const EXPIRING: u8 = 1;
+const DELETED: u8 = 2;
+const COUNTER: u8 = 3;
+/// The cell's timestamp is that of the row's marker.
+const OF_THE_ROW: u8 = 4;
+
+/// The key's length without the weight above it.
+const KEY_BYTES: u32 = (1 << 30) - 1;
+
+#[repr(C)]
+struct Head {
+    holders: Counter<u32>,
+    content_bytes: u32,
+    /// The key's length, and the weight in the two bits above.
+    key: u32,
+}
+
+/// A place in a partition with the row that stands there, if one does; see the head of this file.
+/// Cloning it counts one holder more.
+pub struct FlatRow(NonNull<Head>);
+
+/// A cell as it lies in a [`FlatRow`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlatCell<'a> {
+    pub column: ColumnId,
+    pub timestamp: i64,
+    state: FlatState<'a>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FlatState<'a> {
+    Live(&'a [u8]),
+    Expiring { value: &'a [u8], ttl: i32, expiry: i32 },
+    Deleted { deletion_time: i32 },
+    Counter(&'a [u8]),
+}
+
+impl FlatRow {
+    /// The row with this key.
+    pub fn row(key: &[u8], row: &Row) -> Self {
+        let mut content = Vec::with_capacity(key.len() + 32 + row.memory_bytes());
+        content.extend_from_slice(key);
+        put_row(&mut content, row);
+        FlatRow::new(key.len(), Weight::At, &content)
+    }
+
+    /// A place without a row.
+    pub fn place(key: &[u8], weight: Weight) -> Self {
+        FlatRow::new(key.len(), weight, key)
+    }
+
+    #[expect(unsafe_code, reason = "one piece of memory behind a thin pointer, with its count")]
+    fn new(key_bytes: usize, weight: Weight, content: &[u8]) -> Self {
+        let content_bytes = u32::try_from(content.len()).expect("a row is below 4 GiB");
+        let key_bytes = u32::try_from(key_bytes).ok().filter(|bytes| *bytes <= KEY_BYTES);
+        let key_bytes = key_bytes.expect("a key is below 1 GiB");
+        let weight = match weight {
+            Weight::Before => 0,
+            Weight::At => 1,
+            Weight::After => 2,
+        };
+        let layout = layout(content.len());
+        // SAFETY: the layout is never empty, it has the head in it.
+        let memory = unsafe { alloc(layout) };
+        let Some(head) = NonNull::new(memory.cast::<Head>()) else { handle_alloc_error(layout) };
+        let filled =
+            Head { holders: Counter::new(1), content_bytes, key: key_bytes | weight << 30 };
+        // SAFETY: the memory is new, of the size and alignment of a head and the content behind it.
+        unsafe {
+            head.write(filled);
+            let start = memory.add(size_of::<Head>());
+            start.copy_from_nonoverlapping(content.as_ptr(), content.len());
+        }
+        FlatRow(head)
+    }
+
+    #[inline]
+    #[expect(unsafe_code, reason = "a thin pointer is followed")]
+    fn head(&self) -> &Head {
+        // SAFETY: the pointer is that of an allocation that lives while `self` is one of its holders.
+        unsafe { self.0.as_ref() }
+    }
+
+    #[inline]
+    #[expect(unsafe_code, reason = "a thin pointer is followed")]
+    fn content(&self) -> &[u8] {
+        let length = self.head().content_bytes as usize;
+        // SAFETY: `new` allocated so many bytes behind the head and filled them all; nothing writes
+        // to them afterwards, and they live as long as the borrow of this holder.
+        unsafe {
+            let start = self.0.as_ptr().cast::<u8>().add(size_of::<Head>());
+            std::slice::from_raw_parts(start, length)
+        }
+    }
+
+    #[inline]
+    fn key_bytes(&self) -> usize {
+        (self.head().key & KEY_BYTES) as usize
+    }
+
+    /// The key or prefix, in its ordered form.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        &self.content()[..self.key_bytes()]
+    }
+
+    #[inline]
+    pub fn weight(&self) -> Weight {
+        match self.head().key >> 30 {
+            0 => Weight::Before,
+            1 => Weight::At,
+            _ => Weight::After,
+        }
+    }
+
+    pub fn position(&self) -> Position {
+        Position { prefix: ClusteringKey::from_ordered(self.key()), weight: self.weight() }
+    }
+
+    #[inline]
+    pub fn has_row(&self) -> bool {
+        self.content().len() > self.key_bytes()
+    }
+
+    /// Bytes of memory, once for all holders.
+    pub fn memory_bytes(&self) -> usize {
+        layout(self.content().len()).size()
+    }
+
+    /// Whether the row has cells of multi-cell columns, which only [`thaw`](Self::thaw) shows.
+    #[inline]
+    pub fn has_multi(&self) -> bool {
+        self.content().get(self.key_bytes()).is_some_and(|flags| flags & HAS_MULTI != 0)
+    }
+
+    /// The row as one that can be changed. There must be a row.
+    pub fn thaw(&self) -> Row {
+        let (liveness, deletion, mut cells) = self.parts();
+        let mut row = Row { liveness, deletion, ..Row::default() };
+        row.cells.reserve_exact(cells.left);
+        row.cells.extend(cells.by_ref().map(|cell| (cell.column, cell.thaw())));
+        if self.has_multi() {
+            row.multi = cells.input.multi(cells.row_timestamp);
+        }
+        row
+    }
+
+    /// The marker, the row tombstone and the cells of single-cell columns, sorted by column.
+    #[inline]
+    pub fn parts(&self) -> (Option<Liveness>, Option<Tombstone>, FlatCells<'_>) {
+        let mut input = Input { rest: &self.content()[self.key_bytes()..] };
+        let flags = input.byte();
+        let liveness = (flags & HAS_LIVENESS != 0).then(|| {
+            let timestamp = input.long();
+            match flags & IS_EXPIRING != 0 {
+                true => Liveness::expiring(timestamp, input.int(), input.int()),
+                false => Liveness::at(timestamp),
+            }
+        });
+        let deletion = (flags & HAS_DELETION != 0).then(|| input.tombstone());
+        let left = input.number();
+        let row_timestamp = liveness.map_or(0, |liveness| liveness.timestamp);
+        (liveness, deletion, FlatCells { input, left, row_timestamp })
+    }
+
+    /// Finds cells by column, fastest in the order of columns. There must be a row.
+    #[inline]
+    pub fn cursor(&self) -> FlatCursor<'_> {
+        let (_, _, mut rest) = self.parts();
+        FlatCursor { flat: self, at: rest.next(), rest, sought: None }
+    }
+
+    /// Whether a reader at `now` (seconds) sees this row, as far as its single-cell columns say.
+    #[inline]
+    pub fn is_live_at(&self, now: i32) -> bool {
+        let (liveness, _, mut cells) = self.parts();
+        liveness.is_some_and(|live| live.ttl == 0 || live.expiry > now)
+            || cells.any(|cell| cell.value_at(now).is_some())
+    }
+
+    /// Whether `tombstone` covers something of the marker or of the single-cell columns.
+    pub fn is_touched_by(&self, tombstone: Tombstone) -> bool {
+        let (liveness, _, mut cells) = self.parts();
+        liveness.is_some_and(|live| tombstone.covers(live.timestamp))
+            || cells.any(|cell| tombstone.covers(cell.timestamp))
+    }
+}
+
+fn layout(content_bytes: usize) -> Layout {
+    Layout::from_size_align(size_of::<Head>() + content_bytes, align_of::<Head>())
+        .expect("a row is below 4 GiB")
+}
+
+impl Clone for FlatRow {
+    #[inline]
+    fn clone(&self) -> Self {
+        let holders = &self.head().holders;
+        holders.set(holders.get().checked_add(1).expect("a row has less than 2^32 holders"));
+        FlatRow(self.0)
+    }
+}
+
+impl Drop for FlatRow {
+    #[inline]
+    #[expect(unsafe_code, reason = "the last holder gives the memory back")]
+    fn drop(&mut self) {
+        let holders = self.head().holders.get() - 1;
+        self.head().holders.set(holders);
+        if holders == 0 {
+            let layout = layout(self.content().len());
+            // SAFETY: `new` allocated it with this layout, and nobody else holds it.
+            unsafe { dealloc(self.0.as_ptr().cast(), layout) };
+        }
+    }
+}
+
+impl PartialEq for FlatRow {
+    /// The same place and the same row.
+    fn eq(&self, other: &Self) -> bool {
+        self.head().key == other.head().key && self.content() == other.content()
+    }
+}
+
+impl Eq for FlatRow {}
+
+impl fmt::Debug for FlatRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let row = self.has_row().then(|| self.thaw());
+        f.debug_struct("FlatRow").field("place", &self.position()).field("row", &row).finish()
+    }
+}
+
+impl<'a> FlatCell<'a> {
+    /// The value a reader sees at `now` (seconds), if any.
+    #[inline]
+    pub fn value_at(&self, now: i32) -> Option<&'a [u8]> {
+        match self.state {
+            FlatState::Live(value) | FlatState::Counter(value) => Some(value),
+            FlatState::Expiring { value, expiry, .. } if expiry > now => Some(value),
+            FlatState::Expiring { .. } | FlatState::Deleted { .. } => None,
+        }
+    }
+
+    fn thaw(&self) -> Cell {
+        let state = match self.state {
+            FlatState::Live(value) => CellState::Live { value: value.into() },
+            FlatState::Expiring { value, ttl, expiry } => {
+                CellState::Expiring { value: value.into(), ttl, expiry }
+            }
+            FlatState::Deleted { deletion_time } => CellState::Deleted { deletion_time },
+            FlatState::Counter(context) => CellState::Counter { context: context.into() },
+        };
+        Cell { timestamp: self.timestamp, state }
+    }
+}
+
+/// The cells of a row's single-cell columns.
+pub struct FlatCells<'a> {
+    input: Input<'a>,
+    left: usize,
+    row_timestamp: i64,
+}
+
+impl<'a> Iterator for FlatCells<'a> {
+    type Item = FlatCell<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<FlatCell<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        let column = ColumnId(self.input.number() as u16);
+        Some(self.input.cell(column, self.row_timestamp))
+    }
+}
+
+/// A search among the cells of a row; see [`FlatRow::cursor`].
+pub struct FlatCursor<'a> {
+    flat: &'a FlatRow,
+    rest: FlatCells<'a>,
+    at: Option<FlatCell<'a>>,
+    sought: Option<ColumnId>,
+}
+
+impl<'a> FlatCursor<'a> {
+    /// The cell of a single-cell column, if the row has one.
+    #[inline]
+    pub fn find(&mut self, column: ColumnId) -> Option<FlatCell<'a>> {
+        if self.sought.is_some_and(|sought| sought > column) {
+            *self = self.flat.cursor();
+        }
+        self.sought = Some(column);
+        while self.at.is_some_and(|cell| cell.column < column) {
+            self.at = self.rest.next();
+        }
+        self.at.filter(|cell| cell.column == column)
+    }
+}
+
+fn put_number(out: &mut Vec<u8>, mut number: usize) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn put_tombstone(out: &mut Vec<u8>, tombstone: Tombstone) {
+    out.extend_from_slice(&tombstone.timestamp.to_le_bytes());
+    out.extend_from_slice(&tombstone.deletion_time.to_le_bytes());
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_number(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+fn put_row(out: &mut Vec<u8>, row: &Row) {
+    let is_expiring = |live: Liveness| live != Liveness::at(live.timestamp);
+    let flags = row.liveness.map_or(0, |_| HAS_LIVENESS)
+        | if row.liveness.is_some_and(is_expiring) { IS_EXPIRING } else { 0 }
+        | row.deletion.map_or(0, |_| HAS_DELETION)
+        | if row.multi.is_empty() { 0 } else { HAS_MULTI };
+    out.push(flags);
+    if let Some(live) = row.liveness {
+        out.extend_from_slice(&live.timestamp.to_le_bytes());
+        if is_expiring(live) {
+            out.extend_from_slice(&live.ttl.to_le_bytes());
+            out.extend_from_slice(&live.expiry.to_le_bytes());
+        }
+    }
+    if let Some(deletion) = row.deletion {
+        put_tombstone(out, deletion);
+    }
+    let row_timestamp = row.liveness.map_or(0, |live| live.timestamp);
+    put_number(out, row.cells.len());
+    for (column, cell) in &row.cells {
+        put_number(out, usize::from(column.0));
+        put_cell(out, cell, row_timestamp);
+    }
+    if !row.multi.is_empty() {
+        put_number(out, row.multi.len());
+    }
+    for (column, multi) in &row.multi {
+        put_number(out, usize::from(column.0));
+        out.push(u8::from(multi.deletion.is_some()));
+        if let Some(deletion) = multi.deletion {
+            put_tombstone(out, deletion);
+        }
+        put_number(out, multi.cells.len());
+        for (path, cell) in &multi.cells {
+            put_bytes(out, path.as_ordered());
+            put_cell(out, cell, row_timestamp);
+        }
+    }
+}
+
+fn put_cell(out: &mut Vec<u8>, cell: &Cell, row_timestamp: i64) {
+    let state = match &cell.state {
+        CellState::Live { .. } => LIVE,
+        CellState::Expiring { .. } => EXPIRING,
+        CellState::Deleted { .. } => DELETED,
+        CellState::Counter { .. } => COUNTER,
+    };
+    let is_of_row = cell.timestamp == row_timestamp;
+    out.push(state | if is_of_row { OF_THE_ROW } else { 0 });
+    if !is_of_row {
+        out.extend_from_slice(&cell.timestamp.to_le_bytes());
+    }
+    match &cell.state {
+        CellState::Live { value } | CellState::Counter { context: value } => put_bytes(out, value),
+        CellState::Expiring { value, ttl, expiry } => {
+            out.extend_from_slice(&ttl.to_le_bytes());
+            out.extend_from_slice(&expiry.to_le_bytes());
+            put_bytes(out, value);
+        }
+        CellState::Deleted { deletion_time } => {
+            out.extend_from_slice(&deletion_time.to_le_bytes());
+        }
+    }
+}
+
+/// What is left to read of a row.
+struct Input<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Input<'a> {
+    #[inline]
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let (taken, rest) = self.rest.split_first_chunk().expect("a flat row is whole");
+        self.rest = rest;
+        *taken
+    }
+
+    #[inline]
+    fn byte(&mut self) -> u8 {
+        let [byte] = self.take();
+        byte
+    }
+
+    #[inline]
+    fn int(&mut self) -> i32 {
+        i32::from_le_bytes(self.take())
+    }
+
+    #[inline]
+    fn long(&mut self) -> i64 {
+        i64::from_le_bytes(self.take())
+    }
+
+    #[inline]
+    fn number(&mut self) -> usize {
+        let mut number = 0;
+        for shift in (0..).step_by(7) {
+            let byte = self.byte();
+            number |= usize::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                break;
+            }
+        }
+        number
+    }
+
+    #[inline]
+    fn bytes(&mut self) -> &'a [u8] {
+        let length = self.number();
+        let (bytes, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        bytes
+    }
+
+    fn tombstone(&mut self) -> Tombstone {
+        Tombstone { timestamp: self.long(), deletion_time: self.int() }
+    }
+
+    #[inline]
+    fn cell(&mut self, column: ColumnId, row_timestamp: i64) -> FlatCell<'a> {
+        let flags = self.byte();
+        let timestamp = if flags & OF_THE_ROW != 0 { row_timestamp } else { self.long() };
+        let state = match flags & STATE {
+            LIVE => FlatState::Live(self.bytes()),
+            EXPIRING => {
+                let (ttl, expiry) = (self.int(), self.int());
+                FlatState::Expiring { value: self.bytes(), ttl, expiry }
+            }
+            DELETED => FlatState::Deleted { deletion_time: self.int() },
+            _ => FlatState::Counter(self.bytes()),
+        };
+        FlatCell { column, timestamp, state }
+    }
+
+    fn multi(&mut self, row_timestamp: i64) -> Vec<(ColumnId, MultiCell)> {
+        let count = self.number();
+        let column = |_| {
+            let column = ColumnId(self.number() as u16);
+            let deletion = (self.byte() != 0).then(|| self.tombstone());
+            let count = self.number();
+            let cell = |_| {
+                let path = CellPath::from_ordered(self.bytes());
+                (path, self.cell(column, row_timestamp).thaw())
+            };
+            let cells = (0..count).map(cell).collect();
+            (column, MultiCell { deletion, cells })
+        };
+        (0..count).map(column).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> Vec<Row> {
+        let deletion = Tombstone { timestamp: -7, deletion_time: 3 };
+        let mut full = Row {
+            liveness: Some(Liveness::expiring(9, 60, 70)),
+            deletion: Some(deletion),
+            ..Row::default()
+        };
+        full.put(ColumnId(1), Cell::live(9, vec![5; 300]));
+        full.put(ColumnId(2), Cell::expiring(8, *b"e", 5, 100));
+        full.put(ColumnId(3), Cell::deleted(i64::MIN, 4));
+        full.put(ColumnId(200), Cell::counter(9, *b"c"));
+        let mut cells = MultiCell { deletion: Some(deletion), cells: vec![] };
+        cells.put(CellPath::from_ordered(*b"p"), Cell::live(9, *b"x"));
+        cells.put(CellPath::from_ordered(*b"q"), Cell::deleted(10, 4));
+        full.put_multi(ColumnId(4), cells);
+        full.put_multi(ColumnId(5), MultiCell::deleted(deletion));
+        let mut bare = Row { liveness: None, ..full.clone() };
+        bare.multi.clear();
+        let marker = Row { liveness: Some(Liveness::at(1)), ..Row::default() };
+        let ends =
+            Row { liveness: Some(Liveness { timestamp: 1, ttl: 0, expiry: 5 }), ..full.clone() };
+        vec![Row::default(), marker, bare, ends, full]
+    }
+
+    #[test]
+    fn rows_come_back_as_they_were() {
+        for row in rows() {
+            for key in [&b""[..], b"k", &[7; 70]] {
+                let flat = FlatRow::row(key, &row);
+                assert_eq!((flat.key(), flat.weight(), flat.has_row()), (key, Weight::At, true));
+                assert_eq!(flat.thaw(), row);
+                let plain = Row { multi: vec![], ..row.clone() };
+                assert_eq!(flat.has_multi(), !row.multi.is_empty());
+                for now in [0, 69, 70, 99, 100] {
+                    assert_eq!(flat.is_live_at(now), plain.is_live_at(now), "{row:?} at {now}");
+                }
+                for timestamp in [i64::MIN, -8, 0, 7, 8, 9] {
+                    let tombstone = Tombstone { timestamp, deletion_time: 0 };
+                    assert_eq!(flat.is_touched_by(tombstone), plain.is_touched_by(tombstone));
+                }
+                let values: Vec<_> =
+                    flat.parts().2.map(|cell| (cell.column, cell.value_at(5))).collect();
+                let wanted: Vec<_> =
+                    row.cells.iter().map(|(column, cell)| (*column, cell.value_at(5))).collect();
+                assert_eq!(values, wanted);
+                let mut cursor = flat.cursor();
+                for column in [3, 0, 1, 1, 2, 200, 300, 3].map(ColumnId) {
+                    let found = cursor.find(column).map(|cell| cell.thaw());
+                    assert_eq!(found.as_ref(), row.cell(column));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_place_has_no_row_and_the_memory_is_one_piece_for_all_holders() {
+        for weight in [Weight::Before, Weight::At, Weight::After] {
+            let place = FlatRow::place(b"ab", weight);
+            assert!(!place.has_row() && !place.has_multi());
+            let wanted = Position { prefix: ClusteringKey::from_ordered(*b"ab"), weight };
+            assert_eq!((place.position(), place.memory_bytes()), (wanted, 14));
+            let other = place.clone();
+            assert_eq!(other.key().as_ptr(), place.key().as_ptr());
+            drop(place);
+            assert_eq!(other, FlatRow::place(b"ab", weight));
+        }
+        assert_ne!(FlatRow::place(b"ab", Weight::At), FlatRow::place(b"ab", Weight::After));
+    }
+}
