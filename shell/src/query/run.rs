@@ -13,14 +13,14 @@ use datafusion::prelude::DataFrame;
 use datafusion::sql::parser::Statement as SqlStatement;
 use futures::StreamExt;
 use tidegate_engine::batch::{WriteOptions, mutations};
-use tidegate_engine::{SchemaRef, TableSchema};
+use tidegate_engine::{Mutation, SchemaRef, TableSchema};
 
 use super::ddl::table_schema;
 use super::error::{QueryError, Result};
 use super::outcome::Outcome;
 use super::parse::{Command, CreatePolicy, Name, Show, Using, UsingValue, Write, WriteKind};
 use super::session::Session;
-use super::stamp;
+use super::stamp::{self, Contradiction, Repeats};
 use super::statement::synthetic;
 use super::write::{self, Target};
 use super::{copy_from, copy_to};
@@ -253,10 +253,15 @@ impl Session {
         let (plan, names) = self.insert_input(write, table, columns, values).await?;
         let renamed = |error: QueryError| super::values::rename(error, &names);
         let mut rows = self.stream(plan).await.map_err(renamed)?;
-        let mut count = 0;
+        let mut repeats = Repeats::new(
+            write.using.timestamp.is_some(),
+            super::values::list(&write.statement).is_some(),
+            &self.context.runtime_env().memory_pool,
+        );
+        let (mut count, mut whole) = (0, Vec::new());
         while let Some(batch) = rows.next().await {
             let batch = batch.map_err(|error| renamed(error.into()))?;
-            let mut whole = Vec::with_capacity(batch.num_rows());
+            whole.reserve(batch.num_rows());
             for mutation in mutations(table, &batch, options)? {
                 whole.push(mutation.map_err(|refused| {
                     let column = refused
@@ -266,17 +271,33 @@ impl Session {
                     QueryError::invalid(format!("row {row}: {column}{}", refused.message))
                 })?);
             }
-            count += whole.len() as u64;
-            match write.using.timestamp {
-                Some(_) => stamp::keep_last(&mut whole),
-                None => stamp::stamp(&self.database, &mut whole),
+            match &mut repeats {
+                Repeats::Stamp => stamp::stamp(&self.database, &mut whole),
+                // Which is the last is known when all are there; they were in the statement's text.
+                Repeats::KeepLast => {}
+                Repeats::Refuse(written) => {
+                    if let Some(found) = written.add(&whole)? {
+                        let error = contradiction(table, &batch, &found, count)?;
+                        return Err(error.at(write.table.table.span));
+                    }
+                }
             }
-            while !whole.is_empty() {
-                let rest = whole.split_off(whole.len().min(WRITE_ROWS_MAX));
-                self.database.apply_many(std::mem::replace(&mut whole, rest)).await?;
+            count += batch.num_rows() as u64;
+            if !matches!(repeats, Repeats::KeepLast) {
+                self.write_rows(std::mem::take(&mut whole)).await?;
             }
         }
+        stamp::keep_last(&mut whole);
+        self.write_rows(whole).await?;
         Ok(Outcome::count(count))
+    }
+
+    async fn write_rows(&self, mut rows: Vec<Mutation>) -> Result<()> {
+        while !rows.is_empty() {
+            let rest = rows.split_off(rows.len().min(WRITE_ROWS_MAX));
+            self.database.apply_many(std::mem::replace(&mut rows, rest)).await?;
+        }
+        Ok(())
     }
 
     /// What an UPDATE or DELETE touches; `None` when its conditions exclude each other.
@@ -370,6 +391,35 @@ impl Session {
         }
         Err(QueryError::unsupported("this session may not name files of the server"))
     }
+}
+
+/// Two rows of a batch, or of it and an earlier one, have one key and one timestamp and differ.
+fn contradiction(
+    table: &TableSchema,
+    batch: &RecordBatch,
+    found: &Contradiction,
+    written: u64,
+) -> Result<QueryError> {
+    let mut key = Vec::new();
+    let columns: Vec<_> = match found.is_static {
+        true => table.partition_key().collect(),
+        false => table.partition_key().chain(table.clustering_key()).collect(),
+    };
+    for column in columns {
+        let array = batch.column_by_name(&column.name).expect("an INSERT has all key columns");
+        let value = ScalarValue::try_from_array(array, found.row)?;
+        key.push(format!("{} = {value}", column.name));
+    }
+    let key = key.join(", ");
+    let what = match found.is_static {
+        true => format!("of partition ({key}) differ in their static columns"),
+        false => format!("with the key ({key}) differ"),
+    };
+    let message = format!("two rows {what}, and with one timestamp neither is the later");
+    Ok(QueryError::invalid(message).with_help(format!(
+        "select each key once, or leave USING TIMESTAMP out: then the later row wins; {written} rows \
+         had been written before and stay"
+    )))
 }
 
 fn show_sql(show: Show) -> &'static str {

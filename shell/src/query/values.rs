@@ -16,10 +16,7 @@ use super::statement::span_of;
 /// Errors: `Invalid` at the value: a row that is too wide or too narrow, null for a key column, a
 /// text that is no value of the column's type.
 pub fn check(statement: &SqlStatement, table: &TableSchema, names: &[String]) -> Result<()> {
-    let SqlStatement::Statement(inner) = statement else { return Ok(()) };
-    let ast::Statement::Insert(insert) = &**inner else { return Ok(()) };
-    let Some(source) = &insert.source else { return Ok(()) };
-    let ast::SetExpr::Values(values) = &*source.body else { return Ok(()) };
+    let Some(values) = list(statement) else { return Ok(()) };
     for row in &values.rows {
         let row = &row.content;
         if row.len() != names.len() {
@@ -41,6 +38,16 @@ pub fn check(statement: &SqlStatement, table: &TableSchema, names: &[String]) ->
         }
     }
     Ok(())
+}
+
+/// The rows of INSERT … VALUES; `None` for any other statement.
+pub fn list(statement: &SqlStatement) -> Option<&ast::Values> {
+    let SqlStatement::Statement(inner) = statement else { return None };
+    let ast::Statement::Insert(insert) = &**inner else { return None };
+    match &*insert.source.as_ref()?.body {
+        ast::SetExpr::Values(values) => Some(values),
+        _ => None,
+    }
 }
 
 fn at(error: QueryError, span: Option<Span>) -> QueryError {

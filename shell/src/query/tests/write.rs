@@ -1,6 +1,7 @@
 //! INSERT, UPDATE and DELETE.
 
-use super::World;
+use super::{SessionOptions, World};
+use crate::query::{ErrorKind, QueryMemory};
 
 async fn table() -> World {
     let world = World::new().await;
@@ -223,6 +224,68 @@ async fn of_two_rows_with_one_key_the_later_wins_whole() {
             .run("CREATE TABLE t (k int, c int, s text STATIC, v int, w int, PRIMARY KEY (k, c))")
             .await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn selected_rows_with_one_key_and_one_timestamp_must_not_differ() {
+    let world = World::new().await;
+    world
+        .run("CREATE TABLE t (k int, c int, s text STATIC, v int, w int, PRIMARY KEY (k, c))")
+        .await;
+    let insert = |columns: &str, select: &str, rows: u32| {
+        format!(
+            "INSERT INTO t ({columns}) SELECT {select} FROM generate_series(1, {rows}) AS r(n) \
+             USING TIMESTAMP 5"
+        )
+    };
+    // One batch, and three.
+    for (rows, modulus, written) in [(20, 15, 0), (20_000, 15_000, 8192)] {
+        let text = insert("k, c, v, w", &format!("{modulus}, n % {modulus}, n, -n"), rows);
+        let error = world.error(&text).await;
+        assert_eq!(
+            error.message,
+            format!(
+                "two rows with the key (k = {modulus}, c = 1) differ, and with one timestamp \
+                 neither is the later"
+            )
+        );
+        let help = error.help.as_deref().unwrap();
+        assert!(help.contains(&format!("; {written} rows had been written")), "{help}");
+        let count = format!("SELECT count(*) FROM t WHERE k = {modulus}");
+        assert_eq!(world.column(&count).await, [written.to_string()]);
+    }
+    let text = insert("k, c, s", "1, n, CASE WHEN n = 9000 THEN 'b' ELSE 'a' END", 9000);
+    let error = world.error(&text).await;
+    assert!(error.message.contains("partition (k = 1) differ in their static"), "{error}");
+
+    // Rows that say the same are no contradiction, nor is a static value that comes with each.
+    let same = insert("k, c, s, v", "2, n % 9000, 'a', n % 9000 + 0", 20_000);
+    assert_eq!(world.count(&same).await, 20_000);
+    let sums = "SELECT concat_ws(',', count(*), sum(v), max(s)) FROM t WHERE k = 2";
+    assert_eq!(world.column(sums).await, ["9000,40495500,a"]);
+    // Without a timestamp the later row wins whole, across batches too.
+    let later =
+        insert("k, c, v, w", "3, n % 15000, n, -n", 20_000).replace("USING TIMESTAMP 5", "");
+    assert_eq!(world.count(&later).await, 20_000);
+    assert_eq!(
+        world.column("SELECT concat_ws(',', v, w) FROM t WHERE k = 3 AND c = 5").await,
+        ["15005,-15005"]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_of_a_select_with_a_timestamp_take_memory_of_queries() {
+    let memory = QueryMemory::new(Some(256 << 10));
+    let world = World::with(SessionOptions { memory, ..SessionOptions::default() }).await;
+    world.run("CREATE TABLE t (k int PRIMARY KEY)").await;
+    let insert = |rows: u32| {
+        format!("INSERT INTO t SELECT n FROM generate_series(1, {rows}) AS r(n) USING TIMESTAMP 5")
+    };
+    assert_eq!(world.count(&insert(5000)).await, 5000);
+    let error = world.error(&insert(50_000)).await;
+    assert_eq!(error.kind, ErrorKind::Overloaded, "{error}");
+    assert!(error.help.as_deref().unwrap().contains("fewer rows at a time"), "{error:?}");
+    assert_eq!(world.count(&insert(5000)).await, 5000, "memory is given back");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
