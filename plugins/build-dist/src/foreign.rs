@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use wit_bindgen_core::wit_parser::{Resolve, WorldId};
+use wit_component::StringEncoding;
 
 use crate::{output, read};
 
@@ -22,15 +23,25 @@ pub struct Foreign {
 enum Language {
     /// One file in C, by Debian's clang and wasi-libc.
     C(&'static str),
+    /// AssemblyScript, by its compiler of the npm registry.
+    AssemblyScript,
 }
 
-pub const FOREIGN: [Foreign; 1] =
-    [Foreign { folder: "c-clock", world: "eviction-policy", language: Language::C("clock.c") }];
+pub const FOREIGN: [Foreign; 2] = [
+    Foreign { folder: "c-clock", world: "eviction-policy", language: Language::C("clock.c") },
+    Foreign {
+        folder: "assemblyscript-second-touch",
+        world: "cache-admission-policy",
+        language: Language::AssemblyScript,
+    },
+];
 
 const CLANG: &str = "clang-19";
 const LINKER: &str = "wasm-ld-19";
 const C_PACKAGES: &str = "apt-get install -y --no-install-recommends clang-19 lld-19 wasi-libc \
                           libclang-rt-19-dev-wasm32";
+
+const NODE_PACKAGES: &str = "Node.js 20 or later, with npm";
 
 /// What became of a build.
 pub enum Built {
@@ -50,6 +61,7 @@ impl Foreign {
         let source = plugins.join(self.folder);
         let built = match self.language {
             Language::C(file) => self.build_c(&source.join(file), plugins, &work),
+            Language::AssemblyScript => self.build_assemblyscript(&source, plugins, &work),
         };
         built.map_err(|error| format!("{}: {error}", self.folder))
     }
@@ -86,6 +98,58 @@ impl Foreign {
         finish(clang)?;
         Ok(Built::Module(read(&module)?))
     }
+
+    fn build_assemblyscript(
+        &self,
+        source: &Path,
+        plugins: &Path,
+        work: &Path,
+    ) -> Result<Built, String> {
+        for tool in ["node", "npm"] {
+            if output(Command::new(tool).arg("--version")).is_none() {
+                return Ok(Built::Absent(format!("{tool} is not installed ({NODE_PACKAGES})")));
+            }
+        }
+        for file in ["package.json", "package-lock.json", "asconfig.json", "names.js"] {
+            copy(&source.join(file), &work.join(file))?;
+        }
+        copy_folder(&source.join("assembly"), &work.join("assembly"))?;
+        let mut npm = Command::new("npm");
+        npm.args(["ci", "--silent", "--ignore-scripts", "--no-audit", "--no-fund"]);
+        npm.current_dir(work);
+        finish(npm)?;
+        let mut compiler = Command::new("node");
+        compiler.args(["node_modules/assemblyscript/bin/asc.js", "--target", "release"]);
+        compiler.current_dir(work);
+        finish(compiler)?;
+        self.describe(read(&work.join("build/module.wasm"))?, plugins)
+    }
+
+    /// Adds the description of the world to a module that was built without one.
+    fn describe(&self, mut module: Vec<u8>, plugins: &Path) -> Result<Built, String> {
+        let (resolve, world) = contract(plugins, self.world)?;
+        wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
+            .map_err(|error| format!("describing the module: {error:#}"))?;
+        Ok(Built::Module(module))
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    std::fs::copy(from, to).map(drop).map_err(|error| format!("{}: {error}", from.display()))
+}
+
+/// Copies the files of a folder; what else is in `to` is removed.
+fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", from.display());
+    if to.exists() {
+        std::fs::remove_dir_all(to).map_err(failed)?;
+    }
+    std::fs::create_dir_all(to).map_err(failed)?;
+    for entry in std::fs::read_dir(from).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        copy(&entry.path(), &to.join(entry.file_name()))?;
+    }
+    Ok(())
 }
 
 /// The contract of a world.
