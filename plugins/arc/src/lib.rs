@@ -13,7 +13,7 @@
 //! are known that were used once, resident or ghost, and at most 2c in all.
 
 use tidegate_plugin::{Attributes, Event, EvictionPolicy, Op, Setup, Slot};
-use tidegate_plugin_memory::{Ghosts, SlotQueues, shorten};
+use tidegate_plugin_memory::{Ghosts, SlotQueues, Tenants, shorten};
 
 tidegate_plugin::export_eviction!(Arc);
 
@@ -21,17 +21,12 @@ tidegate_plugin::export_eviction!(Arc);
 const RECENT: usize = 0;
 /// Used again: T2 and B2.
 const FREQUENT: usize = 1;
-/// The slot was not given away as a victim.
-const KEPT: u8 = u8::MAX;
 
 /// The policy of one shard.
 #[derive(Debug)]
 pub struct Arc {
     queues: SlotQueues<2>,
-    /// Low half of the fingerprint of the entry that is or was in the slot.
-    identity: Vec<u32>,
-    /// The queue that the slot was given away from when nothing came in since, or `KEPT`.
-    given: Vec<u8>,
+    tenants: Tenants,
     ghosts: Ghosts<2>,
     /// Entries that the cache held when victims were last asked for.
     capacity: u32,
@@ -42,8 +37,7 @@ pub struct Arc {
 
 impl Arc {
     fn insert(&mut self, slot: Slot, identity: u32) {
-        let at = slot as usize;
-        if self.given[at] != KEPT && self.identity[at] == identity {
+        if self.tenants.given(slot, identity).is_some() {
             // Read before it was taken: it is where it was, and the read follows.
             self.put_back(slot);
             return;
@@ -74,21 +68,14 @@ impl Arc {
     }
 
     fn enter(&mut self, queue: usize, slot: Slot, identity: u32) {
-        let at = slot as usize;
-        (self.identity[at], self.given[at]) = (identity, KEPT);
+        self.tenants.enter(slot, identity);
         self.queues.move_hottest(queue, slot);
     }
 
     /// Puts a victim back where it was taken from.
     fn put_back(&mut self, slot: Slot) {
-        if self.queues.contains(slot) {
-            return;
-        }
-        let at = slot as usize;
-        let queue = std::mem::replace(&mut self.given[at], KEPT);
-        if queue != KEPT {
-            self.ghosts.remove(self.identity[at]);
-            self.queues.push_coldest(usize::from(queue), slot);
+        if self.tenants.put_back(slot, &mut self.queues).is_some() {
+            self.ghosts.remove(self.tenants.identity(slot));
         }
     }
 }
@@ -100,11 +87,9 @@ impl EvictionPolicy for Arc {
 
     fn new(setup: &Setup) -> Result<Self, String> {
         setup.allow_params(&[])?;
-        let slots = setup.max_slots as usize;
         Ok(Arc {
             queues: SlotQueues::new(setup.max_slots),
-            identity: vec![0; slots],
-            given: vec![KEPT; slots],
+            tenants: Tenants::new(setup.max_slots),
             ghosts: Ghosts::new(ghosts_max(setup.max_slots)),
             capacity: setup.max_slots,
             boundary: 0.0,
@@ -124,7 +109,7 @@ impl EvictionPolicy for Arc {
             Op::Restore => self.enter(RECENT, slot, identity()),
             Op::Remove => {
                 self.queues.remove(slot);
-                self.given[slot as usize] = KEPT;
+                self.tenants.leave(slot);
             }
             Op::VictimRefused => self.put_back(slot),
             _ => {}
@@ -145,8 +130,8 @@ impl EvictionPolicy for Arc {
         let too_recent = recent > 0.0 && recent + leaving > self.boundary;
         let queue = if too_recent || self.queues.len(FREQUENT) == 0 { RECENT } else { FREQUENT };
         let slot = self.queues.pop_coldest(queue)?;
-        self.given[slot as usize] = queue as u8;
-        self.ghosts.push(queue, self.identity[slot as usize]);
+        self.tenants.give(slot, queue);
+        self.ghosts.push(queue, self.tenants.identity(slot));
         Some(slot)
     }
 
@@ -162,9 +147,7 @@ impl EvictionPolicy for Arc {
     fn resize(&mut self, _capacity_bytes: u64, max_slots: u32) {
         self.queues.grow(max_slots);
         self.ghosts.grow(ghosts_max(max_slots));
-        let slots = self.identity.len().max(max_slots as usize);
-        self.identity.resize(slots, 0);
-        self.given.resize(slots, KEPT);
+        self.tenants.grow(max_slots);
     }
 
     fn metrics(&self) -> Vec<(&'static str, f64)> {

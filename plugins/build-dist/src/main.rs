@@ -9,11 +9,13 @@
 //! Invariant: with the canonical toolchain the bytes depend on the sources and `Cargo.lock` alone,
 //! not on where the tree, the registry or the toolchain stands; `--check` holds that.
 
+mod foreign;
 mod toolchain;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use foreign::{Built, FOREIGN};
 use sha2::{Digest, Sha256};
 use toolchain::Toolchain;
 
@@ -77,16 +79,34 @@ fn run(check: bool) -> Result<(), String> {
         let module = format!("wasm32-unknown-unknown/release/tidegate_policy_{name}.wasm");
         let module = read(&target.join(module))?;
         let component = encode(policy, &module)?;
-        let digest = hex(&Sha256::digest(&component));
-        println!("{name}.wasm: {} bytes, sha256 {digest}", component.len());
-        sums.push_str(&format!("{digest}  {name}.wasm\n"));
+        sums.push_str(&describe(&name, &component));
         store(&dist.join(format!("{name}.wasm")), &component, check, &mut different)?;
+    }
+    for guest in FOREIGN {
+        let name = guest.folder.replace('-', "_");
+        let file = dist.join(format!("{name}.wasm"));
+        let component = match guest.build(plugins, &target)? {
+            Built::Module(module) => encode(guest.folder, &module)?,
+            Built::Absent(why) => {
+                println!("{name}.wasm: NOT REBUILT, the committed one stays: {why}");
+                read(&file)?
+            }
+        };
+        sums.push_str(&describe(&name, &component));
+        store(&file, &component, check, &mut different)?;
     }
     store(&dist.join("SHA256SUMS"), sums.as_bytes(), check, &mut different)?;
     if different.is_empty() {
         return Ok(());
     }
     Err(format!("not what the sources build with {toolchain}: {}", different.join(", ")))
+}
+
+/// Tells of a component; its line of SHA256SUMS.
+fn describe(name: &str, component: &[u8]) -> String {
+    let digest = hex(&Sha256::digest(component));
+    println!("{name}.wasm: {} bytes, sha256 {digest}", component.len());
+    format!("{digest}  {name}.wasm\n")
 }
 
 fn build(toolchain: &Toolchain, plugins: &Path, target: &Path) -> Result<(), String> {

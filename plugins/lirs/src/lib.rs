@@ -13,7 +13,7 @@
 //! perhaps in the stack, ghosts are in the stack. While there is credit, the stack ends with a low entry.
 
 use tidegate_plugin::{Attributes, Event, EvictionPolicy, Op, Setup, Slot, SlotList};
-use tidegate_plugin_memory::{Ghosts, shorten};
+use tidegate_plugin_memory::{Ghosts, share, shorten};
 
 tidegate_plugin::export_eviction!(Lirs);
 
@@ -186,8 +186,7 @@ impl Lirs {
 
     /// Sets the bound of the low entries; the others must be enough for one request of victims.
     fn divide(&mut self, want_entries: u32) {
-        let share = u64::from(self.capacity) * u64::from(self.high_percent) / 100;
-        let high = (share as u32).max(want_entries).max(1);
+        let high = share(self.capacity, self.high_percent).max(want_entries).max(1);
         self.low_max = self.capacity.saturating_sub(high);
     }
 }

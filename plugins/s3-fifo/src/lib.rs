@@ -12,14 +12,12 @@
 //! in `ghosts` until it returns or is forgotten.
 
 use tidegate_plugin::{Attributes, Event, EvictionPolicy, Op, Setup, Slot};
-use tidegate_plugin_memory::{Ghosts, SlotQueues, shorten};
+use tidegate_plugin_memory::{Ghosts, SlotQueues, Tenants, share, shorten};
 
 tidegate_plugin::export_eviction!(S3Fifo);
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
-/// The slot was not given away as a victim.
-const KEPT: u8 = u8::MAX;
 /// Reads that are counted: two bits are enough to tell the popular from the rest.
 const READS_MAX: u8 = 3;
 /// Entries looked at in one request for victims. A longer search goes on at the next request, the
@@ -32,10 +30,7 @@ pub struct S3Fifo {
     queues: SlotQueues<2>,
     /// Reads since the entry came into its queue, up to `READS_MAX`.
     reads: Vec<u8>,
-    /// Low half of the fingerprint of the entry that is or was in the slot.
-    identity: Vec<u32>,
-    /// The queue that the slot was given away from when nothing came in since, or `KEPT`.
-    given: Vec<u8>,
+    tenants: Tenants,
     ghosts: Ghosts<1>,
     /// Entries that the cache held when victims were last asked for.
     capacity: u32,
@@ -55,14 +50,14 @@ pub struct S3Fifo {
 
 impl S3Fifo {
     fn insert(&mut self, slot: Slot, identity: u32) {
-        let at = slot as usize;
-        if self.given[at] != KEPT && self.identity[at] == identity {
+        if self.tenants.given(slot, identity).is_some() {
             // Read before it was taken: it is where it was, and the read follows.
             self.put_back(slot);
             return;
         }
         let ghost = self.ghosts.remove(identity).is_some();
-        (self.reads[at], self.identity[at], self.given[at]) = (0, identity, KEPT);
+        self.reads[slot as usize] = 0;
+        self.tenants.enter(slot, identity);
         self.returned += u64::from(ghost);
         self.queues.remove(slot);
         // A cache with room left has no need to test who comes: it fills the main queue too.
@@ -77,18 +72,9 @@ impl S3Fifo {
 
     /// Puts a victim back where it was taken from.
     fn put_back(&mut self, slot: Slot) {
-        if self.queues.contains(slot) {
-            return;
+        if self.tenants.put_back(slot, &mut self.queues) == Some(SMALL) {
+            self.ghosts.remove(self.tenants.identity(slot));
         }
-        let at = slot as usize;
-        let queue = std::mem::replace(&mut self.given[at], KEPT);
-        if queue == KEPT {
-            return;
-        }
-        if usize::from(queue) == SMALL {
-            self.ghosts.remove(self.identity[at]);
-        }
-        self.queues.push_coldest(usize::from(queue), slot);
     }
 
     /// The next victim of the small queue; who was read often enough moves on.
@@ -97,8 +83,8 @@ impl S3Fifo {
             let at = slot as usize;
             if self.reads[at] < self.reads_to_stay {
                 self.queues.remove(slot);
-                self.given[at] = SMALL as u8;
-                self.ghosts.push(0, self.identity[at]);
+                self.tenants.give(slot, SMALL);
+                self.ghosts.push(0, self.tenants.identity(slot));
                 return Some(slot);
             }
             self.step()?;
@@ -115,7 +101,7 @@ impl S3Fifo {
             let at = slot as usize;
             if self.reads[at] == 0 {
                 self.queues.remove(slot);
-                self.given[at] = MAIN as u8;
+                self.tenants.give(slot, MAIN);
                 return Some(slot);
             }
             self.step()?;
@@ -133,11 +119,6 @@ impl S3Fifo {
         self.steps_left -= 1;
         Some(())
     }
-}
-
-/// A percentage of a number of entries.
-fn share(entries: u32, percent: u32) -> u32 {
-    (u64::from(entries) * u64::from(percent) / 100) as u32
 }
 
 impl EvictionPolicy for S3Fifo {
@@ -163,8 +144,7 @@ impl EvictionPolicy for S3Fifo {
         Ok(S3Fifo {
             queues: SlotQueues::new(setup.max_slots),
             reads: vec![0; slots],
-            identity: vec![0; slots],
-            given: vec![KEPT; slots],
+            tenants: Tenants::new(setup.max_slots),
             ghosts: Ghosts::new(ghosts_max(setup.max_slots)),
             capacity: setup.max_slots,
             asked: false,
@@ -190,14 +170,13 @@ impl EvictionPolicy for S3Fifo {
             Op::Insert => self.insert(slot, attributes.map_or(0, |of| shorten(of.fingerprint()))),
             Op::Restore => {
                 // It was resident before: it need not prove itself again.
-                let at = slot as usize;
-                let identity = attributes.map_or(0, |of| shorten(of.fingerprint()));
-                (self.reads[at], self.identity[at], self.given[at]) = (0, identity, KEPT);
+                self.reads[slot as usize] = 0;
+                self.tenants.enter(slot, attributes.map_or(0, |of| shorten(of.fingerprint())));
                 self.queues.move_hottest(MAIN, slot);
             }
             Op::Remove => {
                 self.queues.remove(slot);
-                self.given[slot as usize] = KEPT;
+                self.tenants.leave(slot);
             }
             Op::VictimRefused => self.put_back(slot),
             _ => {}
@@ -247,8 +226,7 @@ impl EvictionPolicy for S3Fifo {
         self.ghosts.grow(ghosts_max(max_slots));
         let slots = self.reads.len().max(max_slots as usize);
         self.reads.resize(slots, 0);
-        self.identity.resize(slots, 0);
-        self.given.resize(slots, KEPT);
+        self.tenants.grow(max_slots);
     }
 
     fn metrics(&self) -> Vec<(&'static str, f64)> {

@@ -12,7 +12,7 @@
 //! in `ghosts` until it returns or is forgotten.
 
 use tidegate_plugin::{Attributes, Event, EvictionPolicy, Op, Setup, Slot};
-use tidegate_plugin_memory::{Ghosts, SlotQueues, shorten};
+use tidegate_plugin_memory::{Ghosts, SlotQueues, Tenants, share, shorten};
 
 tidegate_plugin::export_eviction!(TwoQ);
 
@@ -20,17 +20,12 @@ tidegate_plugin::export_eviction!(TwoQ);
 const FIRST: usize = 0;
 /// Am of the paper.
 const MAIN: usize = 1;
-/// The slot was not given away as a victim.
-const KEPT: u8 = u8::MAX;
 
 /// The policy of one shard.
 #[derive(Debug)]
 pub struct TwoQ {
     queues: SlotQueues<2>,
-    /// Low half of the fingerprint of the entry that is or was in the slot.
-    identity: Vec<u32>,
-    /// The queue that the slot was given away from when nothing came in since, or `KEPT`.
-    given: Vec<u8>,
+    tenants: Tenants,
     ghosts: Ghosts<1>,
     /// Entries that the cache held when victims were last asked for.
     capacity: u32,
@@ -41,8 +36,7 @@ pub struct TwoQ {
 
 impl TwoQ {
     fn insert(&mut self, slot: Slot, identity: u32) {
-        let at = slot as usize;
-        if self.given[at] == MAIN as u8 && self.identity[at] == identity {
+        if self.tenants.given(slot, identity) == Some(MAIN) {
             // Read before it was taken: it is where it was, and the read follows. The same for the
             // first queue is a return like any other.
             self.put_back(slot);
@@ -58,31 +52,16 @@ impl TwoQ {
     }
 
     fn enter(&mut self, queue: usize, slot: Slot, identity: u32) {
-        let at = slot as usize;
-        (self.identity[at], self.given[at]) = (identity, KEPT);
+        self.tenants.enter(slot, identity);
         self.queues.move_hottest(queue, slot);
     }
 
     /// Puts a victim back where it was taken from.
     fn put_back(&mut self, slot: Slot) {
-        if self.queues.contains(slot) {
-            return;
+        if self.tenants.put_back(slot, &mut self.queues) == Some(FIRST) {
+            self.ghosts.remove(self.tenants.identity(slot));
         }
-        let at = slot as usize;
-        let queue = std::mem::replace(&mut self.given[at], KEPT);
-        if queue == KEPT {
-            return;
-        }
-        if usize::from(queue) == FIRST {
-            self.ghosts.remove(self.identity[at]);
-        }
-        self.queues.push_coldest(usize::from(queue), slot);
     }
-}
-
-/// A percentage of a number of entries.
-fn share(entries: u32, percent: u32) -> u32 {
-    (u64::from(entries) * u64::from(percent) / 100) as u32
 }
 
 impl EvictionPolicy for TwoQ {
@@ -100,11 +79,9 @@ impl EvictionPolicy for TwoQ {
         if ghost_percent > 100 {
             return Err(format!("parameter ghost_percent: {ghost_percent} is not in 0..=100"));
         }
-        let slots = setup.max_slots as usize;
         Ok(TwoQ {
             queues: SlotQueues::new(setup.max_slots),
-            identity: vec![0; slots],
-            given: vec![KEPT; slots],
+            tenants: Tenants::new(setup.max_slots),
             ghosts: Ghosts::new(ghosts_max(setup.max_slots, ghost_percent as u32)),
             capacity: setup.max_slots,
             first_percent: first_percent as u32,
@@ -126,7 +103,7 @@ impl EvictionPolicy for TwoQ {
             Op::Restore => self.enter(MAIN, slot, identity()),
             Op::Remove => {
                 self.queues.remove(slot);
-                self.given[slot as usize] = KEPT;
+                self.tenants.leave(slot);
             }
             Op::VictimRefused => self.put_back(slot),
             _ => {}
@@ -150,9 +127,9 @@ impl EvictionPolicy for TwoQ {
             _ => MAIN,
         };
         let slot = self.queues.pop_coldest(queue)?;
-        self.given[slot as usize] = queue as u8;
+        self.tenants.give(slot, queue);
         if queue == FIRST {
-            self.ghosts.push(0, self.identity[slot as usize]);
+            self.ghosts.push(0, self.tenants.identity(slot));
         }
         Some(slot)
     }
@@ -170,9 +147,7 @@ impl EvictionPolicy for TwoQ {
     fn resize(&mut self, _capacity_bytes: u64, max_slots: u32) {
         self.queues.grow(max_slots);
         self.ghosts.grow(ghosts_max(max_slots, self.ghost_percent));
-        let slots = self.identity.len().max(max_slots as usize);
-        self.identity.resize(slots, 0);
-        self.given.resize(slots, KEPT);
+        self.tenants.grow(max_slots);
     }
 
     fn metrics(&self) -> Vec<(&'static str, f64)> {

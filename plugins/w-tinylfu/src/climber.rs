@@ -43,7 +43,10 @@ impl Climber {
         }
         let fits = (LEAST..=MOST).contains(&share) && step.abs() <= STEP;
         if !fits {
-            return Err(format!("a window of {share} with a step of {step}"));
+            // As whole numbers: printing floating point would be a third of the component.
+            let percent = |of: f64| (of * 100.0) as i32;
+            let (share, step) = (percent(share), percent(step));
+            return Err(format!("a window of {share} % with a step of {step} %"));
         }
         (self.share, self.step) = (share, step);
         Ok(())

@@ -17,7 +17,7 @@ mod climber;
 
 use climber::Climber;
 use tidegate_plugin::{Attributes, Event, EvictionPolicy, Op, Setup, Slot};
-use tidegate_plugin_memory::{Sketch, SlotQueues, shorten};
+use tidegate_plugin_memory::{Sketch, SlotQueues, share, shorten};
 
 tidegate_plugin::export_eviction!(WTinyLfu);
 
@@ -188,11 +188,6 @@ impl Entry {
         let halvings = era.wrapping_sub(self.uses & !USES_MAX) >> 4;
         (self.uses & USES_MAX).checked_shr(u32::from(halvings)).unwrap_or(0)
     }
-}
-
-/// A percentage of a number of entries.
-fn share(entries: u32, percent: u32) -> u32 {
-    (u64::from(entries) * u64::from(percent) / 100) as u32
 }
 
 impl EvictionPolicy for WTinyLfu {

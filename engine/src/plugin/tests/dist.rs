@@ -19,7 +19,7 @@ fn the_sums_are_those_of_the_files() {
         assert_eq!(load(&host(), &dist(file)).digest_hex(), sum);
         files.push(file);
     }
-    assert_eq!(files.len(), 16, "{files:?}");
+    assert_eq!(files.len(), 18, "{files:?}");
     assert_eq!(files[..2], ["lru.wasm", "sieve.wasm"]);
 }
 
@@ -248,4 +248,9 @@ fn lirs_decides_the_same_natively() {
 #[test]
 fn lhd_decides_the_same_natively() {
     agree::<tidegate_policy_lhd::Lhd>("lhd.wasm");
+}
+
+#[test]
+fn clock_in_c_decides_as_clock() {
+    agree::<tidegate_policy_clock::Clock>("c_clock.wasm");
 }

@@ -23,14 +23,14 @@ fn seeded(seed: u64) -> InstanceOptions {
 }
 
 /// Runs a component and the same code natively on one stream of questions and fates.
-fn agree<P: guest::AdmissionPolicy>(file: &str) {
+fn agree<P: guest::AdmissionPolicy>(file: &str, name: &str) {
     let host = host();
     let compiled = load(&host, &dist(file));
     assert_eq!(compiled.world(), World::CacheAdmission);
     let mut wasm = WasmAdmissionPolicy::new(compiled, seeded(1)).unwrap();
     let setup = guest::Setup { max_slots: SLOTS, ..guest::Setup::default() };
     let mut native = P::new(&setup).unwrap();
-    assert_eq!((wasm.name(), wasm.wants_feedback()), (P::NAME, P::WANTS_FEEDBACK));
+    assert_eq!((wasm.name(), wasm.wants_feedback()), (name, P::WANTS_FEEDBACK));
     let mut random = Random::new(7);
     let (mut kept, mut refused) = (0, 0);
     for at in 0..20_000_u64 {
@@ -73,9 +73,28 @@ fn agree<P: guest::AdmissionPolicy>(file: &str) {
 
 #[test]
 fn admission_components_decide_as_their_native_twins() {
-    agree::<SecondTouch>("second_touch.wasm");
-    agree::<ScanGuard>("scan_guard.wasm");
-    agree::<Doorkeeper>("doorkeeper.wasm");
+    agree::<SecondTouch>("second_touch.wasm", "second-touch");
+    agree::<ScanGuard>("scan_guard.wasm", "scan-guard");
+    agree::<Doorkeeper>("doorkeeper.wasm", "doorkeeper");
+}
+
+#[test]
+fn second_touch_in_assemblyscript_decides_as_second_touch() {
+    let file = "assemblyscript_second_touch.wasm";
+    agree::<SecondTouch>(file, "assemblyscript-second-touch");
+    let host = host();
+    let compiled = load(&host, &dist(file));
+    // The largest cache that the claim of memory lets in: allocators that double must not hit the cap.
+    let mut large = WasmAdmissionPolicy::new(compiled.clone(), options(4 << 20)).unwrap();
+    large.feedback(&fate(1, Fate::Read, EntryKind::DataPage).repeat(128)).unwrap();
+    let refused = |name: &str, value: &str| {
+        let params = vec![(name.to_string(), value.to_string())];
+        let options = InstanceOptions { params, ..options(SLOTS) };
+        WasmAdmissionPolicy::new(compiled.clone(), options).err().unwrap().message
+    };
+    assert_eq!(refused("size", "1"), "init: unknown parameter 'size'; known: [\"remembered\"]");
+    let range = "init: parameter remembered: '3' is no whole number from 1 to 2";
+    assert_eq!(refused("remembered", "3"), range);
 }
 
 #[test]
