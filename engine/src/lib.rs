@@ -14,6 +14,7 @@ pub mod mutation;
 pub mod policy;
 pub mod trace;
 pub mod rate;
+pub mod intake;
 pub mod disk;
 pub mod runtime;
 pub mod commitlog;
@@ -30,8 +31,8 @@ pub mod database;
 pub use commitlog::Durability;
 pub use database::{
     Attached, AttachedFile, Attachment, BatchStream, CacheReport, Catalog, Database, Import,
-    ImportProgress, Imported, Options, PolicyExit, PolicyInfo, PolicyReport, RateReport,
-    RecordingSummary, RolledBack, RowCacheReport, ShadowReport, TableReport,
+    ImportProgress, Imported, IntakeReport, Options, PolicyExit, PolicyInfo, PolicyReport,
+    RateReport, RecordingSummary, RolledBack, RowCacheReport, ShadowReport, TableReport,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};

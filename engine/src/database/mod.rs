@@ -29,8 +29,8 @@ pub use import::{Import, ImportProgress, Imported};
 pub use policy_change::RolledBack;
 pub use recording::RecordingSummary;
 pub use report::{
-    CacheReport, PolicyExit, PolicyInfo, PolicyReport, RateReport, RowCacheReport, ShadowReport,
-    TableReport,
+    CacheReport, IntakeReport, PolicyExit, PolicyInfo, PolicyReport, RateReport, RowCacheReport,
+    ShadowReport, TableReport,
 };
 pub use shard::Shard;
 pub use stream::BatchStream;

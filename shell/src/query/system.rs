@@ -14,6 +14,7 @@ use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use tidegate_engine::cache::RowCacheStats;
+use tidegate_engine::intake::ClassStatus;
 use tidegate_engine::policy::event::describe;
 use tidegate_engine::{ClusteringOrder, ColumnKind, Error as EngineError, PolicyReport};
 
@@ -63,10 +64,11 @@ enum SystemTable {
     RowCache,
     Fragments,
     RateLimits,
+    Intake,
 }
 
 impl SystemTable {
-    const ALL: [SystemTable; 8] = [
+    const ALL: [SystemTable; 9] = [
         SystemTable::Tables,
         SystemTable::Columns,
         SystemTable::Policies,
@@ -75,6 +77,7 @@ impl SystemTable {
         SystemTable::RowCache,
         SystemTable::Fragments,
         SystemTable::RateLimits,
+        SystemTable::Intake,
     ];
 
     fn name(self) -> &'static str {
@@ -87,6 +90,7 @@ impl SystemTable {
             SystemTable::RowCache => "row_cache",
             SystemTable::Fragments => "fragments",
             SystemTable::RateLimits => "rate_limits",
+            SystemTable::Intake => "intake",
         }
     }
 
@@ -176,6 +180,11 @@ impl SystemTable {
                 count("not_counted"),
                 optional("last_failure", DataType::Utf8),
             ],
+            SystemTable::Intake => {
+                let mut fields = vec![Field::new("shard", DataType::UInt32, false), text("class")];
+                fields.extend(INTAKE_COUNTS.iter().map(|(name, _)| count(name)));
+                fields
+            }
         };
         Arc::new(Schema::new(fields))
     }
@@ -194,6 +203,7 @@ impl SystemTable {
             SystemTable::RowCache => row_cache(database).await,
             SystemTable::Fragments => fragments::columns(database, filters).await,
             SystemTable::RateLimits => rate_limits(database).await,
+            SystemTable::Intake => intake(database).await,
         }
     }
 }
@@ -420,6 +430,38 @@ async fn rate_limits(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
             all.iter().map(|limiter| limiter.last_failure.as_deref()).collect::<StringArray>(),
         ),
     ])
+}
+
+type IntakeCount = fn(&ClassStatus) -> u64;
+
+const INTAKE_COUNTS: [(&str, IntakeCount); 16] = [
+    ("running", |class| class.running.into()),
+    ("queued", |class| class.queued.into()),
+    ("aside", |class| class.aside.into()),
+    ("memory_bytes", |class| class.memory_bytes),
+    ("running_max", |class| class.running_max.into()),
+    ("memory_bytes_max", |class| class.memory_bytes_max),
+    ("queued_max", |class| class.queued_max.into()),
+    ("wait_us_max", |class| class.wait_us_max),
+    ("shed_per_mille", |class| class.shedding.per_mille.into()),
+    ("shed_wait_ms", |class| class.shedding.wait_ms_max.into()),
+    ("arrived", |class| class.arrived),
+    ("admitted", |class| class.admitted),
+    ("refused", |class| class.refused),
+    ("shed", |class| class.shed),
+    ("p50_us", |class| class.p50_us),
+    ("p99_us", |class| class.p99_us),
+];
+
+async fn intake(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
+    let all = database.intake_report().await?;
+    let mut columns: Vec<ArrayRef> = vec![
+        Arc::new(UInt32Array::from_iter_values(all.iter().map(|class| class.shard))),
+        texts(all.iter().map(|class| class.class)),
+    ];
+    let of = |count: IntakeCount| counts(all.iter().map(|class| count(&class.status)));
+    columns.extend(INTAKE_COUNTS.iter().map(|(_, count)| of(*count)));
+    Ok(columns)
 }
 
 #[derive(Debug)]

@@ -141,7 +141,15 @@ fn unqualified(before: &str, word: &str, statement: &str, names: &Names) -> Vec<
         }
         "ROLLBACK" => return keywords(&["POLICY"], word),
         "CACHE" if words[0] == "ALTER" => return keywords(&["SET", "SHADOW"], word),
-        "SET" if words[0] == "ALTER" => return keywords(&["CAPACITY", "POLICY"], word),
+        "SET" if words[0] == "ALTER" && words[1] == "CACHE" => {
+            return keywords(&["ADMISSION", "CAPACITY", "POLICY"], word);
+        }
+        "SET" if words[0] == "ALTER" => return keywords(&["POLICY"], word),
+        "RATE" if words[0] == "ALTER" => return keywords(&["LIMITER"], word),
+        "READ" if words[0] == "ALTER" => return keywords(&["ADMISSION"], word),
+        "LOAD" if words[0] == "ALTER" => return keywords(&["SHEDDING"], word),
+        "LIMITER" | "SHEDDING" => return keywords(&["SET"], word),
+        "ADMISSION" if words.iter().any(|word| word == "READ") => return keywords(&["SET"], word),
         "SHADOW" if words.len() == 3 => return keywords(&["POLICY"], word),
         "MODE" if words[0] == "ALTER" => return keywords(&["ACTIVE", "CANARY", "SHADOW"], word),
         "=" if words[0] == "ALTER" && words[words.len() - 2] == "MODE" => {
@@ -160,7 +168,10 @@ fn unqualified(before: &str, word: &str, statement: &str, names: &Names) -> Vec<
         "SHOW" => {
             return keywords(&["CACHE", "KEYSPACES", "POLICIES", "POLICY EXITS", "TABLES"], word);
         }
-        "ALTER" => return keywords(&["CACHE", "RATE LIMITER"], word),
+        "ALTER" => {
+            let what = ["CACHE", "LOAD SHEDDING", "RATE LIMITER", "READ ADMISSION"];
+            return keywords(&what, word);
+        }
         "ADMISSION" => return policies(names),
         "=" if words.iter().any(|word| word == "POLICY" || word == "ADMISSION") => {
             return policies(names);
@@ -318,7 +329,12 @@ mod tests {
             ("RECORD TRACE |", vec!["STOP", "TO"]),
             ("SELECT * FROM repl|", vec!["replay_policy("]),
             ("ALTER CACHE SET POLICY = l|", vec!["lru"]),
-            ("ALTER |", vec!["CACHE", "RATE LIMITER"]),
+            ("ALTER |", vec!["CACHE", "LOAD SHEDDING", "RATE LIMITER", "READ ADMISSION"]),
+            ("ALTER READ |", vec!["ADMISSION"]),
+            ("ALTER READ ADMISSION |", vec!["SET"]),
+            ("ALTER LOAD SHEDDING SET |", vec!["POLICY"]),
+            ("ALTER LOAD SHEDDING SET POLICY = |", vec!["lru"]),
+            ("ALTER CACHE SET |", vec!["ADMISSION", "CAPACITY", "POLICY"]),
             ("ALTER CACHE SET ADMISSION = l|", vec!["lru"]),
             ("ALTER CACHE |", vec!["SET", "SHADOW"]),
             ("ALTER CACHE SHADOW |", vec!["POLICY"]),
