@@ -124,7 +124,7 @@ fn a_new_project_is_whole_and_overwrites_nothing() {
         assert!(refused.status.code() == Some(1), "{name}");
         assert!(err(&refused).contains("cannot name a policy"), "{}", err(&refused));
     }
-    for world in ["cache-admission", "rate-limiter"] {
+    for world in ["cache-admission", "rate-limiter", "read-admission", "load-shedding"] {
         let name = format!("my-{world}");
         let new = run(directory.path(), &["new", &name, "--world", world]);
         assert_eq!(new.status.code(), Some(0), "{}", err(&new));
@@ -146,7 +146,8 @@ fn build(directory: &Path) {
         std::io::stderr().write_all(note.as_bytes()).unwrap();
         return;
     }
-    for name in ["hot-set", "my-cache-admission", "my-rate-limiter"] {
+    let worlds = ["my-cache-admission", "my-rate-limiter", "my-read-admission", "my-load-shedding"];
+    for name in std::iter::once("hot-set").chain(worlds) {
         let cargo = |arguments: &[&str]| {
             let output = Command::new("cargo")
                 .args(arguments)

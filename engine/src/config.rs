@@ -60,6 +60,13 @@ pub const BATCH_ROWS_MAX: usize = 8192;
 /// Fragments that a source hands over at once.
 pub const FRAGMENTS_PER_FILL_MAX: usize = 256;
 
+/// Memory of a shard for the reads in progress: what they hold besides caches.
+pub const READ_MEMORY_BYTES_MAX: u64 = 128 << 20;
+/// Most reads of a class that wait for their turn, whatever a policy says.
+pub const READ_QUEUE_MAX: u32 = 100_000;
+/// Time between two plans of what a shard lets in.
+pub const READ_PLAN_MS: u64 = 100;
+
 /// Slots of a cache for which address space is set aside; beyond it tables grow by copying.
 pub const SLOTS_SET_ASIDE_MAX: u32 = 1 << 22;
 

@@ -14,6 +14,7 @@ pub mod mutation;
 pub mod policy;
 pub mod trace;
 pub mod rate;
+pub mod intake;
 pub mod disk;
 pub mod runtime;
 pub mod commitlog;
@@ -30,7 +31,7 @@ pub mod database;
 pub use commitlog::Durability;
 pub use database::{
     AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream, CacheReport,
-    Catalog, DamageReport, Database, Import, ImportProgress, Imported, LargeDataReport, Options,
+    Catalog, DamageReport, Database, Import, ImportProgress, Imported, IntakeReport, LargeDataReport, Options,
     PolicyExit, PolicyInfo, PolicyReport, RateReport, RecordingSummary, RolledBack, RowCacheReport,
     ShadowReport, TableReport,
 };

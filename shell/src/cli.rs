@@ -170,6 +170,10 @@ pub enum World {
     CacheAdmission,
     /// Which operations beyond a limit go through.
     RateLimiter,
+    /// How many reads run at once and wait.
+    ReadAdmission,
+    /// What is refused under load.
+    LoadShedding,
 }
 
 #[derive(Debug, Clone, Args)]

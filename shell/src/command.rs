@@ -33,6 +33,9 @@ Another policy for the cache: CREATE POLICY p FROM 'p.wasm', then ALTER CACHE SE
 MODE = shadow (beside the active one, on a sample), canary (on some shards first) or active.
 EXPLAIN POLICY p shows what it costs and brings, SHOW POLICY EXITS which failed, and ROLLBACK
 POLICY brings the one before back.
+Others decide what the cache keeps (ALTER CACHE SET ADMISSION = p), what goes beyond rate limits, how
+many reads run at once, what is refused under load (ALTER RATE LIMITER | READ ADMISSION | LOAD
+SHEDDING SET POLICY = p); system.rate_limits and system.intake show what they do.
 RECORD TRACE 'f', RECORD TRACE STOP, SELECT * FROM replay_policy('lru', 'f') weigh policies;
 tidegate plugin --help lists what authors of policies can do.
 Tab completes. Ctrl-C clears the line, or stops the statement that runs. Ctrl-R searches the

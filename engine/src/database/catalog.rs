@@ -38,6 +38,12 @@ pub struct Catalog {
     /// The policy that decides beyond rate limits; the native one where absent.
     #[serde(default)]
     pub(super) rate_policy: Option<String>,
+    /// The policy that limits reads; the native limits where absent.
+    #[serde(default)]
+    pub(super) read_admission_policy: Option<String>,
+    /// The policy that sheds load; nothing is shed where absent.
+    #[serde(default)]
+    pub(super) load_shedding_policy: Option<String>,
     /// The one that did before, for a rollback.
     #[serde(default)]
     pub(super) previous_policy: Option<String>,
@@ -58,6 +64,8 @@ impl Catalog {
             cache_policy: None,
             admission_policy: None,
             rate_policy: None,
+            read_admission_policy: None,
+            load_shedding_policy: None,
             previous_policy: None,
             cache_bytes: None,
             attached: BTreeMap::new(),

@@ -32,9 +32,9 @@ use crate::schema::{LargeDataThresholds, PartitionKey, TableId, TableSchema};
 use crate::table::{Partitions, ReadCommand};
 
 /// Instances of policies that a shard has at one time: of eviction the active one, a candidate, the
-/// one kept for a rollback and a shadow; of admission and rate limits the active one and the next; one
-/// being tried.
-const POLICY_INSTANCES_PER_SHARD: u32 = 9;
+/// one kept for a rollback and a shadow; of each of the four other worlds the active one and the next;
+/// one being tried.
+const POLICY_INSTANCES_PER_SHARD: u32 = 13;
 
 /// How a database is opened.
 #[derive(Debug, Clone)]

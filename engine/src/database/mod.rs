@@ -31,7 +31,7 @@ pub use options::AlteredTable;
 pub use policy_change::RolledBack;
 pub use recording::RecordingSummary;
 pub use report::{
-    CacheReport, DamageReport, LargeDataReport, PolicyExit, PolicyInfo, PolicyReport, RateReport,
+    CacheReport, DamageReport, IntakeReport, LargeDataReport, PolicyExit, PolicyInfo, PolicyReport, RateReport,
     RowCacheReport, ShadowReport, TableReport,
 };
 pub use shard::Shard;

@@ -163,6 +163,8 @@ impl Database {
                 &mut changed.cache_policy,
                 &mut changed.admission_policy,
                 &mut changed.rate_policy,
+                &mut changed.read_admission_policy,
+                &mut changed.load_shedding_policy,
             ];
             for wish in wishes {
                 wish.take_if(|wanted| wanted == name);

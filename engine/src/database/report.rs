@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use serde::{Deserialize, Serialize};
 
 use crate::cache::RowCacheStats;
+use crate::intake::ClassStatus;
 use crate::policy::{PolicyUsage, Tally};
 use crate::sstable::Damage;
 use crate::table::LargeThing;
@@ -18,7 +19,7 @@ pub struct PolicyInfo {
     /// SHA-256 of the component, hex.
     pub digest: String,
     pub params: Vec<(String, String)>,
-    /// The decision that it takes: `eviction`, `cache-admission` or `rate-limiter`.
+    /// The decision that it takes; see `plugin::World`.
     #[serde(default = "eviction")]
     pub world: String,
 }
@@ -35,7 +36,7 @@ pub struct PolicyReport {
     pub version: String,
     /// SHA-256 of the component, hex; empty for the native policy.
     pub digest: String,
-    /// `eviction`, `cache-admission` or `rate-limiter`.
+    /// The decision that it takes; see `plugin::World`.
     pub world: String,
     pub params: Vec<(String, String)>,
     /// The first of these that holds on any shard: `ejected` and `suspended` (it failed; the latter
@@ -243,6 +244,15 @@ pub struct DamageReport {
     pub table: String,
     pub shard: u32,
     pub damage: Damage,
+}
+
+/// What enters one shard, by class of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IntakeReport {
+    pub shard: u32,
+    /// `keys`, `scan` or `write`.
+    pub class: &'static str,
+    pub status: ClassStatus,
 }
 
 /// A table on one shard.

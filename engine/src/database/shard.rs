@@ -29,9 +29,11 @@ use crate::commitlog::{
 };
 use crate::disk::{DirectoryEntry, read_file, write_file_atomically};
 use crate::error::{Error, Result};
+use crate::intake::Intake;
 use crate::memtable::PendingWrite;
 use crate::mutation::Mutation;
 use crate::os;
+use crate::policy::intake::ReadClass;
 use crate::policy::rate::Operation;
 use crate::rate::Limiter;
 use crate::runtime::{self, ShardContext};
@@ -81,6 +83,8 @@ pub struct Shard {
     pub(super) limiter: RefCell<Limiter>,
     /// Name of the policy that decides beyond them; the native one where absent.
     pub(super) rate_policy: RefCell<Option<String>>,
+    /// What is let in, and what waits for it.
+    pub(super) intake: Intake,
     /// An instance that was made and does not decide yet.
     pub(super) prepared: RefCell<Option<Prepared>>,
     pub(super) policies: ShardPolicies,
@@ -93,6 +97,7 @@ impl Shard {
         let cache = PageCache::new(options.cache_bytes, key);
         // Of the key, so that the draws of the shard stay what they were.
         let limiter = RefCell::new(Limiter::new(Random::new(key).next_u64()));
+        let intake = Intake::new(context.clock.clone());
         let shard = Rc::new(Shard {
             context,
             options,
@@ -107,6 +112,7 @@ impl Shard {
             closed: Notify::new(),
             limiter,
             rate_policy: RefCell::default(),
+            intake,
             prepared: RefCell::default(),
             policies: ShardPolicies::default(),
         });
@@ -458,12 +464,13 @@ impl Shard {
 
     /// Applies a write; done when it is as durable as the options demand.
     ///
-    /// Errors: `NotFound`, `Poisoned`, `Io` (disk full: retry later).
+    /// Errors: `NotFound`, `Poisoned`, `Io` (disk full: retry later), `RateLimited`, `Overloaded`.
     pub fn apply(self: &Rc<Self>, mutation: Mutation) -> LocalBoxFuture<'static, Result<()>> {
         let shard = self.clone();
         async move {
             // First of all: what is refused must cost next to nothing.
             let mut table = shard.table(mutation.table)?;
+            shard.intake.admit_write()?;
             shard.admit(&table, &mutation.key, Operation::Write)?;
             if shard.is_over_memory() {
                 shard.wait_for_memory().await?;
@@ -485,6 +492,7 @@ impl Shard {
     ) -> LocalBoxFuture<'static, Result<()>> {
         let shard = self.clone();
         async move {
+            shard.intake.admit_write()?;
             let mut pending = Vec::with_capacity(mutations.len());
             for mutation in mutations {
                 if shard.is_over_memory() {
@@ -589,12 +597,15 @@ impl Shard {
 
     /// Waits while memtables hold twice their share: flushing is behind.
     ///
-    /// Errors: what the last flush met, above all a full disk; `Closed`.
+    /// Errors: what the last flush met, above all a full disk; `Overloaded` when it waits for longer
+    /// than load shedding lets it; `Closed`.
     async fn wait_for_memory(self: &Rc<Self>) -> Result<()> {
+        let waiting = self.intake.wait_write();
         while self.is_over_memory() {
             if self.closing.get() {
                 return Err(Error::Closed);
             }
+            waiting.check()?;
             let flushed = self.flushed.notified();
             self.flush_in_background();
             if self.flush_error.borrow().is_none() {
@@ -660,11 +671,22 @@ impl Shard {
                 shard.cache.tick(context.clock.monotonic_ns());
                 shard.cache.trim();
                 shard.watch_policies();
+                shard.watch_intake();
             }
         });
     }
 
-    /// Runs a read, see [`Table::stream`]; sets `is_complete` when all was sent.
+    /// Refuses what waited for too long, and follows the plans of policies.
+    fn watch_intake(&self) {
+        let most = 2 * self.options.memtable_bytes;
+        self.intake.tick(self.memtable_bytes() as u64, most as u64);
+        if self.intake.has_late_write() {
+            self.flushed.notify_waiters();
+        }
+    }
+
+    /// Runs a read, see [`Table::stream`]; sets `is_complete` when all was sent. This is where reads
+    /// enter: limits of partitions first, then a turn.
     pub(super) fn stream(
         self: Rc<Self>,
         command: ReadCommand,
@@ -674,21 +696,31 @@ impl Shard {
         async move {
             let now = i32::try_from(self.context.clock.wall_seconds()).unwrap_or(i32::MAX);
             let closed = self.closed.notified();
-            let table = match self.table(command.schema.id) {
-                _ if self.closing.get() => Err(Error::Closed),
-                table => table.and_then(|table| {
-                    self.admit_read(&table, &command.partitions)?;
-                    Ok(table)
-                }),
+            let class = match &command.partitions {
+                Partitions::Keys(_) => ReadClass::Keys,
+                Partitions::Shard(_) => ReadClass::Scan,
             };
-            let ended = match table {
-                // A reader that takes nothing must not keep the shard from closing.
-                Ok(table) => tokio::select! {
+            let read = async {
+                self.check_open()?;
+                let id = command.schema.id;
+                let table = self.table(id)?;
+                self.admit_read(&table, &command.partitions)?;
+                let mut permit = tokio::select! {
                     biased;
-                    () = closed => Err(Error::Closed),
-                    () = table.stream(command, now, batches.clone()) => Ok(()),
-                },
-                Err(error) => Err(error),
+                    permit = self.intake.admit(class) => permit?,
+                    () = batches.closed() => return Ok(()),
+                };
+                // Meanwhile it may have been dropped.
+                let table = self.table(id)?;
+                let stream = table.stream(command, now, batches.clone(), &mut permit);
+                self.intake.measured(class, stream).await;
+                Ok(())
+            };
+            // A reader that takes nothing must not keep the shard from closing.
+            let ended = tokio::select! {
+                biased;
+                () = closed => Err(Error::Closed),
+                ended = read => ended,
             };
             match ended {
                 Ok(()) => is_complete.store(true, Ordering::Release),

@@ -1,4 +1,5 @@
-//! Policies that decide one case at a time: who is let into the caches, and who beyond a rate limit.
+//! Policies beside that of eviction: who is let into the caches, who beyond a rate limit, how many reads
+//! a shard takes on, what it sheds.
 //!
 //! As with eviction, an instance is made on every shard before any of them changes; a refusal
 //! anywhere leaves all as they were. Not here: the eviction policy (`policies.rs`).
@@ -9,13 +10,17 @@ use futures::future::{BoxFuture, LocalBoxFuture};
 use super::catalog::Catalog;
 use super::database::Database;
 use super::policies::Origin;
-use super::report::{PolicyReport, RateReport};
+use super::report::{IntakeReport, PolicyReport, RateReport};
 use super::shard::Shard;
 use crate::error::{Error, Result};
+use crate::intake::PlanStatus;
 use crate::plugin::{
-    Budget, CompiledPolicy, InstanceOptions, WasmAdmissionPolicy, WasmRatePolicy, World,
+    Budget, CompiledPolicy, InstanceOptions, WasmAdmissionPolicy, WasmLoadSheddingPolicy,
+    WasmRatePolicy, WasmReadAdmissionPolicy, World,
 };
 use crate::policy::PolicyFailure;
+use crate::policy::admission::AdmissionPolicy;
+use crate::policy::intake::{LoadSheddingPolicy, ReadAdmissionPolicy, WorkClass};
 use crate::policy::rate::RatePolicy;
 
 /// Name of the rate policy that is always there.
@@ -29,6 +34,8 @@ impl Catalog {
             () if is(&self.cache_policy) => Some("governs the cache"),
             () if is(&self.admission_policy) => Some("decides what the cache keeps"),
             () if is(&self.rate_policy) => Some("decides on rate limits"),
+            () if is(&self.read_admission_policy) => Some("decides on read admission"),
+            () if is(&self.load_shedding_policy) => Some("decides on load shedding"),
             () => None,
         }
     }
@@ -51,6 +58,20 @@ impl Database {
         self.set_scalar(name.filter(|name| *name != NATIVE_RATE), World::RateLimiter)
     }
 
+    /// Lets a policy of world `read-admission` limit the reads of each shard; `None` the native limits.
+    ///
+    /// Errors: as `set_admission_policy`.
+    pub fn set_read_admission_policy(&self, name: Option<&str>) -> BoxFuture<'static, Result<()>> {
+        self.set_scalar(name, World::ReadAdmission)
+    }
+
+    /// Lets a policy of world `load-shedding` refuse what is too much; `None` refuses nothing.
+    ///
+    /// Errors: as `set_admission_policy`.
+    pub fn set_load_shedding_policy(&self, name: Option<&str>) -> BoxFuture<'static, Result<()>> {
+        self.set_scalar(name, World::LoadShedding)
+    }
+
     fn set_scalar(&self, name: Option<&str>, world: World) -> BoxFuture<'static, Result<()>> {
         let database = self.clone();
         let name = name.map(str::to_owned);
@@ -61,6 +82,8 @@ impl Database {
             match world {
                 World::RateLimiter => changed.rate_policy = name,
                 World::CacheAdmission => changed.admission_policy = name,
+                World::ReadAdmission => changed.read_admission_policy = name,
+                World::LoadShedding => changed.load_shedding_policy = name,
                 World::Eviction => panic!("eviction policies are switched elsewhere"),
             }
             database.publish(changed).await
@@ -104,6 +127,8 @@ impl Database {
         let set = [
             (catalog.admission_policy.as_deref(), World::CacheAdmission),
             (catalog.rate_policy.as_deref(), World::RateLimiter),
+            (catalog.read_admission_policy.as_deref(), World::ReadAdmission),
+            (catalog.load_shedding_policy.as_deref(), World::LoadShedding),
         ];
         for (name, world) in set {
             if let Some(name) = name
@@ -112,6 +137,32 @@ impl Database {
                 tracing::error!(policy = name, %world, %error, "policy not restored");
             }
         }
+    }
+
+    /// What enters each shard: one row a class of requests.
+    ///
+    /// Errors: `Closed`.
+    pub fn intake_report(&self) -> BoxFuture<'_, Result<Vec<IntakeReport>>> {
+        async move {
+            let mut reports = Vec::new();
+            for (number, shard) in self.inner.shards.iter().enumerate() {
+                let classes = shard
+                    .call("intake report", |shard| {
+                        async move {
+                            let intake = &shard.intake;
+                            [WorkClass::Keys, WorkClass::Scan, WorkClass::Write]
+                                .map(|class| (class.as_str(), intake.status(class)))
+                        }
+                        .boxed_local()
+                    })
+                    .await?;
+                let shard = number as u32;
+                let rows = classes.map(|(class, status)| IntakeReport { shard, class, status });
+                reports.extend(rows);
+            }
+            Ok(reports)
+        }
+        .boxed()
     }
 
     /// What the rate limiters of all shards did.
@@ -156,10 +207,25 @@ impl Database {
 
 /// An instance that was made and does not decide yet.
 pub(super) enum Prepared {
-    /// The native rate policy, or no admission policy.
+    /// What decides where there is no component.
     Native,
     Admission(String, Box<WasmAdmissionPolicy>),
     Rate(String, Box<WasmRatePolicy>),
+    ReadAdmission(String, Box<WasmReadAdmissionPolicy>),
+    LoadShedding(String, Box<WasmLoadSheddingPolicy>),
+}
+
+impl Prepared {
+    /// Version as the policy states it; empty for the native one.
+    fn version(&self) -> &str {
+        match self {
+            Prepared::Native => "",
+            Prepared::Admission(_, policy) => policy.version(),
+            Prepared::Rate(_, policy) => policy.version(),
+            Prepared::ReadAdmission(_, policy) => policy.version(),
+            Prepared::LoadShedding(_, policy) => policy.version(),
+        }
+    }
 }
 
 impl Shard {
@@ -167,14 +233,8 @@ impl Shard {
     pub(super) fn try_policy(&self, origin: &Origin) -> Result<String> {
         match origin {
             Origin::Component { compiled, info } if compiled.world() != World::Eviction => {
-                match self.scalar(compiled, &info.name, &info.params)? {
-                    Prepared::Admission(_, policy) => {
-                        use crate::policy::admission::AdmissionPolicy;
-                        Ok(policy.version().to_owned())
-                    }
-                    Prepared::Rate(_, policy) => Ok(policy.version().to_owned()),
-                    Prepared::Native => panic!("a component is not native"),
-                }
+                let prepared = self.scalar(compiled, &info.name, &info.params)?;
+                Ok(prepared.version().to_owned())
             }
             origin => Ok(self.instantiate_for_cache(origin)?.version().to_owned()),
         }
@@ -202,6 +262,10 @@ impl Shard {
                 .map(|policy| Prepared::Admission(name.to_owned(), Box::new(policy))),
             World::RateLimiter => WasmRatePolicy::new(compiled, options)
                 .map(|policy| Prepared::Rate(name.to_owned(), Box::new(policy))),
+            World::ReadAdmission => WasmReadAdmissionPolicy::new(compiled, options)
+                .map(|policy| Prepared::ReadAdmission(name.to_owned(), Box::new(policy))),
+            World::LoadShedding => WasmLoadSheddingPolicy::new(compiled, options)
+                .map(|policy| Prepared::LoadShedding(name.to_owned(), Box::new(policy))),
             World::Eviction => panic!("eviction policies are made elsewhere"),
         };
         made.map_err(|failure| Error::Policy {
@@ -231,15 +295,23 @@ impl Shard {
                 self.limiter.borrow_mut().set_policy(Some(policy));
                 *self.rate_policy.borrow_mut() = Some(name);
             }
+            (Prepared::ReadAdmission(name, policy), _) => {
+                self.intake.set_admission(Some((name, policy)));
+            }
+            (Prepared::LoadShedding(name, policy), _) => {
+                self.intake.set_shedding(Some((name, policy)));
+            }
             (Prepared::Native, World::CacheAdmission) => self.cache.set_admission(None),
-            (Prepared::Native, _) => {
+            (Prepared::Native, World::ReadAdmission) => self.intake.set_admission(None),
+            (Prepared::Native, World::LoadShedding) => self.intake.set_shedding(None),
+            (Prepared::Native, World::RateLimiter | World::Eviction) => {
                 self.limiter.borrow_mut().set_policy(None);
                 *self.rate_policy.borrow_mut() = None;
             }
         }
     }
 
-    /// What admission and rate policies did on this shard.
+    /// What policies of these worlds did on this shard.
     pub(super) fn scalar_shares(&self) -> Vec<PolicyReport> {
         let share = |name: String, world: World, failure: Option<&PolicyFailure>| PolicyReport {
             name,
@@ -258,6 +330,16 @@ impl Shard {
             let limiter = self.limiter.borrow();
             let share = share(name.clone(), World::RateLimiter, limiter.failure());
             shares.push(PolicyReport { calls: limiter.stats().asked, ..share });
+        }
+        let plans = [
+            (self.intake.admission_status(), World::ReadAdmission),
+            (self.intake.shedding_status(), World::LoadShedding),
+        ];
+        for (PlanStatus { name, asked, failure }, world) in plans {
+            if let Some(name) = name {
+                let share = share(name, world, failure.as_ref());
+                shares.push(PolicyReport { calls: asked, ..share });
+            }
         }
         shares
     }

@@ -22,21 +22,21 @@ use crate::policy::rate::{Excess, KeyLoad, PlannedRate, RatePolicy};
 const PLANNED_MAX: usize = 64;
 
 /// One instance of a world with scalar calls.
-struct Caller<G> {
+pub(super) struct Caller<G> {
     store: Store<State>,
     guest: G,
-    capabilities: Capabilities,
+    pub capabilities: Capabilities,
     budget: Budget,
     /// Fuel that earlier calls did not use.
     fuel_kept: u64,
-    counters: InstanceCounters,
+    pub counters: InstanceCounters,
     failure: Option<PolicyFailure>,
     /// After the store: it keeps the epoch ticking for as long as there are instances.
     _compiled: Arc<CompiledPolicy>,
 }
 
 impl<G> Caller<G> {
-    fn new(
+    pub fn new(
         compiled: Arc<CompiledPolicy>,
         options: InstanceOptions,
         world: World,
@@ -58,7 +58,7 @@ impl<G> Caller<G> {
     }
 
     /// Enters the guest with what one call and `words` words bring, and what earlier calls left.
-    fn enter<R>(
+    pub fn enter<R>(
         &mut self,
         call: &'static str,
         words: usize,

@@ -6,10 +6,18 @@ pub enum World {
     Eviction,
     CacheAdmission,
     RateLimiter,
+    ReadAdmission,
+    LoadShedding,
 }
 
 impl World {
-    pub const ALL: [World; 3] = [World::Eviction, World::CacheAdmission, World::RateLimiter];
+    pub const ALL: [World; 5] = [
+        World::Eviction,
+        World::CacheAdmission,
+        World::RateLimiter,
+        World::ReadAdmission,
+        World::LoadShedding,
+    ];
 
     /// The decision, as `system.policies` shows it.
     pub fn as_str(self) -> &'static str {
@@ -17,6 +25,8 @@ impl World {
             World::Eviction => "eviction",
             World::CacheAdmission => "cache-admission",
             World::RateLimiter => "rate-limiter",
+            World::ReadAdmission => "read-admission",
+            World::LoadShedding => "load-shedding",
         }
     }
 

@@ -7,6 +7,7 @@ pub mod admission;
 mod backoff;
 pub mod event;
 pub mod eviction;
+pub mod intake;
 mod lru;
 pub mod rate;
 mod snapshot;

@@ -1,4 +1,4 @@
-//! A component of a world with scalar calls on trial: it starts, answers, and answers the same again.
+//! A component of a world other than eviction on trial: it starts, answers, and answers the same again.
 
 use std::sync::Arc;
 
@@ -6,11 +6,16 @@ use super::trial::{Finding, Trial};
 use crate::clock::Random;
 use crate::error::{Error, Result};
 use crate::plugin::{
-    Budget, CompiledPolicy, InstanceCounters, InstanceOptions, WasmAdmissionPolicy, WasmRatePolicy,
+    Budget, CompiledPolicy, InstanceCounters, InstanceOptions, WasmAdmissionPolicy,
+    WasmLoadSheddingPolicy, WasmRatePolicy, WasmReadAdmissionPolicy,
 };
 use crate::policy::PolicyFailure;
 use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy, Fate, fate};
 use crate::policy::event::EntryKind;
+use crate::policy::intake::{
+    LoadSheddingPolicy, LoadSignals, ReadAdmissionPolicy, ReadLimits, ReadLoad, SheddingPlan,
+    WorkLoad,
+};
 use crate::policy::rate::{Excess, KeyLoad, Operation, RatePolicy};
 
 /// Questions of the trial.
@@ -19,6 +24,10 @@ const QUESTIONS: u64 = 20_000;
 const SLOTS: u32 = 262_144;
 /// Questions between two deliveries of fates, or two plans.
 const QUESTIONS_PER_BATCH: u64 = 100;
+/// Plans of the trial.
+const PLANS: u64 = 2_000;
+/// Time between two of them.
+const PLAN_US: u64 = 100_000;
 
 /// What one run of the trial came to.
 struct Run {
@@ -37,7 +46,7 @@ pub(super) fn try_admission(
     compiled: &Arc<CompiledPolicy>,
     params: &[(String, String)],
 ) -> Result<Trial> {
-    twice(compiled, params, "kept", |options| {
+    twice(compiled, params, answered("kept"), |options| {
         let mut policy = WasmAdmissionPolicy::new(compiled.clone(), options)?;
         let mut random = Random::new(11);
         let mut answers = Answers::default();
@@ -76,7 +85,7 @@ pub(super) fn try_rate(
     compiled: &Arc<CompiledPolicy>,
     params: &[(String, String)],
 ) -> Result<Trial> {
-    twice(compiled, params, "let through", |options| {
+    twice(compiled, params, answered("let through"), |options| {
         let mut policy = WasmRatePolicy::new(compiled.clone(), options)?;
         let mut random = Random::new(11);
         let mut answers = Answers::default();
@@ -103,11 +112,104 @@ pub(super) fn try_rate(
     })
 }
 
+/// Tries a component of world `read-admission`: loads that rise and fall.
+///
+/// Errors: `Policy` when no instance of it starts.
+pub(super) fn try_read_admission(
+    compiled: &Arc<CompiledPolicy>,
+    params: &[(String, String)],
+) -> Result<Trial> {
+    twice(compiled, params, planned, |options| {
+        let mut policy = WasmReadAdmissionPolicy::new(compiled.clone(), options)?;
+        let mut random = Random::new(11);
+        let mut answers = Answers::default();
+        let start = ReadLimits {
+            running_max: 50,
+            memory_bytes_max: 1 << 26,
+            queued_max: 1,
+            wait_us_max: 0,
+        };
+        let mut plan = [start; 2];
+        for at in 0..PLANS {
+            let loads = plan.map(|limits| {
+                let offered = random.below(4 * (1 + at % 200)) as u32;
+                let running_most = offered.min(limits.running_max.max(1));
+                let p50_us = 100 + u64::from(running_most) * random.below(40);
+                ReadLoad {
+                    arrived: u64::from(offered) * 100,
+                    admitted: u64::from(running_most) * 100,
+                    queued: offered - running_most,
+                    running_most,
+                    refused: random.below(3),
+                    memory_bytes: u64::from(running_most) << 14,
+                    p50_us,
+                    p99_us: p50_us * 3,
+                    busy_us: random.below(PLAN_US),
+                }
+            });
+            let before = plan;
+            policy.plan(at * PLAN_US, 1 << 26, &loads, &mut plan)?;
+            answers.add(plan != before);
+            for limits in plan {
+                answers
+                    .hash(u64::from(limits.running_max) ^ limits.memory_bytes_max.rotate_left(20));
+                answers.hash(u64::from(limits.queued_max) ^ limits.wait_us_max.rotate_left(32));
+            }
+        }
+        Ok(answers.run(policy.name(), policy.version(), policy.counters()))
+    })
+}
+
+/// Tries a component of world `load-shedding`.
+///
+/// Errors: `Policy` when no instance of it starts.
+pub(super) fn try_load_shedding(
+    compiled: &Arc<CompiledPolicy>,
+    params: &[(String, String)],
+) -> Result<Trial> {
+    twice(compiled, params, planned, |options| {
+        let mut policy = WasmLoadSheddingPolicy::new(compiled.clone(), options)?;
+        let mut random = Random::new(11);
+        let mut answers = Answers::default();
+        let mut plan = SheddingPlan::default();
+        for at in 0..PLANS {
+            let waiting_most = 1 + at % 100;
+            let classes = plan.map(|_| {
+                let waiting = random.below(waiting_most) as u32;
+                let waited_us = u64::from(waiting) * random.below(5_000);
+                WorkLoad { arrived: random.below(5_000), waiting, waited_us, shed: random.below(9) }
+            });
+            let signals = LoadSignals {
+                elapsed_us: PLAN_US,
+                busy_us: random.below(PLAN_US),
+                memtable_bytes: random.below(1 << 27),
+                memtable_bytes_max: 1 << 27,
+                classes,
+            };
+            let before = plan;
+            policy.plan(at * PLAN_US, &signals, &mut plan)?;
+            answers.add(plan != before);
+            for shed in plan {
+                answers.hash(u64::from(shed.per_mille) << 32 | u64::from(shed.wait_ms_max));
+            }
+        }
+        Ok(answers.run(policy.name(), policy.version(), policy.counters()))
+    })
+}
+
+fn answered(verb: &'static str) -> impl Fn(u64) -> String {
+    move |yes| format!("answers {QUESTIONS} questions: {yes} {verb}")
+}
+
+fn planned(changes: u64) -> String {
+    format!("makes {PLANS} plans: {changes} differ from the one before")
+}
+
 /// Runs the questions twice and says what was found.
 fn twice(
     compiled: &CompiledPolicy,
     params: &[(String, String)],
-    verb: &str,
+    sentence: impl Fn(u64) -> String,
     run: impl Fn(InstanceOptions) -> Result<Run, PolicyFailure>,
 ) -> Result<Trial> {
     let ask = || {
@@ -127,7 +229,7 @@ fn twice(
     let is_same = first.answers_hash == again.answers_hash;
     let same = if is_same { "give the same answers" } else { "gave different answers" };
     let findings = vec![
-        good(format!("answers {QUESTIONS} questions: {} {verb}", first.yes)),
+        good(sentence(first.yes)),
         Finding { is_fault: !is_same, text: format!("two runs with one seed {same}") },
         good(format!("{fuel} instructions a call, of {}", Budget::default().call_fuel)),
     ];

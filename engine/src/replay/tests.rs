@@ -202,7 +202,16 @@ fn the_trial_passes_good_components_and_names_what_is_wrong_with_others() {
     assert!(trial.is_passed(), "{:?}", trial.findings);
     assert_eq!((trial.name.as_str(), trial.version.as_str()), ("s3-fifo", "0.1.0"));
     assert!(trial.outcome.is_some_and(|outcome| outcome.hits > 0));
-    for file in ["always", "second_touch", "doorkeeper", "scan_guard", "decaying", "token_bucket"] {
+    for file in [
+        "always",
+        "second_touch",
+        "doorkeeper",
+        "scan_guard",
+        "decaying",
+        "token_bucket",
+        "latency",
+        "codel",
+    ] {
         let trial = try_component(&compiled(&format!("{file}.wasm")), &[], &clock).unwrap();
         assert!(trial.is_passed() && trial.findings.len() == 3, "{file}: {:?}", trial.findings);
     }

@@ -74,6 +74,8 @@ pub fn try_component(
         World::Eviction => try_eviction(compiled, params, clock),
         World::CacheAdmission => questions::try_admission(compiled, params),
         World::RateLimiter => questions::try_rate(compiled, params),
+        World::ReadAdmission => questions::try_read_admission(compiled, params),
+        World::LoadShedding => questions::try_load_shedding(compiled, params),
     }
 }
 

@@ -3,11 +3,13 @@
 use std::rc::Rc;
 
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use super::table::Table;
 use crate::batch::{BatchBuilder, RecordBatch};
 use crate::config::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use crate::error::Result;
+use crate::intake::Permit;
 use crate::mutation::{ClusteringRange, PartitionRange, Slice};
 use crate::reader::QueryReader;
 use crate::runtime;
@@ -40,15 +42,20 @@ pub enum Partitions {
 }
 
 impl Table {
-    /// Runs a read and sends its batches; stops early when the receiver is gone.
+    /// Runs a read and sends its batches; stops early when the receiver is gone. While the receiver
+    /// takes nothing, others have the turn of the permit.
     pub async fn stream(
         self: Rc<Self>,
         command: ReadCommand,
         now_seconds: i32,
         batches: mpsc::Sender<Result<RecordBatch>>,
+        permit: &mut Permit,
     ) {
-        if let Err(error) = self.run(command, now_seconds, &batches).await {
+        let ended = self.run(command, now_seconds, &batches, permit).await;
+        permit.answer(0);
+        if let Err(error) = ended {
             self.damage.add(&error, false);
+            permit.step_aside();
             // The receiver may be gone already; then nobody wants the error.
             let _ = batches.send(Err(error)).await;
         }
@@ -59,6 +66,7 @@ impl Table {
         command: ReadCommand,
         now_seconds: i32,
         batches: &mpsc::Sender<Result<RecordBatch>>,
+        permit: &mut Permit,
     ) -> Result<()> {
         let ranges: Vec<PartitionRange> = match command.partitions {
             Partitions::Keys(mut keys) => {
@@ -84,9 +92,10 @@ impl Table {
                     left -= 1;
                     builder.push(&row)?;
                     if builder.rows() == batch_rows {
-                        if batches.send(Ok(builder.finish()?)).await.is_err() {
+                        if !send(batches, builder.finish()?, permit).await {
                             return Ok(());
                         }
+                        permit.step_in().await;
                         batch_rows = (batch_rows * 2).min(BATCH_ROWS_MAX);
                     }
                 }
@@ -104,8 +113,24 @@ impl Table {
         }
         if builder.rows() > 0 {
             // A receiver that is gone wants nothing more.
-            let _ = batches.send(Ok(builder.finish()?)).await;
+            send(batches, builder.finish()?, permit).await;
         }
         Ok(())
     }
+}
+
+/// Hands over a batch; false when the receiver is gone.
+async fn send(
+    batches: &mpsc::Sender<Result<RecordBatch>>,
+    batch: RecordBatch,
+    permit: &mut Permit,
+) -> bool {
+    permit.answer(batch.get_array_memory_size());
+    let batch = match batches.try_send(Ok(batch)) {
+        Ok(()) => return true,
+        Err(TrySendError::Closed(_)) => return false,
+        Err(TrySendError::Full(batch)) => batch,
+    };
+    permit.step_aside();
+    batches.send(batch).await.is_ok()
 }

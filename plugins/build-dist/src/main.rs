@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 use toolchain::Toolchain;
 
 /// The guests: folder of the crate. The component has the same name, with `_` for `-`.
-const POLICIES: [&str; 16] = [
+const POLICIES: [&str; 18] = [
     "lru",
     "sieve",
     "fifo",
@@ -37,6 +37,8 @@ const POLICIES: [&str; 16] = [
     "scan-guard",
     "decaying",
     "token-bucket",
+    "latency",
+    "codel",
 ];
 /// The only name that a component may import.
 const HOST: &str = "tidegate:policy/host@0.1.0";

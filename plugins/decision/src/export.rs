@@ -91,6 +91,78 @@ macro_rules! export_rate {
     };
 }
 
+/// Exports a [`ReadAdmissionPolicy`](crate::ReadAdmissionPolicy) as a component of world
+/// `read-admission-policy`. The text is the folder of the WIT package, from the policy's crate.
+#[macro_export]
+macro_rules! export_read_admission {
+    ($policy:ident, $wit:tt) => {
+        #[cfg(target_arch = "wasm32")]
+        mod exported {
+            $crate::wit_bindgen::generate!({
+                path: $wit,
+                world: "read-admission-policy",
+                runtime_path: "::tidegate_plugin_decision::wit_bindgen::rt",
+            });
+
+            use exports::tidegate::policy::read_admission;
+
+            $crate::lifecycle!(super::$policy, ReadAdmission, {
+                bytes_per_slot: 0,
+                wants_miss_events: false,
+            }, [$crate::ReadAdmissionPolicy]);
+
+            impl read_admission::Guest for Component {
+                fn plan(now_us: u64, memory_free: u64, stats: Vec<u64>) -> Vec<u64> {
+                    let loads: Vec<$crate::ReadLoad> = $crate::ReadLoad::of_words(&stats).collect();
+                    let plan = with(|p| <Policy as World>::plan(p, now_us, memory_free, &loads));
+                    plan.iter()
+                        .flat_map(|limits| {
+                            let $crate::ReadLimits { running_max, memory_bytes_max, .. } = *limits;
+                            let (queued_max, wait_us_max) = (limits.queued_max, limits.wait_us_max);
+                            [running_max, memory_bytes_max, queued_max, wait_us_max]
+                        })
+                        .collect()
+                }
+            }
+
+            export!(Component);
+        }
+    };
+}
+
+/// Exports a [`LoadSheddingPolicy`](crate::LoadSheddingPolicy) as a component of world
+/// `load-shedding-policy`. The text is the folder of the WIT package, from the policy's crate.
+#[macro_export]
+macro_rules! export_load_shedding {
+    ($policy:ident, $wit:tt) => {
+        #[cfg(target_arch = "wasm32")]
+        mod exported {
+            $crate::wit_bindgen::generate!({
+                path: $wit,
+                world: "load-shedding-policy",
+                runtime_path: "::tidegate_plugin_decision::wit_bindgen::rt",
+            });
+
+            use exports::tidegate::policy::load_shedding;
+
+            $crate::lifecycle!(super::$policy, LoadShedding, {
+                bytes_per_slot: 0,
+                wants_miss_events: false,
+            }, [$crate::LoadSheddingPolicy]);
+
+            impl load_shedding::Guest for Component {
+                fn plan(now_us: u64, signals: Vec<u64>) -> Vec<u32> {
+                    let signals = $crate::Signals::of_words(&signals);
+                    let plan = with(|p| <Policy as World>::plan(p, now_us, &signals));
+                    plan.iter().flat_map(|shed| [shed.per_mille, shed.wait_ms_max]).collect()
+                }
+            }
+
+            export!(Component);
+        }
+    };
+}
+
 /// The exports that all worlds have; used by the other macros.
 #[doc(hidden)]
 #[macro_export]

@@ -21,13 +21,15 @@ const NAME_BYTES_MAX: usize = 48;
 type File = (&'static str, &'static str);
 
 /// The contract.
-const WIT: [File; 6] = [
+const WIT: [File; 8] = [
     ("wit/v0.1/world.wit", include_str!("../../../wit/v0.1/world.wit")),
     ("wit/v0.1/host.wit", include_str!("../../../wit/v0.1/host.wit")),
     ("wit/v0.1/lifecycle.wit", include_str!("../../../wit/v0.1/lifecycle.wit")),
     ("wit/v0.1/eviction.wit", include_str!("../../../wit/v0.1/eviction.wit")),
     ("wit/v0.1/cache-admission.wit", include_str!("../../../wit/v0.1/cache-admission.wit")),
     ("wit/v0.1/rate-limiter.wit", include_str!("../../../wit/v0.1/rate-limiter.wit")),
+    ("wit/v0.1/read-admission.wit", include_str!("../../../wit/v0.1/read-admission.wit")),
+    ("wit/v0.1/load-shedding.wit", include_str!("../../../wit/v0.1/load-shedding.wit")),
 ];
 
 /// The SDK of eviction policies.
@@ -42,12 +44,13 @@ const SDK: [File; 8] = [
     ("sdk/src/replay.rs", include_str!("../../../plugins/sdk/src/replay.rs")),
 ];
 
-/// The SDK of the worlds that decide one case at a time.
-const DECISION: [File; 6] = [
+/// The SDK of the worlds that decide one case at a time, or make plans.
+const DECISION: [File; 7] = [
     ("sdk/Cargo.toml", include_str!("project/sdk.toml.txt")),
     ("sdk/src/lib.rs", include_str!("../../../plugins/decision/src/lib.rs")),
     ("sdk/src/admission.rs", include_str!("../../../plugins/decision/src/admission.rs")),
     ("sdk/src/export.rs", include_str!("../../../plugins/decision/src/export.rs")),
+    ("sdk/src/plan.rs", include_str!("../../../plugins/decision/src/plan.rs")),
     ("sdk/src/rate.rs", include_str!("../../../plugins/decision/src/rate.rs")),
     ("sdk/src/setup.rs", include_str!("../../../plugins/decision/src/setup.rs")),
 ];
@@ -73,6 +76,16 @@ const ADMISSION: [File; 2] = [
 
 const RATE: [File; 2] = [
     ("src/lib.rs", include_str!("project/rate.rs.txt")),
+    ("README.md", include_str!("project/decision.md.txt")),
+];
+
+const READS: [File; 2] = [
+    ("src/lib.rs", include_str!("project/read_admission.rs.txt")),
+    ("README.md", include_str!("project/decision.md.txt")),
+];
+
+const SHEDDING: [File; 2] = [
+    ("src/lib.rs", include_str!("project/load_shedding.rs.txt")),
     ("README.md", include_str!("project/decision.md.txt")),
 ];
 
@@ -103,6 +116,12 @@ pub(super) fn create(arguments: &NewArguments, out: &mut dyn Write) -> Result<()
         }
         World::RateLimiter => {
             (&DECISION, "tidegate-plugin-decision", &RATE, "ALTER RATE LIMITER SET POLICY =")
+        }
+        World::ReadAdmission => {
+            (&DECISION, "tidegate-plugin-decision", &READS, "ALTER READ ADMISSION SET POLICY =")
+        }
+        World::LoadShedding => {
+            (&DECISION, "tidegate-plugin-decision", &SHEDDING, "ALTER LOAD SHEDDING SET POLICY =")
         }
     };
     let underscored = name.replace('-', "_");

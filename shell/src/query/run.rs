@@ -162,6 +162,24 @@ impl Session {
                 let value = value.unwrap_or("native");
                 Ok(Outcome::message(format!("rate limits follow {value}")))
             }
+            Command::SetReadAdmissionPolicy(name) => {
+                let value = name.as_ref().map(|name| name.value.as_str());
+                let result = database.set_read_admission_policy(value).await;
+                let result = result.map_err(QueryError::from);
+                result.map_err(|error| at_name(error, name.as_ref()))?;
+                let value = value.unwrap_or("native limits");
+                Ok(Outcome::message(format!("reads are admitted by {value}")))
+            }
+            Command::SetLoadSheddingPolicy(name) => {
+                let value = name.as_ref().map(|name| name.value.as_str());
+                let result = database.set_load_shedding_policy(value).await;
+                let result = result.map_err(QueryError::from);
+                result.map_err(|error| at_name(error, name.as_ref()))?;
+                Ok(Outcome::message(match value {
+                    Some(value) => format!("load is shed by {value}"),
+                    None => "no load is shed".to_owned(),
+                }))
+            }
             Command::SetCacheBytes(bytes) => {
                 database.set_cache_bytes(bytes).await?;
                 Ok(Outcome::message(format!("the cache holds {bytes} bytes a shard")))

@@ -14,6 +14,7 @@ use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use tidegate_engine::cache::RowCacheStats;
+use tidegate_engine::intake::ClassStatus;
 use tidegate_engine::policy::event::describe;
 use tidegate_engine::{ClusteringOrder, ColumnKind, Error as EngineError, PolicyReport};
 
@@ -67,10 +68,11 @@ enum SystemTable {
     RateLimits,
     Large(Large),
     Corruption,
+    Intake,
 }
 
 impl SystemTable {
-    const ALL: [SystemTable; 13] = [
+    const ALL: [SystemTable; 14] = [
         SystemTable::Tables,
         SystemTable::Columns,
         SystemTable::Policies,
@@ -84,6 +86,7 @@ impl SystemTable {
         SystemTable::Large(Large::Rows),
         SystemTable::Large(Large::Cells),
         SystemTable::Corruption,
+        SystemTable::Intake,
     ];
 
     fn name(self) -> &'static str {
@@ -101,6 +104,7 @@ impl SystemTable {
             SystemTable::Large(Large::Rows) => "large_rows",
             SystemTable::Large(Large::Cells) => "large_cells",
             SystemTable::Corruption => "corruption",
+            SystemTable::Intake => "intake",
         }
     }
 
@@ -202,6 +206,11 @@ impl SystemTable {
                 count("not_counted"),
                 optional("last_failure", DataType::Utf8),
             ],
+            SystemTable::Intake => {
+                let mut fields = vec![Field::new("shard", DataType::UInt32, false), text("class")];
+                fields.extend(INTAKE_COUNTS.iter().map(|(name, _)| count(name)));
+                fields
+            }
         };
         Arc::new(Schema::new(fields))
     }
@@ -223,6 +232,7 @@ impl SystemTable {
             SystemTable::RateLimits => rate_limits(database).await,
             SystemTable::Large(what) => what.columns(database).await,
             SystemTable::Corruption => corruption(database).await,
+            SystemTable::Intake => intake(database).await,
         }
     }
 }
@@ -499,6 +509,38 @@ async fn rate_limits(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
             all.iter().map(|limiter| limiter.last_failure.as_deref()).collect::<StringArray>(),
         ),
     ])
+}
+
+type IntakeCount = fn(&ClassStatus) -> u64;
+
+const INTAKE_COUNTS: [(&str, IntakeCount); 16] = [
+    ("running", |class| class.running.into()),
+    ("queued", |class| class.queued.into()),
+    ("aside", |class| class.aside.into()),
+    ("memory_bytes", |class| class.memory_bytes),
+    ("running_max", |class| class.running_max.into()),
+    ("memory_bytes_max", |class| class.memory_bytes_max),
+    ("queued_max", |class| class.queued_max.into()),
+    ("wait_us_max", |class| class.wait_us_max),
+    ("shed_per_mille", |class| class.shedding.per_mille.into()),
+    ("shed_wait_ms", |class| class.shedding.wait_ms_max.into()),
+    ("arrived", |class| class.arrived),
+    ("admitted", |class| class.admitted),
+    ("refused", |class| class.refused),
+    ("shed", |class| class.shed),
+    ("p50_us", |class| class.p50_us),
+    ("p99_us", |class| class.p99_us),
+];
+
+async fn intake(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
+    let all = database.intake_report().await?;
+    let mut columns: Vec<ArrayRef> = vec![
+        Arc::new(UInt32Array::from_iter_values(all.iter().map(|class| class.shard))),
+        texts(all.iter().map(|class| class.class)),
+    ];
+    let of = |count: IntakeCount| counts(all.iter().map(|class| count(&class.status)));
+    columns.extend(INTAKE_COUNTS.iter().map(|(_, count)| of(*count)));
+    Ok(columns)
 }
 
 #[derive(Debug)]

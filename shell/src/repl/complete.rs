@@ -153,7 +153,15 @@ fn unqualified(before: &str, word: &str, statement: &str, names: &Names) -> Vec<
         }
         "ROLLBACK" => return keywords(&["POLICY"], word),
         "CACHE" if words[0] == "ALTER" => return keywords(&["SET", "SHADOW"], word),
-        "SET" if words[0] == "ALTER" => return keywords(&["CAPACITY", "POLICY"], word),
+        "SET" if words[0] == "ALTER" && words[1] == "CACHE" => {
+            return keywords(&["ADMISSION", "CAPACITY", "POLICY"], word);
+        }
+        "SET" if words[0] == "ALTER" => return keywords(&["POLICY"], word),
+        "RATE" if words[0] == "ALTER" => return keywords(&["LIMITER"], word),
+        "READ" if words[0] == "ALTER" => return keywords(&["ADMISSION"], word),
+        "LOAD" if words[0] == "ALTER" => return keywords(&["SHEDDING"], word),
+        "LIMITER" | "SHEDDING" => return keywords(&["SET"], word),
+        "ADMISSION" if words.iter().any(|word| word == "READ") => return keywords(&["SET"], word),
         "SHADOW" if words.len() == 3 => return keywords(&["POLICY"], word),
         "MODE" if words[0] == "ALTER" => return keywords(&["ACTIVE", "CANARY", "SHADOW"], word),
         "=" if words[0] == "ALTER" && words[words.len() - 2] == "MODE" => {
@@ -173,7 +181,10 @@ fn unqualified(before: &str, word: &str, statement: &str, names: &Names) -> Vec<
             let shown = ["CACHE", "CORRUPTION", "KEYSPACES", "POLICIES", "POLICY EXITS", "TABLES"];
             return keywords(&shown, word);
         }
-        "ALTER" => return keywords(&["CACHE", "RATE LIMITER", "TABLE"], word),
+        "ALTER" => {
+            let what = ["CACHE", "LOAD SHEDDING", "RATE LIMITER", "READ ADMISSION", "TABLE"];
+            return keywords(&what, word);
+        }
         "ADMISSION" => return policies(names),
         "WITH" | "AND"
             if matches!(words[0].as_str(), "CREATE" | "ALTER")
@@ -341,7 +352,7 @@ mod tests {
             ("RECORD TRACE |", vec!["STOP", "TO"]),
             ("SELECT * FROM repl|", vec!["replay_policy("]),
             ("ALTER CACHE SET POLICY = l|", vec!["lru"]),
-            ("ALTER |", vec!["CACHE", "RATE LIMITER", "TABLE"]),
+            ("ALTER |", vec!["CACHE", "LOAD SHEDDING", "RATE LIMITER", "READ ADMISSION", "TABLE"]),
             ("ALTER TABLE re|", vec!["reading"]),
             ("ALTER TABLE reading WITH on|", vec!["on_corruption"]),
             (
@@ -350,6 +361,11 @@ mod tests {
             ),
             ("CREATE TABLE t (a int PRIMARY KEY) WITH CL|", vec!["CLUSTERING ORDER BY"]),
             ("SHOW COR|", vec!["CORRUPTION"]),
+            ("ALTER READ |", vec!["ADMISSION"]),
+            ("ALTER READ ADMISSION |", vec!["SET"]),
+            ("ALTER LOAD SHEDDING SET |", vec!["POLICY"]),
+            ("ALTER LOAD SHEDDING SET POLICY = |", vec!["lru"]),
+            ("ALTER CACHE SET |", vec!["ADMISSION", "CAPACITY", "POLICY"]),
             ("ALTER CACHE SET ADMISSION = l|", vec!["lru"]),
             ("ALTER CACHE |", vec!["SET", "SHADOW"]),
             ("ALTER CACHE SHADOW |", vec!["POLICY"]),

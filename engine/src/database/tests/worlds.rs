@@ -7,6 +7,7 @@ use super::policies::component;
 use super::*;
 use crate::clock::SimulatedClock;
 use crate::error::Error;
+use crate::plugin::tests::guest::{load_shedding, plan_of, read_admission};
 use crate::schema::RateLimit;
 
 fn options(directory: &Path) -> Options {
@@ -202,5 +203,129 @@ async fn a_component_decides_beyond_the_limit() {
     assert_eq!(database.rate_report().await.unwrap()[0].policy, "decaying_wasm");
     database.set_rate_policy(None).await.unwrap();
     assert_eq!(database.rate_report().await.unwrap()[0].policy, "decaying");
+    database.close().await.unwrap();
+}
+
+/// Reads of several partitions at once, none of them cached: how many were refused.
+async fn refused_at_once(database: &Database, schema: &SchemaRef) -> usize {
+    database.invalidate_cache(None).await.unwrap();
+    let names: Vec<String> = (0..20).map(|hot| format!("hot{hot}")).collect();
+    let reads = names.iter().map(|name| count_rows(database, schema, name));
+    let ended = futures::future::join_all(reads).await;
+    for end in &ended {
+        match end {
+            Ok(rows) => assert_eq!(*rows, 150),
+            Err(error) => assert!(matches!(error, Error::Overloaded(_)), "{error}"),
+        }
+    }
+    ended.iter().filter(|end| end.is_err()).count()
+}
+
+/// Lets time pass, with reads, until a policy was asked for a plan.
+async fn interval(database: &Database, schema: &SchemaRef, clock: &SimulatedClock, name: &str) {
+    let asked = async || {
+        let reports = database.policies().await.unwrap();
+        reports.iter().find(|report| report.name == name).unwrap().calls
+    };
+    let before = asked().await;
+    while asked().await == before {
+        // It may be refused.
+        count_rows(database, schema, "hot0").await.ok();
+        clock.advance(Duration::from_millis(100));
+        // The shard looks at its own time, which is real here.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn reads_enter_as_the_plan_of_a_component_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = SimulatedClock::new(1_700_000_000_000_000);
+    let open = || Options { clock: clock.clone(), ..options(directory.path()) };
+    let database = Database::open(open()).await.unwrap();
+    let schema = fill(&database).await;
+    assert_eq!(refused_at_once(&database, &schema).await, 0, "the native limits are wide");
+
+    // One at a time, and nobody waits.
+    let one = read_admission(&plan_of(&[1, 1 << 30, 0, 0], 8));
+    let info = database.create_policy("one", one, vec![], None).await.unwrap();
+    assert_eq!(info.world, "read-admission");
+    let wrong = database.set_load_shedding_policy(Some("one")).await.unwrap_err();
+    assert!(wrong.to_string().contains("not on load-shedding"), "{wrong}");
+    database.set_read_admission_policy(Some("one")).await.unwrap();
+    interval(&database, &schema, &clock, "one").await;
+    let [keys, scan, write] = database.intake_report().await.unwrap()[..] else { panic!() };
+    assert_eq!((keys.class, scan.class, write.class), ("keys", "scan", "write"));
+    assert_eq!((keys.status.running_max, keys.status.queued_max), (1, 0));
+    assert!(scan.status.running_max > 1 && write.status.admitted > 0);
+    assert!(refused_at_once(&database, &schema).await > 0);
+    let report = database.policies().await.unwrap();
+    let report = report.iter().find(|report| report.name == "one").unwrap();
+    assert_eq!((report.state.as_str(), report.last_failure.clone()), ("active", None));
+    assert!(report.calls > 0);
+    // Scans are another class; one whose client takes nothing stops nobody.
+    let mut slow = database.read(scan_of(&schema, 0));
+    assert!(slow.try_next().await.unwrap().is_some());
+    let rows: Vec<RecordBatch> = database.read(scan_of(&schema, 0)).try_collect().await.unwrap();
+    assert!(rows.len() > 3, "a scan of many batches");
+    drop(slow);
+
+    // A policy that is driven by what it measures.
+    let params = vec![("least".to_owned(), "3".to_owned()), ("most".to_owned(), "3".to_owned())];
+    let latency = component("latency");
+    database.create_policy("latency", latency, params, None).await.unwrap();
+    database.set_read_admission_policy(Some("latency")).await.unwrap();
+    interval(&database, &schema, &clock, "latency").await;
+    let keys = database.intake_report().await.unwrap()[0].status;
+    assert_eq!((keys.running_max, keys.wait_us_max), (3, 2_000_000));
+    assert_eq!(refused_at_once(&database, &schema).await, 0, "they wait");
+    let held = database.drop_policy("latency", false).await.unwrap_err();
+    assert!(held.to_string().contains("decides on read admission"), "{held}");
+    database.close().await.unwrap();
+
+    let database = Database::open(open()).await.unwrap();
+    let schema = database.catalog().table("default", "t").unwrap().clone();
+    interval(&database, &schema, &clock, "latency").await;
+    assert_eq!(database.intake_report().await.unwrap()[0].status.running_max, 3);
+    database.set_read_admission_policy(None).await.unwrap();
+    assert_eq!(database.intake_report().await.unwrap()[0].status.running_max, 100);
+    database.drop_policy("latency", false).await.unwrap();
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_component_sheds_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = SimulatedClock::new(1_700_000_000_000_000);
+    let open = || Options { clock: clock.clone(), ..options(directory.path()) };
+    let database = Database::open(open()).await.unwrap();
+    let schema = fill(&database).await;
+    // Every second read of partitions and every fourth write.
+    let some = load_shedding(&plan_of(&[500, 0, 0, 0, 250, 0], 4));
+    database.create_policy("some", some, vec![], None).await.unwrap();
+    database.create_policy("bad", load_shedding("unreachable"), vec![], None).await.unwrap();
+    database.set_load_shedding_policy(Some("some")).await.unwrap();
+    interval(&database, &schema, &clock, "some").await;
+    assert_eq!(refused_at_once(&database, &schema).await, 10);
+    let mut writes = 0;
+    for at in 0..8 {
+        match database.apply(insert(&schema, "hot0", at, 7, 1)).await {
+            Ok(()) => {}
+            Err(error @ Error::Overloaded(_)) => writes += u32::from(error.is_retryable()),
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_eq!(writes, 2);
+    let rows: Vec<RecordBatch> = database.read(scan_of(&schema, 0)).try_collect().await.unwrap();
+    assert!(!rows.is_empty(), "scans are not shed");
+    // One that fails stays in the report, and nothing is refused.
+    database.set_load_shedding_policy(Some("bad")).await.unwrap();
+    interval(&database, &schema, &clock, "bad").await;
+    assert_eq!(refused_at_once(&database, &schema).await, 0);
+    let report = database.policies().await.unwrap();
+    let report = report.iter().find(|report| report.name == "bad").unwrap();
+    assert_eq!(report.state, "failed");
+    assert!(report.last_failure.as_ref().unwrap().contains("unreachable"), "{report:?}");
+    database.set_load_shedding_policy(None).await.unwrap();
     database.close().await.unwrap();
 }

@@ -30,6 +30,20 @@ mod rate {
     });
 }
 
+mod read_admission {
+    wasmtime::component::bindgen!({
+        path: "../wit/v0.1",
+        world: "read-admission-policy",
+    });
+}
+
+mod load_shedding {
+    wasmtime::component::bindgen!({
+        path: "../wit/v0.1",
+        world: "load-shedding-policy",
+    });
+}
+
 /// What a component of this version may import.
 pub const IMPORTS: [&str; 1] = ["tidegate:policy/host@0.1.0"];
 /// What every policy exports besides its decision.
@@ -43,6 +57,8 @@ pub fn export_of(world: World) -> &'static str {
         World::Eviction => "tidegate:policy/eviction@0.1.0",
         World::CacheAdmission => "tidegate:policy/cache-admission@0.1.0",
         World::RateLimiter => "tidegate:policy/rate-limiter@0.1.0",
+        World::ReadAdmission => "tidegate:policy/read-admission@0.1.0",
+        World::LoadShedding => "tidegate:policy/load-shedding@0.1.0",
     }
 }
 
@@ -76,6 +92,8 @@ pub enum Prepared {
     Eviction(eviction::EvictionPolicyPre<State>),
     CacheAdmission(admission::CacheAdmissionPolicyPre<State>),
     RateLimiter(rate::RateLimiterPolicyPre<State>),
+    ReadAdmission(read_admission::ReadAdmissionPolicyPre<State>),
+    LoadShedding(load_shedding::LoadSheddingPolicyPre<State>),
 }
 
 impl Prepared {
@@ -89,6 +107,13 @@ impl Prepared {
             World::RateLimiter => {
                 Prepared::RateLimiter(rate::RateLimiterPolicyPre::new(component)?)
             }
+            World::ReadAdmission => {
+                let component = read_admission::ReadAdmissionPolicyPre::new(component)?;
+                Prepared::ReadAdmission(component)
+            }
+            World::LoadShedding => {
+                Prepared::LoadShedding(load_shedding::LoadSheddingPolicyPre::new(component)?)
+            }
         })
     }
 
@@ -97,6 +122,8 @@ impl Prepared {
             Prepared::Eviction(_) => World::Eviction,
             Prepared::CacheAdmission(_) => World::CacheAdmission,
             Prepared::RateLimiter(_) => World::RateLimiter,
+            Prepared::ReadAdmission(_) => World::ReadAdmission,
+            Prepared::LoadShedding(_) => World::LoadShedding,
         }
     }
 
@@ -121,6 +148,25 @@ impl Prepared {
         match self {
             Prepared::RateLimiter(policy) => policy.instantiate(store).map(RateGuest),
             _ => Err(self.other_world(World::RateLimiter)),
+        }
+    }
+
+    /// Makes an instance of a read-admission policy.
+    pub fn instantiate_read_admission(
+        &self,
+        store: &mut Store<State>,
+    ) -> Result<ReadAdmissionGuest> {
+        match self {
+            Prepared::ReadAdmission(policy) => policy.instantiate(store).map(ReadAdmissionGuest),
+            _ => Err(self.other_world(World::ReadAdmission)),
+        }
+    }
+
+    /// Makes an instance of a load-shedding policy.
+    pub fn instantiate_load_shedding(&self, store: &mut Store<State>) -> Result<LoadSheddingGuest> {
+        match self {
+            Prepared::LoadShedding(policy) => policy.instantiate(store).map(LoadSheddingGuest),
+            _ => Err(self.other_world(World::LoadShedding)),
         }
     }
 
@@ -152,6 +198,8 @@ macro_rules! lifecycle_init {
                     Hook::Eviction => Some(World::Eviction),
                     Hook::CacheAdmission => Some(World::CacheAdmission),
                     Hook::RateLimiter => Some(World::RateLimiter),
+                    Hook::ReadAdmission => Some(World::ReadAdmission),
+                    Hook::LoadShedding => Some(World::LoadShedding),
                     _ => None,
                 },
                 name: caps.name,
@@ -276,5 +324,36 @@ impl RateGuest {
     ) -> Result<u32> {
         let exports = self.0.tidegate_policy_rate_limiter();
         exports.call_exceeded(store, key, class_op, deficit_milli)
+    }
+}
+
+/// The exports of one instance of a read-admission policy.
+pub struct ReadAdmissionGuest(read_admission::ReadAdmissionPolicy);
+
+impl ReadAdmissionGuest {
+    lifecycle_init!(read_admission);
+
+    /// `read-admission.plan`.
+    pub fn plan(
+        &self,
+        store: &mut Store<State>,
+        now_us: u64,
+        memory_free: u64,
+        stats: &[u64],
+    ) -> Result<Vec<u64>> {
+        let exports = self.0.tidegate_policy_read_admission();
+        exports.call_plan(store, now_us, memory_free, stats)
+    }
+}
+
+/// The exports of one instance of a load-shedding policy.
+pub struct LoadSheddingGuest(load_shedding::LoadSheddingPolicy);
+
+impl LoadSheddingGuest {
+    lifecycle_init!(load_shedding);
+
+    /// `load-shedding.plan`.
+    pub fn plan(&self, store: &mut Store<State>, now_us: u64, signals: &[u64]) -> Result<Vec<u32>> {
+        self.0.tidegate_policy_load_shedding().call_plan(store, now_us, signals)
     }
 }

@@ -146,7 +146,8 @@ impl Guest {
     /// The component: the module, its functions lifted to the types of the contract.
     pub fn component(&self) -> Vec<u8> {
         let fields = self.text();
-        wat::parse_str(format!("(component (core module $guest {fields}) {LIFTED})")).unwrap()
+        let exports = format!("{LIFECYCLE} {EVICTION}");
+        wat::parse_str(format!("(component (core module $guest {fields}) {exports})")).unwrap()
     }
 
     fn text(&self) -> String {
@@ -188,8 +189,50 @@ impl Guest {
     }
 }
 
+/// A read-admission policy; `body` is that of `plan` and ends with the address of a list.
+pub fn read_admission(body: &str) -> Vec<u8> {
+    let parameters = r#"(param "now-us" u64) (param "memory-free" u64) (param "stats" (list u64))
+        (result (list u64))"#;
+    planner(2, "read-admission", "(param i64 i64 i32 i32)", parameters, body)
+}
+
+/// A load-shedding policy.
+pub fn load_shedding(body: &str) -> Vec<u8> {
+    let parameters = r#"(param "now-us" u64) (param "signals" (list u64)) (result (list u32))"#;
+    planner(6, "load-shedding", "(param i64 i32 i32)", parameters, body)
+}
+
+/// Body of a plan of these words, each of so many bytes.
+pub fn plan_of(words: &[u64], bytes: usize) -> String {
+    let store = if bytes == 8 { "i64.store" } else { "i64.store32" };
+    let stores = words.iter().enumerate().map(|(at, word)| {
+        format!("({store} (i32.const {}) (i64.const {word}))", 1024 + at * bytes)
+    });
+    let count = words.len();
+    format!(
+        "{} (i32.store (i32.const 264) (i32.const 1024)) (i32.store (i32.const 268) (i32.const {count}))
+         i32.const 264",
+        stores.collect::<String>()
+    )
+}
+
+fn planner(hook: u8, world: &str, core: &str, parameters: &str, body: &str) -> Vec<u8> {
+    let name = format!("tidegate:policy/{world}@0.1.0");
+    let plan = format!("(func (export \"{name}#plan\") {core} (result i32) {body})");
+    let guest = Guest { hook, fields: plan, bytes_per_slot: 0, ..Guest::default() };
+    let fields = guest.text();
+    let lifted = format!(
+        "(func $plan {parameters} (canon lift (core func $core \"{name}#plan\")
+           (memory $core \"memory\") (realloc (func $core \"cabi_realloc\"))))
+         (instance $planner (export \"plan\" (func $plan)))
+         (export \"{name}\" (instance $planner))"
+    );
+    let text = format!("(component (core module $guest {fields}) {LIFECYCLE} {lifted})");
+    wat::parse_str(text).unwrap()
+}
+
 /// The exports of `wit/v0.1`, written out by hand; the host compares their types with the WIT.
-const LIFTED: &str = r#"
+const LIFECYCLE: &str = r#"
   (core instance $core (instantiate $guest))
   (type $hook (enum "eviction" "cache-admission" "read-admission" "rate-limiter" "io-priority"
     "compaction" "load-shedding"))
@@ -220,6 +263,10 @@ const LIFTED: &str = r#"
     (export "init" (func $init)) (export "tick" (func $tick))
     (export "snapshot" (func $snapshot)) (export "restore" (func $restore))
     (export "metrics" (func $metrics)) (export "fini" (func $fini)))
+  (export "tidegate:policy/lifecycle@0.1.0" (instance $lifecycle))
+"#;
+
+const EVICTION: &str = r#"
   (func $apply (param "events" (list u64)) (param "attrs" (list u64))
     (param "want-entries" u32) (param "want-bytes" u64) (result (list u32))
     (canon lift (core func $core "tidegate:policy/eviction@0.1.0#apply")
@@ -232,6 +279,5 @@ const LIFTED: &str = r#"
   (instance $eviction
     (export "apply" (func $apply)) (export "drain-order" (func $drain-order))
     (export "resize" (func $resize)))
-  (export "tidegate:policy/lifecycle@0.1.0" (instance $lifecycle))
   (export "tidegate:policy/eviction@0.1.0" (instance $eviction))
 "#;

@@ -3,6 +3,7 @@
 mod dist;
 pub(crate) mod guest;
 mod hostile;
+mod plans;
 mod refused;
 mod scalar;
 

@@ -73,6 +73,10 @@ pub enum Command {
     SetAdmissionPolicy(Option<Name>),
     /// `ALTER RATE LIMITER SET POLICY`; `None` is the native policy.
     SetRatePolicy(Option<Name>),
+    /// `ALTER READ ADMISSION SET POLICY`; `None` is the native limits.
+    SetReadAdmissionPolicy(Option<Name>),
+    /// `ALTER LOAD SHEDDING SET POLICY`; `None` sheds nothing.
+    SetLoadSheddingPolicy(Option<Name>),
     /// `ALTER CACHE SET CAPACITY`, bytes a shard.
     SetCacheBytes(usize),
     Flush(Option<TableName>),

@@ -113,6 +113,10 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
         policy::alter_cache(cursor)?
     } else if cursor.take_words(&["alter", "rate", "limiter"]) {
         policy::alter_rate_limiter(cursor)?
+    } else if cursor.take_words(&["alter", "read", "admission"]) {
+        policy::alter_read_admission(cursor)?
+    } else if cursor.take_words(&["alter", "load", "shedding"]) {
+        policy::alter_load_shedding(cursor)?
     } else if cursor.take_words(&["record", "trace"]) {
         policy::record_trace(cursor)?
     } else if cursor.take_words(&["rollback", "policy"])
@@ -196,7 +200,7 @@ fn other_statement(tokens: &[TokenWithSpan]) -> Result<Command> {
         return Err(match &tokens[0].token {
             token if is_word(token, "create") => cursor.expected("TABLE, TYPE, KEYSPACE or POLICY"),
             token if is_word(token, "drop") => cursor.expected("TABLE, TYPE, KEYSPACE or POLICY"),
-            _ => cursor.expected("TABLE, CACHE or RATE LIMITER"),
+            _ => cursor.expected("TABLE, CACHE, RATE LIMITER, READ ADMISSION or LOAD SHEDDING"),
         });
     }
     if first(&["truncate", "begin", "commit", "rollback", "merge", "grant", "revoke"]) {

@@ -1,4 +1,4 @@
-//! CREATE POLICY, ALTER CACHE, EXPLAIN POLICY, ALTER RATE LIMITER and RECORD TRACE.
+//! CREATE POLICY, EXPLAIN POLICY, RECORD TRACE and the ALTER statements that put policies in charge.
 
 use datafusion::sql::sqlparser::tokenizer::Token;
 
@@ -89,11 +89,26 @@ pub fn alter_cache(cursor: &mut Cursor<'_>) -> Result<Command> {
 
 /// After `ALTER RATE LIMITER`.
 pub fn alter_rate_limiter(cursor: &mut Cursor<'_>) -> Result<Command> {
+    set_policy(cursor, "native", "a policy name or NATIVE").map(Command::SetRatePolicy)
+}
+
+/// After `ALTER READ ADMISSION`.
+pub fn alter_read_admission(cursor: &mut Cursor<'_>) -> Result<Command> {
+    set_policy(cursor, "native", "a policy name or NATIVE").map(Command::SetReadAdmissionPolicy)
+}
+
+/// After `ALTER LOAD SHEDDING`.
+pub fn alter_load_shedding(cursor: &mut Cursor<'_>) -> Result<Command> {
+    set_policy(cursor, "none", "a policy name or NONE").map(Command::SetLoadSheddingPolicy)
+}
+
+/// `SET POLICY [=] name`; nothing for the word that stands for no component.
+fn set_policy(cursor: &mut Cursor<'_>, nothing: &str, wanted: &str) -> Result<Option<Name>> {
     cursor.expect_word("set")?;
     cursor.expect_word("policy")?;
     cursor.take(&Token::Eq);
-    let name = cursor.name("a policy name or NATIVE")?;
-    Ok(Command::SetRatePolicy((name.value != "native").then_some(name)))
+    let name = cursor.name(wanted)?;
+    Ok((name.value != nothing).then_some(name))
 }
 
 /// After `RECORD TRACE`: `[TO] 'file' [FOR n [EVENTS]]`, or `STOP`.

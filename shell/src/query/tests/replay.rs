@@ -129,10 +129,35 @@ async fn limits_and_worlds_have_statements() {
         message(&world, "ALTER RATE LIMITER SET POLICY = NATIVE").await,
         "rate limits follow native"
     );
+    let create = format!("CREATE POLICY latency FROM '{}' WITH (most = 30)", dist("latency"));
+    world.run(&create).await;
+    world.run(&format!("CREATE POLICY codel FROM '{}'", dist("codel"))).await;
+    assert_eq!(
+        message(&world, "ALTER READ ADMISSION SET POLICY = latency").await,
+        "reads are admitted by latency"
+    );
+    assert_eq!(
+        message(&world, "ALTER LOAD SHEDDING SET POLICY codel").await,
+        "load is shed by codel"
+    );
+    let active = "SELECT name FROM system.policies WHERE state = 'active' ORDER BY name";
+    assert_eq!(world.column(active).await, ["codel", "latency", "lru"]);
+    let sums = "SELECT sum(admitted) > 0 AND sum(refused) = 0 AND min(running_max) > 0 \
+                FROM system.intake WHERE class <> 'write'";
+    assert_eq!(world.column(sums).await, ["true"]);
+    assert_eq!(
+        message(&world, "ALTER READ ADMISSION SET POLICY NATIVE").await,
+        "reads are admitted by native limits"
+    );
+    let set = message(&world, "ALTER LOAD SHEDDING SET POLICY = NONE").await;
+    assert_eq!(set, "no load is shed");
     for (text, part) in [
         ("ALTER CACHE SET POLICY = touch", "not on eviction"),
         ("ALTER CACHE SET ADMISSION = bucket", "not on cache-admission"),
-        ("ALTER RATE SET POLICY = x", "CACHE or RATE LIMITER"),
+        ("ALTER RATE SET POLICY = x", "READ ADMISSION or LOAD SHEDDING"),
+        ("ALTER READ ADMISSION SET POLICY = bucket", "not on read-admission"),
+        ("ALTER LOAD SHEDDING SET POLICY = touch", "not on load-shedding"),
+        ("ALTER LOAD SHEDDING POLICY = touch", "SET"),
         (
             "CREATE TABLE u (a int PRIMARY KEY) WITH per_partition_rate_limit = {max_read: 1}",
             "max_read",

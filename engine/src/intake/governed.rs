@@ -1,0 +1,90 @@
+//! A policy that makes plans, and what holds after it failed.
+
+use crate::policy::PolicyFailure;
+
+/// Intervals for which the last plan of a policy that failed still holds.
+const INTERVALS_AFTER_FAILURE: u32 = 10;
+
+/// What a policy of plans did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PlanStatus {
+    /// Name that its statement gave it; the native limits where absent.
+    pub name: Option<String>,
+    /// Plans that it was asked for.
+    pub asked: u64,
+    /// Why it is not asked any more.
+    pub failure: Option<PolicyFailure>,
+}
+
+/// A policy with the plan in force.
+pub(super) struct Governed<P: ?Sized, T> {
+    policy: Option<Box<P>>,
+    name: Option<String>,
+    native: T,
+    plan: T,
+    asked: u64,
+    failure: Option<PolicyFailure>,
+    /// Until the native plan comes back after a failure.
+    intervals_left: u32,
+}
+
+impl<P: ?Sized, T: Clone> Governed<P, T> {
+    pub fn new(native: T) -> Self {
+        let plan = native.clone();
+        Governed {
+            policy: None,
+            name: None,
+            native,
+            plan,
+            asked: 0,
+            failure: None,
+            intervals_left: 0,
+        }
+    }
+
+    /// Puts a policy in charge, or the native plan.
+    pub fn set(&mut self, policy: Option<(String, Box<P>)>) {
+        *self = Governed::new(self.native.clone());
+        if let Some((name, policy)) = policy {
+            self.name = Some(name);
+            self.policy = Some(policy);
+        }
+    }
+
+    pub fn plan(&self) -> &T {
+        &self.plan
+    }
+
+    pub fn status(&self) -> PlanStatus {
+        PlanStatus { name: self.name.clone(), asked: self.asked, failure: self.failure.clone() }
+    }
+
+    /// An interval is over: asks for a plan, or counts what is left of the last one.
+    pub fn ask(
+        &mut self,
+        world: &'static str,
+        ask: impl FnOnce(&mut P, &mut T) -> Result<(), PolicyFailure>,
+    ) {
+        let Some(policy) = &mut self.policy else {
+            if self.intervals_left > 0 {
+                self.intervals_left -= 1;
+                if self.intervals_left == 0 {
+                    self.plan = self.native.clone();
+                }
+            }
+            return;
+        };
+        self.asked += 1;
+        let mut plan = self.plan.clone();
+        match ask(policy, &mut plan) {
+            Ok(()) => self.plan = plan,
+            Err(failure) => {
+                let policy = self.name.as_deref().unwrap_or_default();
+                tracing::error!(policy, world, %failure, "a policy failed; its last plan holds for a while");
+                self.policy = None;
+                self.failure = Some(failure);
+                self.intervals_left = INTERVALS_AFTER_FAILURE;
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Times of one interval in buckets of an eighth of their size: enough for a median and a 99th
+//! percentile, in fixed memory.
+
+/// Buckets of each power of two.
+const STEPS: u64 = 8;
+const BUCKETS: usize = (STEPS as usize) * 62;
+
+/// See the head of this file.
+pub(super) struct Latencies {
+    counts: Vec<u32>,
+    count: u64,
+}
+
+impl Latencies {
+    pub fn new() -> Self {
+        Latencies { counts: vec![0; BUCKETS], count: 0 }
+    }
+
+    pub fn add(&mut self, us: u64) {
+        let count = &mut self.counts[bucket(us)];
+        *count = count.saturating_add(1);
+        self.count += 1;
+    }
+
+    /// The time that so many of a hundred were not above, to an eighth; 0 when there were none.
+    pub fn percentile(&self, percent: u64) -> u64 {
+        let wanted = (self.count * percent).div_ceil(100);
+        let mut seen = 0;
+        for (at, count) in self.counts.iter().enumerate() {
+            seen += u64::from(*count);
+            if wanted > 0 && seen >= wanted {
+                return bound(at);
+            }
+        }
+        0
+    }
+
+    pub fn clear(&mut self) {
+        if self.count > 0 {
+            self.counts.fill(0);
+            self.count = 0;
+        }
+    }
+}
+
+/// Small numbers have a bucket each; larger ones one by their first four binary digits.
+fn bucket(us: u64) -> usize {
+    if us < STEPS {
+        return us as usize;
+    }
+    let power = u64::from(us.ilog2());
+    let step = (us >> (power - 3)) - STEPS;
+    ((power - 2) * STEPS + step) as usize
+}
+
+/// The largest number of a bucket.
+fn bound(bucket: usize) -> u64 {
+    let (power, step) = (bucket as u64 / STEPS, bucket as u64 % STEPS);
+    match power {
+        0 => step,
+        _ => ((STEPS + step + 1) << (power - 1)) - 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_time_has_a_bucket_that_is_an_eighth_wide_at_most() {
+        let mut last = 0;
+        for us in (0..100_000).chain([u64::from(u32::MAX), 1 << 40, u64::MAX >> 1]) {
+            let at = bucket(us);
+            assert!(at >= last && at < BUCKETS, "{us}");
+            assert!(bound(at) >= us && bound(at) - us <= us / 8, "{us}: {}", bound(at));
+            last = at;
+        }
+    }
+
+    #[test]
+    fn percentiles_are_of_what_was_added() {
+        let mut latencies = Latencies::new();
+        assert_eq!(latencies.percentile(50), 0);
+        (1..=100).for_each(|us| latencies.add(us * 10));
+        assert!((500..=560).contains(&latencies.percentile(50)));
+        assert!((990..=1100).contains(&latencies.percentile(99)));
+        latencies.clear();
+        assert_eq!(latencies.percentile(99), 0);
+        latencies.add(7);
+        assert_eq!((latencies.percentile(50), latencies.percentile(99)), (7, 7));
+    }
+}

@@ -1,0 +1,399 @@
+//! The point through which reads enter: turns, queues, memory, shedding, plans and their policies.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+
+use super::*;
+use crate::clock::{Random, SimulatedClock};
+use crate::error::{Error, Result};
+use crate::policy::intake::{
+    LoadSheddingPolicy, LoadSignals, ReadAdmissionPolicy, ReadClass, ReadLimits, ReadLoad,
+    ReadPlan, Shedding, SheddingPlan, WorkClass,
+};
+use crate::policy::{FailureKind, PolicyFailure};
+
+const KEYS: ReadClass = ReadClass::Keys;
+
+/// A policy whose plan tests set; it fails when there is none.
+#[derive(Default)]
+struct Script {
+    limits: Rc<Cell<Option<ReadLimits>>>,
+    shedding: Rc<Cell<Option<SheddingPlan>>>,
+    seen: Rc<Cell<[ReadLoad; 2]>>,
+    signals: Rc<Cell<LoadSignals>>,
+}
+
+fn failure() -> PolicyFailure {
+    PolicyFailure { kind: FailureKind::Trap, message: "on purpose".into(), backtrace: Vec::new() }
+}
+
+impl ReadAdmissionPolicy for Script {
+    fn name(&self) -> &str {
+        "script"
+    }
+
+    fn version(&self) -> &str {
+        "1"
+    }
+
+    fn plan(
+        &mut self,
+        _: u64,
+        _: u64,
+        loads: &[ReadLoad; 2],
+        plan: &mut ReadPlan,
+    ) -> Result<(), PolicyFailure> {
+        self.seen.set(*loads);
+        plan[KEYS as usize] = self.limits.get().ok_or_else(failure)?;
+        Ok(())
+    }
+}
+
+impl LoadSheddingPolicy for Script {
+    fn name(&self) -> &str {
+        "script"
+    }
+
+    fn version(&self) -> &str {
+        "1"
+    }
+
+    fn plan(
+        &mut self,
+        _: u64,
+        signals: &LoadSignals,
+        plan: &mut SheddingPlan,
+    ) -> Result<(), PolicyFailure> {
+        self.signals.set(*signals);
+        *plan = self.shedding.get().ok_or_else(failure)?;
+        Ok(())
+    }
+}
+
+struct World {
+    clock: Arc<SimulatedClock>,
+    intake: Rc<Intake>,
+    limits: Rc<Cell<Option<ReadLimits>>>,
+    shedding: Rc<Cell<Option<SheddingPlan>>>,
+    seen: Rc<Cell<[ReadLoad; 2]>>,
+    signals: Rc<Cell<LoadSignals>>,
+}
+
+type Waiting = Pin<Box<dyn Future<Output = Result<Permit>>>>;
+
+impl World {
+    fn new(running_max: u32, memory_bytes_max: u64, queued_max: u32, wait_us_max: u64) -> Self {
+        let clock = SimulatedClock::new(1_000_000);
+        let intake = Rc::new(Intake::new(clock.clone()));
+        let script = Script::default();
+        let limits = ReadLimits { running_max, memory_bytes_max, queued_max, wait_us_max };
+        script.limits.set(Some(limits));
+        script.shedding.set(Some(SheddingPlan::default()));
+        let (limits, shedding) = (script.limits.clone(), script.shedding.clone());
+        let (seen, signals) = (script.seen.clone(), script.signals.clone());
+        let shed =
+            Script { shedding: shedding.clone(), signals: signals.clone(), ..Script::default() };
+        intake.set_admission(Some(("script".into(), Box::new(script))));
+        intake.set_shedding(Some(("script".into(), Box::new(shed))));
+        let world = World { clock, intake, limits, shedding, seen, signals };
+        // A read and an interval bring the plan into force.
+        drop(world.try_admit().unwrap());
+        world.interval();
+        world
+    }
+
+    fn interval(&self) {
+        self.clock.advance(Duration::from_millis(100));
+        self.intake.tick(1, 2);
+    }
+
+    fn try_admit(&self) -> Option<Permit> {
+        self.intake.admit(KEYS).now_or_never().map(Result::unwrap)
+    }
+
+    fn wait(&self) -> Waiting {
+        let intake = self.intake.clone();
+        let mut waiting: Waiting = Box::pin(async move { intake.admit(KEYS).await });
+        assert!((&mut waiting).now_or_never().is_none(), "there was room");
+        waiting
+    }
+
+    fn refusal(&self) -> Error {
+        self.intake.admit(KEYS).now_or_never().expect("refused at once").err().unwrap()
+    }
+
+    fn status(&self) -> ClassStatus {
+        self.intake.status(WorkClass::Keys)
+    }
+}
+
+#[test]
+fn turns_go_to_those_who_came_first_and_a_full_queue_refuses() {
+    let world = World::new(2, 1 << 20, 2, 0);
+    let (first, second) = (world.try_admit().unwrap(), world.try_admit().unwrap());
+    let (mut third, mut fourth) = (world.wait(), world.wait());
+    let refused = world.refusal();
+    assert!(refused.is_retryable(), "{refused}");
+    assert_eq!(refused.to_string(), "overloaded: 2 reads of partitions wait already");
+    assert_eq!((world.status().running, world.status().queued), (2, 2));
+    drop(first);
+    assert!((&mut fourth).now_or_never().is_none(), "the third comes first");
+    let third = (&mut third).now_or_never().expect("a turn was free").unwrap();
+    drop((second, third));
+    drop(fourth.now_or_never().expect("two turns are free").unwrap());
+    let status = world.status();
+    assert_eq!((status.running, status.queued, status.memory_bytes), (0, 0, 0));
+    assert_eq!((status.arrived, status.admitted, status.refused), (6, 5, 1));
+}
+
+#[test]
+fn whoever_stops_waiting_leaves_no_trace() {
+    let world = World::new(1, 1 << 20, 10, 0);
+    let running = world.try_admit().unwrap();
+    let (gone, mut stays, late) = (world.wait(), world.wait(), world.wait());
+    drop(gone);
+    assert_eq!(world.status().queued, 2);
+    drop(running);
+    // Its turn was given and not taken yet: it goes on to the next.
+    assert_eq!((world.status().running, world.status().queued), (1, 1));
+    assert!((&mut stays).now_or_never().is_some());
+    drop(stays);
+    drop(late);
+    assert_eq!((world.status().running, world.status().queued), (0, 0));
+    let running = world.try_admit().unwrap();
+    let (given, next) = (world.wait(), world.wait());
+    drop(running);
+    drop(given);
+    assert_eq!((world.status().running, world.status().queued), (1, 0));
+    drop(next.now_or_never().expect("it has the turn now").unwrap());
+    assert_eq!((world.status().running, world.status().memory_bytes), (0, 0));
+}
+
+#[test]
+fn memory_is_a_limit_of_its_own_and_one_read_always_gets_in() {
+    let base = 16 << 10;
+    let world = World::new(100, 3 * base, 10, 0);
+    let mut first = world.try_admit().unwrap();
+    let second = world.try_admit().unwrap();
+    first.answer(2 * base as usize);
+    assert_eq!(world.status().memory_bytes, 4 * base);
+    let mut third = world.wait();
+    // The batches before the last three are with the client.
+    (0..3).for_each(|_| first.answer(0));
+    assert_eq!(world.status().memory_bytes, 2 * base);
+    drop(second);
+    drop((&mut third).now_or_never().expect("there is memory").unwrap());
+    // All that run wait for their clients, with all the memory.
+    first.answer(10 * base as usize);
+    first.step_aside();
+    assert_eq!((world.status().running, world.status().aside), (0, 1));
+    let fourth = world.try_admit().expect("nothing runs");
+    let waits = world.wait();
+    drop((waits, fourth, first));
+    assert_eq!((world.status().aside, world.status().memory_bytes), (0, 0));
+}
+
+#[test]
+fn who_comes_back_from_its_client_is_next() {
+    let world = World::new(1, 1 << 20, 10, 0);
+    let mut slow = world.try_admit().unwrap();
+    slow.step_aside();
+    let running = world.try_admit().unwrap();
+    let mut waits = world.wait();
+    let mut back: LocalBoxFuture<'_, ()> = Box::pin(slow.step_in());
+    assert!((&mut back).now_or_never().is_none());
+    drop(running);
+    assert!((&mut waits).now_or_never().is_none());
+    assert!((&mut back).now_or_never().is_some());
+    drop(back);
+    assert_eq!((world.status().running, world.status().aside), (1, 0));
+    // A client that goes away while its read waits to return.
+    slow.step_aside();
+    let other = (&mut waits).now_or_never().expect("the turn is free").unwrap();
+    let mut back: LocalBoxFuture<'_, ()> = Box::pin(slow.step_in());
+    assert!((&mut back).now_or_never().is_none());
+    drop(back);
+    drop(slow);
+    assert_eq!((world.status().running, world.status().aside), (1, 0));
+    drop(other);
+    assert_eq!(world.status().running, 0);
+}
+
+#[test]
+fn a_read_that_waits_for_too_long_is_refused() {
+    let world = World::new(1, 1 << 20, 10, 250_000);
+    let running = world.try_admit().unwrap();
+    let mut waits = world.wait();
+    world.interval();
+    world.interval();
+    assert!((&mut waits).now_or_never().is_none());
+    let mut later = world.wait();
+    world.interval();
+    let error = (&mut waits).now_or_never().expect("it was sent away").err().unwrap();
+    assert_eq!(error.to_string(), "overloaded: waited 300 ms for a turn among reads of partitions");
+    drop(running);
+    assert!((&mut later).now_or_never().expect("it waited for 100 ms").is_ok());
+    assert_eq!(world.status().refused, 1);
+}
+
+#[test]
+fn plans_are_told_of_the_interval_and_obeyed_at_once() {
+    let world = World::new(1, 1 << 20, 10, 0);
+    let mut first = world.try_admit().unwrap();
+    let (mut second, third) = (world.wait(), world.wait());
+    world.clock.advance(Duration::from_micros(800));
+    first.answer(100);
+    let work = async { world.clock.advance(Duration::from_micros(50)) };
+    world.intake.measured(KEYS, work).now_or_never().unwrap();
+    world.limits.set(Some(ReadLimits {
+        running_max: 2,
+        memory_bytes_max: u64::MAX,
+        queued_max: u32::MAX,
+        wait_us_max: 0,
+    }));
+    world.interval();
+    let load = world.seen.get()[KEYS as usize];
+    assert_eq!((load.arrived, load.admitted, load.queued, load.refused), (3, 1, 2, 0));
+    assert_eq!((load.running_most, load.busy_us), (1, 50));
+    assert!((800..=900).contains(&load.p50_us) && load.p50_us == load.p99_us, "{load:?}");
+    assert_eq!(load.memory_bytes, (16 << 10) + 100);
+    let signals = world.signals.get();
+    assert_eq!((signals.memtable_bytes, signals.memtable_bytes_max), (1, 2));
+    assert_eq!(signals.classes[0].waiting, 2);
+    assert!(signals.classes[0].waited_us >= 100_000 && signals.elapsed_us >= 100_000);
+    // The second had its turn when the plan came.
+    assert!((&mut second).now_or_never().is_some());
+    drop((second, third, first));
+    let status = world.status();
+    assert_eq!((status.running_max, status.queued_max), (2, 100_000), "the host has limits too");
+    assert!(status.memory_bytes_max < u64::MAX);
+    // An interval in which nothing happens is not told.
+    world.interval();
+    let seen = world.seen.get();
+    world.interval();
+    assert_eq!(world.seen.get(), seen);
+}
+
+#[test]
+fn the_plan_of_a_policy_that_failed_holds_for_a_while() {
+    let world = World::new(7, 1 << 20, 10, 0);
+    world.limits.set(None);
+    world.shedding.set(None);
+    for at in 0..=10 {
+        assert_eq!(world.status().running_max, 7, "interval {at}");
+        drop(world.try_admit().unwrap());
+        world.interval();
+    }
+    assert_eq!(world.status().running_max, 100, "the native limit");
+    let status = world.intake.admission_status();
+    assert_eq!((status.name.as_deref(), status.asked), (Some("script"), 2));
+    assert!(status.failure.unwrap().message.contains("on purpose"));
+    assert!(world.intake.shedding_status().failure.is_some());
+    world.intake.set_admission(None);
+    assert_eq!(world.intake.admission_status(), PlanStatus::default());
+}
+
+#[test]
+fn what_is_shed_is_spread_evenly_and_the_old_go_first() {
+    let world = World::new(1, 1 << 20, 10, 0);
+    let mut plan = SheddingPlan::default();
+    plan[WorkClass::Keys as usize] = Shedding { per_mille: 250, wait_ms_max: 150 };
+    plan[WorkClass::Write as usize] = Shedding { per_mille: 500, wait_ms_max: 150 };
+    world.shedding.set(Some(plan));
+    drop(world.try_admit().unwrap());
+    world.interval();
+    let shed = |_| world.intake.admit(KEYS).now_or_never().unwrap().is_err();
+    assert_eq!((0..8).map(shed).filter(|shed| *shed).count(), 2);
+    let writes: Vec<bool> = (0..4).map(|_| world.intake.admit_write().is_err()).collect();
+    assert_eq!(writes, [false, true, false, true]);
+    world.interval();
+    let classes = world.signals.get().classes;
+    assert_eq!((classes[0].arrived, classes[0].shed), (8, 2));
+    assert_eq!((classes[2].arrived, classes[2].shed), (4, 2));
+    // Ages, of reads and of writes.
+    plan[WorkClass::Keys as usize].per_mille = 0;
+    world.shedding.set(Some(plan));
+    world.interval();
+    let running = world.try_admit().unwrap();
+    let mut waits = world.wait();
+    let write = world.intake.wait_write();
+    world.interval();
+    assert!(write.check().is_ok() && !world.intake.has_late_write());
+    assert_eq!(world.signals.get().classes[2].waiting, 1);
+    world.interval();
+    assert!(world.intake.has_late_write());
+    let error = write.check().unwrap_err();
+    assert_eq!(error.to_string(), "overloaded: a write waited 200 ms for memory");
+    drop(write);
+    assert!(!world.intake.has_late_write());
+    assert!((&mut waits).now_or_never().expect("it was sent away").is_err());
+    drop(running);
+    let status = world.intake.status(WorkClass::Write);
+    assert_eq!((status.arrived, status.admitted, status.shed), (4, 1, 3));
+    assert_eq!(world.status().shed, 3);
+}
+
+/// Any order of comings, goings and plans leaves the counts right.
+#[test]
+fn random_comings_and_goings_keep_the_counts() {
+    let mut random = Random::new(5);
+    for _ in 0..50 {
+        let world = World::new(1 + random.below(4) as u32, 60 << 10, 6, 0);
+        let mut inside: Vec<Permit> = Vec::new();
+        let mut outside: Vec<Waiting> = Vec::new();
+        for _ in 0..400 {
+            match random.below(6) {
+                0 | 1 => {
+                    let intake = world.intake.clone();
+                    let mut read: Waiting = Box::pin(async move { intake.admit(KEYS).await });
+                    match (&mut read).now_or_never() {
+                        Some(Ok(permit)) => inside.push(permit),
+                        Some(Err(_)) => {}
+                        None => outside.push(read),
+                    }
+                }
+                2 if !inside.is_empty() => {
+                    drop(inside.swap_remove(random.below(inside.len() as u64) as usize));
+                }
+                3 if !outside.is_empty() => {
+                    drop(outside.swap_remove(random.below(outside.len() as u64) as usize));
+                }
+                4 => {
+                    let at = random.below(inside.len().max(1) as u64) as usize;
+                    if let Some(permit) = inside.get_mut(at) {
+                        permit.answer(random.below(20_000) as usize);
+                        permit.step_aside();
+                        // It may leave the queue again.
+                        let _ = permit.step_in().now_or_never();
+                    }
+                }
+                _ => world.interval(),
+            }
+            let mut waiting = Vec::new();
+            for mut read in outside.drain(..) {
+                match (&mut read).now_or_never() {
+                    Some(permit) => inside.push(permit.unwrap()),
+                    None => waiting.push(read),
+                }
+            }
+            outside = waiting;
+            let status = world.status();
+            assert_eq!((status.running + status.aside) as usize, inside.len());
+            assert_eq!(status.queued as usize, outside.len());
+            assert!(status.running <= status.running_max);
+            let is_full = status.running >= 1;
+            assert!(is_full || outside.is_empty(), "nobody waits for nothing: {status:?}");
+        }
+        drop((inside, outside));
+        let status = world.status();
+        assert_eq!((status.running, status.aside, status.queued), (0, 0, 0));
+        assert_eq!(status.memory_bytes, 0);
+    }
+}
