@@ -31,9 +31,9 @@ pub mod database;
 pub use commitlog::Durability;
 pub use database::{
     AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream, CacheReport,
-    Catalog, DamageReport, Database, Import, ImportProgress, Imported, IntakeReport, LargeDataReport, Options,
-    PolicyExit, PolicyInfo, PolicyReport, RateReport, RecordingSummary, RolledBack, RowCacheReport,
-    ShadowReport, TableReport,
+    Catalog, DamageReport, Database, Import, ImportProgress, Imported, IntakeReport,
+    LargeDataReport, Options, PolicyExit, PolicyInfo, PolicyReport, RateReport, RecordingSummary,
+    RolledBack, RowCacheReport, ShadowReport, TableReport,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};

@@ -31,8 +31,8 @@ pub use options::AlteredTable;
 pub use policy_change::RolledBack;
 pub use recording::RecordingSummary;
 pub use report::{
-    CacheReport, DamageReport, IntakeReport, LargeDataReport, PolicyExit, PolicyInfo, PolicyReport, RateReport,
-    RowCacheReport, ShadowReport, TableReport,
+    CacheReport, DamageReport, IntakeReport, LargeDataReport, PolicyExit, PolicyInfo, PolicyReport,
+    RateReport, RowCacheReport, ShadowReport, TableReport,
 };
 pub use shard::Shard;
 pub use stream::BatchStream;

@@ -130,7 +130,14 @@ impl RowCache {
         }
     }
 
-    fn merge_row(&self, handle: &Rc<Handle>, version: &Version, key: &ClusteringKey, row: &Row) {
+    fn merge_row(
+        &self,
+        handle: &Rc<Handle>,
+        version: &Version,
+        key: &ClusteringKey,
+        row: &Row,
+        tail: &mut Tail,
+    ) {
         let key = key.as_ordered();
         let slot = match version.at_row(key) {
             AtRow::Entry(slot) => {

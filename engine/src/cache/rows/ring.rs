@@ -127,13 +127,12 @@ impl RowCache {
         }
         let from = previous.map_or(Bound::Unbounded, Bound::Excluded);
         let to = key.map_or(Bound::Unbounded, Bound::Included);
-        let mut marked = 0;
-        for (_, handle) in partitions.range::<PartitionKey, _>((from, to)) {
+        let between = partitions.range::<PartitionKey, _>((from, to));
+        for (marked, (_, handle)) in between.enumerate() {
             if marked == MARKED_AT_ONCE_MAX {
                 return;
             }
             handle.is_known_before.set(true);
-            marked += 1;
         }
         if key.is_none() {
             self.is_end_known.set(true);
@@ -175,7 +174,7 @@ struct RingRead {
 
 enum State {
     Between,
-    Cached(CachedRead),
+    Cached(Box<CachedRead>),
     Below(Below),
     Done,
 }
@@ -226,7 +225,7 @@ impl RingRead {
 
     fn cached(&self, key: &PartitionKey) -> State {
         let (cache, below) = (self.cache.clone(), self.underlying.clone());
-        State::Cached(CachedRead::new(cache, key, &self.slice, below, self.generation))
+        State::Cached(Box::new(CachedRead::new(cache, key, &self.slice, below, self.generation)))
     }
 
     /// A partition of the files begins. False when the cache has it and more, and goes on.

@@ -102,6 +102,7 @@ fn check_stream(fragments: &[Fragment], direction: Direction) {
                 continue;
             }
             Fragment::StaticRow(_) => continue,
+            Fragment::FlatRow(_) => panic!("only the row cache has these"),
             Fragment::Row { key, .. } => Position::at((**key).clone()),
             Fragment::RangeTombstoneChange { position, tombstone } => {
                 in_force = *tombstone;
