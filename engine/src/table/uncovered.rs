@@ -36,6 +36,8 @@ impl Uncovered {
             Fragment::Row { key, row } => {
                 Fragment::Row { key, row: left(row, strongest(self.partition, self.range))? }
             }
+            // A memtable gives none; as good as the other form.
+            Fragment::FlatRow(_) => return self.pass(fragment.thawed()),
             Fragment::PartitionEnd => fragment,
         })
     }
