@@ -152,7 +152,7 @@ impl RowCache {
             AtRow::Known => {
                 let flat = FlatRow::row(key, row);
                 while tail.rows.len() >= TAIL_ROWS && !self.has_room_for(&flat) {
-                    self.drop_merged(version, tail.rows.pop_front());
+                    self.drop_merged(handle, version, tail.rows.pop_front());
                 }
                 // Making room may have taken what was known here.
                 if let Some(slot) = self.admit(handle, &flat, Arrival::Written) {
@@ -176,7 +176,7 @@ impl RowCache {
     }
 
     /// Takes out a row that this merge put in, unless it has left already.
-    fn drop_merged(&self, version: &Version, row: Option<FlatRow>) {
+    fn drop_merged(&self, handle: &Handle, version: &Version, row: Option<FlatRow>) {
         let Some(row) = row else { return };
         if let AtRow::Entry(slot) = version.at_row(row.key())
             && slot != NO_SLOT
@@ -184,6 +184,9 @@ impl RowCache {
             self.remove(slot);
             version.evict(PlaceRef::of_flat(&row));
             self.counts.borrow_mut().rows_dropped += 1;
+            if version.is_spent() {
+                self.detach(handle);
+            }
         }
     }
 

