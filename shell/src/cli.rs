@@ -159,6 +159,8 @@ pub struct NewArguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Language {
     Rust,
+    /// By clang and wasi-libc; of world eviction.
+    C,
 }
 
 /// Worlds that a project can be of.

@@ -1,6 +1,6 @@
 //! Replays against sums done by hand, and components against the same code run natively.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -193,6 +193,8 @@ fn every_component_decides_as_its_native_twin() {
     agree::<tidegate_policy_w_tinylfu::WTinyLfu>("w_tinylfu.wasm");
     agree::<tidegate_policy_lirs::Lirs>("lirs.wasm");
     agree::<tidegate_policy_lhd::Lhd>("lhd.wasm");
+    agree::<tidegate_policy_clock::Clock>("c_clock.wasm");
+    agree::<tidegate_policy_sieve::Sieve>("python_sieve.wasm");
 }
 
 #[test]
@@ -220,16 +222,59 @@ fn the_trial_passes_good_components_and_names_what_is_wrong_with_others() {
     assert!(refused.to_string().contains("unknown parameter"), "{refused}");
 }
 
+/// The folder of recorded traces; without one `what` is skipped, and says so.
+fn traces(what: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("TIDEGATE_TRACES").map(PathBuf::from);
+    if folder.is_none() {
+        use std::io::Write;
+        // Past the capture of the test harness, so that a skip is never mistaken for a pass.
+        let note = format!("SKIPPED: set TIDEGATE_TRACES to the folder of the traces ({what})\n");
+        std::io::stderr().write_all(note.as_bytes()).unwrap();
+    }
+    folder
+}
+
+fn recorded(folder: &Path, name: &str) -> Trace {
+    let path = folder.join(format!("{name}.u32.zst"));
+    read_trace(&path, &std::fs::read(&path).unwrap(), None).unwrap()
+}
+
+#[test]
+fn policies_in_other_languages_name_the_victims_of_their_twins() {
+    let Some(folder) = traces("languages") else { return };
+    let clock = SimulatedClock::new(0);
+    let outcome = |file: &str, reads: &Trace, settings: &Settings| {
+        let file = format!("{file}.wasm");
+        let candidate = Candidate::Component { compiled: compiled(&file), params: Vec::new() };
+        let outcome = candidate.run(reads, settings, &*clock, &AtomicBool::new(false));
+        let outcome = outcome.unwrap().unwrap();
+        assert!(outcome.evictions > 1000, "{outcome:?}");
+        Outcome { fuel: None, ..outcome }
+    };
+    for (name, entries) in [("web12", 1376), ("web07", 20), ("OLTP", 1869), ("orm-busy", 763)] {
+        let reads = recorded(&folder, name);
+        for (file, twin) in [
+            ("c_clock", "clock"),
+            ("python_sieve", "sieve"),
+            ("assemblyscript_second_touch", "second_touch"),
+        ] {
+            // One victim a call takes a minute on a long trace and says no more than on a short one.
+            let is_long = reads.reads().len() > 200_000;
+            let aheads: &[u32] = if is_long { &[32] } else { &[1, 32] };
+            for &ahead in aheads {
+                let settings = Settings { ahead, ..Settings::new(Capacity::Entries(entries)) };
+                let (here, there) =
+                    (outcome(file, &reads, &settings), outcome(twin, &reads, &settings));
+                assert_eq!(here, there, "{file} on {name}, {ahead} ahead");
+            }
+        }
+    }
+}
+
 /// Miss ratios of libCacheSim 0.3.5 and of the optimum on recorded traces.
 #[test]
 fn miss_ratios_are_the_published_ones() {
-    let Some(folder) = std::env::var_os("TIDEGATE_TRACES") else {
-        use std::io::Write;
-        // Past the capture of the test harness, so that a skip is never mistaken for a pass.
-        let note = "SKIPPED: set TIDEGATE_TRACES to the folder of the traces (replay)\n";
-        std::io::stderr().write_all(note.as_bytes()).unwrap();
-        return;
-    };
+    let Some(folder) = traces("miss ratios") else { return };
     let sieve = Candidate::Component { compiled: compiled("sieve.wasm"), params: Vec::new() };
     for (name, entries, lru, sieve_misses, optimal) in [
         ("web12", 138, 0.6021, 0.5965, 0.4146),
@@ -237,8 +282,7 @@ fn miss_ratios_are_the_published_ones() {
         ("web07", 2048, 0.4434, 0.4207, 0.3191),
         ("OLTP", 1869, 0.5836, 0.5970, 0.4024),
     ] {
-        let path = Path::new(&folder).join(format!("{name}.u32.zst"));
-        let reads = read_trace(&path, &std::fs::read(&path).unwrap(), None).unwrap();
+        let reads = recorded(&folder, name);
         for (candidate, wanted) in
             [(&Candidate::Lru, lru), (&sieve, sieve_misses), (&Candidate::Optimal, optimal)]
         {

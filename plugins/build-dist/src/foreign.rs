@@ -25,15 +25,18 @@ enum Language {
     C(&'static str),
     /// AssemblyScript, by its compiler of the npm registry.
     AssemblyScript,
+    /// Python, by Numba of PyPI and LLVM's linker of Debian.
+    Python,
 }
 
-pub const FOREIGN: [Foreign; 2] = [
+pub const FOREIGN: [Foreign; 3] = [
     Foreign { folder: "c-clock", world: "eviction-policy", language: Language::C("clock.c") },
     Foreign {
         folder: "assemblyscript-second-touch",
         world: "cache-admission-policy",
         language: Language::AssemblyScript,
     },
+    Foreign { folder: "python-sieve", world: "eviction-policy", language: Language::Python },
 ];
 
 const CLANG: &str = "clang-19";
@@ -41,6 +44,9 @@ const LINKER: &str = "wasm-ld-19";
 const C_PACKAGES: &str = "apt-get install -y --no-install-recommends clang-19 lld-19 wasi-libc \
                           libclang-rt-19-dev-wasm32";
 
+/// The release of Debian 12: Numba compiles bytecode, which differs between releases.
+const PYTHON: &str = "python3.11";
+const PYTHON_PACKAGES: &str = "apt-get install -y --no-install-recommends python3.11-venv lld-19";
 const NODE_PACKAGES: &str = "Node.js 20 or later, with npm";
 
 /// What became of a build.
@@ -62,6 +68,7 @@ impl Foreign {
         let built = match self.language {
             Language::C(file) => self.build_c(&source.join(file), plugins, &work),
             Language::AssemblyScript => self.build_assemblyscript(&source, plugins, &work),
+            Language::Python => self.build_python(&source, plugins, &work),
         };
         built.map_err(|error| format!("{}: {error}", self.folder))
     }
@@ -125,6 +132,37 @@ impl Foreign {
         self.describe(read(&work.join("build/module.wasm"))?, plugins)
     }
 
+    fn build_python(&self, source: &Path, plugins: &Path, work: &Path) -> Result<Built, String> {
+        if output(Command::new(PYTHON).args(["-c", "import ensurepip, venv"])).is_none() {
+            return Ok(Built::Absent(format!("{PYTHON} is not installed ({PYTHON_PACKAGES})")));
+        }
+        if output(Command::new(LINKER).arg("--version")).is_none() {
+            return Ok(Built::Absent(format!("{LINKER} is not installed ({PYTHON_PACKAGES})")));
+        }
+        let sources = work.join("source");
+        copy_folder(source, &sources)?;
+        let mut venv = Command::new(PYTHON);
+        venv.args(["-m", "venv", "venv"]).current_dir(work);
+        finish(venv)?;
+        let python = work.join("venv/bin/python");
+        let mut pip = Command::new(&python);
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]);
+        pip.arg(sources.join("requirements.txt"));
+        finish(pip)?;
+        let mut numba = Command::new(&python);
+        numba.args(["-B", "build.py", "../module.o", "../exports.txt"]);
+        // Names of functions come from hashes of what is in sets here and there.
+        numba.env("PYTHONHASHSEED", "0").current_dir(&sources);
+        finish(numba)?;
+        let mut linker = Command::new(LINKER);
+        // The first page is what build.py was promised for stack and constants, and no more.
+        linker.args(["--no-entry", "--strip-all", "--stack-first", "-zstack-size=16384"]);
+        linker.args(["--initial-memory=65536", "@exports.txt", "module.o", "-o", "module.wasm"]);
+        linker.current_dir(work);
+        finish(linker)?;
+        self.describe(read(&work.join("module.wasm"))?, plugins)
+    }
+
     /// Adds the description of the world to a module that was built without one.
     fn describe(&self, mut module: Vec<u8>, plugins: &Path) -> Result<Built, String> {
         let (resolve, world) = contract(plugins, self.world)?;
@@ -138,7 +176,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
     std::fs::copy(from, to).map(drop).map_err(|error| format!("{}: {error}", from.display()))
 }
 
-/// Copies the files of a folder; what else is in `to` is removed.
+/// Copies the files of a folder, not its folders; what else is in `to` is removed.
 fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", from.display());
     if to.exists() {
@@ -147,7 +185,9 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
     std::fs::create_dir_all(to).map_err(failed)?;
     for entry in std::fs::read_dir(from).map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        copy(&entry.path(), &to.join(entry.file_name()))?;
+        if entry.path().is_file() {
+            copy(&entry.path(), &to.join(entry.file_name()))?;
+        }
     }
     Ok(())
 }

@@ -5,6 +5,8 @@
 //! NAME/sdk/        wit/    the SDK and the contract of this version, copied
 //! NAME/build/              `cargo run -p build` makes NAME.wasm
 //! ```
+//! In C `policy.c` stands in the place of `src/`, and there is no SDK.
+//!
 //! Invariant: nothing that is there already is overwritten, and a failure leaves a message that
 //! names the file.
 
@@ -89,9 +91,19 @@ const SHEDDING: [File; 2] = [
     ("README.md", include_str!("project/decision.md.txt")),
 ];
 
+/// A project in C: CLOCK as it stands in the engine's tree.
+const C: [File; 6] = [
+    ("policy.c", include_str!("../../../plugins/c-clock/clock.c")),
+    ("Cargo.toml", "[workspace]\nmembers = [\"build\"]\nresolver = \"3\"\n"),
+    ("build/Cargo.toml", include_str!("project/build_c.toml.txt")),
+    ("build/src/main.rs", include_str!("project/build_c.rs.txt")),
+    ("README.md", include_str!("project/readme_c.md.txt")),
+    (".gitignore", "target/\n*.wasm\n"),
+];
+
 /// Writes the project.
 pub(super) fn create(arguments: &NewArguments, out: &mut dyn Write) -> Result<(), Failure> {
-    let NewArguments { folder, lang: Language::Rust, world } = arguments;
+    let NewArguments { folder, lang, world } = arguments;
     let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let fits = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.len() <= NAME_BYTES_MAX
@@ -109,13 +121,22 @@ pub(super) fn create(arguments: &NewArguments, out: &mut dyn Write) -> Result<()
         let there = folder.display();
         return Err(Failure::Wrong(format!("'{there}' is there already: take another name")));
     }
-    let (sdk, crate_name, policy, use_it): (&[File], _, &[File], _) = match world {
-        World::Eviction => (&SDK, "tidegate-plugin", &EVICTION, "ALTER CACHE SET POLICY ="),
-        World::CacheAdmission => {
-            (&DECISION, "tidegate-plugin-decision", &ADMISSION, "ALTER CACHE SET ADMISSION =")
+    const CACHE: &str = "ALTER CACHE SET POLICY =";
+    type Parts = (&'static [File], &'static str, &'static [File], &'static [File], &'static str);
+    let (sdk, crate_name, project, policy, use_it): Parts = match (lang, world) {
+        (Language::C, World::Eviction) => (&[], "", &[], &C, CACHE),
+        (Language::C, _) => {
+            let why = "a project in C is of world eviction; write others after it, or use Rust";
+            return Err(Failure::Wrong(why.to_owned()));
         }
-        World::RateLimiter => {
-            (&DECISION, "tidegate-plugin-decision", &RATE, "ALTER RATE LIMITER SET POLICY =")
+        (Language::Rust, World::Eviction) => (&SDK, "tidegate-plugin", &PROJECT, &EVICTION, CACHE),
+        (Language::Rust, World::CacheAdmission) => {
+            let use_it = "ALTER CACHE SET ADMISSION =";
+            (&DECISION, "tidegate-plugin-decision", &PROJECT, &ADMISSION, use_it)
+        }
+        (Language::Rust, World::RateLimiter) => {
+            let use_it = "ALTER RATE LIMITER SET POLICY =";
+            (&DECISION, "tidegate-plugin-decision", &PROJECT, &RATE, use_it)
         }
         World::ReadAdmission => {
             (&DECISION, "tidegate-plugin-decision", &READS, "ALTER READ ADMISSION SET POLICY =")
@@ -125,13 +146,16 @@ pub(super) fn create(arguments: &NewArguments, out: &mut dyn Write) -> Result<()
         }
     };
     let underscored = name.replace('-', "_");
-    let files = WIT.iter().chain(sdk).chain(&PROJECT).chain(policy);
+    let files = WIT.iter().chain(sdk).chain(project).chain(policy);
     for (file, content) in files {
         let content = content
             .replace("@NAME@", name)
             .replace("@UNDERSCORED@", &underscored)
             .replace("@SDK@", crate_name)
             .replace("@USE@", use_it)
+            // The example in C has a name of its own, and stands beside its twin.
+            .replace("\"c-clock", &format!("\"{name}"))
+            .replace(" Decides exactly as ../clock does, in Rust.", "")
             // In the project the contract stands beside the SDK, in the engine's tree a folder up.
             .replace("../../wit/v0.1", "../wit/v0.1");
         write(&folder.join(file), &content)?;
@@ -139,7 +163,9 @@ pub(super) fn create(arguments: &NewArguments, out: &mut dyn Write) -> Result<()
     let place = folder.display();
     writeln!(out, "{place} is a policy. Next:")?;
     writeln!(out, "  cd {place}")?;
-    writeln!(out, "  cargo test                             # the policy, natively")?;
+    if *lang == Language::Rust {
+        writeln!(out, "  cargo test                             # the policy, natively")?;
+    }
     writeln!(out, "  cargo run -p build                     # {underscored}.wasm")?;
     writeln!(out, "  tidegate plugin check {underscored}.wasm")?;
     writeln!(out, "  tidegate -c \"CREATE POLICY {underscored} FROM '{underscored}.wasm'\" \\")?;

@@ -447,10 +447,13 @@ async fn row_cache(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
     Ok(columns)
 }
 
+/// Name, shard, keyspace and table (where it is one table's), value.
+type Metric<'a> = (String, u32, Option<(&'a str, &'a str)>, f64);
+
 /// What is counted of the caches, a figure a row: those of a shard, and of its tables.
 async fn metrics(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
     let (caches, rows) = (database.cache_report().await?, database.row_cache_report().await?);
-    let mut all: Vec<(String, u32, Option<(&str, &str)>, f64)> = Vec::new();
+    let mut all: Vec<Metric<'_>> = Vec::new();
     for cache in &caches {
         let figures = [
             ("capacity_bytes", cache.capacity_bytes),

@@ -19,7 +19,7 @@ fn the_sums_are_those_of_the_files() {
         assert_eq!(load(&host(), &dist(file)).digest_hex(), sum);
         files.push(file);
     }
-    assert_eq!(files.len(), 18, "{files:?}");
+    assert_eq!(files.len(), 19, "{files:?}");
     assert_eq!(files[..2], ["lru.wasm", "sieve.wasm"]);
 }
 
@@ -251,6 +251,24 @@ fn lhd_decides_the_same_natively() {
 }
 
 #[test]
-fn clock_in_c_decides_as_clock() {
+fn policies_in_other_languages_decide_as_their_twins() {
     agree::<tidegate_policy_clock::Clock>("c_clock.wasm");
+    agree::<tidegate_policy_sieve::Sieve>("python_sieve.wasm");
+    let host = host();
+    for (file, name) in [("c_clock.wasm", "c-clock"), ("python_sieve.wasm", "python-sieve")] {
+        let compiled = load(&host, &dist(file));
+        let with = |params: Vec<(String, String)>| {
+            WasmEvictionPolicy::new(compiled.clone(), InstanceOptions { params, ..options(8) })
+        };
+        let refused = with(vec![("size".to_string(), "1".to_string())]).err().unwrap();
+        assert_eq!(refused.message, "init: unknown parameter 'size'; this policy has none");
+        let mut policy = with(Vec::new()).unwrap();
+        assert_eq!((policy.name(), policy.version()), (name, "0.1.0"));
+        // More slots than at first, and one beyond them.
+        policy.resize(1 << 20, 100_000).unwrap();
+        let events = [(Op::Insert, 99_999), (Op::Insert, 3), (Op::Access, 3)];
+        assert_eq!(victims(&mut policy, &events, 1).unwrap(), [99_999]);
+        let failure = victims(&mut policy, &[(Op::Access, 100_000)], 0).unwrap_err();
+        assert!(failure.message.contains("an event of a slot"), "{failure}");
+    }
 }
