@@ -275,6 +275,14 @@ pub fn truncate(file: impl AsFd, bytes: u64) -> io::Result<()> {
 
 // ---- directories ----
 
+/// Whether nobody but this user, and those who may do everything, can write in a directory.
+pub fn is_private(directory: &Path) -> io::Result<bool> {
+    let stat = rustix::fs::stat(directory)?;
+    let owner = rustix::process::geteuid().as_raw();
+    let others = (Mode::WGRP | Mode::WOTH).as_raw_mode();
+    Ok((stat.st_uid == owner || stat.st_uid == 0) && stat.st_mode & others == 0)
+}
+
 /// Creates a directory and its parents; existing ones are no error.
 pub fn create_directories(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)

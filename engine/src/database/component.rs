@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::error::Result;
-use crate::plugin::{CompiledPolicy, HostOptions, PolicyHost};
+use crate::plugin::{CompiledPolicy, HostOptions, Loaded, PolicyHost};
 
 /// The components of one database, shared by its clones.
 pub(super) struct Components {
     options: HostOptions,
+    /// Machine code is kept in files.
+    keeps_code: bool,
     host: Mutex<Option<Arc<PolicyHost>>>,
     /// By digest.
     compiled: Mutex<BTreeMap<String, Arc<CompiledPolicy>>>,
@@ -22,22 +24,33 @@ pub(super) struct Components {
 
 impl Components {
     /// None yet. Starts nothing.
-    pub(super) fn new(options: HostOptions) -> Self {
+    pub(super) fn new(options: HostOptions, keeps_code: bool) -> Self {
         Components {
             options,
+            keeps_code,
             host: Mutex::default(),
             compiled: Mutex::default(),
             unavailable: Mutex::default(),
         }
     }
 
-    /// Checks and compiles a component, starting the runtime with the first. Takes tens of
-    /// milliseconds, so it does not belong on a shard.
+    /// What the names of files of machine code end in; `None` where code is not kept.
+    ///
+    /// Errors: `Unavailable` when the machine cannot run compiled Wasm.
+    pub(super) fn code_compatibility(&self) -> Result<Option<u64>> {
+        match self.keeps_code {
+            true => Ok(Some(self.host()?.code_compatibility())),
+            false => Ok(None),
+        }
+    }
+
+    /// Checks a component and compiles it, or takes the machine code that was kept of it; starts the
+    /// runtime with the first. Takes tens of milliseconds, so it does not belong on a shard.
     ///
     /// Errors: `Policy` with what is wrong with the component; `Unavailable` when the machine
     /// cannot run compiled Wasm.
-    pub(super) fn compile(&self, name: &str, component: &[u8]) -> Result<Arc<CompiledPolicy>> {
-        self.host()?.compile(name, component)
+    pub(super) fn load(&self, name: &str, component: &[u8], kept: Option<&[u8]>) -> Result<Loaded> {
+        self.host()?.load(name, component, kept)
     }
 
     /// A start that failed is tried again with the next component.

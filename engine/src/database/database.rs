@@ -203,6 +203,15 @@ impl Database {
                 })
                 .await??;
         }
+        // Machine code cannot be checked: where others could write it, it is made anew each time. What
+        // is not there is on a disk that was handed in.
+        let keeps_code =
+            [layout.root().to_owned(), layout.policies()].iter().all(
+                |folder| match os::is_private(folder) {
+                    Ok(is_private) => is_private,
+                    Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+                },
+            );
         let host = HostOptions {
             instances_max: POLICY_INSTANCES_PER_SHARD * shards.len() as u32,
             compiler: options.policy_compiler.clone(),
@@ -211,7 +220,7 @@ impl Database {
             inner: Arc::new(Inner {
                 options,
                 layout,
-                components: Arc::new(Components::new(host)),
+                components: Arc::new(Components::new(host, keeps_code)),
                 shards,
                 catalog: RwLock::new(Arc::new(catalog)),
                 trials: Mutex::default(),

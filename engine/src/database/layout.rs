@@ -4,6 +4,7 @@
 //! LOCK                          held while a process has the directory open; says who
 //! catalog                       keyspaces, tables, policies; replaced whole
 //! policies/<sha256>.wasm        components that were loaded
+//! policies/<sha256>-<build>.code their machine code, for this build and processor
 //! policies/<shard>-of-<count>.state what a shard's policy left at the last end
 //! commitlog/<shard>-of-<count>/ segments of one shard
 //! data/<keyspace>/<table>-<id>/ SSTables and their manifests
@@ -44,6 +45,10 @@ impl Layout {
         self.policies().join(format!("{digest}.wasm"))
     }
 
+    pub(super) fn policy_code(&self, digest: &str, compatibility: u64) -> PathBuf {
+        self.policies().join(format!("{digest}-{compatibility:016x}.code"))
+    }
+
     pub(super) fn policy_state(&self, shard: u32, shard_count: u32) -> PathBuf {
         self.policies().join(format!("{shard}-of-{shard_count}.state"))
     }
@@ -73,6 +78,11 @@ const TABLE_ID_DIGITS: usize = 32;
 pub(super) fn parse_commitlog_name(name: &str) -> Option<(u32, u32)> {
     let (shard, count) = name.split_once("-of-")?;
     Some((shard.parse().ok()?, count.parse().ok()?))
+}
+
+/// Whether a name in the folder of policies is that of machine code of this component.
+pub(super) fn is_code_of(name: &str, digest: &str) -> bool {
+    name.strip_prefix(digest).is_some_and(|rest| rest.starts_with('-') && rest.ends_with(".code"))
 }
 
 /// Whether a path is named as the folder of a table: `<name>-<id>`.

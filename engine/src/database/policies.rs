@@ -12,12 +12,13 @@ use tokio::sync::oneshot;
 
 use super::catalog::check_name;
 use super::database::Database;
+use super::layout::is_code_of;
 use super::report::{CacheReport, PolicyExit, PolicyInfo, PolicyReport};
 use super::shard::Shard;
 use crate::cache::PolicyIdentity;
 use crate::disk::{read_file, remove_if_there, write_file_atomically};
 use crate::error::{Error, Result};
-use crate::plugin::CompiledPolicy;
+use crate::plugin::{CompiledPolicy, Loaded};
 use crate::policy::event::EntryKind;
 use crate::runtime;
 
@@ -73,7 +74,8 @@ impl Database {
                 return Err(Error::Exists { kind: "policy", name: name.into() });
             }
             let component = Arc::new(component);
-            let compiled = database.compile(name, component.clone()).await?;
+            let Loaded { compiled, artifact } =
+                database.load_component(name, component.clone(), None).await?;
             let digest = compiled.digest_hex();
             if sha256.is_some_and(|wanted| !wanted.eq_ignore_ascii_case(&digest)) {
                 return Err(Error::Policy {
@@ -102,13 +104,20 @@ impl Database {
             changed.policies.insert(name.into(), info.clone());
             database.publish(changed).await?;
             database.inner.components.keep(compiled);
+            database.store_code(&info.digest, artifact).await;
             Ok(info)
         };
         self.uninterrupted(change)
     }
 
-    /// Compiles on a thread of its own: it takes tens of milliseconds.
-    async fn compile(&self, name: &str, component: Arc<Vec<u8>>) -> Result<Arc<CompiledPolicy>> {
+    /// Compiles on a thread of its own: it takes tens of milliseconds. Less than one where machine code
+    /// was kept.
+    async fn load_component(
+        &self,
+        name: &str,
+        component: Arc<Vec<u8>>,
+        kept: Option<Vec<u8>>,
+    ) -> Result<Loaded> {
         let components = self.inner.components.clone();
         let (sender, compiled) = oneshot::channel();
         let owned = name.to_owned();
@@ -116,13 +125,52 @@ impl Database {
             .name("policy compiler".into())
             .spawn(move || {
                 // Nobody waits any more when the statement was cancelled.
-                let _ = sender.send(components.compile(&owned, &component));
+                let _ = sender.send(components.load(&owned, &component, kept.as_deref()));
             })
             .map_err(|error| Error::Unavailable(format!("no thread for compiling: {error}")))?;
         compiled.await.map_err(|_| Error::Policy {
             name: name.into(),
             message: "the compiler stopped".into(),
         })?
+    }
+
+    /// Keeps machine code for the next start, in the place of what other builds made. A failure costs
+    /// that start a compilation and is logged.
+    async fn store_code(&self, digest: &str, artifact: Option<Vec<u8>>) {
+        let Some(artifact) = artifact else { return };
+        let stored = async {
+            let Some(compatibility) = self.inner.components.code_compatibility()? else {
+                return Ok(());
+            };
+            let path = self.inner.layout.policy_code(digest, compatibility);
+            self.remove_code(digest).await?;
+            let store = move |shard: Rc<Shard>| {
+                let disk = shard.context.disk.clone();
+                async move { write_file_atomically(&*disk, &path, &artifact).await }.boxed_local()
+            };
+            self.handle(0).call("store machine code", store).await?
+        };
+        if let Err(error) = stored.await {
+            tracing::warn!(digest, %error, "machine code of a policy is not kept");
+        }
+    }
+
+    /// Removes what was kept of a component's machine code.
+    async fn remove_code(&self, digest: &str) -> Result<()> {
+        let (folder, digest) = (self.inner.layout.policies(), digest.to_owned());
+        let remove = move |shard: Rc<Shard>| {
+            let disk = shard.context.disk.clone();
+            async move {
+                for entry in disk.list(&folder).await? {
+                    if is_code_of(&entry.name, &digest) {
+                        remove_if_there(&*disk, &folder.join(&entry.name)).await?;
+                    }
+                }
+                Ok(())
+            }
+            .boxed_local()
+        };
+        self.handle(0).call("remove machine code", remove).await?
     }
 
     /// Forgets a policy, also one that could not be brought back or whose file is gone.
@@ -180,6 +228,7 @@ impl Database {
                 return Ok(());
             }
             components.forget(&digest);
+            database.remove_code(&digest).await?;
             let path = database.inner.layout.policy(&digest);
             // The file may have been removed by somebody before.
             let remove = move |shard: Rc<Shard>| {
@@ -224,17 +273,32 @@ impl Database {
             None => {
                 let path = self.inner.layout.policy(&info.digest);
                 let read = path.clone();
-                let component = self
+                let compatibility = self.inner.components.code_compatibility()?;
+                let code =
+                    compatibility.map(|build| self.inner.layout.policy_code(&info.digest, build));
+                let (component, kept) = self
                     .handle(0)
                     .call("read policy", move |shard| {
-                        async move { read_file(&*shard.context.disk, &read).await }.boxed_local()
+                        async move {
+                            let disk = &*shard.context.disk;
+                            let component = read_file(disk, &read).await?;
+                            let kept = match code {
+                                // What cannot be read is made anew.
+                                Some(code) => read_file(disk, &code).await.ok(),
+                                None => None,
+                            };
+                            Ok::<_, Error>((component, kept))
+                        }
+                        .boxed_local()
                     })
                     .await??;
-                let compiled = self.compile(name, Arc::new(component)).await?;
+                let Loaded { compiled, artifact } =
+                    self.load_component(name, Arc::new(component), kept).await?;
                 if compiled.digest_hex() != info.digest {
                     return Err(Error::corrupt(path, 0, &info.digest, compiled.digest_hex()));
                 }
                 self.inner.components.keep(compiled.clone());
+                self.store_code(&info.digest, artifact).await;
                 compiled
             }
         };

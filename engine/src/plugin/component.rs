@@ -10,6 +10,7 @@ use wasmparser::{Parser, Payload};
 use wasmtime::Engine;
 use wasmtime::component::{Component, Linker};
 
+use super::artifact;
 use super::bindings::v0_1::{self, IMPORTS, LIFECYCLE, VERSION, export_of};
 use super::compiler::CompilerCommand;
 use super::epoch::{Ticker, TickerHold};
@@ -73,6 +74,13 @@ impl std::fmt::Debug for CompiledPolicy {
     }
 }
 
+/// A policy that is ready, and its machine code where that was made now.
+pub struct Loaded {
+    pub compiled: Arc<CompiledPolicy>,
+    /// Content of a file that spares the next start the compiler; `None` when it came from one.
+    pub artifact: Option<Vec<u8>>,
+}
+
 pub(super) fn compile(
     engine: &Engine,
     linker: &Linker<State>,
@@ -80,32 +88,52 @@ pub(super) fn compile(
     compiler: Option<&CompilerCommand>,
     name: &str,
     bytes: &[u8],
-) -> Result<Arc<CompiledPolicy>> {
+    kept: Option<&[u8]>,
+) -> Result<Loaded> {
     let refuse = |message: String| Error::Policy { name: name.to_string(), message };
+    let unfit = |error: wasmtime::Error| refuse(printable(&format!("{error:#}")));
     let world = check(bytes).map_err(refuse)?;
-    let component = match compiler {
-        None => Component::from_binary(engine, bytes),
-        Some(compiler) => load(engine, &compiler.compile(bytes).map_err(refuse)?),
+    let digest: [u8; 32] = Sha256::digest(bytes).into();
+    let compatibility = artifact::compatibility(engine);
+    let kept = kept.and_then(|kept| {
+        let code = artifact::unseal(kept, &digest, compatibility).map_err(str::to_owned);
+        let component =
+            code.and_then(|code| load(engine, code).map_err(|error| format!("{error:#}")));
+        let warn = |reason: &String| tracing::warn!(name, reason, "machine code is compiled anew");
+        component.inspect_err(warn).ok()
+    });
+    let (component, artifact) = match kept {
+        Some(component) => (component, None),
+        None => {
+            let code = match compiler {
+                None => engine.precompile_component(bytes).map_err(unfit)?,
+                Some(compiler) => compiler.compile(bytes).map_err(refuse)?,
+            };
+            let component = load(engine, &code).map_err(unfit)?;
+            (component, Some(artifact::seal(&code, &digest, compatibility)))
+        }
     };
-    let prepared = component
-        .and_then(|component| linker.instantiate_pre(&component))
+    let prepared = linker
+        .instantiate_pre(&component)
         .and_then(|component| v0_1::Prepared::new(world, component))
-        .map_err(|error| refuse(printable(&format!("{error:#}"))))?;
-    Ok(Arc::new(CompiledPolicy {
+        .map_err(unfit)?;
+    let compiled = Arc::new(CompiledPolicy {
         name: name.to_string(),
-        digest: Sha256::digest(bytes).into(),
+        digest,
         size_bytes: bytes.len(),
         engine: engine.clone(),
         prepared,
         _ticking: ticker.hold(),
-    }))
+    });
+    Ok(Loaded { compiled, artifact })
 }
 
 /// Takes machine code from a compiler.
 #[expect(unsafe_code, reason = "machine code cannot be checked")]
 fn load(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
-    // SAFETY: the code came through a pipe from a process that this one started to run this same
-    // compiler (`compiler.rs`); it was never in a file or in anybody else's hands.
+    // SAFETY: the code is what this same compiler made. It came through a pipe from a process that
+    // this one started (`compiler.rs`), from this process, or out of a file that only this user may
+    // write and whose checksum says that it is what was written (`artifact.rs`).
     unsafe { Component::deserialize(engine, code) }
 }
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use wasmtime::component::Linker;
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig};
 
+use super::artifact;
 use super::bindings::v0_1;
 use super::compiler::CompilerCommand;
-use super::component::{self, CompiledPolicy};
+use super::component::{self, CompiledPolicy, Loaded};
 use super::epoch::Ticker;
 use super::state::{State, TABLE_ELEMENTS_MAX, TABLES_MAX};
 use crate::config::POLICY_MEMORY_BYTES_MAX;
@@ -62,8 +63,23 @@ impl PolicyHost {
     ///
     /// Errors: `Policy` with what is wrong with the component, in words for its author.
     pub fn compile(&self, name: &str, bytes: &[u8]) -> Result<Arc<CompiledPolicy>> {
+        self.load(name, bytes, None).map(|loaded| loaded.compiled)
+    }
+
+    /// As `compile`, from the machine code that was kept of it. Code that is damaged, or of another
+    /// component or build, is compiled anew.
+    ///
+    /// `kept` must come from a file that nobody could write but this user: code cannot be checked.
+    ///
+    /// Errors: as `compile`.
+    pub fn load(&self, name: &str, bytes: &[u8], kept: Option<&[u8]>) -> Result<Loaded> {
         let compiler = self.compiler.as_ref();
-        component::compile(&self.engine, &self.linker, &self.ticker, compiler, name, bytes)
+        component::compile(&self.engine, &self.linker, &self.ticker, compiler, name, bytes, kept)
+    }
+
+    /// What machine code of this runtime depends on: a part of the name of its files.
+    pub fn code_compatibility(&self) -> u64 {
+        artifact::compatibility(&self.engine)
     }
 
     #[cfg(test)]

@@ -8,6 +8,7 @@
 //! `PolicyFailure`, and an instance that failed is never entered again. Not here: which victims
 //! are legal and what follows a failure (`cache/`), where components are stored (`database`).
 
+mod artifact;
 mod bindings;
 mod budget;
 mod compiler;
@@ -26,7 +27,7 @@ pub(crate) mod tests;
 
 pub use budget::Budget;
 pub use compiler::{CompileLimits, CompilerCommand, compile_stdin};
-pub use component::CompiledPolicy;
+pub use component::{CompiledPolicy, Loaded};
 pub use host::{HostOptions, PolicyHost};
 pub use inspect::{Inspection, inspect};
 pub use instance::{InstanceCounters, InstanceOptions, WasmEvictionPolicy};

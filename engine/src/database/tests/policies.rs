@@ -177,3 +177,77 @@ async fn the_cache_can_be_resized_and_keeps_its_size() {
     assert_eq!(database.cache_report().await.unwrap()[0].capacity_bytes, 64 << 10);
     database.close().await.unwrap();
 }
+
+/// Files of machine code in the folder of policies.
+fn code_files(directory: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(directory.join("policies")).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|end| end == "code")).collect()
+}
+
+#[tokio::test]
+async fn machine_code_is_kept_for_the_next_start_and_made_anew_when_it_is_no_good() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let info = database.create_policy("sieve", component("sieve"), vec![], None).await.unwrap();
+    database.set_cache_policy(Some("sieve")).await.unwrap();
+    database.close().await.unwrap();
+    let [file] = &code_files(directory.path())[..] else { panic!("one file") };
+    let state = async |compiles: bool| {
+        let mut options = options(directory.path());
+        // A compiler that cannot be started: whatever is compiled fails.
+        options.policy_compiler = (!compiles).then(|| crate::plugin::CompilerCommand {
+            program: "/nothing/compiles/here".into(),
+            arguments: Vec::new(),
+            limits: crate::plugin::CompileLimits::default(),
+        });
+        let database = Database::open(options).await.unwrap();
+        let reports = database.policies().await.unwrap();
+        let report = reports.into_iter().find(|report| report.name == "sieve").unwrap();
+        database.close().await.unwrap();
+        (report.state, report.last_failure.unwrap_or_default())
+    };
+    let good = ("active".to_owned(), String::new());
+    assert_eq!(state(false).await, good, "nothing was compiled");
+
+    let whole = std::fs::read(file).unwrap();
+    for damage in 0..5 {
+        let mut damaged = whole.clone();
+        match damage {
+            0 => damaged[30] ^= 1,
+            1 => *damaged.last_mut().unwrap() ^= 0x80,
+            2 => damaged.truncate(whole.len() / 2),
+            3 => damaged.clear(),
+            _ => damaged = component("sieve"),
+        }
+        std::fs::write(file, damaged).unwrap();
+        let (found, failure) = state(false).await;
+        assert_eq!(found, "unavailable", "damage {damage}");
+        assert!(failure.contains("/nothing/compiles/here"), "{failure}");
+        // Of another build; it goes when the code is made anew.
+        let other = file.with_file_name(format!("{}-0123.code", info.digest));
+        std::fs::write(&other, b"other").unwrap();
+        assert_eq!(state(true).await, good, "damage {damage}");
+        assert_eq!(&code_files(directory.path()), std::slice::from_ref(file));
+        assert_eq!(state(false).await, good, "damage {damage}");
+    }
+
+    // Where others may write, code is neither taken nor kept.
+    let policies = directory.path().join("policies");
+    std::fs::set_permissions(&policies, PermissionsExt::from_mode(0o777)).unwrap();
+    assert_eq!(state(false).await.0, "unavailable");
+    std::fs::remove_file(file).unwrap();
+    assert_eq!(state(true).await, good);
+    assert!(code_files(directory.path()).is_empty());
+    std::fs::set_permissions(&policies, PermissionsExt::from_mode(0o755)).unwrap();
+    assert_eq!(state(true).await, good);
+    assert_eq!(code_files(directory.path()).len(), 1);
+
+    let database = Database::open(options(directory.path())).await.unwrap();
+    database.set_cache_policy(None).await.unwrap();
+    database.drop_policy("sieve", false).await.unwrap();
+    database.close().await.unwrap();
+    assert!(code_files(directory.path()).is_empty());
+}

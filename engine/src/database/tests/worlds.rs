@@ -258,6 +258,8 @@ async fn reads_enter_as_the_plan_of_a_component_says() {
     assert_eq!((keys.class, scan.class, write.class), ("keys", "scan", "write"));
     assert_eq!((keys.status.running_max, keys.status.queued_max), (1, 0));
     assert!(scan.status.running_max > 1 && write.status.admitted > 0);
+    // It pushes the pages of the others out, so that their reads wait for the disk and meet.
+    assert_eq!(count_rows(&database, &schema, "wide0").await.unwrap(), WIDE_ROWS as usize);
     assert!(refused_at_once(&database, &schema).await > 0);
     let report = database.policies().await.unwrap();
     let report = report.iter().find(|report| report.name == "one").unwrap();

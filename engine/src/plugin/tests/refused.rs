@@ -89,7 +89,8 @@ fn other_worlds_and_forbidden_imports_are_named() {
         refusal(&host, &exporting(&[lifecycle, compaction])),
         format!(
             "exports {lifecycle}, {compaction} but not tidegate:policy/eviction@0.1.0 or \
-             tidegate:policy/cache-admission@0.1.0 or tidegate:policy/rate-limiter@0.1.0"
+             tidegate:policy/cache-admission@0.1.0 or tidegate:policy/rate-limiter@0.1.0 or \
+             tidegate:policy/read-admission@0.1.0 or tidegate:policy/load-shedding@0.1.0"
         )
     );
     let both = ["tidegate:policy/eviction@0.1.0", "tidegate:policy/rate-limiter@0.1.0"];
