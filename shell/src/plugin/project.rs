@@ -138,11 +138,13 @@ pub(super) fn create(arguments: &NewArguments, out: &mut dyn Write) -> Result<()
             let use_it = "ALTER RATE LIMITER SET POLICY =";
             (&DECISION, "tidegate-plugin-decision", &PROJECT, &RATE, use_it)
         }
-        World::ReadAdmission => {
-            (&DECISION, "tidegate-plugin-decision", &READS, "ALTER READ ADMISSION SET POLICY =")
+        (Language::Rust, World::ReadAdmission) => {
+            let use_it = "ALTER READ ADMISSION SET POLICY =";
+            (&DECISION, "tidegate-plugin-decision", &PROJECT, &READS, use_it)
         }
-        World::LoadShedding => {
-            (&DECISION, "tidegate-plugin-decision", &SHEDDING, "ALTER LOAD SHEDDING SET POLICY =")
+        (Language::Rust, World::LoadShedding) => {
+            let use_it = "ALTER LOAD SHEDDING SET POLICY =";
+            (&DECISION, "tidegate-plugin-decision", &PROJECT, &SHEDDING, use_it)
         }
     };
     let underscored = name.replace('-', "_");
