@@ -9,6 +9,17 @@
 #[allow(dead_code, reason = "a group uses of the frame what it needs")]
 #[path = "frame/mod.rs"]
 mod frame;
+#[allow(dead_code, reason = "the engine's tests use the rest of it")]
+#[path = "../engine/src/plugin/tests/guest.rs"]
+mod guest;
+#[path = "policy/loads.rs"]
+mod loads;
+#[path = "policy/misses.rs"]
+mod misses;
+#[path = "policy/native.rs"]
+mod native;
+#[path = "policy/scan.rs"]
+mod scan;
 
 use std::collections::{HashMap, VecDeque};
 use std::hint::black_box;
@@ -386,11 +397,33 @@ impl Ids {
     }
 }
 
-/// Longest single stretch of a swap with look-ups in between, µs, and look-ups that failed.
-fn swap(entries: u32, from: Box<dyn EvictionPolicy>, to: Box<dyn EvictionPolicy>) -> (f64, u64) {
+/// What a swap did to those who look something up meanwhile.
+struct Swapped {
+    /// Longest single stretch of it, µs.
+    longest_us: f64,
+    /// Look-ups for which no room was to be had.
+    failed: u64,
+    /// Hit ratio before less the lowest of a stretch of look-ups while and after it, points.
+    dip: f64,
+    /// The way back, µs.
+    rollback_us: f64,
+}
+
+/// A swap with look-ups in between.
+fn swap(entries: u32, from: Box<dyn EvictionPolicy>, to: Box<dyn EvictionPolicy>) -> Swapped {
     let mut ids = Ids::new(entries, from);
     (0..u64::from(entries)).for_each(|id| ids.look_up(id));
     let mut random = Random::new(1);
+    let look_up = |ids: &mut Ids, random: &mut Random, count: u64| {
+        let (lookups, hits) = (ids.lookups, ids.hits);
+        (0..count).for_each(|_| ids.look_up(random.below(u64::from(entries) * 5 / 4)));
+        (ids.hits - hits) as f64 / (ids.lookups - lookups) as f64 * 100.0
+    };
+    // Long enough that a ratio is good to a tenth of a point.
+    let measured = u64::from(entries);
+    look_up(&mut ids, &mut random, 2 * measured);
+    let before = look_up(&mut ids, &mut random, measured);
+    let start = (ids.lookups, ids.hits);
     let mut longest = 0.0_f64;
     let mut stretch = |work: &mut dyn FnMut()| {
         let ((), time) = timed(work);
@@ -410,13 +443,20 @@ fn swap(entries: u32, from: Box<dyn EvictionPolicy>, to: Box<dyn EvictionPolicy>
             other => panic!("the swap ended as {other:?}"),
         }
         stretch(&mut || {
-            for _ in 0..64 {
-                ids.look_up(random.below(u64::from(entries) * 5 / 4));
-            }
+            look_up(&mut ids, &mut random, 64);
         });
     }
+    let meanwhile = (ids.hits - start.1) as f64 / (ids.lookups - start.0) as f64 * 100.0;
+    let after = look_up(&mut ids, &mut random, measured);
     assert_eq!(ids.slots.len(), entries as usize, "the cache stays full");
-    (longest, ids.failed)
+    let (is_back, time) = timed(|| ids.governor.rollback());
+    assert!(is_back, "the policy before stood by");
+    Swapped {
+        longest_us: longest,
+        failed: ids.failed,
+        dip: before - meanwhile.min(after),
+        rollback_us: time.as_nanos() as f64 / 1000.0,
+    }
 }
 
 fn swaps(arguments: &Arguments, host: &PolicyHost) {
@@ -434,17 +474,17 @@ fn swaps(arguments: &Arguments, host: &PolicyHost) {
             true => Box::new(instance(&lru, entries)),
             false => Box::new(Lru::new(entries)),
         };
-        let (longest, failed) = swap(entries, from, Box::new(instance(&sieve, entries)));
-        Row { name, unit: "us", figure: longest, baseline: None, target: Target::AtMost(1000.0) }
-            .print(arguments);
-        Row {
-            name: "look-ups that failed meanwhile",
-            unit: "",
-            figure: failed as f64,
-            baseline: None,
-            target: Target::AtMost(0.0),
+        let swapped = swap(entries, from, Box::new(instance(&sieve, entries)));
+        let rows = [
+            (name, "us", swapped.longest_us, 1000.0),
+            ("look-ups that failed meanwhile", "", swapped.failed as f64, 0.0),
+            ("hit ratio lost meanwhile and after", "points", swapped.dip, 1.0),
+            ("rollback", "us", swapped.rollback_us, 1000.0),
+        ];
+        for (name, unit, figure, most) in rows {
+            Row { name, unit, figure, baseline: None, target: Target::AtMost(most) }
+                .print(arguments);
         }
-        .print(arguments);
     }
 }
 
@@ -551,6 +591,9 @@ fn main() {
     let directory = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(point_reads(&arguments, directory.path()));
+    misses::run(&arguments, &host);
     swaps(&arguments, &host);
     shadows(&arguments, &host);
+    runtime.block_on(scan::run(&arguments));
+    loads::run(&arguments, &host);
 }

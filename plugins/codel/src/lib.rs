@@ -70,8 +70,6 @@ impl LoadSheddingPolicy for Codel {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
-
     use tidegate_plugin_decision::WorkLoad;
 
     use super::*;

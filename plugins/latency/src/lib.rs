@@ -147,8 +147,6 @@ impl Latency {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
-
     use super::*;
 
     fn policy(params: &[(&str, &str)]) -> Latency {
