@@ -532,7 +532,9 @@ impl State {
     fn admits(&mut self, run: u16, kind: EntryKind, attributes: &EntryAttributes) -> bool {
         let Some(gate) = &mut self.gate else { return true };
         let EntryAttributes { fingerprint, size_bytes, cost_us, table } = *attributes;
-        let has_room = self.governor.bytes() + u64::from(size_bytes) <= self.capacity_bytes;
+        let bytes = self.governor.bytes() + u64::from(size_bytes);
+        // Of small entries it is the slots that run out.
+        let has_room = bytes <= self.capacity_bytes && !self.governor.is_full();
         let candidate =
             AdmissionCandidate { fingerprint, size_bytes, cost_us, kind, has_room, run, table };
         gate.admits(&candidate)

@@ -136,7 +136,9 @@ fn counters_are_exact_and_the_budget_holds() {
         assert_eq!(page[..], file.content[from..from + PAGE_BYTES]);
         assert!(cache.stats().bytes <= 4 * PAGE_BYTES as u64);
     }
-    let expected = PageCounts { hits: 2, misses: 6, evictions: 2, pages: 4, ..Default::default() };
+    let bytes = 4 * PAGE_BYTES as u64;
+    let expected =
+        PageCounts { hits: 2, misses: 6, evictions: 2, pages: 4, bytes, ..Default::default() };
     let stats = cache.stats();
     assert_eq!(stats.total, expected);
     assert_eq!(stats.kinds, [(EntryKind::DataPage, expected)]);

@@ -293,7 +293,7 @@ async fn meet(life: &Life, number: usize, (name, bytes, end): (&str, Vec<u8>, En
         (Refused(_), None) => panic!("{name} was taken"),
         (_, Some(error)) => panic!("{name}: {error}"),
         (_, None) => {
-            life.read_some(&mut random, 300).await;
+            life.read_some(&mut random, 1000).await;
             life.sleep(Duration::from_millis(120)).await;
         }
     }
