@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use wasmtime::{Store, Trap, WasmBacktrace};
 
-use super::bindings::v0_1::{Capabilities, Guest, Prepared};
+use super::bindings::v0_1::{Capabilities, Guest, WorldGuest};
 use super::budget::Budget;
 use super::component::CompiledPolicy;
 use super::host::BACKTRACE_FRAMES_MAX;
@@ -83,8 +83,7 @@ impl WasmEvictionPolicy {
         compiled: Arc<CompiledPolicy>,
         options: InstanceOptions,
     ) -> Result<Self, PolicyFailure> {
-        let (Started { store, guest, capabilities }, options) =
-            start(&compiled, options, World::Eviction, Prepared::instantiate, Guest::init)?;
+        let (Started { store, guest, capabilities }, options) = start(&compiled, options)?;
         let InstanceOptions { max_slots, capacity_bytes, budget, clock, .. } = options;
         let fuel = budget.walk_fuel(max_slots) - store.get_fuel().unwrap_or(0);
         let counters = InstanceCounters { calls: 1, fuel, ..InstanceCounters::default() };
@@ -312,16 +311,6 @@ impl EvictionPolicy for WasmEvictionPolicy {
     }
 }
 
-/// `lifecycle.init` of a world.
-pub(super) type Init<G> = fn(
-    &G,
-    &mut Store<State>,
-    Vec<(String, String)>,
-    u32,
-    u32,
-    u64,
-) -> wasmtime::Result<Result<Capabilities, String>>;
-
 /// A guest after `init`.
 pub(super) struct Started<G> {
     pub(super) store: Store<State>,
@@ -333,12 +322,9 @@ pub(super) struct Started<G> {
 /// itself. Hands back the options without the parameters.
 ///
 /// Errors: the guest failed or refused; nothing of it is left.
-pub(super) fn start<G>(
+pub(super) fn start<G: WorldGuest>(
     compiled: &CompiledPolicy,
     mut options: InstanceOptions,
-    world: World,
-    instantiate: fn(&Prepared, &mut Store<State>) -> wasmtime::Result<G>,
-    init: Init<G>,
 ) -> Result<(Started<G>, InstanceOptions), PolicyFailure> {
     let mut params = std::mem::take(&mut options.params);
     params.sort();
@@ -351,12 +337,12 @@ pub(super) fn start<G>(
     store.set_hostcall_fuel(budget.result_bytes_max);
     arm(&mut store, budget.walk_fuel(max_slots), budget.walk_ticks(max_slots));
 
-    let guest = instantiate(&compiled.prepared, &mut store);
+    let guest = G::instantiate(&compiled.prepared, &mut store);
     let guest = guest.map_err(|error| failure_of("instantiate", &error, store.data(), true))?;
-    let answer = init(&guest, &mut store, params, max_slots, shard, options.seed);
+    let answer = guest.init(&mut store, params, max_slots, shard, options.seed);
     let answer = answer.map_err(|error| failure_of("init", &error, store.data(), true))?;
     let capabilities = answer.map_err(|reason| refused(format!("init: {reason}")))?;
-    check_capabilities(&capabilities, world, max_slots).map_err(refused)?;
+    check_capabilities(&capabilities, G::WORLD, max_slots).map_err(refused)?;
     Ok((Started { store, guest, capabilities }, options))
 }
 

@@ -3,13 +3,8 @@
 //! Called some times a second, never for a request. Invariant: what a plan leaves out stays as it was;
 //! after a failure the guest is never entered again.
 
-use std::sync::Arc;
-
-use super::bindings::v0_1::{LoadSheddingGuest, Prepared, ReadAdmissionGuest};
-use super::component::CompiledPolicy;
-use super::instance::{InstanceCounters, InstanceOptions};
-use super::scalar::Caller;
-use super::world::World;
+use super::bindings::v0_1::{LoadSheddingGuest, ReadAdmissionGuest};
+use super::scalar::WasmDecision;
 use crate::policy::PolicyFailure;
 use crate::policy::intake::{
     LoadSheddingPolicy, LoadSignals, ReadAdmissionPolicy, ReadClass, ReadLimits, ReadLoad,
@@ -17,34 +12,15 @@ use crate::policy::intake::{
 };
 
 /// A read-admission policy that runs as a Wasm component.
-pub struct WasmReadAdmissionPolicy(Caller<ReadAdmissionGuest>);
-
-impl WasmReadAdmissionPolicy {
-    /// Makes an instance: instantiate, `init`.
-    ///
-    /// Errors: the guest failed or refused; nothing of it is left.
-    pub fn new(
-        compiled: Arc<CompiledPolicy>,
-        options: InstanceOptions,
-    ) -> Result<Self, PolicyFailure> {
-        let instantiate = Prepared::instantiate_read_admission;
-        Caller::new(compiled, options, World::ReadAdmission, instantiate, ReadAdmissionGuest::init)
-            .map(WasmReadAdmissionPolicy)
-    }
-
-    /// What was used so far.
-    pub fn counters(&self) -> InstanceCounters {
-        self.0.counters
-    }
-}
+pub type WasmReadAdmissionPolicy = WasmDecision<ReadAdmissionGuest>;
 
 impl ReadAdmissionPolicy for WasmReadAdmissionPolicy {
     fn name(&self) -> &str {
-        &self.0.capabilities.name
+        &self.capabilities.name
     }
 
     fn version(&self) -> &str {
-        &self.0.capabilities.version
+        &self.capabilities.version
     }
 
     fn plan(
@@ -69,7 +45,7 @@ impl ReadAdmissionPolicy for WasmReadAdmissionPolicy {
                 ]
             })
             .collect();
-        let answer = self.0.enter("plan", words.len(), |guest, store| {
+        let answer = self.enter("plan", words.len(), |guest, store| {
             guest.plan(store, now_us, memory_free_bytes, &words)
         })?;
         for (limits, words) in plan.iter_mut().zip(answer.as_chunks::<4>().0) {
@@ -87,34 +63,15 @@ impl ReadAdmissionPolicy for WasmReadAdmissionPolicy {
 }
 
 /// A load-shedding policy that runs as a Wasm component.
-pub struct WasmLoadSheddingPolicy(Caller<LoadSheddingGuest>);
-
-impl WasmLoadSheddingPolicy {
-    /// Makes an instance: instantiate, `init`.
-    ///
-    /// Errors: the guest failed or refused; nothing of it is left.
-    pub fn new(
-        compiled: Arc<CompiledPolicy>,
-        options: InstanceOptions,
-    ) -> Result<Self, PolicyFailure> {
-        let instantiate = Prepared::instantiate_load_shedding;
-        Caller::new(compiled, options, World::LoadShedding, instantiate, LoadSheddingGuest::init)
-            .map(WasmLoadSheddingPolicy)
-    }
-
-    /// What was used so far.
-    pub fn counters(&self) -> InstanceCounters {
-        self.0.counters
-    }
-}
+pub type WasmLoadSheddingPolicy = WasmDecision<LoadSheddingGuest>;
 
 impl LoadSheddingPolicy for WasmLoadSheddingPolicy {
     fn name(&self) -> &str {
-        &self.0.capabilities.name
+        &self.capabilities.name
     }
 
     fn version(&self) -> &str {
-        &self.0.capabilities.version
+        &self.capabilities.version
     }
 
     fn plan(
@@ -132,7 +89,7 @@ impl LoadSheddingPolicy for WasmLoadSheddingPolicy {
             }),
         );
         let answer =
-            self.0.enter("plan", words.len(), |guest, store| guest.plan(store, now_us, &words))?;
+            self.enter("plan", words.len(), |guest, store| guest.plan(store, now_us, &words))?;
         for (shedding, [per_mille, wait_ms_max]) in plan.iter_mut().zip(answer.as_chunks::<2>().0) {
             *shedding = Shedding { per_mille: (*per_mille).min(1000), wait_ms_max: *wait_ms_max };
         }

@@ -8,12 +8,11 @@ use std::sync::Arc;
 
 use wasmtime::Store;
 
-use super::bindings::v0_1::{AdmissionGuest, Capabilities, Prepared, RateGuest};
+use super::bindings::v0_1::{AdmissionGuest, Capabilities, RateGuest, WorldGuest};
 use super::budget::Budget;
 use super::component::CompiledPolicy;
-use super::instance::{Init, InstanceCounters, InstanceOptions, Started, arm, failure_of, start};
+use super::instance::{InstanceCounters, InstanceOptions, Started, arm, failure_of, start};
 use super::state::State;
-use super::world::World;
 use crate::policy::PolicyFailure;
 use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy};
 use crate::policy::rate::{Excess, KeyLoad, PlannedRate, RatePolicy};
@@ -21,31 +20,35 @@ use crate::policy::rate::{Excess, KeyLoad, PlannedRate, RatePolicy};
 /// Limits that a plan may hold.
 const PLANNED_MAX: usize = 64;
 
-/// One instance of a world with scalar calls.
-pub(super) struct Caller<G> {
+/// One instance of a policy that decides one case at a time, or makes plans.
+pub struct WasmDecision<G> {
     store: Store<State>,
     guest: G,
-    pub capabilities: Capabilities,
+    pub(super) capabilities: Capabilities,
     budget: Budget,
     /// Fuel that earlier calls did not use.
     fuel_kept: u64,
-    pub counters: InstanceCounters,
+    counters: InstanceCounters,
     failure: Option<PolicyFailure>,
     /// After the store: it keeps the epoch ticking for as long as there are instances.
     _compiled: Arc<CompiledPolicy>,
 }
 
-impl<G> Caller<G> {
+/// A cache-admission policy that runs as a Wasm component.
+pub type WasmAdmissionPolicy = WasmDecision<AdmissionGuest>;
+/// A rate-limiter policy that runs as a Wasm component.
+pub type WasmRatePolicy = WasmDecision<RateGuest>;
+
+impl<G: WorldGuest> WasmDecision<G> {
+    /// Makes an instance: instantiate, `init`.
+    ///
+    /// Errors: the guest failed or refused; nothing of it is left.
     pub fn new(
         compiled: Arc<CompiledPolicy>,
         options: InstanceOptions,
-        world: World,
-        instantiate: fn(&Prepared, &mut Store<State>) -> wasmtime::Result<G>,
-        init: Init<G>,
     ) -> Result<Self, PolicyFailure> {
-        let (Started { store, guest, capabilities }, options) =
-            start(&compiled, options, world, instantiate, init)?;
-        Ok(Caller {
+        let (Started { store, guest, capabilities }, options) = start(&compiled, options)?;
+        Ok(WasmDecision {
             store,
             guest,
             capabilities,
@@ -57,8 +60,13 @@ impl<G> Caller<G> {
         })
     }
 
+    /// What was used so far.
+    pub fn counters(&self) -> InstanceCounters {
+        self.counters
+    }
+
     /// Enters the guest with what one call and `words` words bring, and what earlier calls left.
-    pub fn enter<R>(
+    pub(super) fn enter<R>(
         &mut self,
         call: &'static str,
         words: usize,
@@ -82,39 +90,17 @@ impl<G> Caller<G> {
     }
 }
 
-/// A cache-admission policy that runs as a Wasm component.
-pub struct WasmAdmissionPolicy(Caller<AdmissionGuest>);
-
-impl WasmAdmissionPolicy {
-    /// Makes an instance: instantiate, `init`.
-    ///
-    /// Errors: the guest failed or refused; nothing of it is left.
-    pub fn new(
-        compiled: Arc<CompiledPolicy>,
-        options: InstanceOptions,
-    ) -> Result<Self, PolicyFailure> {
-        let instantiate = Prepared::instantiate_admission;
-        Caller::new(compiled, options, World::CacheAdmission, instantiate, AdmissionGuest::init)
-            .map(WasmAdmissionPolicy)
-    }
-
-    /// What was used so far.
-    pub fn counters(&self) -> InstanceCounters {
-        self.0.counters
-    }
-}
-
 impl AdmissionPolicy for WasmAdmissionPolicy {
     fn name(&self) -> &str {
-        &self.0.capabilities.name
+        &self.capabilities.name
     }
 
     fn version(&self) -> &str {
-        &self.0.capabilities.version
+        &self.capabilities.version
     }
 
     fn wants_feedback(&self) -> bool {
-        self.0.capabilities.wants_miss_events
+        self.capabilities.wants_miss_events
     }
 
     fn admit(&mut self, candidate: &AdmissionCandidate) -> Result<bool, PolicyFailure> {
@@ -124,37 +110,14 @@ impl AdmissionPolicy for WasmAdmissionPolicy {
             | u64::from(candidate.run) << 16
             | u64::from(candidate.table) << 32;
         let fingerprint = candidate.fingerprint;
-        let answer = self
-            .0
-            .enter("admit", 3, |guest, store| guest.admit(store, fingerprint, size_cost, ctx))?;
+        let answer =
+            self.enter("admit", 3, |guest, store| guest.admit(store, fingerprint, size_cost, ctx))?;
         Ok(answer & 1 == 1)
     }
 
     fn feedback(&mut self, words: &[u64]) -> Result<(), PolicyFailure> {
-        self.0.counters.events += words.len() as u64 / 2;
-        self.0.enter("feedback", words.len(), |guest, store| guest.feedback(store, words))
-    }
-}
-
-/// A rate-limiter policy that runs as a Wasm component.
-pub struct WasmRatePolicy(Caller<RateGuest>);
-
-impl WasmRatePolicy {
-    /// Makes an instance: instantiate, `init`.
-    ///
-    /// Errors: the guest failed or refused; nothing of it is left.
-    pub fn new(
-        compiled: Arc<CompiledPolicy>,
-        options: InstanceOptions,
-    ) -> Result<Self, PolicyFailure> {
-        let instantiate = Prepared::instantiate_rate;
-        Caller::new(compiled, options, World::RateLimiter, instantiate, RateGuest::init)
-            .map(WasmRatePolicy)
-    }
-
-    /// What was used so far.
-    pub fn counters(&self) -> InstanceCounters {
-        self.0.counters
+        self.counters.events += words.len() as u64 / 2;
+        self.enter("feedback", words.len(), |guest, store| guest.feedback(store, words))
     }
 }
 
@@ -165,17 +128,17 @@ fn class_op(operation: crate::policy::rate::Operation, limit: u32) -> u64 {
 
 impl RatePolicy for WasmRatePolicy {
     fn name(&self) -> &str {
-        &self.0.capabilities.name
+        &self.capabilities.name
     }
 
     fn version(&self) -> &str {
-        &self.0.capabilities.version
+        &self.capabilities.version
     }
 
     fn exceeded(&mut self, excess: &Excess) -> Result<bool, PolicyFailure> {
         let class_op = class_op(excess.operation, excess.limit);
         let deficit_milli = u64::from(excess.count.saturating_sub(excess.limit)) * 1000;
-        let answer = self.0.enter("exceeded", 3, |guest, store| {
+        let answer = self.enter("exceeded", 3, |guest, store| {
             guest.exceeded(store, excess.key, class_op, deficit_milli)
         })?;
         Ok(answer & 1 == 1)
@@ -197,7 +160,7 @@ impl RatePolicy for WasmRatePolicy {
         // A plan may walk all the keys that it holds.
         let words_max = words.len() + 3 * PLANNED_MAX;
         let plan =
-            self.0.enter("plan", words_max, |guest, store| guest.plan(store, now_us, &words))?;
+            self.enter("plan", words_max, |guest, store| guest.plan(store, now_us, &words))?;
         let rates = plan.as_chunks::<3>().0.iter().take(PLANNED_MAX);
         planned.extend(rates.map(|[key, rate_milli, burst]| PlannedRate {
             key: *key,

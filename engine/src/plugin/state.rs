@@ -15,7 +15,7 @@ pub(super) const MESSAGE_BYTES_MAX: usize = 1 << 10;
 
 /// Host side of one instance.
 #[derive(Debug)]
-pub(super) struct State {
+pub struct State {
     /// For log lines.
     policy: String,
     shard: u32,

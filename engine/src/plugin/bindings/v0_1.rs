@@ -127,99 +127,85 @@ impl Prepared {
         }
     }
 
-    /// Makes an instance of an eviction policy; start functions run here.
-    pub fn instantiate(&self, store: &mut Store<State>) -> Result<Guest> {
-        match self {
-            Prepared::Eviction(policy) => policy.instantiate(store).map(Guest),
-            _ => Err(self.other_world(World::Eviction)),
-        }
-    }
-
-    /// Makes an instance of a cache-admission policy.
-    pub fn instantiate_admission(&self, store: &mut Store<State>) -> Result<AdmissionGuest> {
-        match self {
-            Prepared::CacheAdmission(policy) => policy.instantiate(store).map(AdmissionGuest),
-            _ => Err(self.other_world(World::CacheAdmission)),
-        }
-    }
-
-    /// Makes an instance of a rate-limiter policy.
-    pub fn instantiate_rate(&self, store: &mut Store<State>) -> Result<RateGuest> {
-        match self {
-            Prepared::RateLimiter(policy) => policy.instantiate(store).map(RateGuest),
-            _ => Err(self.other_world(World::RateLimiter)),
-        }
-    }
-
-    /// Makes an instance of a read-admission policy.
-    pub fn instantiate_read_admission(
-        &self,
-        store: &mut Store<State>,
-    ) -> Result<ReadAdmissionGuest> {
-        match self {
-            Prepared::ReadAdmission(policy) => policy.instantiate(store).map(ReadAdmissionGuest),
-            _ => Err(self.other_world(World::ReadAdmission)),
-        }
-    }
-
-    /// Makes an instance of a load-shedding policy.
-    pub fn instantiate_load_shedding(&self, store: &mut Store<State>) -> Result<LoadSheddingGuest> {
-        match self {
-            Prepared::LoadShedding(policy) => policy.instantiate(store).map(LoadSheddingGuest),
-            _ => Err(self.other_world(World::LoadShedding)),
-        }
-    }
-
     fn other_world(&self, wanted: World) -> wasmtime::Error {
         let message = format!("the policy decides on {}, not on {wanted}", self.world());
         wasmtime::Error::msg(message)
     }
 }
 
-/// `init` of a world's lifecycle in the host's words.
-macro_rules! lifecycle_init {
-    ($module:ident) => {
-        /// `lifecycle.init`; the inner error is the policy's own refusal.
-        pub fn init(
-            &self,
-            store: &mut Store<State>,
-            params: Vec<(String, String)>,
-            max_slots: u32,
-            shard: u32,
-            seed: u64,
-        ) -> Result<std::result::Result<Capabilities, String>> {
-            use $module::exports::tidegate::policy::lifecycle::{Hook, Param};
-            let params: Vec<Param> =
-                params.into_iter().map(|(name, value)| Param { name, value }).collect();
-            let exports = self.0.tidegate_policy_lifecycle();
-            let answer = exports.call_init(store, &params, max_slots, shard, seed)?;
-            Ok(answer.map(|caps| Capabilities {
-                world: match caps.hook {
-                    Hook::Eviction => Some(World::Eviction),
-                    Hook::CacheAdmission => Some(World::CacheAdmission),
-                    Hook::RateLimiter => Some(World::RateLimiter),
-                    Hook::ReadAdmission => Some(World::ReadAdmission),
-                    Hook::LoadShedding => Some(World::LoadShedding),
-                    _ => None,
-                },
-                name: caps.name,
-                version: caps.version,
-                deterministic: caps.deterministic,
-                wants_miss_events: caps.wants_miss_events,
-                wants_ticks_ms: caps.wants_ticks_ms,
-                state_schema: caps.state_schema,
-                bytes_per_slot: caps.bytes_per_slot,
-            }))
+/// The exports of one instance of a policy. Fuel, epoch and limits are the caller's.
+pub trait WorldGuest: Sized {
+    /// What the policy decides.
+    const WORLD: World;
+
+    /// Makes an instance; start functions run here. Fails for a policy of another world.
+    fn instantiate(prepared: &Prepared, store: &mut Store<State>) -> Result<Self>;
+
+    /// `lifecycle.init`; the inner error is the policy's own refusal.
+    fn init(
+        &self,
+        store: &mut Store<State>,
+        params: Vec<(String, String)>,
+        max_slots: u32,
+        shard: u32,
+        seed: u64,
+    ) -> Result<std::result::Result<Capabilities, String>>;
+}
+
+/// What the guests of all worlds have in common, in the host's words.
+macro_rules! world_guest {
+    ($guest:ident, $module:ident, $world:ident) => {
+        impl WorldGuest for $guest {
+            const WORLD: World = World::$world;
+
+            fn instantiate(prepared: &Prepared, store: &mut Store<State>) -> Result<Self> {
+                match prepared {
+                    Prepared::$world(policy) => policy.instantiate(store).map($guest),
+                    _ => Err(prepared.other_world(Self::WORLD)),
+                }
+            }
+
+            fn init(
+                &self,
+                store: &mut Store<State>,
+                params: Vec<(String, String)>,
+                max_slots: u32,
+                shard: u32,
+                seed: u64,
+            ) -> Result<std::result::Result<Capabilities, String>> {
+                use $module::exports::tidegate::policy::lifecycle::{Hook, Param};
+                let params: Vec<Param> =
+                    params.into_iter().map(|(name, value)| Param { name, value }).collect();
+                let exports = self.0.tidegate_policy_lifecycle();
+                let answer = exports.call_init(store, &params, max_slots, shard, seed)?;
+                Ok(answer.map(|caps| Capabilities {
+                    world: match caps.hook {
+                        Hook::Eviction => Some(World::Eviction),
+                        Hook::CacheAdmission => Some(World::CacheAdmission),
+                        Hook::RateLimiter => Some(World::RateLimiter),
+                        Hook::ReadAdmission => Some(World::ReadAdmission),
+                        Hook::LoadShedding => Some(World::LoadShedding),
+                        _ => None,
+                    },
+                    name: caps.name,
+                    version: caps.version,
+                    deterministic: caps.deterministic,
+                    wants_miss_events: caps.wants_miss_events,
+                    wants_ticks_ms: caps.wants_ticks_ms,
+                    state_schema: caps.state_schema,
+                    bytes_per_slot: caps.bytes_per_slot,
+                }))
+            }
         }
     };
 }
 
-/// The exports of one instance of an eviction policy. Fuel, epoch and limits are the caller's.
+/// The exports of one instance of an eviction policy.
 pub struct Guest(eviction::EvictionPolicy);
 
-impl Guest {
-    lifecycle_init!(eviction);
+world_guest!(Guest, eviction, Eviction);
 
+impl Guest {
     /// `lifecycle.tick`.
     pub fn tick(&self, store: &mut Store<State>, now_us: u64) -> Result<()> {
         self.0.tidegate_policy_lifecycle().call_tick(store, now_us)
@@ -283,9 +269,9 @@ impl Guest {
 /// The exports of one instance of a cache-admission policy.
 pub struct AdmissionGuest(admission::CacheAdmissionPolicy);
 
-impl AdmissionGuest {
-    lifecycle_init!(admission);
+world_guest!(AdmissionGuest, admission, CacheAdmission);
 
+impl AdmissionGuest {
     /// `cache-admission.admit`.
     pub fn admit(
         &self,
@@ -306,9 +292,9 @@ impl AdmissionGuest {
 /// The exports of one instance of a rate-limiter policy.
 pub struct RateGuest(rate::RateLimiterPolicy);
 
-impl RateGuest {
-    lifecycle_init!(rate);
+world_guest!(RateGuest, rate, RateLimiter);
 
+impl RateGuest {
     /// `rate-limiter.plan`.
     pub fn plan(&self, store: &mut Store<State>, now_us: u64, stats: &[u64]) -> Result<Vec<u64>> {
         self.0.tidegate_policy_rate_limiter().call_plan(store, now_us, stats)
@@ -330,9 +316,9 @@ impl RateGuest {
 /// The exports of one instance of a read-admission policy.
 pub struct ReadAdmissionGuest(read_admission::ReadAdmissionPolicy);
 
-impl ReadAdmissionGuest {
-    lifecycle_init!(read_admission);
+world_guest!(ReadAdmissionGuest, read_admission, ReadAdmission);
 
+impl ReadAdmissionGuest {
     /// `read-admission.plan`.
     pub fn plan(
         &self,
@@ -349,9 +335,9 @@ impl ReadAdmissionGuest {
 /// The exports of one instance of a load-shedding policy.
 pub struct LoadSheddingGuest(load_shedding::LoadSheddingPolicy);
 
-impl LoadSheddingGuest {
-    lifecycle_init!(load_shedding);
+world_guest!(LoadSheddingGuest, load_shedding, LoadShedding);
 
+impl LoadSheddingGuest {
     /// `load-shedding.plan`.
     pub fn plan(&self, store: &mut Store<State>, now_us: u64, signals: &[u64]) -> Result<Vec<u32>> {
         self.0.tidegate_policy_load_shedding().call_plan(store, now_us, signals)
