@@ -4,12 +4,15 @@
 //! entry := bytes16 key, vint data position, vint promoted bytes, promoted index
 //! ```
 
+use std::ops::Range;
 use std::rc::Rc;
 
-use futures::future::try_join;
+use futures::future::try_join3;
 
 use super::coding::{Fault, Input, Parsed};
 use super::index_page::{Front, IndexPage, LastItem};
+use super::layout::Layout;
+use super::promoted_index::pages_of_last_block;
 use super::summary::Summary;
 use super::window::{Content, Window};
 use crate::cache::ParsedFile;
@@ -72,21 +75,28 @@ pub(super) async fn read_entry(window: &mut Window, at: u64, limit: u64) -> Resu
 /// Reads and parses the page at `at..end`; `None` when it is long and not only by a promoted index at
 /// its end. Several lookups that want it at once share the read.
 ///
-/// A reversed read from the partition's end wants the end of its promoted index next, which stands at
-/// the end of a long page: both are read at once.
+/// A reversed read from the partition's end, which gives its `layout`, wants the end of its promoted
+/// index next, which stands at the end of a long page, and the last block before it: all are read at
+/// once.
 async fn read_page(
     window: &mut Window,
     (at, end): (u64, u64),
-    from_end: bool,
+    from_end: Option<&Layout>,
 ) -> Result<Option<IndexPage>> {
     let all = end.saturating_sub(at);
     let front = (PAGE - at % PAGE).max(ENTRY_BYTES_FIRST);
     let needed = if all <= PARSED_BYTES_MAX { all } else { front };
     match window.content() {
-        Content::Plain(file) if from_end && needed < all => {
+        Content::Plain(file)
+            if needed < all
+                && let Some(layout) = from_end =>
+        {
             let file = file.clone();
-            let tail = file.warm((end - TAIL_BYTES) / PAGE, end.div_ceil(PAGE));
-            try_join(window.advance(at, needed, end), tail).await?;
+            let tail = (end - TAIL_BYTES) / PAGE..end.div_ceil(PAGE);
+            let block = pages_of_last_block(layout, (at, all)).unwrap_or(tail.clone());
+            let block = block.start..block.end.min(tail.start);
+            let warm = async |pages: Range<u64>| file.warm(pages.start, pages.end).await;
+            try_join3(window.advance(at, needed, end), warm(block), warm(tail)).await?;
         }
         _ => window.advance(at, needed, end).await?,
     }
@@ -98,14 +108,15 @@ async fn read_page(
     }
 }
 
-/// Looks a partition up: one page of the index is read at most, and kept parsed.
+/// Looks a partition up: one page of the index is read at most, and kept parsed. `from_end` says that
+/// it will be read backward from its end.
 ///
 /// Errors: `Io`, `Corrupt`.
 pub(super) async fn find(
     summary: &Summary,
     window: &mut Window,
     pages: &ParsedFile<IndexPage>,
-    (key, from_end): (&PartitionKey, bool),
+    (key, from_end): (&PartitionKey, Option<&Layout>),
 ) -> Result<Option<Entry>> {
     let Some((mut at, end)) = summary.page(key) else { return Ok(None) };
     let end = end.unwrap_or(window.content().size());

@@ -16,7 +16,7 @@ use crate::schema::ClusteringKey;
 use crate::schema::order::{decode_component, encode_component};
 
 /// Columns that share one header number.
-const BATCH_COLUMNS: usize = 32;
+pub(super) const BATCH_COLUMNS: usize = 32;
 
 /// Kind byte of a row in the promoted index.
 pub(super) const KIND_ROW: u8 = 4;

@@ -22,7 +22,7 @@ use futures::future::try_join;
 use super::coding::{Fault, Input, Parsed, put_svint, put_vint};
 use super::file::CheckedFile;
 use super::layout::{DELETION_BYTES, Layout, deletion, put_deletion};
-use super::prefix::read_position;
+use super::prefix::{BATCH_COLUMNS, read_position};
 use crate::cache::Page;
 use crate::config::PAGE_BYTES;
 use crate::error::{Error, Result};
@@ -35,7 +35,26 @@ const GROWTH_BYTES: usize = 10 << 20;
 const FRONT_BYTES_MAX: u64 = 9 + DELETION_BYTES + 9;
 /// Parsed blocks that one search keeps.
 const BLOCKS_KEPT_MAX: usize = 64;
+/// Pages read ahead for the last block, where its place is reckoned: enough for 2 GB in blocks of 64 KiB.
+const LAST_BLOCK_PAGES_MAX: u64 = 8;
 const PAGE: u64 = PAGE_BYTES as u64;
+
+/// Pages before the end of a promoted index of `size` bytes, the last block among them, where the
+/// length of all clustering keys is known: reckoned from the least and the greatest length of a block.
+/// A bound at the end of a block may be longer or shorter than a key, so this is a place to read ahead,
+/// no more. `None` where nothing is reckoned or where it would be more than `LAST_BLOCK_PAGES_MAX`.
+pub(super) fn pages_of_last_block(layout: &Layout, (at, size): (u64, u64)) -> Option<Range<u64>> {
+    let lengths = layout.clustering.iter().map(|(ty, _)| ty.fixed_bytes());
+    let key = lengths.sum::<Option<usize>>()? as u64;
+    let headers = layout.clustering.len().div_ceil(BATCH_COLUMNS) as u64;
+    // Kind, header and values, twice; offset of 3 to 5 bytes, width of 1 to 3, no tombstone.
+    let prefixes = 2 * (1 + headers + key);
+    let (least, most) = (prefixes + 3 + 1 + 1, prefixes + 5 + 3 + 1);
+    let (end, offset) = (at + size, 4);
+    let from = end.saturating_sub(size * offset / (least + offset) + most).max(at) / PAGE;
+    let to = (end - size * offset / (most + offset)).div_ceil(PAGE);
+    (to - from <= LAST_BLOCK_PAGES_MAX).then_some(from..to)
+}
 
 /// Makes the promoted index of one partition after another.
 #[derive(Debug)]

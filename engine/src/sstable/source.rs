@@ -101,6 +101,7 @@ impl SstableSource {
                     (self.slice.direction.is_reversed(), &self.slice.ranges);
                 let from_end =
                     is_reversed && ranges.last().is_some_and(|range| range.end == Position::end());
+                let from_end = from_end.then_some(&*table.layout);
                 let index = &mut self.index;
                 let found = find(&table.summary, index, &table.pages, (&*key, from_end)).await?;
                 self.plan = Plan::Done;

@@ -261,6 +261,20 @@ fn the_last_page_of_a_large_partition_costs_what_that_of_a_small_one_does() {
 }
 
 #[test]
+fn the_last_block_of_a_long_index_is_read_with_the_entry() {
+    // 7,000 blocks: their offsets alone take seven pages.
+    let tables = Tables::write(1, 60_000, 100, 1024);
+    let table = tables.open();
+    let cost = tables.read(&table, 0, &Slice::full(Direction::Reversed), 1);
+    let index_bytes = table.index.size();
+    // The entry, where the last block must be, the last offset: all before anything is known of them.
+    let [entry, block, offset] = &cost.index[..] else { panic!("{cost:?}") };
+    assert_eq!((entry.at, offset.at + offset.bytes), (0, index_bytes), "{cost:?}");
+    assert!(block.at > 0 && block.bytes <= 4 * PAGE && index_bytes > 30 * PAGE, "{cost:?}");
+    assert_eq!(cost.data.len(), 1, "{cost:?}");
+}
+
+#[test]
 fn where_a_partition_ends_is_found_once() {
     let tables = Tables::write(1, 60_000, 100, 64 << 10);
     let table = tables.open();
