@@ -30,6 +30,9 @@ use tidegate_engine::{DataType, Direction, SchemaRef, Slice, TableSchema};
 /// Versions, tables and whether they are compressed: between them they have all that a file may hold.
 const FIXTURES: [(&str, &str); 3] = [("me", "tombs"), ("nb", "tombs"), ("nb", "types_ck_text")];
 
+/// Small, because every run makes one.
+const CACHE_BYTES: usize = 256 << 10;
+
 const NOW_SECONDS: i64 = 1_795_300_000;
 
 struct Fixture {
@@ -121,7 +124,7 @@ fn read(fixture: &Fixture, component: Component, content: &[u8], keeps_checksums
     }
     let disk: Rc<dyn Disk> = Rc::new(memory);
     block_on(async {
-        let cache = PageCache::new(16 << 20, 1);
+        let cache = PageCache::new(CACHE_BYTES, 1);
         let schema = fixture.schema.clone();
         let name = &fixture.name;
         if let Ok(table) = Sstable::open_named(disk.clone(), cache, directory, name, schema).await {

@@ -46,6 +46,7 @@ fn done<'a, T: 'a>(value: T) -> LocalBoxFuture<'a, T> {
 }
 
 impl MemoryDisk {
+    #[allow(dead_code, reason = "the fuzz targets only write")]
     pub(super) fn content(&self, path: &Path) -> Vec<u8> {
         self.files.borrow()[path].borrow().clone()
     }
