@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use tokio::sync::oneshot;
 
 use super::catalog::check_name;
 use super::database::Database;
@@ -93,7 +92,7 @@ impl Database {
                 .handle(0)
                 .call("try policy", move |shard| {
                     async move {
-                        let version = shard.try_policy(&probe)?;
+                        let version = shard.try_policy(&probe).await?;
                         write_file_atomically(&*shard.context.disk, &path, &component).await?;
                         Ok::<_, Error>(version)
                     }
@@ -119,19 +118,9 @@ impl Database {
         kept: Option<Vec<u8>>,
     ) -> Result<Loaded> {
         let components = self.inner.components.clone();
-        let (sender, compiled) = oneshot::channel();
         let owned = name.to_owned();
-        std::thread::Builder::new()
-            .name("policy compiler".into())
-            .spawn(move || {
-                // Nobody waits any more when the statement was cancelled.
-                let _ = sender.send(components.load(&owned, &component, kept.as_deref()));
-            })
-            .map_err(|error| Error::Unavailable(format!("no thread for compiling: {error}")))?;
-        compiled.await.map_err(|_| Error::Policy {
-            name: name.into(),
-            message: "the compiler stopped".into(),
-        })?
+        let load = move || components.load(&owned, &component, kept.as_deref());
+        runtime::aside("policy compiler", load).await?
     }
 
     /// Keeps machine code for the next start, in the place of what other builds made. A failure costs

@@ -85,8 +85,9 @@ impl Default for ShardPolicies {
 }
 
 impl Shard {
-    /// A new instance for a cache, or a ghost directory, of these limits.
-    pub(super) fn instantiate(
+    /// A new instance for a cache, or a ghost directory, of these limits. One of a component is made on
+    /// another thread: its memory for a million slots takes milliseconds to fill.
+    async fn instantiate(
         &self,
         origin: &Origin,
         max_slots: u32,
@@ -104,24 +105,27 @@ impl Shard {
                     budget: Budget::default(),
                     clock: Some(self.context.clock.clone()),
                 };
-                let policy = WasmEvictionPolicy::new(compiled.clone(), options);
+                let compiled = compiled.clone();
+                let make = move || WasmEvictionPolicy::new(compiled, options);
+                let policy = runtime::aside("maker of a policy's instance", make).await?;
                 Ok(Box::new(policy.map_err(|failure| refused(origin, &failure.to_string()))?))
             }
         }
     }
 
     /// An instance as the cache would have it.
-    pub(super) fn instantiate_for_cache(&self, origin: &Origin) -> Result<Box<dyn EvictionPolicy>> {
-        self.instantiate(origin, self.cache.slots_max(), self.cache.stats().capacity_bytes)
+    pub(super) async fn instantiate_for_cache(
+        &self,
+        origin: &Origin,
+    ) -> Result<Box<dyn EvictionPolicy>> {
+        self.instantiate(origin, self.cache.slots_max(), self.cache.stats().capacity_bytes).await
     }
 
     /// Puts the native policy in charge of a new cache.
     pub(super) fn start_native_policy(&self) {
-        let native = Origin::Native;
-        let policy =
-            self.instantiate_for_cache(&native).expect("the native policy has no way to fail");
+        let policy = Box::new(Lru::new(self.cache.slots_max()));
         self.cache
-            .begin_policy(policy, native.identity())
+            .begin_policy(policy, Origin::Native.identity())
             .expect("the native policy has no way to fail");
         while self.cache.step_policy_swap(STEP_SLOTS) == SwapStep::Working {}
         self.cache.drop_standby_policy();
@@ -226,11 +230,11 @@ impl Shard {
     /// Makes an instance, hands the state over, shows it the residents and switches to it. Returns
     /// where its state came from.
     async fn replace_policy(&self, origin: &Origin, hand_over: bool) -> Result<String> {
-        let mut policy = self.instantiate_for_cache(origin)?;
+        let mut policy = self.instantiate_for_cache(origin).await?;
         self.cache.deliver();
         let mut note = String::from("cold, after a failure");
         if hand_over {
-            note = self.hand_over(origin, &mut policy)?;
+            note = self.hand_over(origin, &mut policy).await?;
         }
         let before = self.share_in_charge();
         self.cache
@@ -256,7 +260,11 @@ impl Shard {
 
     /// Hands over what a policy of the same name and schema learnt: its own shadow, the one in
     /// charge, or that of the last run. A state that is refused means a cold start, never an error.
-    fn hand_over(&self, origin: &Origin, policy: &mut Box<dyn EvictionPolicy>) -> Result<String> {
+    async fn hand_over(
+        &self,
+        origin: &Origin,
+        policy: &mut Box<dyn EvictionPolicy>,
+    ) -> Result<String> {
         let (kept, bad) = match self.policies.kept.borrow_mut().take() {
             Some(Ok(kept)) => (Some(kept), None),
             Some(Err(reason)) => (None, Some(reason)),
@@ -291,7 +299,7 @@ impl Shard {
             Err(failure) => failure.to_string(),
         };
         // Whatever it took in is gone with the instance.
-        *policy = self.instantiate_for_cache(origin)?;
+        *policy = self.instantiate_for_cache(origin).await?;
         let (shard, policy) = (self.context.shard, origin.identity().name);
         tracing::warn!(shard, policy, reason = refusal, "state of {source} refused: a cold start");
         Ok(format!("cold, {bytes} bytes of {source} were refused: {refusal}"))
@@ -342,7 +350,7 @@ impl Shard {
         purpose: ShadowPurpose,
         limits: ShadowLimits,
     ) -> Result<()> {
-        let policy = self.instantiate(origin, limits.slots_max, limits.capacity_bytes)?;
+        let policy = self.instantiate(origin, limits.slots_max, limits.capacity_bytes).await?;
         self.cache
             .begin_shadow(policy, origin.identity(), purpose, limits)
             .map_err(|failure| refused(origin, &failure.to_string()))?;

@@ -22,6 +22,7 @@ use crate::policy::PolicyFailure;
 use crate::policy::admission::AdmissionPolicy;
 use crate::policy::intake::{LoadSheddingPolicy, ReadAdmissionPolicy, WorkClass};
 use crate::policy::rate::RatePolicy;
+use crate::runtime;
 
 /// Name of the rate policy that is always there.
 const NATIVE_RATE: &str = "decaying";
@@ -108,7 +109,7 @@ impl Database {
         for shard in &self.inner.shards {
             let origin = origin.clone();
             let prepare = move |shard: std::rc::Rc<Shard>| -> LocalBoxFuture<'static, Result<()>> {
-                async move { shard.prepare_scalar(&origin) }.boxed_local()
+                async move { shard.prepare_scalar(&origin).await }.boxed_local()
             };
             shard.call("prepare policy", prepare).await??;
         }
@@ -230,17 +231,18 @@ impl Prepared {
 
 impl Shard {
     /// Makes an instance of any world, and says what the policy calls its version.
-    pub(super) fn try_policy(&self, origin: &Origin) -> Result<String> {
+    pub(super) async fn try_policy(&self, origin: &Origin) -> Result<String> {
         match origin {
             Origin::Component { compiled, info } if compiled.world() != World::Eviction => {
-                let prepared = self.scalar(compiled, &info.name, &info.params)?;
+                let prepared = self.scalar(compiled, &info.name, &info.params).await?;
                 Ok(prepared.version().to_owned())
             }
-            origin => Ok(self.instantiate_for_cache(origin)?.version().to_owned()),
+            origin => Ok(self.instantiate_for_cache(origin).await?.version().to_owned()),
         }
     }
 
-    fn scalar(
+    /// Made on another thread, as those of eviction are.
+    async fn scalar(
         &self,
         compiled: &std::sync::Arc<CompiledPolicy>,
         name: &str,
@@ -256,29 +258,30 @@ impl Shard {
             budget: Budget::default(),
             clock: None,
         };
-        let compiled = compiled.clone();
-        let made = match world {
+        let (compiled, owned) = (compiled.clone(), name.to_owned());
+        let make = move || match world {
             World::CacheAdmission => WasmAdmissionPolicy::new(compiled, options)
-                .map(|policy| Prepared::Admission(name.to_owned(), Box::new(policy))),
+                .map(|policy| Prepared::Admission(owned, Box::new(policy))),
             World::RateLimiter => WasmRatePolicy::new(compiled, options)
-                .map(|policy| Prepared::Rate(name.to_owned(), Box::new(policy))),
+                .map(|policy| Prepared::Rate(owned, Box::new(policy))),
             World::ReadAdmission => WasmReadAdmissionPolicy::new(compiled, options)
-                .map(|policy| Prepared::ReadAdmission(name.to_owned(), Box::new(policy))),
+                .map(|policy| Prepared::ReadAdmission(owned, Box::new(policy))),
             World::LoadShedding => WasmLoadSheddingPolicy::new(compiled, options)
-                .map(|policy| Prepared::LoadShedding(name.to_owned(), Box::new(policy))),
+                .map(|policy| Prepared::LoadShedding(owned, Box::new(policy))),
             World::Eviction => panic!("eviction policies are made elsewhere"),
         };
+        let made = runtime::aside("maker of a policy's instance", make).await?;
         made.map_err(|failure| Error::Policy {
             name: name.to_owned(),
             message: failure.to_string(),
         })
     }
 
-    fn prepare_scalar(&self, origin: &Origin) -> Result<()> {
+    async fn prepare_scalar(&self, origin: &Origin) -> Result<()> {
         let prepared = match origin {
             Origin::Native => Prepared::Native,
             Origin::Component { compiled, info } => {
-                self.scalar(compiled, &info.name, &info.params)?
+                self.scalar(compiled, &info.name, &info.params).await?
             }
         };
         *self.prepared.borrow_mut() = Some(prepared);

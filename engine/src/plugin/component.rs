@@ -33,7 +33,7 @@ pub struct CompiledPolicy {
     size_bytes: usize,
     pub(super) engine: Engine,
     pub(super) prepared: v0_1::Prepared,
-    _ticking: TickerHold,
+    pub(super) ticking: TickerHold,
 }
 
 impl CompiledPolicy {
@@ -123,7 +123,7 @@ pub(super) fn compile(
         size_bytes: bytes.len(),
         engine: engine.clone(),
         prepared,
-        _ticking: ticker.hold(),
+        ticking: ticker.hold(),
     });
     Ok(Loaded { compiled, artifact })
 }

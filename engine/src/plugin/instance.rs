@@ -10,6 +10,7 @@ use super::bindings::v0_1::{Capabilities, Guest, WorldGuest};
 use super::budget::Budget;
 use super::component::CompiledPolicy;
 use super::host::BACKTRACE_FRAMES_MAX;
+use super::owned_store::OwnedStore;
 use super::state::{State, printable};
 use super::world::World;
 use crate::clock::Clock;
@@ -60,7 +61,7 @@ pub struct InstanceCounters {
 
 /// An eviction policy that runs as a Wasm component.
 pub struct WasmEvictionPolicy {
-    store: Store<State>,
+    store: OwnedStore,
     guest: Guest,
     capabilities: Capabilities,
     budget: Budget,
@@ -313,7 +314,7 @@ impl EvictionPolicy for WasmEvictionPolicy {
 
 /// A guest after `init`.
 pub(super) struct Started<G> {
-    pub(super) store: Store<State>,
+    pub(super) store: OwnedStore,
     pub(super) guest: G,
     pub(super) capabilities: Capabilities,
 }
@@ -332,7 +333,11 @@ pub(super) fn start<G: WorldGuest>(
         return Err(refused(format!("parameter '{}' is given twice", twice[0].0)));
     }
     let (budget, max_slots, shard) = (&options.budget, options.max_slots, options.shard);
-    let mut store = Store::new(&compiled.engine, State::new(compiled.name(), shard));
+    let ticker = compiled.ticking.ticker();
+    // Those before may still take up the pool.
+    ticker.settle();
+    let store = Store::new(&compiled.engine, State::new(compiled.name(), shard));
+    let mut store = OwnedStore::new(store, ticker.clone());
     store.limiter(|state| state);
     store.set_hostcall_fuel(budget.result_bytes_max);
     arm(&mut store, budget.walk_fuel(max_slots), budget.walk_ticks(max_slots));

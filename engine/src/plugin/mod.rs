@@ -17,6 +17,7 @@ mod epoch;
 mod host;
 mod inspect;
 mod instance;
+mod owned_store;
 mod plans;
 mod scalar;
 mod state;

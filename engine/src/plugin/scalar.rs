@@ -12,6 +12,7 @@ use super::bindings::v0_1::{AdmissionGuest, Capabilities, RateGuest, WorldGuest}
 use super::budget::Budget;
 use super::component::CompiledPolicy;
 use super::instance::{InstanceCounters, InstanceOptions, Started, arm, failure_of, start};
+use super::owned_store::OwnedStore;
 use super::state::State;
 use crate::policy::PolicyFailure;
 use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy};
@@ -22,7 +23,7 @@ const PLANNED_MAX: usize = 64;
 
 /// One instance of a policy that decides one case at a time, or makes plans.
 pub struct WasmDecision<G> {
-    store: Store<State>,
+    store: OwnedStore,
     guest: G,
     pub(super) capabilities: Capabilities,
     budget: Budget,

@@ -28,7 +28,8 @@ pub trait EvictionPolicy {
     ) -> Result<(), PolicyFailure>;
 
     /// Appends resident slots from coldest to hottest, from place `cursor` of that order on, at
-    /// most `max`; for a successor. None are appended past the end.
+    /// most `max`; for a successor. None are appended past the end. While it is paged through, the order
+    /// may move: entries may be listed twice or not at all.
     ///
     /// Errors: the policy failed and must not be called again.
     fn drain_order(
@@ -37,6 +38,12 @@ pub trait EvictionPolicy {
         max: u32,
         slots: &mut Vec<Slot>,
     ) -> Result<(), PolicyFailure>;
+
+    /// Whether a page of `drain_order` costs what it returns, however many entries there are. Where it
+    /// does not, a large cache is not asked for its order.
+    fn drains_in_pages(&self) -> bool {
+        false
+    }
 
     /// Tells new limits of the cache.
     ///

@@ -145,6 +145,10 @@ impl EvictionPolicy for Lru {
         Ok(())
     }
 
+    fn drains_in_pages(&self) -> bool {
+        true
+    }
+
     /// Never fails. A call that goes on where the last one stopped costs only what it returns.
     fn drain_order(
         &mut self,

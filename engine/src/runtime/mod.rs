@@ -2,10 +2,11 @@
 //!
 //! `executor.rs` starts a shard and carries calls to it; `preempt.rs` makes long tasks yield and
 //! counts those that do not; `timer.rs` sleeps by the shard's clock; `gate.rs` waits for work to
-//! end; `stats.rs` is what an onlooker may read. Invariant: a shard's state is touched by one
+//! end; `aside.rs` does on another thread what would hold a shard up; `stats.rs` is what an onlooker may read. Invariant: a shard's state is touched by one
 //! thread only, and everything that crosses to another is `Send`. Not here: what a shard does
 //! (`shard/`), the disk (`disk/`).
 
+mod aside;
 mod executor;
 mod gate;
 mod preempt;
@@ -15,6 +16,7 @@ mod timer;
 #[cfg(test)]
 mod tests;
 
+pub use aside::aside;
 pub use executor::{ExecutorOptions, ShardContext, ShardHandle, start, start_local};
 pub use gate::{Gate, GateGuard};
 pub use preempt::{maybe_yield, need_preempt, spawn_local, yield_now};

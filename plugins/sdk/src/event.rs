@@ -19,23 +19,31 @@ pub enum Op {
     Other(u8),
 }
 
+/// By number, as far as an event word has room for one: a load is decoded sooner than a branch is taken.
+const OPS: [Op; 16] = [
+    Op::Access,
+    Op::Insert,
+    Op::Remove,
+    Op::Miss,
+    Op::Restore,
+    Op::Resize,
+    Op::Pin,
+    Op::Unpin,
+    Op::VictimRefused,
+    Op::Update,
+    Op::Other(10),
+    Op::Other(11),
+    Op::Other(12),
+    Op::Other(13),
+    Op::Other(14),
+    Op::Other(15),
+];
+
 impl Op {
     /// The op with this number.
     #[inline]
     pub fn from_number(number: u8) -> Self {
-        match number {
-            0 => Op::Access,
-            1 => Op::Insert,
-            2 => Op::Remove,
-            3 => Op::Miss,
-            4 => Op::Restore,
-            5 => Op::Resize,
-            6 => Op::Pin,
-            7 => Op::Unpin,
-            8 => Op::VictimRefused,
-            9 => Op::Update,
-            other => Op::Other(other),
-        }
+        OPS.get(usize::from(number)).copied().unwrap_or(Op::Other(number))
     }
 
     /// The op's number.

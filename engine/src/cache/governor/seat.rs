@@ -190,6 +190,11 @@ impl Seat {
         check_length(victims.len(), want_entries)
     }
 
+    /// See [`EvictionPolicy::drains_in_pages`].
+    pub fn drains_in_pages(&self) -> bool {
+        self.policy.drains_in_pages()
+    }
+
     /// The next slots of the policy's order; see [`EvictionPolicy::drain_order`]. The ring goes first.
     pub fn drain_order(
         &mut self,

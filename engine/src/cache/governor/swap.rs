@@ -16,6 +16,9 @@ use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
 /// Slots that one step shows to the candidate.
 const REPLAY_SLOTS_MAX: u32 = 256;
 
+/// Slots of a cache whose policy is asked to fix its order in one call: some 0.2 ms of work.
+const DRAIN_SLOTS_MAX: u32 = 16 << 10;
+
 /// How a swap stands after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SwapStep {
@@ -48,9 +51,11 @@ impl Governor {
             return Err(failure);
         }
         self.round += 1;
-        let replay = match self.active {
-            Some(_) => Replay::Drain { cursor: 0 },
-            None => Replay::by_last_touch(),
+        let replay = match &self.active {
+            Some(seat) if seat.drains_in_pages() || self.table.len() <= DRAIN_SLOTS_MAX => {
+                Replay::Drain { cursor: 0 }
+            }
+            _ => Replay::by_last_touch(),
         };
         self.second = Second::Candidate { seat, replay };
         self.listening = true;

@@ -501,6 +501,21 @@ fn a_bad_drain_order_does_not_stop_the_swap() {
 }
 
 #[test]
+fn a_large_cache_is_not_held_up_by_an_order_that_is_fixed_at_once() {
+    let mut first = scripted(|_, _, _| Ok(()));
+    first.drain = Some(|_, _, _| panic!("an order of so many is not asked for"));
+    let count = 20_000;
+    let mut harness = Harness::with(count, first);
+    for key in (0..count as u64).rev() {
+        harness.access(key);
+    }
+    harness.replace(Lru::default(), "next");
+    assert_eq!(harness.governor.status().identity.name, "next");
+    // By last touch, then.
+    assert_eq!(drained(harness), (0..count as u64).rev().collect::<Vec<_>>());
+}
+
+#[test]
 fn a_candidate_that_fails_leaves_the_active_policy_in_place() {
     for fails_at in [1, 2, 4] {
         let mut harness = Harness::with(1000, Lru::default());
