@@ -51,6 +51,12 @@ pub const LIFECYCLE: &str = "tidegate:policy/lifecycle@0.1.0";
 /// The version itself.
 pub const VERSION: &str = "0.1.0";
 
+/// Decisions that the contract drafts and no engine obeys yet, with what would have to obey them.
+pub const DRAFTS: [(&str, &str); 2] = [
+    ("tidegate:policy/io-priority@0.1.0", "I/O scheduler"),
+    ("tidegate:policy/compaction@0.1.0", "compaction"),
+];
+
 /// What a policy of this world exports besides `lifecycle`.
 pub fn export_of(world: World) -> &'static str {
     match world {
