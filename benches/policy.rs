@@ -28,7 +28,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use frame::table::{definition, partition_key, write};
-use frame::{Arguments, Row, Target, cpu_timed, median, print_head, timed};
+use frame::{Arguments, Row, Target, cpu_timed, median, print_head, thread_cpu_timed, timed};
 use futures::FutureExt;
 use futures::executor::block_on;
 use futures::future::LocalBoxFuture;
@@ -399,7 +399,7 @@ impl Ids {
 
 /// What a swap did to those who look something up meanwhile.
 struct Swapped {
-    /// Longest single stretch of it, µs.
+    /// Longest single stretch of it, µs of CPU.
     longest_us: f64,
     /// Look-ups for which no room was to be had.
     failed: u64,
@@ -425,9 +425,8 @@ fn swap(entries: u32, from: Box<dyn EvictionPolicy>, to: Box<dyn EvictionPolicy>
     let before = look_up(&mut ids, &mut random, measured);
     let start = (ids.lookups, ids.hits);
     let mut longest = 0.0_f64;
-    // CPU time: of one thread that waits for nothing, so that others on the machine do not count.
     let mut stretch = |work: &mut dyn FnMut()| {
-        let ((), time) = block_on(cpu_timed(async { work() }));
+        let ((), time) = thread_cpu_timed(work);
         longest = longest.max(time.as_nanos() as f64 / 1000.0);
     };
     let mut next = Some(to);

@@ -8,6 +8,8 @@ pub mod table;
 
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// Arguments after `--`.
 pub struct Arguments {
     pub json: bool,
@@ -154,11 +156,19 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 
 /// CPU time that the whole process spends while `work` runs.
 pub async fn cpu_timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
-    let cpu = || {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-        Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
-    };
-    let start = cpu();
+    let start = cpu(ClockId::ProcessCPUTime);
     let result = work.await;
-    (result, cpu() - start)
+    (result, cpu(ClockId::ProcessCPUTime) - start)
+}
+
+/// The CPU time of this thread alone: of a stretch that waits for nothing, whatever else the machine does.
+pub fn thread_cpu_timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let start = cpu(ClockId::ThreadCPUTime);
+    let result = work();
+    (result, cpu(ClockId::ThreadCPUTime) - start)
+}
+
+fn cpu(clock: ClockId) -> Duration {
+    let now = clock_gettime(clock);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }

@@ -529,11 +529,7 @@ impl Shard {
             && shadow.purpose == ShadowPurpose::Candidate
         {
             let mut share = named(&shadow.identity.name, "shadow");
-            share.calls = shadow.counters.calls;
-            share.events = shadow.counters.events;
-            share.usage = shadow.counters.usage;
-            share.invalid_victims = shadow.counters.invalid_victims;
-            share.shortfalls = shadow.counters.shortfalls;
+            share.count(shadow.counters);
             share.shadow = Some(ShadowReport {
                 rate: shadow.rate,
                 entries: u64::from(shadow.entries),
@@ -608,21 +604,16 @@ fn share_of(status: &PolicyStatus) -> PolicyReport {
         (PolicyState::Failed, Some(record)) => record.counters,
         _ => status.counters,
     };
-    PolicyReport {
+    let mut share = PolicyReport {
         name: status.identity.name.clone(),
         version: status.identity.version.clone(),
         digest: status.identity.digest.clone(),
         world: "eviction".into(),
         shards: 1,
-        calls: counters.calls,
-        events: counters.events,
         lookups: status.tally,
         evictions: status.evictions,
-        victims: counters.victims,
-        refused_victims: counters.refused_victims,
-        invalid_victims: counters.invalid_victims,
-        shortfalls: counters.shortfalls,
-        usage: counters.usage,
         ..PolicyReport::default()
-    }
+    };
+    share.count(counters);
+    share
 }

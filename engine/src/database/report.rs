@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cache::RowCacheStats;
+use crate::cache::{PolicyCounters, RowCacheStats};
 use crate::intake::ClassStatus;
 use crate::policy::{PolicyUsage, Tally};
 use crate::sstable::Damage;
@@ -29,7 +29,8 @@ fn eviction() -> String {
     "eviction".to_owned()
 }
 
-/// A policy and what it has done while in charge, all shards together.
+/// A policy and what it has done while in charge, all shards together. As a shadow it names victims among
+/// its ghosts and evicts nothing.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PolicyReport {
     pub name: String,
@@ -100,6 +101,17 @@ impl PolicyReport {
             Some(shadow) if self.state == "shadow" => shadow.estimate,
             _ => self.lookups,
         }
+    }
+
+    /// Takes over what was counted at one place of the policy.
+    pub(super) fn count(&mut self, counters: PolicyCounters) {
+        self.calls = counters.calls;
+        self.events = counters.events;
+        self.victims = counters.victims;
+        self.refused_victims = counters.refused_victims;
+        self.invalid_victims = counters.invalid_victims;
+        self.shortfalls = counters.shortfalls;
+        self.usage = counters.usage;
     }
 
     /// Adds what the same policy did elsewhere or earlier.

@@ -186,7 +186,7 @@ fn a_shadow_is_promoted_and_rolled_back_under_load() {
         assert_eq!(shadow.estimate.lookups(), shadow.active.lookups());
         assert!(report.judged().hit_ratio().unwrap() > 0.1, "{report:?}");
         assert!(report.calls > 0 && report.usage.fuel > 0, "{report:?}");
-        assert_eq!(report.evictions, 0, "a shadow evicts nothing");
+        assert!(report.victims > 0 && report.evictions == 0, "a shadow evicts nothing: {report:?}");
         assert_eq!(life.state("lru").await, "active");
 
         database.set_cache_policy(Some("s3_fifo")).await.unwrap();
