@@ -53,8 +53,8 @@ pub enum Target {
 }
 
 /// One line of a group's table.
-pub struct Row {
-    pub name: &'static str,
+pub struct Row<'a> {
+    pub name: &'a str,
     pub unit: &'static str,
     pub figure: f64,
     /// The same work by the baseline, in the same unit and run, and what that is.
@@ -62,7 +62,7 @@ pub struct Row {
     pub target: Target,
 }
 
-impl Row {
+impl Row<'_> {
     fn ratio(&self) -> Option<f64> {
         self.baseline.map(|(_, baseline)| self.figure / baseline)
     }

@@ -1,1 +1,3 @@
-//! Tests only: see `tests/traces.rs`.
+//! What policies are held to: see `tests/traces.rs`.
+
+pub mod published;
