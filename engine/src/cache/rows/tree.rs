@@ -23,7 +23,7 @@ const NONE: u8 = 0;
 
 /// An entry; 16 bytes.
 #[derive(Debug, Clone)]
-struct Entry {
+pub(super) struct Entry {
     row: FlatRow,
     slot: Slot,
     /// One more than the tombstone's place in the leaf.
@@ -32,6 +32,29 @@ struct Entry {
 }
 
 const _: () = assert!(size_of::<Entry>() == 16);
+
+impl Entry {
+    #[inline]
+    pub(super) fn row(&self) -> &FlatRow {
+        &self.row
+    }
+
+    #[inline]
+    pub(super) fn place(&self) -> PlaceRef<'_> {
+        PlaceRef::of_flat(&self.row)
+    }
+
+    #[inline]
+    pub(super) fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    /// Whether all before it is known and no tombstone is in force.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.is_known_before && self.tombstone == NONE
+    }
+}
 
 #[derive(Debug, Clone)]
 struct Leaf {
@@ -512,6 +535,7 @@ impl Tree {
 }
 
 /// A place between entries; the next one and the one before are on its two sides.
+#[derive(Clone)]
 pub(super) struct Cursor<'a> {
     tree: &'a Tree,
     spot: Spot<'a>,
@@ -519,6 +543,50 @@ pub(super) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
+    /// Entries behind that lie side by side and before `limit`, all known before and without a
+    /// tombstone; perhaps not all of them, and perhaps none.
+    pub(super) fn plain_run(&self, limit: PlaceRef<'_>) -> &'a [Entry] {
+        let entries = &self.spot.leaf.entries[self.at..];
+        if !entries.first().is_some_and(Entry::is_plain) {
+            return &[];
+        }
+        let plain = entries.iter().position(|entry| !entry.is_plain()).unwrap_or(entries.len());
+        let run = &entries[..plain];
+        match run.last() {
+            Some(last) if last.place() >= limit => {
+                &run[..run.partition_point(|entry| entry.place() < limit)]
+            }
+            _ => run,
+        }
+    }
+
+    /// Passes so many entries behind, all of this run.
+    pub(super) fn pass(&mut self, count: usize) {
+        self.at += count;
+    }
+
+    /// Entries before that lie side by side and behind `limit`, all known before and without a
+    /// tombstone; perhaps not all of them, and perhaps none.
+    pub(super) fn plain_run_before(&self, limit: PlaceRef<'_>) -> &'a [Entry] {
+        let entries = &self.spot.leaf.entries[..self.at];
+        if !entries.last().is_some_and(Entry::is_plain) {
+            return &[];
+        }
+        let plain = entries.iter().rposition(|entry| !entry.is_plain()).map_or(0, |at| at + 1);
+        let run = &entries[plain..];
+        match run.first() {
+            Some(first) if first.place() <= limit => {
+                &run[run.partition_point(|entry| entry.place() <= limit)..]
+            }
+            _ => run,
+        }
+    }
+
+    /// Passes so many entries before, all of this run.
+    pub(super) fn pass_before(&mut self, count: usize) {
+        self.at -= count;
+    }
+
     /// Passes the entry before.
     #[inline]
     pub(super) fn previous(&mut self) -> Option<View<'a>> {
