@@ -5,6 +5,7 @@
 //! and a flushed memtable is merged into it. Its entries share the shard's budget and eviction
 //! policy with the pages of files.
 
+mod heads;
 mod merge;
 mod place;
 mod read;

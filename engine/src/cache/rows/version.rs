@@ -197,8 +197,9 @@ impl Version {
         found.then_some(Step::Done)
     }
 
-    /// The row with this key, where it has an entry, between the `change`s to the tombstone that is in
-    /// force there and back; false where it has none. Tells `touch` the entry's slot.
+    /// The row with this key, where it is known, between the `change`s to the tombstone that is in
+    /// force there and back; false where it is not known, or where more has to be said of it. Tells
+    /// `touch` the slot of the entry that knows.
     #[inline]
     pub(super) fn look_up<S: FragmentSink + ?Sized>(
         &self,
@@ -208,7 +209,18 @@ impl Version {
         mut change: impl FnMut(Option<Tombstone>, bool) -> Fragment,
     ) -> bool {
         let tree = self.tree.borrow();
-        let Some(View { flat, claim }) = tree.get(PlaceRef::row(key)) else { return false };
+        let (found, next) = tree.find(PlaceRef::row(key));
+        let Some(View { flat, claim }) = found else {
+            // An entry of this key that is no row says something of what is beside the row.
+            let Stop { place, claim, .. } = Stop::new(next, self.end.get());
+            let is_absent = claim.is_known_before
+                && claim.tombstone.is_none()
+                && !place.prefix.starts_with(key);
+            if is_absent {
+                touch(claim.slot);
+            }
+            return is_absent;
+        };
         // First: it is fetched from far while the row is.
         touch(claim.slot);
         if claim.tombstone.is_some() {
@@ -238,21 +250,23 @@ impl Version {
         loop {
             if in_force.is_none() {
                 // Mostly there is nothing but rows in known stretches.
-                let run = entries.plain_run(last_place);
-                for (passed, entry) in run.iter().enumerate() {
+                let mut passed = 0;
+                for entry in entries.run(last_place) {
+                    if !entry.is_plain() {
+                        break;
+                    }
+                    passed += 1;
                     used.push(entry.slot());
                     if entry.row().has_row() {
                         out.row(entry.row());
                         if out.is_full {
-                            *start = run[passed].place().position();
+                            *start = entry.place().position();
                             return Step::More;
                         }
                     }
+                    last = Some(entry.place());
                 }
-                if let Some(passed) = run.last() {
-                    last = Some(passed.place());
-                    entries.pass(run.len());
-                }
+                entries.pass(passed);
             }
             let Stop { place, flat, claim } = Stop::new(entries.next(), self.end.get());
             let here = || last.map_or_else(|| past(PlaceRef::of(start)), past);
@@ -310,8 +324,12 @@ impl Version {
         loop {
             if in_force.is_none() && upper.is_known_before && upper.tombstone.is_none() {
                 // Mostly there is nothing but rows in known stretches.
-                let run = below.plain_run_before(first_place);
-                for entry in run.iter().rev() {
+                let mut passed = 0;
+                for entry in below.run_before(first_place).iter().rev() {
+                    if !entry.is_plain() {
+                        break;
+                    }
+                    passed += 1;
                     used.push(upper.slot);
                     upper.slot = entry.slot();
                     if entry.row().has_row() {
@@ -322,11 +340,9 @@ impl Version {
                             return Step::More;
                         }
                     }
+                    last = Some(entry.place());
                 }
-                if let Some(passed) = run.first() {
-                    last = Some(passed.place());
-                    below.pass_before(run.len());
-                }
+                below.pass_before(passed);
             }
             let here = || last.map_or_else(|| ahead_of(PlaceRef::of(end)), ahead_of);
             let lower = below.previous().map(|view| Stop::new(Some(view), upper));
