@@ -9,7 +9,7 @@ use tidegate_engine::batch::BatchBuilder;
 use tidegate_engine::clock::Random;
 use tidegate_engine::database::Shard;
 use tidegate_engine::mutation::{Filled, Fragment, PartitionRange};
-use tidegate_engine::reader::QueryReader;
+use tidegate_engine::reader::{Pulled, QueryReader};
 use tidegate_engine::{
     ClusteringRange, ColumnId, Database, Direction, PartitionKey, SchemaRef, Slice,
 };
@@ -226,9 +226,12 @@ impl Bench {
                     let mut reader = QueryReader::new(source, 0, true);
                     let columns = [ColumnId(1), ColumnId(2)];
                     let mut builder = BatchBuilder::new(schema.clone(), &columns, 0);
-                    while reader.refill().await.unwrap() {
-                        while let Some(row) = reader.next_buffered() {
-                            builder.push(&row).unwrap();
+                    loop {
+                        let pulled = reader.pull(&mut |row| builder.push(row).map(|()| true));
+                        match pulled.unwrap() {
+                            Pulled::Some => {}
+                            Pulled::Waits => assert!(reader.refill().await.unwrap()),
+                            Pulled::End => break,
                         }
                     }
                     let batch = builder.finish().unwrap();

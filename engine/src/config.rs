@@ -59,6 +59,8 @@ pub const BATCH_ROWS_FIRST: usize = 64;
 pub const BATCH_ROWS_MAX: usize = 8192;
 /// Fragments that a source hands over at once.
 pub const FRAGMENTS_PER_FILL_MAX: usize = 256;
+/// Bytes of cached rows that are read in one turn, the last row's beyond it.
+pub const PASS_BYTES_MAX: usize = 256 << 10;
 
 /// Memory of a shard for the reads in progress: what they hold besides caches.
 pub const READ_MEMORY_BYTES_MAX: u64 = 128 << 20;

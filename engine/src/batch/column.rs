@@ -8,14 +8,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Decimal256Builder,
-    Float32Builder, Float64Builder, Int8Builder, Int16Builder, Int32Builder, Int64Builder,
+    ArrayRef, BooleanBuilder, Date32Builder, Decimal128Builder, Decimal256Builder, Float32Builder,
+    Float64Builder, Int8Builder, Int16Builder, Int32Builder, Int64Builder,
     IntervalMonthDayNanoBuilder, ListArray, MapArray, NullBufferBuilder, StringBuilder,
     StructArray, Time64NanosecondBuilder, TimestampMillisecondBuilder,
 };
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType as ArrowType, FieldRef, Fields, IntervalMonthDayNano};
 
+use super::bytes::BytesBuilder;
 use super::types::{
     NARROW_DIGITS_MAX, VARINT_DIGITS_MAX, arrow_type, element_field, entries_field, struct_fields,
 };
@@ -25,7 +26,7 @@ use crate::schema::value::{duration, format_uuid, sign_extended};
 use crate::schema::{DataType, counter, frozen};
 
 /// Why a stored value is none of its type.
-type Wrong = &'static str;
+pub(super) type Wrong = &'static str;
 
 const LENGTH: Wrong = "wrong length";
 const TOO_MANY: Wrong = "too many elements for one batch";
@@ -43,10 +44,10 @@ pub(super) enum ColumnBuilder {
     Decimal(Decimal128Builder, u8, i8),
     WideDecimal(Decimal256Builder, u8, i8),
     Varint(Decimal256Builder),
-    Text(StringBuilder),
+    Text(BytesBuilder),
     Uuid(StringBuilder),
     Inet(StringBuilder),
-    Blob(BinaryBuilder),
+    Blob(BytesBuilder),
     Date(Date32Builder),
     Time(Time64NanosecondBuilder),
     Timestamp(TimestampMillisecondBuilder),
@@ -149,10 +150,10 @@ impl ListBuilder {
         self.extents.add_or_null(count)
     }
 
-    fn finish(&mut self) -> ArrayRef {
+    fn finish(&mut self) -> Result<ArrayRef, Wrong> {
         let (offsets, mut present) = self.extents.finish();
-        let elements = self.elements.finish();
-        Arc::new(ListArray::new(self.field.clone(), offsets, elements, present.finish()))
+        let elements = self.elements.finish()?;
+        Ok(Arc::new(ListArray::new(self.field.clone(), offsets, elements, present.finish())))
     }
 }
 
@@ -187,11 +188,12 @@ impl MapBuilder {
         self.extents.add_or_null(count)
     }
 
-    fn finish(&mut self) -> ArrayRef {
+    fn finish(&mut self) -> Result<ArrayRef, Wrong> {
         let (offsets, mut present) = self.extents.finish();
-        let columns = vec![self.keys.finish(), self.values.finish()];
+        let columns = vec![self.keys.finish()?, self.values.finish()?];
         let entries = StructArray::new(self.fields.clone(), columns, None);
-        Arc::new(MapArray::new(self.field.clone(), offsets, entries, present.finish(), false))
+        let (field, nulls) = (self.field.clone(), present.finish());
+        Ok(Arc::new(MapArray::new(field, offsets, entries, nulls, false)))
     }
 }
 
@@ -224,10 +226,11 @@ impl StructBuilder {
         self.put(has_any.then_some(fields))
     }
 
-    fn finish(&mut self) -> ArrayRef {
+    fn finish(&mut self) -> Result<ArrayRef, Wrong> {
         let present = self.present.finish();
-        let columns = self.columns.iter_mut().map(ColumnBuilder::finish).collect();
-        Arc::new(StructArray::new(self.fields.clone(), columns, present))
+        let columns: Result<_, Wrong> =
+            self.columns.iter_mut().map(ColumnBuilder::finish).collect();
+        Ok(Arc::new(StructArray::new(self.fields.clone(), columns?, present)))
     }
 }
 
@@ -253,10 +256,10 @@ impl ColumnBuilder {
             DataType::Varint => {
                 ColumnBuilder::Varint(Decimal256Builder::new().with_data_type(arrow_type(ty)))
             }
-            DataType::Text => ColumnBuilder::Text(StringBuilder::new()),
+            DataType::Text => ColumnBuilder::Text(BytesBuilder::default()),
             DataType::Uuid | DataType::TimeUuid => ColumnBuilder::Uuid(StringBuilder::new()),
             DataType::Inet => ColumnBuilder::Inet(StringBuilder::new()),
-            DataType::Blob => ColumnBuilder::Blob(BinaryBuilder::new()),
+            DataType::Blob => ColumnBuilder::Blob(BytesBuilder::default()),
             DataType::Date => ColumnBuilder::Date(Date32Builder::new()),
             DataType::Time => ColumnBuilder::Time(Time64NanosecondBuilder::new()),
             DataType::Timestamp => ColumnBuilder::Timestamp(
@@ -330,16 +333,7 @@ impl ColumnBuilder {
             }
             ColumnBuilder::Time(b) => fixed!(b, i64::from_be_bytes),
             ColumnBuilder::Timestamp(b) => fixed!(b, i64::from_be_bytes),
-            ColumnBuilder::Text(b) => match stored {
-                None => b.append_null(),
-                Some(bytes) => {
-                    b.append_value(std::str::from_utf8(bytes).map_err(|_| "not UTF-8")?);
-                }
-            },
-            ColumnBuilder::Blob(b) => match stored {
-                None => b.append_null(),
-                Some(bytes) => b.append_value(bytes),
-            },
+            ColumnBuilder::Text(b) | ColumnBuilder::Blob(b) => b.push(stored)?,
             ColumnBuilder::Counter(b) => match stored {
                 None => b.append_null(),
                 Some(context) => b.append_value(counter::total(context).ok_or("no shards")?),
@@ -388,8 +382,11 @@ impl ColumnBuilder {
         }
     }
 
-    pub(super) fn finish(&mut self) -> ArrayRef {
-        match self {
+    /// The values as an array; the builder starts anew.
+    ///
+    /// Errors: one of them is none of its type.
+    pub(super) fn finish(&mut self) -> Result<ArrayRef, Wrong> {
+        Ok(match self {
             ColumnBuilder::Boolean(b) => Arc::new(b.finish()),
             ColumnBuilder::TinyInt(b) => Arc::new(b.finish()),
             ColumnBuilder::SmallInt(b) => Arc::new(b.finish()),
@@ -399,18 +396,17 @@ impl ColumnBuilder {
             ColumnBuilder::Double(b) => Arc::new(b.finish()),
             ColumnBuilder::Decimal(b, ..) => Arc::new(b.finish()),
             ColumnBuilder::WideDecimal(b, ..) | ColumnBuilder::Varint(b) => Arc::new(b.finish()),
-            ColumnBuilder::Text(b) | ColumnBuilder::Uuid(b) | ColumnBuilder::Inet(b) => {
-                Arc::new(b.finish())
-            }
-            ColumnBuilder::Blob(b) => Arc::new(b.finish()),
+            ColumnBuilder::Uuid(b) | ColumnBuilder::Inet(b) => Arc::new(b.finish()),
+            ColumnBuilder::Text(b) => b.finish_text()?,
+            ColumnBuilder::Blob(b) => b.finish_bytes(),
             ColumnBuilder::Date(b) => Arc::new(b.finish()),
             ColumnBuilder::Time(b) => Arc::new(b.finish()),
             ColumnBuilder::Timestamp(b) => Arc::new(b.finish()),
             ColumnBuilder::Duration(b) => Arc::new(b.finish()),
-            ColumnBuilder::List(list) => list.finish(),
-            ColumnBuilder::Map(map) => map.finish(),
-            ColumnBuilder::Struct(fields) => fields.finish(),
-        }
+            ColumnBuilder::List(list) => list.finish()?,
+            ColumnBuilder::Map(map) => map.finish()?,
+            ColumnBuilder::Struct(fields) => fields.finish()?,
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 //! A batch is the only thing that crosses from a shard to another thread: immutable and `Send`.
 
 mod builder;
+mod bytes;
 mod column;
 mod ingest;
 #[cfg(test)]

@@ -56,9 +56,9 @@ pub struct FlatRow(NonNull<Head>);
 
 /// A cell as it lies in a [`FlatRow`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FlatCell<'a> {
-    pub column: ColumnId,
-    pub timestamp: i64,
+struct FlatCell<'a> {
+    column: ColumnId,
+    timestamp: i64,
     state: FlatState<'a>,
 }
 
@@ -182,7 +182,7 @@ impl FlatRow {
 
     /// The marker, the row tombstone and the cells of single-cell columns, sorted by column.
     #[inline]
-    pub fn parts(&self) -> (Option<Liveness>, Option<Tombstone>, FlatCells<'_>) {
+    fn parts(&self) -> (Option<Liveness>, Option<Tombstone>, FlatCells<'_>) {
         let mut input = Input { rest: &self.content()[self.key_bytes()..] };
         let flags = input.byte();
         let liveness = (flags & HAS_LIVENESS != 0).then(|| {
@@ -198,19 +198,32 @@ impl FlatRow {
         (liveness, deletion, FlatCells { input, left, row_timestamp })
     }
 
-    /// Finds cells by column, fastest in the order of columns. There must be a row.
+    /// The single-cell columns that have a cell, sorted, and the values that a reader at `now`
+    /// (seconds) sees. There must be a row.
     #[inline]
-    pub fn cursor(&self) -> FlatCursor<'_> {
-        let (_, _, mut rest) = self.parts();
-        FlatCursor { flat: self, at: rest.next(), rest, sought: None }
+    pub fn values(&self, now: i32) -> FlatValues<'_> {
+        let mut input = Input { rest: &self.content()[self.key_bytes()..] };
+        let flags = input.byte();
+        if flags & HAS_LIVENESS != 0 {
+            input.skip(if flags & IS_EXPIRING != 0 { 16 } else { 8 });
+        }
+        if flags & HAS_DELETION != 0 {
+            input.skip(12);
+        }
+        let left = input.number();
+        FlatValues { input, left, now }
     }
 
     /// Whether a reader at `now` (seconds) sees this row, as far as its single-cell columns say.
     #[inline]
     pub fn is_live_at(&self, now: i32) -> bool {
-        let (liveness, _, mut cells) = self.parts();
+        let flags = self.content()[self.key_bytes()];
+        if flags & (HAS_LIVENESS | IS_EXPIRING) == HAS_LIVENESS {
+            return true;
+        }
+        let (liveness, ..) = self.parts();
         liveness.is_some_and(|live| live.ttl == 0 || live.expiry > now)
-            || cells.any(|cell| cell.value_at(now).is_some())
+            || self.values(now).any(|(_, value)| value.is_some())
     }
 
     /// Whether `tombstone` covers something of the marker or of the single-cell columns.
@@ -265,17 +278,7 @@ impl fmt::Debug for FlatRow {
     }
 }
 
-impl<'a> FlatCell<'a> {
-    /// The value a reader sees at `now` (seconds), if any.
-    #[inline]
-    pub fn value_at(&self, now: i32) -> Option<&'a [u8]> {
-        match self.state {
-            FlatState::Live(value) | FlatState::Counter(value) => Some(value),
-            FlatState::Expiring { value, expiry, .. } if expiry > now => Some(value),
-            FlatState::Expiring { .. } | FlatState::Deleted { .. } => None,
-        }
-    }
-
+impl FlatCell<'_> {
     fn thaw(&self) -> Cell {
         let state = match self.state {
             FlatState::Live(value) => CellState::Live { value: value.into() },
@@ -290,7 +293,7 @@ impl<'a> FlatCell<'a> {
 }
 
 /// The cells of a row's single-cell columns.
-pub struct FlatCells<'a> {
+struct FlatCells<'a> {
     input: Input<'a>,
     left: usize,
     row_timestamp: i64,
@@ -307,26 +310,37 @@ impl<'a> Iterator for FlatCells<'a> {
     }
 }
 
-/// A search among the cells of a row; see [`FlatRow::cursor`].
-pub struct FlatCursor<'a> {
-    flat: &'a FlatRow,
-    rest: FlatCells<'a>,
-    at: Option<FlatCell<'a>>,
-    sought: Option<ColumnId>,
+/// The values of a row's single-cell columns; see [`FlatRow::values`].
+pub struct FlatValues<'a> {
+    input: Input<'a>,
+    left: usize,
+    now: i32,
 }
 
-impl<'a> FlatCursor<'a> {
-    /// The cell of a single-cell column, if the row has one.
+impl<'a> Iterator for FlatValues<'a> {
+    type Item = (ColumnId, Option<&'a [u8]>);
+
     #[inline]
-    pub fn find(&mut self, column: ColumnId) -> Option<FlatCell<'a>> {
-        if self.sought.is_some_and(|sought| sought > column) {
-            *self = self.flat.cursor();
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let column = ColumnId(self.input.number() as u16);
+        let flags = self.input.byte();
+        if flags & OF_THE_ROW == 0 {
+            self.input.skip(8);
         }
-        self.sought = Some(column);
-        while self.at.is_some_and(|cell| cell.column < column) {
-            self.at = self.rest.next();
-        }
-        self.at.filter(|cell| cell.column == column)
+        let value = match flags & STATE {
+            LIVE | COUNTER => Some(self.input.bytes()),
+            DELETED => {
+                self.input.skip(4);
+                None
+            }
+            _ => {
+                self.input.skip(4);
+                let expiry = self.input.int();
+                Some(self.input.bytes()).filter(|_| expiry > self.now)
+            }
+        };
+        Some((column, value))
     }
 }
 
@@ -427,6 +441,11 @@ impl<'a> Input<'a> {
     }
 
     #[inline]
+    fn skip(&mut self, bytes: usize) {
+        self.rest = &self.rest[bytes..];
+    }
+
+    #[inline]
     fn byte(&mut self) -> u8 {
         let [byte] = self.take();
         byte
@@ -444,8 +463,13 @@ impl<'a> Input<'a> {
 
     #[inline]
     fn number(&mut self) -> usize {
-        let mut number = 0;
-        for shift in (0..).step_by(7) {
+        let byte = self.byte();
+        if byte < 0x80 { usize::from(byte) } else { self.rest_of_number(byte) }
+    }
+
+    fn rest_of_number(&mut self, first: u8) -> usize {
+        let mut number = usize::from(first & 0x7f);
+        for shift in (7..).step_by(7) {
             let byte = self.byte();
             number |= usize::from(byte & 0x7f) << shift;
             if byte < 0x80 {
@@ -544,15 +568,15 @@ mod tests {
                     let tombstone = Tombstone { timestamp, deletion_time: 0 };
                     assert_eq!(flat.is_touched_by(tombstone), plain.is_touched_by(tombstone));
                 }
-                let values: Vec<_> =
-                    flat.parts().2.map(|cell| (cell.column, cell.value_at(5))).collect();
-                let wanted: Vec<_> =
-                    row.cells.iter().map(|(column, cell)| (*column, cell.value_at(5))).collect();
-                assert_eq!(values, wanted);
-                let mut cursor = flat.cursor();
-                for column in [3, 0, 1, 1, 2, 200, 300, 3].map(ColumnId) {
-                    let found = cursor.find(column).map(|cell| cell.thaw());
-                    assert_eq!(found.as_ref(), row.cell(column));
+                for now in [5, 99, 100] {
+                    let values: Vec<_> = flat.values(now).collect();
+                    let value = |(column, cell): &(ColumnId, Cell)| {
+                        (*column, cell.value_at(now).map(<[u8]>::to_vec))
+                    };
+                    let wanted: Vec<_> = row.cells.iter().map(value).collect();
+                    let values: Vec<_> =
+                        values.into_iter().map(|(id, v)| (id, v.map(<[u8]>::to_vec))).collect();
+                    assert_eq!(values, wanted);
                 }
             }
         }

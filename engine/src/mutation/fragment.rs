@@ -69,6 +69,24 @@ pub trait FragmentSource {
     fn fill_now(&mut self, _out: &mut VecDeque<Fragment>) -> Filled {
         Filled::Waits
     }
+
+    /// As `fill_now`, to a sink that takes rows where they lie: `Some` when the sink has enough,
+    /// `Waits` when it wants more and `fill` has to be asked. Until then the source keeps its place.
+    fn pass_now(&mut self, _sink: &mut dyn FragmentSink) -> Filled {
+        Filled::Waits
+    }
+}
+
+/// Who takes fragments one by one. Both functions return whether more is wanted; a source may hand
+/// over what belongs to the same place all the same.
+///
+/// A sink must not read or change what the source reads from.
+pub trait FragmentSink {
+    /// A row of the row cache.
+    fn row(&mut self, flat: &FlatRow) -> bool;
+
+    /// Anything else.
+    fn fragment(&mut self, fragment: Fragment) -> bool;
 }
 
 /// What a source did without waiting.

@@ -19,8 +19,8 @@ mod write;
 
 pub use cell::{Cell, CellState};
 pub use direction::Direction;
-pub use flat::{FlatCell, FlatRow};
-pub use fragment::{Filled, Fragment, FragmentSource};
+pub use flat::{FlatRow, FlatValues};
+pub use fragment::{Filled, Fragment, FragmentSink, FragmentSource};
 pub use multi_cell::{CellPath, MultiCell};
 pub use position::{Position, Weight};
 pub use range_tombstone::{RangeTombstone, RangeTombstoneList};

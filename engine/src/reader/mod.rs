@@ -7,4 +7,4 @@ mod merge;
 mod query;
 
 pub use merge::MergeSource;
-pub use query::{LiveContent, LiveRow, QueryReader};
+pub use query::{LiveContent, LiveRow, Pulled, QueryReader, TakeRow};

@@ -6,35 +6,55 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use crate::config::{FRAGMENTS_PER_FILL_MAX, PASS_BYTES_MAX};
 use crate::error::Result;
-use crate::mutation::{Filled, FlatRow, Fragment, FragmentSource, Row, Tombstone};
+use crate::mutation::{Filled, FlatRow, Fragment, FragmentSink, FragmentSource, Row, Tombstone};
 use crate::schema::{ClusteringKey, PartitionKey};
 
 /// One row as a query sees it. Cells may still be expired: read them with `Cell::value_at`.
-#[derive(Debug, Clone)]
-pub struct LiveRow {
-    pub partition: Rc<PartitionKey>,
-    pub content: LiveContent,
-    pub static_row: Option<Rc<Row>>,
+#[derive(Debug, Clone, Copy)]
+pub struct LiveRow<'a> {
+    pub partition: &'a Rc<PartitionKey>,
+    pub content: LiveContent<'a>,
+    pub static_row: Option<&'a Row>,
 }
 
 /// The content of a row that a query sees.
-#[derive(Debug, Clone)]
-pub enum LiveContent {
+#[derive(Debug, Clone, Copy)]
+pub enum LiveContent<'a> {
     Row {
-        key: Rc<ClusteringKey>,
-        row: Rc<Row>,
+        key: &'a ClusteringKey,
+        row: &'a Row,
     },
     /// As the cache keeps it, without multi-cell columns.
-    Flat(FlatRow),
+    Flat(&'a FlatRow),
     /// A partition that has static columns only.
     StaticOnly,
+}
+
+/// Takes live rows; says whether it wants more.
+pub type TakeRow<'t> = dyn FnMut(LiveRow<'_>) -> Result<bool> + 't;
+
+/// How far a reader went without waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pulled {
+    /// As far as was wanted, or as far as is good in one turn: pull again.
+    Some,
+    /// To the end of the stream.
+    End,
+    /// To where it has to wait: refill, then pull again.
+    Waits,
 }
 
 /// See the head of this file.
 pub struct QueryReader {
     source: Box<dyn FragmentSource>,
     buffer: VecDeque<Fragment>,
+    view: View,
+}
+
+/// What is known at a place of the stream.
+struct View {
     now_seconds: i32,
     /// Give a partition without live rows one row if its static row is live.
     show_static_only: bool,
@@ -44,39 +64,54 @@ pub struct QueryReader {
 struct Open {
     key: Rc<PartitionKey>,
     deletion: Option<Tombstone>,
-    in_force: Option<Tombstone>,
+    /// The stronger of the partition's deletion and the range tombstone in force.
+    covering: Option<Tombstone>,
     static_row: Option<Rc<Row>>,
     has_rows: bool,
 }
 
 impl Open {
     #[inline]
-    fn row(&mut self, content: LiveContent) -> LiveRow {
+    fn give(&mut self, content: LiveContent<'_>, take: &mut TakeRow<'_>) -> Result<bool> {
         self.has_rows = true;
-        LiveRow { partition: self.key.clone(), content, static_row: self.static_row.clone() }
+        take(LiveRow { partition: &self.key, content, static_row: self.static_row.as_deref() })
     }
 }
 
 impl QueryReader {
     /// Reads `source` as of `now_seconds`.
     pub fn new(source: Box<dyn FragmentSource>, now_seconds: i32, show_static_only: bool) -> Self {
-        QueryReader {
-            source,
-            buffer: VecDeque::new(),
-            now_seconds,
-            show_static_only,
-            partition: None,
-        }
+        let view = View { now_seconds, show_static_only, partition: None };
+        QueryReader { source, buffer: VecDeque::new(), view }
     }
 
-    /// The next row already in memory, without I/O: `Ok(None)` means `refill` first.
-    pub fn next_buffered(&mut self) -> Option<LiveRow> {
+    /// Hands the next rows to `take`, as far as they are in memory and as long as it wants more.
+    /// Rows that only the row cache has are handed over where they lie.
+    ///
+    /// Errors: those of `take`.
+    pub fn pull(&mut self, take: &mut TakeRow<'_>) -> Result<Pulled> {
         while let Some(fragment) = self.buffer.pop_front() {
-            if let Some(row) = self.take(fragment) {
-                return Some(row);
+            if !self.view.fragment(fragment, take)? {
+                return Ok(Pulled::Some);
             }
         }
-        None
+        let view = &mut self.view;
+        let mut pass = Pass {
+            view,
+            take,
+            fragments_left: FRAGMENTS_PER_FILL_MAX,
+            bytes_left: PASS_BYTES_MAX,
+            failed: None,
+        };
+        let filled = self.source.pass_now(&mut pass);
+        match pass.failed {
+            Some(error) => Err(error),
+            None => Ok(match filled {
+                Filled::Some => Pulled::Some,
+                Filled::End => Pulled::End,
+                Filled::Waits => Pulled::Waits,
+            }),
+        }
     }
 
     /// Pulls more fragments; false at the end of the stream.
@@ -86,50 +121,103 @@ impl QueryReader {
         }
         Ok(!self.buffer.is_empty())
     }
+}
 
-    fn take(&mut self, fragment: Fragment) -> Option<LiveRow> {
+impl View {
+    fn open(&mut self) -> &mut Open {
+        self.partition.as_mut().expect("it stands in a partition")
+    }
+
+    /// Takes note of a fragment, and hands over a row that it makes visible.
+    fn fragment(&mut self, fragment: Fragment, take: &mut TakeRow<'_>) -> Result<bool> {
+        let now_seconds = self.now_seconds;
         match fragment {
             Fragment::PartitionStart { key, deletion } => {
-                self.partition =
-                    Some(Open { key, deletion, in_force: None, static_row: None, has_rows: false });
-                None
+                let covering = deletion;
+                let open = Open { key, deletion, covering, static_row: None, has_rows: false };
+                self.partition = Some(open);
+                Ok(true)
             }
             Fragment::StaticRow(row) => {
-                let open = self.partition.as_mut().expect("a static row stands in a partition");
-                open.static_row = live(row, open.deletion, self.now_seconds);
-                None
+                let open = self.open();
+                open.static_row = live(row, open.deletion, now_seconds);
+                Ok(true)
             }
             Fragment::RangeTombstoneChange { tombstone, .. } => {
-                let open = self.partition.as_mut().expect("a change stands in a partition");
-                open.in_force = tombstone;
-                None
+                let open = self.open();
+                open.covering = open.deletion.max(tombstone);
+                Ok(true)
             }
             Fragment::Row { key, row } => {
-                let open = self.partition.as_mut().expect("a row stands in a partition");
-                let covering = open.deletion.max(open.in_force);
-                let row = live(row, covering, self.now_seconds)?;
-                Some(open.row(LiveContent::Row { key, row }))
-            }
-            Fragment::FlatRow(flat) => {
-                let open = self.partition.as_mut().expect("a row stands in a partition");
-                let covering = open.deletion.max(open.in_force);
-                if flat.has_multi()
-                    || covering.is_some_and(|tombstone| flat.is_touched_by(tombstone))
-                {
-                    return self.take(Fragment::FlatRow(flat).thawed());
+                let open = self.open();
+                match live(row, open.covering, now_seconds) {
+                    Some(row) => open.give(LiveContent::Row { key: &key, row: &row }, take),
+                    None => Ok(true),
                 }
-                flat.is_live_at(self.now_seconds).then(|| open.row(LiveContent::Flat(flat)))
             }
+            Fragment::FlatRow(flat) => self.flat(&flat, take),
             Fragment::PartitionEnd => {
                 let open = self.partition.take().expect("a partition began before it ends");
-                let static_row = open.static_row?;
-                (self.show_static_only && !open.has_rows).then(|| LiveRow {
-                    partition: open.key,
-                    content: LiveContent::StaticOnly,
-                    static_row: Some(static_row),
-                })
+                match open.static_row.as_deref() {
+                    Some(static_row) if self.show_static_only && !open.has_rows => take(LiveRow {
+                        partition: &open.key,
+                        content: LiveContent::StaticOnly,
+                        static_row: Some(static_row),
+                    }),
+                    _ => Ok(true),
+                }
             }
         }
+    }
+
+    #[inline]
+    fn flat(&mut self, flat: &FlatRow, take: &mut TakeRow<'_>) -> Result<bool> {
+        let now_seconds = self.now_seconds;
+        let open = self.open();
+        if flat.has_multi() || open.covering.is_some_and(|tombstone| flat.is_touched_by(tombstone))
+        {
+            return self.fragment(Fragment::FlatRow(flat.clone()).thawed(), take);
+        }
+        match flat.is_live_at(now_seconds) {
+            true => open.give(LiveContent::Flat(flat), take),
+            false => Ok(true),
+        }
+    }
+}
+
+/// One turn of a source that hands over what is in memory.
+struct Pass<'p, 't> {
+    view: &'p mut View,
+    take: &'p mut TakeRow<'t>,
+    fragments_left: usize,
+    bytes_left: usize,
+    failed: Option<crate::error::Error>,
+}
+
+impl Pass<'_, '_> {
+    #[inline]
+    fn wants_more(&mut self, taken: Result<bool>, bytes: usize) -> bool {
+        self.fragments_left = self.fragments_left.saturating_sub(1);
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        match taken {
+            Ok(wants_more) => wants_more && self.fragments_left > 0 && self.bytes_left > 0,
+            Err(error) => {
+                self.failed = Some(error);
+                false
+            }
+        }
+    }
+}
+
+impl FragmentSink for Pass<'_, '_> {
+    fn row(&mut self, flat: &FlatRow) -> bool {
+        let taken = self.view.flat(flat, self.take);
+        self.wants_more(taken, flat.memory_bytes())
+    }
+
+    fn fragment(&mut self, fragment: Fragment) -> bool {
+        let taken = self.view.fragment(fragment, self.take);
+        self.wants_more(taken, 0)
     }
 }
 

@@ -56,6 +56,49 @@ pub fn decode_component(
         .ok_or_else(|| Error::invalid(format!("bytes are no ordered form of {}", ty.sql_name())))
 }
 
+/// As `decode_component`, of a value whose bytes are all there in another order or sign: the stored
+/// form, in `room`, and how many bytes of `encoded` it took. `None` where it is another value, or no
+/// encoding of the type.
+#[inline]
+pub fn decode_plain<'r>(
+    ty: &DataType,
+    order: ClusteringOrder,
+    encoded: &[u8],
+    room: &'r mut [u8; 8],
+) -> Option<(&'r [u8], usize)> {
+    if !is_plain(ty) {
+        return None;
+    }
+    let width = ordered_width(ty);
+    let payload = encoded.get(..=width)?;
+    let stored = &mut room[..width];
+    stored.copy_from_slice(&payload[1..]);
+    let mut mark = payload[0];
+    if order == ClusteringOrder::Descending {
+        mark = !mark;
+        stored.iter_mut().for_each(|byte| *byte = !*byte);
+    }
+    if is_signed(ty) {
+        stored[0] ^= 0x80;
+    }
+    (mark == PRESENT).then_some((stored, 1 + width))
+}
+
+/// Whether the payload is as wide as the value, and the same but for the sign.
+fn is_plain(ty: &DataType) -> bool {
+    matches!(
+        ty,
+        DataType::Boolean
+            | DataType::TinyInt
+            | DataType::SmallInt
+            | DataType::Date
+            | DataType::Int
+            | DataType::BigInt
+            | DataType::Timestamp
+            | DataType::Time
+    )
+}
+
 fn encode_value(ty: &DataType, stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
     if stored.is_empty() {
         out.push(EMPTY);

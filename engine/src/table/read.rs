@@ -11,7 +11,7 @@ use crate::config::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use crate::error::Result;
 use crate::intake::Permit;
 use crate::mutation::{ClusteringRange, PartitionRange, Slice};
-use crate::reader::QueryReader;
+use crate::reader::{Pulled, QueryReader};
 use crate::runtime;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{ColumnId, PartitionKey};
@@ -85,28 +85,29 @@ impl Table {
             let source = self.read(range, &command.slice, command.past_cache);
             let mut reader = QueryReader::new(source, now_seconds, show_static_only);
             loop {
-                while let Some(row) = reader.next_buffered() {
-                    if left == 0 {
-                        break 'ranges;
-                    }
-                    left -= 1;
-                    builder.push(&row)?;
-                    if builder.rows() == batch_rows {
-                        if !send(batches, builder.finish()?, permit).await {
-                            return Ok(());
-                        }
-                        permit.step_in().await;
-                        batch_rows = (batch_rows * 2).min(BATCH_ROWS_MAX);
-                    }
-                }
                 if left == 0 {
                     break 'ranges;
+                }
+                let pulled = reader.pull(&mut |row| {
+                    builder.push(row)?;
+                    left -= 1;
+                    Ok(left > 0 && builder.rows() < batch_rows)
+                })?;
+                if builder.rows() == batch_rows {
+                    if !send(batches, builder.finish()?, permit).await {
+                        return Ok(());
+                    }
+                    permit.step_in().await;
+                    batch_rows = (batch_rows * 2).min(BATCH_ROWS_MAX);
+                }
+                if pulled == Pulled::End {
+                    break;
                 }
                 runtime::maybe_yield().await;
                 if batches.is_closed() {
                     return Ok(());
                 }
-                if !reader.refill().await? {
+                if pulled == Pulled::Waits && !reader.refill().await? {
                     break;
                 }
             }

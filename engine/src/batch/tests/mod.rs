@@ -102,8 +102,8 @@ fn batch_of(schema: &SchemaRef, rows: Vec<Row>, now: i32) -> RecordBatch {
     let mut builder = BatchBuilder::new(schema.clone(), &[ColumnId(0), ColumnId(1)], now);
     for (pk, row) in (0..).zip(rows) {
         let key = PartitionKey::from_values(schema, &[Value::Int(pk)]).unwrap();
-        let content = LiveContent::Row { key: Rc::new(ClusteringKey::empty()), row: Rc::new(row) };
-        builder.push(&LiveRow { partition: Rc::new(key), content, static_row: None }).unwrap();
+        let content = LiveContent::Row { key: &ClusteringKey::empty(), row: &row };
+        builder.push(LiveRow { partition: &Rc::new(key), content, static_row: None }).unwrap();
     }
     builder.finish().unwrap()
 }
@@ -193,9 +193,10 @@ fn what_a_column_cannot_hold_is_refused() {
     let row = insert(&schema, Some(&huge), None);
     let mut builder = BatchBuilder::new(schema.clone(), &[ColumnId(1)], 0);
     let partition = Rc::new(PartitionKey::from_values(&schema, &[Value::Int(0)]).unwrap());
-    let content = LiveContent::Row { key: Rc::new(ClusteringKey::empty()), row: Rc::new(row) };
-    let live = LiveRow { partition, content, static_row: None };
-    let error = builder.push(&live).unwrap_err().to_string();
+    let key = ClusteringKey::empty();
+    let content = LiveContent::Row { key: &key, row: &row };
+    let live = LiveRow { partition: &partition, content, static_row: None };
+    let error = builder.push(live).unwrap_err().to_string();
     assert!(error.contains("ks.t.v") && error.contains("76 digits"), "{error}");
 
     // Arrays whose type gives no such value.

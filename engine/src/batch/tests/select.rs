@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 
 use super::*;
 use crate::mutation::{Direction, PartitionRange, Slice};
-use crate::reader::QueryReader;
+use crate::reader::{LiveRow, Pulled, QueryReader};
 use crate::sstable::Sstable;
 use crate::sstable::tests::dump::{render_value, same};
 use crate::sstable::tests::fixtures::fixture_path;
@@ -22,13 +22,15 @@ fn select(table: &Rc<Sstable>, schema: &SchemaRef, direction: Direction) -> Vec<
     let mut builder = BatchBuilder::new(schema.clone(), &columns, NOW_SECONDS);
     let mut rows = Vec::new();
     loop {
-        while let Some(row) = reader.next_buffered() {
-            builder.push(&row).unwrap();
-            if builder.rows() == 1000 {
-                rows.extend(json_rows(schema, &builder.finish().unwrap()));
-            }
+        let mut take = |row: LiveRow<'_>| {
+            builder.push(row)?;
+            Ok(builder.rows() < 1000)
+        };
+        let pulled = reader.pull(&mut take).unwrap();
+        if builder.rows() == 1000 {
+            rows.extend(json_rows(schema, &builder.finish().unwrap()));
         }
-        if !block_on(reader.refill()).unwrap() {
+        if pulled == Pulled::Waits && !block_on(reader.refill()).unwrap() {
             break;
         }
     }

@@ -136,19 +136,18 @@ impl Governor {
     /// A lookup found the resident.
     #[inline]
     pub fn hit(&mut self, slot: Slot) {
-        let (attributes, kind) = self.use_of(slot, Op::Access);
-        self.tally.hit(&attributes);
-        if self.shadow.is_some() {
-            self.shadow_lookup(&attributes, kind, true);
-        }
+        self.hit_entry(slot);
     }
 
     /// A lookup found the resident; what it is.
     #[inline]
     pub fn hit_entry(&mut self, slot: Slot) -> (EntryKind, EntryAttributes) {
-        self.hit(slot);
-        let entry = self.table.resident(slot);
-        (entry.kind, entry.attributes())
+        let (attributes, kind) = self.use_of(slot, Op::Access);
+        self.tally.hit(&attributes);
+        if self.shadow.is_some() {
+            self.shadow_lookup(&attributes, kind, true);
+        }
+        (kind, attributes)
     }
 
     /// What the slot holds, or held last.

@@ -5,8 +5,7 @@
 use std::hash::Hasher;
 use std::rc::Rc;
 
-use super::{Held, NONE, PageCache, PageKeyHasher, READ_COST_US};
-use crate::cache::gate::Gate;
+use super::{Held, NONE, PageCache, PageKeyHasher, READ_COST_US, State};
 use crate::cache::rows::{Handle, PlaceRef};
 use crate::mutation::FlatRow;
 use crate::policy::Slot;
@@ -116,29 +115,20 @@ impl PageCache {
         was
     }
 
-    /// Runs a walk through cached rows that tells the slots it used.
-    pub(in crate::cache) fn touch_rows<T>(
-        &self,
-        walk: impl FnOnce(&mut dyn FnMut(Slot)) -> T,
-    ) -> T {
-        let state = &mut *self.state.borrow_mut();
-        let is_watched =
-            state.recorder.is_some() || state.gate.as_ref().is_some_and(Gate::wants_fates);
-        walk(&mut |slot| {
-            if slot == NONE {
-                return;
+    /// A reader used the cached rows with these slots.
+    pub(in crate::cache) fn touch_rows(&self, slots: &[Slot]) {
+        let State { governor, counts, recorder, gate, .. } = &mut *self.state.borrow_mut();
+        let mut gate = gate.as_mut().filter(|gate| gate.wants_fates());
+        for slot in slots.iter().filter(|slot| **slot != NONE) {
+            let (kind, attributes) = governor.hit_entry(*slot);
+            counts[kind as usize].hits += 1;
+            let EntryAttributes { fingerprint, size_bytes, .. } = attributes;
+            if let Some(recorder) = recorder {
+                recorder.push(fingerprint, size_bytes, kind as u8, true);
             }
-            let (kind, attributes) = state.governor.hit_entry(slot);
-            state.counts[kind as usize].hits += 1;
-            if is_watched {
-                let EntryAttributes { fingerprint, size_bytes, .. } = attributes;
-                if let Some(recorder) = &mut state.recorder {
-                    recorder.push(fingerprint, size_bytes, kind as u8, true);
-                }
-                if let Some(gate) = &mut state.gate {
-                    gate.tell(fingerprint, Fate::Read, kind);
-                }
+            if let Some(gate) = &mut gate {
+                gate.tell(fingerprint, Fate::Read, kind);
             }
-        })
+        }
     }
 }

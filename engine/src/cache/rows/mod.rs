@@ -5,6 +5,7 @@
 //! and a flushed memtable is merged into it. Its entries share the shard's budget and eviction
 //! policy with the pages of files.
 
+mod heads;
 mod merge;
 mod place;
 mod read;
@@ -134,6 +135,8 @@ pub struct RowCache {
     /// Reads that began under an older set of SSTables do not bring partitions in.
     generation_min: Cell<u64>,
     counts: RefCell<RowCacheStats>,
+    /// Room for the slots of the entries that a walk uses.
+    used: Cell<Vec<Slot>>,
     own: Weak<RowCache>,
 }
 
@@ -152,6 +155,7 @@ impl RowCache {
             life: Cell::new(0),
             generation_min: Cell::new(0),
             counts: RefCell::default(),
+            used: Cell::default(),
             own: own.clone(),
         })
     }
@@ -252,9 +256,9 @@ impl RowCache {
         Some((handle, version))
     }
 
-    /// Runs a walk that tells which entries it used.
-    fn touch<T>(&self, walk: impl FnOnce(&mut dyn FnMut(Slot)) -> T) -> T {
-        self.cache.touch_rows(walk)
+    /// Entries with these slots were used.
+    fn touch(&self, slots: &[Slot]) {
+        self.cache.touch_rows(slots);
     }
 
     /// Keeps a partition that was read for the first time. `None` when a newer flush has come by.

@@ -12,14 +12,14 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
 use super::place::PlaceRef;
-use super::version::{NO_SLOT, Step, Version, Walk};
+use super::version::{NO_SLOT, Out, Step, Version, Walk};
 use super::{Handle, RowCache};
 use crate::cache::page_cache::Arrival;
 use crate::config::FRAGMENTS_PER_FILL_MAX;
 use crate::error::Result;
 use crate::mutation::{
-    ClusteringRange, Direction, Filled, FlatRow, Fragment, FragmentSource, PartitionRange,
-    Position, Row, Slice, Tombstone, Weight,
+    ClusteringRange, Direction, Filled, FlatRow, Fragment, FragmentSink, FragmentSource,
+    PartitionRange, Position, Row, Slice, Tombstone, Weight,
 };
 use crate::schema::{ClusteringKey, PartitionKey};
 
@@ -116,10 +116,10 @@ impl CachedRead {
         self.first.take().or_else(only).or_else(|| self.rest.pop_front())
     }
 
-    /// Reads the one row that is wanted where it has an entry; false where nothing was done.
-    fn look_up(&mut self, out: &mut VecDeque<Fragment>) -> bool {
-        let (Some(key), Some((handle, version))) = (&self.only, &self.place) else { return false };
-        let before = out.len();
+    /// Reads the one row that is wanted, where it has an entry.
+    fn look_up<S: FragmentSink + ?Sized>(&mut self, out: &mut Out<'_, S>) {
+        let (Some(key), Some((handle, version))) = (&self.only, &self.place) else { return };
+        let before = out.given;
         let change = |tombstone, is_start| {
             let position = match is_start != self.direction.is_reversed() {
                 true => Position::before(key.clone()),
@@ -127,17 +127,17 @@ impl CachedRead {
             };
             Fragment::RangeTombstoneChange { position, tombstone }
         };
-        let found = if is_current(&self.cache, handle, version) {
-            self.cache.touch(|touch| version.look_up(key.as_ordered(), out, touch, change))
-        } else {
+        let touch = |slot| {
             // Slots of an older version are others' by now.
-            version.look_up(key.as_ordered(), out, &mut |_| {}, change)
+            if is_current(&self.cache, handle, version) {
+                self.cache.touch(&[slot]);
+            }
         };
-        if found {
-            self.cache.counts.borrow_mut().row_hits += (out.len() - before) as u64;
-            self.only = None;
+        if !version.look_up(key.as_ordered(), out, touch, change) {
+            return;
         }
-        found
+        self.cache.counts.borrow_mut().row_hits += out.given - before;
+        self.only = None;
     }
 
     /// Begins with a partition that the cache does not know.
@@ -213,7 +213,7 @@ impl CachedRead {
     }
 
     /// Goes on as far as that is possible without waiting; false when it is not.
-    fn step_now(&mut self, out: &mut VecDeque<Fragment>, goal: usize) -> bool {
+    fn step_now<S: FragmentSink + ?Sized>(&mut self, out: &mut Out<'_, S>) -> bool {
         match (&mut self.state, &self.place) {
             (State::Start, Some((_, version))) => {
                 {
@@ -222,9 +222,9 @@ impl CachedRead {
                     counts.partition_hits += 1;
                 }
                 let deletion = version.deletion.get();
-                out.push_back(Fragment::PartitionStart { key: self.key.clone(), deletion });
+                out.give(Fragment::PartitionStart { key: self.key.clone(), deletion });
                 if let Some(row) = &*version.static_row.borrow() {
-                    out.push_back(Fragment::StaticRow(row.clone()));
+                    out.give(Fragment::StaticRow(row.clone()));
                 }
                 self.state = State::Between;
                 self.look_up(out);
@@ -235,21 +235,23 @@ impl CachedRead {
                         State::Walking(Walk { direction: self.direction, rest, in_force: None })
                     }
                     None => {
-                        out.push_back(Fragment::PartitionEnd);
+                        out.give(Fragment::PartitionEnd);
                         State::Done
                     }
                 }
             }
             (State::Walking(walk), Some((handle, version))) => {
-                let max = goal.saturating_sub(out.len()).max(1);
-                let before = out.len();
-                let step = if is_current(&self.cache, handle, version) {
-                    self.cache.touch(|touch| version.walk(walk, max, out, touch))
-                } else {
-                    // Slots of an older version are others' by now.
-                    version.walk(walk, max, out, &mut |_| {})
-                };
-                self.cache.counts.borrow_mut().row_hits += (out.len() - before) as u64;
+                let before = out.given;
+                let mut used = self.cache.used.take();
+                let step = version.walk(walk, out, &mut used);
+                // Slots of an older version are others' by now.
+                if is_current(&self.cache, handle, version) {
+                    self.cache.touch(&used);
+                }
+                used.clear();
+                used.shrink_to(2 * FRAGMENTS_PER_FILL_MAX);
+                self.cache.used.set(used);
+                self.cache.counts.borrow_mut().row_hits += out.given - before;
                 match step {
                     Step::More => {}
                     Step::Done => self.state = State::Between,
@@ -265,6 +267,21 @@ impl CachedRead {
             _ => return false,
         }
         true
+    }
+
+    /// Goes on without waiting until the sink has enough.
+    #[inline]
+    fn pass<S: FragmentSink + ?Sized>(&mut self, sink: &mut S) -> Filled {
+        let mut out = Out::new(sink);
+        while !out.is_full {
+            if !self.step_now(&mut out) {
+                return match self.state {
+                    State::Done => Filled::End,
+                    _ => Filled::Waits,
+                };
+            }
+        }
+        Filled::Some
     }
 
     /// Goes on where something has to be read from below.
@@ -319,15 +336,39 @@ impl FragmentSource for CachedRead {
     fn fill_now(&mut self, out: &mut VecDeque<Fragment>) -> Filled {
         let before = out.len();
         let goal = before + self.fill_max;
-        while out.len() < goal && self.step_now(out, goal) {}
-        if out.len() >= goal {
-            self.fill_max = (4 * self.fill_max).min(FRAGMENTS_PER_FILL_MAX);
-        }
-        match self.state {
+        let mut sink = Queue { out, goal };
+        match self.pass(&mut sink) {
+            Filled::Some => {
+                self.fill_max = (4 * self.fill_max).min(FRAGMENTS_PER_FILL_MAX);
+                Filled::Some
+            }
             _ if out.len() > before => Filled::Some,
-            State::Done => Filled::End,
-            _ => Filled::Waits,
+            filled => filled,
         }
+    }
+
+    fn pass_now(&mut self, sink: &mut dyn FragmentSink) -> Filled {
+        self.pass(sink)
+    }
+}
+
+/// Fragments for a reader that takes them later.
+struct Queue<'a> {
+    out: &'a mut VecDeque<Fragment>,
+    /// About how long it becomes.
+    goal: usize,
+}
+
+impl FragmentSink for Queue<'_> {
+    #[inline]
+    fn row(&mut self, flat: &FlatRow) -> bool {
+        self.fragment(Fragment::FlatRow(flat.clone()))
+    }
+
+    #[inline]
+    fn fragment(&mut self, fragment: Fragment) -> bool {
+        self.out.push_back(fragment);
+        self.out.len() < self.goal
     }
 }
 

@@ -30,8 +30,8 @@ use crate::cache::page_cache::Arrival;
 use crate::config::FRAGMENTS_PER_FILL_MAX;
 use crate::error::Result;
 use crate::mutation::{
-    ClusteringRange, Direction, Filled, Fragment, FragmentSource, PartitionRange, Row, Slice,
-    Tombstone,
+    ClusteringRange, Direction, Filled, Fragment, FragmentSink, FragmentSource, PartitionRange,
+    Row, Slice, Tombstone,
 };
 use crate::schema::{PartitionKey, Token};
 
@@ -391,6 +391,23 @@ impl FragmentSource for RingRead {
             _ if out.len() > before => Filled::Some,
             State::Done => Filled::End,
             _ => Filled::Waits,
+        }
+    }
+
+    fn pass_now(&mut self, sink: &mut dyn FragmentSink) -> Filled {
+        loop {
+            match &mut self.state {
+                State::Done => return Filled::End,
+                State::Between => self.state = self.turn(),
+                State::Cached(read) => match read.pass_now(sink) {
+                    Filled::End => {
+                        self.last = Some(read.key().clone());
+                        self.state = State::Between;
+                    }
+                    filled => return filled,
+                },
+                State::Below(_) => return Filled::Waits,
+            }
         }
     }
 }

@@ -1,21 +1,20 @@
 //! The entries of a cached partition in the order of their places: a B+ tree that is copied in
 //! constant time and shares with its copies what none of them changed.
 //!
-//! An entry takes 18 bytes beside its row. Neighbours share the beginning of their keys, so a leaf
-//! keeps that once and of each entry the two bytes behind it: most searches look at one row only.
+//! An entry takes 18 bytes beside its row, two of them of its key (`heads.rs`): most searches look at
+//! one row only.
 //!
 //! Invariant: separators are at or before all entries behind them and after those before them; no
-//! node but a root is empty. The order of heads is that of places, equal ones excepted.
+//! node but a root is empty.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
 
+use super::heads::{Common, Heads, WIDTH, head_of};
 use super::place::PlaceRef;
 use crate::mutation::{FlatRow, Tombstone, Weight};
 use crate::policy::Slot;
 
-/// Entries of a leaf, children of a node.
-const WIDTH: usize = 64;
 /// Room that a leaf takes more when it has none.
 const GROWTH: usize = 8;
 /// No tombstone.
@@ -23,7 +22,7 @@ const NONE: u8 = 0;
 
 /// An entry; 16 bytes.
 #[derive(Debug, Clone)]
-struct Entry {
+pub(super) struct Entry {
     row: FlatRow,
     slot: Slot,
     /// One more than the tombstone's place in the leaf.
@@ -33,48 +32,46 @@ struct Entry {
 
 const _: () = assert!(size_of::<Entry>() == 16);
 
+impl Entry {
+    #[inline]
+    pub(super) fn row(&self) -> &FlatRow {
+        &self.row
+    }
+
+    #[inline]
+    pub(super) fn place(&self) -> PlaceRef<'_> {
+        PlaceRef::of_flat(&self.row)
+    }
+
+    #[inline]
+    pub(super) fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    /// Whether all before it is known and no tombstone is in force.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.is_known_before && self.tombstone == NONE
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Leaf {
-    /// Of each entry two bytes of the key behind what the keys have in common: in two lines of the
-    /// processor's cache, whereas the entries are in sixteen.
-    heads: [u16; WIDTH],
+    heads: Heads,
     entries: Vec<Entry>,
     /// Those that entries have, each once, and some that none has any more.
     tombstones: Vec<Tombstone>,
     common: Common,
 }
 
-/// What the keys of a leaf's rows begin with, or a part of that; beside them, not behind a pointer.
-#[derive(Debug, Clone, Copy, Default)]
-struct Common {
-    bytes: [u8; 15],
-    length: u8,
-}
-
-impl Common {
-    fn of(first: &[u8], last: &[u8]) -> Self {
-        let mut common = Common::default();
-        for (byte, (a, b)) in common.bytes.iter_mut().zip(first.iter().zip(last)) {
-            if a != b {
-                break;
-            }
-            *byte = *a;
-            common.length += 1;
-        }
-        common
-    }
-
-    #[inline]
-    fn bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.length)]
-    }
-}
-
 #[derive(Debug, Clone)]
 struct Inner {
+    /// Of each separator, as a leaf has of its entries: no separator is looked at on most ways down.
+    heads: Heads,
     /// One less than children.
     separators: Vec<FlatRow>,
     children: Vec<Rc<Node>>,
+    common: Common,
 }
 
 #[derive(Debug, Clone)]
@@ -143,7 +140,7 @@ impl EntryMut<'_> {
 impl Default for Leaf {
     fn default() -> Self {
         let common = Common::default();
-        Leaf { heads: [0; WIDTH], entries: Vec::new(), tombstones: Vec::new(), common }
+        Leaf { heads: Heads::NONE, entries: Vec::new(), tombstones: Vec::new(), common }
     }
 }
 
@@ -164,23 +161,29 @@ impl Leaf {
     }
 
     /// Where a place stands, or would.
-    #[inline]
+    #[inline(always)]
     fn search(&self, place: PlaceRef<'_>) -> Result<usize, usize> {
         let head = head_of(self.common.bytes(), place);
-        let heads = &self.heads[..self.entries.len()];
-        let low = heads.partition_point(|own| *own < head);
+        let low = self.heads.below(head);
         // Mostly one has this head, and is what is sought.
-        if heads.get(low) != Some(&head) {
+        let Some(entry) = self.entries.get(low) else { return Err(low) };
+        if self.heads.0[low] != head {
             return Err(low);
         }
-        match PlaceRef::of_flat(&self.entries[low].row).cmp(&place) {
-            Ordering::Equal => return Ok(low),
-            Ordering::Greater => return Err(low),
-            Ordering::Less => {}
+        match entry.place().cmp(&place) {
+            Ordering::Equal => Ok(low),
+            Ordering::Greater => Err(low),
+            Ordering::Less => self.search_behind(low, head, place),
         }
-        let count = heads[low..].partition_point(|own| *own == head);
+    }
+
+    /// Among those with this head from `low` on.
+    #[cold]
+    fn search_behind(&self, low: usize, head: u16, place: PlaceRef<'_>) -> Result<usize, usize> {
+        let heads = &self.heads.0[low..self.entries.len()];
+        let count = heads.partition_point(|own| *own == head);
         self.entries[low..low + count]
-            .binary_search_by(|entry| PlaceRef::of_flat(&entry.row).cmp(&place))
+            .binary_search_by(|entry| entry.place().cmp(&place))
             .map(|at| low + at)
             .map_err(|at| low + at)
     }
@@ -191,10 +194,9 @@ impl Leaf {
         }
         let Claim { tombstone, slot, is_known_before } = claim;
         let head = head_of(self.common.bytes(), PlaceRef::of_flat(&row));
-        let is_apart = row.weight() == Weight::At && !row.key().starts_with(self.common.bytes());
-        let count = self.entries.len();
-        self.heads.copy_within(at..count, at + 1);
-        self.heads[at] = head;
+        let is_apart = row.weight() == Weight::At
+            && !(self.common.is_of_rows && row.key().starts_with(self.common.bytes()));
+        self.heads.insert(at, head);
         let entry = Entry { row, slot, tombstone: NONE, is_known_before };
         self.entries.insert(at, entry);
         self.set_tombstone(at, tombstone);
@@ -233,12 +235,13 @@ impl Leaf {
     /// Finds anew what keys have in common, and the heads behind it.
     fn find_common(&mut self) {
         let is_row = |entry: &&Entry| entry.row.weight() == Weight::At;
-        let first = self.entries.iter().find(is_row).map_or(&[][..], |entry| entry.row.key());
-        let last = self.entries.iter().rfind(is_row).map_or(&[][..], |entry| entry.row.key());
-        self.common = Common::of(first, last);
-        for (head, entry) in self.heads.iter_mut().zip(&self.entries) {
-            *head = head_of(self.common.bytes(), PlaceRef::of_flat(&entry.row));
-        }
+        let first = self.entries.iter().find(is_row);
+        let last = self.entries.iter().rfind(is_row);
+        self.common = match (first, last) {
+            (Some(first), Some(last)) => Common::of(first.row.key(), last.row.key()),
+            _ => Common::default(),
+        };
+        self.heads = Heads::of(&self.common, self.entries.iter().map(Entry::place));
     }
 
     /// A leaf of the entries from `at` on, which leave this one.
@@ -266,32 +269,58 @@ impl Leaf {
     }
 }
 
-/// Two bytes by which a place is searched for. Where it does not begin with what is common, it
-/// stands before or after all that does.
-#[inline]
-fn head_of(common: &[u8], place: PlaceRef<'_>) -> u16 {
-    let padding = if place.weight == Weight::After { 0xff } else { 0 };
-    match place.prefix.strip_prefix(common) {
-        Some([first, second, ..]) => u16::from_be_bytes([*first, *second]),
-        Some([first]) => u16::from_be_bytes([*first, padding]),
-        Some([]) => u16::from_be_bytes([padding; 2]),
-        None if place < (PlaceRef { prefix: common, weight: Weight::Before }) => 0,
-        None => u16::MAX,
-    }
-}
-
 impl Inner {
-    /// The child where a place stands, or would.
-    #[inline]
-    fn child_of(&self, place: PlaceRef<'_>) -> usize {
-        self.separators.partition_point(|separator| PlaceRef::of_flat(separator) <= place)
+    fn new(separators: Vec<FlatRow>, children: Vec<Rc<Node>>) -> Self {
+        let common = Common::default();
+        let mut inner = Inner { heads: Heads::NONE, separators, children, common };
+        inner.find_common();
+        inner
+    }
+
+    /// The child where a place stands, or would; with `is_before` that of what is just before it.
+    #[inline(always)]
+    fn child_of(&self, place: PlaceRef<'_>, is_before: bool) -> usize {
+        let head = head_of(self.common.bytes(), place);
+        let low = self.heads.below(head);
+        if self.heads.0.get(low) != Some(&head) {
+            return low;
+        }
+        self.child_behind(low, head, place, is_before)
+    }
+
+    /// Among the separators with this head from `low` on.
+    #[cold]
+    fn child_behind(&self, low: usize, head: u16, place: PlaceRef<'_>, is_before: bool) -> usize {
+        let heads = &self.heads.0[low..self.separators.len()];
+        let count = heads.partition_point(|own| *own == head);
+        let is_left = |separator: &FlatRow| {
+            let separator = PlaceRef::of_flat(separator);
+            if is_before { separator < place } else { separator <= place }
+        };
+        low + self.separators[low..low + count].partition_point(is_left)
+    }
+
+    /// Finds anew what separators have in common, and the heads behind it.
+    fn find_common(&mut self) {
+        let first = self.separators.first().map_or(&[][..], FlatRow::key);
+        let last = self.separators.last().map_or(&[][..], FlatRow::key);
+        self.common = Common::of(first, last);
+        // One alone has all in common with itself, and a head should tell it from others.
+        let shorter = first.len().min(last.len()).saturating_sub(2);
+        self.common.length = self.common.length.min(shorter.min(14) as u8);
+        self.heads = Heads::of(&self.common, self.separators.iter().map(PlaceRef::of_flat));
     }
 
     /// Puts a child in behind `at`; what this node cannot hold goes into another.
     fn grow(&mut self, at: usize, (separator, child): Split) -> Option<Split> {
+        let is_apart = !separator.key().starts_with(self.common.bytes());
+        self.heads.insert(at, head_of(self.common.bytes(), PlaceRef::of_flat(&separator)));
         self.separators.insert(at, separator);
         self.children.insert(at + 1, child);
         if self.children.len() <= WIDTH {
+            if is_apart {
+                self.find_common();
+            }
             return None;
         }
         // Behind the last one of all, the next ones will follow there.
@@ -299,7 +328,8 @@ impl Inner {
         let children = self.children.split_off(keep);
         let separators = self.separators.split_off(keep);
         let separator = self.separators.pop().expect("between two children stands one");
-        Some((separator, Rc::new(Node::Inner(Inner { separators, children }))))
+        self.find_common();
+        Some((separator, Rc::new(Node::Inner(Inner::new(separators, children)))))
     }
 
     /// A child has become smaller: joins it with a neighbour, or drops it where it is empty.
@@ -307,7 +337,7 @@ impl Inner {
         if self.children[at].is_empty() {
             self.children.remove(at);
             if !self.separators.is_empty() {
-                self.separators.remove(at.saturating_sub(1));
+                self.remove_separator(at.saturating_sub(1));
             }
             return;
         }
@@ -316,7 +346,7 @@ impl Inner {
         if self.children[left].len() + right.len() > WIDTH / 2 {
             return;
         }
-        let separator = self.separators.remove(left);
+        let separator = self.remove_separator(left);
         let right = self.children.remove(left + 1);
         let right = Rc::try_unwrap(right).unwrap_or_else(|shared| Node::clone(&shared));
         match (Rc::make_mut(&mut self.children[left]), right) {
@@ -325,9 +355,15 @@ impl Inner {
                 left.separators.push(separator);
                 left.separators.extend(right.separators);
                 left.children.extend(right.children);
+                left.find_common();
             }
             _ => unreachable!("all leaves are at one depth"),
         }
+    }
+
+    fn remove_separator(&mut self, at: usize) -> FlatRow {
+        self.heads.remove(at);
+        self.separators.remove(at)
     }
 }
 
@@ -350,7 +386,7 @@ impl Node {
         let place = PlaceRef::of_flat(&row);
         match self {
             Node::Inner(inner) => {
-                let at = inner.child_of(place);
+                let at = inner.child_of(place, false);
                 let split = Rc::make_mut(&mut inner.children[at]).insert(row, claim)?;
                 inner.grow(at, split)
             }
@@ -383,7 +419,7 @@ impl Node {
     fn remove(&mut self, place: PlaceRef<'_>) -> Option<(FlatRow, Claim)> {
         match self {
             Node::Inner(inner) => {
-                let at = inner.child_of(place);
+                let at = inner.child_of(place, false);
                 let gone = Rc::make_mut(&mut inner.children[at]).remove(place);
                 inner.shrink(at);
                 gone
@@ -391,7 +427,7 @@ impl Node {
             Node::Leaf(leaf) => {
                 let at = leaf.search(place).ok()?;
                 let claim = leaf.claim(at);
-                leaf.heads.copy_within(at + 1.., at);
+                leaf.heads.remove(at);
                 let gone = leaf.entries.remove(at);
                 if leaf.entries.capacity() > leaf.entries.len() + 2 * GROWTH {
                     leaf.entries.shrink_to(leaf.entries.len() + GROWTH);
@@ -422,18 +458,14 @@ impl Tree {
     }
 
     /// The leaf in whose stretch a place is; with `is_before` that of what is just before it.
-    #[inline]
+    #[inline(always)]
     fn spot(&self, place: PlaceRef<'_>, is_before: bool) -> Spot<'_> {
         let (mut node, mut lower, mut upper) = (&self.root, None, None);
         loop {
             match &**node {
                 Node::Leaf(leaf) => return Spot { leaf, lower, upper },
                 Node::Inner(inner) => {
-                    let is_left = |separator: &FlatRow| {
-                        let separator = PlaceRef::of_flat(separator);
-                        if is_before { separator < place } else { separator <= place }
-                    };
-                    let at = inner.separators.partition_point(is_left);
+                    let at = inner.child_of(place, is_before);
                     lower = at.checked_sub(1).map(|at| &inner.separators[at]).or(lower);
                     upper = inner.separators.get(at).or(upper);
                     node = &inner.children[at];
@@ -446,6 +478,16 @@ impl Tree {
     pub(super) fn get(&self, place: PlaceRef<'_>) -> Option<View<'_>> {
         let leaf = self.spot(place, false).leaf;
         leaf.search(place).ok().map(|at| leaf.view(at))
+    }
+
+    /// The entry at a place, else the first behind it.
+    #[inline]
+    pub(super) fn find(&self, place: PlaceRef<'_>) -> (Option<View<'_>>, Option<View<'_>>) {
+        let spot = self.spot(place, false);
+        match spot.leaf.search(place) {
+            Ok(at) => (Some(spot.leaf.view(at)), None),
+            Err(at) => (None, Cursor { tree: self, spot, at }.next()),
+        }
     }
 
     /// Stands before the first entry at `place` or behind it.
@@ -472,8 +514,7 @@ impl Tree {
     /// Puts an entry in where none stands.
     pub(super) fn insert(&mut self, row: FlatRow, claim: Claim) {
         if let Some((separator, right)) = Rc::make_mut(&mut self.root).insert(row, claim) {
-            let inner =
-                Inner { separators: vec![separator], children: vec![self.root.clone(), right] };
+            let inner = Inner::new(vec![separator], vec![self.root.clone(), right]);
             self.root = Rc::new(Node::Inner(inner));
         }
     }
@@ -503,7 +544,7 @@ impl Tree {
                     return Some(change(EntryMut { leaf, at }));
                 }
                 Node::Inner(inner) => {
-                    let at = inner.child_of(place);
+                    let at = inner.child_of(place, false);
                     node = &mut inner.children[at];
                 }
             }
@@ -512,6 +553,7 @@ impl Tree {
 }
 
 /// A place between entries; the next one and the one before are on its two sides.
+#[derive(Clone)]
 pub(super) struct Cursor<'a> {
     tree: &'a Tree,
     spot: Spot<'a>,
@@ -519,6 +561,42 @@ pub(super) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
+    /// Entries behind that lie side by side and before `limit`; perhaps not all of them.
+    #[inline]
+    pub(super) fn run(&self, limit: PlaceRef<'_>) -> &'a [Entry] {
+        let Spot { leaf, .. } = self.spot;
+        match leaf.entries.last() {
+            Some(last) if last.place() >= limit => {
+                let end = leaf.search(limit).unwrap_or_else(|at| at);
+                &leaf.entries[self.at.min(end)..end]
+            }
+            _ => &leaf.entries[self.at..],
+        }
+    }
+
+    /// Passes so many entries behind, of this run.
+    pub(super) fn pass(&mut self, count: usize) {
+        self.at += count;
+    }
+
+    /// Entries before that lie side by side and behind `limit`; perhaps not all of them.
+    #[inline]
+    pub(super) fn run_before(&self, limit: PlaceRef<'_>) -> &'a [Entry] {
+        let Spot { leaf, .. } = self.spot;
+        match leaf.entries.first() {
+            Some(first) if first.place() <= limit => {
+                let start = leaf.search(limit).map_or_else(|at| at, |at| at + 1);
+                &leaf.entries[start.min(self.at)..self.at]
+            }
+            _ => &leaf.entries[..self.at],
+        }
+    }
+
+    /// Passes so many entries before, of this run.
+    pub(super) fn pass_before(&mut self, count: usize) {
+        self.at -= count;
+    }
+
     /// Passes the entry before.
     #[inline]
     pub(super) fn previous(&mut self) -> Option<View<'a>> {
@@ -603,10 +681,15 @@ mod tests {
                     inner.children.len() <= WIDTH
                         && inner.children.len() > 1 - usize::from(!is_root)
                 );
+                let places = inner.separators.iter().map(PlaceRef::of_flat);
+                assert_eq!(Heads::of(&inner.common, places).0, inner.heads.0);
+                assert!(inner.heads.0.is_sorted(), "{inner:?}");
                 inner.children.iter().for_each(|child| check_node(child, false));
             }
             Node::Leaf(leaf) => {
-                assert!(leaf.heads[..leaf.entries.len()].is_sorted(), "{leaf:?}");
+                assert!(leaf.heads.0.is_sorted(), "{leaf:?}");
+                let places = leaf.entries.iter().map(Entry::place);
+                assert_eq!(Heads::of(&leaf.common, places).0, leaf.heads.0);
                 assert!(leaf.entries.capacity() <= WIDTH + GROWTH);
             }
         }
@@ -671,6 +754,24 @@ mod tests {
                 tree.remove(PlaceRef::of(place)).unwrap();
             }
             assert!(tree.is_empty() && tree.iter().next().is_none());
+        }
+    }
+
+    #[test]
+    fn heads_tell_rows_apart_behind_a_bound_too() {
+        let mut tree = Tree::default();
+        tree.insert(PlaceRef { prefix: &[], weight: Weight::Before }.flat(), claim(0));
+        for number in 0..200u64 {
+            let place = PlaceRef { prefix: &number.to_be_bytes(), weight: Weight::At };
+            tree.insert(place.flat(), claim(number));
+        }
+        let mut next = Some(PlaceRef { prefix: &[], weight: Weight::Before });
+        while let Some(place) = next {
+            let spot = tree.spot(place, false);
+            let first = usize::from(spot.lower.is_none());
+            let rows = &spot.leaf.heads.0[first..spot.leaf.entries.len()];
+            assert!(rows.windows(2).all(|pair| pair[0] < pair[1]), "{:?}", spot.leaf);
+            next = spot.upper.map(PlaceRef::of_flat);
         }
     }
 

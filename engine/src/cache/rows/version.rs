@@ -15,7 +15,6 @@
 //! never changes in what it says, only in how much it knows; other data is another version.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::place::PlaceRef;
@@ -23,7 +22,8 @@ use super::tree::{Claim, Tree, View};
 use super::{CachedEntry, CachedPartition};
 use crate::mutation::tombstone::strongest;
 use crate::mutation::{
-    ClusteringRange, Direction, FlatRow, Fragment, Position, RangeTombstone, Row, Tombstone, Weight,
+    ClusteringRange, Direction, FlatRow, Fragment, FragmentSink, Position, RangeTombstone, Row,
+    Tombstone, Weight,
 };
 use crate::policy::Slot;
 
@@ -69,7 +69,7 @@ impl<'a> Stop<'a> {
 pub(super) enum Step {
     /// The range is at its end.
     Done,
-    /// Enough fragments were given; call again.
+    /// The sink has enough; what is left comes with the next call.
     More,
     /// Nothing is known of this part of the range; what lies beyond it comes after.
     Gap(ClusteringRange),
@@ -83,16 +83,44 @@ pub(super) struct Walk {
     pub(super) in_force: Option<Tombstone>,
 }
 
-/// Says that another tombstone is in force, if it is another.
-fn change(
-    in_force: &mut Option<Tombstone>,
-    tombstone: Option<Tombstone>,
-    at: impl FnOnce() -> Position,
-    out: &mut VecDeque<Fragment>,
-) {
-    if *in_force != tombstone {
-        *in_force = tombstone;
-        out.push_back(Fragment::RangeTombstoneChange { position: at(), tombstone });
+/// Where a walk gives what it comes to.
+pub(super) struct Out<'a, S: ?Sized> {
+    sink: &'a mut S,
+    /// Fragments given.
+    pub(super) given: u64,
+    /// The sink wants no more.
+    pub(super) is_full: bool,
+}
+
+impl<'a, S: FragmentSink + ?Sized> Out<'a, S> {
+    pub(super) fn new(sink: &'a mut S) -> Self {
+        Out { sink, given: 0, is_full: false }
+    }
+
+    #[inline]
+    fn row(&mut self, flat: &FlatRow) {
+        self.given += 1;
+        self.is_full |= !self.sink.row(flat);
+    }
+
+    #[inline]
+    pub(super) fn give(&mut self, fragment: Fragment) {
+        self.given += 1;
+        self.is_full |= !self.sink.fragment(fragment);
+    }
+
+    /// Says that another tombstone is in force, if it is another.
+    #[inline]
+    fn change(
+        &mut self,
+        in_force: &mut Option<Tombstone>,
+        tombstone: Option<Tombstone>,
+        at: impl FnOnce() -> Position,
+    ) {
+        if *in_force != tombstone {
+            *in_force = tombstone;
+            self.give(Fragment::RangeTombstoneChange { position: at(), tombstone });
+        }
     }
 }
 
@@ -125,30 +153,29 @@ impl Version {
         }
     }
 
-    /// Gives fragments of what is left of `walk`, about `max`, and tells `touch` the slots of the
-    /// entries that were used.
-    pub(super) fn walk(
+    /// Gives fragments of what is left of `walk` until there is enough, and adds the slots of the
+    /// entries that were used to `used`.
+    pub(super) fn walk<S: FragmentSink + ?Sized>(
         &self,
         walk: &mut Walk,
-        max: usize,
-        out: &mut VecDeque<Fragment>,
-        touch: &mut dyn FnMut(Slot),
+        out: &mut Out<'_, S>,
+        used: &mut Vec<Slot>,
     ) -> Step {
-        if let Some(step) = self.walk_row(walk, out, touch) {
+        if let Some(step) = self.walk_row(walk, out, used) {
             return step;
         }
         match walk.direction {
-            Direction::Forward => self.walk_forward(walk, max, out, touch),
-            Direction::Reversed => self.walk_reversed(walk, max, out, touch),
+            Direction::Forward => self.walk_forward(walk, out, used),
+            Direction::Reversed => self.walk_reversed(walk, out, used),
         }
     }
 
     /// A walk over the place of one row that has an entry: the commonest, and a look-up.
-    fn walk_row(
+    fn walk_row<S: FragmentSink + ?Sized>(
         &self,
         walk: &mut Walk,
-        out: &mut VecDeque<Fragment>,
-        touch: &mut dyn FnMut(Slot),
+        out: &mut Out<'_, S>,
+        used: &mut Vec<Slot>,
     ) -> Option<Step> {
         let Walk { rest: ClusteringRange { start, end }, in_force, direction } = walk;
         let is_row = (start.weight, end.weight) == (Weight::Before, Weight::After)
@@ -161,45 +188,58 @@ impl Version {
             Direction::Forward => (&*start, &*end),
             Direction::Reversed => (&*end, &*start),
         };
-        let found = self.look_up(start.prefix.as_ordered(), out, touch, |tombstone, is_start| {
+        let change = |tombstone, is_start| {
             let position = if is_start { first.clone() } else { last.clone() };
             *in_force = tombstone;
             Fragment::RangeTombstoneChange { position, tombstone }
-        });
+        };
+        let found = self.look_up(start.prefix.as_ordered(), out, |slot| used.push(slot), change);
         found.then_some(Step::Done)
     }
 
-    /// The row with this key, where it has an entry, between the `change`s to the tombstone that is in
-    /// force there and back; false where it has none.
+    /// The row with this key, where it is known, between the `change`s to the tombstone that is in
+    /// force there and back; false where it is not known, or where more has to be said of it. Tells
+    /// `touch` the slot of the entry that knows.
     #[inline]
-    pub(super) fn look_up(
+    pub(super) fn look_up<S: FragmentSink + ?Sized>(
         &self,
         key: &[u8],
-        out: &mut VecDeque<Fragment>,
-        touch: &mut dyn FnMut(Slot),
+        out: &mut Out<'_, S>,
+        touch: impl FnOnce(Slot),
         mut change: impl FnMut(Option<Tombstone>, bool) -> Fragment,
     ) -> bool {
         let tree = self.tree.borrow();
-        let Some(View { flat, claim }) = tree.get(PlaceRef::row(key)) else { return false };
+        let (found, next) = tree.find(PlaceRef::row(key));
+        let Some(View { flat, claim }) = found else {
+            // An entry of this key that is no row says something of what is beside the row.
+            let Stop { place, claim, .. } = Stop::new(next, self.end.get());
+            let is_absent = claim.is_known_before
+                && claim.tombstone.is_none()
+                && !place.prefix.starts_with(key);
+            if is_absent {
+                touch(claim.slot);
+            }
+            return is_absent;
+        };
+        // First: it is fetched from far while the row is.
         touch(claim.slot);
         if claim.tombstone.is_some() {
-            out.push_back(change(claim.tombstone, true));
+            out.give(change(claim.tombstone, true));
         }
         if flat.has_row() {
-            out.push_back(Fragment::FlatRow(flat.clone()));
+            out.row(flat);
         }
         if claim.tombstone.is_some() {
-            out.push_back(change(None, false));
+            out.give(change(None, false));
         }
         true
     }
 
-    fn walk_forward(
+    fn walk_forward<S: FragmentSink + ?Sized>(
         &self,
         walk: &mut Walk,
-        max: usize,
-        out: &mut VecDeque<Fragment>,
-        touch: &mut dyn FnMut(Slot),
+        out: &mut Out<'_, S>,
+        used: &mut Vec<Slot>,
     ) -> Step {
         let tree = self.tree.borrow();
         let Walk { rest: ClusteringRange { start, end }, in_force, .. } = walk;
@@ -207,18 +247,37 @@ impl Version {
         let last_place = PlaceRef::of(end);
         // The entry behind which the walk stands; at the start of the range there is none.
         let mut last: Option<PlaceRef<'_>> = None;
-        let mut given = 0;
         loop {
+            if in_force.is_none() {
+                // Mostly there is nothing but rows in known stretches.
+                let mut passed = 0;
+                for entry in entries.run(last_place) {
+                    if !entry.is_plain() {
+                        break;
+                    }
+                    passed += 1;
+                    used.push(entry.slot());
+                    if entry.row().has_row() {
+                        out.row(entry.row());
+                        if out.is_full {
+                            *start = entry.place().position();
+                            return Step::More;
+                        }
+                    }
+                    last = Some(entry.place());
+                }
+                entries.pass(passed);
+            }
             let Stop { place, flat, claim } = Stop::new(entries.next(), self.end.get());
             let here = || last.map_or_else(|| past(PlaceRef::of(start)), past);
             let is_beyond = place >= last_place;
             if claim.is_known_before {
-                change(in_force, claim.tombstone, here, out);
+                out.change(in_force, claim.tombstone, here);
             } else {
                 let until = if is_beyond { end.clone() } else { ahead_of(place) };
                 let gap = ClusteringRange { start: here(), end: until };
                 if !gap.is_empty() {
-                    change(in_force, None, || gap.start.clone(), out);
+                    out.change(in_force, None, || gap.start.clone());
                     if let Some(last) = last {
                         *start = last.position();
                     }
@@ -226,22 +285,21 @@ impl Version {
                 }
             }
             let Some(flat) = flat.filter(|_| !is_beyond) else {
-                change(in_force, None, || end.clone(), out);
+                out.change(in_force, None, || end.clone());
                 if claim.is_known_before {
-                    touch(claim.slot);
+                    used.push(claim.slot);
                 }
                 return Step::Done;
             };
-            touch(claim.slot);
+            used.push(claim.slot);
             if place.weight == Weight::At {
                 // Also where the row is absent: a source beside this one may have it.
-                change(in_force, claim.tombstone, || ahead_of(place), out);
+                out.change(in_force, claim.tombstone, || ahead_of(place));
             }
             if flat.has_row() {
-                out.push_back(Fragment::FlatRow(flat.clone()));
-                given += 1;
+                out.row(flat);
             }
-            if given >= max {
+            if out.is_full {
                 *start = place.position();
                 return Step::More;
             }
@@ -249,34 +307,54 @@ impl Version {
         }
     }
 
-    fn walk_reversed(
+    fn walk_reversed<S: FragmentSink + ?Sized>(
         &self,
         walk: &mut Walk,
-        max: usize,
-        out: &mut VecDeque<Fragment>,
-        touch: &mut dyn FnMut(Slot),
+        out: &mut Out<'_, S>,
+        used: &mut Vec<Slot>,
     ) -> Step {
         let tree = self.tree.borrow();
         let Walk { rest: ClusteringRange { start, end }, in_force, .. } = walk;
         let top = PlaceRef::of(end);
         let first_place = PlaceRef::of(start);
-        let mut upper = Stop::new(tree.at(top).next(), self.end.get()).claim;
         let mut below = tree.at(top);
+        let mut upper = Stop::new(below.clone().next(), self.end.get()).claim;
         // The entry before which the walk stands; at the end of the range there is none.
         let mut last: Option<PlaceRef<'_>> = None;
-        let mut given = 0;
         loop {
+            if in_force.is_none() && upper.is_known_before && upper.tombstone.is_none() {
+                // Mostly there is nothing but rows in known stretches.
+                let mut passed = 0;
+                for entry in below.run_before(first_place).iter().rev() {
+                    if !entry.is_plain() {
+                        break;
+                    }
+                    passed += 1;
+                    used.push(upper.slot);
+                    upper.slot = entry.slot();
+                    if entry.row().has_row() {
+                        out.row(entry.row());
+                        if out.is_full {
+                            used.push(upper.slot);
+                            *end = entry.place().position();
+                            return Step::More;
+                        }
+                    }
+                    last = Some(entry.place());
+                }
+                below.pass_before(passed);
+            }
             let here = || last.map_or_else(|| ahead_of(PlaceRef::of(end)), ahead_of);
             let lower = below.previous().map(|view| Stop::new(Some(view), upper));
             let lower = lower.filter(|stop| stop.place > first_place);
             if upper.is_known_before {
-                change(in_force, upper.tombstone, here, out);
-                touch(upper.slot);
+                out.change(in_force, upper.tombstone, here);
+                used.push(upper.slot);
             } else {
                 let from = lower.map_or_else(|| start.clone(), |stop| past(stop.place));
                 let gap = ClusteringRange { start: from, end: here() };
                 if !gap.is_empty() {
-                    change(in_force, None, || gap.end.clone(), out);
+                    out.change(in_force, None, || gap.end.clone());
                     if let Some(last) = last {
                         *end = last.position();
                     }
@@ -284,26 +362,22 @@ impl Version {
                 }
             }
             let Some(stop) = lower else {
-                change(in_force, None, || start.clone(), out);
+                out.change(in_force, None, || start.clone());
                 return Step::Done;
             };
             let Stop { place, claim, .. } = stop;
             if place.weight == Weight::At {
-                change(in_force, claim.tombstone, || past(place), out);
+                out.change(in_force, claim.tombstone, || past(place));
             }
             if let Some(flat) = stop.row() {
-                out.push_back(Fragment::FlatRow(flat.clone()));
-                given += 1;
+                out.row(flat);
             }
-            if !claim.is_known_before {
+            if !claim.is_known_before || out.is_full {
                 // Else the next step tells of it.
-                touch(claim.slot);
+                used.push(claim.slot);
             }
             upper = claim;
-            if given >= max {
-                if claim.is_known_before {
-                    touch(claim.slot);
-                }
+            if out.is_full {
                 *end = place.position();
                 return Step::More;
             }
