@@ -242,8 +242,13 @@ fn in_files() -> Vec<(&'static str, Vec<u8>, End)> {
         ("no exports", text("(component)"), Refused("exports nothing")),
         (
             "another decision",
-            exporting(&[lifecycle, "tidegate:policy/compaction@0.1.0"]),
+            exporting(&[lifecycle, "tidegate:policy/tides@0.1.0"]),
             Refused("but not"),
+        ),
+        (
+            "a decision that nothing obeys",
+            exporting(&[lifecycle, "tidegate:policy/compaction@0.1.0"]),
+            Refused("a draft of the contract"),
         ),
         (
             "a later contract",
