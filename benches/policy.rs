@@ -109,7 +109,7 @@ fn calls(arguments: &Arguments, host: &PolicyHost) {
     if arguments.wants("list of 256 events") {
         // FIFO makes nothing of reads, so this is the way there and back.
         let mut policy = instance(&fifo, 1024);
-        let mut native = Lru::new(1024);
+        let mut native = Lru::default();
         let words: Vec<u64> = (0..EVENTS)
             .map(|at| event(at as Slot, Op::Access, EntryKind::DataPage, 0, 0))
             .collect();
@@ -249,7 +249,7 @@ fn page_reads(arguments: &Arguments, host: &PolicyHost) {
                 each
             };
             let slots = PAGES as u32;
-            (each(Box::new(instance(&lru, slots))), each(Box::new(Lru::new(slots))))
+            (each(Box::new(instance(&lru, slots))), each(Box::new(Lru::default())))
         });
         // With misses, the rows below say what is to hold.
         let target = miss_one_in.map_or(Target::AtMost(25.0), |_| Target::None);
@@ -480,7 +480,7 @@ fn swaps(arguments: &Arguments, host: &PolicyHost) {
         }
         let from: Box<dyn EvictionPolicy> = match is_component {
             true => Box::new(instance(&lru, entries)),
-            false => Box::new(Lru::new(entries)),
+            false => Box::new(Lru::default()),
         };
         let swapped = swap(entries, from, Box::new(instance(&sieve, entries)));
         let rows = [
@@ -550,7 +550,7 @@ fn shadows(arguments: &Arguments, host: &PolicyHost) {
         measured.iter().for_each(|id| real.look_up(*id));
         let wanted = (real.hits - hits) as f64 / (real.lookups - lookups) as f64;
 
-        let mut beside = Ids::new(entries, Box::new(Lru::new(entries)));
+        let mut beside = Ids::new(entries, Box::new(Lru::default()));
         warm.iter().for_each(|id| beside.look_up(*id));
         shadow(&mut beside, sample);
         measured.iter().for_each(|id| beside.look_up(*id));
@@ -570,7 +570,7 @@ fn shadows(arguments: &Arguments, host: &PolicyHost) {
         let trace = trace(count / 2, 200_000);
         let (with, without) = medians(|| {
             let each = |sample: Option<u32>| {
-                let mut ids = Ids::new(entries, Box::new(Lru::new(entries)));
+                let mut ids = Ids::new(entries, Box::new(Lru::default()));
                 if let Some(sample) = sample {
                     shadow(&mut ids, sample);
                 }

@@ -69,9 +69,6 @@ pub const READ_QUEUE_MAX: u32 = 100_000;
 /// Time between two plans of what a shard lets in.
 pub const READ_PLAN_MS: u64 = 100;
 
-/// Slots of a cache for which address space is set aside; beyond it tables grow by copying.
-pub const SLOTS_SET_ASIDE_MAX: u32 = 1 << 22;
-
 /// Events that the policy ring holds before it must be delivered.
 pub const POLICY_RING_EVENTS_MAX: usize = 256;
 /// Largest policy component accepted, bytes.

@@ -11,7 +11,7 @@
 mod row_entries;
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
@@ -26,12 +26,12 @@ use super::index_share::IndexShare;
 use super::page_counts::{PageCacheStats, PageCounts};
 use super::paged_file::Flight;
 use super::rows::{Handle, PlaceRef};
-use crate::config::{PAGE_BYTES, SLOTS_SET_ASIDE_MAX};
+use crate::config::PAGE_BYTES;
 use crate::disk::AlignedBuffer;
 use crate::mutation::FlatRow;
 use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy, Fate};
 use crate::policy::event::{EntryAttributes, EntryKind};
-use crate::policy::{EvictionPolicy, PolicyFailure, PolicySnapshot, Slot, TrialVerdict};
+use crate::policy::{EvictionPolicy, PolicyFailure, PolicySnapshot, Slot, SlotArray, TrialVerdict};
 use crate::trace::{Recorder, Request};
 
 /// One page of a file; shorter than [`PAGE_BYTES`] only at the end of the file.
@@ -43,6 +43,8 @@ const READ_COST_US: u32 = 100;
 const INDEX_STEPS_MAX: usize = 512;
 /// Pages of forgotten files that one insertion frees besides its own work.
 const FORGET_PAGES_MAX: usize = 64;
+/// Used rows that wait to be told of together: their slots lie apart, and are fetched side by side.
+const USED_MAX: usize = 64;
 const KINDS: usize = 16;
 const NONE: Slot = Slot::MAX;
 
@@ -127,7 +129,7 @@ pub(super) struct State {
     governor: Governor,
     capacity_bytes: u64,
     slots: KeyMap<Slot>,
-    residents: Vec<Held>,
+    residents: SlotArray<Held>,
     /// First resident page of each file that has one.
     files: HashMap<u64, Slot>,
     /// Files that were closed and still have pages here.
@@ -135,6 +137,8 @@ pub(super) struct State {
     counts: [PageCounts; KINDS],
     kinds: [Option<EntryKind>; KINDS],
     victims: Vec<Slot>,
+    /// Rows that were used and whose slots were not touched yet.
+    used: Vec<Slot>,
     index: IndexShare,
     fingerprint_key: u64,
     next_file: u64,
@@ -165,14 +169,13 @@ impl PageCache {
             governor: Governor::new(capacity_bytes, slots_of(capacity_bytes)),
             capacity_bytes,
             slots: KeyMap::default(),
-            residents: Vec::with_capacity(
-                slots_of(capacity_bytes).min(SLOTS_SET_ASIDE_MAX) as usize
-            ),
+            residents: SlotArray::default(),
             files: HashMap::new(),
             forgotten: Vec::new(),
             counts: [PageCounts::default(); KINDS],
             kinds: [None; KINDS],
             victims: Vec::new(),
+            used: Vec::with_capacity(2 * USED_MAX),
             index: IndexShare::new(),
             fingerprint_key,
             next_file: 0,
@@ -182,9 +185,19 @@ impl PageCache {
         Rc::new(PageCache { state: RefCell::new(state), flights: RefCell::default() })
     }
 
+    /// The state with all that happened in it: what rows were used is told later and many at once.
+    #[inline]
+    fn state(&self) -> RefMut<'_, State> {
+        let mut state = self.state.borrow_mut();
+        if !state.used.is_empty() {
+            state.apply_used();
+        }
+        state
+    }
+
     /// What the cache holds and did since the start.
     pub fn stats(&self) -> PageCacheStats {
-        let state = self.state.borrow();
+        let state = self.state();
         let mut total = PageCounts::default();
         let mut kinds = Vec::new();
         for (kind, counts) in state.kinds.iter().zip(&state.counts) {
@@ -204,7 +217,7 @@ impl PageCache {
     /// Changes the budget. Pages above a lower one leave here up to a bounded number and then as
     /// [`trim`](Self::trim) or new pages come.
     pub fn set_capacity_bytes(&self, capacity_bytes: usize) {
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.state();
         state.capacity_bytes = capacity_bytes as u64;
         state.governor.resize(state.capacity_bytes, slots_of(state.capacity_bytes));
         state.make_room(0);
@@ -213,7 +226,7 @@ impl PageCache {
     /// Percent of the budget up to which indexes are like all else: what they take beyond it leaves
     /// first when room is wanted.
     pub fn set_index_percent(&self, percent: u64) {
-        self.state.borrow_mut().index.set_percent(percent);
+        self.state().index.set_percent(percent);
     }
 
     /// Most entries that a policy may be told of.
@@ -224,7 +237,7 @@ impl PageCache {
     /// Goes on freeing what a lower capacity or a closed file left, a bounded number of pages; true
     /// when more is left that can be freed now.
     pub fn trim(&self) -> bool {
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.state();
         state.free_forgotten(4 * FORGET_PAGES_MAX);
         let freed = state.make_room(0);
         let over = state.governor.bytes() > state.capacity_bytes;
@@ -233,12 +246,12 @@ impl PageCache {
 
     /// Tells the time (a monotonic clock, ns) to the policy; the shard calls it between tasks.
     pub fn tick(&self, now_ns: u64) {
-        self.state.borrow_mut().governor.tick(now_ns);
+        self.state().governor.tick(now_ns);
     }
 
     /// Tells the policies every event that waits, so that their counters are those of now.
     pub fn deliver(&self) {
-        let governor = &mut self.state.borrow_mut().governor;
+        let governor = &mut self.state().governor;
         governor.deliver();
         governor.deliver_shadow();
     }
@@ -251,27 +264,27 @@ impl PageCache {
         policy: Box<dyn EvictionPolicy>,
         identity: PolicyIdentity,
     ) -> Result<(), PolicyFailure> {
-        self.state.borrow_mut().governor.begin_replace(policy, identity)
+        self.state().governor.begin_replace(policy, identity)
     }
 
     /// Shows the candidate up to `max` pages more; see [`Governor::step_replace`].
     pub fn step_policy_swap(&self, max: u32) -> SwapStep {
-        self.state.borrow_mut().governor.step_replace(max)
+        self.state().governor.step_replace(max)
     }
 
     /// Exchanges the active policy and the one before; false when there is none.
     pub fn rollback_policy(&self) -> bool {
-        self.state.borrow_mut().governor.rollback()
+        self.state().governor.rollback()
     }
 
     /// Ends the possibility of a rollback and its cost.
     pub fn drop_standby_policy(&self) {
-        self.state.borrow_mut().governor.drop_standby();
+        self.state().governor.drop_standby();
     }
 
     /// Ends the active policy, leaving `failure` on record; the native CLOCK goes on.
     pub fn end_policy(&self, failure: PolicyFailure) {
-        self.state.borrow_mut().governor.detach(failure);
+        self.state().governor.detach(failure);
     }
 
     /// The directory that a shadow gets which sees one key in `sample`, or more where that is few.
@@ -289,76 +302,76 @@ impl PageCache {
         purpose: ShadowPurpose,
         limits: ShadowLimits,
     ) -> Result<(), PolicyFailure> {
-        self.state.borrow_mut().governor.begin_shadow(policy, identity, purpose, limits)
+        self.state().governor.begin_shadow(policy, identity, purpose, limits)
     }
 
     /// Shows the shadow up to `max` residents; true while more are left.
     pub fn step_shadow(&self, max: u32) -> bool {
-        self.state.borrow_mut().governor.step_shadow(max)
+        self.state().governor.step_shadow(max)
     }
 
     /// Ends the shadow; false when there is none.
     pub fn end_shadow(&self) -> bool {
-        self.state.borrow_mut().governor.end_shadow()
+        self.state().governor.end_shadow()
     }
 
     /// What is to happen with the active policy as a canary.
     pub fn trial_verdict(&self) -> TrialVerdict {
-        self.state.borrow_mut().governor.trial_verdict()
+        self.state().governor.trial_verdict()
     }
 
     /// What the active policy learnt, where it keeps something.
     pub fn snapshot_policy(&self) -> Option<PolicySnapshot> {
-        self.state.borrow_mut().governor.snapshot()
+        self.state().governor.snapshot()
     }
 
     /// What the shadow learnt, where it keeps something and saw every key.
     pub fn snapshot_shadow(&self) -> Option<PolicySnapshot> {
-        self.state.borrow_mut().governor.snapshot_shadow()
+        self.state().governor.snapshot_shadow()
     }
 
     /// The active policy's own figures.
     pub fn policy_metrics(&self) -> Vec<(String, f64)> {
-        self.state.borrow_mut().governor.metrics()
+        self.state().governor.metrics()
     }
 
     /// The shadow policy's own figures.
     pub fn shadow_metrics(&self) -> Vec<(String, f64)> {
-        self.state.borrow_mut().governor.shadow_metrics()
+        self.state().governor.shadow_metrics()
     }
 
     /// Who orders evictions now.
     pub fn policy_state(&self) -> PolicyState {
-        self.state.borrow().governor.state()
+        self.state().governor.state()
     }
 
     /// What there is to know of the policies.
     pub fn policy_status(&self) -> PolicyStatus {
-        self.state.borrow().governor.status()
+        self.state().governor.status()
     }
 
     /// Puts an admission policy before the cache, `None` to keep all that is read. `name` is the one
     /// under which it was created.
     pub fn set_admission(&self, policy: Option<(String, Box<dyn AdmissionPolicy>)>) {
         let gate = policy.map(|(name, policy)| Gate::new(name, policy));
-        self.state.borrow_mut().gate = gate;
+        self.state().gate = gate;
     }
 
     /// What there is to know of the admission policy.
     pub fn admission_status(&self) -> Option<GateStatus> {
-        self.state.borrow().gate.as_ref().map(Gate::status)
+        self.state().gate.as_ref().map(Gate::status)
     }
 
     /// Takes down every read from now on; whoever records calls [`take_recorded`](Self::take_recorded)
     /// before the ring is full.
     pub fn start_recording(&self, recorder: Recorder) {
-        self.state.borrow_mut().recorder = Some(recorder);
+        self.state().recorder = Some(recorder);
     }
 
     /// What was recorded since the last call and how many reads were lost; nothing when no trace is
     /// recorded. `empty` becomes the ring.
     pub fn take_recorded(&self, empty: Vec<Request>) -> (Vec<Request>, u64) {
-        match &mut self.state.borrow_mut().recorder {
+        match &mut self.state().recorder {
             Some(recorder) => recorder.take(empty),
             None => (Vec::new(), 0),
         }
@@ -366,19 +379,19 @@ impl PageCache {
 
     /// Ends recording; what was not taken is gone.
     pub fn stop_recording(&self) {
-        self.state.borrow_mut().recorder = None;
+        self.state().recorder = None;
     }
 
     /// A number for a file, never given twice.
     pub(super) fn next_file(&self) -> u64 {
-        let mut state = self.state.borrow_mut();
+        let mut state = self.state();
         state.next_file += 1;
         state.next_file
     }
 
     /// The resident page, counted as used; nothing is counted when there is none.
     pub(super) fn lookup(&self, key: PageKey) -> Option<Page> {
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.state();
         let slot = *state.slots.get(&key)?;
         let linked = state.linked(slot);
         linked.is_used = true;
@@ -393,7 +406,7 @@ impl PageCache {
 
     /// The resident piece that was parsed, counted as used.
     pub(super) fn lookup_parsed(&self, key: PageKey) -> Option<Rc<dyn Any>> {
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.state();
         let slot = *state.slots.get(&key)?;
         let linked = state.linked(slot);
         linked.is_used = true;
@@ -426,7 +439,7 @@ impl PageCache {
 
     /// A read waits for a page that is on its way: neither a hit nor a miss, but no I/O of its own.
     pub(super) fn join(&self, key: PageKey, kind: EntryKind) {
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.state();
         state.counts_of(kind).joined += 1;
         state.record(key, kind, PAGE_BYTES as u32, true);
     }
@@ -436,7 +449,7 @@ impl PageCache {
     }
 
     pub(super) fn count(&self, kind: EntryKind, count: impl FnOnce(&mut PageCounts)) {
-        count(self.state.borrow_mut().counts_of(kind));
+        count(self.state().counts_of(kind));
     }
 
     /// Keeps a page that was read, if there is room beside the pages in use.
@@ -445,7 +458,7 @@ impl PageCache {
     }
 
     fn keep(&self, (key, kind, table): (PageKey, EntryKind, u32), content: Content, bytes: u32) {
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.state();
         assert!(!state.slots.contains_key(&key), "a resident page is not read again");
         state.free_forgotten(FORGET_PAGES_MAX);
         state.record(key, kind, bytes, false);
@@ -485,7 +498,7 @@ impl PageCache {
 
     /// Drops the pages of a closed file, the rest of a large one by and by.
     pub(super) fn forget_file(&self, file: u64) {
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.state();
         state.forgotten.push(file);
         if let Some(gate) = &mut state.gate {
             gate.forget(file);
@@ -562,7 +575,7 @@ impl State {
         let over = over - freed;
         let mut victims = std::mem::take(&mut self.victims);
         let residents = &self.residents;
-        let in_use = |slot: Slot| match &residents[slot as usize] {
+        let in_use = |slot: Slot| match &residents[slot] {
             Held::Page(linked) => linked.as_ref().is_none_or(|linked| linked.content.is_in_use()),
             Held::Row(..) => false,
         };
@@ -590,7 +603,7 @@ impl State {
                 break;
             }
             let Some((slot, stamp)) = self.index.pop() else { break };
-            let Held::Page(Some(linked)) = &mut self.residents[slot as usize] else { continue };
+            let Held::Page(Some(linked)) = &mut self.residents[slot] else { continue };
             if linked.stamp != stamp {
                 continue;
             }
@@ -610,10 +623,8 @@ impl State {
 
     /// Makes sure that there is a place for what the slot holds.
     fn reserve(&mut self, slot: Slot) {
-        if slot as usize >= self.residents.len() {
-            self.residents.resize_with(slot as usize + 1, || Held::Page(None));
-        }
-        let is_free = matches!(self.residents[slot as usize], Held::Page(None));
+        self.residents.reach(slot, || Held::Page(None));
+        let is_free = matches!(self.residents[slot], Held::Page(None));
         assert!(is_free, "slot {slot} is taken");
     }
 
@@ -631,15 +642,15 @@ impl State {
         counts.bytes += u64::from(linked.bytes);
         if IndexShare::holds(kind) {
             let residents = &self.residents;
-            let is_present = |slot: Slot, stamp| matches!(&residents[slot as usize], Held::Page(Some(there)) if there.stamp == stamp);
+            let is_present = |slot: Slot, stamp| matches!(&residents[slot], Held::Page(Some(there)) if there.stamp == stamp);
             linked.stamp = self.index.came(slot, linked.bytes, is_present);
         }
-        self.residents[slot as usize] = Held::Page(Some(linked));
+        self.residents[slot] = Held::Page(Some(linked));
     }
 
     /// Drops what a slot held that the governor freed; its kind.
     fn unplace(&mut self, slot: Slot) -> EntryKind {
-        let held = std::mem::replace(&mut self.residents[slot as usize], Held::Page(None));
+        let held = std::mem::replace(&mut self.residents[slot], Held::Page(None));
         let kind = self.left(slot);
         let linked = match held {
             Held::Page(linked) => linked.expect("a victim is held"),
@@ -681,7 +692,7 @@ impl State {
     }
 
     fn linked(&mut self, slot: Slot) -> &mut LinkedPage {
-        match &mut self.residents[slot as usize] {
+        match &mut self.residents[slot] {
             Held::Page(Some(linked)) => linked,
             _ => unreachable!("a linked slot holds a page"),
         }

@@ -94,7 +94,7 @@ impl Shard {
         capacity_bytes: u64,
     ) -> Result<Box<dyn EvictionPolicy>> {
         match origin {
-            Origin::Native => Ok(Box::new(Lru::new(max_slots))),
+            Origin::Native => Ok(Box::new(Lru::default())),
             Origin::Component { compiled, info } => {
                 let options = InstanceOptions {
                     params: info.params.clone(),
@@ -123,7 +123,7 @@ impl Shard {
 
     /// Puts the native policy in charge of a new cache.
     pub(super) fn start_native_policy(&self) {
-        let policy = Box::new(Lru::new(self.cache.slots_max()));
+        let policy = Box::new(Lru::default());
         self.cache
             .begin_policy(policy, Origin::Native.identity())
             .expect("the native policy has no way to fail");

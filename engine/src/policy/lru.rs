@@ -4,10 +4,12 @@
 //! unlinkings at most. Invariant: exactly the slots that the host counts as resident are linked.
 //! Pins are ignored: the host refuses a pinned victim, which then comes back at the hot end.
 
+use super::SlotArray;
 use super::eviction::{EvictionPolicy, PolicyFailure, Slot};
-use crate::config::SLOTS_SET_ASIDE_MAX;
 
 const NONE: Slot = Slot::MAX;
+/// What stands before and behind a slot that is not in the list.
+const NOT_LINKED: Slot = Slot::MAX - 1;
 
 const ACCESS: u64 = super::event::Op::Access as u64;
 const INSERT: u64 = super::event::Op::Insert as u64;
@@ -20,10 +22,9 @@ const UPDATE: u64 = super::event::Op::Update as u64;
 struct Link {
     colder: Slot,
     hotter: Slot,
-    linked: bool,
 }
 
-const UNLINKED: Link = Link { colder: NONE, hotter: NONE, linked: false };
+const UNLINKED: Link = Link { colder: NOT_LINKED, hotter: NOT_LINKED };
 
 /// Where the last `drain_order` stopped, so that a whole drain costs one walk. It moves on when its
 /// slot is unlinked, so entries touched during a drain are not skipped over.
@@ -36,7 +37,7 @@ struct Bookmark {
 /// The policy. Slots beyond the known number extend its arrays.
 #[derive(Debug, Clone)]
 pub struct Lru {
-    links: Vec<Link>,
+    links: SlotArray<Link>,
     coldest: Slot,
     hottest: Slot,
     bookmark: Option<Bookmark>,
@@ -44,25 +45,17 @@ pub struct Lru {
 
 impl Default for Lru {
     fn default() -> Self {
-        Lru { links: Vec::new(), coldest: NONE, hottest: NONE, bookmark: None }
+        Lru { links: SlotArray::default(), coldest: NONE, hottest: NONE, bookmark: None }
     }
 }
 
 impl Lru {
-    /// An empty list. Room for `max_slots` slots is set aside, and taken as slots come.
-    pub fn new(max_slots: u32) -> Self {
-        Lru {
-            links: Vec::with_capacity(max_slots.min(SLOTS_SET_ASIDE_MAX) as usize),
-            ..Lru::default()
-        }
-    }
-
     fn is_linked(&self, slot: Slot) -> bool {
-        self.links.get(slot as usize).is_some_and(|link| link.linked)
+        self.links.get(slot).is_some_and(|link| link.colder != NOT_LINKED)
     }
 
     fn unlink(&mut self, slot: Slot) {
-        let Link { colder, hotter, .. } = self.links[slot as usize];
+        let Link { colder, hotter, .. } = self.links[slot];
         if let Some(bookmark) = &mut self.bookmark
             && bookmark.slot == slot
         {
@@ -70,25 +63,23 @@ impl Lru {
         }
         match colder {
             NONE => self.coldest = hotter,
-            colder => self.links[colder as usize].hotter = hotter,
+            colder => self.links[colder].hotter = hotter,
         }
         match hotter {
             NONE => self.hottest = colder,
-            hotter => self.links[hotter as usize].colder = colder,
+            hotter => self.links[hotter].colder = colder,
         }
-        self.links[slot as usize] = UNLINKED;
+        self.links[slot] = UNLINKED;
     }
 
     fn link_hottest(&mut self, slot: Slot) {
-        assert!(slot != NONE, "the last slot number marks the ends of the list");
-        if slot as usize >= self.links.len() {
-            self.links.resize(slot as usize + 1, UNLINKED);
-        }
+        assert!(slot < NOT_LINKED, "the last slot numbers are marks");
+        self.links.reach(slot, || UNLINKED);
         let colder = self.hottest;
-        self.links[slot as usize] = Link { colder, hotter: NONE, linked: true };
+        self.links[slot] = Link { colder, hotter: NONE };
         match colder {
             NONE => self.coldest = slot,
-            colder => self.links[colder as usize].hotter = slot,
+            colder => self.links[colder].hotter = slot,
         }
         self.hottest = slot;
     }
@@ -164,7 +155,7 @@ impl EvictionPolicy for Lru {
                     if slot == NONE {
                         break;
                     }
-                    slot = self.links[slot as usize].hotter;
+                    slot = self.links[slot].hotter;
                 }
                 slot
             }
@@ -172,19 +163,15 @@ impl EvictionPolicy for Lru {
         let mut count = 0;
         while count < max && slot != NONE {
             slots.push(slot);
-            slot = self.links[slot as usize].hotter;
+            slot = self.links[slot].hotter;
             count += 1;
         }
         self.bookmark = Some(Bookmark { cursor: cursor.saturating_add(count), slot });
         Ok(())
     }
 
-    /// Never fails. Arrays only grow: slots past a smaller limit may still be resident.
-    fn resize(&mut self, _capacity_bytes: u64, max_slots: u32) -> Result<(), PolicyFailure> {
-        let room = max_slots.min(SLOTS_SET_ASIDE_MAX) as usize;
-        if room > self.links.len() {
-            self.links.reserve(room - self.links.len());
-        }
+    /// Never fails: the list is as long as there are entries.
+    fn resize(&mut self, _capacity_bytes: u64, _max_slots: u32) -> Result<(), PolicyFailure> {
         Ok(())
     }
 }
@@ -220,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_leaves_first() {
-        let mut lru = Lru::new(8);
+        let mut lru = Lru::default();
         digest(&mut lru, &[(0, Op::Insert), (1, Op::Restore), (2, Op::Insert), (3, Op::Insert)]);
         digest(&mut lru, &[(0, Op::Access), (2, Op::Update), (1, Op::Remove)]);
         digest(&mut lru, &[(3, Op::Resize), (3, Op::Pin), (3, Op::Unpin), (9, Op::Miss)]);
@@ -234,7 +221,7 @@ mod tests {
 
     #[test]
     fn events_of_unknown_slots_change_nothing() {
-        let mut lru = Lru::new(1);
+        let mut lru = Lru::default();
         digest(&mut lru, &[(0, Op::Insert), (5, Op::Access), (6, Op::Remove), (7, Op::Update)]);
         assert_eq!(order(&mut lru), [0]);
         digest(&mut lru, &[(5, Op::Insert)]);
@@ -243,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_drain_in_slices_survives_live_events() {
-        let mut lru = Lru::new(8);
+        let mut lru = Lru::default();
         let inserts: Vec<_> = (0..8).map(|slot| (slot, Op::Insert)).collect();
         digest(&mut lru, &inserts);
         let mut slots = Vec::new();

@@ -66,7 +66,7 @@ impl Candidate {
         let settings = Settings { capacity: settings.capacity.resolve(trace)?, ..*settings };
         match self {
             Candidate::Lru => {
-                let mut lru = Lru::new(slots_of(settings.capacity, trace));
+                let mut lru = Lru::default();
                 self.outcome(driver::run(&mut lru, None, trace, &settings, clock, cancelled))
             }
             Candidate::Optimal => match settings.capacity {
@@ -85,7 +85,7 @@ impl Candidate {
                 };
                 let gate = WasmAdmissionPolicy::new(compiled.clone(), options);
                 let mut gate = gate.map_err(|failure| self.failed(failure.to_string()))?;
-                let mut lru = Lru::new(slots);
+                let mut lru = Lru::default();
                 let ended =
                     driver::run(&mut lru, Some(&mut gate), trace, &settings, clock, cancelled);
                 let outcome = self.outcome(ended)?;

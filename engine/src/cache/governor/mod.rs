@@ -69,11 +69,11 @@ pub struct Governor {
     second: Second,
     shadow: Option<Box<Shadow>>,
     /// Residents whose `sampled` equals this are counted into the shadow's sample.
-    shadow_round: u32,
+    shadow_round: u16,
     /// Whether any policy wants events; saves the rest of the hit path otherwise.
     listening: bool,
     /// Residents whose `known` equals this are known to the second policy.
-    round: u32,
+    round: u16,
     /// Valid victims that the active policy counts as gone, best first.
     proposals: VecDeque<Slot>,
     answer: Vec<Slot>,

@@ -70,8 +70,8 @@ impl Replay {
             Replay::Collect { next, runs } if *next < table.len() => {
                 let end = table.len().min(next.saturating_add(RUN_SLOTS_MAX));
                 let run = (*next..end).filter_map(|slot| {
-                    let entry = table.lookup(slot).filter(|entry| is_wanted(entry))?;
-                    Some((entry.touched, slot))
+                    let entry = *table.lookup(slot).filter(|entry| is_wanted(entry))?;
+                    Some((table.last_touch(&entry), slot))
                 });
                 runs.add(run.collect());
                 *next = end;

@@ -282,7 +282,7 @@ impl Shadow {
     }
 
     /// Takes over residents, up to `max` of them; true while more are left.
-    fn step(&mut self, table: &mut SlotTable, round: u32, max: u32, free_bytes: u64) -> bool {
+    fn step(&mut self, table: &mut SlotTable, round: u16, max: u32, free_bytes: u64) -> bool {
         let Some(start) = &mut self.start else { return false };
         let sampled_max = self.sampled_max;
         // As many at a time as the replay collects, so all are counted before the first is shown.
@@ -398,7 +398,7 @@ impl Governor {
         limits: ShadowLimits,
     ) -> Result<(), PolicyFailure> {
         self.shadow = None;
-        self.shadow_round += 1;
+        self.shadow_round = self.shadow_round.wrapping_add(1);
         self.shadow = Some(Box::new(Shadow::new(policy, identity, purpose, limits)?));
         Ok(())
     }

@@ -4,14 +4,13 @@
 //! A touch is one store: the stamp orders residents by last touch, its lowest bit is the CLOCK's
 //! reference bit. Not here: who is asked first (`governor.rs`).
 
-use crate::config::SLOTS_SET_ASIDE_MAX;
-use crate::policy::Slot;
 use crate::policy::event::{EntryAttributes, EntryKind};
+use crate::policy::{Slot, SlotArray};
 
 /// Referenced candidates that one victim search looks at before it takes the oldest of them.
 const CLOCK_WINDOW_MAX: u32 = 64;
 
-const REFERENCED: u64 = 1;
+const REFERENCED: u32 = 1;
 
 /// Who has a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,25 +22,28 @@ pub(super) enum SlotState {
     Proposed,
 }
 
-/// One slot; 40 bytes, because every cached row has one.
+/// One slot; 32 bytes, because every cached row has one and its touch should cost one line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
-    /// Sequence of the last touch, shifted left by one; lowest bit: touched since the hand passed.
-    pub touched: u64,
     pub fingerprint: u64,
+    /// Lower bits of the sequence of the last touch, shifted left by one; lowest bit: touched since
+    /// the hand passed.
+    touched: u32,
     pub size_bytes: u32,
     cost_us: u32,
     table: u32,
-    /// The round of the second policy that knows this resident; see `governor.rs`.
-    pub known: u32,
+    /// The round of the second policy that knows this resident; see `governor.rs`. Rounds count
+    /// anew after 65,536: a resident of so long ago may be taken for known, and then ranks as one that
+    /// the policy never heard of.
+    pub known: u16,
     /// The round of the shadow that counts this resident into its sample.
-    pub sampled: u32,
+    pub sampled: u16,
     pub pins: u8,
     pub kind: EntryKind,
     pub state: SlotState,
 }
 
-const _: () = assert!(size_of::<Entry>() == 40);
+const _: () = assert!(size_of::<Entry>() == 32);
 
 impl Entry {
     #[inline]
@@ -64,7 +66,7 @@ impl Entry {
 /// All slots of a cache.
 #[derive(Debug)]
 pub(super) struct SlotTable {
-    entries: Vec<Entry>,
+    entries: SlotArray<Entry>,
     free: Vec<Slot>,
     hand: u32,
     sequence: u64,
@@ -76,8 +78,7 @@ pub(super) struct SlotTable {
 impl SlotTable {
     pub fn new(slots_max: u32) -> Self {
         SlotTable {
-            // Set aside and taken as slots come, so that growing never copies.
-            entries: Vec::with_capacity(slots_max.min(SLOTS_SET_ASIDE_MAX) as usize),
+            entries: SlotArray::default(),
             free: Vec::new(),
             hand: 0,
             sequence: 0,
@@ -112,31 +113,31 @@ impl SlotTable {
     /// The entry of a resident. A slot that is not resident is a bug of the cache above.
     #[inline]
     pub fn resident(&mut self, slot: Slot) -> &mut Entry {
-        let entry = &mut self.entries[slot as usize];
+        let entry = &mut self.entries[slot];
         assert!(entry.is_resident(), "slot {slot} is not resident");
         entry
     }
 
     /// The entry of any number that a policy may have made up.
     pub fn lookup(&mut self, slot: Slot) -> Option<&mut Entry> {
-        self.entries.get_mut(slot as usize).filter(|entry| entry.is_resident())
+        self.entries.get_mut(slot).filter(|entry| entry.is_resident())
     }
 
     /// What is known of the slot's resident, or of its last one.
     pub fn last(&self, slot: Slot) -> EntryAttributes {
-        self.entries[slot as usize].attributes()
+        self.entries[slot].attributes()
     }
 
     /// The kind of the slot's resident, or of its last one.
     pub fn last_kind(&self, slot: Slot) -> EntryKind {
-        self.entries[slot as usize].kind
+        self.entries[slot].kind
     }
 
     /// Marks a resident as just used.
     #[inline]
     pub fn touch(&mut self, slot: Slot) -> &mut Entry {
         self.sequence += 2;
-        let stamp = self.sequence | REFERENCED;
+        let stamp = self.sequence as u32 | REFERENCED;
         let entry = self.resident(slot);
         entry.touched = stamp;
         entry
@@ -147,8 +148,8 @@ impl SlotTable {
         self.sequence += 2;
         let EntryAttributes { fingerprint, size_bytes, cost_us, table } = attributes;
         let entry = Entry {
-            touched: self.sequence,
             fingerprint,
+            touched: self.sequence as u32,
             size_bytes,
             cost_us,
             table,
@@ -160,7 +161,7 @@ impl SlotTable {
         };
         let slot = match self.free.pop() {
             Some(slot) => {
-                self.entries[slot as usize] = entry;
+                self.entries[slot] = entry;
                 slot
             }
             None if self.len() < self.slots_max => {
@@ -192,6 +193,12 @@ impl SlotTable {
         self.bytes = self.bytes - u64::from(was) + u64::from(size_bytes);
     }
 
+    /// Orders residents by their last touch; right for those of the last two thousand million touches.
+    pub fn last_touch(&self, entry: &Entry) -> u64 {
+        let touched = entry.touched & !REFERENCED;
+        self.sequence - u64::from((self.sequence as u32).wrapping_sub(touched))
+    }
+
     /// The next victim by CLOCK: the first evictable resident not touched since the hand last
     /// passed, or the one longest untouched of a window in which all were touched. Each slot looked
     /// at costs one of `budget`; `None` when that ends without an evictable resident.
@@ -200,13 +207,14 @@ impl SlotTable {
         in_use: &dyn Fn(Slot) -> bool,
         budget: &mut u32,
     ) -> Option<Slot> {
-        let mut oldest: Option<(u64, Slot)> = None;
+        let mut oldest: Option<(u32, Slot)> = None;
         let mut window = 0;
         while *budget > 0 && window < CLOCK_WINDOW_MAX && !self.entries.is_empty() {
             *budget -= 1;
             let slot = self.hand % self.len();
             self.hand = slot + 1;
-            let entry = &mut self.entries[slot as usize];
+            let sequence = self.sequence;
+            let entry = &mut self.entries[slot];
             if entry.state != SlotState::Resident || entry.pins > 0 || in_use(slot) {
                 continue;
             }
@@ -215,8 +223,9 @@ impl SlotTable {
             }
             entry.touched &= !REFERENCED;
             window += 1;
-            if oldest.is_none_or(|(touched, _)| entry.touched < touched) {
-                oldest = Some((entry.touched, slot));
+            let age = (sequence as u32).wrapping_sub(entry.touched);
+            if oldest.is_none_or(|(oldest, _)| age > oldest) {
+                oldest = Some((age, slot));
             }
         }
         oldest.map(|(_, slot)| slot)

@@ -50,7 +50,7 @@ impl Governor {
             self.leave(seat, failure.clone(), PolicyRole::Candidate);
             return Err(failure);
         }
-        self.round += 1;
+        self.round = self.round.wrapping_add(1);
         let replay = match &self.active {
             Some(seat) if seat.drains_in_pages() || self.table.len() <= DRAIN_SLOTS_MAX => {
                 Replay::Drain { cursor: 0 }

@@ -5,7 +5,7 @@
 use std::hash::Hasher;
 use std::rc::Rc;
 
-use super::{Held, NONE, PageCache, PageKeyHasher, READ_COST_US, State};
+use super::{Held, NONE, PageCache, PageKeyHasher, READ_COST_US, State, USED_MAX};
 use crate::cache::rows::{Handle, PlaceRef};
 use crate::mutation::FlatRow;
 use crate::policy::Slot;
@@ -32,7 +32,7 @@ impl PageCache {
         arrival: Arrival,
         (kind, bytes, table): (EntryKind, usize, u32),
     ) -> Option<Slot> {
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.state();
         let size_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let mut hasher = PageKeyHasher(state.fingerprint_key ^ u64::from(table));
         hasher.write_u64(handle.key.token().0 as u64);
@@ -74,7 +74,7 @@ impl PageCache {
         let counts = state.counts_of(kind);
         counts.pages += 1;
         counts.bytes += u64::from(size_bytes);
-        state.residents[slot as usize] = Held::Row(handle.clone(), flat.cloned());
+        state.residents[slot] = Held::Row(handle.clone(), flat.cloned());
         Some(slot)
     }
 
@@ -93,17 +93,17 @@ impl PageCache {
 
     /// Gives the slot of a row cache's entry back; its kind and bytes.
     pub(in crate::cache) fn remove_row(&self, slot: Slot) -> (EntryKind, u64) {
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.state();
         state.governor.remove(slot);
-        state.residents[slot as usize] = Held::Page(None);
+        state.residents[slot] = Held::Page(None);
         (state.left(slot), u64::from(state.governor.last(slot).size_bytes))
     }
 
     /// A write changed the entry of a row cache: it is `flat` and takes `bytes` now. Returns what it
     /// took before.
     pub(in crate::cache) fn resize_row(&self, slot: Slot, flat: FlatRow, bytes: u32) -> u32 {
-        let state = &mut *self.state.borrow_mut();
-        if let Held::Row(_, held) = &mut state.residents[slot as usize] {
+        let state = &mut *self.state();
+        if let Held::Row(_, held) = &mut state.residents[slot] {
             *held = Some(flat);
         }
         let was = state.governor.last(slot).size_bytes;
@@ -116,10 +116,22 @@ impl PageCache {
     }
 
     /// A reader used the cached rows with these slots.
+    #[inline]
     pub(in crate::cache) fn touch_rows(&self, slots: &[Slot]) {
-        let State { governor, counts, recorder, gate, .. } = &mut *self.state.borrow_mut();
+        let mut state = self.state.borrow_mut();
+        state.used.extend_from_slice(slots);
+        if state.used.len() >= USED_MAX {
+            state.apply_used();
+        }
+    }
+}
+
+impl State {
+    /// Tells of the rows that were used.
+    pub(super) fn apply_used(&mut self) {
+        let State { governor, counts, recorder, gate, used, .. } = self;
         let mut gate = gate.as_mut().filter(|gate| gate.wants_fates());
-        for slot in slots.iter().filter(|slot| **slot != NONE) {
+        for slot in used.iter().filter(|slot| **slot != NONE) {
             let (kind, attributes) = governor.hit_entry(*slot);
             counts[kind as usize].hits += 1;
             let EntryAttributes { fingerprint, size_bytes, .. } = attributes;
@@ -130,5 +142,7 @@ impl PageCache {
                 gate.tell(fingerprint, Fate::Read, kind);
             }
         }
+        used.clear();
+        used.shrink_to(2 * USED_MAX);
     }
 }
