@@ -66,77 +66,14 @@ pub async fn run(arguments: &Arguments) {
     }
     .print(arguments);
 
-    let tree = bench.tree();
-    let mut random = Random::new(3);
-    let points = bench.points(reads, partitions, &mut random);
-    let hot = bench.points(reads, 10, &mut random);
-    for (name, list, bound) in
-        [("point read, random", points, 1.2), ("point read, hot set", hot, 0.6)]
-    {
-        let baseline = tree_point(&tree, &list).await;
-        let mut runs = Vec::new();
-        for _ in 0..REPEATS {
-            runs.push(bench.read(&list).await.0);
-        }
-        let figure = median(runs);
-        let per_read = |micros: f64| micros / reads as f64;
-        let target = Target::AtMost(bound);
-        let baseline = Some(("BTreeMap", per_read(baseline)));
-        Row { name, unit: "CPU us", figure: per_read(figure), baseline, target }.print(arguments);
-        let start = allocator::allocations();
-        let count = list.len();
-        bench.read(&list).await;
-        // Those of the call to the shard are shared by all.
-        let figure = ((allocator::allocations() - start) as f64 / count as f64 * 1e3).round() / 1e3;
-        let name = match bound < 1.0 {
-            true => "point read, hot set, allocations",
-            false => "point read, random, allocations",
-        };
-        Row { name, unit: "a read", figure, baseline: None, target: Target::AtMost(2.0) }
-            .print(arguments);
+    if arguments.wants("point") {
+        bench.print_points(arguments, reads).await;
     }
-
-    // Odd keys have no rows, and partitions beyond the last do not exist.
-    let absent_rows = (0..reads).map(|_| {
-        let pk = random.below(10) as i64;
-        let ck = 2 * random.below(ROWS_PER_PARTITION as u64) as i64 + 1;
-        (bench.partition(pk), one(row_of(&bench.schema, ck)))
-    });
-    let absent_rows: Reads = Arc::new(absent_rows.collect());
-    let absent_partitions = (0..reads).map(|_| {
-        let pk = partitions + random.below(10) as i64;
-        (bench.partition(pk), one(row_of(&bench.schema, 0)))
-    });
-    let absent_partitions: Reads = Arc::new(absent_partitions.collect());
-    for (name, list) in [("absent row", absent_rows), ("absent partition", absent_partitions)] {
-        let (_, found) = bench.read(&list).await;
-        assert_eq!(found, 0, "{name}");
-        let before = bench.disk_reads().await;
-        let (micros, _) = bench.read(&list).await;
-        assert_eq!(bench.disk_reads().await, before, "{name}: it is looked for once");
-        let (figure, target) = (micros / reads as f64, Target::AtMost(0.6));
-        Row { name, unit: "CPU us", figure, baseline: None, target }.print(arguments);
+    if arguments.wants("absent") {
+        bench.print_absent(arguments, reads).await;
     }
-
-    let slices = reads / 10;
-    let mut forward = 0.0;
-    for (name, direction) in [
-        ("slice of 100 into a batch, forward", Direction::Forward),
-        ("slice of 100 into a batch, reversed", Direction::Reversed),
-    ] {
-        let list = (0..slices).map(|_| (bench.partition(random.below(10) as i64), all(direction)));
-        let list: Reads = Arc::new(list.collect());
-        let figure = bench.batches(&list).await / (slices as f64 * ROWS_PER_PARTITION as f64);
-        let reversed = direction.is_reversed();
-        Row {
-            name,
-            unit: "us a row",
-            figure,
-            baseline: reversed.then_some(("forward", forward)),
-            target: if reversed { Target::RatioAtMost(1.05) } else { Target::AtMost(0.08) },
-        }
-        .print(arguments);
-        forward = figure;
+    if arguments.wants("slice") {
+        bench.print_slices(arguments, reads / 10).await;
     }
     bench.database.close().await.unwrap();
 }
@@ -158,6 +95,89 @@ struct Bench {
 impl Bench {
     fn partition(&self, pk: i64) -> PartitionRange {
         PartitionRange::Single(partition_key(&self.schema, pk))
+    }
+
+    async fn print_points(&self, arguments: &Arguments, reads: usize) {
+        let tree = self.tree();
+        let mut random = Random::new(3);
+        let points = self.points(reads, self.partitions, &mut random);
+        let hot = self.points(reads, 10, &mut random);
+        for (name, list, bound) in
+            [("point read, random", points, 1.2), ("point read, hot set", hot, 0.6)]
+        {
+            let baseline = tree_point(&tree, &list).await;
+            let mut runs = Vec::new();
+            for _ in 0..REPEATS {
+                runs.push(self.read(&list).await.0);
+            }
+            let figure = median(runs);
+            let per_read = |micros: f64| micros / reads as f64;
+            let target = Target::AtMost(bound);
+            let baseline = Some(("BTreeMap", per_read(baseline)));
+            Row { name, unit: "CPU us", figure: per_read(figure), baseline, target }
+                .print(arguments);
+            let start = allocator::allocations();
+            let count = list.len();
+            self.read(&list).await;
+            // Those of the call to the shard are shared by all.
+            let figure =
+                ((allocator::allocations() - start) as f64 / count as f64 * 1e3).round() / 1e3;
+            let name = match bound < 1.0 {
+                true => "point read, hot set, allocations",
+                false => "point read, random, allocations",
+            };
+            Row { name, unit: "a read", figure, baseline: None, target: Target::AtMost(2.0) }
+                .print(arguments);
+        }
+    }
+
+    async fn print_absent(&self, arguments: &Arguments, reads: usize) {
+        let mut random = Random::new(4);
+        // Odd keys have no rows, and partitions beyond the last do not exist.
+        let absent_rows = (0..reads).map(|_| {
+            let pk = random.below(10) as i64;
+            let ck = 2 * random.below(ROWS_PER_PARTITION as u64) as i64 + 1;
+            (self.partition(pk), one(row_of(&self.schema, ck)))
+        });
+        let absent_rows: Reads = Arc::new(absent_rows.collect());
+        let absent_partitions = (0..reads).map(|_| {
+            let pk = self.partitions + random.below(10) as i64;
+            (self.partition(pk), one(row_of(&self.schema, 0)))
+        });
+        let absent_partitions: Reads = Arc::new(absent_partitions.collect());
+        for (name, list) in [("absent row", absent_rows), ("absent partition", absent_partitions)] {
+            let (_, found) = self.read(&list).await;
+            assert_eq!(found, 0, "{name}");
+            let before = self.disk_reads().await;
+            let (micros, _) = self.read(&list).await;
+            assert_eq!(self.disk_reads().await, before, "{name}: it is looked for once");
+            let (figure, target) = (micros / reads as f64, Target::AtMost(0.6));
+            Row { name, unit: "CPU us", figure, baseline: None, target }.print(arguments);
+        }
+    }
+
+    async fn print_slices(&self, arguments: &Arguments, slices: usize) {
+        let mut random = Random::new(5);
+        let mut forward = 0.0;
+        for (name, direction) in [
+            ("slice of 100 into a batch, forward", Direction::Forward),
+            ("slice of 100 into a batch, reversed", Direction::Reversed),
+        ] {
+            let list =
+                (0..slices).map(|_| (self.partition(random.below(10) as i64), all(direction)));
+            let list: Reads = Arc::new(list.collect());
+            let figure = self.batches(&list).await / (slices as f64 * ROWS_PER_PARTITION as f64);
+            let reversed = direction.is_reversed();
+            Row {
+                name,
+                unit: "us a row",
+                figure,
+                baseline: reversed.then_some(("forward", forward)),
+                target: if reversed { Target::RatioAtMost(1.05) } else { Target::AtMost(0.08) },
+            }
+            .print(arguments);
+            forward = figure;
+        }
     }
 
     fn points(&self, count: usize, partitions: i64, random: &mut Random) -> Reads {

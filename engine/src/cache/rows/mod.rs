@@ -7,6 +7,7 @@
 
 mod heads;
 mod merge;
+mod partitions;
 mod place;
 mod read;
 mod ring;
@@ -16,9 +17,9 @@ mod tree;
 mod version;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
+use partitions::Partitions;
 pub(super) use place::PlaceRef;
 use read::CachedRead;
 pub use read::Underlying;
@@ -103,6 +104,8 @@ pub struct CachedEntry {
 /// who comes with a newer set gets a copy where the version is held.
 pub(super) struct Handle {
     pub(super) key: Rc<PartitionKey>,
+    /// The key's bytes where they are few: a look-up compares them, and goes no further for them.
+    short_key: ShortKey,
     latest: RefCell<Rc<Version>>,
     /// The set of SSTables that the latest version stands for.
     generation: Cell<u64>,
@@ -115,8 +118,27 @@ pub(super) struct Handle {
     owner: Weak<RowCache>,
 }
 
-/// By the key itself: searching looks at tokens only, side by side.
-type Partitions = BTreeMap<PartitionKey, Rc<Handle>>;
+/// The bytes of a short key and their number; no bytes of a longer one.
+#[derive(PartialEq, Eq)]
+struct ShortKey([u8; SHORT_KEY_BYTES_MAX], u8);
+
+/// Keys of numbers, UUIDs and short names are not longer.
+const SHORT_KEY_BYTES_MAX: usize = 23;
+
+impl ShortKey {
+    #[inline]
+    fn of(key: &PartitionKey) -> Self {
+        let mut bytes = [0; SHORT_KEY_BYTES_MAX];
+        let whole = key.as_bytes();
+        match bytes.get_mut(..whole.len()) {
+            Some(start) => {
+                start.copy_from_slice(whole);
+                ShortKey(bytes, whole.len() as u8)
+            }
+            None => ShortKey(bytes, u8::MAX),
+        }
+    }
+}
 
 /// See the head of this file.
 pub struct RowCache {
@@ -243,7 +265,7 @@ impl RowCache {
             if version.is_spent()
                 && let Some(partitions) = self.forgotten.borrow_mut().last_mut()
             {
-                partitions.remove(&*handle.key);
+                partitions.remove(&handle.key);
             }
         }
         !self.forgotten.borrow().is_empty()
@@ -269,7 +291,7 @@ impl RowCache {
         generation: u64,
         arrival: Arrival,
     ) -> Option<(Rc<Handle>, Rc<Version>)> {
-        let known = self.partitions.borrow().get(&*key).cloned();
+        let known = self.partitions.borrow().get(&key).cloned();
         if let Some(handle) = known {
             // Someone else read it at the same time.
             let is_older = handle.generation.get() <= generation;
@@ -280,6 +302,7 @@ impl RowCache {
         }
         let version = Rc::new(version);
         let handle = Rc::new(Handle {
+            short_key: ShortKey::of(&key),
             key: key.clone(),
             latest: RefCell::new(version.clone()),
             generation: Cell::new(generation),
@@ -299,7 +322,7 @@ impl RowCache {
         version.set_slot(slot);
         // In a known gap it divides that.
         handle.is_known_before.set(self.is_known_absent(&key));
-        self.partitions.borrow_mut().insert((*key).clone(), handle.clone());
+        self.partitions.borrow_mut().insert(handle.clone());
         Some((handle, version))
     }
 
@@ -363,7 +386,7 @@ impl RowCache {
         handle.is_attached.set(false);
         if is_known {
             self.counts.borrow_mut().partition_evictions += 1;
-            self.partitions.borrow_mut().remove(&*handle.key);
+            self.partitions.borrow_mut().remove(&handle.key);
             self.forget_gap(&handle.key);
         }
     }
@@ -372,7 +395,8 @@ impl RowCache {
     fn forget(&self, handle: &Rc<Handle>) {
         if self.knows(handle) {
             self.detach(handle);
-            let forgotten = Partitions::from([((*handle.key).clone(), handle.clone())]);
+            let mut forgotten = Partitions::default();
+            forgotten.insert(handle.clone());
             self.forgotten.borrow_mut().push(forgotten);
         }
     }
@@ -396,6 +420,22 @@ impl RowCache {
 }
 
 impl Handle {
+    /// A partition of which nothing is known.
+    #[cfg(test)]
+    fn of_key(key: PartitionKey) -> Self {
+        let version = Version::new(None, None, NO_SLOT, false);
+        Handle {
+            short_key: ShortKey::of(&key),
+            key: Rc::new(key),
+            latest: RefCell::new(Rc::new(version)),
+            generation: Cell::new(0),
+            is_attached: Cell::new(true),
+            is_known_before: Cell::new(false),
+            life: 0,
+            owner: Weak::new(),
+        }
+    }
+
     /// The version that a reader of the set of SSTables number `generation`, not older than the
     /// handle's, may read and add to.
     fn version_at(&self, generation: u64) -> Rc<Version> {
@@ -404,6 +444,15 @@ impl Handle {
             *latest = Rc::new(Version::clone(&latest));
         }
         latest.clone()
+    }
+
+    #[inline]
+    fn is_of(&self, key: &PartitionKey) -> bool {
+        let ShortKey(bytes, length) = &self.short_key;
+        match bytes.get(..usize::from(*length)) {
+            Some(own) => own == key.as_bytes(),
+            None => *self.key == *key,
+        }
     }
 
     /// The cache took the slot of this entry back.

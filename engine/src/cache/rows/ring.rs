@@ -127,7 +127,7 @@ impl RowCache {
         }
         let from = previous.map_or(Bound::Unbounded, Bound::Excluded);
         let to = key.map_or(Bound::Unbounded, Bound::Included);
-        let between = partitions.range::<PartitionKey, _>((from, to));
+        let between = partitions.range((from, to));
         for (marked, (_, handle)) in between.enumerate() {
             if marked == MARKED_AT_ONCE_MAX {
                 return;
@@ -142,7 +142,7 @@ impl RowCache {
     /// Whether this partition and some behind it are known whole, and what is before each.
     fn is_known_run(&self, key: &PartitionKey, count: usize) -> bool {
         let partitions = self.partitions.borrow();
-        let mut run = partitions.range::<PartitionKey, _>((Bound::Included(key), Bound::Unbounded));
+        let mut run = partitions.range((Bound::Included(key), Bound::Unbounded));
         let Some((first, handle)) = run.next() else { return false };
         first == key
             && handle.is_known_before.get()
@@ -246,7 +246,7 @@ impl RingRead {
             return true;
         }
         let previous = below.previous.take();
-        let is_there = self.cache.partitions.borrow().contains_key(&**key);
+        let is_there = self.cache.partitions.borrow().contains_key(key);
         if is_there {
             if let Some(previous) = &previous {
                 self.cache.mark(previous.as_deref(), Some(key));

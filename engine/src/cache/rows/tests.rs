@@ -2,6 +2,7 @@
 //! evictions, and after each step every claim of the cache is checked.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 
 use futures::FutureExt;
 use futures::executor::block_on;
@@ -375,7 +376,9 @@ impl World {
     fn check(&self) {
         self.check_ring();
         let mut bytes = 0;
-        for (key, handle) in self.rows.partitions.borrow().iter() {
+        for (key, handle) in
+            self.rows.partitions.borrow().range((Bound::Unbounded, Bound::Unbounded))
+        {
             let data = self.disk.data.get(key).cloned().unwrap_or_default();
             let version = handle.latest.borrow();
             assert_eq!(version.deletion.get(), data.deletion);

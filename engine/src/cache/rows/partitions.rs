@@ -1,0 +1,233 @@
+//! The cached partitions of a table: in ring order, and by token.
+//!
+//! Looking a partition up by its token costs one line of memory; going down an ordered map costs one a
+//! level. The table by token grows by linear hashing (Litwin, VLDB'80): a bucket is split for
+//! every few that come in, so nobody waits for all of it to be laid out anew.
+//!
+//! Invariant: both hold the same partitions.
+
+use std::collections::{BTreeMap, btree_map};
+use std::ops::Bound;
+use std::rc::Rc;
+
+use super::Handle;
+use crate::policy::SlotArray;
+use crate::schema::{PartitionKey, Token};
+
+/// Places of a bucket, which is a line of memory.
+const PLACES: usize = 3;
+/// Partitions for each bucket, in quarters: some have more, few are full.
+const FILL_QUARTERS: usize = 6;
+
+/// See the head of this file.
+#[derive(Default)]
+pub(super) struct Partitions {
+    /// By the key itself: searching looks at tokens only, side by side.
+    ring: BTreeMap<PartitionKey, Rc<Handle>>,
+    buckets: SlotArray<Bucket>,
+}
+
+/// Places are taken from the first on.
+#[derive(Default)]
+#[repr(align(64))]
+struct Bucket {
+    tokens: [i64; PLACES],
+    handles: [Option<Rc<Handle>>; PLACES],
+    /// What found no place.
+    more: Option<Box<Bucket>>,
+}
+
+const _: () = assert!(size_of::<Bucket>() == 64);
+
+impl Bucket {
+    fn push(&mut self, token: i64, handle: Rc<Handle>) {
+        match self.handles.iter().position(Option::is_none) {
+            Some(at) => {
+                self.tokens[at] = token;
+                self.handles[at] = Some(handle);
+            }
+            None => self.more.get_or_insert_default().push(token, handle),
+        }
+    }
+
+    /// Takes out one of what is there.
+    fn pop(&mut self) -> Option<(i64, Rc<Handle>)> {
+        if let Some(more) = &mut self.more
+            && let Some(last) = more.pop()
+        {
+            return Some(last);
+        }
+        self.more = None;
+        let at = self.handles.iter().rposition(Option::is_some)?;
+        self.handles[at].take().map(|handle| (self.tokens[at], handle))
+    }
+
+    #[inline]
+    fn get(&self, key: &PartitionKey) -> Option<&Rc<Handle>> {
+        for (token, handle) in self.tokens.iter().zip(&self.handles) {
+            let handle = handle.as_ref()?;
+            if *token == key.token().0 && handle.is_of(key) {
+                return Some(handle);
+            }
+        }
+        self.more.as_ref()?.get(key)
+    }
+
+    /// The last one takes the place of the one that leaves.
+    fn remove(&mut self, key: &PartitionKey) {
+        let Some((token, last)) = self.pop() else { return };
+        if last.is_of(key) {
+            return;
+        }
+        let mut bucket = self;
+        loop {
+            let is_it = |handle: &Option<Rc<Handle>>| handle.as_ref().is_some_and(|h| h.is_of(key));
+            if let Some(at) = bucket.handles.iter().position(is_it) {
+                bucket.tokens[at] = token;
+                bucket.handles[at] = Some(last);
+                return;
+            }
+            bucket = bucket.more.as_mut().expect("what is in the ring is in its bucket");
+        }
+    }
+}
+
+impl Partitions {
+    pub(super) fn len(&self) -> usize {
+        self.ring.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: &PartitionKey) -> Option<&Rc<Handle>> {
+        if self.buckets.is_empty() {
+            return None;
+        }
+        self.buckets[self.bucket_of(key.token())].get(key)
+    }
+
+    pub(super) fn contains_key(&self, key: &PartitionKey) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// In ring order.
+    pub(super) fn values(&self) -> btree_map::Values<'_, PartitionKey, Rc<Handle>> {
+        self.ring.values()
+    }
+
+    pub(super) fn range(
+        &self,
+        range: (Bound<&PartitionKey>, Bound<&PartitionKey>),
+    ) -> btree_map::Range<'_, PartitionKey, Rc<Handle>> {
+        self.ring.range::<PartitionKey, _>(range)
+    }
+
+    /// Adds a partition that is not there.
+    pub(super) fn insert(&mut self, handle: Rc<Handle>) {
+        let token = handle.key.token();
+        let was = self.ring.insert((*handle.key).clone(), handle.clone());
+        assert!(was.is_none(), "a partition comes in once");
+        if self.buckets.len() * FILL_QUARTERS < self.ring.len() * 4 {
+            self.split();
+        }
+        let bucket = self.bucket_of(token);
+        self.buckets[bucket].push(token.0, handle);
+    }
+
+    pub(super) fn remove(&mut self, key: &PartitionKey) {
+        if self.ring.remove(key).is_some() {
+            let bucket = self.bucket_of(key.token());
+            self.buckets[bucket].remove(key);
+        }
+    }
+
+    /// Buckets are numbered by the lower bits of tokens: by as many as all buckets need, or one less
+    /// where that bucket has not been split off yet.
+    #[inline]
+    fn bucket_of(&self, token: Token) -> u32 {
+        let count = self.buckets.len();
+        let mask = count.next_power_of_two() - 1;
+        let bucket = token.0 as usize & mask;
+        (if bucket < count { bucket } else { bucket & mask >> 1 }) as u32
+    }
+
+    /// Adds a bucket, which takes its share of the one it is split off from.
+    fn split(&mut self) {
+        let new = self.buckets.len();
+        self.buckets.push(Bucket::default());
+        if new == 0 {
+            return;
+        }
+        let old = new - (new + 1).next_power_of_two() / 2;
+        let mut whole = std::mem::take(&mut self.buckets[old as u32]);
+        while let Some((token, handle)) = whole.pop() {
+            let bucket = self.bucket_of(Token(token));
+            self.buckets[bucket].push(token, handle);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Random;
+
+    #[test]
+    fn every_partition_is_found_by_its_key_however_many_came_and_left() {
+        let mut partitions = Partitions::default();
+        let mut random = Random::new(1);
+        for step in 0..6000 {
+            let number = random.below(2000);
+            let key = key_of(number);
+            let grows = random.below(10) < if step < 4000 { 8 } else { 2 };
+            match (partitions.contains_key(&key), grows) {
+                (false, true) => partitions.insert(Rc::new(Handle::of_key(key))),
+                (true, false) => partitions.remove(&key),
+                _ => {}
+            }
+            if step % 500 == 0 {
+                let mut count = 0;
+                for number in 0..2000 {
+                    let key = key_of(number);
+                    let in_ring = partitions.ring.get(&key);
+                    let found = partitions.get(&key);
+                    assert_eq!(found.map(Rc::as_ptr), in_ring.map(Rc::as_ptr));
+                    count += usize::from(found.is_some());
+                }
+                assert_eq!(count, partitions.len());
+            }
+        }
+        for number in 0..2000 {
+            partitions.remove(&key_of(number));
+        }
+        assert!(partitions.is_empty());
+        assert!(partitions.get(&key_of(1)).is_none());
+    }
+
+    #[test]
+    fn keys_of_one_token_are_told_apart() {
+        let mut bucket = Bucket::default();
+        let keys: Vec<PartitionKey> = (0..10).map(key_of).collect();
+        for key in &keys {
+            bucket.push(5, Rc::new(Handle::of_key(key.clone())));
+        }
+        for (at, key) in keys.iter().enumerate() {
+            bucket.remove(key);
+            let mut left = 0;
+            let mut place = Some(&bucket);
+            while let Some(bucket) = place {
+                left += bucket.handles.iter().flatten().count();
+                assert!(!bucket.handles.iter().flatten().any(|handle| handle.is_of(key)));
+                place = bucket.more.as_deref();
+            }
+            assert_eq!(left, keys.len() - at - 1);
+        }
+    }
+
+    fn key_of(number: u64) -> PartitionKey {
+        PartitionKey::from_bytes(number.to_be_bytes())
+    }
+}
