@@ -15,7 +15,7 @@ pub async fn read_file(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>> {
     let mut content = Vec::with_capacity(size);
     while content.len() < size {
         let wanted = (size - content.len()).min(1 << 20);
-        let buffer = AlignedBuffer::with_capacity(wanted);
+        let buffer = AlignedBuffer::for_reading(wanted);
         let (result, buffer) = file.read_at(content.len() as u64, buffer).await;
         result?;
         if buffer.is_empty() {
