@@ -24,7 +24,7 @@ use super::governor::{
 };
 use super::index_share::IndexShare;
 use super::page_counts::{PageCacheStats, PageCounts};
-use super::paged_file::Flight;
+use super::paged_file::Flights;
 use super::rows::{Handle, PlaceRef};
 use crate::config::PAGE_BYTES;
 use crate::disk::AlignedBuffer;
@@ -151,7 +151,7 @@ pub(super) struct State {
 /// All cached pages of a shard.
 pub struct PageCache {
     state: RefCell<State>,
-    pub(super) flights: RefCell<KeyMap<Flight>>,
+    pub(super) flights: RefCell<Flights>,
 }
 
 /// Bytes of a small entry: with this size for all, slots and bytes run out together.

@@ -296,6 +296,37 @@ fn a_range_and_a_page_share_a_read() {
 }
 
 #[test]
+fn reads_under_way_are_told_apart() {
+    let cache = cache(64);
+    let files = [11, 12].map(|seed| MemoryFile::new(seed, 8 * PAGE_BYTES));
+    let paged = files.each_ref().map(|file| paged(&cache, file));
+    files.iter().for_each(|file| file.close_gate());
+    let mut pool = LocalPool::new();
+    let mut read = |file: usize, first: u64, count: u64| {
+        let paged = paged[file].clone();
+        let pages = async move { paged.page_range(first, count).await };
+        let pages = pool.spawner().spawn_local_with_handle(pages).unwrap();
+        pool.run_until_stalled();
+        pages
+    };
+    // Another file's pages, those before and behind a read under way, and those in its middle.
+    let wanted = [(0, 2, 3), (1, 3, 1), (0, 0, 2), (0, 5, 1), (0, 3, 1), (0, 1, 6)];
+    let pages = wanted.map(|(file, first, count)| read(file, first, count));
+    assert_eq!(cache.flights.borrow().len(), 5);
+    files.iter().for_each(|file| file.open_gate());
+    for ((file, first, count), pages) in wanted.into_iter().zip(pages) {
+        let pages = pool.run_until(pages).unwrap();
+        let content: Vec<u8> = pages.iter().flat_map(|page| page.iter().copied()).collect();
+        let from = first as usize * PAGE_BYTES;
+        assert_eq!(content, files[file].content[from..from + count as usize * PAGE_BYTES]);
+    }
+    let page = |page: u64, count: usize| (page * PAGE_BYTES as u64, count * PAGE_BYTES);
+    assert_eq!(*files[0].reads.borrow(), [page(2, 3), page(0, 2), page(5, 1), page(6, 1)]);
+    assert_eq!(*files[1].reads.borrow(), [page(3, 1)]);
+    assert!(cache.flights.borrow().is_empty());
+}
+
+#[test]
 fn a_refused_page_is_not_kept() {
     let (cache, file) = (cache(8), MemoryFile::new(8, 3 * PAGE_BYTES));
     let paged = paged(&cache, &file);

@@ -5,6 +5,7 @@
 //! nothing behind. Not here: what stays in memory (`page_cache.rs`).
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -25,10 +26,20 @@ pub type Verifier = Box<dyn Fn(u64, &[u8]) -> Result<()>>;
 
 type Load = LocalBoxFuture<'static, Result<Rc<[Page]>>>;
 
-/// A read under way that brings a page, as the `index`th of its run.
+/// A read under way, by the first page that it brings; no two bring the same page.
+pub(super) type Flights = BTreeMap<PageKey, Flight>;
+
+/// How many pages a read under way brings.
 pub(super) struct Flight {
     load: WeakShared<Load>,
-    index: usize,
+    count: u64,
+}
+
+/// The read that brings a page, and which of its pages that is.
+fn flight_of(flights: &Flights, key: PageKey) -> Option<(&Flight, usize)> {
+    let (first, flight) = flights.range(..=key).next_back()?;
+    let index = key.page - first.page;
+    (first.file == key.file && index < flight.count).then_some((flight, index as usize))
 }
 
 /// What a load needs; it outlives the call that began it.
@@ -47,19 +58,15 @@ pub struct PagedFile {
     source: Rc<Source>,
 }
 
-/// Takes a run's flights off the cache's list, however the load ends.
+/// Takes a run off the cache's list, however the load ends.
 struct Landing {
     cache: Rc<PageCache>,
     first: PageKey,
-    count: u64,
 }
 
 impl Drop for Landing {
     fn drop(&mut self) {
-        let mut flights = self.cache.flights.borrow_mut();
-        for page in self.first.page..self.first.page + self.count {
-            flights.remove(&PageKey { page, ..self.first });
-        }
+        self.cache.flights.borrow_mut().remove(&self.first);
     }
 }
 
@@ -149,7 +156,12 @@ impl PagedFile {
                 number += 1 + run as u64;
             }
         }
-        let mut pages = Vec::new();
+        if parts.len() == 1
+            && let Some(only) = parts.pop()
+        {
+            return only.pages().await;
+        }
+        let mut pages = Vec::with_capacity(count as usize);
         for part in join_all(parts.into_iter().map(Part::pages)).await {
             pages.extend(part?);
         }
@@ -195,18 +207,18 @@ impl PagedFile {
 
     /// Whether the page is neither in memory nor on its way.
     fn is_absent(&self, number: u64) -> bool {
-        let key = self.source.key(number);
-        !self.source.cache.holds(key) && !self.source.cache.flights.borrow().contains_key(&key)
+        let (key, cache) = (self.source.key(number), &self.source.cache);
+        !cache.holds(key) && flight_of(&cache.flights.borrow(), key).is_none()
     }
 
     /// The read under way that brings the page.
     fn flight(&self, number: u64) -> Option<(Shared<Load>, usize)> {
         let source = &self.source;
         let flights = source.cache.flights.borrow();
-        let flight = flights.get(&source.key(number))?;
+        let (flight, index) = flight_of(&flights, source.key(number))?;
         let load = flight.load.upgrade().expect("a flight leaves the list when its load ends");
         source.cache.join(source.key(number), source.kind);
-        Some((load, flight.index))
+        Some((load, index))
     }
 
     /// Begins to read pages that are absent.
@@ -215,7 +227,7 @@ impl PagedFile {
         let cache = source.cache.clone();
         let first = source.key(number);
         cache.count(source.kind, |counts| counts.misses += count);
-        let landing = Landing { cache: cache.clone(), first, count };
+        let landing = Landing { cache: cache.clone(), first };
         let load = async move {
             let landing = landing;
             let pages = source.load(number, count).await;
@@ -223,14 +235,9 @@ impl PagedFile {
             pages
         };
         let load = load.boxed_local().shared();
-        let mut flights = cache.flights.borrow_mut();
-        for index in 0..count {
-            let weak = load.downgrade().expect("a load that was not polled is not over");
-            let key = PageKey { page: number + index, ..first };
-            let was = flights.insert(key, Flight { load: weak, index: index as usize });
-            assert!(was.is_none(), "a page is read once at a time");
-        }
-        drop(flights);
+        let weak = load.downgrade().expect("a load that was not polled is not over");
+        let was = cache.flights.borrow_mut().insert(first, Flight { load: weak, count });
+        assert!(was.is_none(), "a page is read once at a time");
         load
     }
 }
@@ -290,37 +297,51 @@ impl Source {
     async fn read_run(&self, first: u64, count: u64) -> Result<AlignedBuffer> {
         let offset = first * PAGE_BYTES as u64;
         let bytes = (self.size - offset).min(count * PAGE_BYTES as u64) as usize;
-        let buffer = AlignedBuffer::with_capacity(bytes);
+        let buffer = AlignedBuffer::for_reading(bytes);
         let (result, mut buffer) = self.file.read_at(offset, buffer).await;
         result?;
-        if buffer.len() < bytes {
-            let at = offset + buffer.len() as u64;
-            let wanted = format!("{} bytes more", bytes - buffer.len());
-            return Err(Error::corrupt(self.file.path(), at, wanted, "end of file"));
-        }
+        self.check_length(offset, bytes, buffer.len())?;
         buffer.set_len(bytes);
-        let verifier = self.verifier.borrow().clone();
-        if let Some(verify) = verifier {
-            for (page, content) in (first..).zip(buffer.chunks(PAGE_BYTES)) {
-                verify(page, content)?;
-            }
-        }
+        self.verify((first..).zip(buffer.chunks(PAGE_BYTES)))?;
         Ok(buffer)
+    }
+
+    /// Reads pages, each into a buffer of its own, and verifies each.
+    async fn read_pages(&self, first: u64, count: u64) -> Result<Vec<AlignedBuffer>> {
+        let offset = first * PAGE_BYTES as u64;
+        let bytes = (self.size - offset).min(count * PAGE_BYTES as u64) as usize;
+        let pages = (0..count).map(|_| AlignedBuffer::for_reading(PAGE_BYTES)).collect();
+        let (result, mut pages) = self.file.read_all_at(offset, pages).await;
+        result?;
+        self.check_length(offset, bytes, pages.iter().map(|page| page.len()).sum())?;
+        if let Some(last) = pages.last_mut() {
+            last.set_len(bytes - (count as usize - 1) * PAGE_BYTES);
+        }
+        self.verify((first..).zip(pages.iter().map(|page| &page[..])))?;
+        Ok(pages)
+    }
+
+    fn check_length(&self, offset: u64, wanted: usize, found: usize) -> Result<()> {
+        if found >= wanted {
+            return Ok(());
+        }
+        let (at, wanted) = (offset + found as u64, format!("{} bytes more", wanted - found));
+        Err(Error::corrupt(self.file.path(), at, wanted, "end of file"))
+    }
+
+    fn verify<'a>(&self, pages: impl Iterator<Item = (u64, &'a [u8])>) -> Result<()> {
+        let verifier = self.verifier.borrow().clone();
+        match verifier {
+            Some(verify) => pages.into_iter().try_for_each(|(page, content)| verify(page, content)),
+            None => Ok(()),
+        }
     }
 
     /// Reads pages and hands them to the cache.
     async fn load(&self, first: u64, count: u64) -> Result<Rc<[Page]>> {
-        let run = self.read_run(first, count).await?;
         let pages: Rc<[Page]> = match count {
-            1 => Rc::new([Rc::new(run)]),
-            _ => run
-                .chunks(PAGE_BYTES)
-                .map(|content| {
-                    let mut page = AlignedBuffer::with_capacity(PAGE_BYTES);
-                    page.extend(content);
-                    Rc::new(page)
-                })
-                .collect(),
+            1 => Rc::new([Rc::new(self.read_run(first, 1).await?)]),
+            _ => self.read_pages(first, count).await?.into_iter().map(Rc::new).collect(),
         };
         for (number, page) in (first..).zip(pages.iter()) {
             self.cache.insert(self.key(number), self.kind, self.table, page.clone());
