@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use super::spare;
 use crate::cache::{Page, PageCache, PagedFile};
 use crate::checksum::{Crc32, crc32};
 use crate::config::PAGE_BYTES;
@@ -268,7 +269,7 @@ impl CheckedFile {
     ///
     /// Errors: `Io`; `Corrupt` also when the file ends before.
     pub(super) async fn read(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(length.min(READ_BYTES_MAX) as usize);
         self.read_into(offset, length, &mut out).await?;
         Ok(out)
     }
@@ -290,8 +291,13 @@ impl CheckedFile {
 
     async fn read_into(&self, offset: u64, length: u64, out: &mut Vec<u8>) -> Result<()> {
         let end = self.check_range(offset, length)?;
-        out.reserve(length.min(READ_BYTES_MAX) as usize);
         let mut copy = |number: u64, page: &Page| {
+            // Only now: who waits for the disk needs no memory for what comes.
+            if out.capacity() == 0 {
+                *out = spare::take();
+            }
+            let at = (number * PAGE).max(offset);
+            out.reserve((end - at).min(READ_BYTES_MAX) as usize);
             let from = offset.saturating_sub(number * PAGE) as usize;
             let to = (end - number * PAGE).min(page.len() as u64) as usize;
             out.extend_from_slice(&page[from..to]);
@@ -322,7 +328,7 @@ impl CheckedFile {
         while at < end {
             let from = at / unit * unit;
             let to = end.next_multiple_of(unit).min(from + SCAN_BYTES_MAX).min(self.size);
-            let buffer = AlignedBuffer::with_capacity((to - from) as usize);
+            let buffer = AlignedBuffer::for_reading((to - from) as usize);
             let (result, buffer) = self.file.read_at(from, buffer).await;
             result?;
             let Some(content) = buffer.get(..(to - from) as usize) else {

@@ -59,6 +59,7 @@ mod promoted_index;
 mod salvage;
 mod scylla;
 mod source;
+mod spare;
 mod sstable;
 mod statistics;
 mod summary;

@@ -87,6 +87,8 @@ pub(super) struct Front {
 
 /// Bytes of the last block that are read at once to walk through it.
 const WALK_BYTES_MAX: u64 = READ_BYTES_MAX;
+/// A partition up to this long is read whole: a second read would cost more than what it brings.
+const WHOLE_BYTES_MAX: u64 = 16 << 10;
 
 /// How a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,6 +163,12 @@ impl PartitionReader {
                 start.checked_add(promoted.header_bytes).filter(|at| *at < data.content().size())
             }
             _ => {
+                let known = data_end.map_or(u64::MAX, |end| end.min(data.content().size()));
+                let bytes = known.saturating_sub(start);
+                let is_short = promoted.is_none() && (1..=WHOLE_BYTES_MAX).contains(&bytes);
+                if is_short && !data.is_careful() {
+                    data.advance(start, bytes, end).await?;
+                }
                 let (key_found, deletion, row, size) =
                     read_front(data, &layout, (start, end)).await?;
                 if key_found != *key {
@@ -491,7 +499,7 @@ impl PartitionReader {
     }
 
     async fn try_size(&self, data: &mut Window, at: u64) -> Result<Option<u64>> {
-        let mut needed = BYTES_FIRST.min(data.content().size().saturating_sub(at)).max(1);
+        let mut needed = bytes_first((at, self.end), data);
         loop {
             data.advance(at, needed, self.end).await?;
             match read_size(&mut Input::new(data.bytes_from(at)), &self.layout) {
@@ -655,7 +663,7 @@ impl PartitionReader {
         limit: u64,
         wanted: Option<&Clip>,
     ) -> Result<Option<Item>> {
-        let mut needed = BYTES_FIRST.min(data.content().size().saturating_sub(at)).max(1);
+        let mut needed = bytes_first((at, limit), data);
         loop {
             if !may_read && !data.holds(at, needed) {
                 return Ok(None);
@@ -691,13 +699,19 @@ impl PartitionReader {
     }
 }
 
+/// Bytes to ask for first at `at`, where nothing is wanted from `end` on: none beyond, which might lie
+/// in a page that nobody needs.
+fn bytes_first((at, end): (u64, u64), data: &Window) -> u64 {
+    BYTES_FIRST.min(end.min(data.content().size()).saturating_sub(at)).max(1)
+}
+
 /// Reads key, deletion and static row at the start of a partition, and their size.
 async fn read_front(
     data: &mut Window,
     layout: &Layout,
     (start, end): (u64, u64),
 ) -> Result<(PartitionKey, Option<Tombstone>, Row, u64)> {
-    let mut needed = BYTES_FIRST.min(data.content().size().saturating_sub(start)).max(1);
+    let mut needed = bytes_first((start, end), data);
     loop {
         data.advance(start, needed, end).await?;
         let mut input = Input::new(data.bytes_from(start));

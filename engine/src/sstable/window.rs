@@ -7,6 +7,7 @@ use std::rc::Rc;
 use super::coding::Fault;
 use super::compressed::CompressedFile;
 use super::file::{Access, CheckedFile, READ_BYTES_MAX, SCAN_BYTES_MAX};
+use super::spare;
 use crate::config::PAGE_BYTES;
 use crate::error::{Error, Result};
 
@@ -105,6 +106,12 @@ pub(super) struct Window {
     ahead_bytes: u64,
     /// Nothing is read but what is needed.
     is_careful: bool,
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        spare::keep(std::mem::take(&mut self.bytes));
+    }
 }
 
 impl Window {

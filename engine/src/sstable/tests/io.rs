@@ -302,3 +302,25 @@ fn a_page_of_rows_reads_little_more_than_its_rows() {
         }
     }
 }
+
+#[test]
+fn a_short_partition_is_one_read_whichever_row_is_wanted() {
+    let (partitions, rows, value_bytes) = (200, 10, 1000);
+    let tables = Tables::write(partitions, rows, value_bytes, 64 << 10);
+    let longest = rows as u64 * (value_bytes as u64 + 64);
+    // Where the last partition of a page of the index ends is not known: there are two pages.
+    let mut without_end = 0;
+    for p in 0..partitions {
+        let whole = [Direction::Forward, Direction::Reversed].map(Slice::full);
+        let points = [0, 8, 18].map(|c| tables.point(c));
+        let reversed = Slice { direction: Direction::Reversed, ..tables.point(8) };
+        let mut has_end = true;
+        for slice in whole.iter().chain(&points).chain([&reversed]) {
+            let cost = tables.read(&tables.open(), p, slice, usize::MAX);
+            assert_eq!(cost.rows, if whole.contains(slice) { rows as usize } else { 1 });
+            has_end &= cost.data.len() == 1 && cost.data_bytes() <= longest + 2 * PAGE;
+        }
+        without_end += i32::from(!has_end);
+    }
+    assert!(without_end <= 2, "{without_end} partitions took more");
+}
