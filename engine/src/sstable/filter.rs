@@ -2,10 +2,23 @@
 
 use super::coding::{Fault, Input, Parsed};
 use super::component::Version;
+use crate::schema::PartitionKey;
 use crate::schema::token::murmur3_x64_128;
 
 /// Most hash functions that a stored filter may ask for.
 const HASHES_MAX: u32 = 64;
+
+/// A partition key with what filters want of it, hashed once for all of them.
+pub struct HashedKey<'a> {
+    pub(super) key: &'a PartitionKey,
+    hashes: (i64, i64),
+}
+
+impl<'a> HashedKey<'a> {
+    pub fn of(key: &'a PartitionKey) -> Self {
+        HashedKey { key, hashes: murmur3_x64_128(key.as_bytes()) }
+    }
+}
 
 /// A set of partition keys that may say "perhaps" for a key it does not hold.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,7 +53,16 @@ impl BloomFilter {
 
     /// False when the key was never added.
     pub(super) fn may_contain(&self, key: &[u8]) -> bool {
-        self.bits(murmur3_x64_128(key)).all(|bit| self.words[bit / 64] >> (bit % 64) & 1 == 1)
+        self.has(murmur3_x64_128(key))
+    }
+
+    /// As [`may_contain`](Self::may_contain), of a key that is hashed already.
+    pub(super) fn admits(&self, key: &HashedKey<'_>) -> bool {
+        self.has(key.hashes)
+    }
+
+    fn has(&self, hashes: (i64, i64)) -> bool {
+        self.bits(hashes).all(|bit| self.words[bit / 64] >> (bit % 64) & 1 == 1)
     }
 
     /// A filter of the same size without keys.

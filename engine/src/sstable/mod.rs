@@ -72,6 +72,7 @@ mod writer;
 
 pub use component::{Component, SstableName, Version, generation_of};
 pub use damage::{Damage, DamageLog};
+pub use filter::HashedKey;
 pub use info::SstableInfo;
 pub use large_data::{LargeKind, clustering_key_text, partition_key_text};
 pub use layout::Bases;

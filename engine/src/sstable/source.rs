@@ -8,6 +8,7 @@ use futures::future::LocalBoxFuture;
 
 use super::damage::DamageLog;
 use super::file::Access;
+use super::filter::HashedKey;
 use super::partition_index::{Entry, find, read_entry};
 use super::partition_reader::{Front, PartitionReader, Progress};
 use super::sstable::Sstable;
@@ -59,7 +60,7 @@ impl SstableSource {
         damage: Option<Rc<DamageLog>>,
     ) -> Self {
         let (plan, access) = match range {
-            PartitionRange::Single(key) if table.may_contain(key) => {
+            PartitionRange::Single(key) if table.may_contain(&HashedKey::of(key)) => {
                 (Plan::Key(key.clone()), Access::Cached)
             }
             PartitionRange::Single(_) => (Plan::Done, Access::Cached),

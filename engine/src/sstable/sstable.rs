@@ -9,7 +9,7 @@ use super::compressed::CompressedFile;
 use super::compression_info::CompressionInfo;
 use super::damage::DamageLog;
 use super::file::{Access, CheckedFile, Checks, SCAN_BYTES_MAX};
-use super::filter::BloomFilter;
+use super::filter::{BloomFilter, HashedKey};
 use super::index_page::IndexPage;
 use super::info::SstableInfo;
 use super::integrity::Integrity;
@@ -244,10 +244,10 @@ impl Sstable {
     }
 
     /// False when the partition is certainly not in this SSTable.
-    pub fn may_contain(&self, key: &PartitionKey) -> bool {
-        self.first_key() <= key
-            && key <= self.last_key()
-            && self.filter.as_ref().is_none_or(|filter| filter.may_contain(key.as_bytes()))
+    pub fn may_contain(&self, key: &HashedKey<'_>) -> bool {
+        self.first_key() <= key.key
+            && key.key <= self.last_key()
+            && self.filter.as_ref().is_none_or(|filter| filter.admits(key))
     }
 
     pub fn first_key(&self) -> &PartitionKey {

@@ -9,6 +9,7 @@ use crate::mutation::{
 };
 use crate::runtime;
 use crate::schema::PartitionKey;
+use crate::sstable::HashedKey;
 
 /// What a part of a partition is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +55,8 @@ impl Table {
         let mut sources: Vec<(String, Box<dyn FragmentSource>)> =
             sources.map(|(name, source)| (name.to_owned(), source)).collect();
         let sstables = self.sstables.borrow().clone();
-        for live in sstables.0.iter().filter(|live| live.sstable.may_contain(key)) {
+        let hashed = HashedKey::of(key);
+        for live in sstables.0.iter().filter(|live| live.sstable.may_contain(&hashed)) {
             let name = format!("sstable {}", live.sstable.info().generation);
             sources.push((name, live.sstable.read_past_cache(&range, &slice)));
         }

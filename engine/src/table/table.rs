@@ -19,7 +19,7 @@ use crate::reader::MergeSource;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{LargeDataThresholds, OnCorruption, TableOptions};
 use crate::sstable::manifest::Manifest;
-use crate::sstable::{DamageLog, Sstable};
+use crate::sstable::{DamageLog, HashedKey, Sstable};
 
 /// See the head of this file.
 pub struct Table {
@@ -64,12 +64,19 @@ pub(super) struct Sstables(pub(super) Vec<LiveSstable>);
 
 impl Underlying for Sstables {
     fn read(&self, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
-        let admits = |live: &&LiveSstable| match range {
-            PartitionRange::Single(key) => live.sstable.may_contain(key),
-            PartitionRange::Tokens { .. } => true,
-        };
+        let single = single_of(range);
+        let admits =
+            |live: &&LiveSstable| single.as_ref().is_none_or(|key| live.sstable.may_contain(key));
         let sources = self.0.iter().filter(admits).map(|live| live.sstable.read(range, slice));
         MergeSource::merge(sources.collect(), slice.direction)
+    }
+}
+
+/// The key of a range of one partition, hashed once for the filters of all SSTables.
+fn single_of(range: &PartitionRange) -> Option<HashedKey<'_>> {
+    match range {
+        PartitionRange::Single(key) => Some(HashedKey::of(key)),
+        PartitionRange::Tokens { .. } => None,
     }
 }
 
@@ -213,19 +220,18 @@ impl Table {
         slice: &Slice,
         past_cache: bool,
     ) -> impl Iterator<Item = Box<dyn FragmentSource>> {
-        let single = match range {
-            PartitionRange::Single(key) => Some(key),
-            PartitionRange::Tokens { .. } => None,
+        let single = single_of(range);
+        let is_single = single.is_some();
+        let admits = move |live: &&LiveSstable| {
+            single.as_ref().is_none_or(|key| live.sstable.may_contain(key))
         };
-        let admits =
-            move |live: &&LiveSstable| single.is_none_or(|key| live.sstable.may_contain(key));
         sstables.iter().filter(admits).map(move |live| {
             let mut source = match (self.skips_damage(), past_cache) {
                 (true, _) => live.sstable.read_past_damage(range, slice, self.damage.clone()),
                 (false, true) => live.sstable.read_past_cache(range, slice),
                 (false, false) => live.sstable.read(range, slice),
             };
-            if live.is_shared && single.is_none() {
+            if live.is_shared && !is_single {
                 source = Box::new(OwnedSource::new(source, self.shard, self.shard_count));
             }
             source
