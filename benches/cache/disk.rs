@@ -1,12 +1,18 @@
 //! Point reads over data that is many times the cache, with several of them on their way at once.
+//!
+//! Beside them stands what the disk gives in the same run: as many direct reads of whole partitions,
+//! from the same files, as many of them in flight, through the engine's disk layer and nothing else.
 
 use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use futures::stream::{self, StreamExt};
 use futures::{FutureExt, future::join_all};
 use tidegate_engine::clock::Random;
+use tidegate_engine::config::PAGE_BYTES;
 use tidegate_engine::database::Shard;
+use tidegate_engine::disk::{AlignedBuffer, Backend, OpenOptions};
 use tidegate_engine::mutation::{Filled, PartitionRange};
 use tidegate_engine::{Cell, Database, Direction, Durability, Options, SchemaRef, Slice};
 
@@ -16,6 +22,8 @@ use super::{definition, partition_key, row_of, write};
 const ROWS_PER_PARTITION: i64 = 10;
 const BYTES: usize = 1000;
 const IN_FLIGHT: usize = 32;
+/// What the baseline is.
+const RAW: &str = "direct reads of whole partitions";
 
 /// Runs the rows if they are wanted.
 pub async fn run(arguments: &Arguments) {
@@ -54,11 +62,15 @@ pub async fn run(arguments: &Arguments) {
     let start = clock.monotonic_ns();
     let ((), cpu) = cpu_timed(bench.read(reads, 2)).await;
     let seconds = (clock.monotonic_ns() - start) as f64 / 1e9;
+    let files = data_files(directory.path());
+    let start = clock.monotonic_ns();
+    let ((), raw_cpu) = cpu_timed(async { read_raw(&files, partitions, reads, shards) }).await;
+    let raw_seconds = (clock.monotonic_ns() - start) as f64 / 1e9;
     Row {
         name: "point read, cache of 1/16, 32 in flight",
         unit: "k/s",
         figure: reads as f64 / seconds / 1e3,
-        baseline: None,
+        baseline: Some((RAW, reads as f64 / raw_seconds / 1e3)),
         target: Target::AtLeast(50.0),
     }
     .print(arguments);
@@ -66,7 +78,7 @@ pub async fn run(arguments: &Arguments) {
         name: "point read, cache of 1/16, CPU",
         unit: "us a read",
         figure: cpu.as_secs_f64() * 1e6 / reads as f64,
-        baseline: None,
+        baseline: Some((RAW, raw_cpu.as_secs_f64() * 1e6 / reads as f64)),
         target: Target::AtMost(12.0),
     }
     .print(arguments);
@@ -81,6 +93,59 @@ pub async fn run(arguments: &Arguments) {
     }
     .print(arguments);
     bench.database.close().await.unwrap();
+}
+
+/// The files of data under a directory, with their sizes.
+fn data_files(directory: &Path) -> Vec<(PathBuf, u64)> {
+    let (mut directories, mut files) = (vec![directory.to_owned()], Vec::new());
+    while let Some(directory) = directories.pop() {
+        for entry in directory.read_dir().unwrap() {
+            let (entry, path) =
+                entry.map(|entry| (entry.metadata().unwrap(), entry.path())).unwrap();
+            if entry.is_dir() {
+                directories.push(path);
+            } else if path.to_string_lossy().ends_with("-Data.db") {
+                files.push((path, entry.len()));
+            }
+        }
+    }
+    files
+}
+
+/// Reads pieces of the files that are as long as a partition, at random places, and all pages that
+/// they lie on; on as many threads as there are shards.
+fn read_raw(files: &[(PathBuf, u64)], partitions: i64, count: usize, threads: usize) {
+    let bytes = files.iter().map(|(_, bytes)| bytes).sum::<u64>() / partitions as u64;
+    let read = |seed: u64| {
+        tidegate_engine::disk::run(Backend::Auto, |disk, _| async move {
+            let mut open = Vec::new();
+            for (path, size) in files {
+                open.push((disk.open(path, OpenOptions::READ).await.unwrap(), *size));
+            }
+            let (mut random, page) = (Random::new(seed), PAGE_BYTES as u64);
+            let places: Vec<_> = (0..count / threads)
+                .map(|_| {
+                    let (file, size) = &open[random.below(open.len() as u64) as usize];
+                    let at = random.below(size.saturating_sub(bytes).max(1));
+                    let from = at / page * page;
+                    (file, from, (at + bytes).next_multiple_of(page) - from)
+                })
+                .collect();
+            let reads = places.into_iter().map(|(file, from, bytes)| async move {
+                let buffer = AlignedBuffer::for_reading(bytes as usize);
+                let (result, buffer) = file.read_at(from, buffer).await;
+                result.unwrap();
+                assert!(!buffer.is_empty(), "within the file");
+            });
+            stream::iter(reads).buffer_unordered(IN_FLIGHT / threads).collect::<()>().await;
+        })
+        .unwrap();
+    };
+    std::thread::scope(|scope| {
+        for seed in 0..threads as u64 {
+            std::thread::Builder::new().spawn_scoped(scope, move || read(seed)).unwrap();
+        }
+    });
 }
 
 struct Bench {
