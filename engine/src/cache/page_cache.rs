@@ -16,6 +16,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 
+#[cfg(test)]
+pub(super) use row_entries::AdmissionFault;
 pub(super) use row_entries::Arrival;
 
 use super::gate::{Gate, GateStatus};
@@ -146,6 +148,8 @@ pub(super) struct State {
     recorder: Option<Recorder>,
     /// Decides what is kept; all is where there is none.
     gate: Option<Gate>,
+    #[cfg(test)]
+    admission_fault: Option<(usize, AdmissionFault)>,
 }
 
 /// All cached pages of a shard.
@@ -181,6 +185,8 @@ impl PageCache {
             next_file: 0,
             recorder: None,
             gate: None,
+            #[cfg(test)]
+            admission_fault: None,
         };
         Rc::new(PageCache { state: RefCell::new(state), flights: RefCell::default() })
     }

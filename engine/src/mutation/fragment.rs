@@ -70,8 +70,9 @@ pub trait FragmentSource {
         Filled::Waits
     }
 
-    /// As `fill_now`, to a sink that takes rows where they lie: `Some` when the sink has enough,
-    /// `Waits` when it wants more and `fill` has to be asked. Until then the source keeps its place.
+    /// As `fill_now`, to a sink that takes rows where they lie: `Some` when the sink has enough, or
+    /// so much was passed that others should have their turn; `Waits` when the sink wants more and
+    /// `fill` has to be asked. Until then the source keeps its place.
     fn pass_now(&mut self, _sink: &mut dyn FragmentSink) -> Filled {
         Filled::Waits
     }
@@ -96,6 +97,7 @@ pub enum Filled {
     Some,
     /// It is at its end.
     End,
-    /// It appended nothing: `fill` has to be asked.
+    /// It appended nothing and has to wait, or passed so much that others should have their turn:
+    /// `fill` has to be asked.
     Waits,
 }

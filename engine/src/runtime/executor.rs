@@ -207,7 +207,8 @@ pub async fn start_local<S: 'static>(
     let panic = Arc::new(Mutex::new(None));
     let turns = Random::new(context.random.borrow_mut().next_u64());
     let (shard, clock) = (context.shard, context.clock.clone());
-    let monitor = Monitor::drawing(shard, clock, stats.clone(), turns, panic.clone());
+    let monitor =
+        Monitor::drawing(shard, clock, stats.clone(), (turns, preempt::DRAWN_CALLS), panic.clone());
     let state = match monitor.clone().run("init", async move { init(context).await }).await {
         Ok(state) => state,
         Err(error) => {

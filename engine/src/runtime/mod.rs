@@ -19,6 +19,8 @@ mod tests;
 pub use aside::aside;
 pub use executor::{ExecutorOptions, ShardContext, ShardHandle, start, start_local};
 pub use gate::{Gate, GateGuard};
+#[cfg(test)]
+pub(crate) use preempt::EachTurn;
 pub use preempt::{maybe_yield, need_preempt, spawn_local, yield_now};
 pub use stats::{RuntimeStats, Stall};
 pub use timer::{RealTimer, SimulatedTimer, Timer};

@@ -46,7 +46,7 @@ const YIELD_NS: u64 = QUOTA_NS / 4 * 3;
 /// Most calls of `need_preempt` between two looks at the clock.
 const CALLS_MAX: u32 = 64;
 /// On a local shard, one call in so many yields.
-const DRAWN_CALLS: u64 = 16;
+pub(super) const DRAWN_CALLS: u64 = 16;
 
 thread_local! {
     static CURRENT: RefCell<Option<Rc<Monitor>>> = const { RefCell::new(None) };
@@ -126,8 +126,8 @@ pub(super) struct Monitor {
     clock: Arc<dyn Clock>,
     stats: Arc<RuntimeStats>,
     doorbell: Option<Rc<Doorbell>>,
-    /// On a local shard, turns are drawn.
-    turns: Option<RefCell<Random>>,
+    /// On a local shard, turns are drawn: one call in so many yields.
+    turns: Option<(RefCell<Random>, u64)>,
     on_panic: OnPanic,
     /// The task that is polled, or was last.
     running: Cell<&'static str>,
@@ -152,15 +152,15 @@ impl Monitor {
         Rc::new(Monitor::new(shard, clock, stats, doorbell, None, OnPanic::Abort))
     }
 
-    /// A monitor that draws turns from a seed.
+    /// A monitor that draws turns from a seed, one in so many calls.
     pub(super) fn drawing(
         shard: u32,
         clock: Arc<dyn Clock>,
         stats: Arc<RuntimeStats>,
-        random: Random,
+        (random, calls): (Random, u64),
         panic: Arc<Mutex<Option<String>>>,
     ) -> Rc<Self> {
-        let turns = Some(RefCell::new(random));
+        let turns = Some((RefCell::new(random), calls));
         Rc::new(Monitor::new(shard, clock, stats, None, turns, OnPanic::Keep(panic)))
     }
 
@@ -169,7 +169,7 @@ impl Monitor {
         clock: Arc<dyn Clock>,
         stats: Arc<RuntimeStats>,
         doorbell: Option<Rc<Doorbell>>,
-        turns: Option<RefCell<Random>>,
+        turns: Option<(RefCell<Random>, u64)>,
         on_panic: OnPanic,
     ) -> Self {
         Monitor {
@@ -195,8 +195,8 @@ impl Monitor {
         if self.due.get() {
             return None;
         }
-        if let Some(random) = &self.turns {
-            self.due.set(random.borrow_mut().one_in(DRAWN_CALLS));
+        if let Some((random, calls)) = &self.turns {
+            self.due.set(random.borrow_mut().one_in(*calls));
             return if self.due.get() { None } else { Some(1) };
         }
         let now = self.clock.monotonic_ns();
@@ -332,6 +332,29 @@ fn abort_before_unwinding() {
             });
         }));
     });
+}
+
+/// Polls futures that then yield wherever they may, for tests that look at what is there at each
+/// such place.
+#[cfg(test)]
+pub(crate) struct EachTurn(Rc<Monitor>);
+
+#[cfg(test)]
+impl EachTurn {
+    pub(crate) fn new() -> Self {
+        let clock = crate::clock::SimulatedClock::new(0);
+        let (turns, panic) = ((Random::new(0), 1), Arc::default());
+        EachTurn(Monitor::drawing(0, clock, Arc::default(), turns, panic))
+    }
+
+    pub(crate) fn poll<T>(&self, future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Poll<T> {
+        let mut future = future;
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        match self.0.poll("each turn", pin!(&mut future), &mut cx) {
+            Ok(poll) => poll,
+            Err(payload) => resume_unwind(payload),
+        }
+    }
 }
 
 /// A background task in its monitor's books.

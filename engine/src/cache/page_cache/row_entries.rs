@@ -21,7 +21,23 @@ pub(in crate::cache) enum Arrival {
     Written,
 }
 
+/// What goes wrong with the admission of a row cache's entry, in tests.
+#[cfg(test)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cache) enum AdmissionFault {
+    /// There is no room.
+    Refused,
+    /// All that can leave leaves for it.
+    Crowded,
+}
+
 impl PageCache {
+    /// Has a fault come about once, after so many admissions more. Whether one was still to come.
+    #[cfg(test)]
+    pub(in crate::cache) fn fail_admission(&self, fault: Option<(usize, AdmissionFault)>) -> bool {
+        std::mem::replace(&mut self.state.borrow_mut().admission_fault, fault).is_some()
+    }
+
     /// A slot for an entry of a row cache (its kind, bytes and table), if it is let in and there is
     /// room beside what is in use. Others leave for it, of the same partition perhaps. Without a
     /// place it is the entry at the end of its partition.
@@ -58,6 +74,19 @@ impl PageCache {
                 state.governor.miss(&attributes, kind);
                 state.counts_of(kind).refused += 1;
                 return None;
+            }
+        }
+        #[cfg(test)]
+        match state.admission_fault.take() {
+            Some((0, AdmissionFault::Refused)) => {
+                state.counts_of(kind).passed += 1;
+                return None;
+            }
+            Some((0, AdmissionFault::Crowded)) => {
+                state.make_room(state.capacity_bytes);
+            }
+            fault => {
+                state.admission_fault = fault.map(|(after, fault)| (after - 1, fault));
             }
         }
         state.make_room(bytes as u64);

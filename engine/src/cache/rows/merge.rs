@@ -4,7 +4,8 @@
 //! while readers still have it beside the cache; then the memtable goes. Merging twice changes
 //! nothing, so a reader that meets a partition half merged, and has the memtable as well, sees all
 //! of it. A reader that began earlier and holds the version keeps it: the merge goes to a copy, which
-//! shares what it does not change.
+//! shares what it does not change. Should somebody come with a newer set while a merge is under way,
+//! that one takes a copy without the rest: then the partition is forgotten.
 //!
 //! A row goes in only where the cache knows what was there: what it does not know it reads later,
 //! from the new SSTable as well. Where the cache is full, of many rows in one known gap the first and
@@ -15,6 +16,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::place::PlaceRef;
+use super::read::is_current;
 use super::version::{AtRow, NO_SLOT, Version};
 use super::{Handle, RowCache};
 use crate::cache::page_cache::Arrival;
@@ -26,8 +28,8 @@ use crate::mutation::{
 use crate::runtime;
 use crate::schema::{ClusteringKey, PartitionKey};
 
-/// Entries that a range tombstone is put on before others have their turn.
-const COVERED_AT_ONCE_MAX: usize = 64;
+/// Entries that a range tombstone is put on before others have their turn; fewer in tests.
+const COVERED_AT_ONCE_MAX: usize = if cfg!(test) { 2 } else { 64 };
 /// Of the rows merged into one known gap so many stay at its end where the cache is full; fewer in
 /// tests, whose partitions are small.
 const TAIL_ROWS: usize = if cfg!(test) { 2 } else { 64 };
@@ -76,8 +78,11 @@ impl RowCache {
         // No await between: a read takes the version before the change or after it.
         let found = self.find(key, generation).or_else(|| self.add_to_known_gap(key, generation));
         let Some((handle, version)) = found else { return };
-        if let Err(error) = self.merge_into(&handle, &version, source()).await {
+        let merged = self.merge_into(&handle, &version, source()).await;
+        if let Err(error) = &merged {
             tracing::warn!(%error, "a flush could not be followed; the cache forgets a partition");
+        }
+        if !matches!(merged, Ok(true)) {
             self.forget(&handle);
             while self.free(FREED_AT_ONCE_MAX) {
                 runtime::maybe_yield().await;
@@ -85,23 +90,24 @@ impl RowCache {
         }
     }
 
+    /// False when the version is not the partition's latest any more.
     async fn merge_into(
         &self,
         handle: &Rc<Handle>,
-        version: &Version,
+        version: &Rc<Version>,
         mut source: Box<dyn FragmentSource>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let mut fragments = VecDeque::new();
         let mut open: Option<(Position, Tombstone)> = None;
         let mut tail = Tail::default();
         loop {
             source.fill(&mut fragments).await?;
             if fragments.is_empty() {
-                return Ok(());
+                return Ok(true);
             }
             for fragment in fragments.drain(..) {
-                if !self.knows(handle) {
-                    return Ok(());
+                if !is_current(self, handle, version) {
+                    return Ok(false);
                 }
                 match fragment {
                     Fragment::PartitionStart { deletion, .. } => {
@@ -190,10 +196,15 @@ impl RowCache {
         }
     }
 
-    async fn merge_range(&self, handle: &Rc<Handle>, version: &Version, deletion: &RangeTombstone) {
+    async fn merge_range(
+        &self,
+        handle: &Rc<Handle>,
+        version: &Rc<Version>,
+        deletion: &RangeTombstone,
+    ) {
         let ClusteringRange { start, end } = &deletion.range;
         let mut from = start.clone();
-        loop {
+        while is_current(self, handle, version) {
             // In one step with the covering: an entry at a bound may leave at any time, and then the
             // stretch beside it would be taken for one with that on the other side.
             self.merge_bound(handle, version, end);

@@ -21,6 +21,7 @@ use crate::mutation::{
     ClusteringRange, Direction, Filled, FlatRow, Fragment, FragmentSink, FragmentSource,
     PartitionRange, Position, Row, Slice, Tombstone, Weight,
 };
+use crate::runtime;
 use crate::schema::{ClusteringKey, PartitionKey};
 
 /// What the cache mirrors: the SSTables of a table as of the start of a read.
@@ -46,6 +47,8 @@ pub(super) struct CachedRead {
     state: State,
     /// Fragments of the next fill: few at first, because many readers want the first rows only.
     fill_max: usize,
+    /// Entries without rows that the last call passed.
+    passed: usize,
 }
 
 /// Fragments of the first fill.
@@ -103,6 +106,7 @@ impl CachedRead {
             place,
             state,
             fill_max: FIRST_FILL,
+            passed: 0,
         }
     }
 
@@ -189,6 +193,11 @@ impl CachedRead {
         self.cache.add_partition(self.key.clone(), version, self.generation, arrival)
     }
 
+    /// Entries without rows that the last call without waiting passed.
+    pub(super) fn passed(&self) -> usize {
+        self.passed
+    }
+
     /// The key of the partition that is read.
     pub(super) fn key(&self) -> &Rc<PartitionKey> {
         &self.key
@@ -269,25 +278,31 @@ impl CachedRead {
         true
     }
 
-    /// Goes on without waiting until the sink has enough.
+    /// Goes on without waiting until the sink has enough or others should have their turn.
     #[inline]
     fn pass<S: FragmentSink + ?Sized>(&mut self, sink: &mut S) -> Filled {
         let mut out = Out::new(sink);
-        while !out.is_full {
-            if !self.step_now(&mut out) {
-                return match self.state {
-                    State::Done => Filled::End,
-                    _ => Filled::Waits,
-                };
-            }
+        let mut can_go_on = true;
+        while !out.is_full && can_go_on {
+            can_go_on = self.step_now(&mut out);
         }
-        Filled::Some
+        self.passed = out.passed;
+        match self.state {
+            _ if can_go_on => Filled::Some,
+            State::Done => Filled::End,
+            _ => Filled::Waits,
+        }
     }
 
     /// Goes on where something has to be read from below.
     async fn step(&mut self, out: &mut VecDeque<Fragment>, goal: usize) -> Result<()> {
         self.state = match std::mem::replace(&mut self.state, State::Done) {
             State::Start => self.begin(out).await?,
+            State::Walking(walk) if self.place.is_some() => {
+                // It passed many entries without rows.
+                runtime::maybe_yield().await;
+                State::Walking(walk)
+            }
             State::Walking(walk) => {
                 // The partition could not be kept: everything comes from below.
                 let range = walk.rest.clone();
@@ -336,13 +351,13 @@ impl FragmentSource for CachedRead {
     fn fill_now(&mut self, out: &mut VecDeque<Fragment>) -> Filled {
         let before = out.len();
         let goal = before + self.fill_max;
-        let mut sink = Queue { out, goal };
-        match self.pass(&mut sink) {
-            Filled::Some => {
-                self.fill_max = (4 * self.fill_max).min(FRAGMENTS_PER_FILL_MAX);
-                Filled::Some
-            }
+        let filled = self.pass(&mut Queue { out, goal });
+        if out.len() >= goal {
+            self.fill_max = (4 * self.fill_max).min(FRAGMENTS_PER_FILL_MAX);
+        }
+        match filled {
             _ if out.len() > before => Filled::Some,
+            Filled::Some => Filled::Waits,
             filled => filled,
         }
     }
@@ -439,7 +454,7 @@ pub(super) struct Target {
 }
 
 /// Whether what the holder of `version` reads is what the cache stands for.
-fn is_current(cache: &RowCache, handle: &Handle, version: &Rc<Version>) -> bool {
+pub(super) fn is_current(cache: &RowCache, handle: &Handle, version: &Rc<Version>) -> bool {
     cache.knows(handle) && Rc::ptr_eq(&handle.latest.borrow(), version)
 }
 

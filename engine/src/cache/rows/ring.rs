@@ -24,7 +24,7 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
 use super::read::{CachedRead, Population, Target};
-use super::version::{NO_SLOT, Version};
+use super::version::{NO_SLOT, PASSED_AT_ONCE_MAX, Version};
 use super::{Handle, RowCache, Underlying};
 use crate::cache::page_cache::Arrival;
 use crate::config::FRAGMENTS_PER_FILL_MAX;
@@ -115,6 +115,7 @@ impl RowCache {
             slice,
             last: None,
             state: State::Between,
+            looked: 0,
         })
     }
 
@@ -139,24 +140,24 @@ impl RowCache {
         }
     }
 
-    /// Whether this partition and some behind it are known whole, and what is before each.
-    fn is_known_run(&self, key: &PartitionKey, count: usize) -> bool {
+    /// Whether this partition and some behind it are known whole, and what is before each. Adds the
+    /// entries that were looked at to `looked`.
+    fn is_known_run(&self, key: &PartitionKey, count: usize, looked: &mut usize) -> bool {
         let partitions = self.partitions.borrow();
         let mut run = partitions.range((Bound::Included(key), Bound::Unbounded));
         let Some((first, handle)) = run.next() else { return false };
-        first == key
-            && handle.is_known_before.get()
-            && handle.is_whole()
-            && run
-                .take(count - 1)
-                .all(|(_, handle)| handle.is_known_before.get() && handle.is_whole())
+        let mut is_known =
+            |handle: &Rc<Handle>| handle.is_known_before.get() && handle.is_whole(looked);
+        first == key && is_known(handle) && run.take(count - 1).all(|(_, handle)| is_known(handle))
     }
 }
 
 impl Handle {
-    /// Whether all of the partition is in memory, as far as that is soon seen.
-    fn is_whole(&self) -> bool {
+    /// Whether all of the partition is in memory, as far as that is soon seen. Adds the entries that
+    /// were looked at to `looked`.
+    fn is_whole(&self, looked: &mut usize) -> bool {
         let (known, seen) = self.latest.borrow().continuity(ENTRIES_LOOKED_AT_MAX);
+        *looked += seen as usize;
         known == seen
     }
 }
@@ -170,6 +171,9 @@ struct RingRead {
     /// The partition that was passed last.
     last: Option<Rc<PartitionKey>>,
     state: State,
+    /// Entries that this call looked at or passed and gave nothing of: beyond
+    /// [`PASSED_AT_ONCE_MAX`] others have their turn.
+    looked: usize,
 }
 
 enum State {
@@ -204,7 +208,7 @@ impl RingRead {
         let last = self.last.as_deref();
         if self.is_current() {
             match self.cache.after(last) {
-                Some(next) if next.is_known_before.get() && next.is_whole() => {
+                Some(next) if next.is_known_before.get() && next.is_whole(&mut self.looked) => {
                     return self.cached(&next.key);
                 }
                 None if self.cache.is_end_known.get() => return State::Done,
@@ -251,7 +255,7 @@ impl RingRead {
             if let Some(previous) = &previous {
                 self.cache.mark(previous.as_deref(), Some(key));
             }
-            if self.cache.is_known_run(key, KNOWN_RUN) {
+            if self.cache.is_known_run(key, KNOWN_RUN, &mut self.looked) {
                 return false;
             }
         }
@@ -279,7 +283,7 @@ impl RingRead {
 
     /// Hands on what was read of the files; true when they have to be asked for more.
     fn drain(&mut self, out: &mut VecDeque<Fragment>, goal: usize, is_at_end: bool) -> bool {
-        while out.len() < goal {
+        while out.len() < goal && self.looked < PASSED_AT_ONCE_MAX {
             let State::Below(below) = &mut self.state else { return false };
             // A static row comes right after the start of its partition.
             let is_start = matches!(below.buffer.front(), Some(Fragment::PartitionStart { .. }));
@@ -345,6 +349,7 @@ impl FragmentSource for RingRead {
                 match &mut self.state {
                     State::Cached(read) => read.fill(out).await?,
                     State::Below(below) => {
+                        self.looked = 0;
                         let held = below.buffer.len();
                         below.source.fill(&mut below.buffer).await?;
                         let is_at_end = below.buffer.len() == held;
@@ -368,18 +373,23 @@ impl FragmentSource for RingRead {
     fn fill_now(&mut self, out: &mut VecDeque<Fragment>) -> Filled {
         let before = out.len();
         let goal = before + FRAGMENTS_PER_FILL_MAX;
-        while out.len() < goal {
+        self.looked = 0;
+        while out.len() < goal && self.looked < PASSED_AT_ONCE_MAX {
             match &mut self.state {
                 State::Done => break,
                 State::Between => self.state = self.turn(),
-                State::Cached(read) => match read.fill_now(out) {
-                    Filled::Some => {}
-                    Filled::Waits => break,
-                    Filled::End => {
-                        self.last = Some(read.key().clone());
-                        self.state = State::Between;
+                State::Cached(read) => {
+                    let filled = read.fill_now(out);
+                    self.looked += read.passed();
+                    match filled {
+                        Filled::Some => {}
+                        Filled::Waits => break,
+                        Filled::End => {
+                            self.last = Some(read.key().clone());
+                            self.state = State::Between;
+                        }
                     }
-                },
+                }
                 State::Below(_) => {
                     if self.drain(out, goal, false) {
                         break;
@@ -395,12 +405,14 @@ impl FragmentSource for RingRead {
     }
 
     fn pass_now(&mut self, sink: &mut dyn FragmentSink) -> Filled {
-        loop {
+        self.looked = 0;
+        while self.looked < PASSED_AT_ONCE_MAX {
             match &mut self.state {
                 State::Done => return Filled::End,
                 State::Between => self.state = self.turn(),
                 State::Cached(read) => match read.pass_now(sink) {
                     Filled::End => {
+                        self.looked += read.passed();
                         self.last = Some(read.key().clone());
                         self.state = State::Between;
                     }
@@ -409,5 +421,6 @@ impl FragmentSource for RingRead {
                 State::Below(_) => return Filled::Waits,
             }
         }
+        Filled::Some
     }
 }

@@ -30,6 +30,10 @@ use crate::policy::Slot;
 /// No slot: the entry is not offered for eviction.
 pub(super) const NO_SLOT: Slot = Slot::MAX;
 
+/// Entries without rows that a walk passes before others have their turn; fewer in tests, whose
+/// partitions are small.
+pub(super) const PASSED_AT_ONCE_MAX: usize = if cfg!(test) { 3 } else { 1024 };
+
 /// One version of a partition; copying it copies the root of its tree.
 #[derive(Debug, Clone)]
 pub(super) struct Version {
@@ -69,7 +73,7 @@ impl<'a> Stop<'a> {
 pub(super) enum Step {
     /// The range is at its end.
     Done,
-    /// The sink has enough; what is left comes with the next call.
+    /// The sink has enough, or others should have their turn; what is left comes with the next call.
     More,
     /// Nothing is known of this part of the range; what lies beyond it comes after.
     Gap(ClusteringRange),
@@ -88,19 +92,28 @@ pub(super) struct Out<'a, S: ?Sized> {
     sink: &'a mut S,
     /// Fragments given.
     pub(super) given: u64,
-    /// The sink wants no more.
+    /// The sink wants no more, or others should have their turn.
     pub(super) is_full: bool,
+    /// Entries without rows that were passed.
+    pub(super) passed: usize,
 }
 
 impl<'a, S: FragmentSink + ?Sized> Out<'a, S> {
     pub(super) fn new(sink: &'a mut S) -> Self {
-        Out { sink, given: 0, is_full: false }
+        Out { sink, given: 0, is_full: false, passed: 0 }
     }
 
     #[inline]
     fn row(&mut self, flat: &FlatRow) {
         self.given += 1;
         self.is_full |= !self.sink.row(flat);
+    }
+
+    /// Passes an entry that has no row: that takes time as well.
+    #[inline]
+    fn pass(&mut self) {
+        self.passed += 1;
+        self.is_full |= self.passed >= PASSED_AT_ONCE_MAX;
     }
 
     #[inline]
@@ -257,12 +270,13 @@ impl Version {
                     }
                     passed += 1;
                     used.push(entry.slot());
-                    if entry.row().has_row() {
-                        out.row(entry.row());
-                        if out.is_full {
-                            *start = entry.place().position();
-                            return Step::More;
-                        }
+                    match entry.row().has_row() {
+                        true => out.row(entry.row()),
+                        false => out.pass(),
+                    }
+                    if out.is_full {
+                        *start = entry.place().position();
+                        return Step::More;
                     }
                     last = Some(entry.place());
                 }
@@ -296,8 +310,9 @@ impl Version {
                 // Also where the row is absent: a source beside this one may have it.
                 out.change(in_force, claim.tombstone, || ahead_of(place));
             }
-            if flat.has_row() {
-                out.row(flat);
+            match flat.has_row() {
+                true => out.row(flat),
+                false => out.pass(),
             }
             if out.is_full {
                 *start = place.position();
@@ -332,13 +347,14 @@ impl Version {
                     passed += 1;
                     used.push(upper.slot);
                     upper.slot = entry.slot();
-                    if entry.row().has_row() {
-                        out.row(entry.row());
-                        if out.is_full {
-                            used.push(upper.slot);
-                            *end = entry.place().position();
-                            return Step::More;
-                        }
+                    match entry.row().has_row() {
+                        true => out.row(entry.row()),
+                        false => out.pass(),
+                    }
+                    if out.is_full {
+                        used.push(upper.slot);
+                        *end = entry.place().position();
+                        return Step::More;
                     }
                     last = Some(entry.place());
                 }
@@ -369,8 +385,9 @@ impl Version {
             if place.weight == Weight::At {
                 out.change(in_force, claim.tombstone, || past(place));
             }
-            if let Some(flat) = stop.row() {
-                out.row(flat);
+            match stop.row() {
+                Some(flat) => out.row(flat),
+                None => out.pass(),
             }
             if !claim.is_known_before || out.is_full {
                 // Else the next step tells of it.
