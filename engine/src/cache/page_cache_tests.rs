@@ -327,6 +327,39 @@ fn reads_under_way_are_told_apart() {
 }
 
 #[test]
+fn a_range_that_is_absent_comes_in_one_piece_and_stays_page_by_page() {
+    let (cache, file) = (cache(64), MemoryFile::new(13, 6 * PAGE_BYTES + 100));
+    let paged = paged(&cache, &file);
+    let piece = block_on(paged.absent_range(3, 4)).unwrap().unwrap();
+    assert_eq!(piece[..], file.content[3 * PAGE_BYTES..]);
+    let reads = [(3 * PAGE_BYTES as u64, 3 * PAGE_BYTES + PAGE_BYTES)];
+    assert_eq!(*file.reads.borrow(), reads);
+    let total = cache.stats().total;
+    assert_eq!((total.hits, total.misses, total.pages), (0, 4, 4));
+    // A page that stays holds no more memory than its own.
+    let page = paged.cached_page(5).unwrap();
+    assert!(
+        page.capacity() == PAGE_BYTES && page[..] == file.content[5 * PAGE_BYTES..][..PAGE_BYTES]
+    );
+    assert_eq!(paged.cached_page(6).unwrap().len(), 100);
+
+    // One page that is there or on its way, and it is for the reader to put the range together.
+    let none = |first, count| block_on(paged.absent_range(first, count)).unwrap().is_none();
+    assert!(none(0, 4) && none(2, 3) && none(6, 1) && none(0, 0));
+    file.close_gate();
+    let mut pool = LocalPool::new();
+    let other = paged.clone();
+    let coming = async move { other.absent_range(1, 1).await };
+    let coming = pool.spawner().spawn_local_with_handle(coming).unwrap();
+    pool.run_until_stalled();
+    assert!(none(0, 3) && none(1, 1));
+    file.open_gate();
+    assert_eq!(pool.run_until(coming).unwrap().unwrap()[..], paged.cached_page(1).unwrap()[..]);
+    assert_eq!(file.reads.borrow().len(), 2);
+    assert!(matches!(block_on(paged.absent_range(5, 3)), Err(Error::Corrupt(_))));
+}
+
+#[test]
 fn a_refused_page_is_not_kept() {
     let (cache, file) = (cache(8), MemoryFile::new(8, 3 * PAGE_BYTES));
     let paged = paged(&cache, &file);

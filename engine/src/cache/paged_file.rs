@@ -24,7 +24,14 @@ const RUN_PAGES_MAX: u64 = 256;
 /// Checks a page that was read: its number and content.
 pub type Verifier = Box<dyn Fn(u64, &[u8]) -> Result<()>>;
 
-type Load = LocalBoxFuture<'static, Result<Rc<[Page]>>>;
+type Load = LocalBoxFuture<'static, Result<Rc<Run>>>;
+
+/// Pages that one I/O brought: in one piece, as long as somebody wants it so, and as the cache keeps
+/// them, so that one that stays in memory keeps no other there.
+struct Run {
+    whole: Page,
+    pages: Vec<Page>,
+}
 
 /// A read under way, by the first page that it brings; no two bring the same page.
 pub(super) type Flights = BTreeMap<PageKey, Flight>;
@@ -131,7 +138,7 @@ impl PagedFile {
             Some(joined) => joined,
             None => (self.begin(number, 1), 0),
         };
-        Ok(load.await?[index].clone())
+        Ok(load.await?.pages[index].clone())
     }
 
     /// `count` pages from `first` on. Neighbours that are not in memory are read together.
@@ -166,6 +173,19 @@ impl PagedFile {
             pages.extend(part?);
         }
         Ok(pages)
+    }
+
+    /// `count` pages from `first` on in one piece, read by one I/O and kept; nothing where one of them
+    /// is in memory or on its way, or an I/O cannot bring so many.
+    ///
+    /// Errors: as [`page`](Self::page).
+    pub async fn absent_range(&self, first: u64, count: u64) -> Result<Option<Page>> {
+        let end = self.source.check_range(first, count)?;
+        let is_one_read = (1..=RUN_PAGES_MAX).contains(&count);
+        if !is_one_read || !(first..end).all(|page| self.is_absent(page)) {
+            return Ok(None);
+        }
+        Ok(Some(self.begin(first, count).await?.whole.clone()))
     }
 
     /// Exactly `length` bytes at `offset`, through the cache.
@@ -259,7 +279,9 @@ impl Part {
     async fn pages(self) -> Result<Vec<Page>> {
         match self {
             Part::Here(page) => Ok(vec![page]),
-            Part::Coming(load, index, count) => Ok(load.await?[index..index + count].to_vec()),
+            Part::Coming(load, index, count) => {
+                Ok(load.await?.pages[index..index + count].to_vec())
+            }
         }
     }
 }
@@ -300,52 +322,38 @@ impl Source {
         let buffer = AlignedBuffer::for_reading(bytes);
         let (result, mut buffer) = self.file.read_at(offset, buffer).await;
         result?;
-        self.check_length(offset, bytes, buffer.len())?;
+        if buffer.len() < bytes {
+            let at = offset + buffer.len() as u64;
+            let wanted = format!("{} bytes more", bytes - buffer.len());
+            return Err(Error::corrupt(self.file.path(), at, wanted, "end of file"));
+        }
         buffer.set_len(bytes);
-        self.verify((first..).zip(buffer.chunks(PAGE_BYTES)))?;
+        let verifier = self.verifier.borrow().clone();
+        if let Some(verify) = verifier {
+            for (page, content) in (first..).zip(buffer.chunks(PAGE_BYTES)) {
+                verify(page, content)?;
+            }
+        }
         Ok(buffer)
     }
 
-    /// Reads pages, each into a buffer of its own, and verifies each.
-    async fn read_pages(&self, first: u64, count: u64) -> Result<Vec<AlignedBuffer>> {
-        let offset = first * PAGE_BYTES as u64;
-        let bytes = (self.size - offset).min(count * PAGE_BYTES as u64) as usize;
-        let pages = (0..count).map(|_| AlignedBuffer::for_reading(PAGE_BYTES)).collect();
-        let (result, mut pages) = self.file.read_all_at(offset, pages).await;
-        result?;
-        self.check_length(offset, bytes, pages.iter().map(|page| page.len()).sum())?;
-        if let Some(last) = pages.last_mut() {
-            last.set_len(bytes - (count as usize - 1) * PAGE_BYTES);
-        }
-        self.verify((first..).zip(pages.iter().map(|page| &page[..])))?;
-        Ok(pages)
-    }
-
-    fn check_length(&self, offset: u64, wanted: usize, found: usize) -> Result<()> {
-        if found >= wanted {
-            return Ok(());
-        }
-        let (at, wanted) = (offset + found as u64, format!("{} bytes more", wanted - found));
-        Err(Error::corrupt(self.file.path(), at, wanted, "end of file"))
-    }
-
-    fn verify<'a>(&self, pages: impl Iterator<Item = (u64, &'a [u8])>) -> Result<()> {
-        let verifier = self.verifier.borrow().clone();
-        match verifier {
-            Some(verify) => pages.into_iter().try_for_each(|(page, content)| verify(page, content)),
-            None => Ok(()),
-        }
-    }
-
     /// Reads pages and hands them to the cache.
-    async fn load(&self, first: u64, count: u64) -> Result<Rc<[Page]>> {
-        let pages: Rc<[Page]> = match count {
-            1 => Rc::new([Rc::new(self.read_run(first, 1).await?)]),
-            _ => self.read_pages(first, count).await?.into_iter().map(Rc::new).collect(),
+    async fn load(&self, first: u64, count: u64) -> Result<Rc<Run>> {
+        let whole = Rc::new(self.read_run(first, count).await?);
+        let pages = match count {
+            1 => vec![whole.clone()],
+            _ => whole
+                .chunks(PAGE_BYTES)
+                .map(|content| {
+                    let mut page = AlignedBuffer::for_reading(PAGE_BYTES);
+                    page.extend(content);
+                    Rc::new(page)
+                })
+                .collect(),
         };
         for (number, page) in (first..).zip(pages.iter()) {
             self.cache.insert(self.key(number), self.kind, self.table, page.clone());
         }
-        Ok(pages)
+        Ok(Rc::new(Run { whole, pages }))
     }
 }

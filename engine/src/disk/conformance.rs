@@ -24,7 +24,6 @@ pub(crate) async fn run(disk: Rc<dyn Disk>, root: &Path) {
     opening(disk, &root.join("opening")).await;
     reading_and_writing(disk, &root.join("pages")).await;
     end_of_file(disk, &root.join("end")).await;
-    reading_into_several_buffers(disk, &root.join("several")).await;
     sizes(disk, &root.join("sizes")).await;
     data_sync(disk, &root.join("data-sync")).await;
     operations_at_once(disk, &root.join("at-once")).await;
@@ -154,34 +153,6 @@ async fn end_of_file(disk: &dyn Disk, root: &Path) {
     let (result, buffer) = file.read_at(2 * PAGE, page_of(9)).await;
     result.unwrap();
     assert_eq!(buffer.len(), 0);
-}
-
-async fn reading_into_several_buffers(disk: &dyn Disk, root: &Path) {
-    disk.create_directories(root).await.unwrap();
-    let file = create(disk, &root.join("file")).await;
-    let content: Vec<u8> = (0..6 * PAGE_BYTES).map(|at| (at / 16 % 251) as u8).collect();
-    write(&*file, 0, AlignedBuffer::padded(&content)).await;
-    // At a page, at a sector, anywhere.
-    for size in [6 * PAGE_BYTES, 4 * PAGE_BYTES, 2 * PAGE_BYTES + 2048, 2 * PAGE_BYTES + 100, 7] {
-        file.truncate(size as u64).await.unwrap();
-        for first in 0..3 {
-            for pages in [vec![], vec![1], vec![1, 1, 1], vec![2, 1, 3]] {
-                // What buffers hold before does not matter.
-                let buffers =
-                    pages.iter().map(|pages| AlignedBuffer::padded(&vec![9; pages * PAGE_BYTES]));
-                let (result, buffers) = file.read_all_at(first * PAGE, buffers.collect()).await;
-                result.expect("the read succeeds");
-                let mut at = first as usize * PAGE_BYTES;
-                assert_eq!(buffers.len(), pages.len());
-                for (buffer, pages) in buffers.iter().zip(&pages) {
-                    let end = at + pages * PAGE_BYTES;
-                    assert_eq!(buffer.capacity(), pages * PAGE_BYTES);
-                    assert!(buffer[..] == content[at.min(size)..end.min(size)], "{at} of {size}");
-                    at = end;
-                }
-            }
-        }
-    }
 }
 
 async fn sizes(disk: &dyn Disk, root: &Path) {

@@ -164,26 +164,6 @@ pub trait DiskFile {
         buffer: AlignedBuffer,
     ) -> LocalBoxFuture<'_, (Result<()>, AlignedBuffer)>;
 
-    /// As [`read_at`](Self::read_at), into several buffers that stand one behind the other in the
-    /// file. Each gets the length of what was read into it; where the read failed they hold anything.
-    fn read_all_at(
-        &self,
-        offset: u64,
-        mut buffers: Vec<AlignedBuffer>,
-    ) -> LocalBoxFuture<'_, (Result<()>, Vec<AlignedBuffer>)> {
-        Box::pin(async move {
-            let bytes = buffers.iter().map(AlignedBuffer::capacity).sum();
-            let (result, run) = self.read_at(offset, AlignedBuffer::for_reading(bytes)).await;
-            let mut rest = &run[..];
-            for buffer in &mut buffers {
-                let piece = rest.split_off(..rest.len().min(buffer.capacity()));
-                buffer.set_len(0);
-                buffer.extend(piece.expect("it is not longer"));
-            }
-            (result, buffers)
-        })
-    }
-
     /// Writes the whole buffer, whose length must be a multiple of the page size, at `offset`, a
     /// multiple too. After an error any part may have been written.
     fn write_at(

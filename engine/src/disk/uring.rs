@@ -228,43 +228,6 @@ impl UringFile {
         }
     }
 
-    /// One read into several buffers.
-    async fn read_all(
-        &self,
-        offset: u64,
-        buffers: Vec<AlignedBuffer>,
-    ) -> (Result<()>, Vec<AlignedBuffer>) {
-        let ring = |mut buffer: AlignedBuffer| {
-            // The ring reads behind what counts as content.
-            buffer.set_len(0);
-            RingBuffer(buffer)
-        };
-        let wanted = buffers.iter().map(AlignedBuffer::capacity).sum();
-        let buffers = buffers.into_iter().map(ring).collect();
-        let (result, buffers) = self.file.readv_at(buffers, offset).await;
-        let mut buffers: Vec<_> = buffers.into_iter().map(|buffer| buffer.0).collect();
-        let done = match after_read(0, wanted, result) {
-            Ok(ControlFlow::Break(_)) => return (Ok(()), buffers),
-            Ok(ControlFlow::Continue(done)) => done,
-            Err(error) => return (Err(self.error("read", &error)), buffers),
-        };
-        // It stopped in between, or at the end of the file: each buffer that is not full alone.
-        let mut at = 0;
-        for place in &mut buffers {
-            let from = at;
-            at += place.capacity();
-            if at > done {
-                let buffer = std::mem::replace(place, AlignedBuffer::for_reading(1));
-                let (result, buffer) = self.read_fully(offset + from as u64, buffer).await;
-                *place = buffer;
-                if result.is_err() {
-                    return (result, buffers);
-                }
-            }
-        }
-        (Ok(()), buffers)
-    }
-
     async fn write_fully(&self, offset: u64, buffer: AlignedBuffer) -> (Result<()>, AlignedBuffer) {
         let length = buffer.len();
         let mut buffer = RingBuffer(buffer);
@@ -299,15 +262,6 @@ impl DiskFile for UringFile {
     ) -> LocalBoxFuture<'_, (Result<()>, AlignedBuffer)> {
         assert_aligned(offset, buffer.capacity());
         Box::pin(self.read_fully(offset, buffer))
-    }
-
-    fn read_all_at(
-        &self,
-        offset: u64,
-        buffers: Vec<AlignedBuffer>,
-    ) -> LocalBoxFuture<'_, (Result<()>, Vec<AlignedBuffer>)> {
-        assert_aligned(offset, 0);
-        Box::pin(self.read_all(offset, buffers))
     }
 
     fn write_at(

@@ -228,31 +228,65 @@ impl CheckedFile {
     /// The pages from `first` to before `end`, checked; neighbours that are not in memory are read
     /// together, and all of a chunk where one checksum covers it.
     async fn load(&self, first: u64, end: u64) -> Result<Vec<Page>> {
-        let unit = match &self.checks {
-            Checks::Chunks(bytes, _) => bytes / PAGE,
-            Checks::None | Checks::Pages(_) => 1,
-        };
+        let unit = self.unit_pages();
         let from = first / unit * unit;
         let to = end.next_multiple_of(unit).min(self.size.div_ceil(PAGE));
         let mut pages = self.paged.page_range(from, to - from).await?;
-        for (number, page) in (from..to).zip(&pages) {
+        self.check_pages(from, pages.iter().map(|page| &page[..]))?;
+        pages.truncate((end - from) as usize);
+        pages.drain(..(first - from) as usize);
+        Ok(pages)
+    }
+
+    /// Pages that one checksum covers.
+    fn unit_pages(&self) -> u64 {
+        match &self.checks {
+            Checks::Chunks(bytes, _) => bytes / PAGE,
+            Checks::None | Checks::Pages(_) => 1,
+        }
+    }
+
+    /// Checks pages from `first` on, all that a checksum covers where it covers more than one, and
+    /// notes that.
+    fn check_pages<'a>(&self, first: u64, pages: impl Iterator<Item = &'a [u8]>) -> Result<()> {
+        let (unit, count) = (self.unit_pages(), self.size.div_ceil(PAGE));
+        let (mut end, mut crc) = (first, Crc32::new());
+        for page in pages {
+            let number = end;
+            end += 1;
             if page.len() as u64 != self.page_bytes(number) {
                 let wanted = format!("{} bytes", self.page_bytes(number));
                 let found = format!("{} bytes", page.len());
                 return Err(Error::corrupt(self.path(), number * PAGE, wanted, found));
             }
-        }
-        if let Checks::Pages(crcs) | Checks::Chunks(_, crcs) = &self.checks {
-            for (number, chunk) in (from / unit..).zip(pages.chunks(unit as usize)) {
-                let mut crc = Crc32::new();
-                chunk.iter().for_each(|page| crc.update(page));
-                self.check(number * unit * PAGE, crcs[number as usize], crc.finish())?;
+            if let Checks::Pages(crcs) | Checks::Chunks(_, crcs) = &self.checks {
+                crc.update(page);
+                if end.is_multiple_of(unit) || end == count {
+                    let found = std::mem::replace(&mut crc, Crc32::new()).finish();
+                    let at = number / unit;
+                    self.check(at * unit * PAGE, crcs[at as usize], found)?;
+                }
             }
         }
-        (from..to).for_each(|page| self.set_checked(page));
-        pages.truncate((end - from) as usize);
-        pages.drain(..(first - from) as usize);
-        Ok(pages)
+        (first..end).for_each(|page| self.set_checked(page));
+        Ok(())
+    }
+
+    /// The `length` bytes at `offset`, from page to page or the file's end, as one read brought them;
+    /// nothing where some are in memory, or would be checked with others.
+    ///
+    /// Errors: `Io`; `Corrupt` also when the file ends before.
+    pub(super) async fn piece(&self, (offset, length): (u64, u64)) -> Result<Option<Page>> {
+        let end = self.check_range(offset, length)?;
+        if !offset.is_multiple_of(PAGE) || length > READ_BYTES_MAX || self.unit_pages() > 1 {
+            return Ok(None);
+        }
+        let first = offset / PAGE;
+        let Some(piece) = self.paged.absent_range(first, end.div_ceil(PAGE) - first).await? else {
+            return Ok(None);
+        };
+        self.check_pages(first, piece.chunks(PAGE_BYTES))?;
+        Ok(Some(piece))
     }
 
     fn check_range(&self, offset: u64, length: u64) -> Result<u64> {

@@ -1,6 +1,7 @@
 //! A piece of a file in memory that a reader moves along, and what kind of file it may be.
 
 use std::fmt;
+use std::ops::Deref;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -8,6 +9,7 @@ use super::coding::Fault;
 use super::compressed::CompressedFile;
 use super::file::{Access, CheckedFile, READ_BYTES_MAX, SCAN_BYTES_MAX};
 use super::spare;
+use crate::cache::Page;
 use crate::config::PAGE_BYTES;
 use crate::error::{Error, Result};
 
@@ -96,12 +98,56 @@ impl Content {
     }
 }
 
+/// What a window holds.
+enum Bytes {
+    /// What one read brought, as it came: most point reads need no more.
+    Read(Page),
+    /// Put together from several reads and pages in memory.
+    Joined(Vec<u8>),
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Read(page) => page,
+            Bytes::Joined(bytes) => bytes,
+        }
+    }
+}
+
+impl Bytes {
+    fn clear(&mut self) {
+        match self {
+            Bytes::Read(_) => *self = Bytes::Joined(Vec::new()),
+            Bytes::Joined(bytes) => bytes.clear(),
+        }
+    }
+
+    /// The bytes from `skip` on, to be appended to.
+    fn join(&mut self, skip: usize) -> &mut Vec<u8> {
+        match self {
+            Bytes::Read(page) => {
+                let mut bytes = spare::take();
+                bytes.extend_from_slice(&page[skip..]);
+                *self = Bytes::Joined(bytes);
+            }
+            Bytes::Joined(bytes) => drop(bytes.drain(..skip)),
+        }
+        match self {
+            Bytes::Joined(bytes) => bytes,
+            Bytes::Read(_) => unreachable!("it was joined above"),
+        }
+    }
+}
+
 /// A piece of a file in memory that moves forward or backward, reading ahead more the longer it
 /// moves in one direction.
 pub(super) struct Window {
     content: Content,
     access: Access,
-    bytes: Vec<u8>,
+    bytes: Bytes,
     start: u64,
     ahead_bytes: u64,
     /// Nothing is read but what is needed.
@@ -110,14 +156,17 @@ pub(super) struct Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        spare::keep(std::mem::take(&mut self.bytes));
+        if let Bytes::Joined(bytes) = &mut self.bytes {
+            spare::keep(std::mem::take(bytes));
+        }
     }
 }
 
 impl Window {
     pub(super) fn new(content: Content, access: Access) -> Self {
         let ahead_bytes = Self::ahead_at_first(access);
-        Window { content, access, bytes: Vec::new(), start: 0, ahead_bytes, is_careful: false }
+        let bytes = Bytes::Joined(Vec::new());
+        Window { content, access, bytes, start: 0, ahead_bytes, is_careful: false }
     }
 
     fn ahead_at_first(access: Access) -> u64 {
@@ -169,7 +218,14 @@ impl Window {
     async fn append(&mut self, to: u64) -> Result<()> {
         let end = to.next_multiple_of(self.content.unit_bytes()).min(self.content.size());
         let range = (self.end(), end);
-        self.content.append(self.access, range, &mut self.bytes).await
+        if self.bytes.is_empty()
+            && let (Content::Plain(file), Access::Cached) = (&self.content, self.access)
+            && let Some(piece) = file.piece((range.0, end.saturating_sub(range.0))).await?
+        {
+            self.bytes = Bytes::Read(piece);
+            return Ok(());
+        }
+        self.content.append(self.access, range, self.bytes.join(0)).await
     }
 
     /// Starts afresh at the unit that holds `at`.
@@ -195,7 +251,7 @@ impl Window {
             let unit = self.content.unit_bytes();
             let keep_from = at / unit * unit;
             if keep_from > self.start {
-                self.bytes.drain(..(keep_from - self.start) as usize);
+                self.bytes.join((keep_from - self.start) as usize);
                 self.start = keep_from;
             }
         }
