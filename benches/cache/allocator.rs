@@ -1,12 +1,48 @@
-//! The system's allocator, counting.
+//! The system's allocator, counting, each thread in a line of its own: shards that count in one
+//! place would wait for each other at every allocation.
 
 #![expect(unsafe_code, reason = "an allocator is unsafe to write")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-static HELD_BYTES: AtomicI64 = AtomicI64::new(0);
+/// More than there are threads that allocate much; those beyond share.
+const LANES: usize = 64;
+
+/// What some threads count, away from what others do.
+#[repr(align(128))]
+struct Lane {
+    allocations: AtomicU64,
+    held_bytes: AtomicI64,
+}
+
+static COUNTS: [Lane; LANES] =
+    [const { Lane { allocations: AtomicU64::new(0), held_bytes: AtomicI64::new(0) } }; LANES];
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static LANE: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+fn lane() -> &'static Lane {
+    let at = LANE.get().unwrap_or_else(|| {
+        let at = NEXT.fetch_add(1, Relaxed) % LANES;
+        LANE.set(Some(at));
+        at
+    });
+    &COUNTS[at]
+}
+
+fn count(bytes: usize) {
+    let lane = lane();
+    lane.allocations.fetch_add(1, Relaxed);
+    lane.held_bytes.fetch_add(bytes as i64, Relaxed);
+}
+
+fn uncount(bytes: usize) {
+    lane().held_bytes.fetch_sub(bytes as i64, Relaxed);
+}
 
 /// See the head of this file.
 pub struct Counting;
@@ -14,14 +50,26 @@ pub struct Counting;
 // SAFETY: every call goes to the system's allocator as it came.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Relaxed);
-        HELD_BYTES.fetch_add(layout.size() as i64, Relaxed);
+        count(layout.size());
         // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        count(bytes);
+        uncount(layout.size());
+        // SAFETY: the caller keeps the contract of `realloc`.
+        unsafe { System.realloc(pointer, layout, bytes) }
+    }
+
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD_BYTES.fetch_sub(layout.size() as i64, Relaxed);
+        uncount(layout.size());
         // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -29,10 +77,10 @@ unsafe impl GlobalAlloc for Counting {
 
 /// Calls to the allocator so far.
 pub fn allocations() -> u64 {
-    ALLOCATIONS.load(Relaxed)
+    COUNTS.iter().map(|lane| lane.allocations.load(Relaxed)).sum()
 }
 
 /// Bytes that are held now.
 pub fn held_bytes() -> i64 {
-    HELD_BYTES.load(Relaxed)
+    COUNTS.iter().map(|lane| lane.held_bytes.load(Relaxed)).sum()
 }
