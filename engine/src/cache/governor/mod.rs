@@ -395,10 +395,12 @@ impl Governor {
     fn release(&mut self, slot: Slot) -> u64 {
         let was = self.table.release(slot);
         let word = event(slot, Op::Remove, was.kind, 0, 0);
-        if was.is_proposed() {
-            self.proposals.retain(|proposed| *proposed != slot);
-        } else {
+        if !was.is_proposed() {
             self.tell_active(word);
+        } else if self.proposals.front() == Some(&slot) {
+            self.proposals.pop_front();
+        } else {
+            self.proposals.retain(|proposed| *proposed != slot);
         }
         if was.known == self.round {
             self.tell_second(word);

@@ -2,6 +2,7 @@
 //! of the data below, but for what a memtable beside the cache still has to bring.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 
 use futures::FutureExt;
 use futures::executor::block_on;
