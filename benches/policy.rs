@@ -249,7 +249,7 @@ fn page_reads(arguments: &Arguments, host: &PolicyHost) {
                 each
             };
             let slots = PAGES as u32;
-            (each(Box::new(instance(&lru, slots))), each(Box::new(Lru::default())))
+            (each(Box::new(instance(&lru, slots))), each(Box::<Lru>::default()))
         });
         // With misses, the rows below say what is to hold.
         let target = miss_one_in.map_or(Target::AtMost(25.0), |_| Target::None);

@@ -66,7 +66,7 @@ pub fn run(arguments: &Arguments, host: &PolicyHost) {
     let slots = PAGES as u32;
     type Make = fn(u32) -> Box<dyn EvictionPolicy>;
     let rows: [(_, _, Make, _); 3] = [
-        ("20 % misses from disk, LRU component", "lru", |slots| Box::new(Lru::default()), 1.05),
+        ("20 % misses from disk, LRU component", "lru", |_| Box::new(Lru::default()), 1.05),
         (
             "20 % misses from disk, SIEVE component",
             "sieve",
