@@ -65,7 +65,7 @@ fn update(world: &mut World, update: Update, of: (PartitionKey, Slice, Data), wh
 #[test]
 fn an_entry_without_room_at_any_place_leaves_nothing_that_is_not_true() {
     let mut faults = BTreeMap::new();
-    for seed in 0..12 {
+    for seed in 0..24 {
         for kind in UPDATES {
             for fault in [AdmissionFault::Refused, AdmissionFault::Crowded] {
                 for after in 0.. {
