@@ -84,13 +84,33 @@ impl Lru {
         self.hottest = slot;
     }
 
+    /// Makes a slot that is in the list its hottest.
+    #[inline]
+    fn heat(&mut self, slot: Slot) {
+        let Some(Link { colder, hotter }) = self.links.get(slot).copied() else { return };
+        // Behind the hottest there is none.
+        if colder == NOT_LINKED || hotter == NONE {
+            return;
+        }
+        if let Some(bookmark) = &mut self.bookmark
+            && bookmark.slot == slot
+        {
+            bookmark.slot = hotter;
+        }
+        match colder {
+            NONE => self.coldest = hotter,
+            colder => self.links[colder].hotter = hotter,
+        }
+        self.links[hotter].colder = colder;
+        self.links[slot] = Link { colder: self.hottest, hotter: NONE };
+        self.links[self.hottest].hotter = slot;
+        self.hottest = slot;
+    }
+
     fn digest(&mut self, word: u64) {
         let slot = word as u32;
         match word >> 32 & 0xF {
-            ACCESS | UPDATE if self.is_linked(slot) && self.hottest != slot => {
-                self.unlink(slot);
-                self.link_hottest(slot);
-            }
+            ACCESS | UPDATE => self.heat(slot),
             INSERT | RESTORE | VICTIM_REFUSED => {
                 if self.is_linked(slot) {
                     self.unlink(slot);
