@@ -1,42 +1,38 @@
 //! Collects live rows into an Arrow batch, a builder a column.
 //!
-//! Not here: how stored values become those of one Arrow column (`column.rs`).
+//! Not here: where parts of rows go (`layout.rs`), how stored values become those of one Arrow column
+//! (`column.rs`).
 
 use std::rc::Rc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::SchemaRef;
 
 use super::column::ColumnBuilder;
-use super::types::arrow_schema;
+use super::layout::{Layout, ValueColumn};
 use crate::error::{Error, Result};
 use crate::mutation::{FlatRow, Row};
 use crate::reader::{LiveContent, LiveRow};
-use crate::schema::order::{decode_component, decode_plain};
+use crate::schema::order::decode_component;
 use crate::schema::table_schema::SchemaRef as TableSchemaRef;
-use crate::schema::{
-    ClusteringOrder, Column, ColumnId, ColumnKind, DataType, PartitionKey, TableSchema,
-};
+use crate::schema::{ColumnId, PartitionKey};
 
 /// See the head of this file.
 pub struct BatchBuilder {
-    schema: TableSchemaRef,
-    arrow: SchemaRef,
-    columns: Vec<OutputColumn>,
+    layout: Rc<Layout>,
+    columns: Columns,
     now_seconds: i32,
     rows: usize,
-    /// Where the components of the partition key go.
-    partition: Vec<(u16, usize)>,
     /// The partition key last split, since neighbours mostly share it.
     last_partition: Option<Rc<PartitionKey>>,
     partition_components: Vec<Vec<u8>>,
-    /// The clustering columns in key order, up to the last that is wanted.
-    clustering: Vec<ClusteringPart>,
     /// Room for a component.
     component: Vec<u8>,
-    statics: Vec<ValueColumn>,
-    /// Sorted by column, as the cells of a row are.
-    regular: Vec<ValueColumn>,
+}
+
+/// The columns' builders, in the order of the batch.
+struct Columns {
+    schema: TableSchemaRef,
+    columns: Vec<OutputColumn>,
 }
 
 struct OutputColumn {
@@ -44,64 +40,22 @@ struct OutputColumn {
     builder: ColumnBuilder,
 }
 
-struct ClusteringPart {
-    ty: DataType,
-    order: ClusteringOrder,
-    /// Places among the columns.
-    outputs: Vec<usize>,
-}
-
-/// A static or regular column.
-#[derive(Clone, Copy)]
-struct ValueColumn {
-    id: ColumnId,
-    is_multi_cell: bool,
-    /// Its place among the columns.
-    output: usize,
-}
-
 impl BatchBuilder {
     /// A builder for the named columns, in that order; values as of `now_seconds`.
     pub fn new(schema: TableSchemaRef, columns: &[ColumnId], now_seconds: i32) -> Self {
-        let part = |column: &Column| ClusteringPart {
-            ty: column.ty.clone(),
-            order: column.clustering_order(),
-            outputs: Vec::new(),
-        };
-        let mut clustering: Vec<ClusteringPart> = schema.clustering_key().map(part).collect();
-        let (mut partition, mut statics, mut regular) = (Vec::new(), Vec::new(), Vec::new());
-        for (output, id) in columns.iter().copied().enumerate() {
-            let column = schema.column(id);
-            let value = ValueColumn { id, is_multi_cell: column.ty.is_multi_cell(), output };
-            match column.kind {
-                ColumnKind::PartitionKey { position } => partition.push((position, output)),
-                ColumnKind::ClusteringKey { position, .. } => {
-                    clustering[usize::from(position)].outputs.push(output);
-                }
-                ColumnKind::Static => statics.push(value),
-                ColumnKind::Regular => regular.push(value),
-            }
-        }
-        let wanted = clustering.iter().rposition(|part| !part.outputs.is_empty());
-        clustering.truncate(wanted.map_or(0, |last| last + 1));
-        regular.sort_by_key(|column| column.id);
         let output = |id: &ColumnId| OutputColumn {
             id: *id,
             builder: ColumnBuilder::new(&schema.column(*id).ty),
         };
+        let outputs = columns.iter().map(output).collect();
         BatchBuilder {
-            arrow: arrow_schema(&schema, columns),
-            columns: columns.iter().map(output).collect(),
-            schema,
+            layout: Layout::of(&schema, columns),
+            columns: Columns { schema, columns: outputs },
             now_seconds,
             rows: 0,
-            partition,
             last_partition: None,
             partition_components: Vec::new(),
-            clustering,
             component: Vec::new(),
-            statics,
-            regular,
         }
     }
 
@@ -114,7 +68,7 @@ impl BatchBuilder {
     ///
     /// Errors: `Invalid` when stored bytes are no value of their column's type.
     pub fn push(&mut self, live: LiveRow<'_>) -> Result<()> {
-        if !self.partition.is_empty() {
+        if !self.layout.partition.is_empty() {
             self.push_partition(live.partition)?;
         }
         match live.content {
@@ -131,14 +85,8 @@ impl BatchBuilder {
                 self.push_row(None)?;
             }
         }
-        for column in &self.statics {
-            push_value(
-                &mut self.columns,
-                &self.schema,
-                *column,
-                live.static_row,
-                self.now_seconds,
-            )?;
+        for column in &self.layout.statics {
+            self.columns.push_of(*column, live.static_row, self.now_seconds)?;
         }
         self.rows += 1;
         Ok(())
@@ -146,52 +94,54 @@ impl BatchBuilder {
 
     fn push_partition(&mut self, key: &Rc<PartitionKey>) -> Result<()> {
         if !self.last_partition.as_ref().is_some_and(|last| Rc::ptr_eq(last, key)) {
-            let components = key.components(&self.schema)?;
+            let components = key.components(&self.columns.schema)?;
             self.partition_components = components.into_iter().map(<[u8]>::to_vec).collect();
             self.last_partition = Some(key.clone());
         }
-        for (position, output) in &self.partition {
+        for (position, output) in &self.layout.partition {
             let component = self.partition_components.get(usize::from(*position));
             let stored = component.map(Vec::as_slice);
-            push_stored(&mut self.columns, &self.schema, *output, stored)?;
+            self.columns.push(*output, stored)?;
         }
         Ok(())
     }
 
     /// Takes a clustering key apart, as far as that is wanted.
+    #[inline]
     fn push_clustering(&mut self, key: &[u8]) -> Result<()> {
         let mut rest = key;
         let mut room = [0; 8];
-        for ClusteringPart { ty, order, outputs } in &self.clustering {
-            let stored = if rest.is_empty() {
-                None
-            } else if let Some((stored, taken)) = decode_plain(ty, *order, rest, &mut room) {
+        for part in &self.layout.clustering {
+            let plain = part.plain.and_then(|plain| plain.decode(rest, &mut room));
+            let stored = if let Some((stored, taken)) = plain {
                 rest = &rest[taken..];
                 Some(stored)
+            } else if rest.is_empty() {
+                None
             } else {
                 self.component.clear();
-                let taken = decode_component(ty, *order, rest, &mut self.component)?;
+                let taken = decode_component(&part.ty, part.order, rest, &mut self.component)?;
                 rest = &rest[taken..];
                 Some(self.component.as_slice())
             };
-            for output in outputs {
-                push_stored(&mut self.columns, &self.schema, *output, stored)?;
+            for output in &part.outputs {
+                self.columns.push(*output, stored)?;
             }
         }
         Ok(())
     }
 
     /// Goes once over the cells, which come in the order of columns.
+    #[inline]
     fn push_flat(&mut self, flat: &FlatRow) -> Result<()> {
-        let (columns, schema, now) = (&mut self.columns, &self.schema, self.now_seconds);
-        let mut wanted = self.regular.iter();
+        let mut wanted = self.layout.regular.iter();
         let mut next = wanted.next();
-        for (id, value) in flat.values(now) {
+        for (id, value) in flat.values(self.now_seconds) {
             while let Some(column) = next
                 && column.id <= id
             {
                 let stored = if column.id == id { value } else { None };
-                push_stored(columns, schema, column.output, stored)?;
+                self.columns.push(column.output, stored)?;
                 next = wanted.next();
             }
             if next.is_none() {
@@ -199,14 +149,14 @@ impl BatchBuilder {
             }
         }
         for column in next.into_iter().chain(wanted) {
-            push_stored(columns, schema, column.output, None)?;
+            self.columns.push(column.output, None)?;
         }
         Ok(())
     }
 
     fn push_row(&mut self, row: Option<&Row>) -> Result<()> {
-        for column in &self.regular {
-            push_value(&mut self.columns, &self.schema, *column, row, self.now_seconds)?;
+        for column in &self.layout.regular {
+            self.columns.push_of(*column, row, self.now_seconds)?;
         }
         Ok(())
     }
@@ -216,54 +166,50 @@ impl BatchBuilder {
     /// Errors: `Invalid` when a key column has no value (a partition of static columns only), or
     /// stored text is none.
     pub fn finish(&mut self) -> Result<RecordBatch> {
-        let finish = |column: &mut OutputColumn| {
-            let finished = column.builder.finish();
-            finished.map_err(|wanted| wrong(&self.schema, column.id, wanted))
-        };
-        let arrays: Vec<ArrayRef> = self.columns.iter_mut().map(finish).collect::<Result<_>>()?;
+        let arrays = self.columns.finish()?;
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
         self.rows = 0;
-        RecordBatch::try_new_with_options(self.arrow.clone(), arrays, &options)
+        RecordBatch::try_new_with_options(self.layout.arrow.clone(), arrays, &options)
             .map_err(|error| Error::invalid(error.to_string()))
     }
 }
 
-/// Appends what a row has of a static or regular column.
-fn push_value(
-    columns: &mut [OutputColumn],
-    schema: &TableSchema,
-    column: ValueColumn,
-    row: Option<&Row>,
-    now: i32,
-) -> Result<()> {
-    if column.is_multi_cell {
-        let multi = row.and_then(|row| row.multi_cell(column.id));
-        let pushed = columns[column.output].builder.push_multi(multi, now);
-        return pushed.map_err(|wanted| wrong(schema, column.id, wanted));
+impl Columns {
+    /// Appends what a row has of a static or regular column.
+    fn push_of(&mut self, column: ValueColumn, row: Option<&Row>, now: i32) -> Result<()> {
+        if column.is_multi_cell {
+            let multi = row.and_then(|row| row.multi_cell(column.id));
+            let pushed = self.columns[column.output].builder.push_multi(multi, now);
+            return pushed.map_err(|wanted| self.wrong(column.output, wanted));
+        }
+        let cell = row.and_then(|row| row.cell(column.id));
+        self.push(column.output, cell.and_then(|cell| cell.value_at(now)))
     }
-    let cell = row.and_then(|row| row.cell(column.id));
-    push_stored(columns, schema, column.output, cell.and_then(|cell| cell.value_at(now)))
-}
 
-/// Appends a stored value, or null.
-#[inline]
-fn push_stored(
-    columns: &mut [OutputColumn],
-    schema: &TableSchema,
-    output: usize,
-    stored: Option<&[u8]>,
-) -> Result<()> {
-    let column = &mut columns[output];
-    column.builder.push(stored).map_err(|wanted| wrong(schema, column.id, wanted))
-}
+    /// Appends a stored value, or null.
+    #[inline]
+    fn push(&mut self, output: usize, stored: Option<&[u8]>) -> Result<()> {
+        let pushed = self.columns[output].builder.push(stored);
+        pushed.map_err(|wanted| self.wrong(output, wanted))
+    }
 
-#[cold]
-fn wrong(schema: &TableSchema, id: ColumnId, wanted: &'static str) -> Error {
-    let column = schema.column(id);
-    Error::invalid(format!(
-        "a stored value of {}.{} is no {}: {wanted}",
-        schema.full_name(),
-        column.name,
-        column.ty.sql_name()
-    ))
+    fn finish(&mut self) -> Result<Vec<ArrayRef>> {
+        let mut arrays = Vec::with_capacity(self.columns.len());
+        for output in 0..self.columns.len() {
+            let finished = self.columns[output].builder.finish();
+            arrays.push(finished.map_err(|wanted| self.wrong(output, wanted))?);
+        }
+        Ok(arrays)
+    }
+
+    #[cold]
+    fn wrong(&self, output: usize, wanted: &'static str) -> Error {
+        let column = self.schema.column(self.columns[output].id);
+        Error::invalid(format!(
+            "a stored value of {}.{} is no {}: {wanted}",
+            self.schema.full_name(),
+            column.name,
+            column.ty.sql_name()
+        ))
+    }
 }

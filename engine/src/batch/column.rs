@@ -8,15 +8,17 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanBuilder, Date32Builder, Decimal128Builder, Decimal256Builder, Float32Builder,
-    Float64Builder, Int8Builder, Int16Builder, Int32Builder, Int64Builder,
-    IntervalMonthDayNanoBuilder, ListArray, MapArray, NullBufferBuilder, StringBuilder,
-    StructArray, Time64NanosecondBuilder, TimestampMillisecondBuilder,
+    ArrayRef, BooleanBuilder, ListArray, MapArray, NullBufferBuilder, StringBuilder, StructArray,
 };
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{DataType as ArrowType, FieldRef, Fields, IntervalMonthDayNano};
+use arrow::datatypes::{
+    DataType as ArrowType, Date32Type, Decimal128Type, Decimal256Type, FieldRef, Fields,
+    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNano,
+    IntervalMonthDayNanoType, Time64NanosecondType, TimestampMillisecondType,
+};
 
 use super::bytes::BytesBuilder;
+use super::fixed::FixedBuilder;
 use super::types::{
     NARROW_DIGITS_MAX, VARINT_DIGITS_MAX, arrow_type, element_field, entries_field, struct_fields,
 };
@@ -34,24 +36,24 @@ const TOO_MANY: Wrong = "too many elements for one batch";
 /// See the head of this file.
 pub(super) enum ColumnBuilder {
     Boolean(BooleanBuilder),
-    TinyInt(Int8Builder),
-    SmallInt(Int16Builder),
-    Int(Int32Builder),
-    BigInt(Int64Builder),
-    Counter(Int64Builder),
-    Float(Float32Builder),
-    Double(Float64Builder),
-    Decimal(Decimal128Builder, u8, i8),
-    WideDecimal(Decimal256Builder, u8, i8),
-    Varint(Decimal256Builder),
+    TinyInt(FixedBuilder<Int8Type>),
+    SmallInt(FixedBuilder<Int16Type>),
+    Int(FixedBuilder<Int32Type>),
+    BigInt(FixedBuilder<Int64Type>),
+    Counter(FixedBuilder<Int64Type>),
+    Float(FixedBuilder<Float32Type>),
+    Double(FixedBuilder<Float64Type>),
+    Decimal(FixedBuilder<Decimal128Type>, u8, i8),
+    WideDecimal(FixedBuilder<Decimal256Type>, u8, i8),
+    Varint(FixedBuilder<Decimal256Type>),
     Text(BytesBuilder),
     Uuid(StringBuilder),
     Inet(StringBuilder),
     Blob(BytesBuilder),
-    Date(Date32Builder),
-    Time(Time64NanosecondBuilder),
-    Timestamp(TimestampMillisecondBuilder),
-    Duration(IntervalMonthDayNanoBuilder),
+    Date(FixedBuilder<Date32Type>),
+    Time(FixedBuilder<Time64NanosecondType>),
+    Timestamp(FixedBuilder<TimestampMillisecondType>),
+    Duration(FixedBuilder<IntervalMonthDayNanoType>),
     List(Box<ListBuilder>),
     Map(Box<MapBuilder>),
     Struct(Box<StructBuilder>),
@@ -238,34 +240,28 @@ impl ColumnBuilder {
     pub(super) fn new(ty: &DataType) -> Self {
         match ty {
             DataType::Boolean => ColumnBuilder::Boolean(BooleanBuilder::new()),
-            DataType::TinyInt => ColumnBuilder::TinyInt(Int8Builder::new()),
-            DataType::SmallInt => ColumnBuilder::SmallInt(Int16Builder::new()),
-            DataType::Int => ColumnBuilder::Int(Int32Builder::new()),
-            DataType::BigInt => ColumnBuilder::BigInt(Int64Builder::new()),
-            DataType::Counter => ColumnBuilder::Counter(Int64Builder::new()),
-            DataType::Float => ColumnBuilder::Float(Float32Builder::new()),
-            DataType::Double => ColumnBuilder::Double(Float64Builder::new()),
+            DataType::TinyInt => ColumnBuilder::TinyInt(FixedBuilder::new(arrow_type(ty))),
+            DataType::SmallInt => ColumnBuilder::SmallInt(FixedBuilder::new(arrow_type(ty))),
+            DataType::Int => ColumnBuilder::Int(FixedBuilder::new(arrow_type(ty))),
+            DataType::BigInt => ColumnBuilder::BigInt(FixedBuilder::new(arrow_type(ty))),
+            DataType::Counter => ColumnBuilder::Counter(FixedBuilder::new(arrow_type(ty))),
+            DataType::Float => ColumnBuilder::Float(FixedBuilder::new(arrow_type(ty))),
+            DataType::Double => ColumnBuilder::Double(FixedBuilder::new(arrow_type(ty))),
             DataType::Decimal { precision, scale } if *precision <= NARROW_DIGITS_MAX => {
-                let builder = Decimal128Builder::new().with_data_type(arrow_type(ty));
-                ColumnBuilder::Decimal(builder, *precision, *scale)
+                ColumnBuilder::Decimal(FixedBuilder::new(arrow_type(ty)), *precision, *scale)
             }
             DataType::Decimal { precision, scale } => {
-                let builder = Decimal256Builder::new().with_data_type(arrow_type(ty));
-                ColumnBuilder::WideDecimal(builder, *precision, *scale)
+                ColumnBuilder::WideDecimal(FixedBuilder::new(arrow_type(ty)), *precision, *scale)
             }
-            DataType::Varint => {
-                ColumnBuilder::Varint(Decimal256Builder::new().with_data_type(arrow_type(ty)))
-            }
+            DataType::Varint => ColumnBuilder::Varint(FixedBuilder::new(arrow_type(ty))),
             DataType::Text => ColumnBuilder::Text(BytesBuilder::default()),
             DataType::Uuid | DataType::TimeUuid => ColumnBuilder::Uuid(StringBuilder::new()),
             DataType::Inet => ColumnBuilder::Inet(StringBuilder::new()),
             DataType::Blob => ColumnBuilder::Blob(BytesBuilder::default()),
-            DataType::Date => ColumnBuilder::Date(Date32Builder::new()),
-            DataType::Time => ColumnBuilder::Time(Time64NanosecondBuilder::new()),
-            DataType::Timestamp => ColumnBuilder::Timestamp(
-                TimestampMillisecondBuilder::new().with_data_type(arrow_type(ty)),
-            ),
-            DataType::Duration => ColumnBuilder::Duration(IntervalMonthDayNanoBuilder::new()),
+            DataType::Date => ColumnBuilder::Date(FixedBuilder::new(arrow_type(ty))),
+            DataType::Time => ColumnBuilder::Time(FixedBuilder::new(arrow_type(ty))),
+            DataType::Timestamp => ColumnBuilder::Timestamp(FixedBuilder::new(arrow_type(ty))),
+            DataType::Duration => ColumnBuilder::Duration(FixedBuilder::new(arrow_type(ty))),
             DataType::Frozen(inner) => ColumnBuilder::new(inner),
             DataType::List(element) | DataType::Set(element) => {
                 ColumnBuilder::List(Box::new(ListBuilder {
@@ -388,21 +384,21 @@ impl ColumnBuilder {
     pub(super) fn finish(&mut self) -> Result<ArrayRef, Wrong> {
         Ok(match self {
             ColumnBuilder::Boolean(b) => Arc::new(b.finish()),
-            ColumnBuilder::TinyInt(b) => Arc::new(b.finish()),
-            ColumnBuilder::SmallInt(b) => Arc::new(b.finish()),
-            ColumnBuilder::Int(b) => Arc::new(b.finish()),
-            ColumnBuilder::BigInt(b) | ColumnBuilder::Counter(b) => Arc::new(b.finish()),
-            ColumnBuilder::Float(b) => Arc::new(b.finish()),
-            ColumnBuilder::Double(b) => Arc::new(b.finish()),
-            ColumnBuilder::Decimal(b, ..) => Arc::new(b.finish()),
-            ColumnBuilder::WideDecimal(b, ..) | ColumnBuilder::Varint(b) => Arc::new(b.finish()),
+            ColumnBuilder::TinyInt(b) => b.finish(),
+            ColumnBuilder::SmallInt(b) => b.finish(),
+            ColumnBuilder::Int(b) => b.finish(),
+            ColumnBuilder::BigInt(b) | ColumnBuilder::Counter(b) => b.finish(),
+            ColumnBuilder::Float(b) => b.finish(),
+            ColumnBuilder::Double(b) => b.finish(),
+            ColumnBuilder::Decimal(b, ..) => b.finish(),
+            ColumnBuilder::WideDecimal(b, ..) | ColumnBuilder::Varint(b) => b.finish(),
             ColumnBuilder::Uuid(b) | ColumnBuilder::Inet(b) => Arc::new(b.finish()),
             ColumnBuilder::Text(b) => b.finish_text()?,
             ColumnBuilder::Blob(b) => b.finish_bytes(),
-            ColumnBuilder::Date(b) => Arc::new(b.finish()),
-            ColumnBuilder::Time(b) => Arc::new(b.finish()),
-            ColumnBuilder::Timestamp(b) => Arc::new(b.finish()),
-            ColumnBuilder::Duration(b) => Arc::new(b.finish()),
+            ColumnBuilder::Date(b) => b.finish(),
+            ColumnBuilder::Time(b) => b.finish(),
+            ColumnBuilder::Timestamp(b) => b.finish(),
+            ColumnBuilder::Duration(b) => b.finish(),
             ColumnBuilder::List(list) => list.finish()?,
             ColumnBuilder::Map(map) => map.finish()?,
             ColumnBuilder::Struct(fields) => fields.finish()?,

@@ -5,7 +5,9 @@
 mod builder;
 mod bytes;
 mod column;
+mod fixed;
 mod ingest;
+mod layout;
 #[cfg(test)]
 mod tests;
 mod types;

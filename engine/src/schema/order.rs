@@ -56,47 +56,54 @@ pub fn decode_component(
         .ok_or_else(|| Error::invalid(format!("bytes are no ordered form of {}", ty.sql_name())))
 }
 
-/// As `decode_component`, of a value whose bytes are all there in another order or sign: the stored
-/// form, in `room`, and how many bytes of `encoded` it took. `None` where it is another value, or no
-/// encoding of the type.
-#[inline]
-pub fn decode_plain<'r>(
-    ty: &DataType,
-    order: ClusteringOrder,
-    encoded: &[u8],
-    room: &'r mut [u8; 8],
-) -> Option<(&'r [u8], usize)> {
-    if !is_plain(ty) {
-        return None;
-    }
-    let width = ordered_width(ty);
-    let payload = encoded.get(..=width)?;
-    let stored = &mut room[..width];
-    stored.copy_from_slice(&payload[1..]);
-    let mut mark = payload[0];
-    if order == ClusteringOrder::Descending {
-        mark = !mark;
-        stored.iter_mut().for_each(|byte| *byte = !*byte);
-    }
-    if is_signed(ty) {
-        stored[0] ^= 0x80;
-    }
-    (mark == PRESENT).then_some((stored, 1 + width))
+/// How values of a type come back from their ordered form where that has the same bytes but for their
+/// sign and the order.
+#[derive(Debug, Clone, Copy)]
+pub struct Plain {
+    width: usize,
+    mark: u8,
+    /// Which bits of the value are the other way round.
+    flipped: [u8; 8],
 }
 
-/// Whether the payload is as wide as the value, and the same but for the sign.
-fn is_plain(ty: &DataType) -> bool {
-    matches!(
-        ty,
-        DataType::Boolean
-            | DataType::TinyInt
-            | DataType::SmallInt
-            | DataType::Date
-            | DataType::Int
-            | DataType::BigInt
-            | DataType::Timestamp
-            | DataType::Time
-    )
+impl Plain {
+    /// `None` where the type has no such form.
+    pub fn of(ty: &DataType, order: ClusteringOrder) -> Option<Self> {
+        let is_plain = matches!(
+            ty,
+            DataType::Boolean
+                | DataType::TinyInt
+                | DataType::SmallInt
+                | DataType::Date
+                | DataType::Int
+                | DataType::BigInt
+                | DataType::Timestamp
+                | DataType::Time
+        );
+        let flip = if order == ClusteringOrder::Descending { 0xff } else { 0 };
+        let mut flipped = [flip; 8];
+        flipped[0] ^= if is_signed(ty) { 0x80 } else { 0 };
+        is_plain.then_some(Plain { width: ordered_width(ty), mark: PRESENT ^ flip, flipped })
+    }
+
+    /// As `decode_component`: the stored form, in `room`, and how many bytes of `encoded` it took. `None`
+    /// where the value is empty, or the bytes are no encoding of the type.
+    #[inline]
+    pub fn decode<'r>(&self, encoded: &[u8], room: &'r mut [u8; 8]) -> Option<(&'r [u8], usize)> {
+        let (mark, payload) = encoded.split_first()?;
+        if *mark != self.mark {
+            return None;
+        }
+        let payload = payload.get(..self.width)?;
+        // Most numbers are of these lengths, and such a copy is one load.
+        match payload.len() {
+            8 => room.copy_from_slice(payload),
+            4 => room[..4].copy_from_slice(payload),
+            width => room[..width].copy_from_slice(payload),
+        }
+        *room = (u64::from_ne_bytes(*room) ^ u64::from_ne_bytes(self.flipped)).to_ne_bytes();
+        Some((&room[..self.width], 1 + self.width))
+    }
 }
 
 fn encode_value(ty: &DataType, stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
@@ -606,6 +613,10 @@ mod tests {
                     let mut stored = Vec::new();
                     let taken = decode_component(&ty, order, &encoded, &mut stored).unwrap();
                     assert_eq!(taken, length, "{value:?}");
+                    let (mut room, of_type) = ([0; 8], Plain::of(&ty, order));
+                    let plain = of_type.and_then(|plain| plain.decode(&encoded, &mut room));
+                    assert_eq!(plain.is_some(), of_type.is_some() && !stored.is_empty());
+                    assert!(plain.is_none_or(|plain| plain == (&*stored, length)), "{value:?}");
                     if ty == DECIMAL {
                         assert_eq!(
                             ordered(&ty, order, &Value::decode(&ty, &stored).unwrap()),
@@ -668,6 +679,10 @@ mod tests {
                 decode_component(&DataType::Text, ClusteringOrder::Ascending, bytes, &mut out)
                     .is_err()
             );
+        }
+        let plain = Plain::of(&DataType::Int, ClusteringOrder::Ascending).unwrap();
+        for bytes in [&b""[..], b"\x02", b"\x02\x80\0\0", b"\x03\x80\0\0\0", b"\xfd\x7f\0\0\0"] {
+            assert_eq!(plain.decode(bytes, &mut [0; 8]), None, "{bytes:?}");
         }
     }
 }

@@ -74,7 +74,7 @@ fn samples() -> Vec<(DataType, Vec<Value>)> {
 }
 
 /// `pk int PRIMARY KEY, v <ty>`
-fn table(ty: &DataType) -> SchemaRef {
+pub(super) fn table(ty: &DataType) -> SchemaRef {
     let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
     let schema = TableSchema {
         id: TableId(1),

@@ -1,0 +1,154 @@
+//! Where the parts of a row go in a batch of some columns of a table: found out once for these columns,
+//! and shared by the reads of a thread that want the same.
+//!
+//! Invariant: a layout is that of one schema, which is told from others by its place in memory; a layout
+//! keeps that place from being another's.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+
+use arrow::datatypes::SchemaRef;
+
+use super::types::arrow_schema;
+use crate::schema::order::Plain;
+use crate::schema::table_schema::SchemaRef as TableSchemaRef;
+use crate::schema::{ClusteringOrder, Column, ColumnId, ColumnKind, DataType, TableSchema};
+
+/// Layouts that a thread keeps, those used last.
+const LAYOUTS_MAX: usize = 16;
+
+thread_local! {
+    static RECENT: RefCell<Vec<Rc<Layout>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// See the head of this file.
+pub(super) struct Layout {
+    table: Weak<TableSchema>,
+    columns: Vec<ColumnId>,
+    pub(super) arrow: SchemaRef,
+    /// Where the components of the partition key go.
+    pub(super) partition: Vec<(u16, usize)>,
+    /// The clustering columns in key order, up to the last that is wanted.
+    pub(super) clustering: Vec<ClusteringPart>,
+    pub(super) statics: Vec<ValueColumn>,
+    /// Sorted by column, as the cells of a row are.
+    pub(super) regular: Vec<ValueColumn>,
+}
+
+/// A component of the clustering key.
+pub(super) struct ClusteringPart {
+    pub(super) ty: DataType,
+    pub(super) order: ClusteringOrder,
+    /// How most of its values are decoded, where that is simple.
+    pub(super) plain: Option<Plain>,
+    /// Places among the columns.
+    pub(super) outputs: Vec<usize>,
+}
+
+/// A static or regular column.
+#[derive(Clone, Copy)]
+pub(super) struct ValueColumn {
+    pub(super) id: ColumnId,
+    pub(super) is_multi_cell: bool,
+    /// Its place among the columns.
+    pub(super) output: usize,
+}
+
+impl Layout {
+    /// The layout of these columns, in that order.
+    pub(super) fn of(schema: &TableSchemaRef, columns: &[ColumnId]) -> Rc<Layout> {
+        RECENT.with_borrow_mut(|recent| {
+            if let Some(at) = recent.iter().position(|layout| layout.is_of(schema, columns)) {
+                recent[..=at].rotate_right(1);
+                return recent[0].clone();
+            }
+            recent.truncate(LAYOUTS_MAX - 1);
+            recent.insert(0, Rc::new(Layout::new(schema, columns)));
+            recent[0].clone()
+        })
+    }
+
+    fn is_of(&self, schema: &TableSchemaRef, columns: &[ColumnId]) -> bool {
+        std::ptr::eq(self.table.as_ptr(), Arc::as_ptr(schema)) && self.columns == columns
+    }
+
+    fn new(schema: &TableSchemaRef, columns: &[ColumnId]) -> Self {
+        let part = |column: &Column| ClusteringPart {
+            ty: column.ty.clone(),
+            order: column.clustering_order(),
+            plain: Plain::of(&column.ty, column.clustering_order()),
+            outputs: Vec::new(),
+        };
+        let mut clustering: Vec<ClusteringPart> = schema.clustering_key().map(part).collect();
+        let (mut partition, mut statics, mut regular) = (Vec::new(), Vec::new(), Vec::new());
+        for (output, id) in columns.iter().copied().enumerate() {
+            let column = schema.column(id);
+            let value = ValueColumn { id, is_multi_cell: column.ty.is_multi_cell(), output };
+            match column.kind {
+                ColumnKind::PartitionKey { position } => partition.push((position, output)),
+                ColumnKind::ClusteringKey { position, .. } => {
+                    clustering[usize::from(position)].outputs.push(output);
+                }
+                ColumnKind::Static => statics.push(value),
+                ColumnKind::Regular => regular.push(value),
+            }
+        }
+        let wanted = clustering.iter().rposition(|part| !part.outputs.is_empty());
+        clustering.truncate(wanted.map_or(0, |last| last + 1));
+        regular.sort_by_key(|column| column.id);
+        Layout {
+            table: Arc::downgrade(schema),
+            columns: columns.to_vec(),
+            arrow: arrow_schema(schema, columns),
+            partition,
+            clustering,
+            statics,
+            regular,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::table;
+    use super::*;
+
+    #[test]
+    fn a_layout_is_shared_by_who_wants_the_same_of_the_same_schema() {
+        let (schema, other) = (table(&DataType::Int), table(&DataType::Int));
+        let both = [ColumnId(0), ColumnId(1)];
+        let layout = Layout::of(&schema, &both);
+        assert!(Rc::ptr_eq(&layout, &Layout::of(&schema, &both)));
+        for (schema, columns) in
+            [(&other, &both[..]), (&schema, &both[1..]), (&schema, &[ColumnId(1), ColumnId(0)][..])]
+        {
+            let own = Layout::of(schema, columns);
+            assert!(!Rc::ptr_eq(&layout, &own));
+            assert_eq!(own.columns, columns);
+        }
+        assert!(Rc::ptr_eq(&layout, &Layout::of(&schema, &both)));
+    }
+
+    #[test]
+    fn a_thread_keeps_the_layouts_used_last() {
+        let hot = table(&DataType::Int);
+        let layout = Layout::of(&hot, &[]);
+        let tables: Vec<TableSchemaRef> =
+            (0..2 * LAYOUTS_MAX).map(|_| table(&DataType::Int)).collect();
+        let first = Rc::downgrade(&Layout::of(&tables[0], &[]));
+        for table in &tables {
+            Layout::of(table, &[]);
+            assert!(Rc::ptr_eq(&layout, &Layout::of(&hot, &[])));
+        }
+        assert!(first.upgrade().is_none());
+        assert_eq!(RECENT.with_borrow(Vec::len), LAYOUTS_MAX);
+        // Where a schema was that is gone there is no other one: no layout is taken for another's.
+        drop(tables);
+        for _ in 0..4 * LAYOUTS_MAX {
+            let schema = table(&DataType::Text);
+            let layout = Layout::of(&schema, &[ColumnId(1)]);
+            assert!(layout.table.upgrade().is_some_and(|table| Arc::ptr_eq(&table, &schema)));
+        }
+    }
+}
