@@ -11,7 +11,7 @@ use super::column::ColumnBuilder;
 use super::layout::{Layout, ValueColumn};
 use crate::error::{Error, Result};
 use crate::mutation::{FlatRow, Row};
-use crate::reader::{LiveContent, LiveRow};
+use crate::reader::{LiveContent, LiveRows};
 use crate::schema::order::decode_component;
 use crate::schema::table_schema::SchemaRef as TableSchemaRef;
 use crate::schema::{ColumnId, PartitionKey};
@@ -64,35 +64,42 @@ impl BatchBuilder {
         self.rows
     }
 
-    /// Adds a row.
+    /// Adds rows.
     ///
     /// Errors: `Invalid` when stored bytes are no value of their column's type.
-    pub fn push(&mut self, live: LiveRow<'_>) -> Result<()> {
-        if !self.layout.partition.is_empty() {
-            self.push_partition(live.partition)?;
-        }
-        match live.content {
-            LiveContent::Flat(flat) => {
-                self.push_clustering(flat.key())?;
-                self.push_flat(flat)?;
+    pub fn push(&mut self, live: LiveRows<'_>) -> Result<()> {
+        let rows = match live.content {
+            LiveContent::Flat(rows) => {
+                for flat in rows {
+                    self.push_clustering(flat.key())?;
+                    self.push_flat(flat)?;
+                }
+                rows.len()
             }
             LiveContent::Row { key, row } => {
                 self.push_clustering(key.as_ordered())?;
                 self.push_row(Some(row))?;
+                1
             }
             LiveContent::StaticOnly => {
                 self.push_clustering(&[])?;
                 self.push_row(None)?;
+                1
             }
+        };
+        if !self.layout.partition.is_empty() {
+            self.push_partition(live.partition, rows)?;
         }
         for column in &self.layout.statics {
-            self.columns.push_of(*column, live.static_row, self.now_seconds)?;
+            for _ in 0..rows {
+                self.columns.push_of(*column, live.static_row, self.now_seconds)?;
+            }
         }
-        self.rows += 1;
+        self.rows += rows;
         Ok(())
     }
 
-    fn push_partition(&mut self, key: &Rc<PartitionKey>) -> Result<()> {
+    fn push_partition(&mut self, key: &Rc<PartitionKey>, rows: usize) -> Result<()> {
         if !self.last_partition.as_ref().is_some_and(|last| Rc::ptr_eq(last, key)) {
             let components = key.components(&self.columns.schema)?;
             self.partition_components = components.into_iter().map(<[u8]>::to_vec).collect();
@@ -101,7 +108,9 @@ impl BatchBuilder {
         for (position, output) in &self.layout.partition {
             let component = self.partition_components.get(usize::from(*position));
             let stored = component.map(Vec::as_slice);
-            self.columns.push(*output, stored)?;
+            for _ in 0..rows {
+                self.columns.push(*output, stored)?;
+            }
         }
         Ok(())
     }

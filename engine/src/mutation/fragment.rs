@@ -9,6 +9,7 @@
 //! changes are turned round: the same deletion, opened at its end.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use futures::future::LocalBoxFuture;
@@ -78,13 +79,24 @@ pub trait FragmentSource {
     }
 }
 
-/// Who takes fragments one by one. Both functions return whether more is wanted; a source may hand
-/// over what belongs to the same place all the same.
+/// Who takes fragments. `row` and `fragment` return whether more is wanted; a source may hand over what
+/// belongs to the same place all the same.
 ///
 /// A sink must not read or change what the source reads from.
 pub trait FragmentSink {
     /// A row of the row cache.
     fn row(&mut self, flat: &FlatRow) -> bool;
+
+    /// Rows of the row cache that follow one another with nothing between them. Breaks with how many of
+    /// them were taken, the first at least, where no more is wanted.
+    fn rows(&mut self, rows: &[&FlatRow]) -> ControlFlow<usize> {
+        for (taken, flat) in (1..).zip(rows) {
+            if !self.row(flat) {
+                return ControlFlow::Break(taken);
+            }
+        }
+        ControlFlow::Continue(())
+    }
 
     /// Anything else.
     fn fragment(&mut self, fragment: Fragment) -> bool;

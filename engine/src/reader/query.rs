@@ -4,6 +4,7 @@
 //! everything that a tombstone covers taken away.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use crate::config::{FRAGMENTS_PER_FILL_MAX, PASS_BYTES_MAX};
@@ -11,29 +12,30 @@ use crate::error::Result;
 use crate::mutation::{Filled, FlatRow, Fragment, FragmentSink, FragmentSource, Row, Tombstone};
 use crate::schema::{ClusteringKey, PartitionKey};
 
-/// One row as a query sees it. Cells may still be expired: read them with `Cell::value_at`.
+/// A row as a query sees it, or several of one partition. Cells may still be expired: read them with
+/// `Cell::value_at`.
 #[derive(Debug, Clone, Copy)]
-pub struct LiveRow<'a> {
+pub struct LiveRows<'a> {
     pub partition: &'a Rc<PartitionKey>,
     pub content: LiveContent<'a>,
     pub static_row: Option<&'a Row>,
 }
 
-/// The content of a row that a query sees.
+/// The content of rows that a query sees.
 #[derive(Debug, Clone, Copy)]
 pub enum LiveContent<'a> {
     Row {
         key: &'a ClusteringKey,
         row: &'a Row,
     },
-    /// As the cache keeps it, without multi-cell columns.
-    Flat(&'a FlatRow),
+    /// As the cache keeps them, without multi-cell columns; one at least.
+    Flat(&'a [&'a FlatRow]),
     /// A partition that has static columns only.
     StaticOnly,
 }
 
-/// Takes live rows; says whether it wants more.
-pub type TakeRow<'t> = dyn FnMut(LiveRow<'_>) -> Result<bool> + 't;
+/// Takes live rows.
+pub type TakeRows<'t> = dyn FnMut(LiveRows<'_>) -> Result<()> + 't;
 
 /// How far a reader went without waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +61,8 @@ struct View {
     /// Give a partition without live rows one row if its static row is live.
     show_static_only: bool,
     partition: Option<Open>,
+    /// Rows that are still to be handed over in this turn.
+    rows_left: usize,
 }
 
 struct Open {
@@ -70,30 +74,25 @@ struct Open {
     has_rows: bool,
 }
 
-impl Open {
-    #[inline]
-    fn give(&mut self, content: LiveContent<'_>, take: &mut TakeRow<'_>) -> Result<bool> {
-        self.has_rows = true;
-        take(LiveRow { partition: &self.key, content, static_row: self.static_row.as_deref() })
-    }
-}
-
 impl QueryReader {
     /// Reads `source` as of `now_seconds`.
     pub fn new(source: Box<dyn FragmentSource>, now_seconds: i32, show_static_only: bool) -> Self {
-        let view = View { now_seconds, show_static_only, partition: None };
+        let view = View { now_seconds, show_static_only, partition: None, rows_left: 0 };
         QueryReader { source, buffer: VecDeque::new(), view }
     }
 
-    /// Hands the next rows to `take`, as far as they are in memory and as long as it wants more.
-    /// Rows that only the row cache has are handed over where they lie.
+    /// Hands up to `rows_max` rows to `take`, as far as they are in memory. Rows that only the row cache
+    /// has are handed over where they lie, and many at once.
     ///
     /// Errors: those of `take`.
-    pub fn pull(&mut self, take: &mut TakeRow<'_>) -> Result<Pulled> {
-        while let Some(fragment) = self.buffer.pop_front() {
-            if !self.view.fragment(fragment, take)? {
+    pub fn pull(&mut self, rows_max: usize, take: &mut TakeRows<'_>) -> Result<Pulled> {
+        self.view.rows_left = rows_max;
+        loop {
+            if self.view.rows_left == 0 {
                 return Ok(Pulled::Some);
             }
+            let Some(fragment) = self.buffer.pop_front() else { break };
+            self.view.fragment(fragment, take)?;
         }
         let view = &mut self.view;
         let mut pass = Pass {
@@ -128,59 +127,78 @@ impl View {
         self.partition.as_mut().expect("it stands in a partition")
     }
 
+    /// Hands over rows of the partition.
+    #[inline]
+    fn give(
+        &mut self,
+        content: LiveContent<'_>,
+        count: usize,
+        take: &mut TakeRows<'_>,
+    ) -> Result<()> {
+        self.rows_left = self.rows_left.saturating_sub(count);
+        let open = self.open();
+        open.has_rows = true;
+        take(LiveRows { partition: &open.key, content, static_row: open.static_row.as_deref() })
+    }
+
     /// Takes note of a fragment, and hands over a row that it makes visible.
-    fn fragment(&mut self, fragment: Fragment, take: &mut TakeRow<'_>) -> Result<bool> {
+    fn fragment(&mut self, fragment: Fragment, take: &mut TakeRows<'_>) -> Result<()> {
         let now_seconds = self.now_seconds;
         match fragment {
             Fragment::PartitionStart { key, deletion } => {
                 let covering = deletion;
                 let open = Open { key, deletion, covering, static_row: None, has_rows: false };
                 self.partition = Some(open);
-                Ok(true)
             }
             Fragment::StaticRow(row) => {
                 let open = self.open();
                 open.static_row = live(row, open.deletion, now_seconds);
-                Ok(true)
             }
             Fragment::RangeTombstoneChange { tombstone, .. } => {
                 let open = self.open();
                 open.covering = open.deletion.max(tombstone);
-                Ok(true)
             }
             Fragment::Row { key, row } => {
-                let open = self.open();
-                match live(row, open.covering, now_seconds) {
-                    Some(row) => open.give(LiveContent::Row { key: &key, row: &row }, take),
-                    None => Ok(true),
+                if let Some(row) = live(row, self.open().covering, now_seconds) {
+                    self.give(LiveContent::Row { key: &key, row: &row }, 1, take)?;
                 }
             }
-            Fragment::FlatRow(flat) => self.flat(&flat, take),
+            Fragment::FlatRow(flat) => self.flat(&flat, take)?,
             Fragment::PartitionEnd => {
                 let open = self.partition.take().expect("a partition began before it ends");
-                match open.static_row.as_deref() {
-                    Some(static_row) if self.show_static_only && !open.has_rows => take(LiveRow {
+                if let Some(static_row) = open.static_row.as_deref()
+                    && self.show_static_only
+                    && !open.has_rows
+                {
+                    self.rows_left = self.rows_left.saturating_sub(1);
+                    take(LiveRows {
                         partition: &open.key,
                         content: LiveContent::StaticOnly,
                         static_row: Some(static_row),
-                    }),
-                    _ => Ok(true),
+                    })?;
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Whether a row of the cache is live and handed over as it is.
+    #[inline]
+    fn is_whole(&self, flat: &FlatRow, covering: Option<Tombstone>) -> bool {
+        !flat.has_multi()
+            && !covering.is_some_and(|tombstone| flat.is_touched_by(tombstone))
+            && flat.is_live_at(self.now_seconds)
     }
 
     #[inline]
-    fn flat(&mut self, flat: &FlatRow, take: &mut TakeRow<'_>) -> Result<bool> {
-        let now_seconds = self.now_seconds;
-        let open = self.open();
-        if flat.has_multi() || open.covering.is_some_and(|tombstone| flat.is_touched_by(tombstone))
-        {
+    fn flat(&mut self, flat: &FlatRow, take: &mut TakeRows<'_>) -> Result<()> {
+        let covering = self.open().covering;
+        if flat.has_multi() || covering.is_some_and(|tombstone| flat.is_touched_by(tombstone)) {
             return self.fragment(Fragment::FlatRow(flat.clone()).thawed(), take);
         }
-        match flat.is_live_at(now_seconds) {
-            true => open.give(LiveContent::Flat(flat), take),
-            false => Ok(true),
+        match flat.is_live_at(self.now_seconds) {
+            true => self.give(LiveContent::Flat(&[flat]), 1, take),
+            false => Ok(()),
         }
     }
 }
@@ -188,7 +206,7 @@ impl View {
 /// One turn of a source that hands over what is in memory.
 struct Pass<'p, 't> {
     view: &'p mut View,
-    take: &'p mut TakeRow<'t>,
+    take: &'p mut TakeRows<'t>,
     fragments_left: usize,
     bytes_left: usize,
     failed: Option<crate::error::Error>,
@@ -196,28 +214,60 @@ struct Pass<'p, 't> {
 
 impl Pass<'_, '_> {
     #[inline]
-    fn wants_more(&mut self, taken: Result<bool>, bytes: usize) -> bool {
-        self.fragments_left = self.fragments_left.saturating_sub(1);
+    fn wants_more(&mut self, taken: Result<()>, fragments: usize, bytes: usize) -> bool {
+        self.fragments_left = self.fragments_left.saturating_sub(fragments);
         self.bytes_left = self.bytes_left.saturating_sub(bytes);
         match taken {
-            Ok(wants_more) => wants_more && self.fragments_left > 0 && self.bytes_left > 0,
+            Ok(()) => self.view.rows_left > 0 && self.fragments_left > 0 && self.bytes_left > 0,
             Err(error) => {
                 self.failed = Some(error);
                 false
             }
         }
     }
+
+    /// The rows in front that are handed over as they are and in this turn, and their bytes.
+    #[inline]
+    fn whole<'r, 'f>(&mut self, rows: &'r [&'f FlatRow]) -> (&'r [&'f FlatRow], usize) {
+        let covering = self.view.open().covering;
+        let most = rows.len().min(self.view.rows_left).min(self.fragments_left);
+        let (mut count, mut bytes) = (0, 0);
+        while count < most && bytes < self.bytes_left && self.view.is_whole(rows[count], covering) {
+            bytes += rows[count].memory_bytes();
+            count += 1;
+        }
+        (&rows[..count], bytes)
+    }
 }
 
 impl FragmentSink for Pass<'_, '_> {
     fn row(&mut self, flat: &FlatRow) -> bool {
         let taken = self.view.flat(flat, self.take);
-        self.wants_more(taken, flat.memory_bytes())
+        self.wants_more(taken, 1, flat.memory_bytes())
+    }
+
+    fn rows(&mut self, rows: &[&FlatRow]) -> ControlFlow<usize> {
+        let mut rest = rows;
+        while let Some(first) = rest.first() {
+            let (whole, bytes) = self.whole(rest);
+            let wants_more = if whole.is_empty() {
+                rest = &rest[1..];
+                self.row(first)
+            } else {
+                rest = &rest[whole.len()..];
+                let taken = self.view.give(LiveContent::Flat(whole), whole.len(), self.take);
+                self.wants_more(taken, whole.len(), bytes)
+            };
+            if !wants_more {
+                return ControlFlow::Break(rows.len() - rest.len());
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     fn fragment(&mut self, fragment: Fragment) -> bool {
         let taken = self.view.fragment(fragment, self.take);
-        self.wants_more(taken, 0)
+        self.wants_more(taken, 1, 0)
     }
 }
 

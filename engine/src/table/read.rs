@@ -88,11 +88,10 @@ impl Table {
                 if left == 0 {
                     break 'ranges;
                 }
-                let pulled = reader.pull(&mut |row| {
-                    builder.push(row)?;
-                    left -= 1;
-                    Ok(left > 0 && builder.rows() < batch_rows)
-                })?;
+                let before = builder.rows();
+                let wanted = left.min(batch_rows - before);
+                let pulled = reader.pull(wanted, &mut |rows| builder.push(rows))?;
+                left -= builder.rows() - before;
                 if builder.rows() == batch_rows {
                     if !send(batches, builder.finish()?, permit).await {
                         return Ok(());

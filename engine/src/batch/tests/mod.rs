@@ -1,5 +1,6 @@
 //! Values to Arrow and back, and what an INSERT of each writes.
 
+mod flat;
 mod select;
 
 use std::rc::Rc;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::mutation::{CellState, Mutation, Row};
-use crate::reader::{LiveContent, LiveRow};
+use crate::reader::{LiveContent, LiveRows};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::value::parse_varint;
 use crate::schema::{
@@ -103,7 +104,7 @@ fn batch_of(schema: &SchemaRef, rows: Vec<Row>, now: i32) -> RecordBatch {
     for (pk, row) in (0..).zip(rows) {
         let key = PartitionKey::from_values(schema, &[Value::Int(pk)]).unwrap();
         let content = LiveContent::Row { key: &ClusteringKey::empty(), row: &row };
-        builder.push(LiveRow { partition: &Rc::new(key), content, static_row: None }).unwrap();
+        builder.push(LiveRows { partition: &Rc::new(key), content, static_row: None }).unwrap();
     }
     builder.finish().unwrap()
 }
@@ -195,7 +196,7 @@ fn what_a_column_cannot_hold_is_refused() {
     let partition = Rc::new(PartitionKey::from_values(&schema, &[Value::Int(0)]).unwrap());
     let key = ClusteringKey::empty();
     let content = LiveContent::Row { key: &key, row: &row };
-    let live = LiveRow { partition: &partition, content, static_row: None };
+    let live = LiveRows { partition: &partition, content, static_row: None };
     let error = builder.push(live).unwrap_err().to_string();
     assert!(error.contains("ks.t.v") && error.contains("76 digits"), "{error}");
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 
 use super::*;
 use crate::mutation::{Direction, PartitionRange, Slice};
-use crate::reader::{LiveRow, Pulled, QueryReader};
+use crate::reader::{Pulled, QueryReader};
 use crate::sstable::Sstable;
 use crate::sstable::tests::dump::{render_value, same};
 use crate::sstable::tests::fixtures::fixture_path;
@@ -22,11 +22,8 @@ fn select(table: &Rc<Sstable>, schema: &SchemaRef, direction: Direction) -> Vec<
     let mut builder = BatchBuilder::new(schema.clone(), &columns, NOW_SECONDS);
     let mut rows = Vec::new();
     loop {
-        let mut take = |row: LiveRow<'_>| {
-            builder.push(row)?;
-            Ok(builder.rows() < 1000)
-        };
-        let pulled = reader.pull(&mut take).unwrap();
+        let wanted = 1000 - builder.rows();
+        let pulled = reader.pull(wanted, &mut |rows| builder.push(rows)).unwrap();
         if builder.rows() == 1000 {
             rows.extend(json_rows(schema, &builder.finish().unwrap()));
         }

@@ -15,10 +15,11 @@
 //! never changes in what it says, only in how much it knows; other data is another version.
 
 use std::cell::{Cell, RefCell};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use super::place::PlaceRef;
-use super::tree::{Claim, Tree, View};
+use super::tree::{Claim, Entry, Tree, View};
 use super::{CachedEntry, CachedPartition};
 use crate::mutation::tombstone::strongest;
 use crate::mutation::{
@@ -33,6 +34,9 @@ pub(super) const NO_SLOT: Slot = Slot::MAX;
 /// Entries without rows that a walk passes before others have their turn; fewer in tests, whose
 /// partitions are small.
 pub(super) const PASSED_AT_ONCE_MAX: usize = if cfg!(test) { 3 } else { 1024 };
+
+/// Rows that a walk hands over at once: what they point to is fetched side by side.
+const ROWS_AT_ONCE: usize = 32;
 
 /// One version of a partition; copying it copies the root of its tree.
 #[derive(Debug, Clone)]
@@ -107,6 +111,43 @@ impl<'a, S: FragmentSink + ?Sized> Out<'a, S> {
     fn row(&mut self, flat: &FlatRow) {
         self.given += 1;
         self.is_full |= !self.sink.row(flat);
+    }
+
+    /// Goes along a run of entries as long as they are plain and more is wanted; returns how many these
+    /// were.
+    #[inline]
+    fn run<'t>(&mut self, mut run: impl Iterator<Item = &'t Entry> + Clone) -> usize {
+        let Some(first) = run.clone().next() else { return 0 };
+        let mut rows = [first.row(); ROWS_AT_ONCE];
+        let mut passed = 0;
+        while !self.is_full {
+            let has_row = |entry: &&Entry| entry.is_plain() && entry.row().has_row();
+            let mut count = 0;
+            for (row, entry) in rows.iter_mut().zip(run.clone().take_while(has_row)) {
+                *row = entry.row();
+                count += 1;
+            }
+            if count == 0 {
+                // It has no row, or more has to be said of it.
+                match run.next() {
+                    Some(entry) if entry.is_plain() => self.pass(),
+                    _ => break,
+                }
+                passed += 1;
+                continue;
+            }
+            let taken = match self.sink.rows(&rows[..count]) {
+                ControlFlow::Continue(()) => count,
+                ControlFlow::Break(taken) => {
+                    self.is_full = true;
+                    taken
+                }
+            };
+            self.given += taken as u64;
+            passed += taken;
+            run.nth(taken - 1);
+        }
+        passed
     }
 
     /// Passes an entry that has no row: that takes time as well.
@@ -263,22 +304,15 @@ impl Version {
         loop {
             if in_force.is_none() {
                 // Mostly there is nothing but rows in known stretches.
-                let mut passed = 0;
-                for entry in entries.run(last_place) {
-                    if !entry.is_plain() {
-                        break;
-                    }
-                    passed += 1;
-                    used.push(entry.slot());
-                    match entry.row().has_row() {
-                        true => out.row(entry.row()),
-                        false => out.pass(),
-                    }
+                let run = entries.run(last_place);
+                let passed = out.run(run.iter());
+                used.extend(run[..passed].iter().map(Entry::slot));
+                if let Some(entry) = run[..passed].last() {
+                    last = Some(entry.place());
                     if out.is_full {
                         *start = entry.place().position();
                         return Step::More;
                     }
-                    last = Some(entry.place());
                 }
                 entries.pass(passed);
             }
@@ -339,24 +373,19 @@ impl Version {
         loop {
             if in_force.is_none() && upper.is_known_before && upper.tombstone.is_none() {
                 // Mostly there is nothing but rows in known stretches.
-                let mut passed = 0;
-                for entry in below.run_before(first_place).iter().rev() {
-                    if !entry.is_plain() {
-                        break;
-                    }
-                    passed += 1;
+                let run = below.run_before(first_place);
+                let passed = out.run(run.iter().rev());
+                let run = &run[run.len() - passed..];
+                if let [entry, others @ ..] = run {
                     used.push(upper.slot);
+                    used.extend(others.iter().rev().map(Entry::slot));
                     upper.slot = entry.slot();
-                    match entry.row().has_row() {
-                        true => out.row(entry.row()),
-                        false => out.pass(),
-                    }
+                    last = Some(entry.place());
                     if out.is_full {
                         used.push(upper.slot);
                         *end = entry.place().position();
                         return Step::More;
                     }
-                    last = Some(entry.place());
                 }
                 below.pass_before(passed);
             }
