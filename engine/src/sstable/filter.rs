@@ -11,7 +11,7 @@ const HASHES_MAX: u32 = 64;
 /// A partition key with what filters want of it, hashed once for all of them.
 pub struct HashedKey<'a> {
     pub(super) key: &'a PartitionKey,
-    hashes: (i64, i64),
+    pub(super) hashes: (i64, i64),
 }
 
 impl<'a> HashedKey<'a> {
@@ -53,15 +53,11 @@ impl BloomFilter {
 
     /// False when the key was never added.
     pub(super) fn may_contain(&self, key: &[u8]) -> bool {
-        self.has(murmur3_x64_128(key))
+        self.may_contain_hashes(murmur3_x64_128(key))
     }
 
     /// As [`may_contain`](Self::may_contain), of a key that is hashed already.
-    pub(super) fn admits(&self, key: &HashedKey<'_>) -> bool {
-        self.has(key.hashes)
-    }
-
-    fn has(&self, hashes: (i64, i64)) -> bool {
+    pub(super) fn may_contain_hashes(&self, hashes: (i64, i64)) -> bool {
         self.bits(hashes).all(|bit| self.words[bit / 64] >> (bit % 64) & 1 == 1)
     }
 

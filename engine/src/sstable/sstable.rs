@@ -247,7 +247,7 @@ impl Sstable {
     pub fn may_contain(&self, key: &HashedKey<'_>) -> bool {
         self.first_key() <= key.key
             && key.key <= self.last_key()
-            && self.filter.as_ref().is_none_or(|filter| filter.admits(key))
+            && self.filter.as_ref().is_none_or(|filter| filter.may_contain_hashes(key.hashes))
     }
 
     pub fn first_key(&self) -> &PartitionKey {
