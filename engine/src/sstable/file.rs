@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::spare;
 use crate::cache::{Page, PageCache, PagedFile};
 use crate::checksum::{Crc32, crc32};
 use crate::config::PAGE_BYTES;
@@ -327,9 +326,6 @@ impl CheckedFile {
         let end = self.check_range(offset, length)?;
         let mut copy = |number: u64, page: &Page| {
             // Only now: who waits for the disk needs no memory for what comes.
-            if out.capacity() == 0 {
-                *out = spare::take();
-            }
             let at = (number * PAGE).max(offset);
             out.reserve((end - at).min(READ_BYTES_MAX) as usize);
             let from = offset.saturating_sub(number * PAGE) as usize;

@@ -59,7 +59,6 @@ mod promoted_index;
 mod salvage;
 mod scylla;
 mod source;
-mod spare;
 mod sstable;
 mod statistics;
 mod summary;

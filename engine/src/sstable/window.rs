@@ -8,7 +8,6 @@ use std::rc::Rc;
 use super::coding::Fault;
 use super::compressed::CompressedFile;
 use super::file::{Access, CheckedFile, READ_BYTES_MAX, SCAN_BYTES_MAX};
-use super::spare;
 use crate::cache::Page;
 use crate::config::PAGE_BYTES;
 use crate::error::{Error, Result};
@@ -129,8 +128,7 @@ impl Bytes {
     fn join(&mut self, skip: usize) -> &mut Vec<u8> {
         match self {
             Bytes::Read(page) => {
-                let mut bytes = spare::take();
-                bytes.extend_from_slice(&page[skip..]);
+                let bytes = page[skip..].to_vec();
                 *self = Bytes::Joined(bytes);
             }
             Bytes::Joined(bytes) => drop(bytes.drain(..skip)),
@@ -152,14 +150,6 @@ pub(super) struct Window {
     ahead_bytes: u64,
     /// Nothing is read but what is needed.
     is_careful: bool,
-}
-
-impl Drop for Window {
-    fn drop(&mut self) {
-        if let Bytes::Joined(bytes) = &mut self.bytes {
-            spare::keep(std::mem::take(bytes));
-        }
-    }
 }
 
 impl Window {
