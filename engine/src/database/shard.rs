@@ -552,6 +552,7 @@ impl Shard {
         for write in writes {
             let finished = self.finish(write).await;
             result = result.and(finished);
+            runtime::maybe_yield().await;
         }
         result
     }

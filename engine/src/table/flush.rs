@@ -143,8 +143,8 @@ impl Table {
                 if let Some(fragment) = uncovered.pass(fragment) {
                     writer.push(fragment).await?;
                 }
+                runtime::maybe_yield().await;
             }
-            runtime::maybe_yield().await;
         }
         if writer.finish().await?.is_none() {
             return Ok(None);
