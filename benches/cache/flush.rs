@@ -1,6 +1,7 @@
 //! A flush of large partitions into a cache that knows them.
 
 use std::cell::Cell;
+use std::panic::Location;
 use std::rc::Rc;
 
 use futures::executor::block_on;
@@ -53,7 +54,8 @@ pub async fn run(arguments: &Arguments) {
     let merged = database.row_cache_report().await.unwrap()[0].stats.rows_merged;
     assert_eq!(merged as i64, PARTITIONS * rows, "all of it went into the cache");
     let after = longest(&database, "flush");
-    eprintln!("stalls before the flush {before:.3} ms; of tasks: {:?}", database.stalls());
+    eprintln!("longest stretch before the flush {before:.3} ms");
+    print_stalls(&database);
     Row {
         name: "flush into the cache, longest stretch",
         unit: "ms",
@@ -73,6 +75,29 @@ pub async fn run(arguments: &Arguments) {
     }
     .print(arguments);
     database.close().await.unwrap();
+}
+
+/// Where the longest stretches were.
+pub fn print_stalls(database: &tidegate_engine::Database) {
+    let mut stalls = database.stalls();
+    stalls.sort_by_key(|(_, stall)| std::cmp::Reverse(stall.longest_ns));
+    eprintln!("the longest turns of all tasks:");
+    let place = |at: Option<&'static Location<'static>>| {
+        at.map_or("-".to_owned(), |at| format!("{}:{}", at.file(), at.line()))
+    };
+    for (_, stall) in stalls.iter().take(8) {
+        let ms = |ns: u64| ns as f64 / 1e6;
+        eprintln!(
+            "  {}: {} to {}: {} times, longest {:.3} ms, together {:.1}, of it {:.1} off the processor",
+            stall.task,
+            place(stall.stretch.after),
+            place(stall.stretch.before),
+            stall.count,
+            ms(stall.longest_ns),
+            ms(stall.total_ns),
+            ms(stall.off_cpu_ns),
+        );
+    }
 }
 
 /// The longest time that a task held the thread, ms; the quota where it never held it longer.

@@ -69,6 +69,7 @@ pub async fn run(arguments: &Arguments) {
     let partition = read(&database, &schema, &whole, Duration::from_secs(seconds / 5)).await;
     stop.store(true, Relaxed);
     writer.await.unwrap();
+    super::flush::print_stalls(&database);
     let p = |samples: &[Sample], share: f64| percentile(samples.iter(), share);
     Row {
         name: "time series, p50 after a forced eviction",

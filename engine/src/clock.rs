@@ -12,6 +12,11 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     fn wall_us(&self) -> i64;
     /// Monotonic clock, nanoseconds since an arbitrary start: durations and deadlines.
     fn monotonic_ns(&self) -> u64;
+    /// Time that the calling thread has had a processor, nanoseconds since an arbitrary start. Where
+    /// time is simulated nobody waits for one.
+    fn thread_cpu_ns(&self) -> u64 {
+        self.monotonic_ns()
+    }
     /// Wall clock, whole seconds since the Unix epoch: TTLs and deletion times.
     fn wall_seconds(&self) -> i64 {
         self.wall_us().div_euclid(1_000_000)
@@ -51,6 +56,10 @@ impl Clock for SystemClock {
 
     fn monotonic_ns(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn thread_cpu_ns(&self) -> u64 {
+        crate::os::thread_cpu_ns()
     }
 }
 

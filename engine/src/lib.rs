@@ -5,8 +5,8 @@
 
 pub mod error;
 pub mod config;
-pub mod clock;
 pub mod os;
+pub mod clock;
 pub mod checksum;
 pub mod persistent;
 pub mod schema;

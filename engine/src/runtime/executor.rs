@@ -250,6 +250,8 @@ async fn receive<S: 'static>(
 ) {
     let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
     while mailbox.recv_many(&mut batch, BATCH_JOBS_MAX).await > 0 {
+        // What comes just now is fetched all the same, at the latest when the next turn ends.
+        stats.set_mail_waits(false);
         let mut job_count = 0;
         for mail in batch.drain(..) {
             match mail {
@@ -329,6 +331,7 @@ impl<S: 'static> ShardHandle<S> {
             }
             Err(TrySendError::Closed(())) => return Err(Error::Closed),
         }
+        self.shared.stats.set_mail_waits(true);
         Ok(())
     }
 

@@ -22,5 +22,5 @@ pub use gate::{Gate, GateGuard};
 #[cfg(test)]
 pub(crate) use preempt::EachTurn;
 pub use preempt::{maybe_yield, need_preempt, spawn_local, yield_now};
-pub use stats::{RuntimeStats, Stall};
+pub use stats::{RuntimeStats, Stall, Stretch};
 pub use timer::{RealTimer, SimulatedTimer, Timer};

@@ -5,6 +5,12 @@
 //! local shard (simulation) the seed decides, because simulated time stands still while a task
 //! runs, and because drawn turns show more interleavings than measured ones.
 //!
+//! Where mail waits for the shard, a turn is over sooner: somebody's read should not wait for the whole
+//! turn of a flush.
+//!
+//! A turn that took too long is told by the two looks between which most of it passed: their places in
+//! the source, which the calls bring along.
+//!
 //! A call that need not yield costs a thread-local decrement: the clock is read after 1, 2, 4 …
 //! at most 64 calls, fewer when the pace of the calls so far would overshoot.
 //!
@@ -22,7 +28,7 @@ use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, Once, PoisonError};
@@ -34,7 +40,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::task::AbortHandle;
 
 use super::gate::{Gate, GateGuard};
-use super::stats::RuntimeStats;
+use super::stats::{RuntimeStats, Stretch};
 use crate::clock::{Clock, Random};
 use crate::config::TASK_QUOTA_US;
 use crate::os;
@@ -43,6 +49,13 @@ use crate::os;
 const QUOTA_NS: u64 = TASK_QUOTA_US * 1000;
 /// When a task is asked to yield.
 const YIELD_NS: u64 = QUOTA_NS / 4 * 3;
+/// When a task is asked to yield to mail: yielding then costs some percent of the time at most.
+const YIELD_TO_MAIL_NS: u64 = QUOTA_NS / 5;
+/// Longest time between two looks at the clock that is aimed at.
+const LOOK_NS: u64 = YIELD_TO_MAIL_NS / 4;
+/// How long a turn has lasted when the thread's use of its processor is first looked at, which costs a
+/// call of the system.
+const CPU_LOOK_NS: u64 = 50_000;
 /// Most calls of `need_preempt` between two looks at the clock.
 const CALLS_MAX: u32 = 64;
 /// On a local shard, one call in so many yields.
@@ -57,9 +70,11 @@ thread_local! {
 /// Whether the running task should yield soon. Once true, it stays true until the task yields.
 /// False outside a shard.
 #[inline]
+#[track_caller]
 pub fn need_preempt() -> bool {
+    let place = Location::caller();
     CALLS_LEFT.with(|left| match left.get() {
-        0 => ask_monitor(left),
+        0 => ask_monitor(left, place),
         calls => {
             left.set(calls - 1);
             false
@@ -68,9 +83,9 @@ pub fn need_preempt() -> bool {
 }
 
 #[cold]
-fn ask_monitor(left: &Cell<u32>) -> bool {
+fn ask_monitor(left: &Cell<u32>, place: &'static Location<'static>) -> bool {
     CURRENT.with_borrow(|current| match current {
-        Some(monitor) => match monitor.calls_until_next_look() {
+        Some(monitor) => match monitor.calls_until_next_look(place) {
             Some(calls) => {
                 left.set(calls - 1);
                 false
@@ -86,9 +101,13 @@ fn ask_monitor(left: &Cell<u32>) -> bool {
 
 /// Yields when the task has used up its turn. For every loop whose length the data decides.
 #[inline]
-pub async fn maybe_yield() {
-    if need_preempt() {
-        yield_now().await;
+#[track_caller]
+pub fn maybe_yield() -> impl Future<Output = ()> {
+    let is_over = need_preempt();
+    async move {
+        if is_over {
+            yield_now().await;
+        }
     }
 }
 
@@ -134,6 +153,11 @@ pub(super) struct Monitor {
     due: Cell<bool>,
     poll_start_ns: Cell<u64>,
     looked_ns: Cell<u64>,
+    looked_at: Cell<Option<&'static Location<'static>>>,
+    /// Of this turn, the longest time between two looks.
+    longest: Cell<(u64, Stretch)>,
+    /// Of this turn, once it is not short: time, and time on the processor.
+    on_cpu: Cell<Option<(u64, u64)>>,
     calls: Cell<u32>,
     background: Gate,
     aborts: RefCell<BTreeMap<u64, AbortHandle>>,
@@ -183,6 +207,9 @@ impl Monitor {
             due: Cell::new(false),
             poll_start_ns: Cell::new(0),
             looked_ns: Cell::new(0),
+            looked_at: Cell::new(None),
+            longest: Cell::default(),
+            on_cpu: Cell::new(None),
             calls: Cell::new(1),
             background: Gate::new(),
             aborts: RefCell::new(BTreeMap::new()),
@@ -191,7 +218,7 @@ impl Monitor {
     }
 
     /// Calls that may pass before the next look, at least one; `None` when the turn is over.
-    fn calls_until_next_look(&self) -> Option<u32> {
+    fn calls_until_next_look(&self, place: &'static Location<'static>) -> Option<u32> {
         if self.due.get() {
             return None;
         }
@@ -201,17 +228,55 @@ impl Monitor {
         }
         let now = self.clock.monotonic_ns();
         let used_ns = now.saturating_sub(self.poll_start_ns.get());
-        if used_ns >= YIELD_NS {
+        let passed_ns = self.look(now, Some(place));
+        if used_ns >= YIELD_NS || used_ns >= YIELD_TO_MAIL_NS && self.stats.mail_waits() {
             self.due.set(true);
             return None;
         }
+        if used_ns >= CPU_LOOK_NS && self.on_cpu.get().is_none() {
+            self.on_cpu.set(Some((now, self.clock.thread_cpu_ns())));
+        }
         let calls = u64::from(self.calls.get());
-        let ns_per_call = (now.saturating_sub(self.looked_ns.get()) / calls).max(1);
-        let affordable = (YIELD_NS - used_ns) / 2 / ns_per_call;
+        let ns_per_call = (passed_ns / calls).max(1);
+        let affordable = ((YIELD_NS - used_ns) / 2).min(LOOK_NS) / ns_per_call;
         let next = affordable.min(calls * 2).clamp(1, u64::from(CALLS_MAX)) as u32;
-        self.looked_ns.set(now);
         self.calls.set(next);
         Some(next)
+    }
+
+    /// Notes that the task looked at this place, or that its turn ended; the time since the look
+    /// before.
+    fn look(&self, now: u64, place: Option<&'static Location<'static>>) -> u64 {
+        let passed_ns = now.saturating_sub(self.looked_ns.replace(now));
+        let after = self.looked_at.replace(place);
+        if passed_ns > self.longest.get().0 {
+            self.longest.set((passed_ns, Stretch { after, before: place }));
+        }
+        passed_ns
+    }
+
+    /// Counts a turn that was too long.
+    #[cold]
+    fn add_stall(&self, name: &'static str, now: u64, took_ns: u64) {
+        let off_cpu_ns = self.on_cpu.get().map_or(0, |(since, cpu)| {
+            let on_cpu_ns = self.clock.thread_cpu_ns().saturating_sub(cpu);
+            now.saturating_sub(since).saturating_sub(on_cpu_ns)
+        });
+        let (_, stretch) = self.longest.get();
+        self.stats.add_stall(name, stretch, took_ns, off_cpu_ns);
+        let Stretch { after, before } = stretch;
+        let (after, before) =
+            (after.map(tracing::field::display), before.map(tracing::field::display));
+        let shard = self.shard;
+        tracing::debug!(
+            shard,
+            task = name,
+            took_ns,
+            off_cpu_ns,
+            after,
+            before,
+            "a task held the shard"
+        );
     }
 
     /// Polls a task under this monitor.
@@ -228,14 +293,18 @@ impl Monitor {
         self.due.set(false);
         self.poll_start_ns.set(start);
         self.looked_ns.set(start);
+        self.looked_at.set(None);
+        self.longest.set((0, Stretch::default()));
+        self.on_cpu.set(None);
         self.calls.set(1);
         let result = catch_unwind(AssertUnwindSafe(|| future.poll(cx)));
-        let took_ns = self.clock.monotonic_ns().saturating_sub(start);
+        let end = self.clock.monotonic_ns();
+        let took_ns = end.saturating_sub(start);
         CALLS_LEFT.set(outer_calls);
         CURRENT.set(outer);
         if took_ns > QUOTA_NS {
-            self.stats.add_stall(name, took_ns);
-            tracing::debug!(shard = self.shard, task = name, took_ns, "a task held the shard");
+            self.look(end, None);
+            self.add_stall(name, end, took_ns);
         }
         result
     }

@@ -3,24 +3,40 @@
 //! Invariant: the shard writes here once a batch of jobs or once a stall, never once a row.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::panic::Location;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Counters of one shard since it started.
 #[derive(Debug, Default)]
 pub struct RuntimeStats {
     job_count: AtomicU64,
     mailbox_full_count: AtomicU64,
-    stalls: Mutex<BTreeMap<&'static str, Stall>>,
+    mail_waits: AtomicBool,
+    stalls: Mutex<BTreeMap<(&'static str, Stretch), Stall>>,
 }
 
-/// Polls of tasks of one name that ran longer than the task quota.
+/// A stretch of a task's work between two places where it looked whether its turn was over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stretch {
+    /// Where it looked before; `None` where its turn had just begun.
+    pub after: Option<&'static Location<'static>>,
+    /// Where it looked next; `None` where it came to its end or waited for something instead.
+    pub before: Option<&'static Location<'static>>,
+}
+
+/// Turns of tasks of one name that were longer than the task quota for the same reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stall {
     pub task: &'static str,
+    /// The longest stretch of these turns.
+    pub stretch: Stretch,
     pub count: u64,
     pub total_ns: u64,
     pub longest_ns: u64,
+    /// Of `total_ns`, in which the thread had no processor: others ran there, or the kernel had it
+    /// wait. What passes in the first 50 us of a turn, and before it first looks, is not in it.
+    pub off_cpu_ns: u64,
 }
 
 impl RuntimeStats {
@@ -34,7 +50,17 @@ impl RuntimeStats {
         self.mailbox_full_count.load(Ordering::Relaxed)
     }
 
-    /// Stalls by task, in the order of their names.
+    /// Whether there is mail that the shard has not fetched.
+    #[inline]
+    pub(super) fn mail_waits(&self) -> bool {
+        self.mail_waits.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_mail_waits(&self, waits: bool) {
+        self.mail_waits.store(waits, Ordering::Relaxed);
+    }
+
+    /// Stalls by task and stretch, in the order of the tasks' names.
     pub fn stalls(&self) -> Vec<Stall> {
         self.lock().values().copied().collect()
     }
@@ -57,16 +83,18 @@ impl RuntimeStats {
         self.mailbox_full_count.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn add_stall(&self, task: &'static str, ns: u64) {
+    /// Counts one turn that took `ns`, `off_cpu_ns` of them without a processor.
+    pub(super) fn add_stall(&self, task: &'static str, stretch: Stretch, ns: u64, off_cpu_ns: u64) {
         let mut stalls = self.lock();
-        let none = Stall { task, count: 0, total_ns: 0, longest_ns: 0 };
-        let stall = stalls.entry(task).or_insert(none);
+        let none = Stall { task, stretch, count: 0, total_ns: 0, longest_ns: 0, off_cpu_ns: 0 };
+        let stall = stalls.entry((task, stretch)).or_insert(none);
         stall.count += 1;
         stall.total_ns += ns;
         stall.longest_ns = stall.longest_ns.max(ns);
+        stall.off_cpu_ns += off_cpu_ns;
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<&'static str, Stall>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(&'static str, Stretch), Stall>> {
         self.stalls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,7 @@
 //! Shards at work: calls, turns, stalls, stopping.
 
 use std::cell::Cell;
+use std::panic::Location;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,11 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::executor::block_on;
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use tokio::task::LocalSet;
 
 use super::*;
-use crate::clock::{SimulatedClock, SystemClock};
+use crate::clock::{Clock, SimulatedClock, SystemClock};
 use crate::disk::{AlignedBuffer, Backend, BlockingDisk, OpenOptions};
 use crate::error::{Error, Result};
 use crate::os;
@@ -213,8 +214,42 @@ fn a_task_that_holds_the_thread_is_counted_by_name() {
     block_on(handle.stop()).unwrap();
     let busy = stats.stalls().into_iter().find(|stall| stall.task == "busy").expect("counted");
     assert_eq!((busy.count, busy.total_ns), (1, busy.longest_ns));
+    assert_eq!(busy.stretch, Stretch::default(), "it never looked");
     assert!(busy.longest_ns >= 5_000_000 && stats.longest_stall_ns() >= busy.longest_ns);
     assert!(stats.stall_count() >= 1);
+}
+
+#[test]
+fn a_stall_says_between_which_two_places_it_was() {
+    let clock = SimulatedClock::new(0);
+    let options = ExecutorOptions { clock: clock.clone(), ..options(Backend::Auto) };
+    let handle = start_plain(options);
+    let first = line!() + 4;
+    block_on(handle.call("merge", move |_| {
+        Box::pin(async move {
+            clock.advance(Duration::from_micros(100));
+            maybe_yield().await;
+            clock.advance(Duration::from_micros(700));
+            maybe_yield().await;
+            clock.advance(Duration::from_micros(300));
+            maybe_yield().await;
+            clock.advance(Duration::from_micros(900));
+        })
+    }))
+    .unwrap();
+    let stats = handle.stats();
+    // A turn is judged when it has ended, which may be after its answer.
+    block_on(handle.stop()).unwrap();
+    let stalls = stats.stalls();
+    let line =
+        |place: Option<&'static Location<'static>>| place.map(|place| (place.file(), place.line()));
+    let seen: Vec<_> = stalls
+        .iter()
+        .map(|stall| (line(stall.stretch.after), line(stall.stretch.before), stall.longest_ns))
+        .collect();
+    let at = |offset| Some((file!(), first + offset));
+    let wanted = [(at(0), at(2), 800_000), (at(4), None, 1_200_000)];
+    assert_eq!(seen, wanted);
 }
 
 /// The clock moves only by what the job says that a step costs, so the outcome is exact.
@@ -245,6 +280,45 @@ fn a_loop_that_offers_to_yield_stays_within_its_quota() {
         block_on(handle.stop()).unwrap();
     }
     assert!(!need_preempt(), "outside a shard nobody is preempted");
+}
+
+#[test]
+fn a_turn_ends_sooner_where_mail_waits() {
+    let clock = SimulatedClock::new(0);
+    let options = ExecutorOptions { clock: clock.clone(), ..options(Backend::Auto) };
+    let handle = start_plain(options);
+    let (other, sent) = (handle.clone(), Arc::new(AtomicBool::new(false)));
+    let (seen, started) = (sent.clone(), Arc::new(AtomicBool::new(false)));
+    let running = started.clone();
+    let took_us = block_on(async {
+        let scan = handle.call("scan", move |_| {
+            Box::pin(async move {
+                running.store(true, Ordering::Relaxed);
+                // From here on the other job is in the mailbox.
+                while !seen.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+                let start = clock.wall_us();
+                clock.advance(Duration::from_micros(90));
+                assert!(!need_preempt(), "some of a turn everybody has");
+                while !need_preempt() {
+                    clock.advance(Duration::from_micros(1));
+                }
+                clock.wall_us() - start
+            })
+        });
+        let mail = async {
+            while !started.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            other.spawn("read", |_| Box::pin(async {})).await.unwrap();
+            sent.store(true, Ordering::Relaxed);
+        };
+        join(scan, mail).await.0.unwrap()
+    });
+    // The clock is not looked at in every step.
+    assert!((100..=125).contains(&took_us), "{took_us}");
+    block_on(handle.stop()).unwrap();
 }
 
 #[test]

@@ -637,6 +637,7 @@ fn show_sql(show: Show) -> &'static str {
         Show::RowCache => {
             "SELECT * FROM system.row_cache ORDER BY keyspace_name, table_name, shard"
         }
+        Show::Stalls => "SELECT * FROM system.stalls ORDER BY longest_us DESC, shard",
     }
 }
 

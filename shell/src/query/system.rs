@@ -1,5 +1,6 @@
 //! The keyspace `system`: what the engine knows about itself, as tables that are made when read.
 
+use std::panic::Location;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -16,6 +17,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use tidegate_engine::cache::RowCacheStats;
 use tidegate_engine::intake::ClassStatus;
 use tidegate_engine::policy::event::describe;
+use tidegate_engine::runtime::{Stall, Stretch};
 use tidegate_engine::{ClusteringOrder, ColumnKind, Error as EngineError, PolicyReport};
 
 use super::catalog::Engine;
@@ -69,10 +71,11 @@ enum SystemTable {
     Large(Large),
     Corruption,
     Intake,
+    Stalls,
 }
 
 impl SystemTable {
-    const ALL: [SystemTable; 14] = [
+    const ALL: [SystemTable; 15] = [
         SystemTable::Tables,
         SystemTable::Columns,
         SystemTable::Policies,
@@ -87,6 +90,7 @@ impl SystemTable {
         SystemTable::Large(Large::Cells),
         SystemTable::Corruption,
         SystemTable::Intake,
+        SystemTable::Stalls,
     ];
 
     fn name(self) -> &'static str {
@@ -105,6 +109,7 @@ impl SystemTable {
             SystemTable::Large(Large::Cells) => "large_cells",
             SystemTable::Corruption => "corruption",
             SystemTable::Intake => "intake",
+            SystemTable::Stalls => "stalls",
         }
     }
 
@@ -211,6 +216,16 @@ impl SystemTable {
                 fields.extend(INTAKE_COUNTS.iter().map(|(name, _)| count(name)));
                 fields
             }
+            SystemTable::Stalls => vec![
+                Field::new("shard", DataType::UInt32, false),
+                text("task"),
+                optional("after", DataType::Utf8),
+                optional("before", DataType::Utf8),
+                count("count"),
+                count("longest_us"),
+                count("total_us"),
+                count("off_cpu_us"),
+            ],
         };
         Arc::new(Schema::new(fields))
     }
@@ -233,6 +248,7 @@ impl SystemTable {
             SystemTable::Large(what) => what.columns(database).await,
             SystemTable::Corruption => corruption(database).await,
             SystemTable::Intake => intake(database).await,
+            SystemTable::Stalls => Ok(stalls(database)),
         }
     }
 }
@@ -450,7 +466,7 @@ async fn row_cache(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
 /// Name, shard, keyspace and table (where it is one table's), value.
 type Metric<'a> = (String, u32, Option<(&'a str, &'a str)>, f64);
 
-/// What is counted of the caches, a figure a row: those of a shard, and of its tables.
+/// What is counted of the caches and stalls, a figure a row: those of a shard, and of its tables.
 async fn metrics(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
     let (caches, rows) = (database.cache_report().await?, database.row_cache_report().await?);
     let mut all: Vec<Metric<'_>> = Vec::new();
@@ -483,6 +499,14 @@ async fn metrics(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
             let share = known as f64 / seen as f64;
             all.push(("row_cache_continuity".to_owned(), cache.shard, table, share));
         }
+    }
+    let stalls = database.stalls();
+    for cache in &caches {
+        let own = || stalls.iter().filter(|(shard, _)| *shard == cache.shard).map(|(_, s)| s);
+        let (count, longest_ns) =
+            own().fold((0, 0), |(n, most), s| (n + s.count, s.longest_ns.max(most)));
+        all.push(("stalls".to_owned(), cache.shard, None, count as f64));
+        all.push(("stall_longest_us".to_owned(), cache.shard, None, (longest_ns / 1000) as f64));
     }
     let table = |at: fn((&str, &str)) -> String| {
         let names = all.iter().map(|(_, _, table, _)| table.map(at));
@@ -544,6 +568,27 @@ async fn intake(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
     let of = |count: IntakeCount| counts(all.iter().map(|class| count(&class.status)));
     columns.extend(INTAKE_COUNTS.iter().map(|(_, count)| of(*count)));
     Ok(columns)
+}
+
+/// Where tasks held a shard's thread for longer than the task quota.
+fn stalls(database: &Engine) -> Vec<ArrayRef> {
+    let all = database.stalls();
+    let place = |at: fn(Stretch) -> Option<&'static Location<'static>>| {
+        let places = all.iter().map(|(_, stall)| at(stall.stretch));
+        let texts = places.map(|place| place.map(|at| format!("{}:{}", at.file(), at.line())));
+        Arc::new(texts.collect::<StringArray>()) as ArrayRef
+    };
+    let micros = |ns: fn(&Stall) -> u64| counts(all.iter().map(|(_, stall)| ns(stall) / 1000));
+    vec![
+        Arc::new(UInt32Array::from_iter_values(all.iter().map(|(shard, _)| *shard))),
+        texts(all.iter().map(|(_, stall)| stall.task)),
+        place(|stretch| stretch.after),
+        place(|stretch| stretch.before),
+        counts(all.iter().map(|(_, stall)| stall.count)),
+        micros(|stall| stall.longest_ns),
+        micros(|stall| stall.total_ns),
+        micros(|stall| stall.off_cpu_ns),
+    ]
 }
 
 #[derive(Debug)]

@@ -178,7 +178,15 @@ fn unqualified(before: &str, word: &str, statement: &str, names: &Names) -> Vec<
         "CREATE" => return keywords(&["KEYSPACE", "POLICY", "TABLE", "TYPE"], word),
         "DROP" => return keywords(&["KEYSPACE", "POLICY", "TABLE", "TYPE"], word),
         "SHOW" => {
-            let shown = ["CACHE", "CORRUPTION", "KEYSPACES", "POLICIES", "POLICY EXITS", "TABLES"];
+            let shown = [
+                "CACHE",
+                "CORRUPTION",
+                "KEYSPACES",
+                "POLICIES",
+                "POLICY EXITS",
+                "STALLS",
+                "TABLES",
+            ];
             return keywords(&shown, word);
         }
         "ALTER" => {
@@ -361,6 +369,7 @@ mod tests {
             ),
             ("CREATE TABLE t (a int PRIMARY KEY) WITH CL|", vec!["CLUSTERING ORDER BY"]),
             ("SHOW COR|", vec!["CORRUPTION"]),
+            ("SHOW STA|", vec!["STALLS"]),
             ("ALTER READ |", vec!["ADMISSION"]),
             ("ALTER READ ADMISSION |", vec!["SET"]),
             ("ALTER LOAD SHEDDING SET |", vec!["POLICY"]),

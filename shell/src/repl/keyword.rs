@@ -137,6 +137,7 @@ pub(super) const DEFINITION: &[&str] = &[
     "SHEDDING",
     "SMALLINT",
     "SSTABLES",
+    "STALLS",
     "STATIC",
     "STOP",
     "TABLE",

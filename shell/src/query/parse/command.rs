@@ -125,6 +125,7 @@ pub enum Show {
     Corruption,
     /// The row cache of each table.
     RowCache,
+    Stalls,
 }
 
 /// INSERT, UPDATE or DELETE. `statement` is what DataFusion plans: without USING and without the

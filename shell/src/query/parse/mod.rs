@@ -141,6 +141,8 @@ fn own_statement(cursor: &mut Cursor<'_>) -> Result<Option<Command>> {
         Command::Show(Show::RowCache)
     } else if cursor.take_words(&["show", "cache"]) {
         Command::Show(Show::Cache)
+    } else if cursor.take_words(&["show", "stalls"]) {
+        Command::Show(Show::Stalls)
     } else if cursor.take_words(&["show", "corruption"]) {
         Command::Show(Show::Corruption)
     } else if cursor.take_word("describe") || cursor.take_word("desc") {

@@ -186,6 +186,7 @@ fn the_other_statements() {
         ("INVALIDATE CACHE", "InvalidateCache"),
         ("invalidate cache ks.t", "InvalidateCache"),
         ("SHOW CACHE TABLES", "Show"),
+        ("show stalls", "Show"),
         ("COPY t FROM 'x.csv'", "CopyFrom"),
         ("COPY t (a, b) FROM 'x' WITH (HEADER false, NULL = 'NA', DELIMITER '\\t')", "CopyFrom"),
         ("COPY (SELECT (1)) TO 'x.parquet'", "CopyTo"),

@@ -1,9 +1,12 @@
 //! Sessions: keyspaces, DDL, SHOW, parameters, descriptions and the places of errors.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::arrow::array::{Int32Array, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use futures::future::LocalBoxFuture;
+use tidegate_engine::{PartitionKey, Value, runtime};
 
 use super::{OutcomeKind, World, split};
 use crate::query::{ErrorKind, QueryError};
@@ -56,6 +59,29 @@ async fn keyspaces_and_tables_come_and_go() {
     world.run("DROP TABLE t; DROP TABLE IF EXISTS t; DROP KEYSPACE fx").await;
     assert_eq!(world.session.keyspace(), "default");
     assert_eq!(world.error("USE fx").await.kind, ErrorKind::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_held_a_shard_is_seen() {
+    let world = World::weather().await;
+    let database = world.session.database();
+    let schema = database.catalog().table("default", "weather").unwrap();
+    let key = PartitionKey::from_values(&schema, &[Value::Text("EWR".into())]).unwrap();
+    let hold = |_| {
+        Box::pin(async {
+            runtime::maybe_yield().await;
+            std::thread::sleep(Duration::from_millis(3));
+            runtime::maybe_yield().await;
+        }) as LocalBoxFuture<'static, ()>
+    };
+    database.on_shard(&key, hold).await.unwrap();
+    let held = world
+        .rows("SELECT after, before, count FROM system.stalls WHERE longest_us >= 3000 AND task = 'on shard'")
+        .await;
+    assert_eq!(held.matches(file!()).count(), 2, "{held}");
+    assert!(world.rows("SHOW STALLS").await.contains("on shard"));
+    let metric = "SELECT max(value) >= 3000 FROM system.metrics WHERE name = 'stall_longest_us'";
+    assert_eq!(world.column(metric).await, ["true"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
