@@ -99,6 +99,7 @@ fn compile(arguments: &[&str], limits: CompileLimits, component: &[u8]) -> Resul
         program: env!("CARGO_BIN_EXE_tidegate").into(),
         arguments: arguments.iter().map(Into::into).collect(),
         limits,
+        ..tidegate::cli::policy_compiler()
     };
     let options = HostOptions { instances_max: 2, compiler: Some(compiler) };
     let compiled = PolicyHost::new(options).unwrap().compile("p", component);

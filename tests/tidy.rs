@@ -16,6 +16,8 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("flate2", &["engine/src/sstable/codec.rs"]),
     ("imbl", &["engine/src/persistent.rs"]),
     ("libc", &["engine/src/os.rs"]),
+    ("libmimalloc_sys", &["shell/src/allocator.rs"]),
+    ("mimalloc", &["shell/src/allocator.rs"]),
     ("rustix", &["engine/src/os.rs"]),
     ("rustyline", &["shell/src/repl/"]),
     ("sha2", &["engine/src/plugin/"]),

@@ -1,11 +1,13 @@
-//! The system's allocator, counting, each thread in a line of its own: shards that count in one
+//! The program's allocator, counting, each thread in a line of its own: shards that count in one
 //! place would wait for each other at every allocation.
 
 #![expect(unsafe_code, reason = "an allocator is unsafe to write")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use tidegate::allocator::Allocator;
 
 /// More than there are threads that allocate much; those beyond share.
 const LANES: usize = 64;
@@ -47,31 +49,31 @@ fn uncount(bytes: usize) {
 /// See the head of this file.
 pub struct Counting;
 
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: every call goes to the program's allocator as it came.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
         // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
+        unsafe { Allocator.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
         // SAFETY: the caller keeps the contract of `alloc_zeroed`.
-        unsafe { System.alloc_zeroed(layout) }
+        unsafe { Allocator.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         count(bytes);
         uncount(layout.size());
         // SAFETY: the caller keeps the contract of `realloc`.
-        unsafe { System.realloc(pointer, layout, bytes) }
+        unsafe { Allocator.realloc(pointer, layout, bytes) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         uncount(layout.size());
         // SAFETY: the caller keeps the contract of `dealloc`.
-        unsafe { System.dealloc(pointer, layout) }
+        unsafe { Allocator.dealloc(pointer, layout) }
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
@@ -13,6 +14,7 @@ use rustix::event::EventfdFlags;
 use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::io_uring::{IoringFeatureFlags, IoringSetupFlags, io_uring_params, io_uring_setup};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
 use rustix::process::{Pid, Resource, Rlimit};
 use rustix::thread::CpuSet;
 use rustix::time::ClockId;
@@ -68,6 +70,49 @@ pub fn process_rss_bytes() -> io::Result<u64> {
     let pages: Option<u64> = statm.split(' ').nth(1).and_then(|field| field.parse().ok());
     let pages = pages.ok_or_else(|| io::Error::other("/proc/self/statm has no resident field"))?;
     Ok(pages * rustix::param::page_size() as u64)
+}
+
+/// The addresses around `address` that the kernel maps in one piece.
+///
+/// Errors: `NotFound` when it is not mapped.
+pub fn mapping_of(address: usize) -> io::Result<Range<usize>> {
+    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    let range = |line: &str| {
+        let (start, end) = line.split(' ').next()?.split_once('-')?;
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        Some(number(start)?..number(end)?)
+    };
+    let found = maps.lines().filter_map(range).find(|range| range.contains(&address));
+    found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no memory is mapped there"))
+}
+
+/// Maps memory of this process, zero and to be written to, for good; in large pages where the kernel
+/// has such. `align` is a power of two.
+#[expect(unsafe_code, reason = "memory is mapped")]
+pub fn map_large_pages(bytes: usize, align: usize) -> io::Result<Range<usize>> {
+    let (protection, flags) =
+        (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+    let none = std::ptr::null_mut();
+    // SAFETY: the kernel chooses addresses that nobody has.
+    let start = unsafe { rustix::mm::mmap_anonymous(none, bytes + align, protection, flags) }?;
+    let start = (start as usize).next_multiple_of(align);
+    // SAFETY: what is mapped stays mapped and keeps its content.
+    let advised = unsafe { rustix::mm::madvise(start as *mut _, bytes, Advice::LinuxHugepage) };
+    match advised {
+        // A kernel without large pages.
+        Ok(()) | Err(Errno::INVAL) => Ok(start..start + bytes),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Has the kernel put memory behind mapped addresses, as writing to them would; content stays.
+///
+/// Errors: EINVAL before Linux 5.14, ENOMEM where something is not mapped or there is no memory.
+#[expect(unsafe_code, reason = "the kernel is told of addresses")]
+pub fn populate(range: Range<usize>) -> io::Result<()> {
+    let (start, bytes) = (range.start as *mut _, range.len());
+    // SAFETY: this advice changes no content, whosever it is.
+    Ok(unsafe { rustix::mm::madvise(start, bytes, Advice::LinuxPopulateWrite) }?)
 }
 
 /// Signal that ends a process which used the processor time that it may.
@@ -369,6 +414,20 @@ mod tests {
         });
         assert_eq!(available_cores().unwrap(), cores, "other threads are free");
         assert!(pin_to_core(usize::MAX).is_err());
+    }
+
+    #[test]
+    fn memory_is_there_before_it_is_written_to() {
+        let (bytes, align) = (8 << 20, 4 << 20);
+        let before = process_rss_bytes().unwrap();
+        let region = map_large_pages(bytes, align).unwrap();
+        assert!(region.start.is_multiple_of(align) && region.len() == bytes);
+        assert!(mapping_of(region.start).unwrap().contains(&(region.end - 1)));
+        assert!(process_rss_bytes().unwrap() < before + bytes as u64 / 2);
+        populate(region).unwrap();
+        assert!(process_rss_bytes().unwrap() >= before + bytes as u64 / 2);
+        assert_eq!(mapping_of(0).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(populate(0..1 << 20).is_err());
     }
 
     #[test]

@@ -13,8 +13,9 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use tidegate_engine::plugin::{CompileLimits, CompilerCommand};
 use tidegate_engine::replay::Capacity;
 use tidegate_engine::trace::TraceFormat;
-use tidegate_engine::{Backend, Database, Durability, Options};
+use tidegate_engine::{Backend, Database, Durability, Options, os};
 
+use crate::allocator;
 use crate::output::{self, Mode};
 use crate::query::QueryMemory;
 use crate::session::Session;
@@ -107,6 +108,11 @@ pub struct DatabaseArguments {
     /// Memtables of every shard before they are flushed, such as 64MiB.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, global = true)]
     pub memtable_bytes: Option<usize>,
+
+    /// Take the memory of caches and memtables from the kernel at the start and keep it, as a server
+    /// should: else the first use of each 2 MiB of it holds somebody up.
+    #[arg(long, global = true)]
+    pub prefault: bool,
 }
 
 /// What to do besides running SQL.
@@ -274,6 +280,7 @@ pub fn policy_compiler() -> CompilerCommand {
     CompilerCommand {
         program: "/proc/self/exe".into(),
         arguments: vec!["compile-policy".into()],
+        environment: allocator::ENVIRONMENT_WITHIN_LIMITS.map(|(k, v)| (k.into(), v.into())).into(),
         limits: CompileLimits::default(),
     }
 }
@@ -317,6 +324,17 @@ impl DatabaseArguments {
         options.memtable_bytes = self.memtable_bytes.unwrap_or(options.memtable_bytes);
         options.policy_compiler = Some(policy_compiler());
         options
+    }
+
+    /// Bytes that caches and memtables have at most, of all shards: writes wait when memtables take
+    /// twice what they should.
+    pub fn memory_bytes(&self) -> usize {
+        let options = self.options();
+        let shards = match options.shards {
+            Some(shards) => shards as usize,
+            None => os::available_cores().map_or(1, |cores| cores.len()),
+        };
+        shards * (options.cache_bytes + 2 * options.memtable_bytes)
     }
 
     /// The engine's name of the chosen disk backend.

@@ -3,7 +3,11 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
+use tidegate::allocator::Allocator;
 use tidegate::cli::Cli;
+
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
     let matches = Cli::command().get_matches();

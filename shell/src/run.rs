@@ -9,6 +9,7 @@ use tidegate_engine::Database;
 use tidegate_engine::plugin::compile_stdin;
 use tracing_subscriber::EnvFilter;
 
+use crate::allocator;
 use crate::cli::{Action, Cli, SstableAction};
 use crate::exit::fail;
 use crate::query::QueryMemory;
@@ -53,6 +54,12 @@ async fn run_in_runtime(cli: Cli) -> u8 {
     }
     if let Some(Action::Plugin { command }) = &cli.action {
         return plugin::run(command, cli.mode);
+    }
+    if cli.database.prefault {
+        let bytes = cli.database.memory_bytes();
+        if let Err(error) = allocator::prefault(bytes) {
+            tracing::warn!(%error, bytes, "memory is not taken beforehand");
+        }
     }
     let database = match Database::open(cli.database.options()).await {
         Ok(database) => database,

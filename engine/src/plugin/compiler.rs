@@ -49,6 +49,8 @@ impl Default for CompileLimits {
 pub struct CompilerCommand {
     pub program: PathBuf,
     pub arguments: Vec<OsString>,
+    /// All that its environment holds.
+    pub environment: Vec<(OsString, OsString)>,
     pub limits: CompileLimits,
 }
 
@@ -61,6 +63,7 @@ impl CompilerCommand {
         let child = Command::new(&self.program)
             .args(&self.arguments)
             .env_clear()
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -201,6 +201,7 @@ async fn machine_code_is_kept_for_the_next_start_and_made_anew_when_it_is_no_goo
         options.policy_compiler = (!compiles).then(|| crate::plugin::CompilerCommand {
             program: "/nothing/compiles/here".into(),
             arguments: Vec::new(),
+            environment: Vec::new(),
             limits: crate::plugin::CompileLimits::default(),
         });
         let database = Database::open(options).await.unwrap();

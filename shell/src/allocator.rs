@@ -1,0 +1,70 @@
+//! What the program takes its memory from: mimalloc.
+//!
+//! A cache is millions of small pieces that come and go in any order. glibc gathers freed ones in one go
+//! now and then, which holds a shard up for milliseconds; mimalloc takes them back a page at a time,
+//! keeps each thread's apart, and asks the kernel for pages of 2 MiB, through which a processor finds its
+//! way faster. The kernel clears such a page when it is first written to, 0.2 ms and more: a server has
+//! that done before, by [`prefault`]. A program that embeds the engine chooses for itself.
+
+use std::io;
+use std::ops::Range;
+use std::thread::JoinHandle;
+
+use libmimalloc_sys::{mi_manage_os_memory_ex, mi_option_set};
+pub use mimalloc::MiMalloc as Allocator;
+use tidegate_engine::os;
+
+/// What a process needs in its environment for that a limit on its memory counts what it uses: else
+/// memory is set aside a gigabyte at a time, ready to be written to.
+pub const ENVIRONMENT_WITHIN_LIMITS: [(&str, &str); 1] = [("MIMALLOC_ARENA_EAGER_COMMIT", "0")];
+
+/// mimalloc's number of the option that says after how many ms freed memory goes back to the kernel.
+const PURGE_DELAY: i32 = 15;
+/// What is populated in one call; others who need the kernel's map of memory have their turn between.
+const STEP_BYTES: usize = 2 << 20;
+/// mimalloc takes over pieces that begin and end on a multiple of this.
+const ARENA_ALIGN: usize = 32 << 20;
+
+/// From now on keeps what the kernel gave, and has it give `bytes` beforehand: what the heap takes next.
+/// A thread sees to that; its handle need not be kept.
+///
+/// Errors: the kernel has not so many addresses, or no thread.
+pub fn prefault(bytes: usize) -> io::Result<JoinHandle<io::Result<()>>> {
+    #[expect(unsafe_code, reason = "an option of the allocator is set")]
+    // SAFETY: it stores a number.
+    unsafe {
+        mi_option_set(PURGE_DELAY, -1);
+    }
+    // The heap's first region is used from its start on.
+    let probe = Box::new(0_u8);
+    let first = os::mapping_of(&raw const *probe as usize)?;
+    let first = first.start..first.end.min(first.start + bytes);
+    let more = match bytes - first.len() {
+        0 => None,
+        rest => Some(add_region(rest.next_multiple_of(ARENA_ALIGN))?),
+    };
+    let populate = move || {
+        for region in [Some(first), more].into_iter().flatten() {
+            for start in region.clone().step_by(STEP_BYTES) {
+                os::populate(start..region.end.min(start + STEP_BYTES))?;
+            }
+        }
+        Ok(())
+    };
+    std::thread::Builder::new().name("prefault".to_owned()).spawn(populate)
+}
+
+/// Gives the allocator addresses of its own, that it uses when what it has is full.
+#[expect(unsafe_code, reason = "memory is handed over to the allocator")]
+fn add_region(bytes: usize) -> io::Result<Range<usize>> {
+    let region = os::map_large_pages(bytes, ARENA_ALIGN)?;
+    let mut id = std::ptr::null_mut();
+    let start = region.start as *const std::ffi::c_void;
+    // SAFETY: the addresses are mapped, writable, aligned, zero and nobody else's, and stay so.
+    let taken =
+        unsafe { mi_manage_os_memory_ex(start, bytes, true, true, true, -1, false, &mut id) };
+    match taken {
+        true => Ok(region),
+        false => Err(io::Error::other("the allocator takes no more regions")),
+    }
+}
