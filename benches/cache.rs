@@ -23,10 +23,11 @@ mod series;
 use std::path::Path;
 
 use frame::{Arguments, print_head};
+use tidegate_engine::config::TIME_SLICE;
 use tidegate_engine::{
     Cell, ClusteringKey, ClusteringOrder, ClusteringRange, Column, ColumnId, ColumnKind, DataType,
     Database, Durability, Liveness, Mutation, Options, PartitionKey, Row as EngineRow, SchemaRef,
-    TableId, TableOptions, TableSchema, Value,
+    TableId, TableOptions, TableSchema, Value, os,
 };
 
 const VALUE_BYTES: usize = 100;
@@ -96,11 +97,13 @@ async fn open(
 
 fn main() {
     let arguments = Arguments::parse();
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    // As a server does, so that none of its threads waits for the kernel to clear memory.
+    // As the program does, with --prefault: its threads have short turns, and none waits for the kernel
+    // to clear memory.
+    os::set_time_slice(TIME_SLICE).unwrap();
     let prefault = tidegate::allocator::prefault(PREFAULT_BYTES).unwrap();
     prefault.join().unwrap().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     runtime.unwrap().block_on(async {
         print_head(&arguments);
         point::run(&arguments).await;

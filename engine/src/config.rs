@@ -2,6 +2,8 @@
 //!
 //! Invariant: relations between maxima are asserted at compile time at the end of this file.
 
+use std::time::Duration;
+
 /// Size of a disk page: alignment of direct I/O, unit of the page cache.
 pub const PAGE_BYTES: usize = 4096;
 /// Sector size at which a torn write may stop.
@@ -27,6 +29,9 @@ pub const LOCAL_DELETION_TIME_MAX: i32 = i32::MAX - 1;
 pub const COMMITLOG_SEGMENT_BYTES: usize = 32 << 20;
 /// Largest mutation the commitlog takes: half a segment.
 pub const MUTATION_BYTES_MAX: usize = COMMITLOG_SEGMENT_BYTES / 2;
+
+/// How long a thread is to have a core where others wait for it, a fifth of the task quota.
+pub const TIME_SLICE: Duration = Duration::from_micros(TASK_QUOTA_US / 5);
 
 /// Default bytes of memtables per shard before the largest is flushed.
 pub const MEMTABLE_BYTES_DEFAULT: usize = 64 << 20;

@@ -5,8 +5,9 @@
 
 use std::io::{self, IsTerminal};
 
-use tidegate_engine::Database;
+use tidegate_engine::config::TIME_SLICE;
 use tidegate_engine::plugin::compile_stdin;
+use tidegate_engine::{Database, os};
 use tracing_subscriber::EnvFilter;
 
 use crate::allocator;
@@ -30,6 +31,10 @@ pub fn run(cli: Cli) -> u8 {
         && !matches!(arguments.action, SstableAction::Query { .. })
     {
         return sstable::run(&arguments.action, cli.database.backend(), cli.mode);
+    }
+    // The threads that it starts take this over.
+    if let Err(error) = os::set_time_slice(TIME_SLICE) {
+        tracing::debug!(%error, "the kernel gives no time slice");
     }
     let runtime = thread::pool();
     // The stack of the main thread is not ours to size, so statements do not run on it.

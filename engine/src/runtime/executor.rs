@@ -20,7 +20,7 @@ use super::preempt::{self, Doorbell, Monitor};
 use super::stats::RuntimeStats;
 use super::timer::{RealTimer, Timer};
 use crate::clock::{Clock, Random};
-use crate::config::MAILBOX_REQUESTS_MAX;
+use crate::config::{MAILBOX_REQUESTS_MAX, TIME_SLICE};
 use crate::disk::{self, Backend, Disk};
 use crate::error::{Error, Result};
 use crate::os;
@@ -156,6 +156,10 @@ fn run_thread<S: 'static>(
         let message = format!("shard {shard} cannot run on core {core}: {error}");
         answer(&ready, Err(Error::Unavailable(message)));
         return;
+    }
+    // Where others use its core as well, a shard should not wait for them for milliseconds.
+    if let Err(error) = os::set_time_slice(TIME_SLICE) {
+        tracing::debug!(shard = options.shard, %error, "the kernel gives no time slice");
     }
     let inner_ready = ready.clone();
     let result = disk::run(options.backend, move |disk, backend| async move {

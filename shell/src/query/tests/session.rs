@@ -65,8 +65,9 @@ async fn keyspaces_and_tables_come_and_go() {
 async fn who_held_a_shard_is_seen() {
     let world = World::weather().await;
     let database = world.session.database();
-    let schema = database.catalog().table("default", "weather").unwrap();
-    let key = PartitionKey::from_values(&schema, &[Value::Text("EWR".into())]).unwrap();
+    let catalog = database.catalog();
+    let schema = catalog.table("default", "weather").unwrap();
+    let key = PartitionKey::from_values(schema, &[Value::Text("EWR".into())]).unwrap();
     let hold = |_| {
         Box::pin(async {
             runtime::maybe_yield().await;
