@@ -38,7 +38,7 @@ use futures::FutureExt;
 use futures::executor::block_on;
 use futures::future::LocalBoxFuture;
 use tidegate_engine::cache::{
-    Governor, PageCache, PagedFile, PolicyIdentity, ShadowPurpose, SwapStep,
+    Contents, EntryId, Governor, PageCache, PagedFile, PolicyIdentity, ShadowPurpose, SwapStep,
 };
 use tidegate_engine::clock::Random;
 use tidegate_engine::config::PAGE_BYTES;
@@ -48,7 +48,7 @@ use tidegate_engine::mutation::PartitionRange;
 use tidegate_engine::plugin::{
     CompiledPolicy, HostOptions, InstanceOptions, PolicyHost, WasmEvictionPolicy,
 };
-use tidegate_engine::policy::event::{EntryAttributes, EntryKind, Op, event};
+use tidegate_engine::policy::event::{EntryAttributes, EntryKind, LOAD_COST_US, Op, event};
 use tidegate_engine::policy::{EvictionPolicy, Lru, Slot};
 use tidegate_engine::{
     Database, Direction, Durability, Options, PartitionKey, Result, SchemaRef, Slice,
@@ -352,7 +352,7 @@ struct Ids {
     governor: Governor,
     capacity_bytes: u64,
     slots: HashMap<u64, Slot>,
-    ids: Vec<u64>,
+    ids: IdOfSlot,
     victims: Vec<Slot>,
     lookups: u64,
     hits: u64,
@@ -360,18 +360,31 @@ struct Ids {
     failed: u64,
 }
 
+struct IdOfSlot(Vec<u64>);
+
+impl Contents for IdOfSlot {
+    fn is_in_use(&self, _: Slot) -> bool {
+        false
+    }
+
+    fn id(&self, slot: Slot) -> EntryId {
+        EntryId { fingerprint: self.0[slot as usize], table: 0 }
+    }
+}
+
 impl Ids {
     fn new(entries: u32, policy: Box<dyn EvictionPolicy>) -> Self {
         let capacity_bytes = u64::from(entries) * u64::from(ENTRY_BYTES);
         let mut governor = Governor::new(capacity_bytes, entries);
-        governor.begin_replace(policy, identity("first")).unwrap();
-        while governor.step_replace(256) == SwapStep::Working {}
+        let ids = IdOfSlot(vec![0; entries as usize]);
+        governor.begin_replace(policy, identity("first"), &ids).unwrap();
+        while governor.step_replace(256, &ids) == SwapStep::Working {}
         governor.drop_standby();
         Ids {
             governor,
             capacity_bytes,
             slots: HashMap::new(),
-            ids: vec![0; entries as usize],
+            ids,
             victims: Vec::new(),
             lookups: 0,
             hits: 0,
@@ -383,20 +396,24 @@ impl Ids {
         self.lookups += 1;
         if let Some(slot) = self.slots.get(&id) {
             self.hits += 1;
-            self.governor.hit(*slot);
+            self.governor.hit(*slot, &self.ids);
             return;
         }
         if self.governor.bytes() + u64::from(ENTRY_BYTES) > self.capacity_bytes {
-            self.governor.evict(u64::from(ENTRY_BYTES), &|_| false, &mut self.victims);
+            self.governor.evict(u64::from(ENTRY_BYTES), &self.ids, &mut self.victims);
             for slot in self.victims.drain(..) {
-                self.slots.remove(&self.ids[slot as usize]);
+                self.slots.remove(&self.ids.0[slot as usize]);
             }
         }
-        let attributes =
-            EntryAttributes { fingerprint: id, size_bytes: ENTRY_BYTES, cost_us: 100, table: 0 };
+        let attributes = EntryAttributes {
+            fingerprint: id,
+            size_bytes: ENTRY_BYTES,
+            cost_us: LOAD_COST_US,
+            table: 0,
+        };
         match self.governor.allocate(attributes, EntryKind::DataPage) {
             Some(slot) => {
-                self.ids[slot as usize] = id;
+                self.ids.0[slot as usize] = id;
                 self.slots.insert(id, slot);
             }
             None => self.failed += 1,
@@ -439,11 +456,11 @@ fn swap(entries: u32, from: Box<dyn EvictionPolicy>, to: Box<dyn EvictionPolicy>
     let mut next = Some(to);
     stretch(&mut || {
         let policy = next.take().expect("a swap begins once");
-        ids.governor.begin_replace(policy, identity("next")).unwrap();
+        ids.governor.begin_replace(policy, identity("next"), &ids.ids).unwrap();
     });
     loop {
         let mut step = SwapStep::Idle;
-        stretch(&mut || step = ids.governor.step_replace(256));
+        stretch(&mut || step = ids.governor.step_replace(256, &ids.ids));
         match step {
             SwapStep::Working => {}
             SwapStep::Switched => break,
@@ -531,7 +548,7 @@ fn shadows(arguments: &Arguments, host: &PolicyHost) {
         let policy = Box::new(instance(&s3_fifo, limits.slots_max));
         let purpose = ShadowPurpose::Candidate;
         ids.governor.begin_shadow(policy, identity("shadow"), purpose, limits).unwrap();
-        while ids.governor.step_shadow(256) {}
+        while ids.governor.step_shadow(256, &ids.ids) {}
     };
     let count = arguments.scale(1_000_000, 6_000_000);
     let rows = [

@@ -13,8 +13,8 @@ mod rows;
 
 pub use gate::{GateStats, GateStatus};
 pub use governor::{
-    ExitRecord, Governor, PolicyCounters, PolicyIdentity, PolicyRole, PolicyState, PolicyStatus,
-    ShadowLimits, ShadowPurpose, ShadowStatus, SwapStep,
+    Contents, EntryId, ExitRecord, Governor, PolicyCounters, PolicyIdentity, PolicyRole,
+    PolicyState, PolicyStatus, ShadowLimits, ShadowPurpose, ShadowStatus, SwapStep,
 };
 pub use page_cache::{Page, PageCache};
 pub use page_counts::{PageCacheStats, PageCounts};

@@ -8,6 +8,7 @@
 //! reader holds a page by its `Rc`, so memory in use is never reused. Not here: reading
 //! (`paged_file.rs`), what rows are where (`rows/`), who leaves (`governor/`).
 
+mod residents;
 mod row_entries;
 
 use std::any::Any;
@@ -20,27 +21,27 @@ use std::rc::Rc;
 pub(super) use row_entries::AdmissionFault;
 pub(super) use row_entries::Arrival;
 
+use residents::{Held, Residents};
+
 use super::gate::{Gate, GateStatus};
 use super::governor::{
-    Governor, PolicyIdentity, PolicyState, PolicyStatus, ShadowLimits, ShadowPurpose, SwapStep,
+    Contents, Governor, PolicyIdentity, PolicyState, PolicyStatus, ShadowLimits, ShadowPurpose,
+    SwapStep,
 };
 use super::index_share::IndexShare;
 use super::page_counts::{PageCacheStats, PageCounts};
 use super::paged_file::Flights;
-use super::rows::{Handle, PlaceRef};
+use super::rows::PlaceRef;
 use crate::config::PAGE_BYTES;
 use crate::disk::AlignedBuffer;
-use crate::mutation::FlatRow;
 use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy, Fate};
-use crate::policy::event::{EntryAttributes, EntryKind};
-use crate::policy::{EvictionPolicy, PolicyFailure, PolicySnapshot, Slot, SlotArray, TrialVerdict};
+use crate::policy::event::{EntryAttributes, EntryKind, LOAD_COST_US};
+use crate::policy::{EvictionPolicy, PolicyFailure, PolicySnapshot, Slot, TrialVerdict};
 use crate::trace::{Recorder, Request};
 
 /// One page of a file; shorter than [`PAGE_BYTES`] only at the end of the file.
 pub type Page = Rc<AlignedBuffer>;
 
-/// Expected time to read a page again, told to policies: one random read of a local SSD.
-const READ_COST_US: u32 = 100;
 /// Residents of indexes that one call looks at for a victim.
 const INDEX_STEPS_MAX: usize = 512;
 /// Pages of forgotten files that one insertion frees besides its own work.
@@ -87,21 +88,12 @@ fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What a slot holds: 16 bytes, because there is one for every row.
-enum Held {
-    /// Nothing where the slot is free.
-    Page(Option<Box<LinkedPage>>),
-    /// The entry of a cached partition at this place; without one that at its end.
-    Row(Rc<Handle>, Option<FlatRow>),
-}
-
-const _: () = assert!(size_of::<Held>() == 16);
-
 /// A resident page or parsed piece, in the list of its file's.
 struct LinkedPage {
     kind: EntryKind,
     content: Content,
     bytes: u32,
+    table: u32,
     key: PageKey,
     /// Of an index: its number among those that came in, and whether it was used since it was looked
     /// at last.
@@ -131,7 +123,7 @@ pub(super) struct State {
     governor: Governor,
     capacity_bytes: u64,
     slots: KeyMap<Slot>,
-    residents: SlotArray<Held>,
+    residents: Residents,
     /// First resident page of each file that has one.
     files: HashMap<u64, Slot>,
     /// Files that were closed and still have pages here.
@@ -142,7 +134,6 @@ pub(super) struct State {
     /// Rows that were used and whose slots were not touched yet.
     used: Vec<Slot>,
     index: IndexShare,
-    fingerprint_key: u64,
     next_file: u64,
     /// Takes down all reads while a trace is recorded.
     recorder: Option<Recorder>,
@@ -173,7 +164,7 @@ impl PageCache {
             governor: Governor::new(capacity_bytes, slots_of(capacity_bytes)),
             capacity_bytes,
             slots: KeyMap::default(),
-            residents: SlotArray::default(),
+            residents: Residents::new(fingerprint_key),
             files: HashMap::new(),
             forgotten: Vec::new(),
             counts: [PageCounts::default(); KINDS],
@@ -181,7 +172,6 @@ impl PageCache {
             victims: Vec::new(),
             used: Vec::with_capacity(2 * USED_MAX),
             index: IndexShare::new(),
-            fingerprint_key,
             next_file: 0,
             recorder: None,
             gate: None,
@@ -270,12 +260,14 @@ impl PageCache {
         policy: Box<dyn EvictionPolicy>,
         identity: PolicyIdentity,
     ) -> Result<(), PolicyFailure> {
-        self.state().governor.begin_replace(policy, identity)
+        let state = &mut *self.state();
+        state.governor.begin_replace(policy, identity, &state.residents)
     }
 
     /// Shows the candidate up to `max` pages more; see [`Governor::step_replace`].
     pub fn step_policy_swap(&self, max: u32) -> SwapStep {
-        self.state().governor.step_replace(max)
+        let state = &mut *self.state();
+        state.governor.step_replace(max, &state.residents)
     }
 
     /// Exchanges the active policy and the one before; false when there is none.
@@ -313,7 +305,8 @@ impl PageCache {
 
     /// Shows the shadow up to `max` residents; true while more are left.
     pub fn step_shadow(&self, max: u32) -> bool {
-        self.state().governor.step_shadow(max)
+        let state = &mut *self.state();
+        state.governor.step_shadow(max, &state.residents)
     }
 
     /// Ends the shadow; false when there is none.
@@ -469,9 +462,9 @@ impl PageCache {
         state.free_forgotten(FORGET_PAGES_MAX);
         state.record(key, kind, bytes, false);
         let attributes = EntryAttributes {
-            fingerprint: state.fingerprint(key),
+            fingerprint: state.residents.fingerprint(key),
             size_bytes: bytes,
-            cost_us: READ_COST_US,
+            cost_us: LOAD_COST_US,
             table,
         };
         let run = state.gate.as_mut().map_or(0, |gate| gate.run(key.file, key.page));
@@ -493,6 +486,7 @@ impl PageCache {
             kind,
             content,
             bytes,
+            table,
             key,
             stamp: 0,
             is_used: false,
@@ -514,14 +508,9 @@ impl PageCache {
 }
 
 impl State {
-    /// A keyed hash of a page's identity, equal when it returns.
-    fn fingerprint(&self, key: PageKey) -> u64 {
-        mix(mix(self.fingerprint_key ^ key.file) ^ key.page)
-    }
-
     #[inline]
     fn was_hit(&mut self, slot: Slot, key: PageKey, kind: EntryKind, bytes: u32) {
-        self.governor.hit(slot);
+        self.governor.hit(slot, &self.residents);
         self.counts_of(kind).hits += 1;
         self.record(key, kind, bytes, true);
         self.tell(key, kind, Fate::Read);
@@ -529,21 +518,15 @@ impl State {
 
     #[inline]
     fn record(&mut self, key: PageKey, kind: EntryKind, bytes: u32, is_hit: bool) {
-        if self.recorder.is_some() {
-            let id = self.fingerprint(key);
-            if let Some(recorder) = &mut self.recorder {
-                recorder.push(id, bytes, kind as u8, is_hit);
-            }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.push(self.residents.fingerprint(key), bytes, kind as u8, is_hit);
         }
     }
 
     #[inline]
     fn tell(&mut self, key: PageKey, kind: EntryKind, what: Fate) {
-        if self.gate.as_ref().is_some_and(Gate::wants_fates) {
-            let fingerprint = self.fingerprint(key);
-            if let Some(gate) = &mut self.gate {
-                gate.tell(fingerprint, what, kind);
-            }
+        if let Some(gate) = self.gate.as_mut().filter(|gate| gate.wants_fates()) {
+            gate.tell(self.residents.fingerprint(key), what, kind);
         }
     }
 
@@ -580,16 +563,10 @@ impl State {
         }
         let over = over - freed;
         let mut victims = std::mem::take(&mut self.victims);
-        let residents = &self.residents;
-        let in_use = |slot: Slot| match &residents[slot] {
-            Held::Page(linked) => linked.as_ref().is_none_or(|linked| linked.content.is_in_use()),
-            Held::Row(..) => false,
-        };
-        let freed = freed + self.governor.evict(over, &in_use, &mut victims);
+        let freed = freed + self.governor.evict(over, &self.residents, &mut victims);
         let wants_fates = self.gate.as_ref().is_some_and(Gate::wants_fates);
         for slot in victims.drain(..) {
-            // The slot is free, and says what it was until it is taken again.
-            let fingerprint = wants_fates.then(|| self.governor.last(slot).fingerprint);
+            let fingerprint = wants_fates.then(|| self.residents.id(slot).fingerprint);
             let kind = self.unplace(slot);
             self.counts_of(kind).evictions += 1;
             if let (Some(fingerprint), Some(gate)) = (fingerprint, &mut self.gate) {
@@ -609,7 +586,7 @@ impl State {
                 break;
             }
             let Some((slot, stamp)) = self.index.pop() else { break };
-            let Held::Page(Some(linked)) = &mut self.residents[slot] else { continue };
+            let Some(linked) = self.residents.page_mut(slot) else { continue };
             if linked.stamp != stamp {
                 continue;
             }
@@ -619,7 +596,7 @@ impl State {
             }
             freed += u64::from(linked.bytes);
             let key = linked.key;
-            self.governor.remove(slot);
+            self.governor.remove(slot, &self.residents);
             let kind = self.unplace(slot);
             self.counts_of(kind).evictions += 1;
             self.tell(key, kind, Fate::Evicted);
@@ -627,16 +604,8 @@ impl State {
         freed
     }
 
-    /// Makes sure that there is a place for what the slot holds.
-    fn reserve(&mut self, slot: Slot) {
-        self.residents.reach(slot, || Held::Page(None));
-        let is_free = matches!(self.residents[slot], Held::Page(None));
-        assert!(is_free, "slot {slot} is taken");
-    }
-
     fn place(&mut self, slot: Slot, mut linked: Box<LinkedPage>) {
         let kind = linked.kind;
-        self.reserve(slot);
         if let Some(first) = self.files.insert(linked.key.file, slot) {
             linked.next = first;
             self.linked(first).previous = slot;
@@ -648,20 +617,21 @@ impl State {
         counts.bytes += u64::from(linked.bytes);
         if IndexShare::holds(kind) {
             let residents = &self.residents;
-            let is_present = |slot: Slot, stamp| matches!(&residents[slot], Held::Page(Some(there)) if there.stamp == stamp);
+            let is_present =
+                |slot, stamp| residents.page(slot).is_some_and(|there| there.stamp == stamp);
             linked.stamp = self.index.came(slot, linked.bytes, is_present);
         }
-        self.residents[slot] = Held::Page(Some(linked));
+        self.residents.put_page(slot, linked);
     }
 
     /// Drops what a slot held that the governor freed; its kind.
     fn unplace(&mut self, slot: Slot) -> EntryKind {
-        let held = std::mem::replace(&mut self.residents[slot], Held::Page(None));
+        let held = self.residents.take(slot);
         let kind = self.left(slot);
         let linked = match held {
             Held::Page(linked) => linked.expect("a victim is held"),
             Held::Row(handle, flat) => {
-                let bytes = u64::from(self.governor.last(slot).size_bytes);
+                let bytes = u64::from(self.governor.last_size_bytes(slot));
                 let place = flat.as_ref().map_or(PlaceRef::END, PlaceRef::of_flat);
                 handle.evicted(place, kind, bytes);
                 return kind;
@@ -690,7 +660,7 @@ impl State {
 
     /// Counts what the governor freed as gone; its kind.
     fn left(&mut self, slot: Slot) -> EntryKind {
-        let (kind, bytes) = (self.governor.last_kind(slot), self.governor.last(slot).size_bytes);
+        let (kind, bytes) = (self.governor.last_kind(slot), self.governor.last_size_bytes(slot));
         let counts = self.counts_of(kind);
         counts.pages -= 1;
         counts.bytes -= u64::from(bytes);
@@ -698,10 +668,7 @@ impl State {
     }
 
     fn linked(&mut self, slot: Slot) -> &mut LinkedPage {
-        match &mut self.residents[slot] {
-            Held::Page(Some(linked)) => linked,
-            _ => unreachable!("a linked slot holds a page"),
-        }
+        self.residents.page_mut(slot).expect("a linked slot holds a page")
     }
 
     /// Frees up to `max` pages of closed files.
@@ -710,7 +677,7 @@ impl State {
             let Some(file) = self.forgotten.last() else { return };
             match self.files.get(file).copied() {
                 Some(slot) => {
-                    self.governor.remove(slot);
+                    self.governor.remove(slot, &self.residents);
                     self.unplace(slot);
                 }
                 None => {

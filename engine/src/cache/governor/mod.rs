@@ -6,6 +6,9 @@
 //! only residents that are not in use, and never fails; a policy that breaks the contract is
 //! detached within the call and leaves an [`ExitRecord`]. One shard, no locks.
 //!
+//! Of a resident it keeps what every use needs; which thing that is, and whether it is in use, it
+//! asks the cache ([`Contents`]), and only where somebody wants to know.
+//!
 //! A second policy may listen: a candidate that is shown the residents while serving goes on, or,
 //! after the switch, the previous policy, kept up to date so that a rollback is one exchange. A
 //! third may run as a shadow (`shadow.rs`): on a directory of its own, where it can evict nothing.
@@ -13,6 +16,7 @@
 mod replay;
 mod seat;
 mod shadow;
+mod slot_set;
 mod slot_table;
 mod status;
 mod swap;
@@ -24,9 +28,12 @@ use std::collections::VecDeque;
 use replay::Replay;
 use seat::Seat;
 use shadow::Shadow;
-use slot_table::{SlotState, SlotTable};
+use slot_set::SlotSet;
+use slot_table::SlotTable;
 
-use crate::policy::event::{EntryAttributes, EntryKind, Op, attributes as attribute_words, event};
+use crate::policy::event::{
+    EntryAttributes, EntryKind, LOAD_COST_US, Op, attributes as attribute_words, event,
+};
 use crate::policy::{FailureKind, PolicyFailure, PolicySnapshot, Slot, Tally};
 
 #[cfg(test)]
@@ -51,12 +58,34 @@ const TICK_NS: u64 = 62_500;
 /// Events are delivered at the latest this long after they happened, if the shard ticks.
 const RING_AGE_NS_MAX: u64 = 1_000_000;
 
+/// Which thing a resident is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EntryId {
+    /// Keyed hash of the entry's identity; equal for the same entry when it returns.
+    pub fingerprint: u64,
+    /// Number of the table within the shard.
+    pub table: u32,
+}
+
+/// What the cache knows of its slots, so that the governor need not keep it as well.
+pub trait Contents {
+    /// Whether the resident must stay, besides those that are pinned.
+    fn is_in_use(&self, slot: Slot) -> bool;
+
+    /// Which thing the resident is, the same as when it came in. A slot that is removed or evicted
+    /// holds its resident until that call returns.
+    fn id(&self, slot: Slot) -> EntryId;
+}
+
 /// The policy that listens besides the active one.
 enum Second {
     Nothing,
     Candidate {
         seat: Seat,
         replay: Replay,
+        /// Where it knows the resident. After the switch it knows all of them, as who was active
+        /// before does.
+        known: SlotSet,
     },
     /// The policy before the last switch; `None` is the native CLOCK.
     Standby(Option<Seat>),
@@ -68,12 +97,8 @@ pub struct Governor {
     active: Option<Seat>,
     second: Second,
     shadow: Option<Box<Shadow>>,
-    /// Residents whose `sampled` equals this are counted into the shadow's sample.
-    shadow_round: u16,
     /// Whether any policy wants events; saves the rest of the hit path otherwise.
     listening: bool,
-    /// Residents whose `known` equals this are known to the second policy.
-    round: u16,
     /// Valid victims that the active policy counts as gone, best first.
     proposals: VecDeque<Slot>,
     answer: Vec<Slot>,
@@ -100,9 +125,7 @@ impl Governor {
             active: None,
             second: Second::Nothing,
             shadow: None,
-            shadow_round: 0,
             listening: false,
-            round: 0,
             proposals: VecDeque::new(),
             answer: Vec::new(),
             gap_ticks: 0,
@@ -133,26 +156,16 @@ impl Governor {
         self.table.bytes()
     }
 
-    /// A lookup found the resident.
+    /// A lookup found the resident; its kind.
     #[inline]
-    pub fn hit(&mut self, slot: Slot) {
-        self.hit_entry(slot);
-    }
-
-    /// A lookup found the resident; what it is.
-    #[inline]
-    pub fn hit_entry(&mut self, slot: Slot) -> (EntryKind, EntryAttributes) {
-        let (attributes, kind) = self.use_of(slot, Op::Access);
-        self.tally.hit(&attributes);
+    pub fn hit(&mut self, slot: Slot, contents: &dyn Contents) -> EntryKind {
+        let (kind, size_bytes) = self.use_of(slot, Op::Access);
+        // Sizes and costs are counted; who it is, only a shadow wants to know.
+        self.tally.hit(&attributes_of(EntryId::default(), size_bytes));
         if self.shadow.is_some() {
-            self.shadow_lookup(&attributes, kind, true);
+            self.shadow_lookup(&attributes_of(contents.id(slot), size_bytes), kind, true);
         }
-        (kind, attributes)
-    }
-
-    /// What the slot holds, or held last.
-    pub fn last(&self, slot: Slot) -> EntryAttributes {
-        self.table.last(slot)
+        kind
     }
 
     /// What kind of thing the slot holds, or held last.
@@ -160,28 +173,31 @@ impl Governor {
         self.table.last_kind(slot)
     }
 
-    /// A write changed the resident: it was used, but this is no lookup.
-    pub fn update(&mut self, slot: Slot) {
-        let (attributes, _) = self.use_of(slot, Op::Update);
-        self.tell_shadow(|shadow| shadow.update(attributes.fingerprint));
+    /// Bytes of what the slot holds, or held last.
+    pub fn last_size_bytes(&self, slot: Slot) -> u32 {
+        self.table.last_size(slot)
     }
 
+    /// A write changed the resident: it was used, but this is no lookup.
+    pub fn update(&mut self, slot: Slot, contents: &dyn Contents) {
+        self.use_of(slot, Op::Update);
+        self.tell_shadow(|shadow| shadow.update(contents.id(slot).fingerprint));
+    }
+
+    /// Kind and bytes of the resident, which was used.
     #[inline]
-    fn use_of(&mut self, slot: Slot, op: Op) -> (EntryAttributes, EntryKind) {
+    fn use_of(&mut self, slot: Slot, op: Op) -> (EntryKind, u32) {
         let entry = self.table.touch(slot);
-        let (attributes, kind) = (entry.attributes(), entry.kind);
+        let kind = entry.kind();
         if self.listening {
-            let (known, proposed) = (entry.known, entry.is_proposed());
-            if proposed {
+            if entry.is_proposed() {
                 self.rescue(slot, kind);
             }
             let word = event(slot, op, kind, 0, std::mem::take(&mut self.gap_ticks));
             self.tell_active(word);
-            if known == self.round {
-                self.tell_second(word);
-            }
+            self.tell_second(slot, word);
         }
-        (attributes, kind)
+        (kind, self.table.size_of(slot, entry))
     }
 
     /// A lookup found nothing, and what was loaded does not come in.
@@ -194,12 +210,12 @@ impl Governor {
     /// A lookup found nothing, and what was loaded takes the slot returned. `None` when all slots
     /// are taken; that is the same as [`miss`](Self::miss) then.
     pub fn allocate(&mut self, attributes: EntryAttributes, kind: EntryKind) -> Option<Slot> {
-        let Some(slot) = self.place_new(attributes, kind) else {
+        let Some(slot) = self.insert(attributes, kind, Op::Insert) else {
             self.miss(&attributes, kind);
             return None;
         };
         self.tally.miss(&attributes);
-        self.sample(slot);
+        self.sample(slot, &attributes);
         self.shadow_lookup(&attributes, kind, false);
         Some(slot)
     }
@@ -211,77 +227,72 @@ impl Governor {
         attributes: EntryAttributes,
         kind: EntryKind,
     ) -> Option<Slot> {
-        let slot = self.place_new(attributes, kind)?;
-        self.sample(slot);
+        let slot = self.insert(attributes, kind, Op::Insert)?;
+        self.sample(slot, &attributes);
         self.shadow_written(&attributes, kind);
         Some(slot)
     }
 
-    fn place_new(&mut self, attributes: EntryAttributes, kind: EntryKind) -> Option<Slot> {
-        let slot = self.table.insert(attributes, kind)?;
-        self.table.resident(slot).known = self.round;
-        self.report_with(slot, Op::Insert, &attributes, kind);
+    fn insert(&mut self, attributes: EntryAttributes, kind: EntryKind, op: Op) -> Option<Slot> {
+        assert_eq!(attributes.cost_us, LOAD_COST_US, "whatever it is costs the same to load");
+        let slot = self.table.insert(attributes.size_bytes, kind)?;
+        if let Second::Candidate { known, .. } = &mut self.second {
+            known.insert(slot);
+        }
+        self.report_with(slot, op, &attributes, kind);
         Some(slot)
     }
 
     /// An entry was resident elsewhere before this governor came: the ghost directory of a shadow
     /// starts with what the cache holds. No lookup. `None` when all slots are taken.
     fn adopt(&mut self, attributes: EntryAttributes, kind: EntryKind) -> Option<Slot> {
-        let slot = self.table.insert(attributes, kind)?;
-        self.table.resident(slot).known = self.round;
-        self.report_with(slot, Op::Restore, &attributes, kind);
-        Some(slot)
+        self.insert(attributes, kind, Op::Restore)
     }
 
     /// The cache gives up a resident of its own accord. The slot is free at once.
-    pub fn remove(&mut self, slot: Slot) {
-        let fingerprint = self.release(slot);
-        self.tell_shadow(|shadow| shadow.remove(fingerprint));
+    pub fn remove(&mut self, slot: Slot, contents: &dyn Contents) {
+        self.release(slot, contents);
+        self.tell_shadow(|shadow| shadow.remove(contents.id(slot).fingerprint));
     }
 
     /// Keeps the resident from being a victim until as many `unpin`s follow.
     pub fn pin(&mut self, slot: Slot) {
-        let entry = self.table.resident(slot);
-        entry.pins = entry.pins.checked_add(1).expect("few pin one entry");
-        if entry.pins == 1 {
+        if self.table.pin(slot) {
             self.report(slot, Op::Pin);
         }
     }
 
     /// Undoes one `pin`.
     pub fn unpin(&mut self, slot: Slot) {
-        let entry = self.table.resident(slot);
-        assert!(entry.pins > 0, "slot {slot} is not pinned");
-        entry.pins -= 1;
-        if entry.pins == 0 {
+        if self.table.unpin(slot) {
             self.report(slot, Op::Unpin);
         }
     }
 
     /// The resident takes `size_bytes` from now on.
-    pub fn resize_entry(&mut self, slot: Slot, size_bytes: u32) {
-        let (was, round) = (*self.table.resident(slot), self.shadow_round);
-        self.table.resize(slot, size_bytes);
+    pub fn resize_entry(&mut self, slot: Slot, size_bytes: u32, contents: &dyn Contents) {
+        let was = self.table.resize(slot, size_bytes);
         self.report(slot, Op::Resize);
         self.tell_shadow(|shadow| {
-            if was.sampled == round {
-                shadow.sampled_bytes -= u64::from(was.size_bytes);
+            let EntryId { fingerprint, .. } = contents.id(slot);
+            if shadow.counts(slot, fingerprint) {
+                shadow.sampled_bytes -= u64::from(was);
                 shadow.sampled_bytes += u64::from(size_bytes);
             }
-            shadow.resize_entry(was.fingerprint, size_bytes);
+            shadow.resize_entry(fingerprint, size_bytes);
         });
     }
 
     /// Frees residents of at least `want_bytes` and appends their slots to `victims`; the cache
-    /// drops what it holds there before it allocates again. `in_use` names residents that must stay
-    /// besides the pinned ones. Fewer are freed when the rest is in use or after a bounded number
-    /// of steps; then the next call goes on. Returns the bytes freed.
+    /// drops what it holds there before it allocates again. Fewer are freed when the rest is in use or
+    /// after a bounded number of steps; then the next call goes on. Returns the bytes freed.
     pub fn evict(
         &mut self,
         want_bytes: u64,
-        in_use: &dyn Fn(Slot) -> bool,
+        contents: &dyn Contents,
         victims: &mut Vec<Slot>,
     ) -> u64 {
+        let in_use = &|slot: Slot| contents.is_in_use(slot);
         let start = self.table.bytes();
         let freed = |table: &SlotTable| start - table.bytes();
         let most = victims.len() + VICTIMS_PER_CALL_MAX;
@@ -296,13 +307,13 @@ impl Governor {
                 continue;
             };
             fruitless = 0;
-            self.take_victim(slot, victims);
+            self.take_victim(slot, contents, victims);
         }
         let mut budget = CLOCK_STEPS_PER_CALL_MAX;
         let mut short = false;
         while freed(&self.table) < want_bytes && victims.len() < most {
             let Some(slot) = self.table.clock_victim(in_use, &mut budget) else { break };
-            self.take_victim(slot, victims);
+            self.take_victim(slot, contents, victims);
             short = true;
         }
         if short && let Some(seat) = &mut self.active {
@@ -311,8 +322,8 @@ impl Governor {
         freed(&self.table)
     }
 
-    fn take_victim(&mut self, slot: Slot, victims: &mut Vec<Slot>) {
-        self.release(slot);
+    fn take_victim(&mut self, slot: Slot, contents: &dyn Contents, victims: &mut Vec<Slot>) {
+        self.release(slot, contents);
         self.evictions += 1;
         victims.push(slot);
     }
@@ -321,11 +332,10 @@ impl Governor {
     fn next_proposal(&mut self, in_use: &dyn Fn(Slot) -> bool) -> Option<Slot> {
         while let Some(slot) = self.proposals.front().copied() {
             let entry = self.table.resident(slot);
-            let kind = entry.kind;
-            if entry.pins == 0 && !in_use(slot) {
+            if !entry.is_pinned() && !in_use(slot) {
                 return Some(slot);
             }
-            self.rescue(slot, kind);
+            self.rescue(slot, entry.kind());
         }
         None
     }
@@ -342,7 +352,7 @@ impl Governor {
             for slot in &answer {
                 match self.table.lookup(*slot) {
                     Some(entry) if !entry.is_proposed() => {
-                        entry.state = SlotState::Proposed;
+                        self.table.set_proposed(*slot, true);
                         self.proposals.push_back(*slot);
                     }
                     _ => invalid += 1,
@@ -382,7 +392,7 @@ impl Governor {
     /// Takes a proposed victim back: it stays.
     #[cold]
     fn rescue(&mut self, slot: Slot, kind: EntryKind) {
-        self.table.resident(slot).state = SlotState::Resident;
+        self.table.set_proposed(slot, false);
         self.proposals.retain(|proposed| *proposed != slot);
         if let Some(seat) = &mut self.active {
             seat.counters.refused_victims += 1;
@@ -390,11 +400,10 @@ impl Governor {
         self.tell_active(event(slot, Op::VictimRefused, kind, 0, 0));
     }
 
-    /// Frees a slot and tells the policies that still count it as resident. Returns the
-    /// fingerprint of what was there.
-    fn release(&mut self, slot: Slot) -> u64 {
+    /// Frees a slot and tells the policies that still count it as resident.
+    fn release(&mut self, slot: Slot, contents: &dyn Contents) {
         let was = self.table.release(slot);
-        let word = event(slot, Op::Remove, was.kind, 0, 0);
+        let word = event(slot, Op::Remove, was.kind(), 0, 0);
         if !was.is_proposed() {
             self.tell_active(word);
         } else if self.proposals.front() == Some(&slot) {
@@ -402,15 +411,12 @@ impl Governor {
         } else {
             self.proposals.retain(|proposed| *proposed != slot);
         }
-        if was.known == self.round {
-            self.tell_second(word);
-        }
-        if was.sampled == self.shadow_round
-            && let Some(shadow) = &mut self.shadow
+        self.tell_second(slot, word);
+        if let Some(shadow) = &mut self.shadow
+            && shadow.counts(slot, contents.id(slot).fingerprint)
         {
-            shadow.sampled_bytes -= u64::from(was.size_bytes);
+            shadow.sampled_bytes -= u64::from(self.table.last_size(slot));
         }
-        was.fingerprint
     }
 
     fn report(&mut self, slot: Slot, op: Op) {
@@ -418,15 +424,13 @@ impl Governor {
             return;
         }
         let entry = self.table.resident(slot);
-        let (kind, known, proposed) = (entry.kind, entry.known, entry.is_proposed());
-        if proposed {
+        let kind = entry.kind();
+        if entry.is_proposed() {
             self.rescue(slot, kind);
         }
         let word = event(slot, op, kind, 0, std::mem::take(&mut self.gap_ticks));
         self.tell_active(word);
-        if known == self.round {
-            self.tell_second(word);
-        }
+        self.tell_second(slot, word);
     }
 
     fn report_with(&mut self, slot: Slot, op: Op, attributes: &EntryAttributes, kind: EntryKind) {
@@ -461,9 +465,11 @@ impl Governor {
         }
     }
 
+    /// Tells of a resident that the second policy may not know yet.
     #[inline]
-    fn tell_second(&mut self, word: u64) {
-        if let Some(seat) = self.second.seat()
+    fn tell_second(&mut self, slot: Slot, word: u64) {
+        if self.second.knows(slot)
+            && let Some(seat) = self.second.seat()
             && let Err(failure) = seat.push(word)
         {
             self.drop_second(failure);
@@ -532,7 +538,7 @@ impl Governor {
     pub fn detach(&mut self, failure: PolicyFailure) {
         let Some(seat) = self.active.take() else { return };
         for slot in self.proposals.drain(..) {
-            self.table.resident(slot).state = SlotState::Resident;
+            self.table.set_proposed(slot, false);
         }
         let failed = (failure.kind != FailureKind::Operator).then(|| seat.identity.clone());
         self.leave(seat, failure, PolicyRole::Active);
@@ -545,7 +551,7 @@ impl Governor {
     /// Everything told and nothing proposed: a batch boundary of the active policy.
     fn settle(&mut self) {
         while let Some(slot) = self.proposals.front().copied() {
-            let kind = self.table.resident(slot).kind;
+            let kind = self.table.resident(slot).kind();
             self.rescue(slot, kind);
         }
         self.deliver();
@@ -587,7 +593,22 @@ impl Governor {
     }
 }
 
+/// What a policy is told of a resident.
+fn attributes_of(id: EntryId, size_bytes: u32) -> EntryAttributes {
+    let EntryId { fingerprint, table } = id;
+    EntryAttributes { fingerprint, size_bytes, cost_us: LOAD_COST_US, table }
+}
+
 impl Second {
+    /// Whether it knows the resident of this slot, if it is there at all.
+    #[inline]
+    fn knows(&self, slot: Slot) -> bool {
+        match self {
+            Second::Candidate { known, .. } => known.contains(slot),
+            Second::Nothing | Second::Standby(_) => true,
+        }
+    }
+
     #[inline]
     fn seat(&mut self) -> Option<&mut Seat> {
         match self {

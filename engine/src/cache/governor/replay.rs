@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::slot_table::{Entry, SlotTable};
+use super::slot_table::SlotTable;
 use crate::policy::Slot;
 
 /// Residents of one sorted run.
@@ -57,11 +57,11 @@ impl Replay {
     }
 
     /// Goes on by last touch: appends at most `max` slots, coldest first, and says whether more
-    /// may follow. `is_wanted` picks the residents to show.
+    /// may follow. `is_wanted` picks the slots whose residents are shown.
     pub fn advance(
         &mut self,
-        table: &mut SlotTable,
-        is_wanted: impl Fn(&Entry) -> bool,
+        table: &SlotTable,
+        is_wanted: impl Fn(Slot) -> bool,
         max: u32,
         slots: &mut Vec<Slot>,
     ) -> bool {
@@ -70,8 +70,8 @@ impl Replay {
             Replay::Collect { next, runs } if *next < table.len() => {
                 let end = table.len().min(next.saturating_add(RUN_SLOTS_MAX));
                 let run = (*next..end).filter_map(|slot| {
-                    let entry = *table.lookup(slot).filter(|entry| is_wanted(entry))?;
-                    Some((table.last_touch(&entry), slot))
+                    let entry = table.lookup(slot).filter(|_| is_wanted(slot))?;
+                    Some((table.last_touch(entry), slot))
                 });
                 runs.add(run.collect());
                 *next = end;

@@ -18,8 +18,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::replay::Replay;
 use super::seat::{PolicyCounters, PolicyIdentity, PolicyRole, Seat};
-use super::slot_table::{Entry, SlotTable};
-use super::{Governor, SwapStep};
+use super::slot_table::SlotTable;
+use super::{Contents, EntryId, Governor, SwapStep, attributes_of};
 use crate::clock::Random;
 use crate::config::SHADOW_ENTRIES_MIN;
 use crate::policy::event::{EntryAttributes, EntryKind};
@@ -108,6 +108,20 @@ struct Mark {
     sampled: Tally,
 }
 
+/// What each slot of the directory stands for.
+#[derive(Default)]
+struct GhostIds(Vec<EntryId>);
+
+impl Contents for GhostIds {
+    fn is_in_use(&self, _: Slot) -> bool {
+        false
+    }
+
+    fn id(&self, slot: Slot) -> EntryId {
+        self.0[slot as usize]
+    }
+}
+
 /// See the head of this file.
 pub(super) struct Shadow {
     /// The policy and its ghosts; has no shadow itself.
@@ -117,14 +131,13 @@ pub(super) struct Shadow {
     rate: u32,
     /// Fingerprints whose hash is not above this are seen.
     sampled_max: u64,
-    /// Bytes of the cache's residents that are in the sample.
+    /// Bytes of the cache's residents that are in the sample and in slots that were looked at.
     pub sampled_bytes: u64,
-    /// Residents below this slot are counted into them.
+    /// Slots below this one were looked at; all were when the first ghosts come.
     counted: Slot,
     /// Looked up only, never walked.
     slots: HashMap<u64, Slot, BuildHasherDefault<FingerprintHasher>>,
-    /// Fingerprint of each slot.
-    fingerprints: Vec<u64>,
+    ids: GhostIds,
     /// What is left of the residents to take over.
     start: Option<Replay>,
     /// The cache's look-ups before this shadow counted.
@@ -146,8 +159,9 @@ impl Shadow {
         let ShadowLimits { rate, capacity_bytes, slots_max } = limits;
         let mut ghosts = Governor::new(capacity_bytes, slots_max);
         ghosts.scale = rate;
-        ghosts.begin_replace(policy, identity.clone())?;
-        while ghosts.step_replace(STEP_SLOTS_MAX) == SwapStep::Working {}
+        let ids = GhostIds::default();
+        ghosts.begin_replace(policy, identity.clone(), &ids)?;
+        while ghosts.step_replace(STEP_SLOTS_MAX, &ids) == SwapStep::Working {}
         ghosts.drop_standby();
         let mut shadow = Shadow {
             ghosts,
@@ -158,7 +172,7 @@ impl Shadow {
             sampled_bytes: 0,
             counted: 0,
             slots: HashMap::default(),
-            fingerprints: Vec::new(),
+            ids,
             start: Some(Replay::by_last_touch()),
             before: Tally::default(),
             sampled: Tally::default(),
@@ -186,6 +200,12 @@ impl Shadow {
         is_sampled(fingerprint, self.sampled_max)
     }
 
+    /// Whether the resident of a slot is counted into the bytes of the sample.
+    #[inline]
+    pub fn counts(&self, slot: Slot, fingerprint: u64) -> bool {
+        slot < self.counted && self.sees(fingerprint)
+    }
+
     /// A look-up of the cache, which has `free_bytes` left.
     fn lookup(
         &mut self,
@@ -202,10 +222,10 @@ impl Shadow {
             false => self.sampled.miss(attributes),
         }
         if let Some(slot) = self.slots.get(&attributes.fingerprint) {
-            self.ghosts.hit(*slot);
+            self.ghosts.hit(*slot, &self.ids);
         } else if self.make_room(attributes.size_bytes, free_bytes) {
             let slot = self.ghosts.allocate(*attributes, kind);
-            self.place(slot, attributes.fingerprint);
+            self.place(slot, attributes);
         } else {
             self.ghosts.miss(attributes, kind);
         }
@@ -216,7 +236,7 @@ impl Shadow {
         let is_new = !self.slots.contains_key(&attributes.fingerprint);
         if is_new && self.make_room(attributes.size_bytes, free_bytes) {
             let slot = self.ghosts.adopt(attributes, kind);
-            self.place(slot, attributes.fingerprint);
+            self.place(slot, &attributes);
         }
     }
 
@@ -225,16 +245,18 @@ impl Shadow {
         let is_new = !self.slots.contains_key(&attributes.fingerprint);
         if is_new && self.make_room(attributes.size_bytes, free_bytes) {
             let slot = self.ghosts.allocate_written(attributes, kind);
-            self.place(slot, attributes.fingerprint);
+            self.place(slot, &attributes);
         }
     }
 
-    fn place(&mut self, slot: Option<Slot>, fingerprint: u64) {
+    fn place(&mut self, slot: Option<Slot>, attributes: &EntryAttributes) {
         let Some(slot) = slot else { return };
-        if slot as usize >= self.fingerprints.len() {
-            self.fingerprints.resize(slot as usize + 1, 0);
+        let GhostIds(ids) = &mut self.ids;
+        if slot as usize >= ids.len() {
+            ids.resize(slot as usize + 1, EntryId::default());
         }
-        self.fingerprints[slot as usize] = fingerprint;
+        let EntryAttributes { fingerprint, table, .. } = *attributes;
+        ids[slot as usize] = EntryId { fingerprint, table };
         self.slots.insert(fingerprint, slot);
     }
 
@@ -246,9 +268,9 @@ impl Shadow {
             return true;
         }
         let mut victims = std::mem::take(&mut self.victims);
-        let freed = self.ghosts.evict(needed - capacity_bytes, &|_| false, &mut victims);
+        let freed = self.ghosts.evict(needed - capacity_bytes, &self.ids, &mut victims);
         for slot in victims.drain(..) {
-            self.slots.remove(&self.fingerprints[slot as usize]);
+            self.slots.remove(&self.ids.id(slot).fingerprint);
         }
         self.victims = victims;
         needed - freed <= capacity_bytes
@@ -256,19 +278,19 @@ impl Shadow {
 
     pub fn update(&mut self, fingerprint: u64) {
         if let Some(slot) = self.slots.get(&fingerprint) {
-            self.ghosts.update(*slot);
+            self.ghosts.update(*slot, &self.ids);
         }
     }
 
     pub fn remove(&mut self, fingerprint: u64) {
         if let Some(slot) = self.slots.remove(&fingerprint) {
-            self.ghosts.remove(slot);
+            self.ghosts.remove(slot, &self.ids);
         }
     }
 
     pub fn resize_entry(&mut self, fingerprint: u64, size_bytes: u32) {
         if let Some(slot) = self.slots.get(&fingerprint) {
-            self.ghosts.resize_entry(*slot, size_bytes);
+            self.ghosts.resize_entry(*slot, size_bytes, &self.ids);
         }
     }
 
@@ -282,28 +304,36 @@ impl Shadow {
     }
 
     /// Takes over residents, up to `max` of them; true while more are left.
-    fn step(&mut self, table: &mut SlotTable, round: u16, max: u32, free_bytes: u64) -> bool {
+    fn step(
+        &mut self,
+        table: &SlotTable,
+        contents: &dyn Contents,
+        max: u32,
+        free_bytes: u64,
+    ) -> bool {
         let Some(start) = &mut self.start else { return false };
         let sampled_max = self.sampled_max;
-        // As many at a time as the replay collects, so all are counted before the first is shown.
+        let is_seen = |slot| is_sampled(contents.id(slot).fingerprint, sampled_max);
+        // As many at a time as the replay collects, so all are counted before the first is shown. Who
+        // comes in is counted then if its slot was looked at, else here.
+        if self.counted >= table.len() {
+            self.counted = Slot::MAX;
+        }
         let end = table.len().min(self.counted.saturating_add(STEP_SLOTS_MAX));
         for slot in self.counted..end {
-            if let Some(entry) = table.lookup(slot)
-                && entry.sampled != round
-                && is_sampled(entry.fingerprint, sampled_max)
-            {
-                entry.sampled = round;
-                self.sampled_bytes += u64::from(entry.size_bytes);
+            if table.lookup(slot).is_some() && is_seen(slot) {
+                self.sampled_bytes += u64::from(table.last_size(slot));
             }
         }
-        self.counted = end;
-        let is_seen = |entry: &Entry| is_sampled(entry.fingerprint, sampled_max);
+        self.counted = self.counted.max(end);
         let mut slots = Vec::new();
         let more = start.advance(table, is_seen, max, &mut slots);
         for slot in slots {
-            let entry = table.lookup(slot).filter(|entry| is_seen(entry)).copied();
-            if let Some(entry) = entry {
-                self.adopt(entry.attributes(), entry.kind, free_bytes);
+            if let Some(entry) = table.lookup(slot)
+                && is_seen(slot)
+            {
+                let attributes = attributes_of(contents.id(slot), table.last_size(slot));
+                self.adopt(attributes, entry.kind(), free_bytes);
             }
         }
         more
@@ -398,18 +428,17 @@ impl Governor {
         limits: ShadowLimits,
     ) -> Result<(), PolicyFailure> {
         self.shadow = None;
-        self.shadow_round = self.shadow_round.wrapping_add(1);
         self.shadow = Some(Box::new(Shadow::new(policy, identity, purpose, limits)?));
         Ok(())
     }
 
     /// Shows the shadow up to `max` (at most 256) residents; true while more are left. It counts
     /// once it has seen all.
-    pub fn step_shadow(&mut self, max: u32) -> bool {
+    pub fn step_shadow(&mut self, max: u32, contents: &dyn Contents) -> bool {
         let Some(shadow) = &mut self.shadow else { return false };
         let free_bytes = self.capacity_bytes.saturating_sub(self.table.bytes());
         let max = max.clamp(1, STEP_SLOTS_MAX);
-        let more = shadow.step(&mut self.table, self.shadow_round, max, free_bytes);
+        let more = shadow.step(&self.table, contents, max, free_bytes);
         if !more && shadow.start.take().is_some() {
             shadow.count_from(self.tally);
         }
@@ -457,12 +486,11 @@ impl Governor {
     }
 
     /// Counts a new resident into the sample, if it is of it.
-    pub(super) fn sample(&mut self, slot: Slot) {
-        let Some(shadow) = &mut self.shadow else { return };
-        let entry = self.table.resident(slot);
-        if shadow.sees(entry.fingerprint) {
-            entry.sampled = self.shadow_round;
-            shadow.sampled_bytes += u64::from(entry.size_bytes);
+    pub(super) fn sample(&mut self, slot: Slot, attributes: &EntryAttributes) {
+        if let Some(shadow) = &mut self.shadow
+            && shadow.counts(slot, attributes.fingerprint)
+        {
+            shadow.sampled_bytes += u64::from(attributes.size_bytes);
         }
     }
 

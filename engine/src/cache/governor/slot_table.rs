@@ -2,9 +2,12 @@
 //!
 //! Invariant: a slot is either resident or in the free list, and `bytes` is the sum over residents.
 //! A touch is one store: the stamp orders residents by last touch, its lowest bit is the CLOCK's
-//! reference bit. Not here: who is asked first (`governor.rs`).
+//! reference bit. What few residents have, a large size or pins, stands in maps beside. Not here: who
+//! is asked first (`mod.rs`), what a slot holds (the cache, see [`Contents`](super::Contents)).
 
-use crate::policy::event::{EntryAttributes, EntryKind};
+use std::collections::BTreeMap;
+
+use crate::policy::event::EntryKind;
 use crate::policy::{Slot, SlotArray};
 
 /// Referenced candidates that one victim search looks at before it takes the oldest of them.
@@ -12,54 +15,61 @@ const CLOCK_WINDOW_MAX: u32 = 64;
 
 const REFERENCED: u32 = 1;
 
+/// The size in an entry's word; this one stands for itself and all above.
+const SIZE_LARGE: u32 = (1 << KIND_SHIFT) - 1;
+const KIND_SHIFT: u32 = 25;
+const KIND: u32 = 0xF << KIND_SHIFT;
+const STATE_SHIFT: u32 = 29;
+const STATE: u32 = 3 << STATE_SHIFT;
+const PINNED: u32 = 1 << 31;
+/// The state of a resident that is neither proposed nor pinned.
+const RESIDENT: u32 = (SlotState::Resident as u32) << STATE_SHIFT;
+
 /// Who has a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum SlotState {
+enum SlotState {
     Free,
     Resident,
     /// A resident that the active policy offered as a victim and counts as gone.
     Proposed,
 }
 
-/// One slot; 32 bytes, because every cached row has one and its touch should cost one line.
+/// One slot; 8 bytes, because every cached row has one and its touch should cost one line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
-    pub fingerprint: u64,
     /// Lower bits of the sequence of the last touch, shifted left by one; lowest bit: touched since
     /// the hand passed.
     touched: u32,
-    pub size_bytes: u32,
-    cost_us: u32,
-    table: u32,
-    /// The round of the second policy that knows this resident; see `governor.rs`. Rounds count
-    /// anew after 65,536: a resident of so long ago may be taken for known, and then ranks as one that
-    /// the policy never heard of.
-    pub known: u16,
-    /// The round of the shadow that counts this resident into its sample.
-    pub sampled: u16,
-    pub pins: u8,
-    pub kind: EntryKind,
-    pub state: SlotState,
+    /// Size 0..25, kind 25..29, state 29..31, whether it is pinned 31.
+    word: u32,
 }
 
-const _: () = assert!(size_of::<Entry>() == 32);
+const _: () = assert!(size_of::<Entry>() == 8);
 
 impl Entry {
     #[inline]
-    pub fn attributes(&self) -> EntryAttributes {
-        let Entry { fingerprint, size_bytes, cost_us, table, .. } = *self;
-        EntryAttributes { fingerprint, size_bytes, cost_us, table }
+    pub fn kind(self) -> EntryKind {
+        EntryKind::numbered(((self.word & KIND) >> KIND_SHIFT) as u8)
     }
 
     #[inline]
-    pub fn is_resident(&self) -> bool {
-        self.state != SlotState::Free
+    pub fn is_resident(self) -> bool {
+        self.word & STATE != (SlotState::Free as u32) << STATE_SHIFT
     }
 
     #[inline]
-    pub fn is_proposed(&self) -> bool {
-        self.state == SlotState::Proposed
+    pub fn is_proposed(self) -> bool {
+        self.word & STATE == (SlotState::Proposed as u32) << STATE_SHIFT
+    }
+
+    #[inline]
+    pub fn is_pinned(self) -> bool {
+        self.word & PINNED != 0
+    }
+
+    fn set_state(&mut self, state: SlotState) {
+        self.word = self.word & !STATE | (state as u32) << STATE_SHIFT;
     }
 }
 
@@ -68,6 +78,10 @@ impl Entry {
 pub(super) struct SlotTable {
     entries: SlotArray<Entry>,
     free: Vec<Slot>,
+    /// Sizes, and last sizes, that an entry has no room for.
+    large: BTreeMap<Slot, u32>,
+    /// How often each is pinned of those that are.
+    pins: BTreeMap<Slot, u8>,
     hand: u32,
     sequence: u64,
     resident_count: u32,
@@ -80,6 +94,8 @@ impl SlotTable {
         SlotTable {
             entries: SlotArray::default(),
             free: Vec::new(),
+            large: BTreeMap::new(),
+            pins: BTreeMap::new(),
             hand: 0,
             sequence: 0,
             resident_count: 0,
@@ -112,55 +128,106 @@ impl SlotTable {
 
     /// The entry of a resident. A slot that is not resident is a bug of the cache above.
     #[inline]
-    pub fn resident(&mut self, slot: Slot) -> &mut Entry {
+    fn resident_mut(&mut self, slot: Slot) -> &mut Entry {
         let entry = &mut self.entries[slot];
         assert!(entry.is_resident(), "slot {slot} is not resident");
         entry
     }
 
-    /// The entry of any number that a policy may have made up.
-    pub fn lookup(&mut self, slot: Slot) -> Option<&mut Entry> {
-        self.entries.get_mut(slot).filter(|entry| entry.is_resident())
+    /// What is known of a resident; see [`resident_mut`](Self::resident_mut).
+    #[inline]
+    pub fn resident(&self, slot: Slot) -> Entry {
+        let entry = self.entries[slot];
+        assert!(entry.is_resident(), "slot {slot} is not resident");
+        entry
     }
 
-    /// What is known of the slot's resident, or of its last one.
-    pub fn last(&self, slot: Slot) -> EntryAttributes {
-        self.entries[slot].attributes()
+    /// The entry of any number that a policy may have made up, if that is a resident's.
+    pub fn lookup(&self, slot: Slot) -> Option<Entry> {
+        self.entries.get(slot).copied().filter(|entry| entry.is_resident())
     }
 
     /// The kind of the slot's resident, or of its last one.
     pub fn last_kind(&self, slot: Slot) -> EntryKind {
-        self.entries[slot].kind
+        self.entries[slot].kind()
+    }
+
+    /// The size of the slot's resident, or of its last one.
+    #[inline]
+    pub fn last_size(&self, slot: Slot) -> u32 {
+        self.size_of(slot, self.entries[slot])
+    }
+
+    /// The size in what was read of a slot.
+    #[inline]
+    pub fn size_of(&self, slot: Slot, entry: Entry) -> u32 {
+        match entry.word & SIZE_LARGE {
+            SIZE_LARGE => self.large[&slot],
+            size_bytes => size_bytes,
+        }
+    }
+
+    fn set_size(&mut self, slot: Slot, size_bytes: u32) {
+        let entry = &mut self.entries[slot];
+        if entry.word & SIZE_LARGE == SIZE_LARGE {
+            self.large.remove(&slot);
+        }
+        entry.word = entry.word & !SIZE_LARGE | size_bytes.min(SIZE_LARGE);
+        if size_bytes >= SIZE_LARGE {
+            self.large.insert(slot, size_bytes);
+        }
+    }
+
+    /// The resident is offered as a victim, or no more.
+    pub fn set_proposed(&mut self, slot: Slot, is_proposed: bool) {
+        let state = if is_proposed { SlotState::Proposed } else { SlotState::Resident };
+        self.resident_mut(slot).set_state(state);
+    }
+
+    /// Pins a resident once more; true when it was not pinned before.
+    pub fn pin(&mut self, slot: Slot) -> bool {
+        self.resident_mut(slot).word |= PINNED;
+        let pins = self.pins.entry(slot).or_insert(0);
+        *pins = pins.checked_add(1).expect("few pin one entry");
+        *pins == 1
+    }
+
+    /// Undoes one `pin`; true when that was the last.
+    pub fn unpin(&mut self, slot: Slot) -> bool {
+        let pins = self.pins.get_mut(&slot).unwrap_or_else(|| panic!("slot {slot} is not pinned"));
+        *pins -= 1;
+        let is_last = *pins == 0;
+        if is_last {
+            self.drop_pins(slot);
+        }
+        is_last
+    }
+
+    fn drop_pins(&mut self, slot: Slot) {
+        self.pins.remove(&slot);
+        self.entries[slot].word &= !PINNED;
     }
 
     /// Marks a resident as just used.
     #[inline]
-    pub fn touch(&mut self, slot: Slot) -> &mut Entry {
+    pub fn touch(&mut self, slot: Slot) -> Entry {
         self.sequence += 2;
         let stamp = self.sequence as u32 | REFERENCED;
-        let entry = self.resident(slot);
+        let entry = self.resident_mut(slot);
         entry.touched = stamp;
-        entry
+        *entry
     }
 
     /// Takes a slot for a new resident, not yet referenced; `None` when all are taken.
-    pub fn insert(&mut self, attributes: EntryAttributes, kind: EntryKind) -> Option<Slot> {
+    pub fn insert(&mut self, size_bytes: u32, kind: EntryKind) -> Option<Slot> {
         self.sequence += 2;
-        let EntryAttributes { fingerprint, size_bytes, cost_us, table } = attributes;
-        let entry = Entry {
-            fingerprint,
-            touched: self.sequence as u32,
-            size_bytes,
-            cost_us,
-            table,
-            known: 0,
-            sampled: 0,
-            pins: 0,
-            kind,
-            state: SlotState::Resident,
-        };
+        let touched = self.sequence as u32;
+        let mut entry = Entry { touched, word: u32::from(kind as u8) << KIND_SHIFT };
+        entry.set_state(SlotState::Resident);
         let slot = match self.free.pop() {
             Some(slot) => {
+                // The size of the last one, which is forgotten below.
+                entry.word |= self.entries[slot].word & SIZE_LARGE;
                 self.entries[slot] = entry;
                 slot
             }
@@ -170,31 +237,36 @@ impl SlotTable {
             }
             None => return None,
         };
+        self.set_size(slot, size_bytes);
         self.resident_count += 1;
-        self.bytes += u64::from(attributes.size_bytes);
+        self.bytes += u64::from(size_bytes);
         Some(slot)
     }
 
-    /// Frees a resident's slot and returns what it was.
+    /// Frees a resident's slot and returns what it was; its kind and size are known until the slot
+    /// is taken again.
     pub fn release(&mut self, slot: Slot) -> Entry {
-        let entry = self.resident(slot);
-        let was = *entry;
-        entry.state = SlotState::Free;
+        let was = self.resident(slot);
+        if was.is_pinned() {
+            self.drop_pins(slot);
+        }
+        self.entries[slot].set_state(SlotState::Free);
         self.free.push(slot);
         self.resident_count -= 1;
-        self.bytes -= u64::from(was.size_bytes);
+        self.bytes -= u64::from(self.size_of(slot, was));
         was
     }
 
-    /// Changes the size of a resident.
-    pub fn resize(&mut self, slot: Slot, size_bytes: u32) {
-        let entry = self.resident(slot);
-        let was = std::mem::replace(&mut entry.size_bytes, size_bytes);
+    /// Changes the size of a resident and returns what it was.
+    pub fn resize(&mut self, slot: Slot, size_bytes: u32) -> u32 {
+        let was = self.size_of(slot, self.resident(slot));
+        self.set_size(slot, size_bytes);
         self.bytes = self.bytes - u64::from(was) + u64::from(size_bytes);
+        was
     }
 
     /// Orders residents by their last touch; right for those of the last two thousand million touches.
-    pub fn last_touch(&self, entry: &Entry) -> u64 {
+    pub fn last_touch(&self, entry: Entry) -> u64 {
         let touched = entry.touched & !REFERENCED;
         self.sequence - u64::from((self.sequence as u32).wrapping_sub(touched))
     }
@@ -215,7 +287,7 @@ impl SlotTable {
             self.hand = slot + 1;
             let sequence = self.sequence;
             let entry = &mut self.entries[slot];
-            if entry.state != SlotState::Resident || entry.pins > 0 || in_use(slot) {
+            if entry.word & (STATE | PINNED) != RESIDENT || in_use(slot) {
                 continue;
             }
             if entry.touched & REFERENCED == 0 {
@@ -236,15 +308,10 @@ impl SlotTable {
 mod tests {
     use super::*;
 
-    fn attributes(fingerprint: u64) -> EntryAttributes {
-        EntryAttributes { fingerprint, size_bytes: 10, cost_us: 1, table: 0 }
-    }
-
     fn full(slots: u32) -> SlotTable {
         let mut table = SlotTable::new(slots);
         for slot in 0..slots {
-            let taken = table.insert(attributes(u64::from(slot)), EntryKind::DataPage);
-            assert_eq!(taken, Some(slot));
+            assert_eq!(table.insert(10, EntryKind::DataPage), Some(slot));
         }
         table
     }
@@ -252,22 +319,60 @@ mod tests {
     #[test]
     fn slots_are_dense_reused_and_limited() {
         let mut table = full(3);
-        assert_eq!(table.insert(attributes(9), EntryKind::DataPage), None);
-        assert_eq!(table.release(1).fingerprint, 1);
+        assert_eq!(table.insert(10, EntryKind::DataPage), None);
+        assert!(table.release(1).is_resident());
         assert!(table.lookup(1).is_none() && table.lookup(7).is_none());
         assert_eq!((table.resident_count(), table.bytes()), (2, 20));
-        assert_eq!(table.insert(attributes(9), EntryKind::DataPage), Some(1));
-        table.resize(1, 25);
+        assert_eq!((table.last_kind(1), table.last_size(1)), (EntryKind::DataPage, 10));
+        assert_eq!(table.insert(10, EntryKind::Dummy), Some(1));
+        assert_eq!(table.last_kind(1), EntryKind::Dummy);
+        assert_eq!(table.resize(1, 25), 10);
         assert_eq!((table.resident_count(), table.bytes()), (3, 45));
         table.raise_slots_max(2);
         assert_eq!(table.slots_max(), 3);
     }
 
     #[test]
+    fn sizes_of_any_magnitude_are_kept_until_the_slot_is_taken_again() {
+        let mut table = full(2);
+        let sizes = [0, 1, SIZE_LARGE - 1, SIZE_LARGE, SIZE_LARGE + 1, u32::MAX, 0, u32::MAX];
+        for size_bytes in sizes {
+            table.resize(0, size_bytes);
+            assert_eq!(table.size_of(0, table.resident(0)), size_bytes);
+            assert_eq!(table.bytes(), u64::from(size_bytes) + 10);
+            assert_eq!(table.resident(0).kind(), EntryKind::DataPage);
+            let is_large = size_bytes >= SIZE_LARGE;
+            assert_eq!(table.large.len(), usize::from(is_large));
+        }
+        table.release(0);
+        assert_eq!((table.last_size(0), table.bytes()), (u32::MAX, 10));
+        for size_bytes in sizes {
+            assert_eq!(table.insert(size_bytes, EntryKind::Row), Some(0));
+            assert_eq!((table.last_kind(0), table.last_size(0)), (EntryKind::Row, size_bytes));
+            assert_eq!(table.bytes(), u64::from(size_bytes) + 10);
+            table.release(0);
+        }
+        assert_eq!(table.insert(7, EntryKind::Row), Some(0));
+        assert!(table.large.is_empty());
+    }
+
+    #[test]
+    fn a_pin_ends_with_as_many_unpins_or_with_its_resident() {
+        let mut table = full(2);
+        assert!(table.pin(0) && !table.pin(0));
+        assert!(!table.unpin(0) && table.resident(0).is_pinned());
+        assert!(table.unpin(0) && !table.resident(0).is_pinned());
+        table.pin(1);
+        table.release(1);
+        assert_eq!(table.insert(10, EntryKind::DataPage), Some(1));
+        assert!(!table.resident(1).is_pinned() && table.pins.is_empty());
+    }
+
+    #[test]
     fn the_clock_passes_over_what_was_touched_or_is_in_use() {
         let mut table = full(5);
         table.touch(0);
-        table.resident(1).pins = 1;
+        table.pin(1);
         let mut budget = 100;
         let in_use = |slot| slot == 2;
         assert_eq!(table.clock_victim(&in_use, &mut budget), Some(3));

@@ -8,8 +8,8 @@
 
 use super::replay::Replay;
 use super::seat::{PolicyIdentity, PolicyRole, Seat, failure};
-use super::slot_table::Entry;
-use super::{Governor, Second};
+use super::slot_set::SlotSet;
+use super::{Contents, Governor, Second, attributes_of};
 use crate::policy::event::{Op, attributes as attribute_words, event};
 use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
 
@@ -41,6 +41,7 @@ impl Governor {
         &mut self,
         policy: Box<dyn EvictionPolicy>,
         identity: PolicyIdentity,
+        contents: &dyn Contents,
     ) -> Result<(), PolicyFailure> {
         if matches!(self.second, Second::Candidate { .. }) {
             self.drop_second(failure(FailureKind::Operator, "another policy took its place"));
@@ -50,26 +51,27 @@ impl Governor {
             self.leave(seat, failure.clone(), PolicyRole::Candidate);
             return Err(failure);
         }
-        self.round = self.round.wrapping_add(1);
         let replay = match &self.active {
             Some(seat) if seat.drains_in_pages() || self.table.len() <= DRAIN_SLOTS_MAX => {
                 Replay::Drain { cursor: 0 }
             }
             _ => Replay::by_last_touch(),
         };
-        self.second = Second::Candidate { seat, replay };
+        self.second = Second::Candidate { seat, replay, known: SlotSet::default() };
         self.listening = true;
         // The active policy counts these as gone, so its order lacks them. They are the coldest.
         for slot in self.proposals.clone() {
-            self.restore(slot);
+            self.restore(slot, contents);
         }
         Ok(())
     }
 
     /// Shows the candidate up to `max` (at most 256) residents more, and switches to it after the
     /// last. Live events reach it meanwhile.
-    pub fn step_replace(&mut self, max: u32) -> SwapStep {
-        let Second::Candidate { replay, .. } = &mut self.second else { return SwapStep::Idle };
+    pub fn step_replace(&mut self, max: u32, contents: &dyn Contents) -> SwapStep {
+        let Second::Candidate { replay, known, .. } = &mut self.second else {
+            return SwapStep::Idle;
+        };
         let max = max.clamp(1, REPLAY_SLOTS_MAX);
         let mut slots = Vec::new();
         let mut more = true;
@@ -89,13 +91,12 @@ impl Governor {
                 }
             }
             (replay, _) => {
-                let round = self.round;
-                let is_new = |entry: &Entry| entry.known != round;
-                more = replay.advance(&mut self.table, is_new, max, &mut slots);
+                let is_new = |slot| !known.contains(slot);
+                more = replay.advance(&self.table, is_new, max, &mut slots);
             }
         }
         for slot in slots {
-            self.restore(slot);
+            self.restore(slot, contents);
         }
         match self.second {
             Second::Candidate { .. } if more => SwapStep::Working,
@@ -111,14 +112,15 @@ impl Governor {
     }
 
     /// Shows the candidate a resident that it does not know yet.
-    fn restore(&mut self, slot: Slot) {
-        let Second::Candidate { seat, .. } = &mut self.second else { return };
-        let Some(entry) = self.table.lookup(slot).filter(|entry| entry.known != self.round) else {
+    fn restore(&mut self, slot: Slot, contents: &dyn Contents) {
+        let Second::Candidate { seat, known, .. } = &mut self.second else { return };
+        let Some(entry) = self.table.lookup(slot) else { return };
+        if !known.insert(slot) {
             return;
-        };
-        entry.known = self.round;
-        let word = event(slot, Op::Restore, entry.kind, 0, 0);
-        if let Err(failure) = seat.push_with(word, attribute_words(&entry.attributes())) {
+        }
+        let attributes = attributes_of(contents.id(slot), self.table.size_of(slot, entry));
+        let word = event(slot, Op::Restore, entry.kind(), 0, 0);
+        if let Err(failure) = seat.push_with(word, attribute_words(&attributes)) {
             self.drop_second(failure);
         }
     }

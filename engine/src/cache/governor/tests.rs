@@ -21,10 +21,26 @@ struct Harness {
     governor: Governor,
     capacity: usize,
     slots: BTreeMap<u64, Slot>,
-    keys: BTreeMap<Slot, u64>,
-    in_use: Vec<Slot>,
+    held: Held,
     hits: u64,
     misses: u64,
+}
+
+/// What the slots hold.
+#[derive(Default)]
+struct Held {
+    keys: BTreeMap<Slot, u64>,
+    in_use: Vec<Slot>,
+}
+
+impl Contents for Held {
+    fn is_in_use(&self, slot: Slot) -> bool {
+        self.in_use.contains(&slot)
+    }
+
+    fn id(&self, slot: Slot) -> EntryId {
+        EntryId { fingerprint: self.keys[&slot], table: 0 }
+    }
 }
 
 impl Harness {
@@ -33,8 +49,7 @@ impl Harness {
             governor: Governor::new((capacity * ENTRY_BYTES as usize) as u64, capacity as u32),
             capacity,
             slots: BTreeMap::new(),
-            keys: BTreeMap::new(),
-            in_use: Vec::new(),
+            held: Held::default(),
             hits: 0,
             misses: 0,
         }
@@ -47,14 +62,37 @@ impl Harness {
     }
 
     fn replace(&mut self, policy: impl EvictionPolicy + 'static, name: &str) {
-        self.governor.begin_replace(Box::new(policy), identity(name)).unwrap();
-        while self.governor.step_replace(256) == SwapStep::Working {}
+        self.begin_replace(policy, name).unwrap();
+        while self.step_replace(256) == SwapStep::Working {}
+    }
+
+    fn begin_replace(
+        &mut self,
+        policy: impl EvictionPolicy + 'static,
+        name: &str,
+    ) -> Result<(), PolicyFailure> {
+        self.governor.begin_replace(Box::new(policy), identity(name), &self.held)
+    }
+
+    fn step_replace(&mut self, max: u32) -> SwapStep {
+        self.governor.step_replace(max, &self.held)
+    }
+
+    fn step_shadow(&mut self, max: u32) -> bool {
+        self.governor.step_shadow(max, &self.held)
+    }
+
+    /// The cache gives up what it has of a key.
+    fn remove(&mut self, key: u64) {
+        let Some(slot) = self.slots.remove(&key) else { return };
+        self.governor.remove(slot, &self.held);
+        self.held.keys.remove(&slot);
     }
 
     /// One lookup; true when it hit.
     fn access(&mut self, key: u64) -> bool {
         if let Some(slot) = self.slots.get(&key) {
-            self.governor.hit(*slot);
+            self.governor.hit(*slot, &self.held);
             self.hits += 1;
             return true;
         }
@@ -62,12 +100,16 @@ impl Harness {
         if self.slots.len() == self.capacity {
             self.evict(1);
         }
-        let attributes =
-            EntryAttributes { fingerprint: key, size_bytes: ENTRY_BYTES, cost_us: 1, table: 0 };
+        let attributes = EntryAttributes {
+            fingerprint: key,
+            size_bytes: ENTRY_BYTES,
+            cost_us: LOAD_COST_US,
+            table: 0,
+        };
         match self.governor.allocate(attributes, EntryKind::Row) {
             Some(slot) => {
                 assert!(self.slots.insert(key, slot).is_none());
-                assert!(self.keys.insert(slot, key).is_none(), "slot {slot} was still taken");
+                assert!(self.held.keys.insert(slot, key).is_none(), "slot {slot} was still taken");
             }
             None => assert_eq!(self.slots.len(), self.capacity, "a free slot was refused"),
         }
@@ -76,15 +118,14 @@ impl Harness {
     }
 
     fn evict(&mut self, want: u64) -> Vec<u64> {
-        let in_use = self.in_use.clone();
         let mut victims = Vec::new();
         let want_bytes = want * u64::from(ENTRY_BYTES);
-        let freed = self.governor.evict(want_bytes, &|slot| in_use.contains(&slot), &mut victims);
+        let freed = self.governor.evict(want_bytes, &self.held, &mut victims);
         assert_eq!(freed, victims.len() as u64 * u64::from(ENTRY_BYTES));
         let mut keys = Vec::new();
         for slot in victims {
-            assert!(!in_use.contains(&slot), "a slot in use was evicted");
-            let key = self.keys.remove(&slot).expect("a victim is resident and named once");
+            assert!(!self.held.is_in_use(slot), "a slot in use was evicted");
+            let key = self.held.keys.remove(&slot).expect("a victim is resident and named once");
             self.slots.remove(&key);
             keys.push(key);
         }
@@ -352,14 +393,14 @@ fn what_is_pinned_or_in_use_stays_and_goes_back_to_the_policy() {
     for key in 0..10 {
         harness.governor.pin(harness.slots[&key]);
     }
-    harness.in_use = (10..20).map(|key| harness.slots[&key]).collect();
+    harness.held.in_use = (10..20).map(|key| harness.slots[&key]).collect();
     assert_eq!(harness.evict(3), [20, 21, 22]);
     assert_eq!(harness.governor.status().counters.refused_victims, 20);
     // Refused ones went to the hot end, so the rest of the cold ones leave before them.
     for key in 0..10 {
         harness.governor.unpin(harness.slots[&key]);
     }
-    harness.in_use.clear();
+    harness.held.in_use.clear();
     let gone = harness.evict(37);
     assert_eq!(gone[..17], (23..40).collect::<Vec<_>>());
     assert_eq!(gone.len(), 37);
@@ -371,13 +412,13 @@ fn a_cache_wholly_in_use_gives_nothing_up_and_blames_nobody() {
     for key in 0..100 {
         harness.access(key);
     }
-    harness.in_use = harness.slots.values().copied().collect();
+    harness.held.in_use = harness.slots.values().copied().collect();
     for _ in 0..200 {
         assert!(harness.evict(1).is_empty());
     }
     assert!(!harness.access(1000), "it does not come in");
     assert_eq!(harness.governor.status().state, PolicyState::Active);
-    harness.in_use.clear();
+    harness.held.in_use.clear();
     assert_eq!(harness.evict(100).len(), 100);
 }
 
@@ -389,10 +430,7 @@ fn a_hit_on_a_proposed_victim_saves_it() {
     }
     assert_eq!(harness.evict(1), [0]);
     harness.access(1);
-    let second = harness.slots[&2];
-    harness.governor.remove(second);
-    harness.keys.remove(&second);
-    harness.slots.remove(&2);
+    harness.remove(2);
     assert_eq!(harness.evict(2), [3, 4]);
     assert_eq!(harness.evict(40).last(), Some(&1));
 }
@@ -417,12 +455,11 @@ fn a_swap_under_load_keeps_residents_and_nearly_all_hits() {
     for round in 0..40_000 {
         if round % 4000 == 3000 {
             let residents = swapped.slots.len();
-            let next = Box::new(Lru::default());
-            swapped.governor.begin_replace(next, identity("next")).unwrap();
+            swapped.begin_replace(Lru::default(), "next").unwrap();
             assert_eq!(swapped.slots.len(), residents);
         }
         if round % 4000 >= 3000 && round % 10 == 0 {
-            swapped.governor.step_replace(256);
+            swapped.step_replace(256);
         }
         let key = skewed(&mut random, 10_000);
         swapped.access(key);
@@ -487,9 +524,9 @@ fn a_bad_drain_order_does_not_stop_the_swap() {
         for key in 0..1000 {
             harness.access(key);
         }
-        harness.governor.begin_replace(Box::new(Lru::default()), identity("next")).unwrap();
+        harness.begin_replace(Lru::default(), "next").unwrap();
         let mut steps = 0;
-        while harness.governor.step_replace(256) == SwapStep::Working {
+        while harness.step_replace(256) == SwapStep::Working {
             steps += 1;
             assert!(steps < 100, "the replay ends");
         }
@@ -523,13 +560,13 @@ fn a_candidate_that_fails_leaves_the_active_policy_in_place() {
             harness.access(key);
         }
         let traps = scripted(move |call, _, _| if call == fails_at { Err(trap()) } else { Ok(()) });
-        harness.governor.begin_replace(Box::new(traps), identity("bad")).unwrap();
+        harness.begin_replace(traps, "bad").unwrap();
         let mut last = SwapStep::Working;
         while last == SwapStep::Working {
-            last = harness.governor.step_replace(256);
+            last = harness.step_replace(256);
         }
         assert_eq!(last, SwapStep::Failed);
-        assert_eq!(harness.governor.step_replace(256), SwapStep::Idle);
+        assert_eq!(harness.step_replace(256), SwapStep::Idle);
         let status = harness.governor.status();
         assert_eq!((status.identity.name.as_str(), status.state), ("first", PolicyState::Active));
         assert_eq!(status.failures[0].identity.name, "bad");
@@ -567,6 +604,22 @@ fn a_rollback_brings_back_a_policy_that_missed_nothing() {
     assert_eq!(status.identity.name, "first");
     assert_eq!(status.standby.map(|standby| standby.name), Some("reversed".into()));
     assert_eq!(drained(harness), touched);
+}
+
+#[test]
+fn a_candidate_is_shown_every_resident_however_many_there_were_before() {
+    let mut harness = Harness::with(10, Lru::default());
+    for key in 0..10 {
+        harness.access(key);
+    }
+    // None of these gets so far; as many as a number of 16 bits can tell apart, and more.
+    for _ in 0..(1 << 16) - 1 {
+        harness.begin_replace(Lru::default(), "gives way").unwrap();
+    }
+    harness.replace(Lru::default(), "next");
+    assert_eq!(harness.evict(3), [0, 1, 2]);
+    let status = harness.governor.status();
+    assert_eq!((status.identity.name.as_str(), status.counters.shortfalls), ("next", 0));
 }
 
 #[test]
@@ -651,10 +704,10 @@ fn random_policies_never_break_the_cache() {
                         }
                         Ok(())
                     });
-                    let _ = harness.governor.begin_replace(Box::new(evil), identity("evil"));
+                    let _ = harness.begin_replace(evil, "evil");
                 }
                 1..=4 => {
-                    harness.governor.step_replace(1 + random.below(40) as u32);
+                    harness.step_replace(1 + random.below(40) as u32);
                 }
                 5 if random.one_in(4) => {
                     harness.governor.rollback();
@@ -679,7 +732,7 @@ fn random_policies_never_break_the_cache() {
                     );
                 }
                 11 => {
-                    harness.governor.step_shadow(1 + random.below(40) as u32);
+                    harness.step_shadow(1 + random.below(40) as u32);
                 }
                 6 => {
                     let key = harness.slots.keys().nth(random.below(32) as usize).copied();
@@ -687,7 +740,7 @@ fn random_policies_never_break_the_cache() {
                         && !pinned.contains(&key)
                     {
                         harness.governor.pin(harness.slots[&key]);
-                        harness.in_use.push(harness.slots[&key]);
+                        harness.held.in_use.push(harness.slots[&key]);
                         pinned.push(key);
                     }
                 }
@@ -695,15 +748,12 @@ fn random_policies_never_break_the_cache() {
                     let key = pinned.swap_remove(random.below(pinned.len() as u64) as usize);
                     let slot = harness.slots[&key];
                     harness.governor.unpin(slot);
-                    harness.in_use.retain(|held| *held != slot);
+                    harness.held.in_use.retain(|held| *held != slot);
                 }
                 9 => {
                     let key = skewed(&mut random, 200);
-                    if !pinned.contains(&key)
-                        && let Some(slot) = harness.slots.remove(&key)
-                    {
-                        harness.keys.remove(&slot);
-                        harness.governor.remove(slot);
+                    if !pinned.contains(&key) {
+                        harness.remove(key);
                     }
                 }
                 10 => {

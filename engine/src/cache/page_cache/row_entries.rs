@@ -2,15 +2,15 @@
 //!
 //! Not here: what is in which partition (`rows/`).
 
-use std::hash::Hasher;
 use std::rc::Rc;
 
-use super::{Held, NONE, PageCache, PageKeyHasher, READ_COST_US, State, USED_MAX};
+use super::{NONE, PageCache, State, USED_MAX};
+use crate::cache::governor::{Contents, EntryId};
 use crate::cache::rows::{Handle, PlaceRef};
 use crate::mutation::FlatRow;
 use crate::policy::Slot;
 use crate::policy::admission::Fate;
-use crate::policy::event::{EntryAttributes, EntryKind};
+use crate::policy::event::{EntryAttributes, EntryKind, LOAD_COST_US};
 
 /// How an entry of a row cache comes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,15 @@ impl PageCache {
         std::mem::replace(&mut self.state.borrow_mut().admission_fault, fault).is_some()
     }
 
-    /// A slot for an entry of a row cache (its kind, bytes and table), if it is let in and there is
+    /// All slots that are taken, and what each of them holds.
+    #[cfg(test)]
+    pub(in crate::cache) fn ids(&self) -> Vec<(Slot, EntryId)> {
+        let state = self.state();
+        let taken = state.residents.taken();
+        taken.map(|slot| (slot, state.residents.id(slot))).collect()
+    }
+
+    /// A slot for an entry of a row cache (its kind and bytes), if it is let in and there is
     /// room beside what is in use. Others leave for it, of the same partition perhaps. Without a
     /// place it is the entry at the end of its partition.
     pub(in crate::cache) fn admit_row(
@@ -46,25 +54,13 @@ impl PageCache {
         handle: &Rc<Handle>,
         flat: Option<&FlatRow>,
         arrival: Arrival,
-        (kind, bytes, table): (EntryKind, usize, u32),
+        (kind, bytes): (EntryKind, usize),
     ) -> Option<Slot> {
         let state = &mut *self.state();
         let size_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let mut hasher = PageKeyHasher(state.fingerprint_key ^ u64::from(table));
-        hasher.write_u64(handle.key.token().0 as u64);
         let place = flat.map_or(PlaceRef::END, PlaceRef::of_flat);
-        for chunk in place.prefix.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            hasher.write_u64(u64::from_le_bytes(word));
-        }
-        hasher.write_u64(place.weight as i8 as u64);
-        let attributes = EntryAttributes {
-            fingerprint: hasher.finish(),
-            size_bytes,
-            cost_us: READ_COST_US,
-            table,
-        };
+        let EntryId { fingerprint, table } = state.residents.row_id(handle, place);
+        let attributes = EntryAttributes { fingerprint, size_bytes, cost_us: LOAD_COST_US, table };
         if let Arrival::Read { run } = arrival {
             state.counts_of(kind).misses += 1;
             if let Some(recorder) = &mut state.recorder {
@@ -99,11 +95,10 @@ impl PageCache {
             state.counts_of(kind).passed += 1;
             return None;
         };
-        state.reserve(slot);
         let counts = state.counts_of(kind);
         counts.pages += 1;
         counts.bytes += u64::from(size_bytes);
-        state.residents[slot] = Held::Row(handle.clone(), flat.cloned());
+        state.residents.put_row(slot, handle, flat.cloned());
         Some(slot)
     }
 
@@ -123,23 +118,21 @@ impl PageCache {
     /// Gives the slot of a row cache's entry back; its kind and bytes.
     pub(in crate::cache) fn remove_row(&self, slot: Slot) -> (EntryKind, u64) {
         let state = &mut *self.state();
-        state.governor.remove(slot);
-        state.residents[slot] = Held::Page(None);
-        (state.left(slot), u64::from(state.governor.last(slot).size_bytes))
+        state.governor.remove(slot, &state.residents);
+        state.residents.take(slot);
+        (state.left(slot), u64::from(state.governor.last_size_bytes(slot)))
     }
 
     /// A write changed the entry of a row cache: it is `flat` and takes `bytes` now. Returns what it
     /// took before.
     pub(in crate::cache) fn resize_row(&self, slot: Slot, flat: FlatRow, bytes: u32) -> u32 {
         let state = &mut *self.state();
-        if let Held::Row(_, held) = &mut state.residents[slot] {
-            *held = Some(flat);
-        }
-        let was = state.governor.last(slot).size_bytes;
+        state.residents.set_row(slot, flat);
+        let was = state.governor.last_size_bytes(slot);
         let counts = state.counts_of(state.governor.last_kind(slot));
         counts.bytes = counts.bytes - u64::from(was) + u64::from(bytes);
-        state.governor.resize_entry(slot, bytes);
-        state.governor.update(slot);
+        state.governor.resize_entry(slot, bytes, &state.residents);
+        state.governor.update(slot, &state.residents);
         state.make_room(0);
         was
     }
@@ -158,13 +151,18 @@ impl PageCache {
 impl State {
     /// Tells of the rows that were used.
     pub(super) fn apply_used(&mut self) {
-        let State { governor, counts, recorder, gate, used, .. } = self;
+        let State { governor, residents, counts, recorder, gate, used, .. } = self;
         let mut gate = gate.as_mut().filter(|gate| gate.wants_fates());
-        for slot in used.iter().filter(|slot| **slot != NONE) {
-            let (kind, attributes) = governor.hit_entry(*slot);
+        let is_watched = recorder.is_some() || gate.is_some();
+        for slot in used.iter().copied().filter(|slot| *slot != NONE) {
+            let kind = governor.hit(slot, residents);
             counts[kind as usize].hits += 1;
-            let EntryAttributes { fingerprint, size_bytes, .. } = attributes;
+            if !is_watched {
+                continue;
+            }
+            let EntryId { fingerprint, .. } = residents.id(slot);
             if let Some(recorder) = recorder {
+                let size_bytes = governor.last_size_bytes(slot);
                 recorder.push(fingerprint, size_bytes, kind as u8, true);
             }
             if let Some(gate) = &mut gate {

@@ -36,7 +36,7 @@ use crate::schema::{ClusteringKey, ColumnKind, PartitionKey};
 
 /// Bytes of an entry beside its row: its place in the tree with the room that a leaf has left, its
 /// slot with the governor and with the cache, and what the allocator rounds up.
-const ENTRY_BYTES: usize = 80;
+const ENTRY_BYTES: usize = 56;
 /// Bookkeeping bytes of a partition.
 const PARTITION_BYTES: usize = 512;
 
@@ -115,6 +115,8 @@ pub(super) struct Handle {
     is_known_before: Cell<bool>,
     /// Number of the cache's life in which it came in.
     life: u64,
+    /// Number of the table in what policies are told.
+    pub(super) table: u32,
     owner: Weak<RowCache>,
 }
 
@@ -309,11 +311,12 @@ impl RowCache {
             is_attached: Cell::new(true),
             is_known_before: Cell::new(false),
             life: self.life.get(),
+            table: self.table,
             owner: self.own.clone(),
         });
         let content = version.static_row.borrow().as_ref().map_or(0, |row| row.memory_bytes());
         let bytes = PARTITION_BYTES + key.as_bytes().len() + content;
-        let what = (EntryKind::PartitionHeader, bytes, self.table);
+        let what = (EntryKind::PartitionHeader, bytes);
         let slot = self.cache.admit_row(&handle, None, arrival, what)?;
         let mut counts = self.counts.borrow_mut();
         counts.bytes += bytes as u64;
@@ -330,7 +333,7 @@ impl RowCache {
     fn admit(&self, handle: &Rc<Handle>, flat: &FlatRow, arrival: Arrival) -> Option<Slot> {
         let kind = if flat.has_row() { EntryKind::Row } else { EntryKind::Dummy };
         let bytes = ENTRY_BYTES + flat.memory_bytes();
-        let slot = self.cache.admit_row(handle, Some(flat), arrival, (kind, bytes, self.table))?;
+        let slot = self.cache.admit_row(handle, Some(flat), arrival, (kind, bytes))?;
         if !self.knows(handle) {
             // Making room took the partition itself.
             self.cache.remove_row(slot);
@@ -432,6 +435,7 @@ impl Handle {
             is_attached: Cell::new(true),
             is_known_before: Cell::new(false),
             life: 0,
+            table: 0,
             owner: Weak::new(),
         }
     }

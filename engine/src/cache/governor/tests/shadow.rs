@@ -47,7 +47,7 @@ fn shadow(harness: &mut Harness, policy: impl EvictionPolicy + 'static, sample: 
     let limits = harness.governor.shadow_limits(sample);
     let candidate = ShadowPurpose::Candidate;
     harness.governor.begin_shadow(Box::new(policy), identity("beside"), candidate, limits).unwrap();
-    while harness.governor.step_shadow(256) {}
+    while harness.step_shadow(256) {}
 }
 
 /// A policy that is a good deal worse than LRU: who was read last leaves first.
@@ -215,9 +215,7 @@ fn a_shadow_sees_removals_sizes_and_a_new_capacity() {
     let entries = |harness: &Harness| harness.governor.status().shadow.unwrap().entries;
     assert_eq!(entries(&harness), 1000, "it starts with the residents");
     for key in 0..100 {
-        let slot = harness.slots.remove(&key).unwrap();
-        harness.keys.remove(&slot);
-        harness.governor.remove(slot);
+        harness.remove(key);
     }
     assert_eq!(entries(&harness), 900);
     harness.governor.resize(400 * u64::from(ENTRY_BYTES), 1000);
@@ -233,6 +231,63 @@ fn a_shadow_sees_removals_sizes_and_a_new_capacity() {
     assert!(before.active.lookups() > 0);
     assert_eq!(after.active.lookups(), 0, "another active policy is another comparison");
     assert!(harness.governor.end_shadow() && !harness.governor.end_shadow());
+}
+
+/// Checks that what the shadow counts as the bytes of its sample is that, as far as it looked.
+fn check_sample(harness: &Harness) {
+    let shadow = harness.governor.shadow.as_ref().unwrap();
+    let is_counted = |(slot, key): &(&Slot, &u64)| shadow.counts(**slot, **key);
+    let bytes = harness.held.keys.iter().filter(is_counted).count() as u64;
+    assert_eq!(shadow.sampled_bytes, bytes * u64::from(ENTRY_BYTES));
+}
+
+#[test]
+fn the_sample_has_the_bytes_of_its_residents_while_they_come_and_leave() {
+    for seed in 0..5 {
+        let mut random = Random::new(seed);
+        let mut harness = Harness::with(2000, Lru::default());
+        (0..1500).for_each(|key| _ = harness.access(key));
+        let limits = harness.governor.shadow_limits(3);
+        let policy = Box::new(Lru::default());
+        let purpose = ShadowPurpose::Candidate;
+        harness.governor.begin_shadow(policy, identity("beside"), purpose, limits).unwrap();
+        let mut more = true;
+        for round in 0..20_000 {
+            match random.below(10) {
+                0 => harness.remove(skewed(&mut random, 5000)),
+                1 => _ = harness.evict(random.below(5)),
+                2 if round % 40 == 0 => more = harness.step_shadow(256),
+                _ => _ = harness.access(skewed(&mut random, 5000)),
+            }
+            check_sample(&harness);
+        }
+        while more {
+            more = harness.step_shadow(256);
+        }
+        check_sample(&harness);
+        let status = harness.governor.status().shadow.unwrap();
+        assert!(status.active.lookups() > 0, "it counts, so it saw all of them");
+    }
+}
+
+#[test]
+fn the_sample_has_all_its_bytes_however_many_shadows_there_were() {
+    let mut harness = Harness::with(100, Lru::default());
+    (0..100).for_each(|key| _ = harness.access(key));
+    shadow(&mut harness, Lru::default(), 1);
+    // As many as a number of 16 bits can tell apart.
+    for _ in 0..1 << 16 {
+        let limits = harness.governor.shadow_limits(1);
+        let policy = Box::new(Lru::default());
+        let purpose = ShadowPurpose::Candidate;
+        harness.governor.begin_shadow(policy, identity("beside"), purpose, limits).unwrap();
+    }
+    while harness.step_shadow(256) {}
+    let shadow = harness.governor.shadow.as_ref().unwrap();
+    assert_eq!(shadow.sampled_bytes, 100 * u64::from(ENTRY_BYTES));
+    assert_eq!(harness.governor.status().shadow.unwrap().entries, 100);
+    (100..300).for_each(|key| _ = harness.access(key));
+    check_sample(&harness);
 }
 
 #[test]
@@ -260,7 +315,7 @@ fn tried(
     let purpose = ShadowPurpose::Baseline;
     let identity = identity("before");
     harness.governor.begin_shadow(Box::new(baseline), identity, purpose, limits).unwrap();
-    while harness.governor.step_shadow(256) {}
+    while harness.step_shadow(256) {}
     let mut verdict = TrialVerdict::Waits;
     for round in 0..400_000 {
         harness.access(load.next());

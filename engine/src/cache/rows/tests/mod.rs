@@ -3,6 +3,7 @@
 
 mod faults;
 mod held;
+mod ids;
 mod interleavings;
 mod stops;
 mod walks;
