@@ -2,13 +2,17 @@
 //! readers get them without a copy.
 //!
 //! ```text
-//! holders u32 | content bytes u32 | key bytes u30, weight u2 | key | row
+//! holders u32 | content bytes u16 | key bytes u8 | form u8 | [content bytes u32, key bytes u32] | key | row
+//! form := weight u2, whether the row is wide u1
 //! row  := nothing where there is none, else
-//!         flags, [liveness: timestamp, [ttl, expiry]], [tombstone: timestamp, second],
-//!         LEB n, n x cell, [LEB n, n x (LEB column, flags, [tombstone], LEB n, n x (bytes path, cell))]
-//! cell := LEB column, flags, [timestamp], [second | ttl, expiry], [bytes value]
+//!         flags, [marker: timestamp, [ttl, expiry]], [tombstone: timestamp, second],
+//!         [LEB n], n x cell, [LEB n, n x (LEB column, flags, [tombstone], LEB n, n x (bytes path, cell))]
+//! flags := kind of marker u2, has tombstone, has multi-cell columns, n u4 (15: it stands behind)
+//! cell := flags u3, column u5 (31: LEB column behind), [timestamp], [second | ttl, expiry], [bytes value]
 //! ```
 //! Fixed integers are little endian; a cell written at the time of its row's marker has none of its own.
+//! What is usual is short: a row is wide, with lengths behind its head, where its key has more than 255
+//! bytes or its content more than 65,535; the timestamp of a marker takes seven bytes where it can.
 //!
 //! Invariant: the content never changes. It is written and read in this file only, so a form that
 //! does not fit is a bug of this file. One thread: holders are counted without atomics.
@@ -25,10 +29,21 @@ use super::row::{Liveness, Row};
 use super::tombstone::Tombstone;
 use crate::schema::{ClusteringKey, ColumnId};
 
-const HAS_LIVENESS: u8 = 1;
-const IS_EXPIRING: u8 = 2;
+/// What marker a row has: the lowest two bits of its flags. The lowest one says that it never ends.
+const MARKER: u8 = 3;
+const NO_MARKER: u8 = 0;
+/// Its timestamp has seven bytes.
+const SHORT_MARKER: u8 = 1;
+const EXPIRING_MARKER: u8 = 2;
+const LONG_MARKER: u8 = 3;
+const IS_ENDLESS: u8 = 1;
+/// Bytes of each kind of marker.
+const MARKER_BYTES: [u8; 4] = [0, 7, 16, 8];
 const HAS_DELETION: u8 = 4;
 const HAS_MULTI: u8 = 8;
+/// Where the number of cells stands in the flags, and the number that says that it stands behind.
+const CELLS_SHIFT: u32 = 4;
+const MANY_CELLS: u8 = 15;
 
 /// What a cell says: the lowest two bits of its flags.
 const STATE: u8 = 3;
@@ -38,17 +53,27 @@ const DELETED: u8 = 2;
 const COUNTER: u8 = 3;
 /// The cell's timestamp is that of the row's marker.
 const OF_THE_ROW: u8 = 4;
+/// Where the column stands in the flags of a cell, and the number that says that it stands behind.
+const COLUMN_SHIFT: u32 = 3;
+const FAR_COLUMN: u8 = 31;
 
-/// The key's length without the weight above it.
-const KEY_BYTES: u32 = (1 << 30) - 1;
+/// The weight in a head's form, and that the row is wide.
+const WEIGHT: u8 = 3;
+const WIDE: u8 = 4;
 
 #[repr(C)]
 struct Head {
     holders: Counter<u32>,
-    content_bytes: u32,
-    /// The key's length, and the weight in the two bits above.
-    key: u32,
+    /// Zeros in a wide row.
+    content_bytes: u16,
+    key_bytes: u8,
+    form: u8,
 }
+
+const _: () = assert!(size_of::<Head>() == 8);
+
+/// Behind the head of a wide row: bytes of the content and of the key.
+type WideLengths = [u32; 2];
 
 /// A place in a partition with the row that stands there, if one does; see the head of this file.
 /// Cloning it counts one holder more.
@@ -86,27 +111,36 @@ impl FlatRow {
 
     #[expect(unsafe_code, reason = "one piece of memory behind a thin pointer, with its count")]
     fn new(key_bytes: usize, weight: Weight, content: &[u8]) -> Self {
-        let content_bytes = u32::try_from(content.len()).expect("a row is below 4 GiB");
-        let key_bytes = u32::try_from(key_bytes).ok().filter(|bytes| *bytes <= KEY_BYTES);
-        let key_bytes = key_bytes.expect("a key is below 1 GiB");
         let weight = match weight {
             Weight::Before => 0,
             Weight::At => 1,
             Weight::After => 2,
         };
-        let layout = layout(content.len());
+        let holders = Counter::new(1);
+        let short = (u16::try_from(content.len()), u8::try_from(key_bytes));
+        let (head, wide) = if let (Ok(content_bytes), Ok(key_bytes)) = short {
+            (Head { holders, content_bytes, key_bytes, form: weight }, None)
+        } else {
+            let length = |bytes| u32::try_from(bytes).expect("a row is below 4 GiB");
+            let lengths: WideLengths = [length(content.len()), length(key_bytes)];
+            let form = weight | WIDE;
+            (Head { holders, content_bytes: 0, key_bytes: 0, form }, Some(lengths))
+        };
+        let start = start_of(wide.is_some());
+        let layout = layout(start, content.len());
         // SAFETY: the layout is never empty, it has the head in it.
         let memory = unsafe { alloc(layout) };
-        let Some(head) = NonNull::new(memory.cast::<Head>()) else { handle_alloc_error(layout) };
-        let filled =
-            Head { holders: Counter::new(1), content_bytes, key: key_bytes | weight << 30 };
-        // SAFETY: the memory is new, of the size and alignment of a head and the content behind it.
+        let Some(place) = NonNull::new(memory.cast::<Head>()) else { handle_alloc_error(layout) };
+        // SAFETY: the memory is new, of the size and alignment of a head, of the lengths behind it if
+        // there are some, and of the content behind these.
         unsafe {
-            head.write(filled);
-            let start = memory.add(size_of::<Head>());
-            start.copy_from_nonoverlapping(content.as_ptr(), content.len());
+            place.write(head);
+            if let Some(lengths) = wide {
+                place.add(1).cast::<WideLengths>().write(lengths);
+            }
+            memory.add(start).copy_from_nonoverlapping(content.as_ptr(), content.len());
         }
-        FlatRow(head)
+        FlatRow(place)
     }
 
     #[inline]
@@ -116,32 +150,51 @@ impl FlatRow {
         unsafe { self.0.as_ref() }
     }
 
+    /// The content, and how much of it is the key.
     #[inline]
     #[expect(unsafe_code, reason = "a thin pointer is followed")]
-    fn content(&self) -> &[u8] {
-        let length = self.head().content_bytes as usize;
-        // SAFETY: `new` allocated so many bytes behind the head and filled them all; nothing writes
-        // to them afterwards, and they live as long as the borrow of this holder.
-        unsafe {
-            let start = self.0.as_ptr().cast::<u8>().add(size_of::<Head>());
-            std::slice::from_raw_parts(start, length)
-        }
+    fn whole(&self) -> (&[u8], usize) {
+        let head = self.head();
+        let (start, content_bytes, key_bytes) = if head.form & WIDE == 0 {
+            (start_of(false), usize::from(head.content_bytes), usize::from(head.key_bytes))
+        } else {
+            let [content_bytes, key_bytes] = self.wide_lengths();
+            (start_of(true), content_bytes as usize, key_bytes as usize)
+        };
+        // SAFETY: `new` allocated so many bytes from there on and filled them all; nothing writes to
+        // them afterwards, and they live as long as the borrow of this holder.
+        let content = unsafe {
+            let start = self.0.as_ptr().cast::<u8>().add(start);
+            std::slice::from_raw_parts(start, content_bytes)
+        };
+        (content, key_bytes)
     }
 
+    #[cold]
+    #[expect(unsafe_code, reason = "a thin pointer is followed")]
+    fn wide_lengths(&self) -> WideLengths {
+        assert!(self.head().form & WIDE != 0, "only a wide row has lengths behind its head");
+        // SAFETY: `new` wrote them there, aligned as the head is, and nothing writes to them again.
+        unsafe { self.0.add(1).cast::<WideLengths>().read() }
+    }
+
+    /// The row behind the key.
     #[inline]
-    fn key_bytes(&self) -> usize {
-        (self.head().key & KEY_BYTES) as usize
+    fn input(&self) -> Input<'_> {
+        let (content, key_bytes) = self.whole();
+        Input { rest: &content[key_bytes..] }
     }
 
     /// The key or prefix, in its ordered form.
     #[inline]
     pub fn key(&self) -> &[u8] {
-        &self.content()[..self.key_bytes()]
+        let (content, key_bytes) = self.whole();
+        &content[..key_bytes]
     }
 
     #[inline]
     pub fn weight(&self) -> Weight {
-        match self.head().key >> 30 {
+        match self.head().form & WEIGHT {
             0 => Weight::Before,
             1 => Weight::At,
             _ => Weight::After,
@@ -154,18 +207,23 @@ impl FlatRow {
 
     #[inline]
     pub fn has_row(&self) -> bool {
-        self.content().len() > self.key_bytes()
+        let (content, key_bytes) = self.whole();
+        content.len() > key_bytes
     }
 
     /// Bytes of memory, once for all holders.
     pub fn memory_bytes(&self) -> usize {
-        layout(self.content().len()).size()
+        self.layout().size()
+    }
+
+    fn layout(&self) -> Layout {
+        layout(start_of(self.head().form & WIDE != 0), self.whole().0.len())
     }
 
     /// Whether the row has cells of multi-cell columns, which only [`thaw`](Self::thaw) shows.
     #[inline]
     pub fn has_multi(&self) -> bool {
-        self.content().get(self.key_bytes()).is_some_and(|flags| flags & HAS_MULTI != 0)
+        self.input().rest.first().is_some_and(|flags| flags & HAS_MULTI != 0)
     }
 
     /// The row as one that can be changed. There must be a row.
@@ -183,17 +241,16 @@ impl FlatRow {
     /// The marker, the row tombstone and the cells of single-cell columns, sorted by column.
     #[inline]
     fn parts(&self) -> (Option<Liveness>, Option<Tombstone>, FlatCells<'_>) {
-        let mut input = Input { rest: &self.content()[self.key_bytes()..] };
+        let mut input = self.input();
         let flags = input.byte();
-        let liveness = (flags & HAS_LIVENESS != 0).then(|| {
-            let timestamp = input.long();
-            match flags & IS_EXPIRING != 0 {
-                true => Liveness::expiring(timestamp, input.int(), input.int()),
-                false => Liveness::at(timestamp),
-            }
-        });
+        let liveness = match flags & MARKER {
+            NO_MARKER => None,
+            SHORT_MARKER => Some(Liveness::at(input.short_long())),
+            LONG_MARKER => Some(Liveness::at(input.long())),
+            _ => Some(Liveness::expiring(input.long(), input.int(), input.int())),
+        };
         let deletion = (flags & HAS_DELETION != 0).then(|| input.tombstone());
-        let left = input.number();
+        let left = input.cells(flags);
         let row_timestamp = liveness.map_or(0, |liveness| liveness.timestamp);
         (liveness, deletion, FlatCells { input, left, row_timestamp })
     }
@@ -202,23 +259,20 @@ impl FlatRow {
     /// (seconds) sees. There must be a row.
     #[inline]
     pub fn values(&self, now: i32) -> FlatValues<'_> {
-        let mut input = Input { rest: &self.content()[self.key_bytes()..] };
+        let mut input = self.input();
         let flags = input.byte();
-        if flags & HAS_LIVENESS != 0 {
-            input.skip(if flags & IS_EXPIRING != 0 { 16 } else { 8 });
-        }
+        input.skip(usize::from(MARKER_BYTES[usize::from(flags & MARKER)]));
         if flags & HAS_DELETION != 0 {
             input.skip(12);
         }
-        let left = input.number();
+        let left = input.cells(flags);
         FlatValues { input, left, now }
     }
 
     /// Whether a reader at `now` (seconds) sees this row, as far as its single-cell columns say.
     #[inline]
     pub fn is_live_at(&self, now: i32) -> bool {
-        let flags = self.content()[self.key_bytes()];
-        if flags & (HAS_LIVENESS | IS_EXPIRING) == HAS_LIVENESS {
+        if self.input().byte() & IS_ENDLESS != 0 {
             return true;
         }
         let (liveness, ..) = self.parts();
@@ -234,8 +288,14 @@ impl FlatRow {
     }
 }
 
-fn layout(content_bytes: usize) -> Layout {
-    Layout::from_size_align(size_of::<Head>() + content_bytes, align_of::<Head>())
+/// Where the content stands behind the start of the memory.
+#[inline]
+fn start_of(is_wide: bool) -> usize {
+    size_of::<Head>() + if is_wide { size_of::<WideLengths>() } else { 0 }
+}
+
+fn layout(start: usize, content_bytes: usize) -> Layout {
+    Layout::from_size_align(start + content_bytes, align_of::<Head>())
         .expect("a row is below 4 GiB")
 }
 
@@ -255,7 +315,7 @@ impl Drop for FlatRow {
         let holders = self.head().holders.get() - 1;
         self.head().holders.set(holders);
         if holders == 0 {
-            let layout = layout(self.content().len());
+            let layout = self.layout();
             // SAFETY: `new` allocated it with this layout, and nobody else holds it.
             unsafe { dealloc(self.0.as_ptr().cast(), layout) };
         }
@@ -265,7 +325,7 @@ impl Drop for FlatRow {
 impl PartialEq for FlatRow {
     /// The same place and the same row.
     fn eq(&self, other: &Self) -> bool {
-        self.head().key == other.head().key && self.content() == other.content()
+        self.weight() == other.weight() && self.whole() == other.whole()
     }
 }
 
@@ -305,8 +365,7 @@ impl<'a> Iterator for FlatCells<'a> {
     #[inline]
     fn next(&mut self) -> Option<FlatCell<'a>> {
         self.left = self.left.checked_sub(1)?;
-        let column = ColumnId(self.input.number() as u16);
-        Some(self.input.cell(column, self.row_timestamp))
+        Some(self.input.cell(self.row_timestamp))
     }
 }
 
@@ -323,8 +382,7 @@ impl<'a> Iterator for FlatValues<'a> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
-        let column = ColumnId(self.input.number() as u16);
-        let flags = self.input.byte();
+        let (flags, column) = self.input.cell_start();
         if flags & OF_THE_ROW == 0 {
             self.input.skip(8);
         }
@@ -364,13 +422,23 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 
 fn put_row(out: &mut Vec<u8>, row: &Row) {
     let is_expiring = |live: Liveness| live != Liveness::at(live.timestamp);
-    let flags = row.liveness.map_or(0, |_| HAS_LIVENESS)
-        | if row.liveness.is_some_and(is_expiring) { IS_EXPIRING } else { 0 }
+    let marker = match row.liveness {
+        None => NO_MARKER,
+        Some(live) if is_expiring(live) => EXPIRING_MARKER,
+        Some(live) if short_long(live.timestamp).is_some() => SHORT_MARKER,
+        Some(_) => LONG_MARKER,
+    };
+    let cells = u8::try_from(row.cells.len()).map_or(MANY_CELLS, |count| count.min(MANY_CELLS));
+    let flags = marker
         | row.deletion.map_or(0, |_| HAS_DELETION)
-        | if row.multi.is_empty() { 0 } else { HAS_MULTI };
+        | if row.multi.is_empty() { 0 } else { HAS_MULTI }
+        | cells << CELLS_SHIFT;
     out.push(flags);
     if let Some(live) = row.liveness {
-        out.extend_from_slice(&live.timestamp.to_le_bytes());
+        match short_long(live.timestamp).filter(|_| marker == SHORT_MARKER) {
+            Some(bytes) => out.extend_from_slice(&bytes),
+            None => out.extend_from_slice(&live.timestamp.to_le_bytes()),
+        }
         if is_expiring(live) {
             out.extend_from_slice(&live.ttl.to_le_bytes());
             out.extend_from_slice(&live.expiry.to_le_bytes());
@@ -380,10 +448,11 @@ fn put_row(out: &mut Vec<u8>, row: &Row) {
         put_tombstone(out, deletion);
     }
     let row_timestamp = row.liveness.map_or(0, |live| live.timestamp);
-    put_number(out, row.cells.len());
+    if cells == MANY_CELLS {
+        put_number(out, row.cells.len());
+    }
     for (column, cell) in &row.cells {
-        put_number(out, usize::from(column.0));
-        put_cell(out, cell, row_timestamp);
+        put_cell(out, *column, cell, row_timestamp);
     }
     if !row.multi.is_empty() {
         put_number(out, row.multi.len());
@@ -397,12 +466,22 @@ fn put_row(out: &mut Vec<u8>, row: &Row) {
         put_number(out, multi.cells.len());
         for (path, cell) in &multi.cells {
             put_bytes(out, path.as_ordered());
-            put_cell(out, cell, row_timestamp);
+            put_cell(out, NO_COLUMN, cell, row_timestamp);
         }
     }
 }
 
-fn put_cell(out: &mut Vec<u8>, cell: &Cell, row_timestamp: i64) {
+/// In place of the column, where that is known.
+const NO_COLUMN: ColumnId = ColumnId(0);
+
+/// A number in seven bytes, if it has no more.
+fn short_long(number: i64) -> Option<[u8; 7]> {
+    let is_short = number << 8 >> 8 == number;
+    let [bytes @ .., _] = number.to_le_bytes();
+    is_short.then_some(bytes)
+}
+
+fn put_cell(out: &mut Vec<u8>, column: ColumnId, cell: &Cell, row_timestamp: i64) {
     let state = match &cell.state {
         CellState::Live { .. } => LIVE,
         CellState::Expiring { .. } => EXPIRING,
@@ -410,7 +489,11 @@ fn put_cell(out: &mut Vec<u8>, cell: &Cell, row_timestamp: i64) {
         CellState::Counter { .. } => COUNTER,
     };
     let is_of_row = cell.timestamp == row_timestamp;
-    out.push(state | if is_of_row { OF_THE_ROW } else { 0 });
+    let near = u8::try_from(column.0).map_or(FAR_COLUMN, |column| column.min(FAR_COLUMN));
+    out.push(state | if is_of_row { OF_THE_ROW } else { 0 } | near << COLUMN_SHIFT);
+    if near == FAR_COLUMN {
+        put_number(out, usize::from(column.0));
+    }
     if !is_of_row {
         out.extend_from_slice(&cell.timestamp.to_le_bytes());
     }
@@ -461,6 +544,35 @@ impl<'a> Input<'a> {
         i64::from_le_bytes(self.take())
     }
 
+    /// A number in seven bytes.
+    #[inline]
+    fn short_long(&mut self) -> i64 {
+        let bytes: [u8; 7] = self.take();
+        let mut whole = [0; 8];
+        whole[1..].copy_from_slice(&bytes);
+        i64::from_le_bytes(whole) >> 8
+    }
+
+    /// How many cells follow; `flags` are those of the row.
+    #[inline]
+    fn cells(&mut self, flags: u8) -> usize {
+        match flags >> CELLS_SHIFT {
+            MANY_CELLS => self.number(),
+            count => usize::from(count),
+        }
+    }
+
+    /// The flags of a cell, and its column.
+    #[inline]
+    fn cell_start(&mut self) -> (u8, ColumnId) {
+        let flags = self.byte();
+        let column = match flags >> COLUMN_SHIFT {
+            FAR_COLUMN => self.number() as u16,
+            near => u16::from(near),
+        };
+        (flags, ColumnId(column))
+    }
+
     #[inline]
     fn number(&mut self) -> usize {
         let byte = self.byte();
@@ -492,8 +604,8 @@ impl<'a> Input<'a> {
     }
 
     #[inline]
-    fn cell(&mut self, column: ColumnId, row_timestamp: i64) -> FlatCell<'a> {
-        let flags = self.byte();
+    fn cell(&mut self, row_timestamp: i64) -> FlatCell<'a> {
+        let (flags, column) = self.cell_start();
         let timestamp = if flags & OF_THE_ROW != 0 { row_timestamp } else { self.long() };
         let state = match flags & STATE {
             LIVE => FlatState::Live(self.bytes()),
@@ -515,7 +627,7 @@ impl<'a> Input<'a> {
             let count = self.number();
             let cell = |_| {
                 let path = CellPath::from_ordered(self.bytes());
-                (path, self.cell(column, row_timestamp).thaw())
+                (path, self.cell(row_timestamp).thaw())
             };
             let cells = (0..count).map(cell).collect();
             (column, MultiCell { deletion, cells })
@@ -549,7 +661,34 @@ mod tests {
         let marker = Row { liveness: Some(Liveness::at(1)), ..Row::default() };
         let ends =
             Row { liveness: Some(Liveness { timestamp: 1, ttl: 0, expiry: 5 }), ..full.clone() };
-        vec![Row::default(), marker, bare, ends, full]
+        let marker_at = |timestamp| Row { liveness: Some(Liveness::at(timestamp)), ..bare.clone() };
+        let mut rows = vec![Row::default(), marker, bare.clone(), ends, full];
+        // Where a timestamp needs a byte more, and at the ends.
+        let bounds = [0, 1 << 55, -(1 << 55), 1 << 56, i64::MIN, i64::MAX];
+        rows.extend(bounds.map(marker_at));
+        rows.extend(bounds.map(|bound| marker_at(bound.saturating_sub(1))));
+        rows.extend(bounds.map(|bound| Row {
+            liveness: Some(Liveness::expiring(bound, i32::MAX, i32::MIN)),
+            ..Row::default()
+        }));
+        // Where the number of cells and the columns do not fit into the flags any more.
+        for count in [1, 14, 15, 16, 30, 31, 32, 127, 128, 300] {
+            let mut row = Row { liveness: Some(Liveness::at(9)), ..Row::default() };
+            for column in 0..count {
+                let cell = match column % 4 {
+                    0 => Cell::live(9, *b"v"),
+                    1 => Cell::live(i64::from(column), vec![0; usize::from(column)]),
+                    2 => Cell::deleted(-9, 4),
+                    _ => Cell::expiring(9, *b"", i32::MIN, i32::MAX),
+                };
+                row.put(ColumnId(column), cell);
+            }
+            rows.push(row);
+        }
+        let mut last = Row::default();
+        last.put(ColumnId(u16::MAX), Cell::live(i64::MAX, *b""));
+        rows.push(last);
+        rows
     }
 
     #[test]
@@ -583,12 +722,46 @@ mod tests {
     }
 
     #[test]
+    fn keys_and_contents_of_any_length_come_back() {
+        let mut value_bytes = vec![0, 1, 127, 128];
+        // With the key, the flags and all else around the limit of a short row.
+        value_bytes.extend((1 << 16) - 300..(1 << 16) + 20);
+        for key_bytes in [0, 1, 254, 255, 256, 70_000] {
+            let key = vec![3; key_bytes];
+            let is_wide = key_bytes > 255;
+            let place = FlatRow::place(&key, Weight::After);
+            assert_eq!(
+                (place.key(), place.weight(), place.has_row()),
+                (&key[..], Weight::After, false)
+            );
+            assert_eq!(place.memory_bytes(), key_bytes + if is_wide { 16 } else { 8 });
+            for value_bytes in &value_bytes {
+                let mut row = Row { liveness: Some(Liveness::at(1 << 50)), ..Row::default() };
+                row.put(ColumnId(2), Cell::live(1 << 50, vec![7; *value_bytes]));
+                let flat = FlatRow::row(&key, &row);
+                assert_eq!((flat.key(), flat.weight()), (&key[..], Weight::At));
+                assert_eq!(flat.thaw(), row);
+                assert!(flat.has_row() && flat == flat.clone() && flat != place);
+                let length_bytes = match value_bytes {
+                    0..128 => 1,
+                    128..16_384 => 2,
+                    _ => 3,
+                };
+                let content_bytes = key_bytes + 9 + length_bytes + value_bytes;
+                let is_wide = is_wide || content_bytes > 65_535;
+                let head_bytes = if is_wide { 16 } else { 8 };
+                assert_eq!(flat.memory_bytes(), head_bytes + content_bytes);
+            }
+        }
+    }
+
+    #[test]
     fn a_place_has_no_row_and_the_memory_is_one_piece_for_all_holders() {
         for weight in [Weight::Before, Weight::At, Weight::After] {
             let place = FlatRow::place(b"ab", weight);
             assert!(!place.has_row() && !place.has_multi());
             let wanted = Position { prefix: ClusteringKey::from_ordered(*b"ab"), weight };
-            assert_eq!((place.position(), place.memory_bytes()), (wanted, 14));
+            assert_eq!((place.position(), place.memory_bytes()), (wanted, 10));
             let other = place.clone();
             assert_eq!(other.key().as_ptr(), place.key().as_ptr());
             drop(place);
