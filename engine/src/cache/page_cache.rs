@@ -8,6 +8,7 @@
 //! reader holds a page by its `Rc`, so memory in use is never reused. Not here: reading
 //! (`paged_file.rs`), what rows are where (`rows/`), who leaves (`governor/`).
 
+mod numbered;
 mod residents;
 mod row_entries;
 
@@ -629,7 +630,7 @@ impl State {
         let held = self.residents.take(slot);
         let kind = self.left(slot);
         let linked = match held {
-            Held::Page(linked) => linked.expect("a victim is held"),
+            Held::Page(linked) => linked,
             Held::Row(handle, flat) => {
                 let bytes = u64::from(self.governor.last_size_bytes(slot));
                 let place = flat.as_ref().map_or(PlaceRef::END, PlaceRef::of_flat);

@@ -36,7 +36,7 @@ use crate::schema::{ClusteringKey, ColumnKind, PartitionKey};
 
 /// Bytes of an entry beside its row: its place in the tree with the room that a leaf has left, its
 /// slot with the governor and with the cache, and what the allocator rounds up.
-const ENTRY_BYTES: usize = 56;
+const ENTRY_BYTES: usize = 52;
 /// Bookkeeping bytes of a partition.
 const PARTITION_BYTES: usize = 512;
 
@@ -117,6 +117,8 @@ pub(super) struct Handle {
     life: u64,
     /// Number of the table in what policies are told.
     pub(super) table: u32,
+    /// Its number with the cache while that holds entries of it.
+    pub(super) number: Cell<Option<u32>>,
     owner: Weak<RowCache>,
 }
 
@@ -312,6 +314,7 @@ impl RowCache {
             is_known_before: Cell::new(false),
             life: self.life.get(),
             table: self.table,
+            number: Cell::new(None),
             owner: self.own.clone(),
         });
         let content = version.static_row.borrow().as_ref().map_or(0, |row| row.memory_bytes());
@@ -436,6 +439,7 @@ impl Handle {
             is_known_before: Cell::new(false),
             life: 0,
             table: 0,
+            number: Cell::new(None),
             owner: Weak::new(),
         }
     }

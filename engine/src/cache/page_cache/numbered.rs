@@ -1,0 +1,86 @@
+//! Things by number: dense numbers, taken again, of half the size of a pointer.
+
+use std::ops::{Index, IndexMut};
+
+use crate::policy::SlotArray;
+
+/// No next free number.
+const NONE: u32 = u32::MAX;
+
+enum Place<T> {
+    Taken(T),
+    /// The number that became free before this one.
+    Free(u32),
+}
+
+/// See the head of this file.
+pub(super) struct Numbered<T> {
+    places: SlotArray<Place<T>>,
+    free: u32,
+}
+
+impl<T> Default for Numbered<T> {
+    fn default() -> Self {
+        Numbered { places: SlotArray::default(), free: NONE }
+    }
+}
+
+impl<T> Numbered<T> {
+    /// The number that the thing has until it is removed.
+    pub(super) fn insert(&mut self, thing: T) -> u32 {
+        let number = self.free;
+        if number == NONE {
+            let number = self.places.len() as u32;
+            self.places.push(Place::Taken(thing));
+            return number;
+        }
+        let was = std::mem::replace(&mut self.places[number], Place::Taken(thing));
+        let Place::Free(next) = was else { unreachable!("a free number is not taken") };
+        self.free = next;
+        number
+    }
+
+    pub(super) fn remove(&mut self, number: u32) -> T {
+        let was = std::mem::replace(&mut self.places[number], Place::Free(self.free));
+        let Place::Taken(thing) = was else { panic!("nothing has the number {number}") };
+        self.free = number;
+        thing
+    }
+}
+
+impl<T> Index<u32> for Numbered<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, number: u32) -> &T {
+        match &self.places[number] {
+            Place::Taken(thing) => thing,
+            Place::Free(_) => panic!("nothing has the number {number}"),
+        }
+    }
+}
+
+impl<T> IndexMut<u32> for Numbered<T> {
+    #[inline]
+    fn index_mut(&mut self, number: u32) -> &mut T {
+        match &mut self.places[number] {
+            Place::Taken(thing) => thing,
+            Place::Free(_) => panic!("nothing has the number {number}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_dense_and_taken_again() {
+        let mut things = Numbered::default();
+        assert_eq!(["a", "b", "c"].map(|thing| things.insert(thing)), [0, 1, 2]);
+        assert_eq!((things.remove(1), things.remove(0)), ("b", "a"));
+        assert_eq!(["d", "e", "f"].map(|thing| things.insert(thing)), [0, 1, 3]);
+        things[3] = "g";
+        assert_eq!([0, 1, 2, 3].map(|number| things[number]), ["d", "e", "c", "g"]);
+    }
+}
