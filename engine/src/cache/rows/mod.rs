@@ -6,6 +6,7 @@
 //! policy with the pages of files.
 
 mod heads;
+mod marks;
 mod merge;
 mod partitions;
 mod place;
@@ -36,7 +37,7 @@ use crate::schema::{ClusteringKey, ColumnKind, PartitionKey};
 
 /// Bytes of an entry beside its row: its place in the tree with the room that a leaf has left, its
 /// slot with the governor and with the cache, and what the allocator rounds up.
-const ENTRY_BYTES: usize = 52;
+const ENTRY_BYTES: usize = 48;
 /// Bookkeeping bytes of a partition.
 const PARTITION_BYTES: usize = 512;
 

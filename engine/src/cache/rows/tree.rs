@@ -1,66 +1,32 @@
 //! The entries of a cached partition in the order of their places: a B+ tree that is copied in
 //! constant time and shares with its copies what none of them changed.
 //!
-//! An entry takes 18 bytes beside its row, two of them of its key (`heads.rs`): most searches look at
-//! one row only.
+//! An entry takes 14 bytes and a bit beside its row, two of them of its key (`heads.rs`): most
+//! searches look at one row only.
 //!
 //! Invariant: separators are at or before all entries behind them and after those before them; no
 //! node but a root is empty.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::rc::Rc;
 
 use super::heads::{Common, Heads, WIDTH, head_of};
+use super::marks::Marks;
 use super::place::PlaceRef;
 use crate::mutation::{FlatRow, Tombstone, Weight};
 use crate::policy::Slot;
 
 /// Room that a leaf takes more when it has none.
 const GROWTH: usize = 8;
-/// No tombstone.
-const NONE: u8 = 0;
 
-/// An entry; 16 bytes.
-#[derive(Debug, Clone)]
-pub(super) struct Entry {
-    row: FlatRow,
-    slot: Slot,
-    /// One more than the tombstone's place in the leaf.
-    tombstone: u8,
-    is_known_before: bool,
-}
-
-const _: () = assert!(size_of::<Entry>() == 16);
-
-impl Entry {
-    #[inline]
-    pub(super) fn row(&self) -> &FlatRow {
-        &self.row
-    }
-
-    #[inline]
-    pub(super) fn place(&self) -> PlaceRef<'_> {
-        PlaceRef::of_flat(&self.row)
-    }
-
-    #[inline]
-    pub(super) fn slot(&self) -> Slot {
-        self.slot
-    }
-
-    /// Whether all before it is known and no tombstone is in force.
-    #[inline]
-    pub(super) fn is_plain(&self) -> bool {
-        self.is_known_before && self.tombstone == NONE
-    }
-}
-
+/// Entries side by side; what they are is said in as many places.
 #[derive(Debug, Clone)]
 struct Leaf {
     heads: Heads,
-    entries: Vec<Entry>,
-    /// Those that entries have, each once, and some that none has any more.
-    tombstones: Vec<Tombstone>,
+    rows: Vec<FlatRow>,
+    slots: Vec<Slot>,
+    marks: Marks,
     common: Common,
 }
 
@@ -120,44 +86,54 @@ impl EntryMut<'_> {
     }
 
     pub(super) fn flat(&self) -> &FlatRow {
-        &self.leaf.entries[self.at].row
+        &self.leaf.rows[self.at]
     }
 
     pub(super) fn set_known_before(&mut self, is_known: bool) {
-        self.leaf.entries[self.at].is_known_before = is_known;
+        self.leaf.marks.set_known_before(self.at, is_known);
     }
 
     pub(super) fn set_tombstone(&mut self, tombstone: Option<Tombstone>) {
-        self.leaf.set_tombstone(self.at, tombstone);
+        self.leaf.marks.set_tombstone(self.at, tombstone);
     }
 
     /// Exchanges the row, the place being the same.
     pub(super) fn set_row(&mut self, row: FlatRow) {
-        self.leaf.entries[self.at].row = row;
+        self.leaf.rows[self.at] = row;
     }
 }
 
 impl Default for Leaf {
     fn default() -> Self {
-        let common = Common::default();
-        Leaf { heads: Heads::NONE, entries: Vec::new(), tombstones: Vec::new(), common }
+        Leaf {
+            heads: Heads::NONE,
+            rows: Vec::new(),
+            slots: Vec::new(),
+            marks: Marks::default(),
+            common: Common::default(),
+        }
     }
 }
 
 impl Leaf {
     #[inline]
     fn view(&self, at: usize) -> View<'_> {
-        View { flat: &self.entries[at].row, claim: self.claim(at) }
+        View { flat: &self.rows[at], claim: self.claim(at) }
     }
 
     #[inline]
     fn claim(&self, at: usize) -> Claim {
-        let entry = &self.entries[at];
-        let tombstone = match entry.tombstone {
-            NONE => None,
-            one_more => Some(self.tombstones[usize::from(one_more) - 1]),
-        };
-        Claim { tombstone, slot: entry.slot, is_known_before: entry.is_known_before }
+        Claim {
+            tombstone: self.marks.tombstone(at),
+            slot: self.slots[at],
+            is_known_before: self.marks.is_known_before(at),
+        }
+    }
+
+    /// Rows of these entries, with their slots.
+    #[inline]
+    fn run(&self, entries: Range<usize>) -> Run<'_> {
+        Run { rows: &self.rows[entries.clone()], slots: &self.slots[entries] }
     }
 
     /// Where a place stands, or would.
@@ -166,11 +142,11 @@ impl Leaf {
         let head = head_of(self.common.bytes(), place);
         let low = self.heads.below(head);
         // Mostly one has this head, and is what is sought.
-        let Some(entry) = self.entries.get(low) else { return Err(low) };
+        let Some(row) = self.rows.get(low) else { return Err(low) };
         if self.heads.0[low] != head {
             return Err(low);
         }
-        match entry.place().cmp(&place) {
+        match PlaceRef::of_flat(row).cmp(&place) {
             Ordering::Equal => Ok(low),
             Ordering::Greater => Err(low),
             Ordering::Less => self.search_behind(low, head, place),
@@ -180,91 +156,88 @@ impl Leaf {
     /// Among those with this head from `low` on.
     #[cold]
     fn search_behind(&self, low: usize, head: u16, place: PlaceRef<'_>) -> Result<usize, usize> {
-        let heads = &self.heads.0[low..self.entries.len()];
+        let heads = &self.heads.0[low..self.rows.len()];
         let count = heads.partition_point(|own| *own == head);
-        self.entries[low..low + count]
-            .binary_search_by(|entry| entry.place().cmp(&place))
+        self.rows[low..low + count]
+            .binary_search_by(|row| PlaceRef::of_flat(row).cmp(&place))
             .map(|at| low + at)
             .map_err(|at| low + at)
     }
 
     fn insert(&mut self, at: usize, row: FlatRow, claim: Claim) {
-        if self.entries.len() == self.entries.capacity() {
-            self.entries.reserve_exact(GROWTH.min(WIDTH));
+        if self.rows.len() == self.rows.capacity() {
+            self.rows.reserve_exact(GROWTH);
+        }
+        if self.slots.len() == self.slots.capacity() {
+            self.slots.reserve_exact(GROWTH);
         }
         let Claim { tombstone, slot, is_known_before } = claim;
         let head = head_of(self.common.bytes(), PlaceRef::of_flat(&row));
         let is_apart = row.weight() == Weight::At
             && !(self.common.is_of_rows && row.key().starts_with(self.common.bytes()));
         self.heads.insert(at, head);
-        let entry = Entry { row, slot, tombstone: NONE, is_known_before };
-        self.entries.insert(at, entry);
-        self.set_tombstone(at, tombstone);
-        if is_apart || self.entries.len() == 1 {
+        self.rows.insert(at, row);
+        self.slots.insert(at, slot);
+        self.marks.insert(at, is_known_before, tombstone);
+        if is_apart || self.rows.len() == 1 {
             self.find_common();
         }
     }
 
-    fn set_tombstone(&mut self, at: usize, tombstone: Option<Tombstone>) {
-        let number = match tombstone {
-            None => NONE,
-            Some(tombstone) => {
-                let known = self.tombstones.iter().position(|known| *known == tombstone);
-                let place = known.unwrap_or_else(|| {
-                    if self.tombstones.len() >= usize::from(u8::MAX) {
-                        self.sweep_tombstones();
-                    }
-                    self.tombstones.push(tombstone);
-                    self.tombstones.len() - 1
-                });
-                u8::try_from(place + 1).expect("a leaf has few entries")
-            }
-        };
-        self.entries[at].tombstone = number;
+    fn remove(&mut self, at: usize) -> (FlatRow, Claim) {
+        let claim = self.claim(at);
+        self.heads.remove(at);
+        self.marks.remove(at);
+        self.slots.remove(at);
+        let row = self.rows.remove(at);
+        if self.rows.capacity() > self.rows.len() + 2 * GROWTH {
+            self.shrink();
+        }
+        (row, claim)
     }
 
-    /// Drops the tombstones that no entry has.
-    fn sweep_tombstones(&mut self) {
-        let was = std::mem::take(&mut self.tombstones);
-        for at in 0..self.entries.len() {
-            let number = usize::from(self.entries[at].tombstone);
-            self.set_tombstone(at, number.checked_sub(1).map(|place| was[place]));
-        }
+    /// Gives up what it has of room beyond some.
+    fn shrink(&mut self) {
+        let room = self.rows.len() + GROWTH;
+        self.rows.shrink_to(room);
+        self.slots.shrink_to(room);
     }
 
     /// Finds anew what keys have in common, and the heads behind it.
     fn find_common(&mut self) {
-        let is_row = |entry: &&Entry| entry.row.weight() == Weight::At;
-        let first = self.entries.iter().find(is_row);
-        let last = self.entries.iter().rfind(is_row);
+        let is_row = |row: &&FlatRow| row.weight() == Weight::At;
+        let first = self.rows.iter().find(is_row);
+        let last = self.rows.iter().rfind(is_row);
         self.common = match (first, last) {
-            (Some(first), Some(last)) => Common::of(first.row.key(), last.row.key()),
+            (Some(first), Some(last)) => Common::of(first.key(), last.key()),
             _ => Common::default(),
         };
-        self.heads = Heads::of(&self.common, self.entries.iter().map(Entry::place));
+        self.heads = Heads::of(&self.common, self.rows.iter().map(PlaceRef::of_flat));
     }
 
     /// A leaf of the entries from `at` on, which leave this one.
     fn split_off(&mut self, at: usize) -> Leaf {
-        let mut right = Leaf::default();
-        let entries = self.entries.split_off(at);
-        right.take(&self.tombstones, entries);
+        let mut right = Leaf {
+            rows: self.rows.split_off(at),
+            slots: self.slots.split_off(at),
+            marks: self.marks.split_off(at),
+            ..Leaf::default()
+        };
+        right.find_common();
         if at < WIDTH {
-            self.entries.shrink_to(at + GROWTH);
+            self.shrink();
             self.find_common();
         }
         right
     }
 
-    /// Takes entries behind its own; `tombstones` are those of the leaf where they were.
-    fn take(&mut self, tombstones: &[Tombstone], entries: Vec<Entry>) {
-        self.entries.reserve_exact(entries.len() + GROWTH.min(WIDTH - entries.len()));
-        for mut entry in entries {
-            let number = usize::from(std::mem::replace(&mut entry.tombstone, NONE));
-            self.entries.push(entry);
-            let tombstone = number.checked_sub(1).map(|place| tombstones[place]);
-            self.set_tombstone(self.entries.len() - 1, tombstone);
-        }
+    /// Takes the entries of the next leaf behind its own.
+    fn append(&mut self, next: Leaf) {
+        self.marks.append(self.rows.len(), &next.marks);
+        self.rows.reserve_exact(next.rows.len() + GROWTH);
+        self.rows.extend(next.rows);
+        self.slots.reserve_exact(next.slots.len() + GROWTH);
+        self.slots.extend(next.slots);
         self.find_common();
     }
 }
@@ -350,7 +323,7 @@ impl Inner {
         let right = self.children.remove(left + 1);
         let right = Rc::try_unwrap(right).unwrap_or_else(|shared| Node::clone(&shared));
         match (Rc::make_mut(&mut self.children[left]), right) {
-            (Node::Leaf(left), Node::Leaf(right)) => left.take(&right.tombstones, right.entries),
+            (Node::Leaf(left), Node::Leaf(right)) => left.append(right),
             (Node::Inner(left), Node::Inner(right)) => {
                 left.separators.push(separator);
                 left.separators.extend(right.separators);
@@ -373,7 +346,7 @@ type Split = (FlatRow, Rc<Node>);
 impl Node {
     fn len(&self) -> usize {
         match self {
-            Node::Leaf(leaf) => leaf.entries.len(),
+            Node::Leaf(leaf) => leaf.rows.len(),
             Node::Inner(inner) => inner.children.len(),
         }
     }
@@ -394,7 +367,7 @@ impl Node {
                 let Err(at) = leaf.search(place) else {
                     panic!("an entry is put in where none stands")
                 };
-                if leaf.entries.len() < WIDTH {
+                if leaf.rows.len() < WIDTH {
                     leaf.insert(at, row, claim);
                     return None;
                 }
@@ -410,7 +383,7 @@ impl Node {
                 } else {
                     leaf.insert(at, row, claim);
                 }
-                let separator = PlaceRef::of_flat(&right.entries[0].row).flat();
+                let separator = PlaceRef::of_flat(&right.rows[0]).flat();
                 Some((separator, Rc::new(Node::Leaf(right))))
             }
         }
@@ -426,13 +399,7 @@ impl Node {
             }
             Node::Leaf(leaf) => {
                 let at = leaf.search(place).ok()?;
-                let claim = leaf.claim(at);
-                leaf.heads.remove(at);
-                let gone = leaf.entries.remove(at);
-                if leaf.entries.capacity() > leaf.entries.len() + 2 * GROWTH {
-                    leaf.entries.shrink_to(leaf.entries.len() + GROWTH);
-                }
-                Some((gone.row, claim))
+                Some(leaf.remove(at))
             }
         }
     }
@@ -552,6 +519,13 @@ impl Tree {
     }
 }
 
+/// Rows of entries that lie side by side, and their slots.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Run<'a> {
+    pub(super) rows: &'a [FlatRow],
+    pub(super) slots: &'a [Slot],
+}
+
 /// A place between entries; the next one and the one before are on its two sides.
 #[derive(Clone)]
 pub(super) struct Cursor<'a> {
@@ -561,17 +535,19 @@ pub(super) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Entries behind that lie side by side and before `limit`; perhaps not all of them.
+    /// Entries behind that lie side by side and before `limit`, the gaps before them known and
+    /// without tombstones; perhaps not all of them.
     #[inline]
-    pub(super) fn run(&self, limit: PlaceRef<'_>) -> &'a [Entry] {
+    pub(super) fn run(&self, limit: PlaceRef<'_>) -> Run<'a> {
         let Spot { leaf, .. } = self.spot;
-        match leaf.entries.last() {
-            Some(last) if last.place() >= limit => {
-                let end = leaf.search(limit).unwrap_or_else(|at| at);
-                &leaf.entries[self.at.min(end)..end]
+        let end = match leaf.rows.last() {
+            Some(last) if PlaceRef::of_flat(last) >= limit => {
+                leaf.search(limit).unwrap_or_else(|at| at)
             }
-            _ => &leaf.entries[self.at..],
-        }
+            _ => leaf.rows.len(),
+        };
+        let count = leaf.marks.plain_from(self.at, end.max(self.at));
+        leaf.run(self.at..self.at + count)
     }
 
     /// Passes so many entries behind, of this run.
@@ -579,17 +555,18 @@ impl<'a> Cursor<'a> {
         self.at += count;
     }
 
-    /// Entries before that lie side by side and behind `limit`; perhaps not all of them.
+    /// Entries before that lie side by side and behind `limit`, as in [`run`](Self::run).
     #[inline]
-    pub(super) fn run_before(&self, limit: PlaceRef<'_>) -> &'a [Entry] {
+    pub(super) fn run_before(&self, limit: PlaceRef<'_>) -> Run<'a> {
         let Spot { leaf, .. } = self.spot;
-        match leaf.entries.first() {
-            Some(first) if first.place() <= limit => {
-                let start = leaf.search(limit).map_or_else(|at| at, |at| at + 1);
-                &leaf.entries[start.min(self.at)..self.at]
+        let start = match leaf.rows.first() {
+            Some(first) if PlaceRef::of_flat(first) <= limit => {
+                leaf.search(limit).map_or_else(|at| at, |at| at + 1)
             }
-            _ => &leaf.entries[..self.at],
-        }
+            _ => 0,
+        };
+        let count = leaf.marks.plain_until(start.min(self.at), self.at);
+        leaf.run(self.at - count..self.at)
     }
 
     /// Passes so many entries before, of this run.
@@ -603,7 +580,7 @@ impl<'a> Cursor<'a> {
         while self.at == 0 {
             let lower = PlaceRef::of_flat(self.spot.lower?);
             self.spot = self.tree.spot(lower, true);
-            self.at = self.spot.leaf.entries.len();
+            self.at = self.spot.leaf.rows.len();
         }
         self.at -= 1;
         Some(self.spot.leaf.view(self.at))
@@ -616,7 +593,7 @@ impl<'a> Iterator for Cursor<'a> {
     /// Passes the entry behind.
     #[inline]
     fn next(&mut self) -> Option<View<'a>> {
-        while self.at == self.spot.leaf.entries.len() {
+        while self.at == self.spot.leaf.rows.len() {
             let upper = PlaceRef::of_flat(self.spot.upper?);
             self.spot = self.tree.spot(upper, false);
             self.at = 0;
@@ -688,9 +665,11 @@ mod tests {
             }
             Node::Leaf(leaf) => {
                 assert!(leaf.heads.0.is_sorted(), "{leaf:?}");
-                let places = leaf.entries.iter().map(Entry::place);
+                let places = leaf.rows.iter().map(PlaceRef::of_flat);
                 assert_eq!(Heads::of(&leaf.common, places).0, leaf.heads.0);
-                assert!(leaf.entries.capacity() <= WIDTH + GROWTH);
+                assert_eq!(leaf.rows.len(), leaf.slots.len());
+                assert!(leaf.rows.capacity() <= WIDTH + GROWTH);
+                assert!(leaf.slots.capacity() <= WIDTH + GROWTH);
             }
         }
     }
@@ -769,7 +748,7 @@ mod tests {
         while let Some(place) = next {
             let spot = tree.spot(place, false);
             let first = usize::from(spot.lower.is_none());
-            let rows = &spot.leaf.heads.0[first..spot.leaf.entries.len()];
+            let rows = &spot.leaf.heads.0[first..spot.leaf.rows.len()];
             assert!(rows.windows(2).all(|pair| pair[0] < pair[1]), "{:?}", spot.leaf);
             next = spot.upper.map(PlaceRef::of_flat);
         }

@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use super::place::PlaceRef;
-use super::tree::{Claim, Entry, Tree, View};
+use super::tree::{Claim, Tree, View};
 use super::{CachedEntry, CachedPartition};
 use crate::mutation::tombstone::strongest;
 use crate::mutation::{
@@ -113,26 +113,23 @@ impl<'a, S: FragmentSink + ?Sized> Out<'a, S> {
         self.is_full |= !self.sink.row(flat);
     }
 
-    /// Goes along a run of entries as long as they are plain and more is wanted; returns how many these
-    /// were.
+    /// Goes along a run of plain entries as long as more is wanted; returns how many were passed.
     #[inline]
-    fn run<'t>(&mut self, mut run: impl Iterator<Item = &'t Entry> + Clone) -> usize {
+    fn run<'t>(&mut self, mut run: impl Iterator<Item = &'t FlatRow> + Clone) -> usize {
         let Some(first) = run.clone().next() else { return 0 };
-        let mut rows = [first.row(); ROWS_AT_ONCE];
+        let mut rows = [first; ROWS_AT_ONCE];
         let mut passed = 0;
         while !self.is_full {
-            let has_row = |entry: &&Entry| entry.is_plain() && entry.row().has_row();
             let mut count = 0;
-            for (row, entry) in rows.iter_mut().zip(run.clone().take_while(has_row)) {
-                *row = entry.row();
+            for (at, row) in rows.iter_mut().zip(run.clone().take_while(|row| row.has_row())) {
+                *at = row;
                 count += 1;
             }
             if count == 0 {
-                // It has no row, or more has to be said of it.
-                match run.next() {
-                    Some(entry) if entry.is_plain() => self.pass(),
-                    _ => break,
+                if run.next().is_none() {
+                    break;
                 }
+                self.pass();
                 passed += 1;
                 continue;
             }
@@ -305,12 +302,13 @@ impl Version {
             if in_force.is_none() {
                 // Mostly there is nothing but rows in known stretches.
                 let run = entries.run(last_place);
-                let passed = out.run(run.iter());
-                used.extend(run[..passed].iter().map(Entry::slot));
-                if let Some(entry) = run[..passed].last() {
-                    last = Some(entry.place());
+                let passed = out.run(run.rows.iter());
+                used.extend_from_slice(&run.slots[..passed]);
+                if let Some(row) = run.rows[..passed].last() {
+                    let place = PlaceRef::of_flat(row);
+                    last = Some(place);
                     if out.is_full {
-                        *start = entry.place().position();
+                        *start = place.position();
                         return Step::More;
                     }
                 }
@@ -374,16 +372,17 @@ impl Version {
             if in_force.is_none() && upper.is_known_before && upper.tombstone.is_none() {
                 // Mostly there is nothing but rows in known stretches.
                 let run = below.run_before(first_place);
-                let passed = out.run(run.iter().rev());
-                let run = &run[run.len() - passed..];
-                if let [entry, others @ ..] = run {
+                let passed = out.run(run.rows.iter().rev());
+                let from = run.rows.len() - passed;
+                if let [slot, others @ ..] = &run.slots[from..] {
                     used.push(upper.slot);
-                    used.extend(others.iter().rev().map(Entry::slot));
-                    upper.slot = entry.slot();
-                    last = Some(entry.place());
+                    used.extend(others.iter().rev());
+                    upper.slot = *slot;
+                    let place = PlaceRef::of_flat(&run.rows[from]);
+                    last = Some(place);
                     if out.is_full {
                         used.push(upper.slot);
-                        *end = entry.place().position();
+                        *end = place.position();
                         return Step::More;
                     }
                 }
