@@ -21,7 +21,6 @@ use super::version::{AtRow, NO_SLOT, Version};
 use super::{Handle, RowCache};
 use crate::cache::page_cache::Arrival;
 use crate::error::Result;
-use crate::mutation::tombstone::strongest;
 use crate::mutation::{
     ClusteringRange, FlatRow, Fragment, FragmentSource, Position, RangeTombstone, Row, Tombstone,
 };
@@ -111,12 +110,9 @@ impl RowCache {
                 }
                 match fragment {
                     Fragment::PartitionStart { deletion, .. } => {
-                        version.deletion.set(strongest(version.deletion.get(), deletion));
+                        version.merge_deletion(deletion);
                     }
-                    Fragment::StaticRow(row) => match &mut *version.static_row.borrow_mut() {
-                        Some(own) => Rc::make_mut(own).merge(&row),
-                        none => *none = Some(row),
-                    },
+                    Fragment::StaticRow(row) => version.merge_static_row(row),
                     Fragment::Row { key, row } => {
                         self.merge_row(handle, version, &key, &row, &mut tail);
                     }

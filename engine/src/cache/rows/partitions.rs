@@ -6,7 +6,9 @@
 //!
 //! Invariant: both hold the same partitions.
 
-use std::collections::{BTreeMap, btree_map};
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::rc::Rc;
 
@@ -22,10 +24,90 @@ const FILL_QUARTERS: usize = 6;
 /// See the head of this file.
 #[derive(Default)]
 pub(super) struct Partitions {
-    /// By the key itself: searching looks at tokens only, side by side.
-    ring: BTreeMap<PartitionKey, Rc<Handle>>,
+    ring: BTreeSet<Place>,
     buckets: SlotArray<Bucket>,
 }
+
+/// A partition's place in the ring; searching looks at tokens only, side by side.
+struct Place {
+    token: Token,
+    handle: Rc<Handle>,
+}
+
+/// What stands in ring order: by token, and where that is the same by the whole key.
+trait OnRing {
+    fn token(&self) -> Token;
+    fn key(&self) -> &PartitionKey;
+}
+
+impl OnRing for PartitionKey {
+    fn token(&self) -> Token {
+        self.token()
+    }
+
+    fn key(&self) -> &PartitionKey {
+        self
+    }
+}
+
+impl OnRing for Place {
+    #[inline]
+    fn token(&self) -> Token {
+        self.token
+    }
+
+    #[inline]
+    fn key(&self) -> &PartitionKey {
+        &self.handle.key
+    }
+}
+
+impl Ord for dyn OnRing {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.token().cmp(&other.token()).then_with(|| self.key().cmp(other.key()))
+    }
+}
+
+impl PartialOrd for dyn OnRing {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for dyn OnRing {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for dyn OnRing {}
+
+impl Borrow<dyn OnRing> for Place {
+    fn borrow(&self) -> &(dyn OnRing + 'static) {
+        self
+    }
+}
+
+impl Ord for Place {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (own, other): (&dyn OnRing, &dyn OnRing) = (self, other);
+        own.cmp(other)
+    }
+}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Place {}
 
 /// Places are taken from the first on.
 #[derive(Default)]
@@ -114,22 +196,27 @@ impl Partitions {
     }
 
     /// In ring order.
-    pub(super) fn values(&self) -> btree_map::Values<'_, PartitionKey, Rc<Handle>> {
-        self.ring.values()
+    pub(super) fn values(&self) -> impl Iterator<Item = &Rc<Handle>> {
+        self.ring.iter().map(|place| &place.handle)
     }
 
+    /// In ring order, those within bounds.
     pub(super) fn range(
         &self,
-        range: (Bound<&PartitionKey>, Bound<&PartitionKey>),
-    ) -> btree_map::Range<'_, PartitionKey, Rc<Handle>> {
-        self.ring.range::<PartitionKey, _>(range)
+        (from, to): (Bound<&PartitionKey>, Bound<&PartitionKey>),
+    ) -> impl Iterator<Item = &Rc<Handle>> {
+        fn on_ring(key: &PartitionKey) -> &(dyn OnRing + 'static) {
+            key
+        }
+        let range = (from.map(on_ring), to.map(on_ring));
+        self.ring.range::<dyn OnRing, _>(range).map(|place| &place.handle)
     }
 
     /// Adds a partition that is not there.
     pub(super) fn insert(&mut self, handle: Rc<Handle>) {
         let token = handle.key.token();
-        let was = self.ring.insert((*handle.key).clone(), handle.clone());
-        assert!(was.is_none(), "a partition comes in once");
+        let is_new = self.ring.insert(Place { token, handle: handle.clone() });
+        assert!(is_new, "a partition comes in once");
         if self.buckets.len() * FILL_QUARTERS < self.ring.len() * 4 {
             self.split();
         }
@@ -138,7 +225,7 @@ impl Partitions {
     }
 
     pub(super) fn remove(&mut self, key: &PartitionKey) {
-        if self.ring.remove(key).is_some() {
+        if self.ring.remove::<dyn OnRing>(key) {
             let bucket = self.bucket_of(key.token());
             self.buckets[bucket].remove(key);
         }
@@ -192,12 +279,22 @@ mod tests {
                 let mut count = 0;
                 for number in 0..2000 {
                     let key = key_of(number);
-                    let in_ring = partitions.ring.get(&key);
+                    let in_ring = partitions.ring.get::<dyn OnRing>(&key);
+                    let in_ring = in_ring.map(|place| Rc::as_ptr(&place.handle));
                     let found = partitions.get(&key);
-                    assert_eq!(found.map(Rc::as_ptr), in_ring.map(Rc::as_ptr));
+                    assert_eq!(found.map(Rc::as_ptr), in_ring);
                     count += usize::from(found.is_some());
                 }
                 assert_eq!(count, partitions.len());
+                assert!(partitions.values().is_sorted_by_key(|handle| handle.key.clone()));
+                let (from, to) = (key_of(random.below(2000)), key_of(random.below(2000)));
+                let is_in = |handle: &&Rc<Handle>| *handle.key > from && *handle.key <= to;
+                let wanted: Vec<_> = partitions.values().filter(is_in).map(Rc::as_ptr).collect();
+                if from < to {
+                    let range = (Bound::Excluded(&from), Bound::Included(&to));
+                    let found: Vec<_> = partitions.range(range).map(Rc::as_ptr).collect();
+                    assert_eq!(found, wanted);
+                }
             }
         }
         for number in 0..2000 {

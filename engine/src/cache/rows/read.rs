@@ -230,10 +230,10 @@ impl CachedRead {
                     counts.reads += 1;
                     counts.partition_hits += 1;
                 }
-                let deletion = version.deletion.get();
+                let deletion = version.deletion();
                 out.give(Fragment::PartitionStart { key: self.key.clone(), deletion });
-                if let Some(row) = &*version.static_row.borrow() {
-                    out.give(Fragment::StaticRow(row.clone()));
+                if let Some(row) = version.static_row() {
+                    out.give(Fragment::StaticRow(row));
                 }
                 self.state = State::Between;
                 self.look_up(out);
@@ -596,6 +596,7 @@ impl Population {
         if let Some(place) = place {
             self.link(&previous, &place);
         }
+        self.target.version.fit(PlaceRef::of_flat(&previous));
     }
 }
 

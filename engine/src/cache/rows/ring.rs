@@ -56,7 +56,7 @@ impl RowCache {
     fn after(&self, key: Option<&PartitionKey>) -> Option<Rc<Handle>> {
         let partitions = self.partitions.borrow();
         let from = key.map_or(Bound::Unbounded, Bound::Excluded);
-        partitions.range((from, Bound::Unbounded)).next().map(|(_, handle)| handle.clone())
+        partitions.range((from, Bound::Unbounded)).next().cloned()
     }
 
     /// Forgets that anything is known of the gap in which a key without an entry lies.
@@ -129,7 +129,7 @@ impl RowCache {
         let from = previous.map_or(Bound::Unbounded, Bound::Excluded);
         let to = key.map_or(Bound::Unbounded, Bound::Included);
         let between = partitions.range((from, to));
-        for (marked, (_, handle)) in between.enumerate() {
+        for (marked, handle) in between.enumerate() {
             if marked == MARKED_AT_ONCE_MAX {
                 return;
             }
@@ -145,10 +145,10 @@ impl RowCache {
     fn is_known_run(&self, key: &PartitionKey, count: usize, looked: &mut usize) -> bool {
         let partitions = self.partitions.borrow();
         let mut run = partitions.range((Bound::Included(key), Bound::Unbounded));
-        let Some((first, handle)) = run.next() else { return false };
+        let Some(first) = run.next() else { return false };
         let mut is_known =
             |handle: &Rc<Handle>| handle.is_known_before.get() && handle.is_whole(looked);
-        first == key && is_known(handle) && run.take(count - 1).all(|(_, handle)| is_known(handle))
+        *first.key == *key && is_known(first) && run.take(count - 1).all(is_known)
     }
 }
 

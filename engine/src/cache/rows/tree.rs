@@ -196,6 +196,12 @@ impl Leaf {
         (row, claim)
     }
 
+    /// Gives up all room that it has beyond its entries.
+    fn fit(&mut self) {
+        self.rows.shrink_to_fit();
+        self.slots.shrink_to_fit();
+    }
+
     /// Gives up what it has of room beyond some.
     fn shrink(&mut self) {
         let room = self.rows.len() + GROWTH;
@@ -497,6 +503,20 @@ impl Tree {
         gone
     }
 
+    /// Gives up room for further entries where a place is, unless copies share it.
+    pub(super) fn fit(&mut self, place: PlaceRef<'_>) {
+        let mut node = &mut self.root;
+        while let Some(own) = Rc::get_mut(node) {
+            match own {
+                Node::Leaf(leaf) => return leaf.fit(),
+                Node::Inner(inner) => {
+                    let at = inner.child_of(place, false);
+                    node = &mut inner.children[at];
+                }
+            }
+        }
+    }
+
     /// Changes the entry at a place.
     pub(super) fn change<T>(
         &mut self,
@@ -722,6 +742,9 @@ mod tests {
                 assert_eq!(here, model.range(&probe..).next().map(|(_, claim)| *claim));
                 let before = tree.at(probe_at).previous().map(|view| view.claim);
                 assert_eq!(before, model.range(..&probe).next_back().map(|(_, claim)| *claim));
+                if step % 10 == 0 {
+                    tree.fit(probe_at);
+                }
                 if step % 100 == 0 {
                     check(&tree, &model);
                     copies.push((tree.clone(), model.clone()));

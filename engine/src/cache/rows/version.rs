@@ -41,11 +41,22 @@ const ROWS_AT_ONCE: usize = 32;
 /// One version of a partition; copying it copies the root of its tree.
 #[derive(Debug, Clone)]
 pub(super) struct Version {
-    pub(super) deletion: Cell<Option<Tombstone>>,
-    pub(super) static_row: RefCell<Option<Rc<Row>>>,
     /// All entries but that at the end.
     pub(super) tree: RefCell<Tree>,
-    pub(super) end: Cell<Claim>,
+    /// What few partitions have.
+    rare: RefCell<Option<Box<Rare>>>,
+    end_slot: Cell<Slot>,
+    is_end_known: Cell<bool>,
+}
+
+const _: () = assert!(size_of::<Version>() == 40);
+
+#[derive(Debug, Clone, Default)]
+struct Rare {
+    deletion: Option<Tombstone>,
+    static_row: Option<Rc<Row>>,
+    /// What the entry at the end says.
+    end_tombstone: Option<Tombstone>,
 }
 
 /// An entry that a walk comes to.
@@ -195,13 +206,63 @@ impl Version {
         slot: Slot,
         is_known: bool,
     ) -> Self {
-        let end = Claim { tombstone: None, slot, is_known_before: is_known };
+        let rare = Rare { deletion, static_row, end_tombstone: None };
+        let has_some = rare.deletion.is_some() || rare.static_row.is_some();
         Version {
-            deletion: Cell::new(deletion),
-            static_row: RefCell::new(static_row),
             tree: RefCell::default(),
-            end: Cell::new(end),
+            rare: RefCell::new(has_some.then(|| Box::new(rare))),
+            end_slot: Cell::new(slot),
+            is_end_known: Cell::new(is_known),
         }
+    }
+
+    pub(super) fn deletion(&self) -> Option<Tombstone> {
+        self.rare.borrow().as_ref().and_then(|rare| rare.deletion)
+    }
+
+    pub(super) fn static_row(&self) -> Option<Rc<Row>> {
+        self.rare.borrow().as_ref().and_then(|rare| rare.static_row.clone())
+    }
+
+    /// Merges the deletion of the partition in.
+    pub(super) fn merge_deletion(&self, deletion: Option<Tombstone>) {
+        if deletion.is_some() {
+            let mut rare = self.rare.borrow_mut();
+            let own = &mut rare.get_or_insert_default().deletion;
+            *own = strongest(*own, deletion);
+        }
+    }
+
+    pub(super) fn merge_static_row(&self, row: Rc<Row>) {
+        match &mut self.rare.borrow_mut().get_or_insert_default().static_row {
+            Some(own) => Rc::make_mut(own).merge(&row),
+            none => *none = Some(row),
+        }
+    }
+
+    /// What the entry at the end says.
+    #[inline]
+    fn end(&self) -> Claim {
+        Claim {
+            tombstone: self.rare.borrow().as_ref().and_then(|rare| rare.end_tombstone),
+            slot: self.end_slot.get(),
+            is_known_before: self.is_end_known.get(),
+        }
+    }
+
+    fn set_end(&self, end: Claim) {
+        let Claim { tombstone, slot, is_known_before } = end;
+        self.end_slot.set(slot);
+        self.is_end_known.set(is_known_before);
+        let mut rare = self.rare.borrow_mut();
+        if tombstone.is_some() || rare.is_some() {
+            rare.get_or_insert_default().end_tombstone = tombstone;
+        }
+    }
+
+    /// Gives up room for further entries around a place.
+    pub(super) fn fit(&self, place: PlaceRef<'_>) {
+        self.tree.borrow_mut().fit(place);
     }
 
     /// Gives fragments of what is left of `walk` until there is enough, and adds the slots of the
@@ -263,7 +324,7 @@ impl Version {
         let (found, next) = tree.find(PlaceRef::row(key));
         let Some(View { flat, claim }) = found else {
             // An entry of this key that is no row says something of what is beside the row.
-            let Stop { place, claim, .. } = Stop::new(next, self.end.get());
+            let Stop { place, claim, .. } = Stop::new(next, self.end());
             let is_absent = claim.is_known_before
                 && claim.tombstone.is_none()
                 && !place.prefix.starts_with(key);
@@ -314,7 +375,7 @@ impl Version {
                 }
                 entries.pass(passed);
             }
-            let Stop { place, flat, claim } = Stop::new(entries.next(), self.end.get());
+            let Stop { place, flat, claim } = Stop::new(entries.next(), self.end());
             let here = || last.map_or_else(|| past(PlaceRef::of(start)), past);
             let is_beyond = place >= last_place;
             if claim.is_known_before {
@@ -365,7 +426,7 @@ impl Version {
         let top = PlaceRef::of(end);
         let first_place = PlaceRef::of(start);
         let mut below = tree.at(top);
-        let mut upper = Stop::new(below.clone().next(), self.end.get()).claim;
+        let mut upper = Stop::new(below.clone().next(), self.end()).claim;
         // The entry before which the walk stands; at the end of the range there is none.
         let mut last: Option<PlaceRef<'_>> = None;
         loop {
@@ -462,7 +523,7 @@ impl Version {
 
     /// What the entry behind a place says.
     fn next(&self, place: PlaceRef<'_>) -> Claim {
-        Stop::new(self.tree.borrow().behind(place).next(), self.end.get()).claim
+        Stop::new(self.tree.borrow().behind(place).next(), self.end()).claim
     }
 
     /// Changes what the entry behind a place says of the gap before it.
@@ -470,8 +531,8 @@ impl Version {
         let mut tree = self.tree.borrow_mut();
         let next = tree.behind(place).next().map(|view| (view.flat.clone(), view.claim));
         let Some((next, claim)) = next else {
-            let end = self.end.get();
-            self.end.set(Claim { is_known_before: change(end), ..end });
+            let end = self.end();
+            self.set_end(Claim { is_known_before: change(end), ..end });
             return;
         };
         let is_known = change(claim);
@@ -494,9 +555,9 @@ impl Version {
             return Some(false);
         }
         if upper == PlaceRef::END {
-            let end = self.end.get();
+            let end = self.end();
             if !end.is_known_before {
-                self.end.set(Claim { tombstone, is_known_before: true, ..end });
+                self.set_end(Claim { tombstone, is_known_before: true, ..end });
             }
             return Some(true);
         }
@@ -520,7 +581,7 @@ impl Version {
     /// Takes an entry out and with it what was known of the gaps beside it.
     pub(super) fn evict(&self, place: PlaceRef<'_>) {
         if place == PlaceRef::END {
-            self.end.set(Claim { tombstone: None, slot: NO_SLOT, is_known_before: false });
+            self.set_end(Claim { tombstone: None, slot: NO_SLOT, is_known_before: false });
             return;
         }
         let Some((flat, gone)) = self.tree.borrow_mut().remove(place) else { return };
@@ -540,17 +601,17 @@ impl Version {
     #[cfg(test)]
     pub(super) fn claim_at(&self, place: PlaceRef<'_>) -> Claim {
         let found = self.tree.borrow().get(place).map(|view| view.claim);
-        found.unwrap_or_else(|| self.end.get())
+        found.unwrap_or_else(|| self.end())
     }
 
     /// The slot of the entry at the end.
     pub(super) fn set_slot(&self, slot: Slot) {
-        self.end.set(Claim { slot, ..self.end.get() });
+        self.set_end(Claim { slot, ..self.end() });
     }
 
     /// All entries, that at the end too.
     fn stops<'a>(&self, tree: &'a Tree) -> impl Iterator<Item = Stop<'a>> {
-        let end = Stop::new(None, self.end.get());
+        let end = Stop::new(None, self.end());
         tree.iter().map(move |view| Stop::new(Some(view), end.claim)).chain([end])
     }
 
@@ -579,8 +640,8 @@ impl Version {
         });
         let entries = entries.collect();
         CachedPartition {
-            deletion: self.deletion.get(),
-            has_static_row: self.static_row.borrow().is_some(),
+            deletion: self.deletion(),
+            has_static_row: self.static_row().is_some(),
             entries,
         }
     }
@@ -594,14 +655,14 @@ impl Version {
 
     /// Whether nothing but the end is left, and that not offered for eviction.
     pub(super) fn is_spent(&self) -> bool {
-        self.end.get().slot == NO_SLOT && self.tree.borrow().is_empty()
+        self.end().slot == NO_SLOT && self.tree.borrow().is_empty()
     }
 
     /// What a write of the row `key` meets here.
     pub(super) fn at_row(&self, key: &[u8]) -> AtRow {
         let tree = self.tree.borrow();
         let place = PlaceRef::row(key);
-        let stop = Stop::new(tree.at(place).next(), self.end.get());
+        let stop = Stop::new(tree.at(place).next(), self.end());
         match stop.claim {
             claim if stop.place == place => AtRow::Entry(claim.slot),
             claim if claim.is_known_before => AtRow::Known,
@@ -635,7 +696,7 @@ impl Version {
     pub(super) fn needs_bound(&self, position: &Position) -> bool {
         let tree = self.tree.borrow();
         let place = PlaceRef::of(position);
-        let stop = Stop::new(tree.at(place).next(), self.end.get());
+        let stop = Stop::new(tree.at(place).next(), self.end());
         stop.place != place && stop.claim.is_known_before
     }
 
@@ -667,8 +728,8 @@ impl Version {
             return covered.last().map(FlatRow::position);
         }
         if end == PlaceRef::END {
-            let claim = self.end.get();
-            self.end.set(Claim { tombstone: all(claim.tombstone), ..claim });
+            let claim = self.end();
+            self.set_end(Claim { tombstone: all(claim.tombstone), ..claim });
         }
         None
     }

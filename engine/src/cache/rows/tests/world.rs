@@ -2,7 +2,6 @@
 //! of the data below, but for what a memtable beside the cache still has to bring.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound;
 
 use futures::FutureExt;
 use futures::executor::block_on;
@@ -534,16 +533,15 @@ impl World {
         let mut bytes = 0;
         let all_rows: Vec<_> = (0..self.keys).map(|ck| clustering(&self.schema, ck)).collect();
         let what = &self.what;
-        for (key, handle) in
-            self.rows.partitions.borrow().range((Bound::Unbounded, Bound::Unbounded))
-        {
+        for handle in self.rows.partitions.borrow().values() {
+            let key = &*handle.key;
             let data = self.disk.data.get(key).cloned().unwrap_or_default();
             let version = handle.latest.borrow();
             let beside: Vec<_> = self.beside.iter().filter(|beside| beside.key == *key).collect();
             let with_beside = |own: Option<Tombstone>, of: &dyn Fn(&Data) -> Option<Tombstone>| {
                 beside.iter().fold(own, |own, beside| strongest(own, of(&beside.data)))
             };
-            let deletion = with_beside(version.deletion.get(), &|data| data.deletion);
+            let deletion = with_beside(version.deletion(), &|data| data.deletion);
             assert_eq!(deletion, data.deletion, "{what}");
             let mut before = Position::start();
             for (flat, slot) in version.slots(usize::MAX) {
