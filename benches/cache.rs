@@ -31,8 +31,8 @@ use tidegate_engine::{
 };
 
 const VALUE_BYTES: usize = 100;
-/// Memory that the process takes at its start; the reads of points take more.
-const PREFAULT_BYTES: usize = 1 << 30;
+/// Memory that the process takes at its start: what the reads of points take, and all else less.
+const PREFAULT_BYTES: usize = 3 << 30;
 
 #[global_allocator]
 static ALLOCATOR: allocator::Counting = allocator::Counting;

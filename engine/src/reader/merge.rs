@@ -16,6 +16,7 @@ use crate::mutation::tombstone::strongest;
 use crate::mutation::{
     Direction, Filled, Fragment, FragmentSource, Position, Row, Tombstone, Weight,
 };
+use crate::runtime;
 use crate::schema::{ClusteringKey, PartitionKey};
 
 /// See the head of this file.
@@ -44,6 +45,8 @@ impl Input {
                 Filled::Some => {}
                 Filled::End => self.done = true,
                 Filled::Waits => {
+                    // Each of many files may give some hundred rows for one that is wanted.
+                    runtime::maybe_yield().await;
                     self.source.fill(&mut self.buffer).await?;
                     self.done = self.buffer.is_empty();
                 }
