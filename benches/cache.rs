@@ -101,7 +101,7 @@ fn main() {
     // to clear memory.
     os::set_time_slice(TIME_SLICE).unwrap();
     let prefault = tidegate::allocator::prefault(PREFAULT_BYTES).unwrap();
-    prefault.join().unwrap().unwrap();
+    prefault.join().unwrap();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     runtime.unwrap().block_on(async {

@@ -53,8 +53,9 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
-/// Asks the kernel to let the calling thread, and those it starts, run sooner when they have something to do, and for no
-/// longer than `slice` at a time where others wait for the core. Linux before 6.12 takes no notice.
+/// Asks the kernel to let the calling thread, and those it starts, run sooner when they have something
+/// to do, and for no longer than `slice` at a time where others wait for the core. Linux before 6.12
+/// takes no notice.
 #[expect(unsafe_code, reason = "a system call that no crate wraps")]
 pub fn set_time_slice(slice: Duration) -> io::Result<()> {
     let done = |result: libc::c_long| match result {

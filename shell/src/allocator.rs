@@ -26,10 +26,10 @@ const STEP_BYTES: usize = 2 << 20;
 const ARENA_ALIGN: usize = 32 << 20;
 
 /// From now on keeps what the kernel gave, and has it give `bytes` beforehand: what the heap takes next.
-/// A thread sees to that; its handle need not be kept.
+/// A thread sees to that, and warns of what the kernel does not give; its handle need not be kept.
 ///
 /// Errors: the kernel has not so many addresses, or no thread.
-pub fn prefault(bytes: usize) -> io::Result<JoinHandle<io::Result<()>>> {
+pub fn prefault(bytes: usize) -> io::Result<JoinHandle<()>> {
     #[expect(unsafe_code, reason = "an option of the allocator is set")]
     // SAFETY: it stores a number.
     unsafe {
@@ -45,11 +45,13 @@ pub fn prefault(bytes: usize) -> io::Result<JoinHandle<io::Result<()>>> {
     };
     let populate = move || {
         for region in [Some(first), more].into_iter().flatten() {
-            for start in region.clone().step_by(STEP_BYTES) {
-                os::populate(start..region.end.min(start + STEP_BYTES))?;
+            let mut steps = region.clone().step_by(STEP_BYTES);
+            let populated =
+                steps.try_for_each(|start| os::populate(start..region.end.min(start + STEP_BYTES)));
+            if let Err(error) = populated {
+                tracing::warn!(%error, "not all memory is taken beforehand");
             }
         }
-        Ok(())
     };
     std::thread::Builder::new().name("prefault".to_owned()).spawn(populate)
 }

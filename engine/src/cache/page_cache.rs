@@ -150,8 +150,9 @@ pub struct PageCache {
     pub(super) flights: RefCell<Flights>,
 }
 
-/// Bytes of a small entry: with this size for all, slots and bytes run out together.
-const ENTRY_BYTES_SMALL: u64 = 256;
+/// Bytes of a small entry, a row of 100 bytes: with this size for all, slots and bytes run out
+/// together. Fewer would want more memory of policies, which have a limit.
+const ENTRY_BYTES_SMALL: u64 = 192;
 
 fn slots_of(capacity_bytes: u64) -> u32 {
     u32::try_from(capacity_bytes / ENTRY_BYTES_SMALL).unwrap_or(NONE - 1).min(NONE - 1)

@@ -255,7 +255,7 @@ async fn receive<S: 'static>(
     let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
     while mailbox.recv_many(&mut batch, BATCH_JOBS_MAX).await > 0 {
         // What comes just now is fetched all the same, at the latest when the next turn ends.
-        stats.set_mail_waits(false);
+        stats.set_mail_waits(!mailbox.is_empty());
         let mut job_count = 0;
         for mail in batch.drain(..) {
             match mail {
@@ -327,15 +327,17 @@ impl<S: 'static> ShardHandle<S> {
 
     async fn send(&self, mail: Mail<S>) -> Result<()> {
         self.shared.pass_panic_on();
-        match self.mailbox.try_reserve() {
-            Ok(place) => place.send(mail),
+        let place = match self.mailbox.try_reserve() {
+            Ok(place) => place,
             Err(TrySendError::Full(())) => {
                 self.shared.stats.add_mailbox_full();
-                self.mailbox.reserve().await.map_err(|_| Error::Closed)?.send(mail);
+                self.mailbox.reserve().await.map_err(|_| Error::Closed)?
             }
             Err(TrySendError::Closed(())) => return Err(Error::Closed),
-        }
+        };
+        // Before it is sent: who fetches it takes this back.
         self.shared.stats.set_mail_waits(true);
+        place.send(mail);
         Ok(())
     }
 

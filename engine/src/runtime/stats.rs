@@ -1,6 +1,7 @@
 //! What an onlooker on another thread may read of a shard's runtime.
 //!
-//! Invariant: the shard writes here once a batch of jobs or once a stall, never once a row.
+//! Invariant: the shard writes here once a batch of jobs or once a stall, never once a row; who sends
+//! mail notes that it waits.
 
 use std::collections::BTreeMap;
 use std::panic::Location;
@@ -35,7 +36,8 @@ pub struct Stall {
     pub total_ns: u64,
     pub longest_ns: u64,
     /// Of `total_ns`, in which the thread had no processor: others ran there, or the kernel had it
-    /// wait. What passes in the first 50 us of a turn, and before it first looks, is not in it.
+    /// wait. What passes in the first 50 us of a turn, before it first looks, or until a look after
+    /// which the turn is over, is not in it.
     pub off_cpu_ns: u64,
 }
 

@@ -2,7 +2,7 @@
 //! for whatever that left out, in slices of bounded work.
 //!
 //! Invariant: when the replay is over every resident was either named here or came in later. Not
-//! here: who is told (`governor.rs`).
+//! here: who is told (`mod.rs`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -10,7 +10,7 @@ use crate::mutation::Weight;
 pub(super) const WIDTH: usize = 128;
 
 /// Of each entry two bytes of the key behind what the keys have in common: in four lines of the
-/// processor's cache, whereas the entries are in thirty-two. The greatest where there is no entry.
+/// processor's cache, whereas the rows' pointers are in sixteen. The greatest where there is no entry.
 #[derive(Debug, Clone)]
 pub(super) struct Heads(pub(super) [u16; WIDTH]);
 
