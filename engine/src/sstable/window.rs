@@ -127,10 +127,7 @@ impl Bytes {
     /// The bytes from `skip` on, to be appended to.
     fn join(&mut self, skip: usize) -> &mut Vec<u8> {
         match self {
-            Bytes::Read(page) => {
-                let bytes = page[skip..].to_vec();
-                *self = Bytes::Joined(bytes);
-            }
+            Bytes::Read(page) => *self = Bytes::Joined(page[skip..].to_vec()),
             Bytes::Joined(bytes) => drop(bytes.drain(..skip)),
         }
         match self {

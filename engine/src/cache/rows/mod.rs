@@ -308,16 +308,11 @@ impl RowCache {
         }
         let version = Rc::new(version);
         let handle = Rc::new(Handle {
-            short_key: ShortKey::of(&key),
-            key: key.clone(),
-            latest: RefCell::new(version.clone()),
             generation: Cell::new(generation),
-            is_attached: Cell::new(true),
-            is_known_before: Cell::new(false),
             life: self.life.get(),
             table: self.table,
-            number: Cell::new(None),
             owner: self.own.clone(),
+            ..Handle::new(key.clone(), version.clone())
         });
         let content = version.static_row().map_or(0, |row| row.memory_bytes());
         let bytes = PARTITION_BYTES + key.as_bytes().len() + content;
@@ -428,14 +423,12 @@ impl RowCache {
 }
 
 impl Handle {
-    /// A partition of which nothing is known.
-    #[cfg(test)]
-    fn of_key(key: PartitionKey) -> Self {
-        let version = Version::new(None, None, NO_SLOT, false);
+    /// A partition of no cache yet.
+    fn new(key: Rc<PartitionKey>, version: Rc<Version>) -> Self {
         Handle {
             short_key: ShortKey::of(&key),
-            key: Rc::new(key),
-            latest: RefCell::new(Rc::new(version)),
+            key,
+            latest: RefCell::new(version),
             generation: Cell::new(0),
             is_attached: Cell::new(true),
             is_known_before: Cell::new(false),
@@ -444,6 +437,12 @@ impl Handle {
             number: Cell::new(None),
             owner: Weak::new(),
         }
+    }
+
+    /// A partition of which nothing is known.
+    #[cfg(test)]
+    fn of_key(key: PartitionKey) -> Self {
+        Handle::new(Rc::new(key), Rc::new(Version::new(None, None, NO_SLOT, false)))
     }
 
     /// The version that a reader of the set of SSTables number `generation`, not older than the
