@@ -8,9 +8,9 @@
 //! calls that happens a few times in the life of a table). `fstat` of an open file is answered
 //! from memory and called directly.
 //!
-//! Submissions go to the kernel when the shard's thread is about to sleep, so one system call
-//! carries all that a round of tasks asked for. A task that keeps the thread busy must let it come
-//! to that point: `runtime/preempt.rs` says how.
+//! Submissions go to the kernel a few at a time, and when the shard's thread is about to
+//! sleep. A task that keeps the thread busy must let it come to that point: `runtime/preempt.rs`
+//! says how.
 
 use std::future::Future;
 use std::io;
@@ -30,8 +30,9 @@ use super::{Access, AlignedBuffer, DirectoryEntry, Disk, DiskFile, OpenOptions};
 use crate::error::{Error, Result};
 use crate::os::{self, RingSupport};
 
-/// Submissions that fit the ring; a full ring is flushed, so this is a batch size, not a maximum.
-const RING_ENTRIES: u32 = 256;
+/// Submissions that fit the ring. A full ring goes to the kernel with the next submission, so this is no
+/// maximum: of a long round of tasks the disk has the first requests while the others are still made.
+const RING_ENTRIES: u32 = 4;
 /// Completions that fit before the kernel must keep them aside.
 const RING_COMPLETIONS: u32 = 4096;
 
