@@ -2,6 +2,7 @@
 //!
 //! Invariant: a policy decides which entries leave first, never whether the cache is right.
 
+mod doorkeeper;
 mod gate;
 mod governor;
 mod index_share;
@@ -18,6 +19,6 @@ pub use governor::{
 };
 pub use page_cache::{Page, PageCache};
 pub use page_counts::{PageCacheStats, PageCounts};
-pub use paged_file::{PagedFile, Verifier};
+pub use paged_file::{Keep, PagedFile, Verifier};
 pub use parsed_file::ParsedFile;
 pub use rows::{CachedEntry, CachedPartition, RowCache, RowCacheStats, Underlying};

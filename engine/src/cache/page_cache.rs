@@ -24,6 +24,7 @@ pub(super) use row_entries::Arrival;
 
 use residents::{Held, Residents};
 
+use super::doorkeeper::Doorkeeper;
 use super::gate::{Gate, GateStatus};
 use super::governor::{
     Contents, Governor, PolicyIdentity, PolicyState, PolicyStatus, ShadowLimits, ShadowPurpose,
@@ -140,6 +141,8 @@ pub(super) struct State {
     recorder: Option<Recorder>,
     /// Decides what is kept; all is where there is none.
     gate: Option<Gate>,
+    /// Pieces of files that were read lately and not kept.
+    doorkeeper: Doorkeeper,
     #[cfg(test)]
     admission_fault: Option<(usize, AdmissionFault)>,
 }
@@ -177,6 +180,7 @@ impl PageCache {
             next_file: 0,
             recorder: None,
             gate: None,
+            doorkeeper: Doorkeeper::new(capacity_bytes),
             #[cfg(test)]
             admission_fault: None,
         };
@@ -217,6 +221,7 @@ impl PageCache {
     pub fn set_capacity_bytes(&self, capacity_bytes: usize) {
         let state = &mut *self.state();
         state.capacity_bytes = capacity_bytes as u64;
+        state.doorkeeper = Doorkeeper::new(state.capacity_bytes);
         state.governor.resize(state.capacity_bytes, slots_of(state.capacity_bytes));
         state.make_room(0);
     }
@@ -447,6 +452,13 @@ impl PageCache {
 
     pub(super) fn holds(&self, key: PageKey) -> bool {
         self.state.borrow().slots.contains_key(&key)
+    }
+
+    /// Whether the pages of a piece are to be kept whose rows are kept as well: when it is read for the
+    /// second time, or where an admission policy is to decide.
+    pub(super) fn is_second_time(&self, first: PageKey) -> bool {
+        let state = &mut *self.state();
+        state.gate.is_some() || state.doorkeeper.is_known(state.residents.fingerprint(first))
     }
 
     pub(super) fn count(&self, kind: EntryKind, count: impl FnOnce(&mut PageCounts)) {

@@ -10,7 +10,7 @@ use futures::future::LocalBoxFuture;
 use futures::task::LocalSpawnExt;
 
 use super::*;
-use crate::cache::{PagedFile, PolicyState};
+use crate::cache::{Keep, PagedFile, PolicyState};
 use crate::clock::Random;
 use crate::disk::DiskFile;
 use crate::error::{Error, Result};
@@ -330,7 +330,7 @@ fn reads_under_way_are_told_apart() {
 fn a_range_that_is_absent_comes_in_one_piece_and_stays_page_by_page() {
     let (cache, file) = (cache(64), MemoryFile::new(13, 6 * PAGE_BYTES + 100));
     let paged = paged(&cache, &file);
-    let piece = block_on(paged.absent_range(3, 4)).unwrap().unwrap();
+    let piece = block_on(paged.absent_range((3, 4), Keep::All)).unwrap().unwrap();
     assert_eq!(piece[..], file.content[3 * PAGE_BYTES..]);
     let reads = [(3 * PAGE_BYTES as u64, 3 * PAGE_BYTES + PAGE_BYTES)];
     assert_eq!(*file.reads.borrow(), reads);
@@ -344,19 +344,20 @@ fn a_range_that_is_absent_comes_in_one_piece_and_stays_page_by_page() {
     assert_eq!(paged.cached_page(6).unwrap().len(), 100);
 
     // One page that is there or on its way, and it is for the reader to put the range together.
-    let none = |first, count| block_on(paged.absent_range(first, count)).unwrap().is_none();
+    let none =
+        |first, count| block_on(paged.absent_range((first, count), Keep::All)).unwrap().is_none();
     assert!(none(0, 4) && none(2, 3) && none(6, 1) && none(0, 0));
     file.close_gate();
     let mut pool = LocalPool::new();
     let other = paged.clone();
-    let coming = async move { other.absent_range(1, 1).await };
+    let coming = async move { other.absent_range((1, 1), Keep::All).await };
     let coming = pool.spawner().spawn_local_with_handle(coming).unwrap();
     pool.run_until_stalled();
     assert!(none(0, 3) && none(1, 1));
     file.open_gate();
     assert_eq!(pool.run_until(coming).unwrap().unwrap()[..], paged.cached_page(1).unwrap()[..]);
     assert_eq!(file.reads.borrow().len(), 2);
-    assert!(matches!(block_on(paged.absent_range(5, 3)), Err(Error::Corrupt(_))));
+    assert!(matches!(block_on(paged.absent_range((5, 3), Keep::All)), Err(Error::Corrupt(_))));
 }
 
 #[test]
@@ -508,4 +509,38 @@ fn the_native_clock_serves_after_the_operator_ends_a_policy() {
         block_on(paged.page(number)).unwrap();
     }
     assert_eq!(cache.stats().total.evictions, 36);
+}
+
+#[test]
+fn pages_of_a_piece_whose_rows_are_kept_come_in_the_second_time() {
+    let (cache, file) = (cache(64), MemoryFile::new(14, 8 * PAGE_BYTES));
+    let paged = paged(&cache, &file);
+    let read = |first| block_on(paged.absent_range((first, 3), Keep::SecondTime)).unwrap();
+    let content = |first: usize| &file.content[first * PAGE_BYTES..][..3 * PAGE_BYTES];
+    assert_eq!(read(0).unwrap()[..], *content(0));
+    let counts = || cache.stats().total;
+    assert_eq!((counts().pages, counts().misses, counts().passed), (0, 0, 3));
+    // Another piece of the same pages is another.
+    assert_eq!(read(1).unwrap()[..], *content(1));
+    assert_eq!(counts().pages, 0);
+    assert_eq!(read(0).unwrap()[..], *content(0));
+    assert_eq!((counts().pages, counts().misses, counts().passed), (3, 3, 6));
+    assert!(read(0).is_none(), "it is there");
+    assert_eq!(paged.cached_page(2).unwrap()[..], content(0)[2 * PAGE_BYTES..]);
+
+    // Who wants a page of a piece on its way that is not to be kept gets it.
+    file.close_gate();
+    let mut pool = LocalPool::new();
+    let (one, other) = (paged.clone(), paged.clone());
+    let piece = async move { one.absent_range((4, 3), Keep::SecondTime).await };
+    let piece = pool.spawner().spawn_local_with_handle(piece).unwrap();
+    pool.run_until_stalled();
+    let page = async move { other.page(5).await };
+    let page = pool.spawner().spawn_local_with_handle(page).unwrap();
+    pool.run_until_stalled();
+    file.open_gate();
+    assert_eq!(pool.run_until(page).unwrap()[..], content(4)[PAGE_BYTES..2 * PAGE_BYTES]);
+    assert_eq!(pool.run_until(piece).unwrap().unwrap()[..], *content(4));
+    assert_eq!((counts().pages, counts().joined), (3, 1));
+    assert_eq!(file.reads.borrow().len(), 4);
 }

@@ -7,12 +7,13 @@ use crate::policy::event::EntryKind;
 pub struct PageCounts {
     /// Lookups that found the page.
     pub hits: u64,
-    /// Pages whose reading from disk was begun.
+    /// Pages whose reading from disk was begun for the cache.
     pub misses: u64,
     /// Lookups that waited for a read already under way.
     pub joined: u64,
     pub evictions: u64,
-    /// Pages read but not kept, because all others were in use.
+    /// Pages read but not kept: all others were in use, or the rows that were wanted of them are kept
+    /// instead, and then the cache was not asked.
     pub passed: u64,
     /// Pages read but not kept, because the admission policy said so.
     pub refused: u64,

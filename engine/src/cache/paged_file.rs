@@ -4,7 +4,7 @@
 //! so it goes on when the first of them is cancelled, and an error reaches all of them and leaves
 //! nothing behind. Not here: what stays in memory (`page_cache.rs`).
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
@@ -26,11 +26,40 @@ pub type Verifier = Box<dyn Fn(u64, &[u8]) -> Result<()>>;
 
 type Load = LocalBoxFuture<'static, Result<Rc<Run>>>;
 
-/// Pages that one I/O brought: in one piece, as long as somebody wants it so, and as the cache keeps
-/// them, so that one that stays in memory keeps no other there.
+/// Which pages of a piece that was read are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// All that there is room for.
+    All,
+    /// Those of a piece that was read before, not long ago: what was wanted of it is kept elsewhere.
+    SecondTime,
+}
+
+/// Pages that one I/O brought: in one piece, as long as somebody wants it so, and, made when they are asked
+/// for, as the cache keeps them, so that one that stays in memory keeps no other there.
 struct Run {
     whole: Page,
-    pages: Vec<Page>,
+    pages: OnceCell<Vec<Page>>,
+}
+
+impl Run {
+    fn new(whole: Page) -> Self {
+        Run { whole, pages: OnceCell::new() }
+    }
+
+    fn pages(&self) -> &[Page] {
+        self.pages.get_or_init(|| {
+            if self.whole.len() <= PAGE_BYTES {
+                return vec![self.whole.clone()];
+            }
+            let pages = self.whole.chunks(PAGE_BYTES).map(|content| {
+                let mut page = AlignedBuffer::for_reading(PAGE_BYTES);
+                page.extend(content);
+                Rc::new(page)
+            });
+            pages.collect()
+        })
+    }
 }
 
 /// A read under way, by the first page that it brings; no two bring the same page.
@@ -136,9 +165,9 @@ impl PagedFile {
         self.source.check_range(number, 1)?;
         let (load, index) = match self.flight(number) {
             Some(joined) => joined,
-            None => (self.begin(number, 1), 0),
+            None => (self.begin(number, 1, true), 0),
         };
-        Ok(load.await?.pages[index].clone())
+        Ok(load.await?.pages()[index].clone())
     }
 
     /// `count` pages from `first` on. Neighbours that are not in memory are read together.
@@ -159,7 +188,7 @@ impl PagedFile {
                 let run = (number + 1..end.min(number + RUN_PAGES_MAX))
                     .take_while(|next| self.is_absent(*next))
                     .count();
-                parts.push(Part::Coming(self.begin(number, 1 + run as u64), 0, 1 + run));
+                parts.push(Part::Coming(self.begin(number, 1 + run as u64, true), 0, 1 + run));
                 number += 1 + run as u64;
             }
         }
@@ -175,17 +204,25 @@ impl PagedFile {
         Ok(pages)
     }
 
-    /// `count` pages from `first` on in one piece, read by one I/O and kept; nothing where one of them
-    /// is in memory or on its way, or an I/O cannot bring so many.
+    /// `count` pages from `first` on in one piece, read by one I/O and kept as `keep` says; nothing where
+    /// one of them is in memory or on its way, or an I/O cannot bring so many.
     ///
     /// Errors: as [`page`](Self::page).
-    pub async fn absent_range(&self, first: u64, count: u64) -> Result<Option<Page>> {
+    pub async fn absent_range(
+        &self,
+        (first, count): (u64, u64),
+        keep: Keep,
+    ) -> Result<Option<Page>> {
         let end = self.source.check_range(first, count)?;
         let is_one_read = (1..=RUN_PAGES_MAX).contains(&count);
         if !is_one_read || !(first..end).all(|page| self.is_absent(page)) {
             return Ok(None);
         }
-        Ok(Some(self.begin(first, count).await?.whole.clone()))
+        let is_kept = match keep {
+            Keep::All => true,
+            Keep::SecondTime => self.source.cache.is_second_time(self.source.key(first)),
+        };
+        Ok(Some(self.begin(first, count, is_kept).await?.whole.clone()))
     }
 
     /// Exactly `length` bytes at `offset`, through the cache.
@@ -242,15 +279,19 @@ impl PagedFile {
     }
 
     /// Begins to read pages that are absent.
-    fn begin(&self, number: u64, count: u64) -> Shared<Load> {
+    fn begin(&self, number: u64, count: u64, is_kept: bool) -> Shared<Load> {
         let source = self.source.clone();
         let cache = source.cache.clone();
         let first = source.key(number);
-        cache.count(source.kind, |counts| counts.misses += count);
+        // What is not for the cache is no look-up of it either.
+        cache.count(source.kind, |counts| match is_kept {
+            true => counts.misses += count,
+            false => counts.passed += count,
+        });
         let landing = Landing { cache: cache.clone(), first };
         let load = async move {
             let landing = landing;
-            let pages = source.load(number, count).await;
+            let pages = source.load(number, count, is_kept).await;
             drop(landing);
             pages
         };
@@ -280,7 +321,7 @@ impl Part {
         match self {
             Part::Here(page) => Ok(vec![page]),
             Part::Coming(load, index, count) => {
-                Ok(load.await?.pages[index..index + count].to_vec())
+                Ok(load.await?.pages()[index..index + count].to_vec())
             }
         }
     }
@@ -338,22 +379,13 @@ impl Source {
     }
 
     /// Reads pages and hands them to the cache.
-    async fn load(&self, first: u64, count: u64) -> Result<Rc<Run>> {
-        let whole = Rc::new(self.read_run(first, count).await?);
-        let pages = match count {
-            1 => vec![whole.clone()],
-            _ => whole
-                .chunks(PAGE_BYTES)
-                .map(|content| {
-                    let mut page = AlignedBuffer::for_reading(PAGE_BYTES);
-                    page.extend(content);
-                    Rc::new(page)
-                })
-                .collect(),
-        };
-        for (number, page) in (first..).zip(pages.iter()) {
-            self.cache.insert(self.key(number), self.kind, self.table, page.clone());
+    async fn load(&self, first: u64, count: u64, is_kept: bool) -> Result<Rc<Run>> {
+        let run = Run::new(Rc::new(self.read_run(first, count).await?));
+        if is_kept {
+            for (number, page) in (first..).zip(run.pages()) {
+                self.cache.insert(self.key(number), self.kind, self.table, page.clone());
+            }
         }
-        Ok(Rc::new(Run { whole, pages }))
+        Ok(Rc::new(run))
     }
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::cache::{Page, PageCache, PagedFile};
+use crate::cache::{Keep, Page, PageCache, PagedFile};
 use crate::checksum::{Crc32, crc32};
 use crate::config::PAGE_BYTES;
 use crate::disk::{AlignedBuffer, Disk, DiskFile, OpenOptions};
@@ -111,6 +111,8 @@ impl FileWriter {
 pub(super) enum Access {
     /// Through the page cache: reads of single partitions.
     Cached,
+    /// The same for a row cache, which keeps what is read itself.
+    Rows,
     /// Past it, in large pieces: a scan must not push out what point reads need.
     Scan,
 }
@@ -271,17 +273,22 @@ impl CheckedFile {
         Ok(())
     }
 
-    /// The `length` bytes at `offset`, from page to page or the file's end, as one read brought them;
-    /// nothing where some are in memory, or would be checked with others.
+    /// The `length` bytes at `offset`, from page to page or the file's end, as one read brought them, the
+    /// pages kept as `keep` says; nothing where some are in memory, or would be checked with others.
     ///
     /// Errors: `Io`; `Corrupt` also when the file ends before.
-    pub(super) async fn piece(&self, (offset, length): (u64, u64)) -> Result<Option<Page>> {
+    pub(super) async fn piece(
+        &self,
+        (offset, length): (u64, u64),
+        keep: Keep,
+    ) -> Result<Option<Page>> {
         let end = self.check_range(offset, length)?;
         if !offset.is_multiple_of(PAGE) || length > READ_BYTES_MAX || self.unit_pages() > 1 {
             return Ok(None);
         }
         let first = offset / PAGE;
-        let Some(piece) = self.paged.absent_range(first, end.div_ceil(PAGE) - first).await? else {
+        let range = (first, end.div_ceil(PAGE) - first);
+        let Some(piece) = self.paged.absent_range(range, keep).await? else {
             return Ok(None);
         };
         self.check_pages(first, piece.chunks(PAGE_BYTES))?;
@@ -317,7 +324,7 @@ impl CheckedFile {
         out: &mut Vec<u8>,
     ) -> Result<()> {
         match access {
-            Access::Cached => self.read_into(offset, length, out).await,
+            Access::Cached | Access::Rows => self.read_into(offset, length, out).await,
             Access::Scan => self.scan_into(offset, length, out).await,
         }
     }

@@ -167,7 +167,7 @@ impl PartitionReader {
                 let bytes = known.saturating_sub(start);
                 let is_short = promoted.is_none() && (1..=WHOLE_BYTES_MAX).contains(&bytes);
                 if is_short && !data.is_careful() {
-                    data.advance(start, bytes, end).await?;
+                    data.take_in(start, bytes).await?;
                 }
                 let (key_found, deletion, row, size) =
                     read_front(data, &layout, (start, end)).await?;

@@ -53,44 +53,47 @@ pub(super) struct SstableSource {
 }
 
 impl SstableSource {
+    /// A read of a range; the data of a single partition is read as `access` says, and for a row cache
+    /// the filter was asked before.
     pub(super) fn new(
         table: Rc<Sstable>,
-        range: &PartitionRange,
-        slice: &Slice,
+        (range, slice): (&PartitionRange, &Slice),
+        access: Access,
         damage: Option<Rc<DamageLog>>,
     ) -> Self {
-        let (plan, access) = match range {
-            PartitionRange::Single(key) if table.may_contain(&HashedKey::of(key)) => {
-                (Plan::Key(key.clone()), Access::Cached)
+        let is_single = matches!(range, PartitionRange::Single(_));
+        let plan = match range {
+            PartitionRange::Single(key)
+                if access == Access::Rows || table.may_contain(&HashedKey::of(key)) =>
+            {
+                Plan::Key(key.clone())
             }
-            PartitionRange::Single(_) => (Plan::Done, Access::Cached),
+            PartitionRange::Single(_) => Plan::Done,
             PartitionRange::Tokens { min, max } => {
                 let info = table.info();
                 let is_outside =
                     *max < info.first_key.token() || *min > info.last_key.token() || min > max;
                 let at = table.summary.page_of_token(min.0);
                 let plan = Plan::Scan { at, min: *min, max: *max, last_position: None };
-                (if is_outside { Plan::Done } else { plan }, Access::Scan)
+                if is_outside { Plan::Done } else { plan }
             }
         };
+        let (index_access, data_access) = match is_single {
+            true => (Access::Cached, access),
+            false => (Access::Scan, Access::Scan),
+        };
         SstableSource {
-            index: Window::new(Content::Plain(table.index.clone()), access),
-            data: Window::new(table.data.clone(), access),
+            index: Window::new(Content::Plain(table.index.clone()), index_access),
+            data: Window::new(table.data.clone(), data_access),
             table,
             slice: slice.clone(),
             plan,
             partition: None,
             damage,
             noted: None,
-            is_single: access == Access::Cached,
+            is_single,
             emitted: 0,
         }
-    }
-
-    /// Reads the data as a scan does.
-    pub(super) fn past_cache(mut self) -> Self {
-        self.data = Window::new(self.table.data.clone(), Access::Scan);
-        self
     }
 
     async fn next_entry(&mut self) -> Result<Option<Entry>> {

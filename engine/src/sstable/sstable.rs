@@ -261,7 +261,7 @@ impl Sstable {
     /// Reads the partitions in `range`, cut to `slice`, in the slice's direction. A single partition
     /// is read through the page cache; a range of tokens past it, in large pieces.
     pub fn read(self: &Rc<Self>, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
-        Box::new(SstableSource::new(self.clone(), range, slice, None))
+        Box::new(SstableSource::new(self.clone(), (range, slice), Access::Cached, None))
     }
 
     /// As [`read`](Self::read), but a read that meets damage notes it and goes on where the index says
@@ -272,7 +272,7 @@ impl Sstable {
         slice: &Slice,
         damage: Rc<DamageLog>,
     ) -> Box<dyn FragmentSource> {
-        Box::new(SstableSource::new(self.clone(), range, slice, Some(damage)))
+        Box::new(SstableSource::new(self.clone(), (range, slice), Access::Cached, Some(damage)))
     }
 
     /// As [`read`](Self::read), without keeping the data of single partitions in the page cache.
@@ -281,7 +281,18 @@ impl Sstable {
         range: &PartitionRange,
         slice: &Slice,
     ) -> Box<dyn FragmentSource> {
-        Box::new(SstableSource::new(self.clone(), range, slice, None).past_cache())
+        Box::new(SstableSource::new(self.clone(), (range, slice), Access::Scan, None))
+    }
+
+    /// As [`read`](Self::read) of a single partition, for a row cache that keeps its rows: of one that is
+    /// short enough to be read whole the page cache keeps the pages when it is read for the second time. The
+    /// caller has asked [`may_contain`](Self::may_contain).
+    pub fn read_for_rows(
+        self: &Rc<Self>,
+        range: &PartitionRange,
+        slice: &Slice,
+    ) -> Box<dyn FragmentSource> {
+        Box::new(SstableSource::new(self.clone(), (range, slice), Access::Rows, None))
     }
 }
 

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::coding::Fault;
 use super::compressed::CompressedFile;
 use super::file::{Access, CheckedFile, READ_BYTES_MAX, SCAN_BYTES_MAX};
-use crate::cache::Page;
+use crate::cache::{Keep, Page};
 use crate::config::PAGE_BYTES;
 use crate::error::{Error, Result};
 
@@ -158,7 +158,7 @@ impl Window {
 
     fn ahead_at_first(access: Access) -> u64 {
         match access {
-            Access::Cached => AHEAD_BYTES_MIN,
+            Access::Cached | Access::Rows => AHEAD_BYTES_MIN,
             Access::Scan => READ_BYTES_MAX,
         }
     }
@@ -187,7 +187,7 @@ impl Window {
 
     fn double_ahead(&mut self) {
         let max = match self.access {
-            Access::Cached => READ_BYTES_MAX,
+            Access::Cached | Access::Rows => READ_BYTES_MAX,
             Access::Scan => SCAN_BYTES_MAX,
         };
         self.ahead_bytes = (self.ahead_bytes * 2).min(max);
@@ -202,12 +202,13 @@ impl Window {
     }
 
     /// Appends what stands before `to`, and the rest of its unit.
-    async fn append(&mut self, to: u64) -> Result<()> {
+    async fn append(&mut self, to: u64, keep: Keep) -> Result<()> {
         let end = to.next_multiple_of(self.content.unit_bytes()).min(self.content.size());
         let range = (self.end(), end);
         if self.bytes.is_empty()
-            && let (Content::Plain(file), Access::Cached) = (&self.content, self.access)
-            && let Some(piece) = file.piece((range.0, end.saturating_sub(range.0))).await?
+            && self.access != Access::Scan
+            && let Content::Plain(file) = &self.content
+            && let Some(piece) = file.piece((range.0, end.saturating_sub(range.0)), keep).await?
         {
             self.bytes = Bytes::Read(piece);
             return Ok(());
@@ -227,6 +228,26 @@ impl Window {
     ///
     /// Errors: `Io`; `Corrupt` also when the file ends before.
     pub(super) async fn advance(&mut self, at: u64, needed: u64, limit: u64) -> Result<()> {
+        self.advance_keeping((at, needed, limit), Keep::All).await
+    }
+
+    /// Makes the `bytes` from `at` available, all that will be read there: a row cache above keeps what it
+    /// wants of them itself.
+    ///
+    /// Errors: as [`advance`](Self::advance).
+    pub(super) async fn take_in(&mut self, at: u64, bytes: u64) -> Result<()> {
+        let keep = match self.access {
+            Access::Rows => Keep::SecondTime,
+            Access::Cached | Access::Scan => Keep::All,
+        };
+        self.advance_keeping((at, bytes, at + bytes), keep).await
+    }
+
+    async fn advance_keeping(
+        &mut self,
+        (at, needed, limit): (u64, u64, u64),
+        keep: Keep,
+    ) -> Result<()> {
         let wanted = self.content.check_range(at, needed)?;
         if at >= self.start && wanted <= self.end() {
             return Ok(());
@@ -246,7 +267,7 @@ impl Window {
         let is_short = limit.saturating_sub(at) <= ahead_bytes;
         let ahead = if is_short { limit } else { (self.end() + ahead_bytes).min(limit) };
         let ahead = ahead.max(wanted);
-        self.append(ahead).await?;
+        self.append(ahead, keep).await?;
         self.double_ahead();
         Ok(())
     }
@@ -265,7 +286,7 @@ impl Window {
         let ahead_bytes = if self.is_careful { 0 } else { self.ahead_bytes };
         let first = from.min(to.saturating_sub(ahead_bytes).max(low));
         self.restart(first);
-        self.append(to).await?;
+        self.append(to, Keep::All).await?;
         self.double_ahead();
         Ok(())
     }

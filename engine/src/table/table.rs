@@ -67,7 +67,8 @@ impl Underlying for Sstables {
         let single = single_of(range);
         let admits =
             |live: &&LiveSstable| single.as_ref().is_none_or(|key| live.sstable.may_contain(key));
-        let sources = self.0.iter().filter(admits).map(|live| live.sstable.read(range, slice));
+        let sources = self.0.iter().filter(admits);
+        let sources = sources.map(|live| live.sstable.read_for_rows(range, slice));
         MergeSource::merge(sources.collect(), slice.direction)
     }
 }
