@@ -156,6 +156,9 @@ pub struct RowCache {
     partitions: RefCell<Partitions>,
     /// Whether the SSTables are known to have no partition behind the last one.
     is_end_known: Cell<bool>,
+    /// Whether a scan has marked gaps between partitions as known since all was forgotten: most caches are
+    /// read by key, and need not look for marks then.
+    has_marks: Cell<bool>,
     /// Partitions that were forgotten and whose entries are not all freed.
     forgotten: RefCell<Vec<Partitions>>,
     /// Rises when everything is forgotten.
@@ -179,6 +182,7 @@ impl RowCache {
             schema,
             partitions: RefCell::default(),
             is_end_known: Cell::new(false),
+            has_marks: Cell::new(false),
             forgotten: RefCell::default(),
             life: Cell::new(0),
             generation_min: Cell::new(0),
@@ -232,6 +236,7 @@ impl RowCache {
         self.life.set(self.life.get() + 1);
         let partitions = self.partitions.take();
         self.is_end_known.set(false);
+        self.has_marks.set(false);
         if !partitions.is_empty() {
             self.counts.borrow_mut().partition_evictions += partitions.len() as u64;
             self.forgotten.borrow_mut().push(partitions);

@@ -46,6 +46,9 @@ const MARKED_AT_ONCE_MAX: usize = 256;
 impl RowCache {
     /// Whether the SSTables are known to lack a key that has no entry.
     pub(super) fn is_known_absent(&self, key: &PartitionKey) -> bool {
+        if !self.has_marks.get() {
+            return false;
+        }
         match self.after(Some(key)) {
             Some(next) => next.is_known_before.get(),
             None => self.is_end_known.get(),
@@ -61,6 +64,9 @@ impl RowCache {
 
     /// Forgets that anything is known of the gap in which a key without an entry lies.
     pub(super) fn forget_gap(&self, key: &PartitionKey) {
+        if !self.has_marks.get() {
+            return;
+        }
         match self.after(Some(key)) {
             Some(next) => next.is_known_before.set(false),
             None => self.is_end_known.set(false),
@@ -133,9 +139,11 @@ impl RowCache {
             if marked == MARKED_AT_ONCE_MAX {
                 return;
             }
+            self.has_marks.set(true);
             handle.is_known_before.set(true);
         }
         if key.is_none() {
+            self.has_marks.set(true);
             self.is_end_known.set(true);
         }
     }
