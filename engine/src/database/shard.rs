@@ -36,7 +36,7 @@ use crate::os;
 use crate::policy::intake::ReadClass;
 use crate::policy::rate::Operation;
 use crate::rate::Limiter;
-use crate::runtime::{self, ShardContext};
+use crate::runtime::{self, Pace, ShardContext};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{LargeDataThresholds, PartitionKey, TableId};
 use crate::table::{Partitions, ReadCommand, Table, TableOpening, clear_leftovers};
@@ -631,7 +631,7 @@ impl Shard {
             while shard.memtable_bytes() > shard.options.memtable_bytes && !shard.closing.get() {
                 let largest = shard.tables().into_iter().max_by_key(|table| table.memtable_bytes());
                 let Some(table) = largest else { break };
-                let failure = table.flush().await.err();
+                let failure = shard.flush_at_leisure(&table).await.err();
                 let has_failed = failure.is_some();
                 if let Some(error) = &failure {
                     let (shard, table) = (shard.context.shard, table.schema().full_name());
@@ -651,6 +651,19 @@ impl Shard {
             shard.flushing.set(false);
             shard.flushed.notify_waiters();
         });
+    }
+
+    /// Flushes a table without haste, until memtables have grown by a quarter of their share beyond it or
+    /// somebody waits.
+    async fn flush_at_leisure(self: &Rc<Self>, table: &Rc<Table>) -> Result<()> {
+        let (shard, own) = (self.clone(), table.clone());
+        let has_time = move || {
+            let share = shard.options.memtable_bytes;
+            let backlog = shard.memtable_bytes().saturating_sub(share);
+            backlog < share / 4 && !own.is_flush_awaited() && !shard.closing.get()
+        };
+        let pace = Pace::new(self.context.timer.clone(), has_time);
+        pace.run(table.flush_in_background()).await
     }
 
     fn start_background(self: &Rc<Self>) {

@@ -1,7 +1,7 @@
 //! One thread per shard: how work gets there, takes turns and ends.
 //!
 //! `executor.rs` starts a shard and carries calls to it; `preempt.rs` makes long tasks yield and
-//! counts those that do not; `timer.rs` sleeps by the shard's clock; `gate.rs` waits for work to
+//! counts those that do not; `pace.rs` has work in the background rest between turns; `timer.rs` sleeps by the shard's clock; `gate.rs` waits for work to
 //! end; `aside.rs` does on another thread what would hold a shard up; `stats.rs` is what an onlooker may read. Invariant: a shard's state is touched by one
 //! thread only, and everything that crosses to another is `Send`. Not here: what a shard does
 //! (`shard/`), the disk (`disk/`).
@@ -9,6 +9,7 @@
 mod aside;
 mod executor;
 mod gate;
+mod pace;
 mod preempt;
 mod stats;
 mod timer;
@@ -19,6 +20,7 @@ mod tests;
 pub use aside::aside;
 pub use executor::{ExecutorOptions, ShardContext, ShardHandle, start, start_local};
 pub use gate::{Gate, GateGuard};
+pub use pace::Pace;
 #[cfg(test)]
 pub(crate) use preempt::EachTurn;
 pub use preempt::{maybe_yield, need_preempt, spawn_local, yield_now};

@@ -40,6 +40,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::task::AbortHandle;
 
 use super::gate::{Gate, GateGuard};
+use super::pace;
 use super::stats::{RuntimeStats, Stretch};
 use crate::clock::{Clock, Random};
 use crate::config::TASK_QUOTA_US;
@@ -111,8 +112,12 @@ pub fn maybe_yield() -> impl Future<Output = ()> {
     }
 }
 
-/// Lets all other ready tasks of the shard run, and its I/O be submitted.
+/// Lets all other ready tasks of the shard run, and its I/O be submitted; a task with a [`Pace`](super::Pace)
+/// may rest.
 pub async fn yield_now() {
+    if let Some(rest) = pace::rest() {
+        return rest.await;
+    }
     let doorbell = CURRENT.with_borrow(|current| current.as_ref()?.doorbell.clone());
     match doorbell {
         Some(doorbell) => doorbell.ring_and_wait().await,

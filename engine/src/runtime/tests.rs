@@ -481,3 +481,36 @@ fn a_panic_on_a_shards_thread_ends_the_process_with_a_message() {
     let words = String::from_utf8_lossy(&child.stderr);
     assert!(words.contains("shard 0: task 'broken' panicked: told to"), "{words}");
 }
+
+#[test]
+fn a_task_with_a_pace_rests_where_it_yields_while_it_has_time() {
+    let clock = SimulatedClock::new(0);
+    let timer = SimulatedTimer::new(clock.clone());
+    let (has_time, steps) = (Rc::new(Cell::new(true)), Rc::new(Cell::new(0)));
+    let work = |steps: Rc<Cell<u32>>| async move {
+        for _ in 0..3 {
+            yield_now().await;
+            steps.set(steps.get() + 1);
+        }
+    };
+    let told = has_time.clone();
+    let pace = Pace::new(Rc::new(timer.clone()), move || told.get());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    LocalSet::new().block_on(&runtime, async {
+        let task = tokio::task::spawn_local(pace.run(work(steps.clone())));
+        let other = Rc::new(Cell::new(0));
+        tokio::task::spawn_local(work(other.clone())).await.unwrap();
+        assert_eq!((steps.get(), other.get()), (0, 3), "only the task itself rests");
+        assert!(timer.advance_to_next());
+        assert_eq!(clock.monotonic_ns(), 1_000_000);
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(steps.get(), 1);
+        has_time.set(false);
+        assert!(timer.advance_to_next(), "the rest that was begun is taken");
+        task.await.unwrap();
+        assert_eq!(steps.get(), 3);
+        assert!(!timer.advance_to_next());
+    });
+}

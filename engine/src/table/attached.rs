@@ -79,6 +79,7 @@ impl Table {
             next_generation: Cell::new(0),
             unnamed: RefCell::default(),
             dropped: Cell::new(false),
+            flushes_awaited: Cell::new(0),
             is_attached: true,
         };
         (Rc::new(table), failed)

@@ -119,6 +119,7 @@ impl Table {
             next_generation: Cell::new(next_generation),
             unnamed: RefCell::default(),
             dropped: Cell::new(false),
+            flushes_awaited: Cell::new(0),
             is_attached: false,
             large_data,
             damage,

@@ -48,6 +48,8 @@ pub struct Table {
     /// it is known again what it says.
     pub(super) unnamed: RefCell<Vec<u64>>,
     pub(super) dropped: Cell<bool>,
+    /// How many wait for a flush.
+    pub(super) flushes_awaited: Cell<u32>,
     /// The table is one of foreign SSTables.
     pub(super) is_attached: bool,
     /// As they were changed last: those of `schema` are as old as the opening.

@@ -1,0 +1,55 @@
+//! Work in the background that leaves the processor to others while it has time.
+//!
+//! A task that runs under a [`Pace`] rests for a moment wherever it yields, as long as it is said to have
+//! time: it takes a part of the processor instead of all that others leave, so that who comes finds the shard
+//! idle more often than in the middle of a turn. When time runs short it does not rest. Scylla's controllers
+//! give flushes and compactions shares of the processor by their backlog; this is the same with two steps.
+//!
+//! Not here: when a task yields (`preempt.rs`), who has time (the task's owner says).
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::timer::Timer;
+
+/// How long a rest is; timers count milliseconds. A turn before it is at most three quarters of the quota.
+const REST: Duration = Duration::from_millis(1);
+
+thread_local! {
+    /// That of the task that is polled.
+    static CURRENT: RefCell<Option<Rc<Pace>>> = const { RefCell::new(None) };
+}
+
+/// See the head of this file.
+pub struct Pace {
+    timer: Rc<dyn Timer>,
+    has_time: Box<dyn Fn() -> bool>,
+}
+
+impl Pace {
+    /// A pace by the shard's `timer`; `has_time` is asked at the end of each turn.
+    pub fn new(timer: Rc<dyn Timer>, has_time: impl Fn() -> bool + 'static) -> Rc<Self> {
+        Rc::new(Pace { timer, has_time: Box::new(has_time) })
+    }
+
+    /// Runs a future at this pace.
+    pub async fn run<F: Future>(self: Rc<Self>, future: F) -> F::Output {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            let outer = CURRENT.replace(Some(self.clone()));
+            let polled = future.as_mut().poll(context);
+            CURRENT.set(outer);
+            polled
+        })
+        .await
+    }
+}
+
+/// The rest that the running task takes instead of a plain yield, if it has time for one.
+pub(super) fn rest() -> Option<impl Future<Output = ()>> {
+    let pace = CURRENT.with_borrow(|current| current.clone())?;
+    (pace.has_time)().then(|| pace.timer.sleep(REST))
+}
