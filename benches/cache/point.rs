@@ -166,7 +166,11 @@ impl Bench {
             let list =
                 (0..slices).map(|_| (self.partition(random.below(10) as i64), all(direction)));
             let list: Reads = Arc::new(list.collect());
-            let figure = self.batches(&list).await / (slices as f64 * ROWS_PER_PARTITION as f64);
+            let mut runs = Vec::new();
+            for _ in 0..REPEATS {
+                runs.push(self.batches(&list).await);
+            }
+            let figure = median(runs) / (slices as f64 * ROWS_PER_PARTITION as f64);
             let reversed = direction.is_reversed();
             Row {
                 name,

@@ -20,7 +20,7 @@ const MEMTABLE_BYTES: usize = 8 << 20;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Forced evictions.
-const ROUNDS: u32 = 3;
+const ROUNDS: u32 = 10;
 
 struct Sample {
     ms: f64,
