@@ -1,7 +1,9 @@
-//! Point reads over data that is many times the cache, with several of them on their way at once.
+//! Point reads over data that is many times the cache, with several of them on their way at once: of
+//! wide partitions with an index of their rows, and of short ones, which are read whole.
 //!
-//! Beside them stands what the disk gives in the same run: as many direct reads of whole partitions,
-//! from the same files, as many of them in flight, through the engine's disk layer and nothing else.
+//! Beside them stands what the disk gives in the same run: as many direct reads of as many bytes as a
+//! point read has to bring, from the same files, as many of them in flight, through the engine's disk
+//! layer and nothing else.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -19,21 +21,50 @@ use tidegate_engine::{Cell, Database, Direction, Durability, Options, SchemaRef,
 use super::frame::{Arguments, Row, Target, cpu_timed};
 use super::{definition, partition_key, row_of, write};
 
-const ROWS_PER_PARTITION: i64 = 10;
 const BYTES: usize = 1000;
 const IN_FLIGHT: usize = 32;
 /// What the baseline is.
-const RAW: &str = "direct reads of whole partitions";
+const RAW: &str = "direct reads of as much";
+
+/// How the rows lie.
+#[derive(Clone, Copy)]
+struct Shape {
+    name: &'static str,
+    rows_per_partition: i64,
+    column_index_bytes: u32,
+    /// Bytes that hold a row that is read: a block of the index, or the partition.
+    piece_bytes: u64,
+}
+
+const SHAPES: [Shape; 2] = [
+    Shape {
+        name: "wide partitions, cache of 1/16",
+        rows_per_partition: 1000,
+        column_index_bytes: 4 << 10,
+        piece_bytes: 4 << 10,
+    },
+    Shape {
+        name: "short partitions, cache of 1/16",
+        rows_per_partition: 10,
+        column_index_bytes: 64 << 10,
+        piece_bytes: 10 << 10,
+    },
+];
 
 /// Runs the rows if they are wanted.
 pub async fn run(arguments: &Arguments) {
-    if !arguments.wants("point read, cache of 1/16") {
-        return;
+    for shape in SHAPES {
+        if arguments.wants(shape.name) {
+            run_shape(arguments, shape).await;
+        }
     }
+}
+
+async fn run_shape(arguments: &Arguments, shape: Shape) {
     let shards = std::thread::available_parallelism().map_or(1, |count| count.get().min(2));
-    let partitions = arguments.scale(10_000, 100_000) as i64;
+    let rows = arguments.scale(100_000, 1_000_000) as i64;
     let reads = arguments.scale(20_000, 200_000);
-    let data_bytes = partitions as usize * ROWS_PER_PARTITION as usize * BYTES;
+    let data_bytes = rows as usize * BYTES;
     let directory = tempfile::tempdir().unwrap();
     let options = Options {
         durability: Durability::None,
@@ -43,11 +74,12 @@ pub async fn run(arguments: &Arguments) {
         ..Options::new(directory.path())
     };
     let database = Database::open(options).await.unwrap();
-    let schema = database.create_table(definition(), false).await.unwrap();
-    for from in (0..partitions).step_by(100) {
-        let keys = from..(from + 100).min(partitions);
-        let rows = keys.flat_map(|pk| (0..ROWS_PER_PARTITION).map(move |ck| (pk, ck)));
-        let writes = rows.map(|(pk, ck)| {
+    let mut table = definition();
+    table.options.column_index_bytes = shape.column_index_bytes;
+    let schema = database.create_table(table, false).await.unwrap();
+    for from in (0..rows).step_by(1000) {
+        let writes = (from..(from + 1000).min(rows)).map(|row| {
+            let (pk, ck) = (row / shape.rows_per_partition, row % shape.rows_per_partition);
             let mut mutation = write(&schema, pk, ck, 1);
             mutation.rows[0].1.cells[0].1 = Cell::live(1, vec![b'v'; BYTES]);
             mutation
@@ -55,7 +87,7 @@ pub async fn run(arguments: &Arguments) {
         database.apply_many(writes.collect()).await.unwrap();
     }
     database.flush(None).await.unwrap();
-    let bench = Bench { database, schema, partitions, shards };
+    let bench = Bench { database, schema, rows, shape, shards };
     // Until the cache is full, and then what counts.
     bench.read(reads / 2, 1).await;
     let clock = bench.database.clock().clone();
@@ -64,10 +96,11 @@ pub async fn run(arguments: &Arguments) {
     let seconds = (clock.monotonic_ns() - start) as f64 / 1e9;
     let files = data_files(directory.path());
     let start = clock.monotonic_ns();
-    let ((), raw_cpu) = cpu_timed(async { read_raw(&files, partitions, reads, shards) }).await;
+    let work = async { read_raw(&files, shape.piece_bytes, reads, shards) };
+    let ((), raw_cpu) = cpu_timed(work).await;
     let raw_seconds = (clock.monotonic_ns() - start) as f64 / 1e9;
     Row {
-        name: "point read, cache of 1/16, 32 in flight",
+        name: &format!("point read, {}", shape.name),
         unit: "k/s",
         figure: reads as f64 / seconds / 1e3,
         baseline: Some((RAW, reads as f64 / raw_seconds / 1e3)),
@@ -75,7 +108,7 @@ pub async fn run(arguments: &Arguments) {
     }
     .print(arguments);
     Row {
-        name: "point read, cache of 1/16, CPU",
+        name: &format!("point read, {}, CPU", shape.name),
         unit: "us a read",
         figure: cpu.as_secs_f64() * 1e6 / reads as f64,
         baseline: Some((RAW, raw_cpu.as_secs_f64() * 1e6 / reads as f64)),
@@ -85,7 +118,7 @@ pub async fn run(arguments: &Arguments) {
     let caches = bench.database.cache_report().await.unwrap();
     let over = caches.iter().map(|cache| cache.bytes as f64 / cache.capacity_bytes as f64);
     Row {
-        name: "point read, cache of 1/16, bytes / budget",
+        name: &format!("point read, {}, bytes / budget", shape.name),
         unit: "",
         figure: over.fold(0.0, f64::max),
         baseline: None,
@@ -112,10 +145,8 @@ fn data_files(directory: &Path) -> Vec<(PathBuf, u64)> {
     files
 }
 
-/// Reads pieces of the files that are as long as a partition, at random places, and all pages that
-/// they lie on; on as many threads as there are shards.
-fn read_raw(files: &[(PathBuf, u64)], partitions: i64, count: usize, threads: usize) {
-    let bytes = files.iter().map(|(_, bytes)| bytes).sum::<u64>() / partitions as u64;
+/// Reads pieces of so many bytes of the files, at random places, and all pages that they lie on; on as many threads as there are shards.
+fn read_raw(files: &[(PathBuf, u64)], bytes: u64, count: usize, threads: usize) {
     let read = |seed: u64| {
         tidegate_engine::disk::run(Backend::Auto, |disk, _| async move {
             let mut open = Vec::new();
@@ -151,7 +182,8 @@ fn read_raw(files: &[(PathBuf, u64)], partitions: i64, count: usize, threads: us
 struct Bench {
     database: Database,
     schema: SchemaRef,
-    partitions: i64,
+    rows: i64,
+    shape: Shape,
     shards: usize,
 }
 
@@ -161,8 +193,9 @@ impl Bench {
         let mut random = Random::new(seed);
         let mut lists: Vec<Vec<(PartitionRange, Slice)>> = vec![Vec::new(); self.shards];
         for _ in 0..count {
-            let key = partition_key(&self.schema, random.below(self.partitions as u64) as i64);
-            let range = row_of(&self.schema, random.below(ROWS_PER_PARTITION as u64) as i64);
+            let row = random.below(self.rows as u64) as i64;
+            let key = partition_key(&self.schema, row / self.shape.rows_per_partition);
+            let range = row_of(&self.schema, row % self.shape.rows_per_partition);
             let slice = Slice { ranges: vec![range], direction: Direction::Forward };
             let shard = self.database.shard_of(&key) as usize;
             lists[shard].push((PartitionRange::Single(key), slice));

@@ -87,7 +87,8 @@ pub(super) struct Front {
 
 /// Bytes of the last block that are read at once to walk through it.
 const WALK_BYTES_MAX: u64 = READ_BYTES_MAX;
-/// A partition up to this long is read whole: a second read would cost more than what it brings.
+/// A partition, or what a range needs of one, is read whole up to this length: a second read would cost
+/// more than what it brings.
 const WHOLE_BYTES_MAX: u64 = 16 << 10;
 
 /// How a step ended.
@@ -334,6 +335,15 @@ impl PartitionReader {
         out: &mut VecDeque<Fragment>,
     ) -> Result<bool> {
         let limit = self.bound.min(self.end);
+        let is_short = (1..=WHOLE_BYTES_MAX).contains(&limit.saturating_sub(at));
+        if is_short && may_read && !data.is_careful() && !data.holds(at, limit - at) {
+            // All that is left of the range, by one read.
+            if let Err(error) = data.take_in(at, limit - at).await {
+                self.failed_at.set(at);
+                self.clip = Some(clip);
+                return Err(error);
+            }
+        }
         let item = match self.item(data, (at, may_read), limit, Some(&clip)).await {
             Ok(Some(item)) => item,
             Ok(None) => {
