@@ -224,20 +224,33 @@ pub(super) fn skip_values(input: &mut Input<'_>, layout: &Layout, count: usize) 
     Ok(())
 }
 
+/// Reads a kind byte and the row key or bound after it, the ordered prefix into `ordered`; returns the
+/// weight of the position.
+pub(super) fn read_position_into(
+    input: &mut Input<'_>,
+    layout: &Layout,
+    ordered: &mut Vec<u8>,
+) -> Parsed<Weight> {
+    let (weight, count) = read_kind(input, layout)?;
+    ordered.clear();
+    read_values_into(input, layout, count, ordered)?;
+    Ok(weight)
+}
+
+/// Reads the kind byte of a position and how many values follow.
+fn read_kind(input: &mut Input<'_>, layout: &Layout) -> Parsed<(Weight, usize)> {
+    let before = input.clone();
+    let kind = input.u8()?;
+    if kind == KIND_ROW {
+        return Ok((Weight::At, layout.clustering.len()));
+    }
+    let bound = Bound::from_kind(kind)
+        .ok_or_else(|| before.bad("the kind of a clustering prefix", kind))?;
+    Ok((bound.weight(), usize::from(input.u16()?)))
+}
+
 /// Reads what follows the kind byte of a bound.
 pub(super) fn read_bound(input: &mut Input<'_>, layout: &Layout, bound: Bound) -> Parsed<Position> {
     let count = usize::from(input.u16()?);
     Ok(Position { prefix: read_values(input, layout, count)?, weight: bound.weight() })
-}
-
-/// Reads a kind byte and the row key or bound after it.
-pub(super) fn read_position(input: &mut Input<'_>, layout: &Layout) -> Parsed<Position> {
-    let before = input.clone();
-    let kind = input.u8()?;
-    if kind == KIND_ROW {
-        return Ok(Position::at(read_values(input, layout, layout.clustering.len())?));
-    }
-    let bound = Bound::from_kind(kind)
-        .ok_or_else(|| before.bad("the kind of a clustering prefix", kind))?;
-    read_bound(input, layout, bound)
 }

@@ -13,6 +13,7 @@
 //! only in what is in memory by then, above all the pages that the first search read: one that is
 //! not found there costs the reader a little read-ahead, never a read of the index.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
 use std::rc::Rc;
@@ -22,11 +23,13 @@ use futures::future::try_join;
 use super::coding::{Fault, Input, Parsed, put_svint, put_vint};
 use super::file::CheckedFile;
 use super::layout::{DELETION_BYTES, Layout, deletion, put_deletion};
-use super::prefix::{BATCH_COLUMNS, read_position};
+use super::prefix::{BATCH_COLUMNS, read_position_into};
 use crate::cache::Page;
 use crate::config::PAGE_BYTES;
 use crate::error::{Error, Result};
-use crate::mutation::{Position, Tombstone};
+use crate::mutation::position::compare;
+use crate::mutation::{Position, Tombstone, Weight};
+use crate::schema::ClusteringKey;
 
 const WIDTH_BASE: i64 = 65_536;
 /// The block size doubles each time the index of one partition grows by this much.
@@ -158,6 +161,47 @@ pub(super) struct Block {
     pub(super) open: Option<Tombstone>,
 }
 
+/// A block that is looked at where it lies.
+struct BlockRef<'a> {
+    first: (&'a [u8], Weight),
+    last: (&'a [u8], Weight),
+    offset: u64,
+    width: u64,
+    open: Option<Tombstone>,
+}
+
+impl BlockRef<'_> {
+    fn to_block(&self) -> Block {
+        let position = |(prefix, weight)| {
+            let prefix = ClusteringKey::from_ordered(prefix);
+            Position { prefix, weight }
+        };
+        let &BlockRef { first, last, offset, width, open } = self;
+        Block { first: position(first), last: position(last), offset, width, open }
+    }
+
+    fn cmp_first(&self, position: &Position) -> Ordering {
+        compare(self.first.0, self.first.1, position.prefix.as_ordered(), position.weight)
+    }
+
+    fn cmp_last(&self, position: &Position) -> Ordering {
+        compare(self.last.0, self.last.1, position.prefix.as_ordered(), position.weight)
+    }
+}
+
+impl Block {
+    fn view(&self) -> BlockRef<'_> {
+        let Block { first, last, offset, width, open } = self;
+        BlockRef {
+            first: (first.prefix.as_ordered(), first.weight),
+            last: (last.prefix.as_ordered(), last.weight),
+            offset: *offset,
+            width: *width,
+            open: *open,
+        }
+    }
+}
+
 /// What a search may do for the bytes it wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
@@ -201,7 +245,10 @@ pub(super) struct PromotedIndex {
     /// Offset of the first row or marker from the start of the partition.
     pub(super) header_bytes: u64,
     pub(super) deletion: Option<Tombstone>,
+    /// Blocks that were read from disk or wanted whole.
     parsed: BTreeMap<u32, Rc<Block>>,
+    /// Room for the two keys of a block that is looked at.
+    keys: [Vec<u8>; 2],
     /// The page used last of each area; holding it keeps it in memory.
     held: [Option<(u64, Page)>; 2],
 }
@@ -236,6 +283,7 @@ impl PromotedIndex {
             blocks_at: at + input.at(),
             offsets_at: at + size - 4 * u64::from(count),
             parsed: BTreeMap::new(),
+            keys: Default::default(),
             held: [None, None],
             file,
             layout,
@@ -300,10 +348,48 @@ impl PromotedIndex {
     }
 
     async fn fetch(&mut self, number: u32, reach: Reach) -> Result<Option<Rc<Block>>> {
-        assert!(number < self.count, "a search stays within the blocks");
         if let Some(block) = self.parsed.get(&number) {
             return Ok(Some(block.clone()));
         }
+        let Some(block) = self.read(number, reach, |block| block.to_block()).await? else {
+            return Ok(None);
+        };
+        if self.parsed.len() >= BLOCKS_KEPT_MAX {
+            self.parsed.pop_first();
+        }
+        let block = Rc::new(block);
+        self.parsed.insert(number, block.clone());
+        Ok(Some(block))
+    }
+
+    /// What `look` makes of a block; `None` when it is out of reach.
+    async fn look_at<T>(
+        &mut self,
+        number: u32,
+        reach: Reach,
+        look: impl Fn(BlockRef<'_>) -> T,
+    ) -> Result<Option<T>> {
+        if let Some(block) = self.parsed.get(&number) {
+            return Ok(Some(look(block.view())));
+        }
+        // Most blocks are looked at once: only those that the disk had to be asked for are kept.
+        match self.read(number, Reach::Memory, &look).await? {
+            None if reach == Reach::Disk => {
+                let block = self.block(number).await?;
+                Ok(Some(look(block.view())))
+            }
+            looked => Ok(looked),
+        }
+    }
+
+    /// Reads a block where it lies.
+    async fn read<T>(
+        &mut self,
+        number: u32,
+        reach: Reach,
+        look: impl FnOnce(BlockRef<'_>) -> T,
+    ) -> Result<Option<T>> {
+        assert!(number < self.count, "a search stays within the blocks");
         let offset_at = self.offsets_at + 4 * u64::from(number);
         let has_next = number + 1 < self.count;
         let place = (offset_at, if has_next { 8 } else { 4 });
@@ -326,32 +412,29 @@ impl PromotedIndex {
         let Some(bytes) = self.bytes((at, to - from), Area::Blocks, reach).await? else {
             return Ok(None);
         };
-        let block = parse_block(&mut Input::new(&bytes), &self.layout)
-            .and_then(|block| {
-                if block.offset >= self.header_bytes && block.first <= block.last {
-                    return Ok(block);
-                }
-                let wanted = "a block after the header, its first key first".into();
-                Err(Fault::Bad { at: 0, wanted, found: format!("{block:?}") })
-            })
-            .map_err(|fault| fault.into_error(self.file.path(), at))?;
-        if self.parsed.len() >= BLOCKS_KEPT_MAX {
-            self.parsed.pop_first();
-        }
-        let block = Rc::new(block);
-        self.parsed.insert(number, block.clone());
-        Ok(Some(block))
+        let header_bytes = self.header_bytes;
+        let looked = parse_block(&mut Input::new(&bytes), &self.layout, &mut self.keys);
+        let looked = looked.and_then(|block| {
+            let (first, last) = (block.first, block.last);
+            if block.offset >= header_bytes && compare(first.0, first.1, last.0, last.1).is_le() {
+                return Ok(look(block));
+            }
+            let wanted = "a block after the header, its first key first".into();
+            Err(Fault::Bad { at: 0, wanted, found: format!("{:?}", block.to_block()) })
+        });
+        looked.map(Some).map_err(|fault| fault.into_error(self.file.path(), at))
     }
 
     /// Number of the first block for which `is_right` holds, or the number of blocks. The blocks
     /// for which it does not hold come first.
     ///
     /// Errors: `Io`, `Corrupt`.
-    async fn first_block(&mut self, mut is_right: impl FnMut(&Block) -> bool) -> Result<u32> {
+    async fn first_block(&mut self, is_right: impl Fn(BlockRef<'_>) -> bool) -> Result<u32> {
         let (mut low, mut high) = (0, self.count);
         while low < high {
             let middle = low + (high - low) / 2;
-            if is_right(&*self.block(middle).await?) {
+            let is_right = self.look_at(middle, Reach::Disk, &is_right).await?;
+            if is_right.expect("the disk reaches everything") {
                 high = middle;
             } else {
                 low = middle + 1;
@@ -362,13 +445,13 @@ impl PromotedIndex {
 
     /// First block that reaches beyond `position`: the first one a read from there needs.
     pub(super) async fn first_after(&mut self, position: &Position) -> Result<u32> {
-        self.first_block(|block| block.last > *position).await
+        self.first_block(|block| block.cmp_last(position).is_gt()).await
     }
 
     /// First block that starts at or beyond `position`: the first one a read up to there does not
     /// need.
     pub(super) async fn first_from(&mut self, position: &Position) -> Result<u32> {
-        self.first_block(|block| block.first >= *position).await
+        self.first_block(|block| block.cmp_first(position).is_ge()).await
     }
 
     /// First block that begins behind `offset` of the partition.
@@ -385,8 +468,9 @@ impl PromotedIndex {
         let mut step = 1;
         while high - low > 1 {
             let middle = low + step.min((high - low) / 2);
-            let Some(block) = self.fetch(middle, Reach::Memory).await? else { break };
-            if block.first >= *position {
+            let look = |block: BlockRef<'_>| block.cmp_first(position).is_ge();
+            let Some(is_behind) = self.look_at(middle, Reach::Memory, look).await? else { break };
+            if is_behind {
                 high = middle;
                 step = (step / 2).max(1);
             } else {
@@ -406,8 +490,9 @@ impl PromotedIndex {
         let mut step = 1;
         while high - low > 1 {
             let middle = high - step.min((high - low) / 2);
-            let Some(block) = self.fetch(middle, Reach::Memory).await? else { break };
-            if block.first <= *position {
+            let look = |block: BlockRef<'_>| block.cmp_first(position).is_le();
+            let Some(is_before) = self.look_at(middle, Reach::Memory, look).await? else { break };
+            if is_before {
                 low = middle;
                 step = (step / 2).max(1);
             } else {
@@ -452,9 +537,15 @@ impl PromotedIndex {
     }
 }
 
-fn parse_block(input: &mut Input<'_>, layout: &Layout) -> Parsed<Block> {
-    let first = read_position(input, layout)?;
-    let last = read_position(input, layout)?;
+/// Parses a block, its keys into `keys`.
+fn parse_block<'a>(
+    input: &mut Input<'_>,
+    layout: &Layout,
+    keys: &'a mut [Vec<u8>; 2],
+) -> Parsed<BlockRef<'a>> {
+    let [first, last] = keys;
+    let first_weight = read_position_into(input, layout, first)?;
+    let last_weight = read_position_into(input, layout, last)?;
     let offset = input.vint()?;
     let width = WIDTH_BASE.saturating_add(input.svint()?);
     let width = u64::try_from(width).map_err(|_| input.bad("the width of a block", width))?;
@@ -462,5 +553,6 @@ fn parse_block(input: &mut Input<'_>, layout: &Layout) -> Parsed<Block> {
     if input.remaining() != 0 {
         return Err(input.bad("the end of the block", format!("{} bytes", input.remaining())));
     }
-    Ok(Block { first, last, offset, width, open })
+    let (first, last) = ((first.as_slice(), first_weight), (last.as_slice(), last_weight));
+    Ok(BlockRef { first, last, offset, width, open })
 }
