@@ -38,8 +38,10 @@ pub(super) struct CachedRead {
     /// Number of the set of SSTables below.
     generation: u64,
     direction: Direction,
-    /// The place of one row, to be read first; or ranges still to read, in reading order. Most reads
-    /// have one.
+    /// The one row that is wanted, or that there is none, where that was known from the start.
+    at_hand: Option<Option<FlatRow>>,
+    /// Else the place of one row, to be read first; or ranges still to read, in reading order. Most
+    /// reads have one.
     only: Option<ClusteringKey>,
     first: Option<ClusteringRange>,
     rest: VecDeque<ClusteringRange>,
@@ -80,9 +82,18 @@ impl CachedRead {
             counts.partition_hits += 1;
             state = State::Done;
         }
+        let row = row_of(&slice.ranges);
+        // At once: all that is fetched for it is fetched side by side, the key below as well.
+        let found = row.zip(place.as_ref());
+        let found = found.and_then(|(row, (_, version))| version.at_hand(row.as_ordered()));
+        if let Some((_, slot)) = &found {
+            cache.touch(&[*slot]);
+        }
+        let at_hand = found.map(|(flat, _)| flat);
         let key = place.as_ref().map_or_else(|| Rc::new(key.clone()), |(held, _)| held.key.clone());
-        let (only, mut first, mut rest) = (row_of(&slice.ranges), None, VecDeque::new());
-        if only.is_none() {
+        let only = row.filter(|_| at_hand.is_none()).cloned();
+        let (mut first, mut rest) = (None, VecDeque::new());
+        if row.is_none() {
             let mut ranges = slice.ranges.iter().cloned();
             first = match slice.direction {
                 Direction::Forward => ranges.next(),
@@ -100,6 +111,7 @@ impl CachedRead {
             underlying,
             generation,
             direction,
+            at_hand,
             only,
             first,
             rest,
@@ -118,30 +130,6 @@ impl CachedRead {
     fn next_range(&mut self) -> Option<ClusteringRange> {
         let only = || self.only.take().map(ClusteringRange::prefix);
         self.first.take().or_else(only).or_else(|| self.rest.pop_front())
-    }
-
-    /// Reads the one row that is wanted, where it has an entry.
-    fn look_up<S: FragmentSink + ?Sized>(&mut self, out: &mut Out<'_, S>) {
-        let (Some(key), Some((handle, version))) = (&self.only, &self.place) else { return };
-        let before = out.given;
-        let change = |tombstone, is_start| {
-            let position = match is_start != self.direction.is_reversed() {
-                true => Position::before(key.clone()),
-                false => Position::after(key.clone()),
-            };
-            Fragment::RangeTombstoneChange { position, tombstone }
-        };
-        let touch = |slot| {
-            // Slots of an older version are others' by now.
-            if is_current(&self.cache, handle, version) {
-                self.cache.touch(&[slot]);
-            }
-        };
-        if !version.look_up(key.as_ordered(), out, touch, change) {
-            return;
-        }
-        self.cache.counts.borrow_mut().row_hits += out.given - before;
-        self.only = None;
     }
 
     /// Begins with a partition that the cache does not know.
@@ -235,8 +223,11 @@ impl CachedRead {
                 if let Some(row) = version.static_row() {
                     out.give(Fragment::StaticRow(row));
                 }
+                if let Some(Some(row)) = self.at_hand.take() {
+                    out.row(&row);
+                    self.cache.counts.borrow_mut().row_hits += 1;
+                }
                 self.state = State::Between;
-                self.look_up(out);
             }
             (State::Between, _) => {
                 self.state = match self.next_range() {
@@ -388,12 +379,12 @@ impl FragmentSink for Queue<'_> {
 }
 
 /// The key of the one row whose place the ranges are.
-fn row_of(ranges: &[ClusteringRange]) -> Option<ClusteringKey> {
+fn row_of(ranges: &[ClusteringRange]) -> Option<&ClusteringKey> {
     let [ClusteringRange { start, end }] = ranges else { return None };
     let is_row = (start.weight, end.weight) == (Weight::Before, Weight::After)
         && !start.prefix.is_empty()
         && start.prefix == end.prefix;
-    is_row.then(|| start.prefix.clone())
+    is_row.then_some(&start.prefix)
 }
 
 /// A gap being read from below.

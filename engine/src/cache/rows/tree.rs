@@ -455,11 +455,11 @@ impl Tree {
 
     /// The entry at a place, else the first behind it.
     #[inline]
-    pub(super) fn find(&self, place: PlaceRef<'_>) -> (Option<View<'_>>, Option<View<'_>>) {
+    pub(super) fn find(&self, place: PlaceRef<'_>) -> Result<View<'_>, Option<View<'_>>> {
         let spot = self.spot(place, false);
         match spot.leaf.search(place) {
-            Ok(at) => (Some(spot.leaf.view(at)), None),
-            Err(at) => (None, Cursor { tree: self, spot, at }.next()),
+            Ok(at) => Ok(spot.leaf.view(at)),
+            Err(at) => Err(Cursor { tree: self, spot, at }.next()),
         }
     }
 

@@ -119,7 +119,7 @@ impl<'a, S: FragmentSink + ?Sized> Out<'a, S> {
     }
 
     #[inline]
-    fn row(&mut self, flat: &FlatRow) {
+    pub(super) fn row(&mut self, flat: &FlatRow) {
         self.given += 1;
         self.is_full |= !self.sink.row(flat);
     }
@@ -305,40 +305,51 @@ impl Version {
             *in_force = tombstone;
             Fragment::RangeTombstoneChange { position, tombstone }
         };
-        let found = self.look_up(start.prefix.as_ordered(), out, |slot| used.push(slot), change);
+        let found = self.look_up(start.prefix.as_ordered(), out, used, change);
         found.then_some(Step::Done)
     }
 
-    /// The row with this key, where it is known, between the `change`s to the tombstone that is in
-    /// force there and back; false where it is not known, or where more has to be said of it. Tells
-    /// `touch` the slot of the entry that knows.
+    /// What is known of the row with this key, or of its absence, and the claim of the entry that knows;
+    /// `None` where it is not known, or where more has to be said of it.
     #[inline]
-    pub(super) fn look_up<S: FragmentSink + ?Sized>(
+    fn known<'a>(&self, tree: &'a Tree, key: &[u8]) -> Option<(Option<&'a FlatRow>, Claim)> {
+        let next = match tree.find(PlaceRef::row(key)) {
+            Ok(View { flat, claim }) => return Some((flat.has_row().then_some(flat), claim)),
+            Err(next) => next,
+        };
+        // An entry of this key that is no row says something of what is beside the row.
+        let Stop { place, claim, .. } = Stop::new(next, self.end());
+        let is_absent =
+            claim.is_known_before && claim.tombstone.is_none() && !place.prefix.starts_with(key);
+        is_absent.then_some((None, claim))
+    }
+
+    /// The row with this key, or that there is none, and the slot of the entry that knows; `None` where
+    /// that is not known or not all that there is to say.
+    #[inline]
+    pub(super) fn at_hand(&self, key: &[u8]) -> Option<(Option<FlatRow>, Slot)> {
+        let tree = self.tree.borrow();
+        let (flat, claim) = self.known(&tree, key)?;
+        claim.tombstone.is_none().then(|| (flat.cloned(), claim.slot))
+    }
+
+    /// The row with this key, where it is known, between the `change`s to the tombstone that is in
+    /// force there and back; false where it is not known, or where more has to be said of it. Adds the
+    /// slot of the entry that knows to `used`.
+    fn look_up<S: FragmentSink + ?Sized>(
         &self,
         key: &[u8],
         out: &mut Out<'_, S>,
-        touch: impl FnOnce(Slot),
+        used: &mut Vec<Slot>,
         mut change: impl FnMut(Option<Tombstone>, bool) -> Fragment,
     ) -> bool {
         let tree = self.tree.borrow();
-        let (found, next) = tree.find(PlaceRef::row(key));
-        let Some(View { flat, claim }) = found else {
-            // An entry of this key that is no row says something of what is beside the row.
-            let Stop { place, claim, .. } = Stop::new(next, self.end());
-            let is_absent = claim.is_known_before
-                && claim.tombstone.is_none()
-                && !place.prefix.starts_with(key);
-            if is_absent {
-                touch(claim.slot);
-            }
-            return is_absent;
-        };
-        // First: it is fetched from far while the row is.
-        touch(claim.slot);
+        let Some((flat, claim)) = self.known(&tree, key) else { return false };
+        used.push(claim.slot);
         if claim.tombstone.is_some() {
             out.give(change(claim.tombstone, true));
         }
-        if flat.has_row() {
+        if let Some(flat) = flat {
             out.row(flat);
         }
         if claim.tombstone.is_some() {
