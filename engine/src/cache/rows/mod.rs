@@ -6,6 +6,7 @@
 //! policy with the pages of files.
 
 mod heads;
+mod leaf;
 mod marks;
 mod merge;
 mod partitions;
@@ -35,12 +36,12 @@ use crate::policy::event::EntryKind;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{ClusteringKey, ColumnKind, PartitionKey};
 
-/// Bytes of an entry beside its row: 12 in the tree, 28 of its slot, and a share of what a leaf takes
-/// more, has as room, and of what the allocator rounds up.
-const ENTRY_BYTES: usize = 48;
-/// Bookkeeping bytes of a partition: its handle and key (150), its version (56), its places in the ring
-/// and by token (70), the first leaf of its tree (360), its number and slot (44).
-const PARTITION_BYTES: usize = 680;
+/// Bytes of an entry beside its row: 14 in the tree, 28 of its slot, and a share of what a leaf takes
+/// more and has as room.
+const ENTRY_BYTES: usize = 46;
+/// Bookkeeping bytes of a partition: its handle and key (150), its version (64), its places in the ring
+/// and by token (70), the first leaf of its tree (64), its number and slot (44).
+const PARTITION_BYTES: usize = 392;
 
 /// What a row cache did since it was made, and holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

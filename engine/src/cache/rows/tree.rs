@@ -2,33 +2,17 @@
 //! constant time and shares with its copies what none of them changed.
 //!
 //! An entry takes 14 bytes and a bit beside its row, two of them of its key (`heads.rs`): most
-//! searches look at one row only.
+//! searches look at one row only. Not here: how entries lie in a leaf (`leaf.rs`).
 //!
 //! Invariant: separators are at or before all entries behind them and after those before them; no
 //! node but a root is empty.
 
-use std::cmp::Ordering;
-use std::ops::Range;
 use std::rc::Rc;
 
-use super::heads::{Common, Heads, WIDTH, head_of};
-use super::marks::Marks;
+use super::heads::{Common, Heads, WIDTH, below, head_of};
+use super::leaf::{Claim, Leaf, Run, View};
 use super::place::PlaceRef;
 use crate::mutation::{FlatRow, Tombstone, Weight};
-use crate::policy::Slot;
-
-/// Room that a leaf takes more when it has none.
-const GROWTH: usize = 8;
-
-/// Entries side by side; what they are is said in as many places.
-#[derive(Debug, Clone)]
-struct Leaf {
-    heads: Heads,
-    rows: Vec<FlatRow>,
-    slots: Vec<Slot>,
-    marks: Marks,
-    common: Common,
-}
 
 #[derive(Debug, Clone)]
 struct Inner {
@@ -36,42 +20,21 @@ struct Inner {
     heads: Heads,
     /// One less than children.
     separators: Vec<FlatRow>,
-    children: Vec<Rc<Node>>,
+    children: Vec<Node>,
     common: Common,
 }
 
+/// A part of a tree, which copies may have as well.
 #[derive(Debug, Clone)]
 enum Node {
     Leaf(Leaf),
-    Inner(Inner),
+    Inner(Rc<Inner>),
 }
 
 /// See the head of this file.
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
-    root: Rc<Node>,
-}
-
-/// What an entry says beside its place and its row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Claim {
-    pub(super) tombstone: Option<Tombstone>,
-    pub(super) slot: Slot,
-    pub(super) is_known_before: bool,
-}
-
-/// An entry that is looked at.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct View<'a> {
-    pub(super) flat: &'a FlatRow,
-    pub(super) claim: Claim,
-}
-
-impl<'a> View<'a> {
-    #[inline]
-    pub(super) fn place(&self) -> PlaceRef<'a> {
-        PlaceRef::of_flat(self.flat)
-    }
+    root: Node,
 }
 
 /// An entry that is changed; its place stays.
@@ -86,170 +49,25 @@ impl EntryMut<'_> {
     }
 
     pub(super) fn flat(&self) -> &FlatRow {
-        &self.leaf.rows[self.at]
+        &self.leaf.rows()[self.at]
     }
 
     pub(super) fn set_known_before(&mut self, is_known: bool) {
-        self.leaf.marks.set_known_before(self.at, is_known);
+        self.leaf.set_known_before(self.at, is_known);
     }
 
     pub(super) fn set_tombstone(&mut self, tombstone: Option<Tombstone>) {
-        self.leaf.marks.set_tombstone(self.at, tombstone);
+        self.leaf.set_tombstone(self.at, tombstone);
     }
 
     /// Exchanges the row, the place being the same.
     pub(super) fn set_row(&mut self, row: FlatRow) {
-        self.leaf.rows[self.at] = row;
-    }
-}
-
-impl Default for Leaf {
-    fn default() -> Self {
-        Leaf {
-            heads: Heads::NONE,
-            rows: Vec::new(),
-            slots: Vec::new(),
-            marks: Marks::default(),
-            common: Common::default(),
-        }
-    }
-}
-
-impl Leaf {
-    #[inline]
-    fn view(&self, at: usize) -> View<'_> {
-        View { flat: &self.rows[at], claim: self.claim(at) }
-    }
-
-    #[inline]
-    fn claim(&self, at: usize) -> Claim {
-        Claim {
-            tombstone: self.marks.tombstone(at),
-            slot: self.slots[at],
-            is_known_before: self.marks.is_known_before(at),
-        }
-    }
-
-    /// Rows of these entries, with their slots.
-    #[inline]
-    fn run(&self, entries: Range<usize>) -> Run<'_> {
-        Run { rows: &self.rows[entries.clone()], slots: &self.slots[entries] }
-    }
-
-    /// Where a place stands, or would.
-    #[inline(always)]
-    fn search(&self, place: PlaceRef<'_>) -> Result<usize, usize> {
-        let head = head_of(self.common.bytes(), place);
-        let low = self.heads.below(head);
-        // Mostly one has this head, and is what is sought.
-        let Some(row) = self.rows.get(low) else { return Err(low) };
-        if self.heads.0[low] != head {
-            return Err(low);
-        }
-        match PlaceRef::of_flat(row).cmp(&place) {
-            Ordering::Equal => Ok(low),
-            Ordering::Greater => Err(low),
-            Ordering::Less => self.search_behind(low, head, place),
-        }
-    }
-
-    /// Among those with this head from `low` on.
-    #[cold]
-    fn search_behind(&self, low: usize, head: u16, place: PlaceRef<'_>) -> Result<usize, usize> {
-        let heads = &self.heads.0[low..self.rows.len()];
-        let count = heads.partition_point(|own| *own == head);
-        self.rows[low..low + count]
-            .binary_search_by(|row| PlaceRef::of_flat(row).cmp(&place))
-            .map(|at| low + at)
-            .map_err(|at| low + at)
-    }
-
-    fn insert(&mut self, at: usize, row: FlatRow, claim: Claim) {
-        if self.rows.len() == self.rows.capacity() {
-            self.rows.reserve_exact(GROWTH);
-        }
-        if self.slots.len() == self.slots.capacity() {
-            self.slots.reserve_exact(GROWTH);
-        }
-        let Claim { tombstone, slot, is_known_before } = claim;
-        let head = head_of(self.common.bytes(), PlaceRef::of_flat(&row));
-        let is_apart = row.weight() == Weight::At
-            && !(self.common.is_of_rows && row.key().starts_with(self.common.bytes()));
-        self.heads.insert(at, head);
-        self.rows.insert(at, row);
-        self.slots.insert(at, slot);
-        self.marks.insert(at, is_known_before, tombstone);
-        if is_apart || self.rows.len() == 1 {
-            self.find_common();
-        }
-    }
-
-    fn remove(&mut self, at: usize) -> (FlatRow, Claim) {
-        let claim = self.claim(at);
-        self.heads.remove(at);
-        self.marks.remove(at);
-        self.slots.remove(at);
-        let row = self.rows.remove(at);
-        if self.rows.capacity() > self.rows.len() + 2 * GROWTH {
-            self.shrink();
-        }
-        (row, claim)
-    }
-
-    /// Gives up all room that it has beyond its entries.
-    fn fit(&mut self) {
-        self.rows.shrink_to_fit();
-        self.slots.shrink_to_fit();
-    }
-
-    /// Gives up what it has of room beyond some.
-    fn shrink(&mut self) {
-        let room = self.rows.len() + GROWTH;
-        self.rows.shrink_to(room);
-        self.slots.shrink_to(room);
-    }
-
-    /// Finds anew what keys have in common, and the heads behind it.
-    fn find_common(&mut self) {
-        let is_row = |row: &&FlatRow| row.weight() == Weight::At;
-        let first = self.rows.iter().find(is_row);
-        let last = self.rows.iter().rfind(is_row);
-        self.common = match (first, last) {
-            (Some(first), Some(last)) => Common::of(first.key(), last.key()),
-            _ => Common::default(),
-        };
-        self.heads = Heads::of(&self.common, self.rows.iter().map(PlaceRef::of_flat));
-    }
-
-    /// A leaf of the entries from `at` on, which leave this one.
-    fn split_off(&mut self, at: usize) -> Leaf {
-        let mut right = Leaf {
-            rows: self.rows.split_off(at),
-            slots: self.slots.split_off(at),
-            marks: self.marks.split_off(at),
-            ..Leaf::default()
-        };
-        right.find_common();
-        if at < WIDTH {
-            self.shrink();
-            self.find_common();
-        }
-        right
-    }
-
-    /// Takes the entries of the next leaf behind its own.
-    fn append(&mut self, next: Leaf) {
-        self.marks.append(self.rows.len(), &next.marks);
-        self.rows.reserve_exact(next.rows.len() + GROWTH);
-        self.rows.extend(next.rows);
-        self.slots.reserve_exact(next.slots.len() + GROWTH);
-        self.slots.extend(next.slots);
-        self.find_common();
+        self.leaf.set_row(self.at, row);
     }
 }
 
 impl Inner {
-    fn new(separators: Vec<FlatRow>, children: Vec<Rc<Node>>) -> Self {
+    fn new(separators: Vec<FlatRow>, children: Vec<Node>) -> Self {
         let common = Common::default();
         let mut inner = Inner { heads: Heads::NONE, separators, children, common };
         inner.find_common();
@@ -260,7 +78,7 @@ impl Inner {
     #[inline(always)]
     fn child_of(&self, place: PlaceRef<'_>, is_before: bool) -> usize {
         let head = head_of(self.common.bytes(), place);
-        let low = self.heads.below(head);
+        let low = below(&self.heads.0, head);
         if self.heads.0.get(low) != Some(&head) {
             return low;
         }
@@ -308,7 +126,7 @@ impl Inner {
         let separators = self.separators.split_off(keep);
         let separator = self.separators.pop().expect("between two children stands one");
         self.find_common();
-        Some((separator, Rc::new(Node::Inner(Inner::new(separators, children)))))
+        Some((separator, Node::Inner(Rc::new(Inner::new(separators, children)))))
     }
 
     /// A child has become smaller: joins it with a neighbour, or drops it where it is empty.
@@ -327,10 +145,11 @@ impl Inner {
         }
         let separator = self.remove_separator(left);
         let right = self.children.remove(left + 1);
-        let right = Rc::try_unwrap(right).unwrap_or_else(|shared| Node::clone(&shared));
-        match (Rc::make_mut(&mut self.children[left]), right) {
-            (Node::Leaf(left), Node::Leaf(right)) => left.append(right),
+        match (&mut self.children[left], right) {
+            (Node::Leaf(left), Node::Leaf(right)) => left.make_own().append(&right),
             (Node::Inner(left), Node::Inner(right)) => {
+                let left = Rc::make_mut(left);
+                let right = Rc::unwrap_or_clone(right);
                 left.separators.push(separator);
                 left.separators.extend(right.separators);
                 left.children.extend(right.children);
@@ -347,12 +166,12 @@ impl Inner {
 }
 
 /// A node that was split off, and where it begins.
-type Split = (FlatRow, Rc<Node>);
+type Split = (FlatRow, Node);
 
 impl Node {
     fn len(&self) -> usize {
         match self {
-            Node::Leaf(leaf) => leaf.rows.len(),
+            Node::Leaf(leaf) => leaf.len(),
             Node::Inner(inner) => inner.children.len(),
         }
     }
@@ -365,15 +184,17 @@ impl Node {
         let place = PlaceRef::of_flat(&row);
         match self {
             Node::Inner(inner) => {
+                let inner = Rc::make_mut(inner);
                 let at = inner.child_of(place, false);
-                let split = Rc::make_mut(&mut inner.children[at]).insert(row, claim)?;
+                let split = inner.children[at].insert(row, claim)?;
                 inner.grow(at, split)
             }
             Node::Leaf(leaf) => {
+                let leaf = leaf.make_own();
                 let Err(at) = leaf.search(place) else {
                     panic!("an entry is put in where none stands")
                 };
-                if leaf.rows.len() < WIDTH {
+                if leaf.len() < WIDTH {
                     leaf.insert(at, row, claim);
                     return None;
                 }
@@ -389,8 +210,8 @@ impl Node {
                 } else {
                     leaf.insert(at, row, claim);
                 }
-                let separator = PlaceRef::of_flat(&right.rows[0]).flat();
-                Some((separator, Rc::new(Node::Leaf(right))))
+                let separator = PlaceRef::of_flat(&right.rows()[0]).flat();
+                Some((separator, Node::Leaf(right)))
             }
         }
     }
@@ -398,12 +219,14 @@ impl Node {
     fn remove(&mut self, place: PlaceRef<'_>) -> Option<(FlatRow, Claim)> {
         match self {
             Node::Inner(inner) => {
+                let inner = Rc::make_mut(inner);
                 let at = inner.child_of(place, false);
-                let gone = Rc::make_mut(&mut inner.children[at]).remove(place);
+                let gone = inner.children[at].remove(place);
                 inner.shrink(at);
                 gone
             }
             Node::Leaf(leaf) => {
+                let leaf = leaf.make_own();
                 let at = leaf.search(place).ok()?;
                 Some(leaf.remove(at))
             }
@@ -421,7 +244,7 @@ struct Spot<'a> {
 
 impl Default for Tree {
     fn default() -> Self {
-        Tree { root: Rc::new(Node::Leaf(Leaf::default())) }
+        Tree { root: Node::Leaf(Leaf::new(0)) }
     }
 }
 
@@ -435,7 +258,7 @@ impl Tree {
     fn spot(&self, place: PlaceRef<'_>, is_before: bool) -> Spot<'_> {
         let (mut node, mut lower, mut upper) = (&self.root, None, None);
         loop {
-            match &**node {
+            match node {
                 Node::Leaf(leaf) => return Spot { leaf, lower, upper },
                 Node::Inner(inner) => {
                     let at = inner.child_of(place, is_before);
@@ -486,16 +309,16 @@ impl Tree {
 
     /// Puts an entry in where none stands.
     pub(super) fn insert(&mut self, row: FlatRow, claim: Claim) {
-        if let Some((separator, right)) = Rc::make_mut(&mut self.root).insert(row, claim) {
+        if let Some((separator, right)) = self.root.insert(row, claim) {
             let inner = Inner::new(vec![separator], vec![self.root.clone(), right]);
-            self.root = Rc::new(Node::Inner(inner));
+            self.root = Node::Inner(Rc::new(inner));
         }
     }
 
     /// Takes the entry at a place out.
     pub(super) fn remove(&mut self, place: PlaceRef<'_>) -> Option<(FlatRow, Claim)> {
-        let gone = Rc::make_mut(&mut self.root).remove(place);
-        while let Node::Inner(inner) = &*self.root
+        let gone = self.root.remove(place);
+        while let Node::Inner(inner) = &self.root
             && let [only] = inner.children.as_slice()
         {
             self.root = only.clone();
@@ -506,14 +329,15 @@ impl Tree {
     /// Gives up room for further entries where a place is, unless copies share it.
     pub(super) fn fit(&mut self, place: PlaceRef<'_>) {
         let mut node = &mut self.root;
-        while let Some(own) = Rc::get_mut(node) {
-            match own {
-                Node::Leaf(leaf) => return leaf.fit(),
-                Node::Inner(inner) => {
-                    let at = inner.child_of(place, false);
-                    node = &mut inner.children[at];
-                }
-            }
+        while let Node::Inner(inner) = node {
+            let Some(inner) = Rc::get_mut(inner) else { return };
+            let at = inner.child_of(place, false);
+            node = &mut inner.children[at];
+        }
+        if let Node::Leaf(leaf) = node
+            && !leaf.is_shared()
+        {
+            leaf.fit();
         }
     }
 
@@ -525,25 +349,20 @@ impl Tree {
     ) -> Option<T> {
         let mut node = &mut self.root;
         loop {
-            match Rc::make_mut(node) {
+            match node {
                 Node::Leaf(leaf) => {
+                    let leaf = leaf.make_own();
                     let at = leaf.search(place).ok()?;
                     return Some(change(EntryMut { leaf, at }));
                 }
                 Node::Inner(inner) => {
+                    let inner = Rc::make_mut(inner);
                     let at = inner.child_of(place, false);
                     node = &mut inner.children[at];
                 }
             }
         }
     }
-}
-
-/// Rows of entries that lie side by side, and their slots.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Run<'a> {
-    pub(super) rows: &'a [FlatRow],
-    pub(super) slots: &'a [Slot],
 }
 
 /// A place between entries; the next one and the one before are on its two sides.
@@ -560,13 +379,13 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub(super) fn run(&self, limit: PlaceRef<'_>) -> Run<'a> {
         let Spot { leaf, .. } = self.spot;
-        let end = match leaf.rows.last() {
+        let end = match leaf.rows().last() {
             Some(last) if PlaceRef::of_flat(last) >= limit => {
                 leaf.search(limit).unwrap_or_else(|at| at)
             }
-            _ => leaf.rows.len(),
+            _ => leaf.len(),
         };
-        let count = leaf.marks.plain_from(self.at, end.max(self.at));
+        let count = leaf.marks().plain_from(self.at, end.max(self.at));
         leaf.run(self.at..self.at + count)
     }
 
@@ -579,13 +398,13 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub(super) fn run_before(&self, limit: PlaceRef<'_>) -> Run<'a> {
         let Spot { leaf, .. } = self.spot;
-        let start = match leaf.rows.first() {
+        let start = match leaf.rows().first() {
             Some(first) if PlaceRef::of_flat(first) <= limit => {
                 leaf.search(limit).map_or_else(|at| at, |at| at + 1)
             }
             _ => 0,
         };
-        let count = leaf.marks.plain_until(start.min(self.at), self.at);
+        let count = leaf.marks().plain_until(start.min(self.at), self.at);
         leaf.run(self.at - count..self.at)
     }
 
@@ -600,7 +419,7 @@ impl<'a> Cursor<'a> {
         while self.at == 0 {
             let lower = PlaceRef::of_flat(self.spot.lower?);
             self.spot = self.tree.spot(lower, true);
-            self.at = self.spot.leaf.rows.len();
+            self.at = self.spot.leaf.len();
         }
         self.at -= 1;
         Some(self.spot.leaf.view(self.at))
@@ -613,7 +432,7 @@ impl<'a> Iterator for Cursor<'a> {
     /// Passes the entry behind.
     #[inline]
     fn next(&mut self) -> Option<View<'a>> {
-        while self.at == self.spot.leaf.rows.len() {
+        while self.at == self.spot.leaf.len() {
             let upper = PlaceRef::of_flat(self.spot.upper?);
             self.spot = self.tree.spot(upper, false);
             self.at = 0;
@@ -630,6 +449,7 @@ mod tests {
     use super::*;
     use crate::clock::Random;
     use crate::mutation::Position;
+    use crate::policy::Slot;
 
     fn claim(slot: u64) -> Claim {
         // Many of them, so that leaves forget some.
@@ -684,12 +504,7 @@ mod tests {
                 inner.children.iter().for_each(|child| check_node(child, false));
             }
             Node::Leaf(leaf) => {
-                assert!(leaf.heads.0.is_sorted(), "{leaf:?}");
-                let places = leaf.rows.iter().map(PlaceRef::of_flat);
-                assert_eq!(Heads::of(&leaf.common, places).0, leaf.heads.0);
-                assert_eq!(leaf.rows.len(), leaf.slots.len());
-                assert!(leaf.rows.capacity() <= WIDTH + GROWTH);
-                assert!(leaf.slots.capacity() <= WIDTH + GROWTH);
+                leaf.check();
             }
         }
     }
@@ -771,7 +586,7 @@ mod tests {
         while let Some(place) = next {
             let spot = tree.spot(place, false);
             let first = usize::from(spot.lower.is_none());
-            let rows = &spot.leaf.heads.0[first..spot.leaf.rows.len()];
+            let rows = &spot.leaf.heads()[first..spot.leaf.len()];
             assert!(rows.windows(2).all(|pair| pair[0] < pair[1]), "{:?}", spot.leaf);
             next = spot.upper.map(PlaceRef::of_flat);
         }

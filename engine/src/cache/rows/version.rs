@@ -18,8 +18,9 @@ use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
+use super::leaf::{Claim, View};
 use super::place::PlaceRef;
-use super::tree::{Claim, Tree, View};
+use super::tree::Tree;
 use super::{CachedEntry, CachedPartition};
 use crate::mutation::tombstone::strongest;
 use crate::mutation::{
@@ -49,7 +50,7 @@ pub(super) struct Version {
     is_end_known: Cell<bool>,
 }
 
-const _: () = assert!(size_of::<Version>() == 40);
+const _: () = assert!(size_of::<Version>() == 48);
 
 #[derive(Debug, Clone, Default)]
 struct Rare {
