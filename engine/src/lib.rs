@@ -8,6 +8,7 @@ pub mod config;
 pub mod os;
 pub mod clock;
 pub mod checksum;
+pub mod prefetch;
 pub mod persistent;
 pub mod schema;
 pub mod mutation;

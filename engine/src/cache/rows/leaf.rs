@@ -22,6 +22,7 @@ use super::marks::Marks;
 use super::place::PlaceRef;
 use crate::mutation::{FlatRow, Tombstone, Weight};
 use crate::policy::Slot;
+use crate::prefetch::Memory;
 
 /// What an entry says beside its place and its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,6 +209,12 @@ impl Leaf {
     /// Whether copies of the tree have it as well.
     pub(super) fn is_shared(&self) -> bool {
         self.header().holders.get() > 1
+    }
+
+    /// The memory in which a search finds its row, for those who want it fetched.
+    #[inline]
+    pub(super) fn searched(&self) -> Memory {
+        Memory { address: self.0.as_ptr().addr(), bytes: Places::of(self.room()).slots }
     }
 
     /// This leaf as one that nobody else holds, which can be changed.

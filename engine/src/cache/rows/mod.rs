@@ -285,9 +285,11 @@ impl RowCache {
 
     /// A partition as a reader of the set of SSTables number `generation` finds it.
     fn find(&self, key: &PartitionKey, generation: u64) -> Option<(Rc<Handle>, Rc<Version>)> {
-        let handle = self.partitions.borrow().get(key).cloned()?;
-        let version = handle.version_at(generation);
-        Some((handle, version))
+        self.partitions.borrow().find(key, |handle| {
+            let version = handle.version_at(generation);
+            let root = version.tree.borrow().searched();
+            (version, root)
+        })
     }
 
     /// Entries with these slots were used.

@@ -2,22 +2,28 @@
 //!
 //! Looking a partition up by its token costs one line of memory; going down an ordered map costs one a
 //! level. The table by token grows by linear hashing (Litwin, VLDB'80): a bucket is split for
-//! every few that come in, so nobody waits for all of it to be laid out anew.
+//! every few that come in, so nobody waits for all of it to be laid out anew. Beside the handle a
+//! bucket says about where the rest lies that a read goes through, so that all of it is fetched at once.
 //!
 //! Invariant: both hold the same partitions.
 
 use std::borrow::Borrow;
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::rc::Rc;
 
 use super::Handle;
+use super::version::Version;
 use crate::policy::SlotArray;
+use crate::prefetch::{LINE_BYTES, Memory};
 use crate::schema::{PartitionKey, Token};
 
 /// Places of a bucket, which is a line of memory.
 const PLACES: usize = 3;
+/// Lines of a root that are fetched ahead: a full leaf has as many in front of its slots.
+const ROOT_LINES_MAX: usize = 22;
 /// Partitions for each bucket, in quarters: some have more, few are full.
 const FILL_QUARTERS: usize = 6;
 
@@ -109,31 +115,77 @@ impl PartialEq for Place {
 
 impl Eq for Place {}
 
+/// Where a partition's version and the root of its tree lay when it was found last, as seen from its
+/// handle: they are fetched while the handle is. Only a hint.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C, packed)]
+struct Near {
+    version: i32,
+    root: i32,
+    root_lines: u8,
+}
+
+/// Addresses of what is allocated differ by a multiple of this; what is further away than this allows
+/// for is not hinted at.
+const NEAR_UNIT: usize = 16;
+
+impl Near {
+    #[inline]
+    fn of(handle: &Rc<Handle>, version: &Rc<Version>, root: Memory) -> Self {
+        let start = Memory::of_shared(handle).address;
+        let from_handle = |address: usize| (address.wrapping_sub(start) / NEAR_UNIT) as i32;
+        let version = from_handle(Memory::of_shared(version).address);
+        let root_lines = root.bytes.div_ceil(LINE_BYTES).min(ROOT_LINES_MAX) as u8;
+        Near { version, root: from_handle(root.address), root_lines }
+    }
+
+    #[inline]
+    fn prefetch(self, handle: &Rc<Handle>) {
+        let handle = Memory::of_shared(handle);
+        let at = |near: i32| {
+            handle.address.wrapping_add_signed((near as isize).wrapping_mul(NEAR_UNIT as isize))
+        };
+        handle.prefetch();
+        Memory { address: at(self.version), bytes: LINE_BYTES }.prefetch();
+        let bytes = usize::from(self.root_lines) * LINE_BYTES;
+        Memory { address: at(self.root), bytes }.prefetch();
+    }
+}
+
 /// Places are taken from the first on.
 #[derive(Default)]
 #[repr(align(64))]
 struct Bucket {
-    tokens: [i64; PLACES],
+    near: [Cell<Near>; PLACES],
+    /// The upper bits of tokens; the lower ones are alike in a bucket.
+    tags: [u8; PLACES],
     handles: [Option<Rc<Handle>>; PLACES],
     /// What found no place.
     more: Option<Box<Bucket>>,
 }
 
+fn tag_of(token: Token) -> u8 {
+    (token.0 >> 56) as u8
+}
+
 const _: () = assert!(size_of::<Bucket>() == 64);
 
 impl Bucket {
-    fn push(&mut self, token: i64, handle: Rc<Handle>) {
+    fn push(&mut self, handle: Rc<Handle>) {
         match self.handles.iter().position(Option::is_none) {
-            Some(at) => {
-                self.tokens[at] = token;
-                self.handles[at] = Some(handle);
-            }
-            None => self.more.get_or_insert_default().push(token, handle),
+            Some(at) => self.put(at, handle),
+            None => self.more.get_or_insert_default().push(handle),
         }
     }
 
+    fn put(&mut self, at: usize, handle: Rc<Handle>) {
+        self.tags[at] = tag_of(handle.key.token());
+        self.near[at] = Cell::default();
+        self.handles[at] = Some(handle);
+    }
+
     /// Takes out one of what is there.
-    fn pop(&mut self) -> Option<(i64, Rc<Handle>)> {
+    fn pop(&mut self) -> Option<Rc<Handle>> {
         if let Some(more) = &mut self.more
             && let Some(last) = more.pop()
         {
@@ -141,15 +193,18 @@ impl Bucket {
         }
         self.more = None;
         let at = self.handles.iter().rposition(Option::is_some)?;
-        self.handles[at].take().map(|handle| (self.tokens[at], handle))
+        self.handles[at].take()
     }
 
     #[inline]
-    fn get(&self, key: &PartitionKey) -> Option<&Rc<Handle>> {
-        for (token, handle) in self.tokens.iter().zip(&self.handles) {
+    fn get(&self, key: &PartitionKey) -> Option<(&Rc<Handle>, &Cell<Near>)> {
+        for ((tag, handle), near) in self.tags.iter().zip(&self.handles).zip(&self.near) {
             let handle = handle.as_ref()?;
-            if *token == key.token().0 && handle.is_of(key) {
-                return Some(handle);
+            if *tag == tag_of(key.token()) {
+                near.get().prefetch(handle);
+                if handle.is_of(key) {
+                    return Some((handle, near));
+                }
             }
         }
         self.more.as_ref()?.get(key)
@@ -157,7 +212,7 @@ impl Bucket {
 
     /// The last one takes the place of the one that leaves.
     fn remove(&mut self, key: &PartitionKey) {
-        let Some((token, last)) = self.pop() else { return };
+        let Some(last) = self.pop() else { return };
         if last.is_of(key) {
             return;
         }
@@ -165,9 +220,7 @@ impl Bucket {
         loop {
             let is_it = |handle: &Option<Rc<Handle>>| handle.as_ref().is_some_and(|h| h.is_of(key));
             if let Some(at) = bucket.handles.iter().position(is_it) {
-                bucket.tokens[at] = token;
-                bucket.handles[at] = Some(last);
-                return;
+                return bucket.put(at, last);
             }
             bucket = bucket.more.as_mut().expect("what is in the ring is in its bucket");
         }
@@ -188,7 +241,27 @@ impl Partitions {
         if self.buckets.is_empty() {
             return None;
         }
-        self.buckets[self.bucket_of(key.token())].get(key)
+        self.buckets[self.bucket_of(key.token())].get(key).map(|(handle, _)| handle)
+    }
+
+    /// The partition with its version as `version_of` gives it, and where they lie next time is known.
+    #[inline]
+    pub(super) fn find(
+        &self,
+        key: &PartitionKey,
+        version_of: impl FnOnce(&Rc<Handle>) -> (Rc<Version>, Memory),
+    ) -> Option<(Rc<Handle>, Rc<Version>)> {
+        if self.buckets.is_empty() {
+            return None;
+        }
+        let (handle, near) = self.buckets[self.bucket_of(key.token())].get(key)?;
+        Memory::of_shared(&handle.key).prefetch();
+        let (version, root) = version_of(handle);
+        let now = Near::of(handle, &version, root);
+        if near.get() != now {
+            near.set(now);
+        }
+        Some((handle.clone(), version))
     }
 
     pub(super) fn contains_key(&self, key: &PartitionKey) -> bool {
@@ -221,7 +294,7 @@ impl Partitions {
             self.split();
         }
         let bucket = self.bucket_of(token);
-        self.buckets[bucket].push(token.0, handle);
+        self.buckets[bucket].push(handle);
     }
 
     pub(super) fn remove(&mut self, key: &PartitionKey) {
@@ -250,9 +323,9 @@ impl Partitions {
         }
         let old = new - (new + 1).next_power_of_two() / 2;
         let mut whole = std::mem::take(&mut self.buckets[old as u32]);
-        while let Some((token, handle)) = whole.pop() {
-            let bucket = self.bucket_of(Token(token));
-            self.buckets[bucket].push(token, handle);
+        while let Some(handle) = whole.pop() {
+            let bucket = self.bucket_of(handle.key.token());
+            self.buckets[bucket].push(handle);
         }
     }
 }
@@ -309,7 +382,7 @@ mod tests {
         let mut bucket = Bucket::default();
         let keys: Vec<PartitionKey> = (0..10).map(key_of).collect();
         for key in &keys {
-            bucket.push(5, Rc::new(Handle::of_key(key.clone())));
+            bucket.push(Rc::new(Handle::of_key(key.clone())));
         }
         for (at, key) in keys.iter().enumerate() {
             bucket.remove(key);

@@ -13,6 +13,7 @@ use super::heads::{Common, Heads, WIDTH, below, head_of};
 use super::leaf::{Claim, Leaf, Run, View};
 use super::place::PlaceRef;
 use crate::mutation::{FlatRow, Tombstone, Weight};
+use crate::prefetch::Memory;
 
 #[derive(Debug, Clone)]
 struct Inner {
@@ -249,6 +250,15 @@ impl Default for Tree {
 }
 
 impl Tree {
+    /// The memory in which a search begins, for those who want it fetched.
+    #[inline]
+    pub(super) fn searched(&self) -> Memory {
+        match &self.root {
+            Node::Leaf(leaf) => leaf.searched(),
+            Node::Inner(inner) => Memory::of_shared(inner),
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.root.is_empty()
     }
