@@ -92,6 +92,9 @@ pub trait EvictionPolicy {
         Ok(Vec::new())
     }
 
+    /// The slot will be told of soon: what is known of it may be fetched.
+    fn prefetch(&self, _slot: Slot) {}
+
     /// What `apply` took so far; zeros where it is not measured.
     fn usage(&self) -> PolicyUsage {
         PolicyUsage::default()

@@ -11,6 +11,9 @@ const NONE: Slot = Slot::MAX;
 /// What stands before and behind a slot that is not in the list.
 const NOT_LINKED: Slot = Slot::MAX - 1;
 
+/// So many events ahead what one changes is fetched: it lies apart.
+const EVENTS_AHEAD: usize = 8;
+
 const ACCESS: u64 = super::event::Op::Access as u64;
 const INSERT: u64 = super::event::Op::Insert as u64;
 const REMOVE: u64 = super::event::Op::Remove as u64;
@@ -107,6 +110,15 @@ impl Lru {
         self.hottest = slot;
     }
 
+    /// Has the neighbours of a slot fetched, which change when it moves.
+    #[inline]
+    fn prefetch_neighbours(&self, slot: Slot) {
+        if let Some(Link { colder, hotter }) = self.links.get(slot).copied() {
+            self.links.prefetch(colder);
+            self.links.prefetch(hotter);
+        }
+    }
+
     fn digest(&mut self, word: u64) {
         let slot = word as u32;
         match word >> 32 & 0xF {
@@ -142,7 +154,10 @@ impl EvictionPolicy for Lru {
         _want_bytes: u64,
         victims: &mut Vec<Slot>,
     ) -> Result<(), PolicyFailure> {
-        for word in events {
+        for (at, word) in events.iter().enumerate() {
+            if let Some(ahead) = events.get(at + EVENTS_AHEAD) {
+                self.prefetch_neighbours(*ahead as Slot);
+            }
             self.digest(*word);
         }
         for _ in 0..want_entries {
@@ -154,6 +169,10 @@ impl EvictionPolicy for Lru {
             victims.push(slot);
         }
         Ok(())
+    }
+
+    fn prefetch(&self, slot: Slot) {
+        self.links.prefetch(slot);
     }
 
     fn drains_in_pages(&self) -> bool {

@@ -5,6 +5,7 @@
 use std::ops::{Index, IndexMut};
 
 use super::Slot;
+use crate::prefetch::Memory;
 
 /// Elements of a piece; only the first one is shorter. Of the last one half lies idle on average,
 /// and all pieces of a large cache should be found in the processor's nearest memory.
@@ -48,6 +49,14 @@ impl<T> SlotArray<T> {
     pub fn get_mut(&mut self, slot: Slot) -> Option<&mut T> {
         let (piece, at) = place(slot);
         self.pieces.get_mut(piece)?.get_mut(at)
+    }
+
+    /// Has a slot's element fetched, if it has one.
+    #[inline]
+    pub fn prefetch(&self, slot: Slot) {
+        if let Some(element) = self.get(slot) {
+            Memory::of(element).prefetch();
+        }
     }
 
     /// Gives the next slot an element.

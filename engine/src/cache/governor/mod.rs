@@ -168,6 +168,15 @@ impl Governor {
         kind
     }
 
+    /// The slot will be used soon.
+    #[inline]
+    pub fn prefetch(&self, slot: Slot) {
+        self.table.prefetch(slot);
+        if let Some(seat) = &self.active {
+            seat.prefetch(slot);
+        }
+    }
+
     /// What kind of thing the slot holds, or held last.
     pub fn last_kind(&self, slot: Slot) -> EntryKind {
         self.table.last_kind(slot)

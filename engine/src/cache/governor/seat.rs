@@ -190,6 +190,12 @@ impl Seat {
         check_length(victims.len(), want_entries)
     }
 
+    /// See [`EvictionPolicy::prefetch`].
+    #[inline]
+    pub fn prefetch(&self, slot: Slot) {
+        self.policy.prefetch(slot);
+    }
+
     /// See [`EvictionPolicy::drains_in_pages`].
     pub fn drains_in_pages(&self) -> bool {
         self.policy.drains_in_pages()

@@ -147,6 +147,12 @@ impl SlotTable {
         self.entries.get(slot).copied().filter(|entry| entry.is_resident())
     }
 
+    /// Has a slot's entry fetched.
+    #[inline]
+    pub fn prefetch(&self, slot: Slot) {
+        self.entries.prefetch(slot);
+    }
+
     /// The kind of the slot's resident, or of its last one.
     pub fn last_kind(&self, slot: Slot) -> EntryKind {
         self.entries[slot].kind()

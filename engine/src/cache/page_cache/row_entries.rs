@@ -141,6 +141,9 @@ impl PageCache {
     #[inline]
     pub(in crate::cache) fn touch_rows(&self, slots: &[Slot]) {
         let mut state = self.state.borrow_mut();
+        if let [slot] = slots {
+            state.governor.prefetch(*slot);
+        }
         state.used.extend_from_slice(slots);
         if state.used.len() >= USED_MAX {
             state.apply_used();
