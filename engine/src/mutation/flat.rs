@@ -9,8 +9,10 @@
 //!         [LEB n], n x cell, [LEB n, n x (LEB column, flags, [tombstone], LEB n, n x (bytes path, cell))]
 //! flags := kind of marker u2, has tombstone, has multi-cell columns, n u4 (15: it stands behind)
 //! cell := flags u3, column u5 (31: LEB column behind), [timestamp], [second | ttl, expiry], [bytes value]
+//! bytes := LEB length, so many bytes
 //! ```
 //! Fixed integers are little endian; a cell written at the time of its row's marker has none of its own.
+//! A value that is the last thing in a row has no length: it ends where the row does.
 //! What is usual is short: a row is wide, with lengths behind its head, where its key has more than 255
 //! bytes or its content more than 65,535; the timestamp of a marker takes seven bytes where it can.
 //!
@@ -252,7 +254,8 @@ impl FlatRow {
         let deletion = (flags & HAS_DELETION != 0).then(|| input.tombstone());
         let left = input.cells(flags);
         let row_timestamp = liveness.map_or(0, |liveness| liveness.timestamp);
-        (liveness, deletion, FlatCells { input, left, row_timestamp })
+        let is_all = flags & HAS_MULTI == 0;
+        (liveness, deletion, FlatCells { input, left, is_all, row_timestamp })
     }
 
     /// The single-cell columns that have a cell, sorted, and the values that a reader at `now`
@@ -266,7 +269,7 @@ impl FlatRow {
             input.skip(12);
         }
         let left = input.cells(flags);
-        FlatValues { input, left, now }
+        FlatValues { input, left, is_all: flags & HAS_MULTI == 0, now }
     }
 
     /// Whether a reader at `now` (seconds) sees this row, as far as its single-cell columns say.
@@ -356,6 +359,8 @@ impl FlatCell<'_> {
 struct FlatCells<'a> {
     input: Input<'a>,
     left: usize,
+    /// Nothing comes behind them.
+    is_all: bool,
     row_timestamp: i64,
 }
 
@@ -365,7 +370,8 @@ impl<'a> Iterator for FlatCells<'a> {
     #[inline]
     fn next(&mut self) -> Option<FlatCell<'a>> {
         self.left = self.left.checked_sub(1)?;
-        Some(self.input.cell(self.row_timestamp))
+        let is_last = self.is_all && self.left == 0;
+        Some(self.input.cell(self.row_timestamp, is_last))
     }
 }
 
@@ -373,6 +379,8 @@ impl<'a> Iterator for FlatCells<'a> {
 pub struct FlatValues<'a> {
     input: Input<'a>,
     left: usize,
+    /// Nothing comes behind them.
+    is_all: bool,
     now: i32,
 }
 
@@ -382,12 +390,13 @@ impl<'a> Iterator for FlatValues<'a> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
+        let is_last = self.is_all && self.left == 0;
         let (flags, column) = self.input.cell_start();
         if flags & OF_THE_ROW == 0 {
             self.input.skip(8);
         }
         let value = match flags & STATE {
-            LIVE | COUNTER => Some(self.input.bytes()),
+            LIVE | COUNTER => Some(self.input.value(is_last)),
             DELETED => {
                 self.input.skip(4);
                 None
@@ -395,7 +404,7 @@ impl<'a> Iterator for FlatValues<'a> {
             _ => {
                 self.input.skip(4);
                 let expiry = self.input.int();
-                Some(self.input.bytes()).filter(|_| expiry > self.now)
+                Some(self.input.value(is_last)).filter(|_| expiry > self.now)
             }
         };
         Some((column, value))
@@ -418,6 +427,13 @@ fn put_tombstone(out: &mut Vec<u8>, tombstone: Tombstone) {
 fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_number(out, bytes.len());
     out.extend_from_slice(bytes);
+}
+
+fn put_value(out: &mut Vec<u8>, value: &[u8], is_last: bool) {
+    match is_last {
+        true => out.extend_from_slice(value),
+        false => put_bytes(out, value),
+    }
 }
 
 fn put_row(out: &mut Vec<u8>, row: &Row) {
@@ -451,8 +467,9 @@ fn put_row(out: &mut Vec<u8>, row: &Row) {
     if cells == MANY_CELLS {
         put_number(out, row.cells.len());
     }
-    for (column, cell) in &row.cells {
-        put_cell(out, *column, cell, row_timestamp);
+    let last = if row.multi.is_empty() { row.cells.len() } else { 0 };
+    for (number, (column, cell)) in (1..).zip(&row.cells) {
+        put_cell(out, *column, cell, (row_timestamp, number == last));
     }
     if !row.multi.is_empty() {
         put_number(out, row.multi.len());
@@ -466,7 +483,7 @@ fn put_row(out: &mut Vec<u8>, row: &Row) {
         put_number(out, multi.cells.len());
         for (path, cell) in &multi.cells {
             put_bytes(out, path.as_ordered());
-            put_cell(out, NO_COLUMN, cell, row_timestamp);
+            put_cell(out, NO_COLUMN, cell, (row_timestamp, false));
         }
     }
 }
@@ -481,7 +498,12 @@ fn short_long(number: i64) -> Option<[u8; 7]> {
     is_short.then_some(bytes)
 }
 
-fn put_cell(out: &mut Vec<u8>, column: ColumnId, cell: &Cell, row_timestamp: i64) {
+fn put_cell(
+    out: &mut Vec<u8>,
+    column: ColumnId,
+    cell: &Cell,
+    (row_timestamp, is_last): (i64, bool),
+) {
     let state = match &cell.state {
         CellState::Live { .. } => LIVE,
         CellState::Expiring { .. } => EXPIRING,
@@ -498,11 +520,13 @@ fn put_cell(out: &mut Vec<u8>, column: ColumnId, cell: &Cell, row_timestamp: i64
         out.extend_from_slice(&cell.timestamp.to_le_bytes());
     }
     match &cell.state {
-        CellState::Live { value } | CellState::Counter { context: value } => put_bytes(out, value),
+        CellState::Live { value } | CellState::Counter { context: value } => {
+            put_value(out, value, is_last);
+        }
         CellState::Expiring { value, ttl, expiry } => {
             out.extend_from_slice(&ttl.to_le_bytes());
             out.extend_from_slice(&expiry.to_le_bytes());
-            put_bytes(out, value);
+            put_value(out, value, is_last);
         }
         CellState::Deleted { deletion_time } => {
             out.extend_from_slice(&deletion_time.to_le_bytes());
@@ -599,22 +623,28 @@ impl<'a> Input<'a> {
         bytes
     }
 
+    /// The value of a cell.
+    #[inline]
+    fn value(&mut self, is_last: bool) -> &'a [u8] {
+        if is_last { std::mem::take(&mut self.rest) } else { self.bytes() }
+    }
+
     fn tombstone(&mut self) -> Tombstone {
         Tombstone { timestamp: self.long(), deletion_time: self.int() }
     }
 
     #[inline]
-    fn cell(&mut self, row_timestamp: i64) -> FlatCell<'a> {
+    fn cell(&mut self, row_timestamp: i64, is_last: bool) -> FlatCell<'a> {
         let (flags, column) = self.cell_start();
         let timestamp = if flags & OF_THE_ROW != 0 { row_timestamp } else { self.long() };
         let state = match flags & STATE {
-            LIVE => FlatState::Live(self.bytes()),
+            LIVE => FlatState::Live(self.value(is_last)),
             EXPIRING => {
                 let (ttl, expiry) = (self.int(), self.int());
-                FlatState::Expiring { value: self.bytes(), ttl, expiry }
+                FlatState::Expiring { value: self.value(is_last), ttl, expiry }
             }
             DELETED => FlatState::Deleted { deletion_time: self.int() },
-            _ => FlatState::Counter(self.bytes()),
+            _ => FlatState::Counter(self.value(is_last)),
         };
         FlatCell { column, timestamp, state }
     }
@@ -627,7 +657,7 @@ impl<'a> Input<'a> {
             let count = self.number();
             let cell = |_| {
                 let path = CellPath::from_ordered(self.bytes());
-                (path, self.cell(row_timestamp).thaw())
+                (path, self.cell(row_timestamp, false).thaw())
             };
             let cells = (0..count).map(cell).collect();
             (column, MultiCell { deletion, cells })
@@ -742,12 +772,8 @@ mod tests {
                 assert_eq!((flat.key(), flat.weight()), (&key[..], Weight::At));
                 assert_eq!(flat.thaw(), row);
                 assert!(flat.has_row() && flat == flat.clone() && flat != place);
-                let length_bytes = match value_bytes {
-                    0..128 => 1,
-                    128..16_384 => 2,
-                    _ => 3,
-                };
-                let content_bytes = key_bytes + 9 + length_bytes + value_bytes;
+                // The last value has no length of its own.
+                let content_bytes = key_bytes + 9 + value_bytes;
                 let is_wide = is_wide || content_bytes > 65_535;
                 let head_bytes = if is_wide { 16 } else { 8 };
                 assert_eq!(flat.memory_bytes(), head_bytes + content_bytes);
