@@ -41,6 +41,11 @@ pub fn available_cores() -> io::Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect())
 }
 
+/// Lets other threads that wait for this core run first.
+pub fn yield_core() {
+    rustix::thread::sched_yield();
+}
+
 /// Keeps the calling thread on one core from now on.
 ///
 /// Errors: EINVAL when this process may not use that core.

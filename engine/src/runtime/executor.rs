@@ -262,7 +262,7 @@ async fn receive<S: 'static>(
                 Mail::Job { name, work } => {
                     let guard = jobs.enter().expect("the gate closes after the mailbox");
                     let state = state.clone();
-                    monitor.spawn(name, async move {
+                    monitor.spawn_job(name, async move {
                         work(state).await;
                         drop(guard);
                     });

@@ -30,7 +30,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A pace by the shard's `timer`; `has_time` is asked at the end of each turn.
+    /// A pace by the shard's `timer`; `has_time` is asked in each turn now and then, and at its end.
     pub fn new(timer: Rc<dyn Timer>, has_time: impl Fn() -> bool + 'static) -> Rc<Self> {
         Rc::new(Pace { timer, has_time: Box::new(has_time) })
     }
@@ -46,6 +46,11 @@ impl Pace {
         })
         .await
     }
+}
+
+/// Whether the running task has a pace, and time.
+pub(super) fn has_time() -> bool {
+    CURRENT.with_borrow(|current| current.as_ref().is_some_and(|pace| (pace.has_time)()))
 }
 
 /// The rest that the running task takes instead of a plain yield, if it has time for one.

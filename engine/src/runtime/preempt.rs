@@ -5,8 +5,9 @@
 //! local shard (simulation) the seed decides, because simulated time stands still while a task
 //! runs, and because drawn turns show more interleavings than measured ones.
 //!
-//! Where mail waits for the shard, a turn is over sooner: somebody's read should not wait for the whole
-//! turn of a flush.
+//! Where mail waits for the shard, or a job out of it for its first turn, a turn is over sooner, that of a task
+//! that has time (`pace.rs`) almost at once: somebody's read should not wait for a turn of a flush or for
+//! many writes that came just before it.
 //!
 //! A turn that took too long is told by the two looks between which most of it passed: their places in
 //! the source, which the calls bring along.
@@ -52,6 +53,11 @@ const QUOTA_NS: u64 = TASK_QUOTA_US * 1000;
 const YIELD_NS: u64 = QUOTA_NS / 4 * 3;
 /// When a task is asked to yield to mail: yielding then costs some percent of the time at most.
 const YIELD_TO_MAIL_NS: u64 = QUOTA_NS / 5;
+/// When a task that has time is asked to yield to mail: it loses nothing by that.
+const LEISURELY_YIELD_TO_MAIL_NS: u64 = QUOTA_NS / 25;
+/// How often a task that has time offers its core to other threads: the kernel would let them wait for the
+/// end of the turn.
+const LEND_NS: u64 = QUOTA_NS / 10;
 /// Longest time between two looks at the clock that is aimed at.
 const LOOK_NS: u64 = YIELD_TO_MAIL_NS / 4;
 /// How long a turn has lasted when the thread's use of its processor is first looked at, which costs a
@@ -164,6 +170,10 @@ pub(super) struct Monitor {
     /// Of this turn, once it is not short: time, and time on the processor.
     on_cpu: Cell<Option<(u64, u64)>>,
     calls: Cell<u32>,
+    /// Jobs out of the mailbox that have not had their first turn.
+    unstarted: Cell<u32>,
+    /// When the core was offered to other threads last.
+    lent_ns: Cell<u64>,
     background: Gate,
     aborts: RefCell<BTreeMap<u64, AbortHandle>>,
     spawn_count: Cell<u64>,
@@ -216,6 +226,8 @@ impl Monitor {
             longest: Cell::default(),
             on_cpu: Cell::new(None),
             calls: Cell::new(1),
+            unstarted: Cell::new(0),
+            lent_ns: Cell::new(0),
             background: Gate::new(),
             aborts: RefCell::new(BTreeMap::new()),
             spawn_count: Cell::new(0),
@@ -234,16 +246,24 @@ impl Monitor {
         let now = self.clock.monotonic_ns();
         let used_ns = now.saturating_sub(self.poll_start_ns.get());
         let passed_ns = self.look(now, Some(place));
-        if used_ns >= YIELD_NS || used_ns >= YIELD_TO_MAIL_NS && self.stats.mail_waits() {
+        let has_time = pace::has_time();
+        let to_mail_ns = if has_time { LEISURELY_YIELD_TO_MAIL_NS } else { YIELD_TO_MAIL_NS };
+        let others_wait = || self.unstarted.get() > 0 || self.stats.mail_waits();
+        if used_ns >= YIELD_NS || used_ns >= to_mail_ns && others_wait() {
             self.due.set(true);
             return None;
+        }
+        if has_time && now.saturating_sub(self.lent_ns.get()) >= LEND_NS {
+            os::yield_core();
+            self.lent_ns.set(self.clock.monotonic_ns());
         }
         if used_ns >= CPU_LOOK_NS && self.on_cpu.get().is_none() {
             self.on_cpu.set(Some((now, self.clock.thread_cpu_ns())));
         }
         let calls = u64::from(self.calls.get());
         let ns_per_call = (passed_ns / calls).max(1);
-        let affordable = ((YIELD_NS - used_ns) / 2).min(LOOK_NS) / ns_per_call;
+        let look_ns = if has_time { LEISURELY_YIELD_TO_MAIL_NS / 2 } else { LOOK_NS };
+        let affordable = ((YIELD_NS - used_ns) / 2).min(look_ns) / ns_per_call;
         let next = affordable.min(calls * 2).clamp(1, u64::from(CALLS_MAX)) as u32;
         self.calls.set(next);
         Some(next)
@@ -334,6 +354,20 @@ impl Monitor {
         future: impl Future<Output = ()> + 'static,
     ) -> AbortHandle {
         tokio::task::spawn_local(self.clone().run(name, future)).abort_handle()
+    }
+
+    /// Starts a job out of the mailbox; until its first turn it counts as mail that waits.
+    pub(super) fn spawn_job(
+        self: &Rc<Self>,
+        name: &'static str,
+        future: impl Future<Output = ()> + 'static,
+    ) {
+        let monitor = self.clone();
+        self.unstarted.set(self.unstarted.get() + 1);
+        self.spawn(name, async move {
+            monitor.unstarted.set(monitor.unstarted.get() - 1);
+            future.await;
+        });
     }
 
     fn spawn_background(

@@ -321,6 +321,47 @@ fn a_turn_ends_sooner_where_mail_waits() {
     block_on(handle.stop()).unwrap();
 }
 
+/// Jobs that come out of the mailbox together: the first should not keep the others waiting.
+#[test]
+fn a_turn_ends_sooner_where_a_job_waits_for_its_first() {
+    let clock = SimulatedClock::new(0);
+    let options = ExecutorOptions { clock: clock.clone(), ..options(Backend::Auto) };
+    let handle = start_plain(options);
+    let sent = Arc::new(AtomicBool::new(false));
+    let seen = sent.clone();
+    let turns: Vec<_> = block_on(async {
+        let both_sent = handle.spawn("wait", move |_| {
+            Box::pin(async move {
+                while !seen.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+        });
+        both_sent.await.unwrap();
+        let (results, turns) = std::sync::mpsc::channel();
+        for _ in 0..3 {
+            let (clock, results) = (clock.clone(), results.clone());
+            let job = handle.spawn("write", move |_| {
+                Box::pin(async move {
+                    let start = clock.wall_us();
+                    while !need_preempt() {
+                        clock.advance(Duration::from_micros(1));
+                    }
+                    results.send(clock.wall_us() - start).unwrap();
+                })
+            });
+            job.await.unwrap();
+        }
+        sent.store(true, Ordering::Relaxed);
+        drop(results);
+        handle.stop().await.unwrap();
+        turns.iter().collect()
+    });
+    let is_short = |took_us: &i64| (100..=125).contains(took_us);
+    assert!(turns[..2].iter().all(is_short), "{turns:?}");
+    assert!((375..=400).contains(&turns[2]), "nobody waits for the last: {turns:?}");
+}
+
 #[test]
 fn a_busy_task_that_yields_does_not_hold_back_io_or_calls() {
     let directory = tempfile::tempdir().unwrap();
