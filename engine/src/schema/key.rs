@@ -6,6 +6,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use super::key_bytes::KeyBytes;
 use super::order::{decode_component, encode_component};
 use super::table_schema::{Column, TableSchema};
 use super::token::Token;
@@ -17,14 +18,14 @@ use crate::error::{Error, Result};
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct PartitionKey {
     token: Token,
-    bytes: Box<[u8]>,
+    bytes: KeyBytes,
 }
 
 impl PartitionKey {
     /// From the serialised form.
-    pub fn from_bytes(bytes: impl Into<Box<[u8]>>) -> Self {
-        let bytes = bytes.into();
-        PartitionKey { token: Token::of(&bytes), bytes }
+    pub fn from_bytes(bytes: impl AsRef<[u8]>) -> Self {
+        let bytes = bytes.as_ref();
+        PartitionKey { token: Token::of(bytes), bytes: KeyBytes::new(bytes) }
     }
 
     /// From the values of the partition-key columns, in key order.
@@ -68,7 +69,7 @@ impl PartitionKey {
 
     /// The least key with this token; a bound for searches, never a stored key.
     pub fn first_of(token: Token) -> Self {
-        PartitionKey { token, bytes: Box::default() }
+        PartitionKey { token, bytes: KeyBytes::default() }
     }
 
     pub fn token(&self) -> Token {
@@ -122,7 +123,7 @@ impl fmt::Debug for PartitionKey {
 
 /// Ordered form of a clustering key or of a prefix of one. Byte order is key order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct ClusteringKey(Box<[u8]>);
+pub struct ClusteringKey(KeyBytes);
 
 impl ClusteringKey {
     /// The key of a table without clustering columns, and the prefix of everything.
@@ -131,8 +132,9 @@ impl ClusteringKey {
     }
 
     /// From bytes in the ordered form.
-    pub fn from_ordered(bytes: impl Into<Box<[u8]>>) -> Self {
-        ClusteringKey(bytes.into())
+    #[inline]
+    pub fn from_ordered(bytes: impl AsRef<[u8]>) -> Self {
+        ClusteringKey(KeyBytes::new(bytes.as_ref()))
     }
 
     /// From the values of the first `values.len()` clustering columns.
@@ -155,7 +157,7 @@ impl ClusteringKey {
             }
             encode_component(&column.ty, column.clustering_order(), &stored, &mut out)?;
         }
-        Ok(ClusteringKey(out.into()))
+        Ok(ClusteringKey::from_ordered(out))
     }
 
     /// From the stored bytes of the first clustering columns.
@@ -173,7 +175,7 @@ impl ClusteringKey {
             })?;
             encode_component(&column.ty, column.clustering_order(), value, &mut out)?;
         }
-        Ok(ClusteringKey(out.into()))
+        Ok(ClusteringKey::from_ordered(out))
     }
 
     pub fn as_ordered(&self) -> &[u8] {
@@ -191,7 +193,7 @@ impl ClusteringKey {
         while let Some(last) = bytes.pop() {
             if last < 0xff {
                 bytes.push(last + 1);
-                return ClusteringKey(bytes.into());
+                return ClusteringKey::from_ordered(bytes);
             }
         }
         unreachable!("a component never consists of 0xff alone")

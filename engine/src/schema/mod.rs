@@ -3,6 +3,7 @@
 pub mod counter;
 pub mod frozen;
 pub mod key;
+mod key_bytes;
 pub mod options;
 pub mod order;
 pub mod table_schema;
