@@ -6,7 +6,8 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use crate::mutation::{ClusteringRange, Direction, Fragment, Position, Row, Tombstone};
+use crate::mutation::position::compare;
+use crate::mutation::{ClusteringRange, Direction, Fragment, Position, Row, Tombstone, Weight};
 use crate::schema::ClusteringKey;
 
 /// Where something stands, seen in reading direction.
@@ -39,9 +40,14 @@ impl Clip {
     }
 
     pub(super) fn place_of_row(&self, key: &ClusteringKey) -> Place {
-        self.place(|edge| match self.direction {
-            Direction::Forward => edge.cmp_key(key),
-            Direction::Reversed => edge.cmp_key(key).reverse(),
+        self.place_of_key(key.as_ordered())
+    }
+
+    /// The place of the row with this key in its ordered form.
+    pub(super) fn place_of_key(&self, key: &[u8]) -> Place {
+        self.place(|edge| {
+            let order = compare(edge.prefix.as_ordered(), edge.weight, key, Weight::At);
+            if self.direction.is_reversed() { order.reverse() } else { order }
         })
     }
 

@@ -30,9 +30,10 @@ use super::file::{CheckedFile, READ_BYTES_MAX};
 use super::index_page::LastItem;
 use super::layout::{Layout, deletion};
 use super::partition_index::Entry;
-use super::promoted_index::PromotedIndex;
+use super::promoted_index::{BlockRef, PromotedIndex};
 use super::unfiltered::{
-    Head, read_head, read_marker, read_previous_size, read_row, read_size, read_static_row,
+    Head, read_head, read_marker, read_passed, read_previous_size, read_row, read_size,
+    read_static_row,
 };
 use super::window::Window;
 use crate::error::{Error, Result};
@@ -87,9 +88,6 @@ pub(super) struct Front {
 
 /// Bytes of the last block that are read at once to walk through it.
 const WALK_BYTES_MAX: u64 = READ_BYTES_MAX;
-/// A partition, or what a range needs of one, is read whole up to this length: a second read would cost
-/// more than what it brings.
-const WHOLE_BYTES_MAX: u64 = 16 << 10;
 
 /// How a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,11 +162,8 @@ impl PartitionReader {
                 start.checked_add(promoted.header_bytes).filter(|at| *at < data.content().size())
             }
             _ => {
-                let known = data_end.map_or(u64::MAX, |end| end.min(data.content().size()));
-                let bytes = known.saturating_sub(start);
-                let is_short = promoted.is_none() && (1..=WHOLE_BYTES_MAX).contains(&bytes);
-                if is_short && !data.is_careful() {
-                    data.take_in(start, bytes).await?;
+                if let Some(end) = data_end.filter(|_| promoted.is_none()) {
+                    data.take_in(start, end).await?;
                 }
                 let (key_found, deletion, row, size) =
                     read_front(data, &layout, (start, end)).await?;
@@ -279,7 +274,8 @@ impl PartitionReader {
     /// Offset in the data file of a block.
     async fn block_at(&mut self, number: u32) -> Result<u64> {
         let promoted = self.promoted.as_mut().expect("blocks come from the promoted index");
-        Ok(self.start.saturating_add(promoted.block(number).await?.offset))
+        let offset = promoted.look(number, |block| block.offset).await?;
+        Ok(self.start.saturating_add(offset))
     }
 
     async fn open_before(&mut self, number: u32) -> Result<Option<Tombstone>> {
@@ -296,11 +292,16 @@ impl PartitionReader {
         self.bound = u64::MAX;
         if let Some(promoted) = &mut self.promoted {
             let range = clip.range();
-            let mut first = 0;
+            let (mut first, mut target) = (0, self.start);
             if range.start != Position::start() {
                 first = promoted.first_after(&range.start).await?;
-                let is_between =
-                    first == promoted.count() || promoted.block(first).await?.first >= range.end;
+                let mut is_between = true;
+                if first < promoted.count() {
+                    let look =
+                        |block: BlockRef<'_>| (block.offset, block.cmp_first(&range.end).is_ge());
+                    let (offset, is_behind) = promoted.look(first, look).await?;
+                    (target, is_between) = (self.start.saturating_add(offset), is_behind);
+                }
                 if is_between {
                     // No data to read, though a tombstone may cover it.
                     clip.leave(self.open_before(first).await?, out);
@@ -311,12 +312,9 @@ impl PartitionReader {
             if range.end != Position::end() {
                 after = promoted.known_from(first, &range.end).await?;
             }
-            if first > 0 {
-                let target = self.block_at(first).await?;
-                if matches!(self.cursor, Cursor::Next { at } if at < target) {
-                    self.open = self.open_before(first).await?;
-                    self.cursor = Cursor::Next { at: target };
-                }
+            if first > 0 && matches!(self.cursor, Cursor::Next { at } if at < target) {
+                self.open = self.open_before(first).await?;
+                self.cursor = Cursor::Next { at: target };
             }
             if after < self.block_count() {
                 self.bound = self.block_at(after).await?;
@@ -335,14 +333,17 @@ impl PartitionReader {
         out: &mut VecDeque<Fragment>,
     ) -> Result<bool> {
         let limit = self.bound.min(self.end);
-        let is_short = (1..=WHOLE_BYTES_MAX).contains(&limit.saturating_sub(at));
-        if is_short && may_read && !data.is_careful() && !data.holds(at, limit - at) {
-            // All that is left of the range, by one read.
-            if let Err(error) = data.take_in(at, limit - at).await {
-                self.failed_at.set(at);
-                self.clip = Some(clip);
-                return Err(error);
-            }
+        // All that is left of the range, by one read.
+        if may_read && let Err(error) = data.take_in(at, limit).await {
+            self.failed_at.set(at);
+            self.clip = Some(clip);
+            return Err(error);
+        }
+        let behind = self.pass(&clip, (at, limit), data);
+        if behind > at {
+            self.cursor = Cursor::Next { at: behind };
+            self.clip = Some(clip);
+            return Ok(true);
         }
         let item = match self.item(data, (at, may_read), limit, Some(&clip)).await {
             Ok(Some(item)) => item,
@@ -394,6 +395,19 @@ impl PartitionReader {
         }
         self.clip = Some(clip);
         Ok(true)
+    }
+
+    /// Behind the rows at `at` that stand before the clip's range, as far as they are at hand and begin before
+    /// `limit`: nobody needs them, not even their keys.
+    fn pass(&self, clip: &Clip, (at, limit): (u64, u64), data: &Window) -> u64 {
+        let (mut at, is_before) = (at, |key: &[u8]| clip.place_of_key(key) == Place::Before);
+        while at < limit
+            && let Some(bytes) =
+                read_passed(&Input::new(data.bytes_from(at)), &self.layout, is_before)
+        {
+            at += bytes;
+        }
+        at
     }
 
     /// Moves the cursor to where a reversed read of the clip's range begins.

@@ -162,10 +162,20 @@ pub(super) fn read_values(
     layout: &Layout,
     count: usize,
 ) -> Parsed<ClusteringKey> {
+    look_at_values(input, layout, count, |ordered| ClusteringKey::from_ordered(ordered))
+}
+
+/// Reads `count` stored values; what `look` makes of the ordered key or prefix that they are.
+pub(super) fn look_at_values<T>(
+    input: &mut Input<'_>,
+    layout: &Layout,
+    count: usize,
+    look: impl FnOnce(&[u8]) -> T,
+) -> Parsed<T> {
     ORDERED.with_borrow_mut(|ordered| {
         ordered.clear();
         read_values_into(input, layout, count, ordered)?;
-        Ok(ClusteringKey::from_ordered(ordered.as_slice()))
+        Ok(look(ordered))
     })
 }
 
@@ -231,22 +241,18 @@ pub(super) fn read_position_into(
     layout: &Layout,
     ordered: &mut Vec<u8>,
 ) -> Parsed<Weight> {
-    let (weight, count) = read_kind(input, layout)?;
+    let before = input.clone();
+    let (weight, count) = match input.u8()? {
+        KIND_ROW => (Weight::At, layout.clustering.len()),
+        kind => {
+            let bound = Bound::from_kind(kind)
+                .ok_or_else(|| before.bad("the kind of a clustering prefix", kind))?;
+            (bound.weight(), usize::from(input.u16()?))
+        }
+    };
     ordered.clear();
     read_values_into(input, layout, count, ordered)?;
     Ok(weight)
-}
-
-/// Reads the kind byte of a position and how many values follow.
-fn read_kind(input: &mut Input<'_>, layout: &Layout) -> Parsed<(Weight, usize)> {
-    let before = input.clone();
-    let kind = input.u8()?;
-    if kind == KIND_ROW {
-        return Ok((Weight::At, layout.clustering.len()));
-    }
-    let bound = Bound::from_kind(kind)
-        .ok_or_else(|| before.bad("the kind of a clustering prefix", kind))?;
-    Ok((bound.weight(), usize::from(input.u16()?)))
 }
 
 /// Reads what follows the kind byte of a bound.

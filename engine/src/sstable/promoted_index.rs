@@ -41,6 +41,10 @@ const BLOCKS_KEPT_MAX: usize = 64;
 /// Pages read ahead for the last block, where its place is reckoned: enough for 2 GB in blocks of 64 KiB.
 const LAST_BLOCK_PAGES_MAX: u64 = 8;
 const PAGE: u64 = PAGE_BYTES as u64;
+/// Neighbouring pages that a search holds: it goes to and fro between offsets and blocks.
+const PAGES_HELD: usize = 4;
+/// Room for most keys.
+const KEY_BYTES: usize = 32;
 
 /// Pages before the end of a promoted index of `size` bytes, the last block among them, where the
 /// length of all clustering keys is known: reckoned from the least and the greatest length of a block.
@@ -162,12 +166,13 @@ pub(super) struct Block {
 }
 
 /// A block that is looked at where it lies.
-struct BlockRef<'a> {
+pub(super) struct BlockRef<'a> {
     first: (&'a [u8], Weight),
     last: (&'a [u8], Weight),
-    offset: u64,
+    /// As in [`Block`].
+    pub(super) offset: u64,
     width: u64,
-    open: Option<Tombstone>,
+    pub(super) open: Option<Tombstone>,
 }
 
 impl BlockRef<'_> {
@@ -180,7 +185,7 @@ impl BlockRef<'_> {
         Block { first: position(first), last: position(last), offset, width, open }
     }
 
-    fn cmp_first(&self, position: &Position) -> Ordering {
+    pub(super) fn cmp_first(&self, position: &Position) -> Ordering {
         compare(self.first.0, self.first.1, position.prefix.as_ordered(), position.weight)
     }
 
@@ -208,13 +213,6 @@ enum Reach {
     Disk,
     /// Only what is in memory, read or not read by this search.
     Memory,
-}
-
-/// Which of the pages held is replaced: searches go to and fro between the two.
-#[derive(Debug, Clone, Copy)]
-enum Area {
-    Offsets = 0,
-    Blocks = 1,
 }
 
 /// Bytes of the file, where they lie in a page or, at the border of two, joined.
@@ -249,8 +247,8 @@ pub(super) struct PromotedIndex {
     parsed: BTreeMap<u32, Rc<Block>>,
     /// Room for the two keys of a block that is looked at.
     keys: [Vec<u8>; 2],
-    /// The page used last of each area; holding it keeps it in memory.
-    held: [Option<(u64, Page)>; 2],
+    /// Pages used last, each at the place that its number gives it; holding one keeps it in memory.
+    held: [Option<(u64, Page)>; PAGES_HELD],
 }
 
 impl PromotedIndex {
@@ -263,7 +261,20 @@ impl PromotedIndex {
         at: u64,
         size: u64,
     ) -> Result<Self> {
-        let front = file.read(at, size.min(FRONT_BYTES_MAX)).await?;
+        let mut index = PromotedIndex {
+            file,
+            layout,
+            blocks_at: at,
+            offsets_at: at + size,
+            count: 0,
+            header_bytes: 0,
+            deletion: None,
+            parsed: BTreeMap::new(),
+            keys: [(); 2].map(|()| Vec::with_capacity(KEY_BYTES)),
+            held: Default::default(),
+        };
+        let front = index.bytes((at, size.min(FRONT_BYTES_MAX)), Reach::Disk).await?;
+        let front = front.expect("the disk reaches everything");
         let mut input = Input::new(&front);
         let parsed = (|| -> Parsed<_> {
             let header_bytes = input.vint()?;
@@ -278,19 +289,10 @@ impl PromotedIndex {
             Ok((header_bytes, deletion, count))
         })();
         let (header_bytes, deletion, count) =
-            parsed.map_err(|fault| fault.into_error(file.path(), at))?;
-        Ok(PromotedIndex {
-            blocks_at: at + input.at(),
-            offsets_at: at + size - 4 * u64::from(count),
-            parsed: BTreeMap::new(),
-            keys: Default::default(),
-            held: [None, None],
-            file,
-            layout,
-            count,
-            header_bytes,
-            deletion,
-        })
+            parsed.map_err(|fault| fault.into_error(index.file.path(), at))?;
+        index.blocks_at += input.at();
+        index.offsets_at -= 4 * u64::from(count);
+        Ok(PromotedIndex { header_bytes, deletion, count, ..index })
     }
 
     /// Number of blocks.
@@ -299,8 +301,9 @@ impl PromotedIndex {
     }
 
     /// A page of the file; `None` when it is out of reach.
-    async fn page(&mut self, number: u64, area: Area, reach: Reach) -> Result<Option<Page>> {
-        if let Some((held, page)) = &self.held[area as usize]
+    async fn page(&mut self, number: u64, reach: Reach) -> Result<Option<Page>> {
+        let place = number as usize % PAGES_HELD;
+        if let Some((held, page)) = &self.held[place]
             && *held == number
         {
             return Ok(Some(page.clone()));
@@ -310,25 +313,20 @@ impl PromotedIndex {
             Reach::Memory => self.file.page_in_memory(number),
         };
         if let Some(page) = &page {
-            self.held[area as usize] = Some((number, page.clone()));
+            self.held[place] = Some((number, page.clone()));
         }
         Ok(page)
     }
 
     /// `length` bytes at `at`, which the file has; `None` when they are out of reach.
-    async fn bytes(
-        &mut self,
-        (at, length): (u64, u64),
-        area: Area,
-        reach: Reach,
-    ) -> Result<Option<Bytes>> {
+    async fn bytes(&mut self, (at, length): (u64, u64), reach: Reach) -> Result<Option<Bytes>> {
         let (first, last) = (at / PAGE, (at + length - 1) / PAGE);
         if first < last && reach == Reach::Disk {
             return self.file.read(at, length).await.map(|bytes| Some(Bytes::Joined(bytes)));
         }
         let mut joined = Vec::new();
         for number in first..=last {
-            let Some(page) = self.page(number, area, reach).await? else { return Ok(None) };
+            let Some(page) = self.page(number, reach).await? else { return Ok(None) };
             let from = at.saturating_sub(number * PAGE) as usize;
             let to = (at + length - number * PAGE).min(page.len() as u64) as usize;
             if first == last {
@@ -343,23 +341,28 @@ impl PromotedIndex {
     ///
     /// Errors: `Io`, `Corrupt`.
     pub(super) async fn block(&mut self, number: u32) -> Result<Rc<Block>> {
-        let block = self.fetch(number, Reach::Disk).await?;
-        Ok(block.expect("the disk reaches everything"))
-    }
-
-    async fn fetch(&mut self, number: u32, reach: Reach) -> Result<Option<Rc<Block>>> {
         if let Some(block) = self.parsed.get(&number) {
-            return Ok(Some(block.clone()));
+            return Ok(block.clone());
         }
-        let Some(block) = self.read(number, reach, |block| block.to_block()).await? else {
-            return Ok(None);
-        };
+        let block = self.read(number, Reach::Disk, |block| block.to_block()).await?;
+        let block = Rc::new(block.expect("the disk reaches everything"));
         if self.parsed.len() >= BLOCKS_KEPT_MAX {
             self.parsed.pop_first();
         }
-        let block = Rc::new(block);
         self.parsed.insert(number, block.clone());
-        Ok(Some(block))
+        Ok(block)
+    }
+
+    /// What `look` makes of a block.
+    ///
+    /// Errors: `Io`, `Corrupt`.
+    pub(super) async fn look<T>(
+        &mut self,
+        number: u32,
+        look: impl Fn(BlockRef<'_>) -> T,
+    ) -> Result<T> {
+        let looked = self.look_at(number, Reach::Disk, look).await?;
+        Ok(looked.expect("the disk reaches everything"))
     }
 
     /// What `look` makes of a block; `None` when it is out of reach.
@@ -393,7 +396,7 @@ impl PromotedIndex {
         let offset_at = self.offsets_at + 4 * u64::from(number);
         let has_next = number + 1 < self.count;
         let place = (offset_at, if has_next { 8 } else { 4 });
-        let Some(offsets) = self.bytes(place, Area::Offsets, reach).await? else {
+        let Some(offsets) = self.bytes(place, reach).await? else {
             return Ok(None);
         };
         let mut input = Input::new(&offsets);
@@ -409,7 +412,7 @@ impl PromotedIndex {
         })();
         let (from, to) = range.map_err(|fault| fault.into_error(self.file.path(), offset_at))?;
         let at = self.blocks_at + from;
-        let Some(bytes) = self.bytes((at, to - from), Area::Blocks, reach).await? else {
+        let Some(bytes) = self.bytes((at, to - from), reach).await? else {
             return Ok(None);
         };
         let header_bytes = self.header_bytes;
@@ -433,8 +436,7 @@ impl PromotedIndex {
         let (mut low, mut high) = (0, self.count);
         while low < high {
             let middle = low + (high - low) / 2;
-            let is_right = self.look_at(middle, Reach::Disk, &is_right).await?;
-            if is_right.expect("the disk reaches everything") {
+            if self.look(middle, &is_right).await? {
                 high = middle;
             } else {
                 low = middle + 1;
@@ -526,7 +528,7 @@ impl PromotedIndex {
     /// The range tombstone in force between block `number - 1` and block `number`.
     pub(super) async fn open_before(&mut self, number: u32) -> Result<Option<Tombstone>> {
         match number.checked_sub(1) {
-            Some(before) => Ok(self.block(before).await?.open),
+            Some(before) => self.look(before, |block| block.open).await,
             None => Ok(None),
         }
     }

@@ -13,7 +13,7 @@
 
 use super::coding::{Fault, Input, Parsed, put_vint};
 use super::layout::{HeaderColumns, Layout};
-use super::prefix::{Bound, PrefixEncoder, read_bound, read_values, skip_values};
+use super::prefix::{Bound, PrefixEncoder, look_at_values, read_bound, read_values, skip_values};
 use crate::mutation::{Cell, CellPath, CellState, Liveness, MultiCell, Position, Row, Tombstone};
 use crate::schema::order::decode_component;
 use crate::schema::{ClusteringKey, ClusteringOrder, DataType};
@@ -302,6 +302,24 @@ pub(super) fn read_head(input: &mut Input<'_>, layout: &Layout) -> Parsed<Head> 
     let key = read_values(input, layout, layout.clustering.len())?;
     let frame = read_frame(input, flags)?;
     Ok(Head::Row { key, frame })
+}
+
+/// Bytes of the row that the input begins with, if it is a whole one with a key for which `is_passed`
+/// holds; its body is not looked at.
+pub(super) fn read_passed(
+    input: &Input<'_>,
+    layout: &Layout,
+    is_passed: impl FnOnce(&[u8]) -> bool,
+) -> Option<u64> {
+    let mut front = input.clone();
+    let flags = front.u8().ok()?;
+    if flags & (END_OF_PARTITION | EXTENSION | IS_MARKER) != 0 {
+        return None;
+    }
+    let is_passed = look_at_values(&mut front, layout, layout.clustering.len(), is_passed);
+    let frame = read_frame(&mut front, flags).ok()?;
+    let is_whole = frame.end <= input.remaining();
+    (is_passed.ok()? && is_whole).then_some(frame.end)
 }
 
 /// Bytes of the row or marker that the input begins with, `None` for the end of the partition. Its

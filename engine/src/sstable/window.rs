@@ -13,6 +13,9 @@ use crate::config::PAGE_BYTES;
 use crate::error::{Error, Result};
 
 const PAGE: u64 = PAGE_BYTES as u64;
+/// What a read needs of a partition is read at once up to this length: a second read would cost more than
+/// what it brings.
+const WHOLE_BYTES_MAX: u64 = 16 << 10;
 /// Bytes that a window through the page cache reads ahead at first.
 const AHEAD_BYTES_MIN: u64 = PAGE;
 
@@ -231,11 +234,16 @@ impl Window {
         self.advance_keeping((at, needed, limit), Keep::All).await
     }
 
-    /// Makes the `bytes` from `at` available, all that will be read there: a row cache above keeps what it
-    /// wants of them itself.
+    /// Makes the bytes `at..end` available by one read if they are few, and if nothing speaks against
+    /// reading ahead. They are all that will be read there: a row cache above keeps what it wants of them
+    /// itself.
     ///
     /// Errors: as [`advance`](Self::advance).
-    pub(super) async fn take_in(&mut self, at: u64, bytes: u64) -> Result<()> {
+    pub(super) async fn take_in(&mut self, at: u64, end: u64) -> Result<()> {
+        let bytes = end.min(self.content.size()).saturating_sub(at);
+        if self.is_careful || !(1..=WHOLE_BYTES_MAX).contains(&bytes) {
+            return Ok(());
+        }
         let keep = match self.access {
             Access::Rows => Keep::SecondTime,
             Access::Cached | Access::Scan => Keep::All,
