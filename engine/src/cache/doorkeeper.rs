@@ -5,8 +5,9 @@
 //! billion times. It is the doorkeeper of TinyLFU (Einziger, Friedman, Manes 2017) with 2Q's bound on how far
 //! back it sees (Johnson, Shasha 1994): half as many keys as fit the cache. Not here: what is kept (`page_cache.rs`).
 
-/// Bytes that what a key stands for takes, about: a short partition, whole.
-const BYTES_OF_KEY: u64 = 8 << 10;
+/// Bytes of the cache for each key that is remembered: two of what a key stands for, about (a short
+/// partition, whole).
+const CACHE_BYTES_A_KEY: u64 = 16 << 10;
 /// Keys that are remembered at most, 256 KiB of tags, and at least.
 const KEYS_MAX: u64 = 1 << 16;
 const KEYS_MIN: u64 = 64;
@@ -19,7 +20,7 @@ pub(super) struct Doorkeeper {
 impl Doorkeeper {
     /// For a cache of so many bytes.
     pub fn new(capacity_bytes: u64) -> Self {
-        let keys = (capacity_bytes / BYTES_OF_KEY / 2).clamp(KEYS_MIN, KEYS_MAX);
+        let keys = (capacity_bytes / CACHE_BYTES_A_KEY).clamp(KEYS_MIN, KEYS_MAX);
         Doorkeeper { tags: vec![0; keys.next_power_of_two() as usize].into() }
     }
 

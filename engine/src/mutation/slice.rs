@@ -1,7 +1,7 @@
 //! Ranges of clustering positions that a read or a range deletion asks for.
 
 use super::direction::Direction;
-use super::position::Position;
+use super::position::{Position, Weight};
 use crate::schema::{ClusteringKey, PartitionKey, Token};
 
 /// Everything between two positions. Bounds never stand `At` a key, so inclusive and exclusive
@@ -21,6 +21,16 @@ impl ClusteringRange {
     /// All rows whose key starts with `prefix`; a full key gives one row.
     pub fn prefix(prefix: ClusteringKey) -> Self {
         ClusteringRange { start: Position::before(prefix.clone()), end: Position::after(prefix) }
+    }
+
+    /// The prefix that makes this range, where one does, as [`prefix`](Self::prefix) would: the empty one
+    /// makes the whole partition.
+    #[inline]
+    pub fn as_prefix(&self) -> Option<&ClusteringKey> {
+        let (start, end) = (&self.start, &self.end);
+        let is_prefix = (start.weight, end.weight) == (Weight::Before, Weight::After)
+            && start.prefix == end.prefix;
+        is_prefix.then_some(&start.prefix)
     }
 
     /// Whether the row `key` lies inside.

@@ -13,6 +13,7 @@ use crate::cache::{PageCache, RowCache};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
+use crate::runtime::Gate;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{LargeDataThresholds, OnCorruption, TableOptions};
 use crate::sstable::manifest::Manifest;
@@ -79,7 +80,7 @@ impl Table {
             next_generation: Cell::new(0),
             unnamed: RefCell::default(),
             dropped: Cell::new(false),
-            flushes_awaited: Cell::new(0),
+            flushes_awaited: Gate::new(),
             is_attached: true,
         };
         (Rc::new(table), failed)

@@ -6,7 +6,6 @@
 //! on), release the commitlog. A failure before the step leaves the memtable in place, to be flushed
 //! again.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -18,15 +17,6 @@ use crate::mutation::{Direction, Fragment, PartitionRange, Slice};
 use crate::runtime;
 use crate::sstable::manifest::Edit;
 use crate::sstable::{Sstable, SstableWriter, WriterOptions, remove_files};
-
-/// Somebody waits for a flush, until it is dropped.
-struct Awaited<'a>(&'a Cell<u32>);
-
-impl Drop for Awaited<'_> {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
-    }
-}
 
 impl Table {
     /// Seals the active memtable, unless it is empty, and starts a new one.
@@ -45,14 +35,13 @@ impl Table {
     ///
     /// Errors: `Io`, above all a full disk. The memtables stay and the next flush tries again.
     pub async fn flush(&self) -> Result<()> {
-        self.flushes_awaited.set(self.flushes_awaited.get() + 1);
-        let _awaited = Awaited(&self.flushes_awaited);
+        let _awaited = self.flushes_awaited.enter()?;
         self.flush_in_background().await
     }
 
     /// Whether somebody waits for a flush.
     pub fn is_flush_awaited(&self) -> bool {
-        self.flushes_awaited.get() > 0
+        self.flushes_awaited.inside_count() > 0
     }
 
     /// As [`flush`](Self::flush), for which nobody waits.

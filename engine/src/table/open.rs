@@ -18,6 +18,7 @@ use crate::commitlog::{Commitlog, ReplayPosition};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
+use crate::runtime::Gate;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{LargeDataThresholds, OnCorruption};
 use crate::sstable::manifest::{LOST, Manifest, clear_unnamed};
@@ -119,7 +120,7 @@ impl Table {
             next_generation: Cell::new(next_generation),
             unnamed: RefCell::default(),
             dropped: Cell::new(false),
-            flushes_awaited: Cell::new(0),
+            flushes_awaited: Gate::new(),
             is_attached: false,
             large_data,
             damage,

@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::mutation::{ClusteringRange, FragmentSource, PartitionRange, Slice};
 use crate::reader::MergeSource;
+use crate::runtime::Gate;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{LargeDataThresholds, OnCorruption, TableOptions};
 use crate::sstable::manifest::Manifest;
@@ -48,8 +49,8 @@ pub struct Table {
     /// it is known again what it says.
     pub(super) unnamed: RefCell<Vec<u64>>,
     pub(super) dropped: Cell<bool>,
-    /// How many wait for a flush.
-    pub(super) flushes_awaited: Cell<u32>,
+    /// Who waits for a flush is inside; it is never closed.
+    pub(super) flushes_awaited: Gate,
     /// The table is one of foreign SSTables.
     pub(super) is_attached: bool,
     /// As they were changed last: those of `schema` are as old as the opening.

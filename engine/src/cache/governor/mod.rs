@@ -45,6 +45,8 @@ pub use swap::SwapStep;
 
 /// Victims asked for at once; taken one by one, and given back when used before that.
 const PROPOSALS_MAX: u32 = 32;
+/// So many victims ahead the cache is told who leaves soon.
+pub const VICTIMS_AHEAD: usize = 5;
 /// Victims that one call of [`Governor::evict`] takes.
 const VICTIMS_PER_CALL_MAX: usize = 256;
 /// Slots that the native CLOCK looks at in one call.
@@ -75,6 +77,10 @@ pub trait Contents {
     /// Which thing the resident is, the same as when it came in. A slot that is removed or evicted
     /// holds its resident until that call returns.
     fn id(&self, slot: Slot) -> EntryId;
+
+    /// The resident is to leave after `ahead` others, most likely: a piece of what that touches may be
+    /// fetched. It is told of each number from [`VICTIMS_AHEAD`] less one down to 0.
+    fn will_leave(&self, _slot: Slot, _ahead: usize) {}
 }
 
 /// The policy that listens besides the active one.
@@ -317,6 +323,9 @@ impl Governor {
             };
             fruitless = 0;
             self.take_victim(slot, contents, victims);
+            for (ahead, next) in self.proposals.iter().take(VICTIMS_AHEAD).enumerate() {
+                contents.will_leave(*next, ahead);
+            }
         }
         let mut budget = CLOCK_STEPS_PER_CALL_MAX;
         let mut short = false;

@@ -31,6 +31,8 @@ struct Harness {
 struct Held {
     keys: BTreeMap<Slot, u64>,
     in_use: Vec<Slot>,
+    /// Who was said to leave after how many others.
+    announced: RefCell<BTreeMap<u64, Vec<usize>>>,
 }
 
 impl Contents for Held {
@@ -40,6 +42,10 @@ impl Contents for Held {
 
     fn id(&self, slot: Slot) -> EntryId {
         EntryId { fingerprint: self.keys[&slot], table: 0 }
+    }
+
+    fn will_leave(&self, slot: Slot, ahead: usize) {
+        self.announced.borrow_mut().entry(self.keys[&slot]).or_default().push(ahead);
     }
 }
 
@@ -280,6 +286,22 @@ fn ejected_for(policy: Scripted, kind: FailureKind) -> Harness {
     assert_eq!(harness.slots.len(), harness.capacity, "the fallback keeps the cache full");
     assert!(harness.hits >= naive_hits - naive_hits / 20, "{} and {naive_hits}", harness.hits);
     harness
+}
+
+#[test]
+fn who_leaves_is_said_step_by_step() {
+    let mut harness = Harness::with(256, Lru::default());
+    for key in 0..256 {
+        harness.access(key);
+    }
+    let steps: Vec<usize> = (0..VICTIMS_AHEAD).rev().collect();
+    for key in 0..120 {
+        assert_eq!(harness.evict(1), [key]);
+        // Those that were named first in an answer leave before there is time for all steps.
+        let at = (key % u64::from(PROPOSALS_MAX)) as usize;
+        let said = harness.held.announced.borrow().get(&key).cloned().unwrap_or_default();
+        assert_eq!(said, steps[steps.len() - steps.len().min(at)..], "{key}");
+    }
 }
 
 #[test]

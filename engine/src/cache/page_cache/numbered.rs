@@ -40,6 +40,11 @@ impl<T> Numbered<T> {
         number
     }
 
+    /// Has the thing's place fetched.
+    pub(super) fn prefetch(&self, number: u32) {
+        self.places.prefetch(number);
+    }
+
     pub(super) fn remove(&mut self, number: u32) -> T {
         let was = std::mem::replace(&mut self.places[number], Place::Free(self.free));
         let Place::Taken(thing) = was else { panic!("nothing has the number {number}") };

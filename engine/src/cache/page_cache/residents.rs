@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use super::numbered::Numbered;
 use super::{LinkedPage, PageKey, PageKeyHasher, mix};
-use crate::cache::governor::{Contents, EntryId};
+use crate::cache::governor::{Contents, EntryId, VICTIMS_AHEAD};
 use crate::cache::rows::{Handle, PlaceRef};
 use crate::mutation::FlatRow;
 use crate::policy::{Slot, SlotArray};
@@ -181,6 +181,25 @@ impl Contents for Residents {
             Of::Page(number) => self.pages[number].content.is_in_use(),
             Of::Partition(_) => false,
         }
+    }
+
+    /// Each step needs what the one before has fetched: what the slot holds, then the partition, then
+    /// its version, then the entries.
+    fn will_leave(&self, slot: Slot, ahead: usize) {
+        if ahead == VICTIMS_AHEAD - 1 {
+            self.owners.prefetch(slot);
+            self.rows.prefetch(slot);
+            return;
+        }
+        let Of::Partition(number) = self.owners[slot].of() else { return };
+        if ahead == VICTIMS_AHEAD - 2 {
+            self.partitions.prefetch(number);
+            if let Some(row) = &self.rows[slot] {
+                row.prefetch();
+            }
+            return;
+        }
+        self.partitions[number].handle.prefetch(VICTIMS_AHEAD - 3 - ahead);
     }
 
     fn id(&self, slot: Slot) -> EntryId {

@@ -3,7 +3,7 @@
 //! Neighbours share the beginning of their keys, so a node keeps that once, and of each key the two
 //! bytes behind it, side by side. Invariant: the order of heads is that of places, equal ones excepted.
 
-use super::place::PlaceRef;
+use super::place::{PlaceRef, are_same};
 use crate::mutation::Weight;
 
 /// Entries of a leaf, children of a node.
@@ -82,12 +82,19 @@ impl Common {
     }
 }
 
+/// The bytes of a key behind what is common, where it begins with that.
+#[inline(always)]
+fn behind<'a>(key: &'a [u8], common: &[u8]) -> Option<&'a [u8]> {
+    let (start, rest) = key.split_at_checked(common.len())?;
+    are_same(start, common).then_some(rest)
+}
+
 /// Two bytes by which a place is searched for. Where it does not begin with what is common, it
 /// stands before or after all that does.
 #[inline]
 pub(super) fn head_of(common: &[u8], place: PlaceRef<'_>) -> u16 {
     let padding = if place.weight == Weight::After { 0xff } else { 0 };
-    match place.prefix.strip_prefix(common) {
+    match behind(place.prefix, common) {
         Some([first, second, ..]) => u16::from_be_bytes([*first, *second]),
         Some([first]) => u16::from_be_bytes([*first, padding]),
         Some([]) => u16::from_be_bytes([padding; 2]),

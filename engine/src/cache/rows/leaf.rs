@@ -148,42 +148,44 @@ impl Leaf {
         usize::from(self.header().count)
     }
 
+    /// A part of the memory: `count` of `T` from byte `at` on.
+    ///
+    /// Safety: as many were filled there, all of them with a `T`.
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "a thin pointer is followed")]
+    unsafe fn part<T>(&self, at: usize, count: usize) -> &[T] {
+        // SAFETY: the caller says that they are there and what they are; they live and stay as they are
+        // as long as the borrow of this holder, see `header`.
+        unsafe {
+            let start = self.0.as_ptr().cast::<u8>().add(at).cast::<T>();
+            std::slice::from_raw_parts(start, count)
+        }
+    }
+
     /// The heads of all entries, and greatest ones behind them.
     #[inline(always)]
     #[expect(unsafe_code, reason = "a thin pointer is followed")]
     pub(super) fn heads(&self) -> &[u16] {
         let Places { heads, rows, .. } = Places::of(self.room());
-        // SAFETY: `new` filled them from there to where the rows begin, and they live and stay as they
-        // are as long as the borrow of this holder; see `header`.
-        unsafe {
-            let start = self.0.as_ptr().cast::<u8>().add(heads).cast::<u16>();
-            std::slice::from_raw_parts(start, (rows - heads) / size_of::<u16>())
-        }
+        // SAFETY: `new` filled them from there to where the rows begin.
+        unsafe { self.part(heads, (rows - heads) / size_of::<u16>()) }
     }
 
     /// The rows of all entries.
     #[inline(always)]
     #[expect(unsafe_code, reason = "a thin pointer is followed")]
     pub(super) fn rows(&self) -> &[FlatRow] {
-        let Places { rows, .. } = Places::of(self.room());
         // SAFETY: there are `room` of them; the first `count`, not more, are not `None`, so that they
-        // are rows. See `heads` for how long.
-        unsafe {
-            let start = self.0.as_ptr().cast::<u8>().add(rows).cast::<FlatRow>();
-            std::slice::from_raw_parts(start, self.len())
-        }
+        // are rows.
+        unsafe { self.part(Places::of(self.room()).rows, self.len()) }
     }
 
     /// The slots of all entries.
     #[inline(always)]
     #[expect(unsafe_code, reason = "a thin pointer is followed")]
     pub(super) fn slots(&self) -> &[Slot] {
-        let Places { slots, .. } = Places::of(self.room());
-        // SAFETY: there are `room` of them, which is not less than `count`. See `heads` for how long.
-        unsafe {
-            let start = self.0.as_ptr().cast::<u8>().add(slots).cast::<Slot>();
-            std::slice::from_raw_parts(start, self.len())
-        }
+        // SAFETY: there are `room` of them, which is not less than `count`.
+        unsafe { self.part(Places::of(self.room()).slots, self.len()) }
     }
 
     /// All of it, to be changed. Nobody else may hold it.
@@ -215,6 +217,11 @@ impl Leaf {
     #[inline]
     pub(super) fn searched(&self) -> Memory {
         Memory { address: self.0.as_ptr().addr(), bytes: Places::of(self.room()).slots }
+    }
+
+    /// All of its memory.
+    pub(super) fn memory(&self) -> Memory {
+        Memory { address: self.0.as_ptr().addr(), bytes: Places::of(self.room()).end }
     }
 
     /// This leaf as one that nobody else holds, which can be changed.
@@ -296,6 +303,9 @@ impl Leaf {
         let Some(row) = self.rows().get(low) else { return Err(low) };
         if heads[low] != head {
             return Err(low);
+        }
+        if PlaceRef::of_flat(row).is(place) {
+            return Ok(low);
         }
         match PlaceRef::of_flat(row).cmp(&place) {
             Ordering::Equal => Ok(low),

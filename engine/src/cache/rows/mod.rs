@@ -23,16 +23,16 @@ use std::rc::{Rc, Weak};
 
 use partitions::Partitions;
 pub(super) use place::PlaceRef;
+use place::are_same;
 use read::CachedRead;
 pub use read::Underlying;
 use version::{NO_SLOT, Version};
 
 use super::page_cache::{Arrival, PageCache};
-use crate::mutation::{
-    ClusteringRange, FlatRow, FragmentSource, Position, Slice, Tombstone, Weight,
-};
+use crate::mutation::{ClusteringRange, FlatRow, FragmentSource, Position, Slice, Tombstone};
 use crate::policy::Slot;
 use crate::policy::event::EntryKind;
+use crate::prefetch::Memory;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{ClusteringKey, ColumnKind, PartitionKey};
 
@@ -419,14 +419,10 @@ impl RowCache {
 
     /// The key of the one row that `gap` has room for, if it has no room for more.
     fn single_row(&self, gap: &ClusteringRange) -> Option<ClusteringKey> {
-        let (start, end) = (&gap.start, &gap.end);
-        let is_prefix = start.prefix == end.prefix
-            && (start.weight, end.weight) == (Weight::Before, Weight::After);
-        let is_full = || {
-            let components = start.prefix.stored(&self.schema);
-            components.is_ok_and(|components| components.len() == self.clustering_count)
-        };
-        (is_prefix && is_full()).then(|| start.prefix.clone())
+        let key = gap.as_prefix()?;
+        let components = key.stored(&self.schema);
+        let is_full = components.is_ok_and(|all| all.len() == self.clustering_count);
+        is_full.then(|| key.clone())
     }
 }
 
@@ -463,11 +459,25 @@ impl Handle {
         latest.clone()
     }
 
+    /// Has what an eviction or an insertion touches fetched, a step at a time: this, the version, the root
+    /// of its entries. Each step is told by what the one before fetched.
+    pub(super) fn prefetch(self: &Rc<Self>, step: usize) {
+        if step == 0 {
+            return Memory::of_shared(self).prefetch();
+        }
+        let Ok(version) = self.latest.try_borrow() else { return };
+        if step == 1 {
+            Memory::of_shared(&*version).prefetch();
+        } else if let Ok(tree) = version.tree.try_borrow() {
+            tree.root().prefetch();
+        }
+    }
+
     #[inline]
     fn is_of(&self, key: &PartitionKey) -> bool {
         let ShortKey(bytes, length) = &self.short_key;
         match bytes.get(..usize::from(*length)) {
-            Some(own) => own == key.as_bytes(),
+            Some(own) => are_same(own, key.as_bytes()),
             None => *self.key == *key,
         }
     }

@@ -238,10 +238,15 @@ impl Partitions {
 
     #[inline]
     pub(super) fn get(&self, key: &PartitionKey) -> Option<&Rc<Handle>> {
+        self.place(key).map(|(handle, _)| handle)
+    }
+
+    #[inline]
+    fn place(&self, key: &PartitionKey) -> Option<(&Rc<Handle>, &Cell<Near>)> {
         if self.buckets.is_empty() {
             return None;
         }
-        self.buckets[self.bucket_of(key.token())].get(key).map(|(handle, _)| handle)
+        self.buckets[self.bucket_of(key.token())].get(key)
     }
 
     /// The partition with its version as `version_of` gives it, and where they lie next time is known.
@@ -251,10 +256,7 @@ impl Partitions {
         key: &PartitionKey,
         version_of: impl FnOnce(&Rc<Handle>) -> (Rc<Version>, Memory),
     ) -> Option<(Rc<Handle>, Rc<Version>)> {
-        if self.buckets.is_empty() {
-            return None;
-        }
-        let (handle, near) = self.buckets[self.bucket_of(key.token())].get(key)?;
+        let (handle, near) = self.place(key)?;
         Memory::of_shared(&handle.key).prefetch();
         let (version, root) = version_of(handle);
         let now = Near::of(handle, &version, root);

@@ -6,6 +6,20 @@ use crate::mutation::position::compare;
 use crate::mutation::{FlatRow, Position, Weight};
 use crate::schema::ClusteringKey;
 
+/// Whether two keys are the same, without a call where they are short: most are.
+#[inline(always)]
+pub(super) fn are_same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    match a.len() {
+        8..=16 => a.first_chunk::<8>() == b.first_chunk() && a.last_chunk::<8>() == b.last_chunk(),
+        4..=7 => a.first_chunk::<4>() == b.first_chunk() && a.last_chunk::<4>() == b.last_chunk(),
+        0..=3 => a.iter().eq(b),
+        _ => a == b,
+    }
+}
+
 /// A place in a partition, ordered as [`Position`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cache) struct PlaceRef<'a> {
@@ -34,6 +48,12 @@ impl<'a> PlaceRef<'a> {
         PlaceRef { prefix: key, weight: Weight::At }
     }
 
+    /// Whether it is the same place as another.
+    #[inline(always)]
+    pub(super) fn is(&self, other: PlaceRef<'_>) -> bool {
+        self.weight == other.weight && are_same(self.prefix, other.prefix)
+    }
+
     pub(super) fn position(&self) -> Position {
         Position { prefix: ClusteringKey::from_ordered(self.prefix), weight: self.weight }
     }
@@ -54,5 +74,26 @@ impl Ord for PlaceRef<'_> {
 impl PartialOrd for PlaceRef<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Random;
+
+    #[test]
+    fn short_keys_are_the_same_where_their_bytes_are() {
+        let mut random = Random::new(1);
+        for length in 0..40 {
+            let key: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();
+            assert!(are_same(&key, &key.clone()));
+            assert!(!are_same(&key, &[&key[..], &[0]].concat()));
+            for at in 0..length {
+                let mut other = key.clone();
+                other[at] ^= 1 << random.below(8);
+                assert!(!are_same(&key, &other), "{length} bytes, byte {at}");
+            }
+        }
     }
 }

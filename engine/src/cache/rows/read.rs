@@ -6,6 +6,7 @@
 //! partition's latest and no newer flush has touched it.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::rc::Rc;
 
 use futures::FutureExt;
@@ -378,13 +379,10 @@ impl FragmentSink for Queue<'_> {
     }
 }
 
-/// The key of the one row whose place the ranges are.
+/// The one prefix, mostly the key of a row, that the ranges stand for.
 fn row_of(ranges: &[ClusteringRange]) -> Option<&ClusteringKey> {
-    let [ClusteringRange { start, end }] = ranges else { return None };
-    let is_row = (start.weight, end.weight) == (Weight::Before, Weight::After)
-        && !start.prefix.is_empty()
-        && start.prefix == end.prefix;
-    is_row.then_some(&start.prefix)
+    let [range] = ranges else { return None };
+    range.as_prefix().filter(|prefix| !prefix.is_empty())
 }
 
 /// A gap being read from below.
@@ -399,7 +397,11 @@ impl Fill {
     /// Hands on fragments of the gap; true at its end.
     async fn advance(&mut self, out: &mut VecDeque<Fragment>, goal: usize) -> Result<bool> {
         if self.buffer.is_empty() {
-            self.source.fill(&mut self.buffer).await?;
+            let filled = self.source.fill(&mut self.buffer);
+            match &self.population {
+                Some(population) => population.target.at_hand(filled).await?,
+                None => filled.await?,
+            }
             if self.buffer.is_empty() {
                 self.end();
                 return Ok(true);
@@ -450,6 +452,15 @@ pub(super) fn is_current(cache: &RowCache, handle: &Handle, version: &Rc<Version
 }
 
 impl Target {
+    /// Waits, and has what will be changed then fetched whenever there is something new.
+    async fn at_hand<T>(&self, mut waiting: impl Future<Output = T> + Unpin) -> T {
+        poll_fn(|context| {
+            self.handle.prefetch(2);
+            waiting.poll_unpin(context)
+        })
+        .await
+    }
+
     fn is_current(&self) -> bool {
         is_current(&self.cache, &self.handle, &self.version)
     }

@@ -259,6 +259,14 @@ impl Tree {
         }
     }
 
+    /// The memory of the root, for those who will change it.
+    pub(super) fn root(&self) -> Memory {
+        match &self.root {
+            Node::Leaf(leaf) => leaf.memory(),
+            Node::Inner(inner) => Memory::of_shared(inner),
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.root.is_empty()
     }

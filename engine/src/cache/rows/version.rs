@@ -290,23 +290,14 @@ impl Version {
         out: &mut Out<'_, S>,
         used: &mut Vec<Slot>,
     ) -> Option<Step> {
-        let Walk { rest: ClusteringRange { start, end }, in_force, direction } = walk;
-        let is_row = (start.weight, end.weight) == (Weight::Before, Weight::After)
-            && !start.prefix.is_empty()
-            && start.prefix == end.prefix;
-        if !is_row {
-            return None;
-        }
-        let (first, last) = match direction {
-            Direction::Forward => (&*start, &*end),
-            Direction::Reversed => (&*end, &*start),
-        };
+        let Walk { rest, in_force, direction } = walk;
+        let key = rest.as_prefix().filter(|prefix| !prefix.is_empty())?;
         let change = |tombstone, is_start| {
-            let position = if is_start { first.clone() } else { last.clone() };
+            let position = if is_start { direction.first(rest) } else { direction.last(rest) };
             *in_force = tombstone;
-            Fragment::RangeTombstoneChange { position, tombstone }
+            Fragment::RangeTombstoneChange { position: position.clone(), tombstone }
         };
-        let found = self.look_up(start.prefix.as_ordered(), out, used, change);
+        let found = self.look_up(key.as_ordered(), out, used, change);
         found.then_some(Step::Done)
     }
 
@@ -541,14 +532,15 @@ impl Version {
     /// Changes what the entry behind a place says of the gap before it.
     fn change_next(&self, place: PlaceRef<'_>, change: impl FnOnce(Claim) -> bool) {
         let mut tree = self.tree.borrow_mut();
-        let next = tree.behind(place).next().map(|view| (view.flat.clone(), view.claim));
-        let Some((next, claim)) = next else {
+        let Some(View { flat, claim }) = tree.behind(place).next() else {
             let end = self.end();
             self.set_end(Claim { is_known_before: change(end), ..end });
             return;
         };
         let is_known = change(claim);
+        // Mostly it stays, and the row is not looked at: it lies apart.
         if is_known != claim.is_known_before {
+            let next = flat.clone();
             tree.change(PlaceRef::of_flat(&next), |mut entry| entry.set_known_before(is_known));
         }
     }

@@ -14,7 +14,7 @@ use crate::mutation::slice::normalise;
 use crate::mutation::tombstone::strongest;
 use crate::mutation::{
     Cell as RowCell, Direction, Fragment, Liveness, PartitionRange, RangeTombstone,
-    RangeTombstoneList, Row, Tombstone,
+    RangeTombstoneList, Row, Tombstone, Weight,
 };
 use crate::schema::{
     ClusteringOrder, Column, ColumnId, DataType, TableId, TableOptions, TableSchema,
