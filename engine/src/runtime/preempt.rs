@@ -5,9 +5,8 @@
 //! local shard (simulation) the seed decides, because simulated time stands still while a task
 //! runs, and because drawn turns show more interleavings than measured ones.
 //!
-//! Where mail waits for the shard, or a job out of it for its first turn, a turn is over sooner, that of a task
-//! that has time (`pace.rs`) almost at once: somebody's read should not wait for a turn of a flush or for
-//! many writes that came just before it.
+//! Where mail waits for the shard, or a job out of it for its first turn, a turn is over sooner: somebody's
+//! read should not wait for the whole turn of a flush, or of many writes that came just before it.
 //!
 //! A turn that took too long is told by the two looks between which most of it passed: their places in
 //! the source, which the calls bring along.
@@ -53,10 +52,8 @@ const QUOTA_NS: u64 = TASK_QUOTA_US * 1000;
 const YIELD_NS: u64 = QUOTA_NS / 4 * 3;
 /// When a task is asked to yield to mail: yielding then costs some percent of the time at most.
 const YIELD_TO_MAIL_NS: u64 = QUOTA_NS / 5;
-/// When a task that has time is asked to yield to mail: it loses nothing by that.
-const LEISURELY_YIELD_TO_MAIL_NS: u64 = QUOTA_NS / 25;
-/// How often a task that has time offers its core to other threads: the kernel would let them wait for the
-/// end of the turn.
+/// How often a task that has time (`pace.rs`) offers its core to other threads: the kernel would let them wait
+/// for the end of the turn.
 const LEND_NS: u64 = QUOTA_NS / 10;
 /// Longest time between two looks at the clock that is aimed at.
 const LOOK_NS: u64 = YIELD_TO_MAIL_NS / 4;
@@ -172,7 +169,7 @@ pub(super) struct Monitor {
     calls: Cell<u32>,
     /// Jobs out of the mailbox that have not had their first turn.
     unstarted: Cell<u32>,
-    /// When the core was offered to other threads last.
+    /// When the turn began, or the core was offered to other threads last.
     lent_ns: Cell<u64>,
     background: Gate,
     aborts: RefCell<BTreeMap<u64, AbortHandle>>,
@@ -246,24 +243,21 @@ impl Monitor {
         let now = self.clock.monotonic_ns();
         let used_ns = now.saturating_sub(self.poll_start_ns.get());
         let passed_ns = self.look(now, Some(place));
-        let has_time = pace::has_time();
-        let to_mail_ns = if has_time { LEISURELY_YIELD_TO_MAIL_NS } else { YIELD_TO_MAIL_NS };
         let others_wait = || self.unstarted.get() > 0 || self.stats.mail_waits();
-        if used_ns >= YIELD_NS || used_ns >= to_mail_ns && others_wait() {
+        if used_ns >= YIELD_NS || used_ns >= YIELD_TO_MAIL_NS && others_wait() {
             self.due.set(true);
             return None;
-        }
-        if has_time && now.saturating_sub(self.lent_ns.get()) >= LEND_NS {
-            os::yield_core();
-            self.lent_ns.set(self.clock.monotonic_ns());
         }
         if used_ns >= CPU_LOOK_NS && self.on_cpu.get().is_none() {
             self.on_cpu.set(Some((now, self.clock.thread_cpu_ns())));
         }
+        if now.saturating_sub(self.lent_ns.get()) >= LEND_NS && pace::has_time() {
+            os::yield_core();
+            self.lent_ns.set(self.clock.monotonic_ns());
+        }
         let calls = u64::from(self.calls.get());
         let ns_per_call = (passed_ns / calls).max(1);
-        let look_ns = if has_time { LEISURELY_YIELD_TO_MAIL_NS / 2 } else { LOOK_NS };
-        let affordable = ((YIELD_NS - used_ns) / 2).min(look_ns) / ns_per_call;
+        let affordable = ((YIELD_NS - used_ns) / 2).min(LOOK_NS) / ns_per_call;
         let next = affordable.min(calls * 2).clamp(1, u64::from(CALLS_MAX)) as u32;
         self.calls.set(next);
         Some(next)
@@ -318,6 +312,7 @@ impl Monitor {
         self.due.set(false);
         self.poll_start_ns.set(start);
         self.looked_ns.set(start);
+        self.lent_ns.set(start);
         self.looked_at.set(None);
         self.longest.set((0, Stretch::default()));
         self.on_cpu.set(None);
