@@ -39,6 +39,11 @@ impl Clip {
         &self.range
     }
 
+    /// Whether anything inside the range was emitted.
+    pub(super) fn has_entered(&self) -> bool {
+        self.has_entered
+    }
+
     pub(super) fn place_of_row(&self, key: &ClusteringKey) -> Place {
         self.place_of_key(key.as_ordered())
     }

@@ -339,7 +339,7 @@ impl PartitionReader {
             self.clip = Some(clip);
             return Err(error);
         }
-        let behind = self.pass(&clip, (at, limit), data);
+        let behind = if clip.has_entered() { at } else { self.pass(&clip, (at, limit), data) };
         if behind > at {
             self.cursor = Cursor::Next { at: behind };
             self.clip = Some(clip);

@@ -41,8 +41,8 @@ const BLOCKS_KEPT_MAX: usize = 64;
 /// Pages read ahead for the last block, where its place is reckoned: enough for 2 GB in blocks of 64 KiB.
 const LAST_BLOCK_PAGES_MAX: u64 = 8;
 const PAGE: u64 = PAGE_BYTES as u64;
-/// Neighbouring pages that a search holds: it goes to and fro between offsets and blocks.
-const PAGES_HELD: usize = 4;
+/// Neighbouring pages of the offsets, and of the blocks, that a search holds: it goes to and fro between the two.
+const PAGES_HELD: usize = 2;
 /// Room for most keys.
 const KEY_BYTES: usize = 32;
 
@@ -247,8 +247,9 @@ pub(super) struct PromotedIndex {
     parsed: BTreeMap<u32, Rc<Block>>,
     /// Room for the two keys of a block that is looked at.
     keys: [Vec<u8>; 2],
-    /// Pages used last, each at the place that its number gives it; holding one keeps it in memory.
-    held: [Option<(u64, Page)>; PAGES_HELD],
+    /// Pages of the blocks and of the offsets used last, each at the place that its number gives it; holding
+    /// one keeps it in memory.
+    held: [Option<(u64, Page)>; 2 * PAGES_HELD],
 }
 
 impl PromotedIndex {
@@ -302,7 +303,8 @@ impl PromotedIndex {
 
     /// A page of the file; `None` when it is out of reach.
     async fn page(&mut self, number: u64, reach: Reach) -> Result<Option<Page>> {
-        let place = number as usize % PAGES_HELD;
+        let area = usize::from(number * PAGE >= self.offsets_at);
+        let place = PAGES_HELD * area + number as usize % PAGES_HELD;
         if let Some((held, page)) = &self.held[place]
             && *held == number
         {
