@@ -46,7 +46,7 @@ pub use swap::SwapStep;
 /// Victims asked for at once; taken one by one, and given back when used before that.
 const PROPOSALS_MAX: u32 = 32;
 /// So many victims ahead the cache is told who leaves soon.
-pub const VICTIMS_AHEAD: usize = 5;
+pub const VICTIMS_AHEAD: usize = 6;
 /// Victims that one call of [`Governor::evict`] takes.
 const VICTIMS_PER_CALL_MAX: usize = 256;
 /// Slots that the native CLOCK looks at in one call.
@@ -79,7 +79,8 @@ pub trait Contents {
     fn id(&self, slot: Slot) -> EntryId;
 
     /// The resident is to leave after `ahead` others, most likely: a piece of what that touches may be
-    /// fetched. It is told of each number from [`VICTIMS_AHEAD`] less one down to 0.
+    /// fetched. It is told of the numbers below [`VICTIMS_AHEAD`], mostly one after the other down to 0; of
+    /// those that a policy names first, the greater ones are missing.
     fn will_leave(&self, _slot: Slot, _ahead: usize) {}
 }
 

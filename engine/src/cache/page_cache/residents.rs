@@ -183,8 +183,8 @@ impl Contents for Residents {
         }
     }
 
-    /// Each step needs what the one before has fetched: what the slot holds, then the partition, then
-    /// its version, then the entries.
+    /// Each step needs what the one before has fetched: what the slot holds, then row and number of the
+    /// partition, then the steps of [`Handle::prefetch`].
     fn will_leave(&self, slot: Slot, ahead: usize) {
         if ahead == VICTIMS_AHEAD - 1 {
             self.owners.prefetch(slot);
@@ -199,7 +199,8 @@ impl Contents for Residents {
             }
             return;
         }
-        self.partitions[number].handle.prefetch(VICTIMS_AHEAD - 3 - ahead);
+        const { assert!(VICTIMS_AHEAD == 2 + Handle::PREFETCH_STEPS) };
+        self.partitions[number].handle.prefetch(Handle::PREFETCH_STEPS - 1 - ahead);
     }
 
     fn id(&self, slot: Slot) -> EntryId {

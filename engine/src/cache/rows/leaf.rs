@@ -22,7 +22,7 @@ use super::marks::Marks;
 use super::place::PlaceRef;
 use crate::mutation::{FlatRow, Tombstone, Weight};
 use crate::policy::Slot;
-use crate::prefetch::Memory;
+use crate::prefetch::{LINE_BYTES, Memory};
 
 /// What an entry says beside its place and its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -219,6 +219,11 @@ impl Leaf {
         Memory { address: self.0.as_ptr().addr(), bytes: Places::of(self.room()).slots }
     }
 
+    /// Where its memory starts, and a line of it: what tells how much there is.
+    pub(super) fn start(&self) -> Memory {
+        Memory { address: self.0.as_ptr().addr(), bytes: LINE_BYTES }
+    }
+
     /// All of its memory.
     pub(super) fn memory(&self) -> Memory {
         Memory { address: self.0.as_ptr().addr(), bytes: Places::of(self.room()).end }
@@ -308,9 +313,8 @@ impl Leaf {
             return Ok(low);
         }
         match PlaceRef::of_flat(row).cmp(&place) {
-            Ordering::Equal => Ok(low),
-            Ordering::Greater => Err(low),
             Ordering::Less => self.search_behind(low, head, place),
+            Ordering::Equal | Ordering::Greater => Err(low),
         }
     }
 

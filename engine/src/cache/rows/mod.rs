@@ -125,7 +125,8 @@ pub(super) struct Handle {
     owner: Weak<RowCache>,
 }
 
-/// The bytes of a short key and their number; no bytes of a longer one.
+/// The bytes of a short key and their number; no bytes of a longer one. The key itself lies elsewhere, so that
+/// readers can hold it.
 #[derive(PartialEq, Eq)]
 struct ShortKey([u8; SHORT_KEY_BYTES_MAX], u8);
 
@@ -459,18 +460,22 @@ impl Handle {
         latest.clone()
     }
 
-    /// Has what an eviction or an insertion touches fetched, a step at a time: this, the version, the root
-    /// of its entries. Each step is told by what the one before fetched.
+    /// Steps of [`prefetch`](Self::prefetch).
+    pub(super) const PREFETCH_STEPS: usize = 4;
+
+    /// Has what an eviction or an insertion touches fetched, a step at a time: this, the version, the start
+    /// and then all of the root of its entries. Each step is told by what the one before fetched.
     pub(super) fn prefetch(self: &Rc<Self>, step: usize) {
         if step == 0 {
             return Memory::of_shared(self).prefetch();
         }
         let Ok(version) = self.latest.try_borrow() else { return };
         if step == 1 {
-            Memory::of_shared(&*version).prefetch();
-        } else if let Ok(tree) = version.tree.try_borrow() {
-            tree.root().prefetch();
+            return Memory::of_shared(&*version).prefetch();
         }
+        let Ok(tree) = version.tree.try_borrow() else { return };
+        let root = if step == 2 { tree.root_start() } else { tree.root_memory() };
+        root.prefetch();
     }
 
     #[inline]

@@ -399,7 +399,7 @@ impl Fill {
         if self.buffer.is_empty() {
             let filled = self.source.fill(&mut self.buffer);
             match &self.population {
-                Some(population) => population.target.at_hand(filled).await?,
+                Some(population) => population.target.fetch_while(filled).await?,
                 None => filled.await?,
             }
             if self.buffer.is_empty() {
@@ -453,9 +453,9 @@ pub(super) fn is_current(cache: &RowCache, handle: &Handle, version: &Rc<Version
 
 impl Target {
     /// Waits, and has what will be changed then fetched whenever there is something new.
-    async fn at_hand<T>(&self, mut waiting: impl Future<Output = T> + Unpin) -> T {
+    async fn fetch_while<T>(&self, mut waiting: impl Future<Output = T> + Unpin) -> T {
         poll_fn(|context| {
-            self.handle.prefetch(2);
+            self.handle.prefetch(Handle::PREFETCH_STEPS - 1);
             waiting.poll_unpin(context)
         })
         .await

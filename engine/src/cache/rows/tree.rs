@@ -13,7 +13,7 @@ use super::heads::{Common, Heads, WIDTH, below, head_of};
 use super::leaf::{Claim, Leaf, Run, View};
 use super::place::PlaceRef;
 use crate::mutation::{FlatRow, Tombstone, Weight};
-use crate::prefetch::Memory;
+use crate::prefetch::{LINE_BYTES, Memory};
 
 #[derive(Debug, Clone)]
 struct Inner {
@@ -259,8 +259,16 @@ impl Tree {
         }
     }
 
+    /// Where the root's memory starts, and a line of it.
+    pub(super) fn root_start(&self) -> Memory {
+        match &self.root {
+            Node::Leaf(leaf) => leaf.start(),
+            Node::Inner(inner) => Memory { bytes: LINE_BYTES, ..Memory::of_shared(inner) },
+        }
+    }
+
     /// The memory of the root, for those who will change it.
-    pub(super) fn root(&self) -> Memory {
+    pub(super) fn root_memory(&self) -> Memory {
         match &self.root {
             Node::Leaf(leaf) => leaf.memory(),
             Node::Inner(inner) => Memory::of_shared(inner),
