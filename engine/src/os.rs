@@ -1,8 +1,8 @@
 //! The operating system: cores, clocks of threads, locks, and the file calls the disks need.
 //!
 //! Invariant: the one module that names rustix. Every function here may block, so a shard calls
-//! only those that touch memory (`file_size`, `thread_cpu_ns`) and `yield_core`, which is there to let
-//! others run; the rest belong on a pool or in start and stop. Not here: the ring itself (`disk/uring.rs`).
+//! only those that touch memory (`file_size`, `thread_cpu_ns`); the rest belong on a pool or in
+//! start and stop. Not here: the ring itself (`disk/uring.rs`).
 
 use std::fmt;
 use std::io;
@@ -39,11 +39,6 @@ pub const EOPNOTSUPP: i32 = Errno::OPNOTSUPP.raw_os_error();
 pub fn available_cores() -> io::Result<Vec<usize>> {
     let set = rustix::thread::sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect())
-}
-
-/// Lets other threads that wait for this core run first.
-pub fn yield_core() {
-    rustix::thread::sched_yield();
 }
 
 /// Keeps the calling thread on one core from now on.

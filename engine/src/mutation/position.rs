@@ -50,7 +50,12 @@ impl Position {
 
     /// Compares this position with the row `key`, without building a position for it.
     pub fn cmp_key(&self, key: &ClusteringKey) -> Ordering {
-        compare(self.prefix.as_ordered(), self.weight, key.as_ordered(), Weight::At)
+        self.cmp_ordered(key.as_ordered())
+    }
+
+    /// As [`cmp_key`](Self::cmp_key), the key in its ordered form.
+    pub(crate) fn cmp_ordered(&self, key: &[u8]) -> Ordering {
+        compare(self.prefix.as_ordered(), self.weight, key, Weight::At)
     }
 }
 

@@ -252,7 +252,7 @@ impl Monitor {
             self.on_cpu.set(Some((now, self.clock.thread_cpu_ns())));
         }
         if now.saturating_sub(self.lent_ns.get()) >= LEND_NS && pace::has_time() {
-            os::yield_core();
+            std::thread::yield_now();
             self.lent_ns.set(self.clock.monotonic_ns());
         }
         let calls = u64::from(self.calls.get());

@@ -330,14 +330,14 @@ fn a_turn_ends_sooner_where_a_job_waits_for_its_first() {
     let sent = Arc::new(AtomicBool::new(false));
     let seen = sent.clone();
     let turns: Vec<_> = block_on(async {
-        let both_sent = handle.spawn("wait", move |_| {
+        let busy = handle.spawn("wait", move |_| {
             Box::pin(async move {
                 while !seen.load(Ordering::Relaxed) {
                     std::hint::spin_loop();
                 }
             })
         });
-        both_sent.await.unwrap();
+        busy.await.unwrap();
         let (results, turns) = std::sync::mpsc::channel();
         for _ in 0..3 {
             let (clock, results) = (clock.clone(), results.clone());

@@ -11,10 +11,11 @@ use std::ops::Deref;
 const SHORT_BYTES_MAX: usize = 22;
 
 /// Bytes that do not change.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct KeyBytes(Form);
 
-#[derive(Clone)]
+/// There is one for each length, and behind a short one's bytes are zeros: equal bytes have equal forms.
+#[derive(Clone, PartialEq, Eq)]
 enum Form {
     Short { length: u8, bytes: [u8; SHORT_BYTES_MAX] },
     Long(Box<[u8]>),
@@ -53,23 +54,6 @@ impl Deref for KeyBytes {
         }
     }
 }
-
-impl PartialEq for KeyBytes {
-    #[inline]
-    fn eq(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
-            // What lies behind the length is zero.
-            (
-                Form::Short { length, bytes },
-                Form::Short { length: other_length, bytes: other_bytes },
-            ) => length == other_length && bytes == other_bytes,
-            (Form::Long(bytes), Form::Long(other)) => bytes == other,
-            _ => false,
-        }
-    }
-}
-
-impl Eq for KeyBytes {}
 
 impl Ord for KeyBytes {
     #[inline]

@@ -6,8 +6,7 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use crate::mutation::position::compare;
-use crate::mutation::{ClusteringRange, Direction, Fragment, Position, Row, Tombstone, Weight};
+use crate::mutation::{ClusteringRange, Direction, Fragment, Position, Row, Tombstone};
 use crate::schema::ClusteringKey;
 
 /// Where something stands, seen in reading direction.
@@ -50,9 +49,9 @@ impl Clip {
 
     /// The place of the row with this key in its ordered form.
     pub(super) fn place_of_key(&self, key: &[u8]) -> Place {
-        self.place(|edge| {
-            let order = compare(edge.prefix.as_ordered(), edge.weight, key, Weight::At);
-            if self.direction.is_reversed() { order.reverse() } else { order }
+        self.place(|edge| match self.direction {
+            Direction::Forward => edge.cmp_ordered(key),
+            Direction::Reversed => edge.cmp_ordered(key).reverse(),
         })
     }
 

@@ -309,10 +309,11 @@ impl Leaf {
         if heads[low] != head {
             return Err(low);
         }
-        if PlaceRef::of_flat(row).is(place) {
+        let own = PlaceRef::of_flat(row);
+        if own == place {
             return Ok(low);
         }
-        match PlaceRef::of_flat(row).cmp(&place) {
+        match own.cmp(&place) {
             Ordering::Less => self.search_behind(low, head, place),
             Ordering::Equal | Ordering::Greater => Err(low),
         }

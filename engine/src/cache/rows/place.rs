@@ -21,7 +21,7 @@ pub(super) fn are_same(a: &[u8], b: &[u8]) -> bool {
 }
 
 /// A place in a partition, ordered as [`Position`] is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(in crate::cache) struct PlaceRef<'a> {
     pub(in crate::cache) prefix: &'a [u8],
     pub(in crate::cache) weight: Weight,
@@ -48,12 +48,6 @@ impl<'a> PlaceRef<'a> {
         PlaceRef { prefix: key, weight: Weight::At }
     }
 
-    /// Whether it is the same place as another.
-    #[inline(always)]
-    pub(super) fn is(&self, other: PlaceRef<'_>) -> bool {
-        self.weight == other.weight && are_same(self.prefix, other.prefix)
-    }
-
     pub(super) fn position(&self) -> Position {
         Position { prefix: ClusteringKey::from_ordered(self.prefix), weight: self.weight }
     }
@@ -63,6 +57,15 @@ impl<'a> PlaceRef<'a> {
         FlatRow::place(self.prefix, self.weight)
     }
 }
+
+impl PartialEq for PlaceRef<'_> {
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        self.weight == other.weight && are_same(self.prefix, other.prefix)
+    }
+}
+
+impl Eq for PlaceRef<'_> {}
 
 impl Ord for PlaceRef<'_> {
     #[inline]

@@ -13,7 +13,7 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
 use super::place::PlaceRef;
-use super::version::{NO_SLOT, Out, Step, Version, Walk};
+use super::version::{NO_SLOT, Out, Step, Version, Walk, sought};
 use super::{Handle, RowCache};
 use crate::cache::page_cache::Arrival;
 use crate::config::FRAGMENTS_PER_FILL_MAX;
@@ -382,7 +382,7 @@ impl FragmentSink for Queue<'_> {
 /// The one prefix, mostly the key of a row, that the ranges stand for.
 fn row_of(ranges: &[ClusteringRange]) -> Option<&ClusteringKey> {
     let [range] = ranges else { return None };
-    range.as_prefix().filter(|prefix| !prefix.is_empty())
+    sought(range)
 }
 
 /// A gap being read from below.

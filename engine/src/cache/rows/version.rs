@@ -28,6 +28,7 @@ use crate::mutation::{
     Tombstone, Weight,
 };
 use crate::policy::Slot;
+use crate::schema::ClusteringKey;
 
 /// No slot: the entry is not offered for eviction.
 pub(super) const NO_SLOT: Slot = Slot::MAX;
@@ -187,6 +188,12 @@ impl<'a, S: FragmentSink + ?Sized> Out<'a, S> {
     }
 }
 
+/// The prefix, mostly the key of a row, that a range stands for: it is looked up instead of walked over.
+#[inline]
+pub(super) fn sought(range: &ClusteringRange) -> Option<&ClusteringKey> {
+    range.as_prefix().filter(|prefix| !prefix.is_empty())
+}
+
 /// The first place after which a row may follow `place`.
 fn past(place: PlaceRef<'_>) -> Position {
     let weight = if place.weight == Weight::At { Weight::After } else { place.weight };
@@ -291,7 +298,7 @@ impl Version {
         used: &mut Vec<Slot>,
     ) -> Option<Step> {
         let Walk { rest, in_force, direction } = walk;
-        let key = rest.as_prefix().filter(|prefix| !prefix.is_empty())?;
+        let key = sought(rest)?;
         let change = |tombstone, is_start| {
             let position = if is_start { direction.first(rest) } else { direction.last(rest) };
             *in_force = tombstone;
