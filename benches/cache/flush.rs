@@ -4,13 +4,15 @@ use std::cell::Cell;
 use std::panic::Location;
 use std::rc::Rc;
 
+use futures::FutureExt;
 use futures::executor::block_on;
+use futures::future::ready;
 use tidegate_engine::SchemaRef;
-use tidegate_engine::cache::{PageCache, RowCache, Underlying};
+use tidegate_engine::cache::{Below, PageCache, RowCache, Underlying};
 use tidegate_engine::commitlog::ReplayPosition;
 use tidegate_engine::memtable::Memtable;
 use tidegate_engine::mutation::{FragmentSource, PartitionRange};
-use tidegate_engine::{Direction, Slice};
+use tidegate_engine::{ClusteringKey, Direction, PartitionKey, Slice};
 
 use super::frame::{Arguments, Row, Target, timed};
 use super::{definition, open, partition_key, write};
@@ -121,6 +123,10 @@ impl FragmentSource for Nothing {
 impl Underlying for Nothing {
     fn read(&self, _range: &PartitionRange, _slice: &Slice) -> Box<dyn FragmentSource> {
         Box::new(Nothing)
+    }
+
+    fn read_row(&self, _partition: &Rc<PartitionKey>, _row: ClusteringKey, _front: bool) -> Below {
+        ready(Ok(None)).boxed_local()
     }
 }
 

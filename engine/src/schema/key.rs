@@ -7,9 +7,10 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use super::key_bytes::KeyBytes;
-use super::order::{decode_component, encode_component};
-use super::table_schema::{Column, TableSchema};
+use super::order::{Plain, decode_component, encode_component};
+use super::table_schema::{ClusteringOrder, Column, TableSchema};
 use super::token::Token;
+use super::types::DataType;
 use super::value::Value;
 use crate::config::{CLUSTERING_VALUE_BYTES_MAX, PARTITION_KEY_BYTES_MAX};
 use crate::error::{Error, Result};
@@ -228,6 +229,39 @@ impl fmt::Debug for ClusteringKey {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
         write!(f, ")")
     }
+}
+
+/// Tells whole clustering keys of a table from prefixes of them.
+#[derive(Debug)]
+pub struct ClusteringShape {
+    columns: Vec<(DataType, ClusteringOrder, Option<Plain>)>,
+}
+
+impl ClusteringShape {
+    pub fn of(schema: &TableSchema) -> Self {
+        let shape = |column: &Column| {
+            let (ty, order) = (column.ty.clone(), column.clustering_order());
+            let plain = Plain::of(&ty, order);
+            (ty, order, plain)
+        };
+        ClusteringShape { columns: schema.clustering_key().map(shape).collect() }
+    }
+
+    /// Whether the key has a value for each clustering column, and nothing else.
+    pub fn is_whole(&self, key: &ClusteringKey) -> bool {
+        let mut rest = key.as_ordered();
+        for (ty, order, plain) in &self.columns {
+            let plain = plain.as_ref().and_then(|plain| plain.decode(rest, &mut [0; 8]).map(taken));
+            let decoded = || decode_component(ty, *order, rest, &mut Vec::new()).ok();
+            let Some(taken) = plain.or_else(decoded) else { return false };
+            rest = &rest[taken..];
+        }
+        rest.is_empty()
+    }
+}
+
+fn taken((_, bytes): (&[u8], usize)) -> usize {
+    bytes
 }
 
 fn check_values(schema: &TableSchema, columns: &[&Column], values: &[Value]) -> Result<()> {

@@ -12,7 +12,7 @@ pub mod types;
 pub mod value;
 pub mod vint;
 
-pub use key::{ClusteringKey, PartitionKey};
+pub use key::{ClusteringKey, ClusteringShape, PartitionKey};
 pub use options::{Compression, Compressor, LargeDataOptions, LargeDataThresholds, OnCorruption};
 pub use table_schema::{
     ClusteringOrder, Column, ColumnId, ColumnKind, RateLimit, TableId, TableOptions, TableSchema,

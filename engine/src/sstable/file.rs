@@ -219,11 +219,15 @@ impl CheckedFile {
     ///
     /// Errors: `Io`, `Corrupt`.
     pub(super) async fn warm(&self, first: u64, end: u64) -> Result<()> {
-        let is_there = |page| self.is_checked(page) && self.paged.is_cached(page);
-        if !(first..end).all(is_there) {
+        if !self.holds(first, end) {
             self.load(first, end).await?;
         }
         Ok(())
+    }
+
+    /// Whether the pages from `first` to before `end` are in memory. This is no use of them.
+    pub(super) fn holds(&self, first: u64, end: u64) -> bool {
+        (first..end).all(|page| self.is_checked(page) && self.paged.is_cached(page))
     }
 
     /// The pages from `first` to before `end`, checked; neighbours that are not in memory are read

@@ -33,6 +33,7 @@
 //!
 //! Not here: merging several SSTables (`reader`), choosing which to merge (`table`).
 
+mod block_index;
 mod cardinality;
 mod class_name;
 mod clip;
@@ -49,6 +50,7 @@ mod index_page;
 mod info;
 pub mod inspect;
 mod integrity;
+mod item;
 mod large_data;
 mod layout;
 pub mod manifest;
@@ -56,6 +58,7 @@ mod partition_index;
 mod partition_reader;
 mod prefix;
 mod promoted_index;
+mod row_read;
 mod salvage;
 mod scylla;
 mod source;

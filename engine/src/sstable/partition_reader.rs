@@ -25,25 +25,20 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::clip::{Clip, Place};
-use super::coding::{Fault, Input, Parsed};
+use super::coding::{Fault, Input};
 use super::file::{CheckedFile, READ_BYTES_MAX};
 use super::index_page::LastItem;
-use super::layout::{Layout, deletion};
+use super::item::{Item, bytes_first, front_of, pass, read_item};
+use super::layout::Layout;
 use super::partition_index::Entry;
 use super::promoted_index::{BlockRef, PromotedIndex};
-use super::unfiltered::{
-    Head, read_head, read_marker, read_passed, read_previous_size, read_row, read_size,
-    read_static_row,
-};
+use super::unfiltered::read_size;
 use super::window::Window;
 use crate::error::{Error, Result};
-use crate::mutation::{ClusteringRange, Direction, Fragment, Position, Row, Slice, Tombstone};
-use crate::schema::{ClusteringKey, PartitionKey};
+use crate::mutation::{ClusteringRange, Direction, Fragment, Position, Slice, Tombstone};
 
 /// No offset of the data.
 pub(super) const NOWHERE: u64 = u64::MAX;
-/// Bytes asked for first where the length is not known yet.
-const BYTES_FIRST: u64 = 64;
 
 /// Where the reader stands, as an offset in the data file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,24 +51,6 @@ pub(super) enum Cursor {
     End,
     /// Nothing is left in this direction.
     Exhausted,
-}
-
-/// A row or marker, read; the row only if it was wanted.
-pub(super) enum Item {
-    End,
-    Row {
-        key: ClusteringKey,
-        row: Option<Row>,
-        previous: u64,
-        end: u64,
-    },
-    Marker {
-        position: Position,
-        closing: Option<Tombstone>,
-        opening: Option<Tombstone>,
-        previous: u64,
-        end: u64,
-    },
 }
 
 /// Where a partition stands and how its front is read.
@@ -154,38 +131,13 @@ impl PartitionReader {
         {
             promoted = Some(PromotedIndex::open(index.clone(), layout.clone(), at, size).await?);
         }
-        let key = Rc::new(entry.key);
-        let body = match &promoted {
-            // The promoted index knows all that the front holds, so the front is not read.
-            Some(promoted) if layout.statics.list.is_empty() || by_index => {
-                out.push_back(Fragment::PartitionStart { key, deletion: promoted.deletion });
-                start.checked_add(promoted.header_bytes).filter(|at| *at < data.content().size())
-            }
-            _ => {
-                if let Some(end) = data_end.filter(|_| promoted.is_none()) {
-                    data.take_in(start, end).await?;
-                }
-                let (key_found, deletion, row, size) =
-                    read_front(data, &layout, (start, end)).await?;
-                if key_found != *key {
-                    let (wanted, found) = (format!("{key:?}"), format!("{key_found:?}"));
-                    return Err(data.content().corrupt(start, wanted, found));
-                }
-                out.push_back(Fragment::PartitionStart { key, deletion });
-                if !row.is_empty() {
-                    out.push_back(Fragment::StaticRow(Rc::new(row)));
-                }
-                let agrees = promoted
-                    .as_ref()
-                    .is_none_or(|p| p.header_bytes == size && p.deletion == deletion);
-                agrees.then_some(start + size)
-            }
-        };
-        let Some(body) = body else {
-            let promoted = promoted.expect("only a promoted index can disagree");
-            let found = format!("{} bytes, {:?}", promoted.header_bytes, promoted.deletion);
-            return Err(promoted.contradiction("the size and deletion of the front", found));
-        };
+        let stated = promoted.as_ref().map(|promoted| (&**index, promoted.stated));
+        let (deletion, static_row, body) =
+            front_of(data, &layout, &entry, (stated, by_index)).await?;
+        out.push_back(Fragment::PartitionStart { key: Rc::new(entry.key), deletion });
+        if !static_row.is_empty() {
+            out.push_back(Fragment::StaticRow(Rc::new(static_row)));
+        }
         let mut ranges: VecDeque<ClusteringRange> = slice.ranges.iter().cloned().collect();
         if slice.direction.is_reversed() {
             ranges.make_contiguous().reverse();
@@ -310,7 +262,7 @@ impl PartitionReader {
             }
             let mut after = promoted.count();
             if range.end != Position::end() {
-                after = promoted.known_from(first, &range.end).await?;
+                after = promoted.known_from(first, &range.end)?;
             }
             if first > 0 && matches!(self.cursor, Cursor::Next { at } if at < target) {
                 self.open = self.open_before(first).await?;
@@ -339,7 +291,11 @@ impl PartitionReader {
             self.clip = Some(clip);
             return Err(error);
         }
-        let behind = if clip.has_entered() { at } else { self.pass(&clip, (at, limit), data) };
+        let is_before = |key: &[u8]| clip.place_of_key(key) == Place::Before;
+        let behind = match clip.has_entered() {
+            true => at,
+            false => pass(data, &self.layout, (at, limit), is_before),
+        };
         if behind > at {
             self.cursor = Cursor::Next { at: behind };
             self.clip = Some(clip);
@@ -397,19 +353,6 @@ impl PartitionReader {
         Ok(true)
     }
 
-    /// Behind the rows at `at` that stand before the clip's range, as far as they are at hand and begin before
-    /// `limit`: nobody needs them, not even their keys.
-    fn pass(&self, clip: &Clip, (at, limit): (u64, u64), data: &Window) -> u64 {
-        let (mut at, is_before) = (at, |key: &[u8]| clip.place_of_key(key) == Place::Before);
-        while at < limit
-            && let Some(bytes) =
-                read_passed(&Input::new(data.bytes_from(at)), &self.layout, is_before)
-        {
-            at += bytes;
-        }
-        at
-    }
-
     /// Moves the cursor to where a reversed read of the clip's range begins.
     async fn seek_reversed(
         &mut self,
@@ -450,7 +393,7 @@ impl PartitionReader {
                 return Ok(());
             }
             if range.start != Position::start() {
-                let low = promoted.known_up_to(last, &range.start).await?;
+                let low = promoted.known_up_to(last, &range.start)?;
                 if low > 0 {
                     self.bound = self.block_at(low).await?;
                 }
@@ -673,86 +616,12 @@ impl PartitionReader {
         limit: u64,
         wanted: Option<&Clip>,
     ) -> Result<Option<Item>> {
-        let item = self.try_item(data, at, limit, wanted).await;
+        let is_inside = |clip: &Clip, key: &_| clip.place_of_row(key) == Place::Inside;
+        let is_wanted = |key: &_| wanted.is_some_and(|clip| is_inside(clip, key));
+        let item = read_item(data, &self.layout, (at, limit), is_wanted).await;
         if item.is_err() {
             self.failed_at.set(at.0);
         }
         item
-    }
-
-    async fn try_item(
-        &self,
-        data: &mut Window,
-        (at, may_read): (u64, bool),
-        limit: u64,
-        wanted: Option<&Clip>,
-    ) -> Result<Option<Item>> {
-        let mut needed = bytes_first((at, limit), data);
-        loop {
-            if !may_read && !data.holds(at, needed) {
-                return Ok(None);
-            }
-            data.advance(at, needed, limit).await?;
-            match self.parse(&mut Input::new(data.bytes_from(at)), at, wanted) {
-                Ok(item) => return Ok(Some(item)),
-                Err(Fault::Short { needed: more }) => needed = more,
-                Err(fault) => return Err(data.content().fault(fault, at)),
-            }
-        }
-    }
-
-    fn parse(&self, input: &mut Input<'_>, at: u64, wanted: Option<&Clip>) -> Parsed<Item> {
-        match read_head(input, &self.layout)? {
-            Head::End => Ok(Item::End),
-            Head::Row { key, frame } => {
-                let end = at.saturating_add(frame.end);
-                if wanted.is_some_and(|clip| clip.place_of_row(&key) == Place::Inside) {
-                    let columns = &self.layout.regulars;
-                    let (previous, row) = read_row(input, &self.layout, columns, frame)?;
-                    return Ok(Item::Row { key, row: Some(row), previous, end });
-                }
-                let previous = read_previous_size(input)?;
-                Ok(Item::Row { key, row: None, previous, end })
-            }
-            Head::Marker { position, bound, frame } => {
-                let end = at.saturating_add(frame.end);
-                let (previous, closing, opening) = read_marker(input, &self.layout, bound, frame)?;
-                Ok(Item::Marker { position, closing, opening, previous, end })
-            }
-        }
-    }
-}
-
-/// Bytes to ask for first at `at`, where nothing is wanted from `end` on: none beyond, which might lie
-/// in a page that nobody needs.
-fn bytes_first((at, end): (u64, u64), data: &Window) -> u64 {
-    BYTES_FIRST.min(end.min(data.content().size()).saturating_sub(at)).max(1)
-}
-
-/// Reads key, deletion and static row at the start of a partition, and their size.
-async fn read_front(
-    data: &mut Window,
-    layout: &Layout,
-    (start, end): (u64, u64),
-) -> Result<(PartitionKey, Option<Tombstone>, Row, u64)> {
-    let mut needed = bytes_first((start, end), data);
-    loop {
-        data.advance(start, needed, end).await?;
-        let mut input = Input::new(data.bytes_from(start));
-        let parsed = (|| -> Parsed<_> {
-            let key = PartitionKey::from_bytes(input.bytes16()?);
-            let deletion = deletion(&mut input)?;
-            let row = if layout.statics.list.is_empty() {
-                Row::default()
-            } else {
-                read_static_row(&mut input, layout)?
-            };
-            Ok((key, deletion, row, input.at()))
-        })();
-        match parsed {
-            Ok(front) => return Ok(front),
-            Err(Fault::Short { needed: more }) => needed = more,
-            Err(fault) => return Err(data.content().fault(fault, start)),
-        }
     }
 }

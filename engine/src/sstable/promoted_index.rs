@@ -167,8 +167,8 @@ pub(super) struct Block {
 
 /// A block that is looked at where it lies.
 pub(super) struct BlockRef<'a> {
-    first: (&'a [u8], Weight),
-    last: (&'a [u8], Weight),
+    pub(super) first: (&'a [u8], Weight),
+    pub(super) last: (&'a [u8], Weight),
     /// As in [`Block`].
     pub(super) offset: u64,
     width: u64,
@@ -207,12 +207,28 @@ impl Block {
     }
 }
 
-/// What a search may do for the bytes it wants.
+/// What a promoted index says of the front of its partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    Disk,
-    /// Only what is in memory, read or not read by this search.
-    Memory,
+pub(super) struct Stated {
+    /// Offset of the first row or marker from the start of the partition.
+    pub(super) header_bytes: u64,
+    pub(super) deletion: Option<Tombstone>,
+}
+
+/// Where a row stands if it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RowPlace {
+    /// The one block that may hold it, from the start of the partition; `None` when none does.
+    pub(super) block: Option<BlockSpan>,
+    /// Range tombstone in force before that block, or at the row when no block holds it.
+    pub(super) open: Option<Tombstone>,
+}
+
+/// Start of a block, and its end; of the last block that is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BlockSpan {
+    pub(super) start: u64,
+    pub(super) end: Option<u64>,
 }
 
 /// Bytes of the file, where they lie in a page or, at the border of two, joined.
@@ -240,9 +256,7 @@ pub(super) struct PromotedIndex {
     blocks_at: u64,
     offsets_at: u64,
     count: u32,
-    /// Offset of the first row or marker from the start of the partition.
-    pub(super) header_bytes: u64,
-    pub(super) deletion: Option<Tombstone>,
+    pub(super) stated: Stated,
     /// Blocks that were read from disk or wanted whole.
     parsed: BTreeMap<u32, Rc<Block>>,
     /// Room for the two keys of a block that is looked at.
@@ -268,14 +282,12 @@ impl PromotedIndex {
             blocks_at: at,
             offsets_at: at + size,
             count: 0,
-            header_bytes: 0,
-            deletion: None,
+            stated: Stated { header_bytes: 0, deletion: None },
             parsed: BTreeMap::new(),
             keys: [(); 2].map(|()| Vec::with_capacity(KEY_BYTES)),
             held: Default::default(),
         };
-        let front = index.bytes((at, size.min(FRONT_BYTES_MAX)), Reach::Disk).await?;
-        let front = front.expect("the disk reaches everything");
+        let front = index.bytes((at, size.min(FRONT_BYTES_MAX))).await?;
         let mut input = Input::new(&front);
         let parsed = (|| -> Parsed<_> {
             let header_bytes = input.vint()?;
@@ -293,7 +305,7 @@ impl PromotedIndex {
             parsed.map_err(|fault| fault.into_error(index.file.path(), at))?;
         index.blocks_at += input.at();
         index.offsets_at -= 4 * u64::from(count);
-        Ok(PromotedIndex { header_bytes, deletion, count, ..index })
+        Ok(PromotedIndex { stated: Stated { header_bytes, deletion }, count, ..index })
     }
 
     /// Number of blocks.
@@ -301,42 +313,54 @@ impl PromotedIndex {
         self.count
     }
 
-    /// A page of the file; `None` when it is out of reach.
-    async fn page(&mut self, number: u64, reach: Reach) -> Result<Option<Page>> {
+    /// Where a page is held.
+    fn place_of(&self, number: u64) -> usize {
         let area = usize::from(number * PAGE >= self.offsets_at);
-        let place = PAGES_HELD * area + number as usize % PAGES_HELD;
-        if let Some((held, page)) = &self.held[place]
-            && *held == number
-        {
-            return Ok(Some(page.clone()));
-        }
-        let page = match reach {
-            Reach::Disk => Some(self.file.page(number).await?),
-            Reach::Memory => self.file.page_in_memory(number),
-        };
-        if let Some(page) = &page {
-            self.held[place] = Some((number, page.clone()));
-        }
-        Ok(page)
+        PAGES_HELD * area + number as usize % PAGES_HELD
     }
 
-    /// `length` bytes at `at`, which the file has; `None` when they are out of reach.
-    async fn bytes(&mut self, (at, length): (u64, u64), reach: Reach) -> Result<Option<Bytes>> {
-        let (first, last) = (at / PAGE, (at + length - 1) / PAGE);
-        if first < last && reach == Reach::Disk {
-            return self.file.read(at, length).await.map(|bytes| Some(Bytes::Joined(bytes)));
+    /// A page of the file, if it is in memory.
+    fn page_in_memory(&mut self, number: u64) -> Option<Page> {
+        let place = self.place_of(number);
+        match &self.held[place] {
+            Some((held, page)) if *held == number => Some(page.clone()),
+            _ => {
+                let page = self.file.page_in_memory(number)?;
+                self.held[place] = Some((number, page.clone()));
+                Some(page)
+            }
         }
+    }
+
+    /// `length` bytes at `at`, which the file has, if they are in memory.
+    fn bytes_in_memory(&mut self, (at, length): (u64, u64)) -> Option<Bytes> {
+        let (first, last) = (at / PAGE, (at + length - 1) / PAGE);
         let mut joined = Vec::new();
         for number in first..=last {
-            let Some(page) = self.page(number, reach).await? else { return Ok(None) };
+            let page = self.page_in_memory(number)?;
             let from = at.saturating_sub(number * PAGE) as usize;
             let to = (at + length - number * PAGE).min(page.len() as u64) as usize;
             if first == last {
-                return Ok(Some(Bytes::Within(page, from..to)));
+                return Some(Bytes::Within(page, from..to));
             }
             joined.extend_from_slice(&page[from..to]);
         }
-        Ok(Some(Bytes::Joined(joined)))
+        Some(Bytes::Joined(joined))
+    }
+
+    /// `length` bytes at `at`, which the file has.
+    async fn bytes(&mut self, (at, length): (u64, u64)) -> Result<Bytes> {
+        if let Some(bytes) = self.bytes_in_memory((at, length)) {
+            return Ok(bytes);
+        }
+        let number = at / PAGE;
+        if number < (at + length - 1) / PAGE {
+            return self.file.read(at, length).await.map(Bytes::Joined);
+        }
+        let (place, page) = (self.place_of(number), self.file.page(number).await?);
+        self.held[place] = Some((number, page.clone()));
+        let from = (at - number * PAGE) as usize;
+        Ok(Bytes::Within(page, from..from + length as usize))
     }
 
     /// The block with this number.
@@ -346,8 +370,11 @@ impl PromotedIndex {
         if let Some(block) = self.parsed.get(&number) {
             return Ok(block.clone());
         }
-        let block = self.read(number, Reach::Disk, |block| block.to_block()).await?;
-        let block = Rc::new(block.expect("the disk reaches everything"));
+        let offsets = self.offsets_of(number);
+        let bytes = self.bytes(offsets).await?;
+        let place = self.place_of_block(number, &bytes)?;
+        let bytes = self.bytes(place).await?;
+        let block = Rc::new(self.view(place, &bytes, |block| block.to_block())?);
         if self.parsed.len() >= BLOCKS_KEPT_MAX {
             self.parsed.pop_first();
         }
@@ -363,62 +390,65 @@ impl PromotedIndex {
         number: u32,
         look: impl Fn(BlockRef<'_>) -> T,
     ) -> Result<T> {
-        let looked = self.look_at(number, Reach::Disk, look).await?;
-        Ok(looked.expect("the disk reaches everything"))
+        // Most blocks are looked at once: only those that the disk had to be asked for are kept.
+        if let Some(looked) = self.look_in_memory(number, &look)? {
+            return Ok(looked);
+        }
+        let block = self.block(number).await?;
+        Ok(look(block.view()))
     }
 
-    /// What `look` makes of a block; `None` when it is out of reach.
-    async fn look_at<T>(
+    /// What `look` makes of a block, where it lies; `None` when it is not in memory, read or not read by
+    /// this search.
+    pub(super) fn look_in_memory<T>(
         &mut self,
         number: u32,
-        reach: Reach,
-        look: impl Fn(BlockRef<'_>) -> T,
+        look: impl FnOnce(BlockRef<'_>) -> T,
     ) -> Result<Option<T>> {
         if let Some(block) = self.parsed.get(&number) {
             return Ok(Some(look(block.view())));
         }
-        // Most blocks are looked at once: only those that the disk had to be asked for are kept.
-        match self.read(number, Reach::Memory, &look).await? {
-            None if reach == Reach::Disk => {
-                let block = self.block(number).await?;
-                Ok(Some(look(block.view())))
-            }
-            looked => Ok(looked),
-        }
+        let offsets = self.offsets_of(number);
+        let Some(bytes) = self.bytes_in_memory(offsets) else { return Ok(None) };
+        let place = self.place_of_block(number, &bytes)?;
+        let Some(bytes) = self.bytes_in_memory(place) else { return Ok(None) };
+        self.view(place, &bytes, look).map(Some)
     }
 
-    /// Reads a block where it lies.
-    async fn read<T>(
-        &mut self,
-        number: u32,
-        reach: Reach,
-        look: impl FnOnce(BlockRef<'_>) -> T,
-    ) -> Result<Option<T>> {
+    /// Place and length of the offset of a block, and of the next one's where there is one.
+    fn offsets_of(&self, number: u32) -> (u64, u64) {
         assert!(number < self.count, "a search stays within the blocks");
-        let offset_at = self.offsets_at + 4 * u64::from(number);
         let has_next = number + 1 < self.count;
-        let place = (offset_at, if has_next { 8 } else { 4 });
-        let Some(offsets) = self.bytes(place, reach).await? else {
-            return Ok(None);
-        };
-        let mut input = Input::new(&offsets);
+        (self.offsets_at + 4 * u64::from(number), if has_next { 8 } else { 4 })
+    }
+
+    /// Place and length of a block, by the offsets that stand at its number.
+    fn place_of_block(&self, number: u32, offsets: &[u8]) -> Result<(u64, u64)> {
+        let mut input = Input::new(offsets);
         let area = self.offsets_at - self.blocks_at;
         let range = (|| -> Parsed<_> {
             let from = u64::from(input.u32()?);
+            let has_next = number + 1 < self.count;
             let to = if has_next { u64::from(input.u32()?) } else { area };
             if from >= to || to > area {
                 let found = format!("{from} to {to}");
                 return Err(Fault::Bad { at: 0, wanted: format!("a block within {area}"), found });
             }
-            Ok((from, to))
+            Ok((self.blocks_at + from, to - from))
         })();
-        let (from, to) = range.map_err(|fault| fault.into_error(self.file.path(), offset_at))?;
-        let at = self.blocks_at + from;
-        let Some(bytes) = self.bytes((at, to - from), reach).await? else {
-            return Ok(None);
-        };
-        let header_bytes = self.header_bytes;
-        let looked = parse_block(&mut Input::new(&bytes), &self.layout, &mut self.keys);
+        let (at, _) = self.offsets_of(number);
+        range.map_err(|fault| fault.into_error(self.file.path(), at))
+    }
+
+    /// What `look` makes of the block with these bytes.
+    fn view<T>(
+        &mut self,
+        (at, _): (u64, u64),
+        bytes: &[u8],
+        look: impl FnOnce(BlockRef<'_>) -> T,
+    ) -> Result<T> {
+        let header_bytes = self.stated.header_bytes;
+        let looked = parse_block(&mut Input::new(bytes), &self.layout, &mut self.keys);
         let looked = looked.and_then(|block| {
             let (first, last) = (block.first, block.last);
             if block.offset >= header_bytes && compare(first.0, first.1, last.0, last.1).is_le() {
@@ -427,7 +457,7 @@ impl PromotedIndex {
             let wanted = "a block after the header, its first key first".into();
             Err(Fault::Bad { at: 0, wanted, found: format!("{:?}", block.to_block()) })
         });
-        looked.map(Some).map_err(|fault| fault.into_error(self.file.path(), at))
+        looked.map_err(|fault| fault.into_error(self.file.path(), at))
     }
 
     /// Number of the first block for which `is_right` holds, or the number of blocks. The blocks
@@ -445,6 +475,35 @@ impl PromotedIndex {
             }
         }
         Ok(low)
+    }
+
+    /// Where the row with this key stands: each block is looked at once.
+    ///
+    /// Errors: `Io`, `Corrupt`.
+    pub(super) async fn place_of_row(&mut self, key: &[u8]) -> Result<RowPlace> {
+        let mut place = RowPlace { block: None, open: None };
+        let (mut low, mut high) = (0, self.count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let is_last = middle + 1 == self.count;
+            let look = |block: BlockRef<'_>| {
+                let (first, last) = (block.first, block.last);
+                let is_before = compare(last.0, last.1, key, Weight::At).is_lt();
+                let is_behind = compare(first.0, first.1, key, Weight::At).is_gt();
+                let end = (!is_last).then_some(block.offset.saturating_add(block.width));
+                let span = BlockSpan { start: block.offset, end };
+                (is_before, (!is_behind).then_some(span), block.open)
+            };
+            let (is_before, span, open) = self.look(middle, look).await?;
+            if is_before {
+                low = middle + 1;
+                place.open = open;
+            } else {
+                high = middle;
+                place.block = span;
+            }
+        }
+        Ok(place)
     }
 
     /// First block that reaches beyond `position`: the first one a read from there needs.
@@ -465,7 +524,7 @@ impl PromotedIndex {
 
     /// A block behind `first` that starts at or beyond `position`: the first one of those in memory
     /// as far as they hang together, or the number of blocks.
-    pub(super) async fn known_from(&mut self, first: u32, position: &Position) -> Result<u32> {
+    pub(super) fn known_from(&mut self, first: u32, position: &Position) -> Result<u32> {
         let mut known = self.parsed.range(first.saturating_add(1)..);
         let known = known.find(|(_, block)| block.first >= *position);
         let (mut low, mut high) = (first, known.map_or(self.count, |(number, _)| *number));
@@ -473,7 +532,7 @@ impl PromotedIndex {
         while high - low > 1 {
             let middle = low + step.min((high - low) / 2);
             let look = |block: BlockRef<'_>| block.cmp_first(position).is_ge();
-            let Some(is_behind) = self.look_at(middle, Reach::Memory, look).await? else { break };
+            let Some(is_behind) = self.look_in_memory(middle, look)? else { break };
             if is_behind {
                 high = middle;
                 step = (step / 2).max(1);
@@ -487,7 +546,7 @@ impl PromotedIndex {
 
     /// A block up to `last` that starts at or before `position`: the last one of those in memory as
     /// far as they hang together, or 0.
-    pub(super) async fn known_up_to(&mut self, last: u32, position: &Position) -> Result<u32> {
+    pub(super) fn known_up_to(&mut self, last: u32, position: &Position) -> Result<u32> {
         let mut known = self.parsed.range(..=last).rev();
         let known = known.find(|(_, block)| block.first <= *position);
         let (mut low, mut high) = (known.map_or(0, |(number, _)| *number), last.saturating_add(1));
@@ -495,7 +554,7 @@ impl PromotedIndex {
         while high - low > 1 {
             let middle = high - step.min((high - low) / 2);
             let look = |block: BlockRef<'_>| block.cmp_first(position).is_le();
-            let Some(is_before) = self.look_at(middle, Reach::Memory, look).await? else { break };
+            let Some(is_before) = self.look_in_memory(middle, look)? else { break };
             if is_before {
                 low = middle;
                 step = (step / 2).max(1);

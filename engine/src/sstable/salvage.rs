@@ -10,8 +10,9 @@
 use std::collections::VecDeque;
 
 use super::clip::Place;
+use super::item::Item;
 use super::partition_index::Entry;
-use super::partition_reader::{Cursor, Front, Item, NOWHERE, PartitionReader};
+use super::partition_reader::{Cursor, Front, NOWHERE, PartitionReader};
 use super::promoted_index::PromotedIndex;
 use super::window::Window;
 use crate::error::{Error, Result};

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::rc::Rc;
 
+use super::block_index::BlockIndex;
 use super::coding::{Fault, Input, Parsed};
 use super::component::{Component, SstableName, require};
 use super::compressed::CompressedFile;
@@ -39,6 +40,8 @@ pub struct Sstable {
     pub(super) data: Content,
     pub(super) index: Rc<CheckedFile>,
     pub(super) pages: ParsedFile<IndexPage>,
+    /// Promoted indexes that were parsed, by their place in the index.
+    pub(super) blocks: ParsedFile<BlockIndex>,
 }
 
 impl Sstable {
@@ -194,6 +197,7 @@ impl Sstable {
             Content::Plain(stored)
         };
         let pages = ParsedFile::new(cache.clone(), EntryKind::PartitionIndexPage, 0);
+        let blocks = ParsedFile::new(cache.clone(), EntryKind::PartitionIndexPage, 0);
         let index_path = path(Component::Index);
         let index = CheckedFile::open(
             &*disk,
@@ -217,7 +221,7 @@ impl Sstable {
                 SstableInfo::of_foreign(generation, &summary, &statistics, sizes)
             }
         };
-        Ok(Rc::new(Sstable { info, scylla, layout, summary, filter, data, index, pages }))
+        Ok(Rc::new(Sstable { info, scylla, layout, summary, filter, data, index, pages, blocks }))
     }
 
     /// The data file.

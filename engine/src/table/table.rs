@@ -8,8 +8,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use futures::FutureExt;
+use futures::future::{ready, try_join, try_join_all};
+
 use super::owned::OwnedSource;
-use crate::cache::{PageCache, RowCache, Underlying};
+use crate::cache::{Below, PageCache, RowCache, Underlying};
 use crate::commitlog::{Commitlog, ReplayPosition};
 use crate::disk::Disk;
 use crate::error::Result;
@@ -18,7 +21,7 @@ use crate::mutation::{ClusteringRange, FragmentSource, PartitionRange, Slice};
 use crate::reader::MergeSource;
 use crate::runtime::Gate;
 use crate::schema::table_schema::SchemaRef;
-use crate::schema::{LargeDataThresholds, OnCorruption, TableOptions};
+use crate::schema::{ClusteringKey, LargeDataThresholds, OnCorruption, PartitionKey, TableOptions};
 use crate::sstable::manifest::Manifest;
 use crate::sstable::{DamageLog, HashedKey, Sstable};
 
@@ -73,6 +76,36 @@ impl Underlying for Sstables {
         let sources = self.0.iter().filter(admits);
         let sources = sources.map(|live| live.sstable.read_for_rows(range, slice));
         MergeSource::merge(sources.collect(), slice.direction)
+    }
+
+    fn read_row(
+        &self,
+        partition: &Rc<PartitionKey>,
+        row: ClusteringKey,
+        wants_front: bool,
+    ) -> Below {
+        let hashed = HashedKey::of(partition);
+        let admits = |live: &&LiveSstable| live.sstable.may_contain(&hashed);
+        let read = |live: &LiveSstable, row| {
+            live.sstable.clone().read_row(partition.clone(), row, wants_front)
+        };
+        let mut admitting = self.0.iter().filter(admits);
+        let Some(first) = admitting.next() else { return ready(Ok(None)).boxed_local() };
+        let others: Vec<_> = admitting.map(|live| read(live, row.clone())).collect();
+        if others.is_empty() {
+            return read(first, row).boxed_local();
+        }
+        // All at once: each waits for the disk alone.
+        let first = read(first, row);
+        let merged = async {
+            let (first, others) = try_join(first, try_join_all(others)).await?;
+            let found = [first].into_iter().chain(others).flatten();
+            Ok(found.reduce(|mut all, one| {
+                all.merge(one);
+                all
+            }))
+        };
+        merged.boxed_local()
     }
 }
 

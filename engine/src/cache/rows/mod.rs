@@ -25,7 +25,7 @@ use partitions::Partitions;
 pub(super) use place::PlaceRef;
 use place::are_same;
 use read::CachedRead;
-pub use read::Underlying;
+pub use read::{Below, Underlying};
 use version::{NO_SLOT, Version};
 
 use super::page_cache::{Arrival, PageCache};
@@ -34,7 +34,7 @@ use crate::policy::Slot;
 use crate::policy::event::EntryKind;
 use crate::prefetch::Memory;
 use crate::schema::table_schema::SchemaRef;
-use crate::schema::{ClusteringKey, ColumnKind, PartitionKey};
+use crate::schema::{ClusteringKey, ClusteringShape, PartitionKey};
 
 /// Bytes of an entry beside its row: 14 in the tree, 28 of its slot, and a share of what a leaf takes
 /// more and has as room.
@@ -151,10 +151,9 @@ impl ShortKey {
 /// See the head of this file.
 pub struct RowCache {
     cache: Rc<PageCache>,
-    schema: SchemaRef,
     /// Number of the table in what policies are told.
     table: u32,
-    clustering_count: usize,
+    clustering: ClusteringShape,
     partitions: RefCell<Partitions>,
     /// Whether the SSTables are known to have no partition behind the last one.
     is_end_known: Cell<bool>,
@@ -176,12 +175,10 @@ pub struct RowCache {
 impl RowCache {
     /// An empty cache of a table, its entries kept within the budget of `cache`.
     pub fn new(cache: Rc<PageCache>, schema: SchemaRef) -> Rc<Self> {
-        let is_clustering = |kind| matches!(kind, ColumnKind::ClusteringKey { .. });
         Rc::new_cyclic(|own| RowCache {
             cache,
             table: schema.id.0 as u32,
-            clustering_count: schema.columns.iter().filter(|c| is_clustering(c.kind)).count(),
-            schema,
+            clustering: ClusteringShape::of(&schema),
             partitions: RefCell::default(),
             is_end_known: Cell::new(false),
             has_marks: Cell::new(false),
@@ -420,10 +417,7 @@ impl RowCache {
 
     /// The key of the one row that `gap` has room for, if it has no room for more.
     fn single_row(&self, gap: &ClusteringRange) -> Option<ClusteringKey> {
-        let key = gap.as_prefix()?;
-        let components = key.stored(&self.schema);
-        let is_full = components.is_ok_and(|all| all.len() == self.clustering_count);
-        is_full.then(|| key.clone())
+        gap.as_prefix().filter(|key| self.clustering.is_whole(key)).cloned()
     }
 }
 

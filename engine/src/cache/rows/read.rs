@@ -13,14 +13,14 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
 use super::place::PlaceRef;
-use super::version::{NO_SLOT, Out, Step, Version, Walk, sought};
+use super::version::{Known, NO_SLOT, Out, Step, Version, Walk, sought};
 use super::{Handle, RowCache};
 use crate::cache::page_cache::Arrival;
 use crate::config::FRAGMENTS_PER_FILL_MAX;
 use crate::error::Result;
 use crate::mutation::{
     ClusteringRange, Direction, Filled, FlatRow, Fragment, FragmentSink, FragmentSource,
-    PartitionRange, Position, Row, Slice, Tombstone, Weight,
+    PartitionRange, PointRead, Position, Row, Slice, Tombstone, Weight,
 };
 use crate::runtime;
 use crate::schema::{ClusteringKey, PartitionKey};
@@ -29,7 +29,19 @@ use crate::schema::{ClusteringKey, PartitionKey};
 pub trait Underlying {
     /// Reads them. A partition that none of them has gives nothing; any other begins with its start.
     fn read(&self, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource>;
+
+    /// Reads one row, and deletion and static row of its partition where `wants_front` says so. `None`
+    /// for a partition that none of them has.
+    fn read_row(
+        &self,
+        partition: &Rc<PartitionKey>,
+        row: ClusteringKey,
+        wants_front: bool,
+    ) -> Below;
 }
+
+/// A row on its way.
+pub type Below = LocalBoxFuture<'static, Result<Option<PointRead>>>;
 
 /// See the head of this file.
 pub(super) struct CachedRead {
@@ -41,6 +53,8 @@ pub(super) struct CachedRead {
     direction: Direction,
     /// The one row that is wanted, or that there is none, where that was known from the start.
     at_hand: Option<Option<FlatRow>>,
+    /// Of the one row that is wanted nothing is known; it is looked for below.
+    is_below: bool,
     /// Else the place of one row, to be read first; or ranges still to read, in reading order. Most
     /// reads have one.
     only: Option<ClusteringKey>,
@@ -61,6 +75,8 @@ enum State {
     Start,
     Between,
     Walking(Walk),
+    /// The one row that is wanted has to be read from below.
+    Row(ClusteringKey),
     /// What comes next is not known and has to be read from below.
     Gap(Walk, ClusteringRange),
     Filling(Walk, Fill),
@@ -85,12 +101,17 @@ impl CachedRead {
         }
         let row = row_of(&slice.ranges);
         // At once: all that is fetched for it is fetched side by side, the key below as well.
-        let found = row.zip(place.as_ref());
-        let found = found.and_then(|(row, (_, version))| version.at_hand(row.as_ordered()));
-        if let Some((_, slot)) = &found {
-            cache.touch(&[*slot]);
+        let (mut at_hand, mut is_below) = (None, false);
+        if let Some((row, (_, version))) = row.zip(place.as_ref()) {
+            match version.at_hand(row.as_ordered()) {
+                Known::All((flat, slot)) => {
+                    cache.touch(&[slot]);
+                    at_hand = Some(flat);
+                }
+                Known::Part => {}
+                Known::Nothing => is_below = cache.clustering.is_whole(row),
+            }
         }
-        let at_hand = found.map(|(flat, _)| flat);
         let key = place.as_ref().map_or_else(|| Rc::new(key.clone()), |(held, _)| held.key.clone());
         let only = row.filter(|_| at_hand.is_none()).cloned();
         let (mut first, mut rest) = (None, VecDeque::new());
@@ -113,6 +134,7 @@ impl CachedRead {
             generation,
             direction,
             at_hand,
+            is_below,
             only,
             first,
             rest,
@@ -145,6 +167,17 @@ impl CachedRead {
             // Only the partition itself is asked for: an empty range at its start.
             None => ClusteringRange { start: Position::start(), end: Position::start() },
         };
+        if let Some(row) = self.cache.single_row(&range) {
+            let Some(found) = self.underlying.read_row(&self.key, row.clone(), true).await? else {
+                self.keep(Version::new(None, None, NO_SLOT, true));
+                return Ok(State::Done);
+            };
+            let (deletion, static_row) = (found.deletion, found.static_row.clone());
+            self.give_front(deletion, static_row.clone(), out);
+            self.place = self.keep(Version::new(deletion, static_row, NO_SLOT, false));
+            self.give_row(&row, found, (self.target(), out));
+            return Ok(State::Between);
+        }
         let mut source = self.open(range.clone());
         let mut buffer = VecDeque::new();
         // A static row comes right after the start of its partition.
@@ -157,24 +190,86 @@ impl CachedRead {
             filled = buffer.len();
         }
         let Some(Fragment::PartitionStart { deletion, .. }) = buffer.pop_front() else {
-            let version = Version::new(None, None, NO_SLOT, true);
-            self.keep(version);
+            self.keep(Version::new(None, None, NO_SLOT, true));
             return Ok(State::Done);
         };
         let static_row = match buffer.front() {
             Some(Fragment::StaticRow(row)) => Some(row.clone()),
             _ => None,
         };
-        out.push_back(Fragment::PartitionStart { key: self.key.clone(), deletion });
-        if let Some(row) = &static_row {
+        if static_row.is_some() {
             buffer.pop_front();
-            out.push_back(Fragment::StaticRow(row.clone()));
         }
+        self.give_front(deletion, static_row.clone(), out);
         let version = Version::new(deletion, static_row, NO_SLOT, false);
         self.place = self.keep(version);
         let walk = Walk { direction: self.direction, rest: range.clone(), in_force: None };
         let fill = self.fill_of(source, buffer, range);
         Ok(State::Filling(walk, fill))
+    }
+
+    fn give_front(
+        &self,
+        deletion: Option<Tombstone>,
+        static_row: Option<Rc<Row>>,
+        out: &mut VecDeque<Fragment>,
+    ) {
+        out.push_back(Fragment::PartitionStart { key: self.key.clone(), deletion });
+        out.extend(static_row.map(Fragment::StaticRow));
+    }
+
+    /// Reads one row of a known partition from below.
+    async fn read_row(&self, row: &ClusteringKey, out: &mut VecDeque<Fragment>) -> Result<()> {
+        self.cache.counts.borrow_mut().gaps_read += 1;
+        let reading = self.underlying.read_row(&self.key, row.clone(), false);
+        let target = self.target();
+        let found = match &target {
+            Some(target) => target.fetch_while(reading).await?,
+            None => reading.await?,
+        };
+        self.give_row(row, found.unwrap_or_default(), (target, out));
+        Ok(())
+    }
+
+    /// Gives one row as it was read from below, and keeps it, or that there is none.
+    fn give_row(
+        &self,
+        row: &ClusteringKey,
+        found: PointRead,
+        (target, out): (Option<Target>, &mut VecDeque<Fragment>),
+    ) {
+        let place = PlaceRef::row(row.as_ordered());
+        let flat = match &found.row {
+            Some(content) => FlatRow::row(place.prefix, content),
+            None => place.flat(),
+        };
+        if let Some(target) = target {
+            target.put(place, || flat.clone(), found.tombstone, 0);
+        }
+        let change = |weight, tombstone| {
+            let position = Position { prefix: row.clone(), weight };
+            Fragment::RangeTombstoneChange { position, tombstone }
+        };
+        let (first, last) = match self.direction {
+            Direction::Forward => (Weight::Before, Weight::After),
+            Direction::Reversed => (Weight::After, Weight::Before),
+        };
+        if found.tombstone.is_some() {
+            out.push_back(change(first, found.tombstone));
+        }
+        if found.row.is_some() {
+            out.push_back(Fragment::FlatRow(flat));
+        }
+        if found.tombstone.is_some() {
+            out.push_back(change(last, None));
+        }
+    }
+
+    /// Where what is read is kept.
+    fn target(&self) -> Option<Target> {
+        let (handle, version) = self.place.as_ref()?;
+        let (handle, version) = (handle.clone(), version.clone());
+        Some(Target { cache: self.cache.clone(), handle, version })
     }
 
     fn keep(&self, version: Version) -> Option<(Rc<Handle>, Rc<Version>)> {
@@ -198,15 +293,8 @@ impl CachedRead {
         buffer: VecDeque<Fragment>,
         gap: ClusteringRange,
     ) -> Fill {
-        let mut population = None;
-        if let Some((handle, version)) = &self.place {
-            let target = Target {
-                cache: self.cache.clone(),
-                handle: handle.clone(),
-                version: version.clone(),
-            };
-            population = Some(Population::new(target, &gap, self.direction));
-        }
+        let target = self.target();
+        let population = target.map(|target| Population::new(target, &gap, self.direction));
         Fill { source, buffer, gap, population }
     }
 
@@ -231,6 +319,11 @@ impl CachedRead {
                 self.state = State::Between;
             }
             (State::Between, _) => {
+                let row = self.only.take_if(|_| self.is_below);
+                if let Some(row) = row {
+                    self.state = State::Row(row);
+                    return true;
+                }
                 self.state = match self.next_range() {
                     Some(rest) => {
                         State::Walking(Walk { direction: self.direction, rest, in_force: None })
@@ -286,6 +379,15 @@ impl CachedRead {
         }
     }
 
+    /// Where a walk goes on behind a gap.
+    fn behind(&self, mut walk: Walk, gap: ClusteringRange) -> State {
+        match self.direction {
+            Direction::Forward => walk.rest.start = gap.end,
+            Direction::Reversed => walk.rest.end = gap.start,
+        }
+        if walk.rest.is_empty() { State::Between } else { State::Walking(walk) }
+    }
+
     /// Goes on where something has to be read from below.
     async fn step(&mut self, out: &mut VecDeque<Fragment>, goal: usize) -> Result<()> {
         self.state = match std::mem::replace(&mut self.state, State::Done) {
@@ -301,18 +403,24 @@ impl CachedRead {
                 let fill = self.fill_of(self.open(range.clone()), VecDeque::new(), range);
                 State::Filling(walk, fill)
             }
-            State::Gap(walk, gap) => {
-                self.cache.counts.borrow_mut().gaps_read += 1;
-                let fill = self.fill_of(self.open(gap.clone()), VecDeque::new(), gap);
-                State::Filling(walk, fill)
+            State::Row(row) => {
+                self.read_row(&row, out).await?;
+                State::Between
             }
-            State::Filling(mut walk, mut fill) => {
+            State::Gap(walk, gap) => match self.cache.single_row(&gap) {
+                Some(row) => {
+                    self.read_row(&row, out).await?;
+                    self.behind(walk, gap)
+                }
+                None => {
+                    self.cache.counts.borrow_mut().gaps_read += 1;
+                    let fill = self.fill_of(self.open(gap.clone()), VecDeque::new(), gap);
+                    State::Filling(walk, fill)
+                }
+            },
+            State::Filling(walk, mut fill) => {
                 if fill.advance(out, goal).await? {
-                    match self.direction {
-                        Direction::Forward => walk.rest.start = fill.gap.end,
-                        Direction::Reversed => walk.rest.end = fill.gap.start,
-                    }
-                    if walk.rest.is_empty() { State::Between } else { State::Walking(walk) }
+                    self.behind(walk, fill.gap)
                 } else {
                     State::Filling(walk, fill)
                 }
@@ -471,7 +579,7 @@ impl Target {
     fn put(
         &self,
         place: PlaceRef<'_>,
-        row: Option<&Row>,
+        flat: impl FnOnce() -> FlatRow,
         tombstone: Option<Tombstone>,
         run: u16,
     ) -> Option<FlatRow> {
@@ -482,7 +590,7 @@ impl Target {
         if let Some(there) = self.version.entry_at(place) {
             return Some(there);
         }
-        let flat = row.map_or_else(|| place.flat(), |row| FlatRow::row(place.prefix, row));
+        let flat = flat();
         let slot = self.cache.admit(&self.handle, &flat, Arrival::Read { run })?;
         self.version.insert(flat.clone(), tombstone, slot);
         Some(flat)
@@ -500,7 +608,7 @@ impl Target {
         }
         // A row that stood there bears another tombstone than the gap before it.
         let bound = PlaceRef { prefix: upper.prefix, weight: Weight::Before };
-        if self.put(bound, None, tombstone, 0).is_some()
+        if self.put(bound, || bound.flat(), tombstone, 0).is_some()
             && self.version.link(lower, bound, tombstone) == Some(true)
         {
             let own = self.version.tombstone_at(upper);
@@ -516,27 +624,24 @@ pub(super) struct Population {
     /// The entry that was put in or met last; `None` where there is none to link to.
     previous: Option<FlatRow>,
     in_force: Option<Tombstone>,
-    /// The gap is one row's place.
-    single: Option<ClusteringKey>,
     /// Rows so far.
     run: u16,
 }
 
 impl Population {
     pub(super) fn new(target: Target, gap: &ClusteringRange, direction: Direction) -> Self {
-        let single = target.cache.single_row(gap);
         let first = direction.first(gap);
         let previous = target.version.place_at(first, row_side(direction, true));
-        let mut population =
-            Population { target, direction, previous, in_force: None, single, run: 0 };
-        if population.previous.is_none() && population.single.is_none() {
+        let mut population = Population { target, direction, previous, in_force: None, run: 0 };
+        if population.previous.is_none() {
             population.previous = population.bound(first);
         }
         population
     }
 
     fn bound(&self, position: &Position) -> Option<FlatRow> {
-        self.target.put(PlaceRef::of(position), None, None, self.run)
+        let place = PlaceRef::of(position);
+        self.target.put(place, || place.flat(), None, self.run)
     }
 
     pub(super) fn row(&mut self, key: &ClusteringKey, row: &Row) {
@@ -554,7 +659,7 @@ impl Population {
             // The gap's own end closes what is in force; it is no bound of a tombstone.
             return;
         }
-        if position != self.direction.first(gap) && self.single.is_none() {
+        if position != self.direction.first(gap) {
             let at = match self.direction {
                 Direction::Forward => self.in_force,
                 Direction::Reversed => tombstone,
@@ -566,7 +671,8 @@ impl Population {
 
     /// Puts in the entry that comes next and links it to the one before.
     fn reach(&mut self, place: PlaceRef<'_>, row: Option<&Row>, tombstone: Option<Tombstone>) {
-        let entry = self.target.put(place, row, tombstone, self.run);
+        let flat = || row.map_or_else(|| place.flat(), |row| FlatRow::row(place.prefix, row));
+        let entry = self.target.put(place, flat, tombstone, self.run);
         let previous = std::mem::replace(&mut self.previous, entry);
         if let (Some(previous), Some(entry)) = (&previous, &self.previous) {
             self.link(previous, entry);
@@ -581,13 +687,7 @@ impl Population {
         self.target.link(lower, upper, self.in_force);
     }
 
-    pub(super) fn end(mut self, gap: &ClusteringRange) {
-        if let Some(key) = self.single.take() {
-            if self.run == 0 {
-                self.target.put(PlaceRef::row(key.as_ordered()), None, self.in_force, 0);
-            }
-            return;
-        }
+    pub(super) fn end(self, gap: &ClusteringRange) {
         let Some(previous) = self.previous.clone() else { return };
         let last = self.direction.last(gap);
         let place = self

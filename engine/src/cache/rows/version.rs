@@ -96,6 +96,15 @@ pub(super) enum Step {
     Gap(ClusteringRange),
 }
 
+/// What is known of a row's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Known<T> {
+    All(T),
+    /// Not all, or more has to be said of it.
+    Part,
+    Nothing,
+}
+
 /// A reader's place in a range: what is left of it, and the tombstone in force there.
 #[derive(Debug)]
 pub(super) struct Walk {
@@ -308,28 +317,34 @@ impl Version {
         found.then_some(Step::Done)
     }
 
-    /// What is known of the row with this key, or of its absence, and the claim of the entry that knows;
-    /// `None` where it is not known, or where more has to be said of it.
+    /// What is known of the row with this key, or of its absence, and the claim of the entry that knows.
     #[inline]
-    fn known<'a>(&self, tree: &'a Tree, key: &[u8]) -> Option<(Option<&'a FlatRow>, Claim)> {
+    fn known<'a>(&self, tree: &'a Tree, key: &[u8]) -> Known<(Option<&'a FlatRow>, Claim)> {
         let next = match tree.find(PlaceRef::row(key)) {
-            Ok(View { flat, claim }) => return Some((flat.has_row().then_some(flat), claim)),
+            Ok(View { flat, claim }) => return Known::All((flat.has_row().then_some(flat), claim)),
             Err(next) => next,
         };
-        // An entry of this key that is no row says something of what is beside the row.
         let Stop { place, claim, .. } = Stop::new(next, self.end());
-        let is_absent =
-            claim.is_known_before && claim.tombstone.is_none() && !place.prefix.starts_with(key);
-        is_absent.then_some((None, claim))
+        match claim {
+            // An entry of this key that is no row says something of what is beside the row.
+            _ if place.prefix.starts_with(key) => Known::Part,
+            Claim { is_known_before: false, .. } => Known::Nothing,
+            Claim { tombstone: Some(_), .. } => Known::Part,
+            claim => Known::All((None, claim)),
+        }
     }
 
-    /// The row with this key, or that there is none, and the slot of the entry that knows; `None` where
-    /// that is not known or not all that there is to say.
+    /// The row with this key, or that there is none, and the slot of the entry that knows.
     #[inline]
-    pub(super) fn at_hand(&self, key: &[u8]) -> Option<(Option<FlatRow>, Slot)> {
+    pub(super) fn at_hand(&self, key: &[u8]) -> Known<(Option<FlatRow>, Slot)> {
         let tree = self.tree.borrow();
-        let (flat, claim) = self.known(&tree, key)?;
-        claim.tombstone.is_none().then(|| (flat.cloned(), claim.slot))
+        match self.known(&tree, key) {
+            Known::All((flat, Claim { tombstone: None, slot, .. })) => {
+                Known::All((flat.cloned(), slot))
+            }
+            Known::All(_) | Known::Part => Known::Part,
+            Known::Nothing => Known::Nothing,
+        }
     }
 
     /// The row with this key, where it is known, between the `change`s to the tombstone that is in
@@ -343,7 +358,7 @@ impl Version {
         mut change: impl FnMut(Option<Tombstone>, bool) -> Fragment,
     ) -> bool {
         let tree = self.tree.borrow();
-        let Some((flat, claim)) = self.known(&tree, key) else { return false };
+        let Known::All((flat, claim)) = self.known(&tree, key) else { return false };
         used.push(claim.slot);
         if claim.tombstone.is_some() {
             out.give(change(claim.tombstone, true));

@@ -50,6 +50,14 @@ pub(super) fn read_all(
             }
         }
     }
+    for (key, partition) in partitions {
+        for row in partition.rows.keys() {
+            let found = read_row(&table, key, row, true)?;
+            if !found.is_some_and(|found| is_same_point(found, partition.point(row, true), true)) {
+                return Err(Error::invalid("another answer"));
+            }
+        }
+    }
     Ok(())
 }
 

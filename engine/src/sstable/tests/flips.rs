@@ -138,6 +138,17 @@ fn outcome(disk: &MemoryDisk, kind: &Kind, slices: &[Slice]) -> Outcome {
                 compare(found, partition.fragments(key, slice));
             }
         }
+        for (key, partition) in &kind.partitions {
+            for row in partition.rows.keys() {
+                let found = read_row(&table, key, row, true)?.and_then(|found| found.row);
+                let row = partition.rows.get(row);
+                if found.is_some() && found.as_ref() != row {
+                    outcome = Outcome::Wrong;
+                } else if found.is_none() && outcome == Outcome::Same {
+                    outcome = Outcome::Missing;
+                }
+            }
+        }
         Ok(outcome)
     };
     read_all().unwrap_or(Outcome::Error)

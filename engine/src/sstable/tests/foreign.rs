@@ -213,6 +213,7 @@ fn check_keys(title: &str, table: &Rc<Sstable>, schema: &SchemaRef, all: &[Fragm
         let Fragment::PartitionStart { key, .. } = &partition[0] else { panic!("{title}") };
         let found = read(table, &PartitionRange::Single((**key).clone()), &slice).unwrap();
         assert_eq!(found, partition, "{title} {key:?}");
+        check_rows(title, table, key, partition);
         partitions += 1;
     }
     assert_eq!(table.info().partitions, partitions, "{title}");
@@ -221,6 +222,22 @@ fn check_keys(title: &str, table: &Rc<Sstable>, schema: &SchemaRef, all: &[Fragm
             (0..1000u32).map(|i| PartitionKey::from_bytes((i ^ 0x5ead_beef).to_be_bytes()));
         let passed = others.filter(|key| table.may_contain(&HashedKey::of(key))).count();
         assert!(passed < 60, "{title}: {passed} of 1000 other keys pass");
+    }
+}
+
+/// Every row of a partition is found by its key, with the range tombstone that is in force there.
+fn check_rows(title: &str, table: &Rc<Sstable>, key: &PartitionKey, partition: &[Fragment]) {
+    let mut in_force = None;
+    for fragment in partition {
+        match fragment {
+            Fragment::RangeTombstoneChange { tombstone, .. } => in_force = *tombstone,
+            Fragment::Row { key: row_key, row } => {
+                let found = read_row(table, key, row_key, false).unwrap().unwrap();
+                let wanted = (in_force, Some((**row).clone()));
+                assert_eq!((found.tombstone, found.row), wanted, "{title} {key:?} {row_key:?}");
+            }
+            _ => {}
+        }
     }
 }
 

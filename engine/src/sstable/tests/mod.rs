@@ -28,8 +28,9 @@ use super::*;
 use crate::cache::PageCache;
 use crate::disk::Disk;
 use crate::error::Result;
-use crate::mutation::{Fragment, FragmentSource, PartitionRange, Slice};
+use crate::mutation::{Fragment, FragmentSource, PartitionRange, PointRead, Slice};
 use crate::schema::table_schema::SchemaRef;
+use crate::schema::{ClusteringKey, PartitionKey};
 use memory_disk::MemoryDisk;
 
 const DIRECTORY: &str = "/table";
@@ -82,4 +83,17 @@ fn drain(mut source: Box<dyn FragmentSource>) -> Result<Vec<Fragment>> {
 
 fn read(table: &Rc<Sstable>, range: &PartitionRange, slice: &Slice) -> Result<Vec<Fragment>> {
     drain(table.read(range, slice))
+}
+
+/// One row, as a reader gets it that asks the filter first.
+fn read_row(
+    table: &Rc<Sstable>,
+    key: &PartitionKey,
+    row: &ClusteringKey,
+    wants_front: bool,
+) -> Result<Option<PointRead>> {
+    if !table.may_contain(&HashedKey::of(key)) {
+        return Ok(None);
+    }
+    block_on(table.clone().read_row(Rc::new(key.clone()), row.clone(), wants_front))
 }

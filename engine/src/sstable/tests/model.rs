@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::clock::Random;
 use crate::mutation::slice::normalise;
 use crate::mutation::{
-    Cell, CellPath, ClusteringRange, Direction, Fragment, Liveness, MultiCell, Position,
+    Cell, CellPath, ClusteringRange, Direction, Fragment, Liveness, MultiCell, PointRead, Position,
     RangeTombstone, RangeTombstoneList, Row, Slice, Tombstone,
 };
 use crate::schema::table_schema::SchemaRef;
@@ -82,6 +82,34 @@ impl Partition {
         out.push(Fragment::PartitionEnd);
         out
     }
+}
+
+impl Partition {
+    /// What a read of one row of this partition must give; the row as it is stored.
+    pub(super) fn point(&self, key: &ClusteringKey, wants_front: bool) -> PointRead {
+        let within = self.tombstones.within(&ClusteringRange::prefix(key.clone()));
+        let has_static = wants_front && !self.static_row.is_empty();
+        PointRead {
+            deletion: self.deletion,
+            static_row: has_static.then(|| Rc::new(self.static_row.clone())),
+            tombstone: within.first().map(|range| range.tombstone),
+            row: self.rows.get(key).cloned(),
+        }
+    }
+}
+
+/// Whether a found row is what was wanted of it; the front counts only where it was asked for.
+pub(super) fn is_same_point(
+    mut found: PointRead,
+    mut wanted: PointRead,
+    wants_front: bool,
+) -> bool {
+    for point in [&mut found, &mut wanted] {
+        if !wants_front {
+            (point.deletion, point.static_row) = (None, None);
+        }
+    }
+    found == wanted
 }
 
 pub(super) fn all_fragments<'a>(
@@ -328,7 +356,11 @@ fn random_row(random: &mut Random, schema: &TableSchema, kind: ColumnKind) -> Ro
     row
 }
 
-fn random_prefix(random: &mut Random, schema: &TableSchema, columns: u64) -> ClusteringKey {
+pub(super) fn random_prefix(
+    random: &mut Random,
+    schema: &TableSchema,
+    columns: u64,
+) -> ClusteringKey {
     let types = schema.clustering_key().map(|column| &column.ty).take(columns as usize);
     let values: Vec<Value> = types.map(|ty| random_value(random, ty)).collect();
     ClusteringKey::from_values(schema, &values).unwrap()

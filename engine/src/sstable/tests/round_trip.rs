@@ -1,8 +1,14 @@
 //! Random tables are read back as they were written, whole and in slices, in both directions.
 
+use super::block_index::BlockIndex;
+use super::file::Access;
 use super::model::*;
+use super::partition_index::find;
+use super::promoted_index::PromotedIndex;
+use super::window::{Content, Window};
 use super::*;
 use crate::clock::Random;
+use crate::config::PAGE_BYTES;
 use crate::mutation::{Cell, ClusteringRange, Direction, Liveness, Position, Row};
 use crate::schema::{
     ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, DataType, PartitionKey, Token,
@@ -65,6 +71,16 @@ fn check_seed(seed: u64) {
             let found = read(&table, &range, &slice).unwrap();
             assert_same(seed, "point read", &found, &partition.fragments(key, &slice));
         }
+        check_places(&table, key, partition.rows.keys().take(6));
+        let columns = schema.clustering_key().count() as u64;
+        let others: Vec<_> = (0..6).map(|_| random_prefix(&mut random, &schema, columns)).collect();
+        for row in partition.rows.keys().take(12).chain(&others) {
+            let wants_front = random.one_in(2);
+            let found = read_row(&table, key, row, wants_front).unwrap().unwrap();
+            let wanted = partition.point(row, wants_front);
+            let what = format!("seed {seed}, {row:?} of {key:?}: {found:?}, wanted {wanted:?}");
+            assert!(is_same_point(found, wanted, wants_front), "{what}");
+        }
     }
     for _ in 0..4 {
         let slice = random_slice(&mut random, &schema);
@@ -77,8 +93,35 @@ fn check_seed(seed: u64) {
         assert_same(seed, "tokens", &read(&table, &range, &slice).unwrap(), &wanted);
         let key = random_key(&mut random, &schema);
         if !partitions.contains_key(&key) {
+            let row = ClusteringKey::empty();
+            assert_eq!(read_row(&table, &key, &row, true).unwrap(), None, "seed {seed}, absent");
             let range = PartitionRange::Single(key);
             assert_same(seed, "absent", &read(&table, &range, &slice).unwrap(), &[]);
+        }
+    }
+}
+
+/// The parsed form of a promoted index says where rows are as the stored one does.
+fn check_places<'a>(
+    table: &Rc<Sstable>,
+    key: &PartitionKey,
+    rows: impl Iterator<Item = &'a ClusteringKey>,
+) {
+    let mut index = Window::new(Content::Plain(table.index.clone()), Access::Cached);
+    let entry = find(&table.summary, &mut index, &table.pages, (key, None));
+    let Some((at, size)) = block_on(entry).unwrap().unwrap().promoted else { return };
+    let opened = PromotedIndex::open(table.index.clone(), table.layout.clone(), at, size);
+    let mut promoted = block_on(opened).unwrap();
+    let page = PAGE_BYTES as u64;
+    block_on(table.index.warm(at / page, (at + size).div_ceil(page))).unwrap();
+    let blocks = BlockIndex::parse(&mut promoted).unwrap().expect("it is in memory, and ascends");
+    assert_eq!(blocks.stated, promoted.stated);
+    for row in rows {
+        for bytes in 0..=row.as_ordered().len() {
+            // Less than a key is a key that stands before all that begins so.
+            let row = &row.as_ordered()[..bytes];
+            let stored = block_on(promoted.place_of_row(row)).unwrap();
+            assert_eq!(blocks.place_of_row(row), stored, "{key:?} {row:?}");
         }
     }
 }

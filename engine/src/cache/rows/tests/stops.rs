@@ -17,6 +17,14 @@ impl Underlying for SlowDisk {
     fn read(&self, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
         Box::new(Waiting(self.0.read(range, slice)))
     }
+
+    fn read_row(&self, key: &Rc<PartitionKey>, row: ClusteringKey, wants_front: bool) -> Below {
+        let read = self.0.read_row(key, row, wants_front);
+        Box::pin(async move {
+            runtime::yield_now().await;
+            read.await
+        })
+    }
 }
 
 impl FragmentSource for Waiting {

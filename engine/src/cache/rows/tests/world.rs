@@ -13,11 +13,11 @@ use crate::error::Result;
 use crate::mutation::slice::normalise;
 use crate::mutation::tombstone::strongest;
 use crate::mutation::{
-    Cell as RowCell, Direction, Fragment, Liveness, PartitionRange, RangeTombstone,
+    Cell as RowCell, Direction, Fragment, Liveness, PartitionRange, PointRead, RangeTombstone,
     RangeTombstoneList, Row, Tombstone, Weight,
 };
 use crate::schema::{
-    ClusteringOrder, Column, ColumnId, DataType, TableId, TableOptions, TableSchema,
+    ClusteringOrder, Column, ColumnId, ColumnKind, DataType, TableId, TableOptions, TableSchema,
 };
 
 pub(super) const KEYS: i32 = 20;
@@ -160,6 +160,14 @@ impl Underlying for FailingDisk {
     fn read(&self, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
         Box::new(Failing { source: self.0.read(range, slice), left: self.1.clone() })
     }
+
+    fn read_row(&self, key: &Rc<PartitionKey>, row: ClusteringKey, wants_front: bool) -> Below {
+        let Some(left) = self.1.get().checked_sub(1) else {
+            return ready(Err(crate::error::Error::invalid("the disk failed"))).boxed_local();
+        };
+        self.1.set(left);
+        self.0.read_row(key, row, wants_front)
+    }
 }
 
 impl FragmentSource for Chunked {
@@ -189,6 +197,48 @@ impl Underlying for Disk {
         let data = self.data.get(key).cloned().unwrap_or_default();
         Box::new(Chunked(data.read(&self.schema, key, slice), self.chunk))
     }
+
+    fn read_row(&self, key: &Rc<PartitionKey>, row: ClusteringKey, wants_front: bool) -> Below {
+        let slice =
+            Slice { ranges: vec![ClusteringRange::prefix(row)], direction: Direction::Forward };
+        let mut source = self.read(&PartitionRange::Single((**key).clone()), &slice);
+        let read = async move {
+            let mut fragments = VecDeque::new();
+            let mut filled = usize::MAX;
+            while fragments.len() != filled {
+                filled = fragments.len();
+                source.fill(&mut fragments).await?;
+            }
+            Ok(point_read(fragments, wants_front))
+        };
+        read.boxed_local()
+    }
+}
+
+/// What a stream of one row says.
+fn point_read(fragments: VecDeque<Fragment>, wants_front: bool) -> Option<PointRead> {
+    let mut found = None;
+    for fragment in fragments {
+        match fragment {
+            Fragment::PartitionStart { deletion, .. } => {
+                let deletion = deletion.filter(|_| wants_front);
+                found = Some(PointRead { deletion, ..PointRead::default() });
+            }
+            other => {
+                let found = found.as_mut().expect("a partition begins with its start");
+                match other {
+                    Fragment::StaticRow(row) if wants_front => found.static_row = Some(row),
+                    Fragment::Row { row, .. } => found.row = Some((*row).clone()),
+                    // The last one ends the tombstone behind the row.
+                    Fragment::RangeTombstoneChange { tombstone: Some(tombstone), .. } => {
+                        found.tombstone = Some(tombstone);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    found
 }
 
 /// A row and the tombstone that covers it.
