@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::executor::block_on;
 use futures::future::ready;
 use tidegate_engine::SchemaRef;
-use tidegate_engine::cache::{Below, PageCache, RowCache, Underlying};
+use tidegate_engine::cache::{PageCache, RowCache, RowFuture, Underlying};
 use tidegate_engine::commitlog::ReplayPosition;
 use tidegate_engine::memtable::Memtable;
 use tidegate_engine::mutation::{FragmentSource, PartitionRange};
@@ -125,7 +125,12 @@ impl Underlying for Nothing {
         Box::new(Nothing)
     }
 
-    fn read_row(&self, _partition: &Rc<PartitionKey>, _row: ClusteringKey, _front: bool) -> Below {
+    fn read_row(
+        &self,
+        _partition: &Rc<PartitionKey>,
+        _row: ClusteringKey,
+        _front: bool,
+    ) -> RowFuture {
         ready(Ok(None)).boxed_local()
     }
 }

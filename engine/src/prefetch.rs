@@ -21,6 +21,12 @@ impl Memory {
         Memory { address: ptr::from_ref(value).addr(), bytes: size_of::<T>() }
     }
 
+    /// That of the elements.
+    #[inline(always)]
+    pub fn of_slice<T>(elements: &[T]) -> Self {
+        Memory { address: elements.as_ptr().addr(), bytes: size_of_val(elements) }
+    }
+
     /// That of a value and of the counts of its holders, which stand before it.
     #[inline(always)]
     pub fn of_shared<T>(value: &Rc<T>) -> Self {

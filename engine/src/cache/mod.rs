@@ -21,4 +21,4 @@ pub use page_cache::{Page, PageCache};
 pub use page_counts::{PageCacheStats, PageCounts};
 pub use paged_file::{Keep, PagedFile, Verifier};
 pub use parsed_file::ParsedFile;
-pub use rows::{Below, CachedEntry, CachedPartition, RowCache, RowCacheStats, Underlying};
+pub use rows::{CachedEntry, CachedPartition, RowCache, RowCacheStats, RowFuture, Underlying};

@@ -425,7 +425,8 @@ impl PageCache {
         Some(piece)
     }
 
-    /// Keeps a parsed piece of `bytes`, if there is room; one that is there already stays.
+    /// Keeps a parsed piece of `bytes`, if there is room; one that is there already stays. Whether one is
+    /// there now.
     pub(super) fn insert_parsed(
         &self,
         key: PageKey,
@@ -433,14 +434,14 @@ impl PageCache {
         table: u32,
         piece: Rc<dyn Any>,
         bytes: usize,
-    ) {
+    ) -> bool {
         if self.holds(key) {
-            return;
+            return true;
         }
         self.count(kind, |counts| counts.misses += 1);
         // What no policy can be told of is not kept either.
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).max(PAGE_BYTES as u32);
-        self.keep((key, kind, table), Content::Parsed(piece), bytes);
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.keep((key, kind, table), Content::Parsed(piece), bytes)
     }
 
     /// A read waits for a page that is on its way: neither a hit nor a miss, but no I/O of its own.
@@ -470,7 +471,12 @@ impl PageCache {
         self.keep((key, kind, table), Content::Page(page), PAGE_BYTES as u32);
     }
 
-    fn keep(&self, (key, kind, table): (PageKey, EntryKind, u32), content: Content, bytes: u32) {
+    fn keep(
+        &self,
+        (key, kind, table): (PageKey, EntryKind, u32),
+        content: Content,
+        bytes: u32,
+    ) -> bool {
         let state = &mut *self.state();
         assert!(!state.slots.contains_key(&key), "a resident page is not read again");
         state.free_forgotten(FORGET_PAGES_MAX);
@@ -485,14 +491,14 @@ impl PageCache {
         if !state.admits(run, kind, &attributes) {
             state.governor.miss(&attributes, kind);
             state.counts_of(kind).refused += 1;
-            return;
+            return false;
         }
         state.make_room(u64::from(bytes));
         let has_room = state.governor.bytes() + u64::from(bytes) <= state.capacity_bytes;
         if !has_room || state.governor.is_full() {
             state.governor.miss(&attributes, kind);
             state.counts_of(kind).passed += 1;
-            return;
+            return false;
         }
         let slot = state.governor.allocate(attributes, kind);
         let slot = slot.expect("a slot is free where not all are taken");
@@ -508,6 +514,7 @@ impl PageCache {
             next: NONE,
         };
         state.place(slot, Box::new(linked));
+        true
     }
 
     /// Drops the pages of a closed file, the rest of a large one by and by.

@@ -528,19 +528,27 @@ fn pages_of_a_piece_whose_rows_are_kept_come_in_the_second_time() {
     assert!(read(0).is_none(), "it is there");
     assert_eq!(paged.cached_page(2).unwrap()[..], content(0)[2 * PAGE_BYTES..]);
 
-    // Who wants a page of a piece on its way that is not to be kept gets it.
+    // However many want one at once: the first reads it alone, and the second for all others.
     file.close_gate();
     let mut pool = LocalPool::new();
-    let (one, other) = (paged.clone(), paged.clone());
-    let piece = async move { one.absent_range((4, 3), Keep::SecondTime).await };
-    let piece = pool.spawner().spawn_local_with_handle(piece).unwrap();
+    let piece = |paged: &Rc<PagedFile>| {
+        let paged = paged.clone();
+        async move { paged.absent_range((4, 3), Keep::SecondTime).await }
+    };
+    let first = pool.spawner().spawn_local_with_handle(piece(&paged)).unwrap();
     pool.run_until_stalled();
+    let second = pool.spawner().spawn_local_with_handle(piece(&paged)).unwrap();
+    pool.run_until_stalled();
+    assert!(pool.run_until(piece(&paged)).unwrap().is_none(), "it is on its way for the cache");
+    let other = paged.clone();
     let page = async move { other.page(5).await };
     let page = pool.spawner().spawn_local_with_handle(page).unwrap();
     pool.run_until_stalled();
     file.open_gate();
     assert_eq!(pool.run_until(page).unwrap()[..], content(4)[PAGE_BYTES..2 * PAGE_BYTES]);
-    assert_eq!(pool.run_until(piece).unwrap().unwrap()[..], *content(4));
-    assert_eq!((counts().pages, counts().joined), (3, 1));
-    assert_eq!(file.reads.borrow().len(), 4);
+    for piece in [first, second] {
+        assert_eq!(pool.run_until(piece).unwrap().unwrap()[..], *content(4));
+    }
+    assert_eq!((counts().pages, counts().joined, counts().passed), (6, 1, 9));
+    assert_eq!(file.reads.borrow().len(), 5);
 }

@@ -1,8 +1,9 @@
 //! A file that does not change any more, read page by page through the cache.
 //!
-//! Invariant: one page is read by at most one I/O at a time. All who want it poll the same future,
-//! so it goes on when the first of them is cancelled, and an error reaches all of them and leaves
-//! nothing behind. Not here: what stays in memory (`page_cache.rs`).
+//! Invariant: one page is read for the cache by at most one I/O at a time. All who want it poll the same
+//! future, so it goes on when the first of them is cancelled, and an error reaches all of them and leaves
+//! nothing behind. A piece that the cache is not to keep is read by who wants it, beside that. Not here:
+//! what stays in memory (`page_cache.rs`).
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -165,7 +166,7 @@ impl PagedFile {
         self.source.check_range(number, 1)?;
         let (load, index) = match self.flight(number) {
             Some(joined) => joined,
-            None => (self.begin(number, 1, true), 0),
+            None => (self.begin(number, 1), 0),
         };
         Ok(load.await?.pages()[index].clone())
     }
@@ -188,7 +189,7 @@ impl PagedFile {
                 let run = (number + 1..end.min(number + RUN_PAGES_MAX))
                     .take_while(|next| self.is_absent(*next))
                     .count();
-                parts.push(Part::Coming(self.begin(number, 1 + run as u64, true), 0, 1 + run));
+                parts.push(Part::Coming(self.begin(number, 1 + run as u64), 0, 1 + run));
                 number += 1 + run as u64;
             }
         }
@@ -218,11 +219,13 @@ impl PagedFile {
         if !is_one_read || !(first..end).all(|page| self.is_absent(page)) {
             return Ok(None);
         }
-        let is_kept = match keep {
-            Keep::All => true,
-            Keep::SecondTime => self.source.cache.is_second_time(self.source.key(first)),
-        };
-        Ok(Some(self.begin(first, count, is_kept).await?.whole.clone()))
+        let source = &self.source;
+        if keep == Keep::SecondTime && !source.cache.is_second_time(source.key(first)) {
+            // Nobody joins: whoever wants it meanwhile is the second.
+            source.cache.count(source.kind, |counts| counts.passed += count);
+            return Ok(Some(Rc::new(source.read_run(first, count).await?)));
+        }
+        Ok(Some(self.begin(first, count).await?.whole.clone()))
     }
 
     /// Exactly `length` bytes at `offset`, through the cache.
@@ -279,19 +282,15 @@ impl PagedFile {
     }
 
     /// Begins to read pages that are absent.
-    fn begin(&self, number: u64, count: u64, is_kept: bool) -> Shared<Load> {
+    fn begin(&self, number: u64, count: u64) -> Shared<Load> {
         let source = self.source.clone();
         let cache = source.cache.clone();
         let first = source.key(number);
-        // What is not for the cache is no look-up of it either.
-        cache.count(source.kind, |counts| match is_kept {
-            true => counts.misses += count,
-            false => counts.passed += count,
-        });
+        cache.count(source.kind, |counts| counts.misses += count);
         let landing = Landing { cache: cache.clone(), first };
         let load = async move {
             let landing = landing;
-            let pages = source.load(number, count, is_kept).await;
+            let pages = source.load(number, count).await;
             drop(landing);
             pages
         };
@@ -379,12 +378,10 @@ impl Source {
     }
 
     /// Reads pages and hands them to the cache.
-    async fn load(&self, first: u64, count: u64, is_kept: bool) -> Result<Rc<Run>> {
+    async fn load(&self, first: u64, count: u64) -> Result<Rc<Run>> {
         let run = Run::new(Rc::new(self.read_run(first, count).await?));
-        if is_kept {
-            for (number, page) in (first..).zip(run.pages()) {
-                self.cache.insert(self.key(number), self.kind, self.table, page.clone());
-            }
+        for (number, page) in (first..).zip(run.pages()) {
+            self.cache.insert(self.key(number), self.kind, self.table, page.clone());
         }
         Ok(Rc::new(run))
     }

@@ -1,4 +1,4 @@
-//! What was parsed of a file and is worth keeping so, by its place in the file.
+//! What was parsed of a file and is worth keeping so, by its place in the file or another number.
 //!
 //! Invariant: entries count against the cache's budget with the bytes that they take in memory, and
 //! leave with the file. Not here: reading and parsing, and who leaves (`page_cache.rs`).
@@ -41,10 +41,10 @@ impl<T: Any> ParsedFile<T> {
         Some(piece.downcast().unwrap_or_else(|_| unreachable!("a file holds pieces of one type")))
     }
 
-    /// Keeps the piece at `at`, which takes `bytes` of memory, if there is room; a miss. One that is
-    /// there already stays.
-    pub fn insert(&self, at: u64, piece: Rc<T>, bytes: usize) {
-        self.cache.insert_parsed(self.key(at), self.kind, self.table, piece, bytes);
+    /// Keeps the piece at `at`, which takes `bytes` of memory, if there is room and the admission policy
+    /// lets it in; a miss. One that is there already stays. Whether one is there now.
+    pub fn insert(&self, at: u64, piece: Rc<T>, bytes: usize) -> bool {
+        self.cache.insert_parsed(self.key(at), self.kind, self.table, piece, bytes)
     }
 }
 

@@ -20,7 +20,7 @@
 //! does not fit is a bug of this file. One thread: holders are counted without atomics.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
-use std::cell::Cell as Counter;
+use std::cell::{Cell as Counter, RefCell};
 use std::fmt;
 use std::ptr::NonNull;
 
@@ -82,16 +82,25 @@ type WideLengths = [u32; 2];
 /// Cloning it counts one holder more.
 pub struct FlatRow(NonNull<Head>);
 
-/// A cell as it lies in a [`FlatRow`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FlatCell<'a> {
-    column: ColumnId,
-    timestamp: i64,
-    state: FlatState<'a>,
+/// Room for a row that is put together, kept up to so many bytes.
+const CONTENT_BYTES_KEPT: usize = 64 << 10;
+
+thread_local! {
+    /// Where a row is put together before its length is known.
+    static CONTENT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
+/// A cell of which the value lies elsewhere: in a [`FlatRow`], or where that is made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FlatState<'a> {
+pub(crate) struct FlatCell<'a> {
+    pub(crate) column: ColumnId,
+    pub(crate) timestamp: i64,
+    pub(crate) state: FlatState<'a>,
+}
+
+/// As [`CellState`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FlatState<'a> {
     Live(&'a [u8]),
     Expiring { value: &'a [u8], ttl: i32, expiry: i32 },
     Deleted { deletion_time: i32 },
@@ -101,10 +110,35 @@ enum FlatState<'a> {
 impl FlatRow {
     /// The row with this key.
     pub fn row(key: &[u8], row: &Row) -> Self {
-        let mut content = Vec::with_capacity(key.len() + 32 + row.memory_bytes());
-        content.extend_from_slice(key);
-        put_row(&mut content, row);
-        FlatRow::new(key.len(), Weight::At, &content)
+        let cells = row.cells.iter().map(|(column, cell)| FlatCell::of(*column, cell));
+        FlatRow::put_together(key, (row.liveness, row.deletion), cells, &row.multi)
+    }
+
+    /// The row with this key, marker, row tombstone and cells of single-cell columns, sorted by column.
+    pub(crate) fn of_cells(
+        key: &[u8],
+        front: (Option<Liveness>, Option<Tombstone>),
+        cells: &[FlatCell<'_>],
+    ) -> Self {
+        assert!(cells.is_sorted_by_key(|cell| cell.column), "cells stand in the order of columns");
+        FlatRow::put_together(key, front, cells.iter().copied(), &[])
+    }
+
+    fn put_together<'c>(
+        key: &[u8],
+        front: (Option<Liveness>, Option<Tombstone>),
+        cells: impl ExactSizeIterator<Item = FlatCell<'c>>,
+        multi: &[(ColumnId, MultiCell)],
+    ) -> Self {
+        CONTENT.with_borrow_mut(|content| {
+            content.clear();
+            content.extend_from_slice(key);
+            put_row(content, front, cells, multi);
+            let flat = FlatRow::new(key.len(), Weight::At, content);
+            content.clear();
+            content.shrink_to(CONTENT_BYTES_KEPT);
+            flat
+        })
     }
 
     /// A place without a row.
@@ -348,8 +382,23 @@ impl fmt::Debug for FlatRow {
     }
 }
 
-impl FlatCell<'_> {
-    fn thaw(&self) -> Cell {
+impl<'a> FlatCell<'a> {
+    fn of(column: ColumnId, cell: &'a Cell) -> Self {
+        let state = match &cell.state {
+            CellState::Live { value } => FlatState::Live(value),
+            CellState::Expiring { value, ttl, expiry } => {
+                FlatState::Expiring { value, ttl: *ttl, expiry: *expiry }
+            }
+            CellState::Deleted { deletion_time } => {
+                FlatState::Deleted { deletion_time: *deletion_time }
+            }
+            CellState::Counter { context } => FlatState::Counter(context),
+        };
+        FlatCell { column, timestamp: cell.timestamp, state }
+    }
+
+    /// The cell with a copy of the value.
+    pub(crate) fn thaw(&self) -> Cell {
         let state = match self.state {
             FlatState::Live(value) => CellState::Live { value: value.into() },
             FlatState::Expiring { value, ttl, expiry } => {
@@ -443,21 +492,26 @@ fn put_value(out: &mut Vec<u8>, value: &[u8], is_last: bool) {
     }
 }
 
-fn put_row(out: &mut Vec<u8>, row: &Row) {
+fn put_row<'c>(
+    out: &mut Vec<u8>,
+    (liveness, deletion): (Option<Liveness>, Option<Tombstone>),
+    cells: impl ExactSizeIterator<Item = FlatCell<'c>>,
+    multi: &[(ColumnId, MultiCell)],
+) {
     let is_expiring = |live: Liveness| live != Liveness::at(live.timestamp);
-    let marker = match row.liveness {
+    let marker = match liveness {
         None => NO_MARKER,
         Some(live) if is_expiring(live) => EXPIRING_MARKER,
         Some(live) if short_long(live.timestamp).is_some() => SHORT_MARKER,
         Some(_) => LONG_MARKER,
     };
-    let cells = u8::try_from(row.cells.len()).map_or(MANY_CELLS, |count| count.min(MANY_CELLS));
+    let count = u8::try_from(cells.len()).map_or(MANY_CELLS, |count| count.min(MANY_CELLS));
     let flags = marker
-        | row.deletion.map_or(0, |_| HAS_DELETION)
-        | if row.multi.is_empty() { 0 } else { HAS_MULTI }
-        | cells << CELLS_SHIFT;
+        | deletion.map_or(0, |_| HAS_DELETION)
+        | if multi.is_empty() { 0 } else { HAS_MULTI }
+        | count << CELLS_SHIFT;
     out.push(flags);
-    if let Some(live) = row.liveness {
+    if let Some(live) = liveness {
         match short_long(live.timestamp).filter(|_| marker == SHORT_MARKER) {
             Some(bytes) => out.extend_from_slice(&bytes),
             None => out.extend_from_slice(&live.timestamp.to_le_bytes()),
@@ -467,21 +521,21 @@ fn put_row(out: &mut Vec<u8>, row: &Row) {
             out.extend_from_slice(&live.expiry.to_le_bytes());
         }
     }
-    if let Some(deletion) = row.deletion {
+    if let Some(deletion) = deletion {
         put_tombstone(out, deletion);
     }
-    let row_timestamp = row.liveness.map_or(0, |live| live.timestamp);
-    if cells == MANY_CELLS {
-        put_number(out, row.cells.len());
+    let row_timestamp = liveness.map_or(0, |live| live.timestamp);
+    if count == MANY_CELLS {
+        put_number(out, cells.len());
     }
-    let last = if row.multi.is_empty() { row.cells.len() } else { 0 };
-    for (number, (column, cell)) in (1..).zip(&row.cells) {
-        put_cell(out, *column, cell, (row_timestamp, number == last));
+    let last = if multi.is_empty() { cells.len() } else { 0 };
+    for (number, cell) in (1..).zip(cells) {
+        put_cell(out, cell, (row_timestamp, number == last));
     }
-    if !row.multi.is_empty() {
-        put_number(out, row.multi.len());
+    if !multi.is_empty() {
+        put_number(out, multi.len());
     }
-    for (column, multi) in &row.multi {
+    for (column, multi) in multi {
         put_number(out, usize::from(column.0));
         out.push(u8::from(multi.deletion.is_some()));
         if let Some(deletion) = multi.deletion {
@@ -490,13 +544,13 @@ fn put_row(out: &mut Vec<u8>, row: &Row) {
         put_number(out, multi.cells.len());
         for (path, cell) in &multi.cells {
             put_bytes(out, path.as_ordered());
-            put_cell(out, NO_COLUMN, cell, (row_timestamp, false));
+            put_cell(out, FlatCell::of(NO_COLUMN, cell), (row_timestamp, false));
         }
     }
 }
 
-/// In place of the column, where that is known.
-const NO_COLUMN: ColumnId = ColumnId(0);
+/// In place of the column, where that is known or does not matter.
+pub(crate) const NO_COLUMN: ColumnId = ColumnId(0);
 
 /// A number in seven bytes, if it has no more.
 fn short_long(number: i64) -> Option<[u8; 7]> {
@@ -505,37 +559,31 @@ fn short_long(number: i64) -> Option<[u8; 7]> {
     is_short.then_some(bytes)
 }
 
-fn put_cell(
-    out: &mut Vec<u8>,
-    column: ColumnId,
-    cell: &Cell,
-    (row_timestamp, is_last): (i64, bool),
-) {
-    let state = match &cell.state {
-        CellState::Live { .. } => LIVE,
-        CellState::Expiring { .. } => EXPIRING,
-        CellState::Deleted { .. } => DELETED,
-        CellState::Counter { .. } => COUNTER,
+fn put_cell(out: &mut Vec<u8>, cell: FlatCell<'_>, (row_timestamp, is_last): (i64, bool)) {
+    let FlatCell { column, timestamp, state } = cell;
+    let kind = match state {
+        FlatState::Live(_) => LIVE,
+        FlatState::Expiring { .. } => EXPIRING,
+        FlatState::Deleted { .. } => DELETED,
+        FlatState::Counter(_) => COUNTER,
     };
-    let is_of_row = cell.timestamp == row_timestamp;
+    let is_of_row = timestamp == row_timestamp;
     let near = u8::try_from(column.0).map_or(FAR_COLUMN, |column| column.min(FAR_COLUMN));
-    out.push(state | if is_of_row { OF_THE_ROW } else { 0 } | near << COLUMN_SHIFT);
+    out.push(kind | if is_of_row { OF_THE_ROW } else { 0 } | near << COLUMN_SHIFT);
     if near == FAR_COLUMN {
         put_number(out, usize::from(column.0));
     }
     if !is_of_row {
-        out.extend_from_slice(&cell.timestamp.to_le_bytes());
+        out.extend_from_slice(&timestamp.to_le_bytes());
     }
-    match &cell.state {
-        CellState::Live { value } | CellState::Counter { context: value } => {
-            put_value(out, value, is_last);
-        }
-        CellState::Expiring { value, ttl, expiry } => {
+    match state {
+        FlatState::Live(value) | FlatState::Counter(value) => put_value(out, value, is_last),
+        FlatState::Expiring { value, ttl, expiry } => {
             out.extend_from_slice(&ttl.to_le_bytes());
             out.extend_from_slice(&expiry.to_le_bytes());
             put_value(out, value, is_last);
         }
-        CellState::Deleted { deletion_time } => {
+        FlatState::Deleted { deletion_time } => {
             out.extend_from_slice(&deletion_time.to_le_bytes());
         }
     }
@@ -674,127 +722,5 @@ impl<'a> Input<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn rows() -> Vec<Row> {
-        let deletion = Tombstone { timestamp: -7, deletion_time: 3 };
-        let mut full = Row {
-            liveness: Some(Liveness::expiring(9, 60, 70)),
-            deletion: Some(deletion),
-            ..Row::default()
-        };
-        full.put(ColumnId(1), Cell::live(9, vec![5; 300]));
-        full.put(ColumnId(2), Cell::expiring(8, *b"e", 5, 100));
-        full.put(ColumnId(3), Cell::deleted(i64::MIN, 4));
-        full.put(ColumnId(200), Cell::counter(9, *b"c"));
-        let mut cells = MultiCell { deletion: Some(deletion), cells: vec![] };
-        cells.put(CellPath::from_ordered(*b"p"), Cell::live(9, *b"x"));
-        cells.put(CellPath::from_ordered(*b"q"), Cell::deleted(10, 4));
-        full.put_multi(ColumnId(4), cells);
-        full.put_multi(ColumnId(5), MultiCell::deleted(deletion));
-        let mut bare = Row { liveness: None, ..full.clone() };
-        bare.multi.clear();
-        let marker = Row { liveness: Some(Liveness::at(1)), ..Row::default() };
-        let ends =
-            Row { liveness: Some(Liveness { timestamp: 1, ttl: 0, expiry: 5 }), ..full.clone() };
-        let marker_at = |timestamp| Row { liveness: Some(Liveness::at(timestamp)), ..bare.clone() };
-        let mut rows = vec![Row::default(), marker, bare.clone(), ends, full];
-        // Where a timestamp needs a byte more, and at the ends.
-        let bounds = [0, 1 << 55, -(1 << 55), 1 << 56, i64::MIN, i64::MAX];
-        rows.extend(bounds.map(marker_at));
-        rows.extend(bounds.map(|bound| marker_at(bound.saturating_sub(1))));
-        rows.extend(bounds.map(|bound| Row {
-            liveness: Some(Liveness::expiring(bound, i32::MAX, i32::MIN)),
-            ..Row::default()
-        }));
-        // Where the number of cells and the columns do not fit into the flags any more.
-        for count in [1, 14, 15, 16, 30, 31, 32, 127, 128, 300] {
-            let mut row = Row { liveness: Some(Liveness::at(9)), ..Row::default() };
-            for column in 0..count {
-                let cell = match column % 4 {
-                    0 => Cell::live(9, *b"v"),
-                    1 => Cell::live(i64::from(column), vec![0; usize::from(column)]),
-                    2 => Cell::deleted(-9, 4),
-                    _ => Cell::expiring(9, *b"", i32::MIN, i32::MAX),
-                };
-                row.put(ColumnId(column), cell);
-            }
-            rows.push(row);
-        }
-        let mut last = Row::default();
-        last.put(ColumnId(u16::MAX), Cell::live(i64::MAX, *b""));
-        rows.push(last);
-        rows
-    }
-
-    #[test]
-    fn rows_come_back_as_they_were() {
-        for row in rows() {
-            for key in [&b""[..], b"k", &[7; 70]] {
-                let flat = FlatRow::row(key, &row);
-                assert_eq!((flat.key(), flat.weight(), flat.has_row()), (key, Weight::At, true));
-                assert_eq!(flat.thaw(), row);
-                let plain = Row { multi: vec![], ..row.clone() };
-                assert_eq!(flat.has_multi(), !row.multi.is_empty());
-                for now in [0, 69, 70, 99, 100] {
-                    assert_eq!(flat.is_live_at(now), plain.is_live_at(now), "{row:?} at {now}");
-                }
-                for timestamp in [i64::MIN, -8, 0, 7, 8, 9] {
-                    let tombstone = Tombstone { timestamp, deletion_time: 0 };
-                    assert_eq!(flat.is_touched_by(tombstone), plain.is_touched_by(tombstone));
-                }
-                for now in [5, 99, 100] {
-                    let cells = row.cells.iter().map(|(id, cell)| (*id, cell.value_at(now)));
-                    let wanted: Vec<_> = cells.collect();
-                    assert_eq!(flat.values(now).collect::<Vec<_>>(), wanted);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn keys_and_contents_of_any_length_come_back() {
-        let mut value_bytes = vec![0, 1, 127, 128];
-        // With the key, the flags and all else around the limit of a short row.
-        value_bytes.extend((1 << 16) - 300..(1 << 16) + 20);
-        for key_bytes in [0, 1, 254, 255, 256, 70_000] {
-            let key = vec![3; key_bytes];
-            let is_wide = key_bytes > 255;
-            let place = FlatRow::place(&key, Weight::After);
-            assert_eq!(
-                (place.key(), place.weight(), place.has_row()),
-                (&key[..], Weight::After, false)
-            );
-            assert_eq!(place.memory_bytes(), key_bytes + if is_wide { 16 } else { 8 });
-            for value_bytes in &value_bytes {
-                let mut row = Row { liveness: Some(Liveness::at(1 << 50)), ..Row::default() };
-                row.put(ColumnId(2), Cell::live(1 << 50, vec![7; *value_bytes]));
-                let flat = FlatRow::row(&key, &row);
-                assert_eq!((flat.key(), flat.weight()), (&key[..], Weight::At));
-                assert_eq!(flat.thaw(), row);
-                assert!(flat.has_row() && flat == flat.clone() && flat != place);
-                // The last value has no length of its own.
-                let content_bytes = key_bytes + 9 + value_bytes;
-                let is_wide = is_wide || content_bytes > 65_535;
-                let head_bytes = if is_wide { 16 } else { 8 };
-                assert_eq!(flat.memory_bytes(), head_bytes + content_bytes);
-            }
-        }
-    }
-
-    #[test]
-    fn a_place_has_no_row_and_the_memory_is_one_piece_for_all_holders() {
-        for weight in [Weight::Before, Weight::At, Weight::After] {
-            let place = FlatRow::place(b"ab", weight);
-            assert!(!place.has_row() && !place.has_multi());
-            let wanted = Position { prefix: ClusteringKey::from_ordered(*b"ab"), weight };
-            assert_eq!((place.position(), place.memory_bytes()), (wanted, 10));
-            let other = place.clone();
-            assert_eq!(other.key().as_ptr(), place.key().as_ptr());
-            drop(place);
-            assert_eq!(other, FlatRow::place(b"ab", weight));
-        }
-        assert_ne!(FlatRow::place(b"ab", Weight::At), FlatRow::place(b"ab", Weight::After));
-    }
-}
+#[path = "flat_tests.rs"]
+mod tests;

@@ -20,6 +20,7 @@ mod write;
 
 pub use cell::{Cell, CellState};
 pub use direction::Direction;
+pub(crate) use flat::{FlatCell, FlatState, NO_COLUMN};
 pub use flat::{FlatRow, FlatValues};
 pub use fragment::{Filled, Fragment, FragmentSink, FragmentSource};
 pub use multi_cell::{CellPath, MultiCell};

@@ -2,19 +2,20 @@
 
 use std::rc::Rc;
 
+use super::flat::FlatRow;
 use super::row::Row;
 use super::tombstone::{Tombstone, strongest};
 
 /// A row of a partition that exists, as one SSTable has it, or several of them together.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PointRead {
-    /// The deletion of the partition and its static row, where they were asked for.
+    /// The deletion of the partition and its static row; nobody may rely on them who did not ask for them.
     pub deletion: Option<Tombstone>,
     pub static_row: Option<Rc<Row>>,
     /// The range tombstone in force at the row; the row is as it is stored, whatever that covers.
     pub tombstone: Option<Tombstone>,
     /// `None` where no such row is stored.
-    pub row: Option<Row>,
+    pub row: Option<FlatRow>,
 }
 
 impl PointRead {
@@ -28,7 +29,11 @@ impl PointRead {
             (Some(_), None) => {}
         }
         match (&mut self.row, other.row) {
-            (Some(own), Some(other)) => own.merge(&other),
+            (Some(own), Some(other)) => {
+                let mut row = own.thaw();
+                row.merge(&other.thaw());
+                *own = FlatRow::row(own.key(), &row);
+            }
             (own @ None, other) => *own = other,
             (Some(_), None) => {}
         }

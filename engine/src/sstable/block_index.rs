@@ -8,9 +8,11 @@
 //! places  |offset, end of first, end of last|... 12 bytes a block
 //! keys    |first 0|last 0|first 1|last 1|...     what follows the common bytes, one buffer for all
 //! ```
-//! A head is the eight bytes of a key behind the common ones, as a number: a search touches a line or two
-//! of samples, as many of heads, and where heads are alike the keys. One that stands behind all that
-//! begins with its prefix is filled up with ones and any other with zeros, so heads ascend as positions do.
+//! A head is the eight bytes of a key behind the common ones, as a number. That of a position which stands
+//! behind all that begins with its prefix is filled up with ones and any other with zeros, so heads ascend
+//! as positions do. A search looks where an even spread of keys would have its key (Peterson's
+//! interpolation, IBM J. Res. Dev. 1957), and if it is not there at samples and then at heads; where heads
+//! are alike, at keys.
 //!
 //! Invariants: positions and offsets ascend. Not here: promoted indexes too long for this, and those of
 //! which a part is on disk only (`promoted_index.rs`).
@@ -21,11 +23,12 @@ use super::promoted_index::{BlockSpan, PromotedIndex, RowPlace, Stated};
 use crate::error::Result;
 use crate::mutation::position::compare;
 use crate::mutation::{Tombstone, Weight};
+use crate::prefetch::{LINE_BYTES, Memory};
 
 /// Heads between two samples.
 const SAMPLE: usize = 16;
 /// Longest promoted index that is parsed whole.
-pub(super) const PARSED_BYTES_MAX: u64 = 32 << 10;
+pub(super) const PROMOTED_BYTES_MAX: u64 = 32 << 10;
 
 /// One block. Its keys lie from the end of the last key before to `last_end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +44,10 @@ struct Place {
 pub(super) struct BlockIndex {
     pub(super) stated: Stated,
     common: Box<[u8]>,
+    /// The first head and the last.
+    ends: [u64; 2],
     samples: Box<[u64]>,
+    /// Of the last position of each block.
     heads: Box<[u64]>,
     places: Box<[Place]>,
     keys: Box<[u8]>,
@@ -122,6 +128,7 @@ impl BlockIndex {
         Ok(Some(BlockIndex {
             stated: promoted.stated,
             common,
+            ends: [heads[0], heads[heads.len() - 1]],
             samples: heads.iter().copied().step_by(SAMPLE).collect(),
             heads: heads.into(),
             places: places.into(),
@@ -131,10 +138,9 @@ impl BlockIndex {
         }))
     }
 
-    /// Bytes of memory that it takes.
-    pub(super) fn memory_bytes(&self) -> usize {
-        size_of::<Self>()
-            + self.common.len()
+    /// Bytes of memory that it takes beyond the struct itself.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.common.len()
             + size_of_val(&*self.samples)
             + size_of_val(&*self.heads)
             + size_of_val(&*self.places)
@@ -153,12 +159,31 @@ impl BlockIndex {
         compare(key, self.weights[block][side], rest, Weight::At)
     }
 
+    /// Between which heads the first one stands that is not less than `head`: behind all before `from`, and
+    /// within or right behind. Keys are often spread evenly, and then it is near where that would have it.
+    fn near(&self, head: u64) -> (usize, usize) {
+        let count = self.heads.len();
+        let [least, most] = self.ends;
+        let above = head.saturating_sub(least) as f64 / (most - least) as f64;
+        // Where all are alike it is the first.
+        let guess = ((above * count as f64) as usize).min(count - 1);
+        let (from, to) = (guess.saturating_sub(SAMPLE / 2), (guess + SAMPLE / 2).min(count));
+        Memory::of_slice(&self.places[guess..to]).prefetch();
+        Memory::of_slice(&self.weights[guess..to]).prefetch();
+        let keys = guess * self.keys.len() / count;
+        Memory::of_slice(&self.keys[keys..self.keys.len().min(keys + LINE_BYTES)]).prefetch();
+        let is_behind = from == 0 || self.heads[from - 1] < head;
+        if is_behind && (to == count || self.heads[to - 1] >= head) {
+            return (from, to);
+        }
+        let sample = self.samples.partition_point(|sample| *sample < head);
+        (sample.saturating_sub(1) * SAMPLE, (sample * SAMPLE).min(count))
+    }
+
     /// The first block that reaches up to the row whose key is `rest` behind the common bytes.
     fn block_of(&self, rest: &[u8]) -> usize {
         let head = head_of(rest, Weight::At);
-        let sample = self.samples.partition_point(|sample| *sample < head);
-        let from = sample.saturating_sub(1) * SAMPLE;
-        let to = (sample * SAMPLE).min(self.heads.len());
+        let (from, to) = self.near(head);
         let first = from + self.heads[from..to].partition_point(|other| *other < head);
         let alike = match self.heads.get(first) {
             Some(other) if *other == head => {
@@ -192,7 +217,11 @@ impl BlockIndex {
         let is_inside =
             block < self.places.len() && rest.is_some_and(|rest| self.cmp(block, 0, rest).is_le());
         let block = is_inside.then(|| BlockSpan {
-            start: u64::from(self.places[block].offset),
+            // Nothing stands before the first block.
+            start: match block {
+                0 => self.stated.header_bytes,
+                _ => u64::from(self.places[block].offset),
+            },
             end: self.places.get(block + 1).map(|next| u64::from(next.offset)),
         });
         RowPlace { block, open }

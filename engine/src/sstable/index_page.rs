@@ -1,23 +1,23 @@
 //! One page of the partition index, parsed: the entries between two samples of the summary.
 //!
 //! ```text
+//! tokens |token 0|token 1|token 2|...            8 bytes a partition
 //! keys   |key 0|key 1 |key 2|...                 one buffer for all
-//! places |token, end of key, data, promoted, last row|...  56 bytes a partition
+//! places |end of key, data, promoted, last row|...  48 bytes a partition
 //! ```
-//! Flat, so that a page of 128 partitions is two allocations, is freed in no time and is searched by
-//! halves. Invariant: keys and data positions ascend.
+//! Flat, so that a page of 128 partitions is three allocations and is freed in no time. Tokens are spread
+//! evenly, so one is looked for where that would have it. Invariant: keys and data positions ascend.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use super::coding::{Fault, Input, Parsed};
-use super::partition_index::Entry;
+use super::partition_index::{Entry, PartitionPlace};
 use crate::schema::{PartitionKey, Token};
 
 /// One partition; its key ends at `key_end` of the keys and begins where the one before ends.
 #[derive(Debug, Clone, PartialEq)]
 struct Place {
-    token: Token,
     data_position: u64,
     /// Place of the promoted index in the index file, and its size or 0.
     promoted_at: u64,
@@ -49,6 +49,7 @@ impl LastItem {
 /// See the head of this file.
 #[derive(Debug, PartialEq)]
 pub(super) struct IndexPage {
+    tokens: Box<[Token]>,
     keys: Box<[u8]>,
     places: Box<[Place]>,
 }
@@ -66,7 +67,7 @@ impl IndexPage {
     /// index at the end of the page is of no use here.
     pub(super) fn parse(bytes: &[u8], at: u64, end: u64) -> Parsed<Front> {
         let is_all = bytes.len() as u64 >= end - at;
-        let (mut keys, mut places) = (Vec::new(), Vec::<Place>::new());
+        let (mut tokens, mut keys, mut places) = (Vec::new(), Vec::new(), Vec::<Place>::new());
         let mut last_start = 0;
         let mut next = at;
         while next < end {
@@ -80,8 +81,8 @@ impl IndexPage {
                 entry => entry?,
             };
             let token = Token::of(key);
-            let ascends = places.last().is_none_or(|last| {
-                (last.token, &keys[last_start..]) < (token, key)
+            let ascends = tokens.last().zip(places.last()).is_none_or(|(last_token, last)| {
+                (*last_token, &keys[last_start..]) < (token, key)
                     && last.data_position < data_position
             });
             if !ascends {
@@ -98,14 +99,19 @@ impl IndexPage {
             keys.extend_from_slice(key);
             let key_end = keys.len() as u32;
             let last = Cell::default();
-            places.push(Place { token, data_position, promoted_at, promoted_bytes, key_end, last });
+            tokens.push(token);
+            places.push(Place { data_position, promoted_at, promoted_bytes, key_end, last });
         }
-        Ok(Front::Whole(IndexPage { keys: keys.into(), places: places.into() }))
+        let (tokens, keys, places) = (tokens.into(), keys.into(), places.into());
+        Ok(Front::Whole(IndexPage { tokens, keys, places }))
     }
 
     /// Bytes of memory that the page takes.
     pub(super) fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.keys.len() + size_of_val(&*self.places)
+        size_of::<Self>()
+            + size_of_val(&*self.tokens)
+            + self.keys.len()
+            + size_of_val(&*self.places)
     }
 
     fn key(&self, i: usize) -> &[u8] {
@@ -113,31 +119,39 @@ impl IndexPage {
         &self.keys[start as usize..self.places[i].key_end as usize]
     }
 
+    /// Number of the first partition with this token or a greater one.
+    fn first_from(&self, token: Token) -> usize {
+        let (Some(least), Some(most)) = (self.tokens.first(), self.tokens.last()) else { return 0 };
+        let last = self.tokens.len() - 1;
+        let above = |token: Token| token.0 as f64 - least.0 as f64;
+        // Below the least, and of one token only, the first.
+        let mut at = ((above(token) / above(*most) * last as f64) as usize).min(last);
+        while at > 0 && self.tokens[at - 1] >= token {
+            at -= 1;
+        }
+        while at <= last && self.tokens[at] < token {
+            at += 1;
+        }
+        at
+    }
+
     /// The entry of a partition.
     pub(super) fn find(page: &Rc<Self>, key: &PartitionKey) -> Option<Entry> {
-        let wanted = (key.token(), key.as_bytes());
-        let (mut low, mut high) = (0, page.places.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let place = &page.places[middle];
-            match (place.token, page.key(middle)).cmp(&wanted) {
-                std::cmp::Ordering::Less => low = middle + 1,
-                std::cmp::Ordering::Greater => high = middle,
-                std::cmp::Ordering::Equal => {
-                    let after = page.places.get(middle + 1);
-                    let promoted = (place.promoted_at, place.promoted_bytes);
-                    return Some(Entry {
-                        key: key.clone(),
-                        data_position: place.data_position,
-                        data_end: after.map(|after| after.data_position),
-                        last: Some(LastItem { page: page.clone(), place: middle }),
-                        promoted: (place.promoted_bytes > 0).then_some(promoted),
-                        next: place.promoted_at + place.promoted_bytes,
-                    });
-                }
-            }
-        }
-        None
+        let first = page.first_from(key.token());
+        let alike = page.tokens[first..].iter().take_while(|token| **token == key.token()).count();
+        let number = (first..first + alike).find(|number| page.key(*number) == key.as_bytes())?;
+        let (place, after) = (&page.places[number], page.places.get(number + 1));
+        let promoted = (place.promoted_at, place.promoted_bytes);
+        Some(Entry {
+            key: key.clone(),
+            place: PartitionPlace {
+                start: place.data_position,
+                end: after.map(|after| after.data_position),
+                promoted: (place.promoted_bytes > 0).then_some(promoted),
+            },
+            last: Some(LastItem { page: page.clone(), place: number }),
+            next: place.promoted_at + place.promoted_bytes,
+        })
     }
 }
 
@@ -169,10 +183,13 @@ mod tests {
         let parsed = Rc::new(parsed);
         for (i, key) in keys.iter().enumerate() {
             let entry = IndexPage::find(&parsed, key).unwrap();
-            assert_eq!(entry.data_position, 100 * i as u64);
-            assert_eq!(entry.data_end, (i < 3).then_some(100 * i as u64 + 100));
-            assert_eq!(entry.promoted.map(|(_, size)| size), [None, Some(500), None, Some(7)][i]);
-            assert!(entry.promoted.is_none_or(|(at, size)| at + size == entry.next));
+            assert_eq!(entry.place.start, 100 * i as u64);
+            assert_eq!(entry.place.end, (i < 3).then_some(100 * i as u64 + 100));
+            assert_eq!(
+                entry.place.promoted.map(|(_, size)| size),
+                [None, Some(500), None, Some(7)][i]
+            );
+            assert!(entry.place.promoted.is_none_or(|(at, size)| at + size == entry.next));
         }
         for absent in 4..200_u64 {
             let absent = PartitionKey::from_bytes(absent.to_be_bytes());
@@ -188,7 +205,7 @@ mod tests {
             panic!("all entries are in the front")
         };
         let found = IndexPage::find(&Rc::new(front), &keys[1]).unwrap();
-        assert_eq!(found.promoted.unwrap().1, 5000);
+        assert_eq!(found.place.promoted.unwrap().1, 5000);
         let last = found.last.unwrap();
         assert_eq!(last.get(), None);
         last.clone().set((7, 9));
@@ -197,6 +214,34 @@ mod tests {
         let end = 1000 + bytes.len() as u64;
         assert_eq!(IndexPage::parse(&bytes[..40], 1000, end), Ok(Front::Part));
         assert_eq!(IndexPage::parse(&bytes[..3], 1000, end), Ok(Front::Part));
+    }
+
+    #[test]
+    fn tokens_are_found_however_they_are_spread() {
+        let spreads: [&[i64]; 5] = [
+            &[7],
+            &[i64::MIN, i64::MAX],
+            &[i64::MIN, -3, -3, -2, 0, 1, 2, 2, 2, i64::MAX - 1, i64::MAX],
+            &[5, 5, 5],
+            &[-9, -8, -7, -6, -5, 1 << 62],
+        ];
+        for tokens in spreads {
+            let last = Cell::default();
+            let place =
+                Place { data_position: 0, promoted_at: 0, promoted_bytes: 0, key_end: 0, last };
+            let page = IndexPage {
+                tokens: tokens.iter().copied().map(Token).collect(),
+                keys: Box::default(),
+                places: vec![place; tokens.len()].into(),
+            };
+            let near = tokens
+                .iter()
+                .flat_map(|token| [token.saturating_sub(1), *token, token.saturating_add(1)]);
+            for wanted in near.chain([i64::MIN, 0, i64::MAX]) {
+                let first = tokens.partition_point(|token| *token < wanted);
+                assert_eq!(page.first_from(Token(wanted)), first, "{wanted} in {tokens:?}");
+            }
+        }
     }
 
     #[test]

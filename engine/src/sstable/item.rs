@@ -4,11 +4,9 @@
 use super::coding::{Fault, Input, Parsed};
 use super::file::CheckedFile;
 use super::layout::{Layout, deletion};
-use super::partition_index::Entry;
+use super::partition_index::PartitionPlace;
 use super::promoted_index::Stated;
-use super::unfiltered::{
-    Head, read_head, read_marker, read_passed, read_previous_size, read_row, read_static_row,
-};
+use super::unfiltered::{Frame, Head, read_head, read_marker, read_passed, read_static_row};
 use super::window::Window;
 use crate::error::{Error, Result};
 use crate::mutation::{Position, Row, Tombstone};
@@ -17,12 +15,12 @@ use crate::schema::{ClusteringKey, PartitionKey};
 /// Bytes asked for first where the length is not known yet.
 const BYTES_FIRST: u64 = 64;
 
-/// A row or marker, read; the row only if it was wanted.
-pub(super) enum Item {
+/// A row or marker, read; the row only if it was wanted, and as what it was wanted.
+pub(super) enum Item<R = Row> {
     End,
     Row {
         key: ClusteringKey,
-        row: Option<Row>,
+        row: Option<R>,
         previous: u64,
         end: u64,
     },
@@ -35,23 +33,23 @@ pub(super) enum Item {
     },
 }
 
-/// Reads the row or marker at `at`; a row's cells only where `is_wanted` says so of its key. `None`
-/// when it is not at hand and must not be read.
+/// Reads the row or marker at `at`; of a row `read` takes the size of what stands before it, and what is
+/// wanted of its body. `None` when it is not at hand and must not be read.
 ///
 /// Errors: `Io`, `Corrupt`.
-pub(super) async fn read_item(
+pub(super) async fn read_item<R>(
     data: &mut Window,
     layout: &Layout,
     ((at, may_read), limit): ((u64, bool), u64),
-    is_wanted: impl Fn(&ClusteringKey) -> bool,
-) -> Result<Option<Item>> {
+    read: impl Fn(&mut Input<'_>, &ClusteringKey, Frame) -> Parsed<(u64, Option<R>)>,
+) -> Result<Option<Item<R>>> {
     let mut needed = bytes_first((at, limit), data);
     loop {
         if !may_read && !data.holds(at, needed) {
             return Ok(None);
         }
         data.advance(at, needed, limit).await?;
-        match parse(&mut Input::new(data.bytes_from(at)), layout, at, &is_wanted) {
+        match parse(&mut Input::new(data.bytes_from(at)), layout, at, &read) {
             Ok(item) => return Ok(Some(item)),
             Err(Fault::Short { needed: more }) => needed = more,
             Err(fault) => return Err(data.content().fault(fault, at)),
@@ -59,22 +57,18 @@ pub(super) async fn read_item(
     }
 }
 
-fn parse(
+fn parse<R>(
     input: &mut Input<'_>,
     layout: &Layout,
     at: u64,
-    is_wanted: impl Fn(&ClusteringKey) -> bool,
-) -> Parsed<Item> {
+    read: impl Fn(&mut Input<'_>, &ClusteringKey, Frame) -> Parsed<(u64, Option<R>)>,
+) -> Parsed<Item<R>> {
     match read_head(input, layout)? {
         Head::End => Ok(Item::End),
         Head::Row { key, frame } => {
             let end = at.saturating_add(frame.end);
-            if is_wanted(&key) {
-                let (previous, row) = read_row(input, layout, &layout.regulars, frame)?;
-                return Ok(Item::Row { key, row: Some(row), previous, end });
-            }
-            let previous = read_previous_size(input)?;
-            Ok(Item::Row { key, row: None, previous, end })
+            let (previous, row) = read(input, &key, frame)?;
+            Ok(Item::Row { key, row, previous, end })
         }
         Head::Marker { position, bound, frame } => {
             let end = at.saturating_add(frame.end);
@@ -100,20 +94,20 @@ pub(super) fn pass(
     at
 }
 
-/// Deletion and static row of the partition at `entry`, and where its first row or marker begins.
-/// `stated` is what its promoted index says of them, with the file that it stands in, and whether that
-/// is to be taken for the whole, though it does not know of the static row.
+/// Deletion and static row of a partition, and where its first row or marker begins. `stated` is what
+/// its promoted index says of them, with the file that it stands in, and whether that is to be taken for
+/// the whole, though it does not know of the static row.
 ///
 /// Errors: `Io`; `Corrupt` also when index and data disagree.
 pub(super) async fn front_of(
     data: &mut Window,
     layout: &Layout,
-    entry: &Entry,
+    (key, place): (&PartitionKey, PartitionPlace),
     (stated, is_enough): (Option<(&CheckedFile, Stated)>, bool),
 ) -> Result<(Option<Tombstone>, Row, u64)> {
-    let start = entry.data_position;
+    let PartitionPlace { start, end, promoted } = place;
     let contradiction = |(index, stated): (&CheckedFile, Stated)| {
-        let at = entry.promoted.map_or(0, |(at, _)| at);
+        let at = promoted.map_or(0, |(at, _)| at);
         let found = format!("{} bytes, {:?}", stated.header_bytes, stated.deletion);
         Error::corrupt(index.path(), at, "the size and deletion of the front", found)
     };
@@ -126,13 +120,13 @@ pub(super) async fn front_of(
         let body = body.ok_or_else(|| contradiction((index, stated)))?;
         return Ok((stated.deletion, Row::default(), body));
     }
-    if let Some(end) = entry.data_end.filter(|_| stated.is_none()) {
+    if let Some(end) = end.filter(|_| stated.is_none()) {
         data.take_in(start, end).await?;
     }
-    let end = entry.data_end.unwrap_or(data.content().size());
-    let (key, deletion, row, size) = read_front(data, layout, (start, end)).await?;
-    if key != entry.key {
-        let (wanted, found) = (format!("{:?}", entry.key), format!("{key:?}"));
+    let end = end.unwrap_or(data.content().size());
+    let (key_found, deletion, row, size) = read_front(data, layout, (start, end)).await?;
+    if key_found != *key {
+        let (wanted, found) = (format!("{key:?}"), format!("{key_found:?}"));
         return Err(data.content().corrupt(start, wanted, found));
     }
     match stated {

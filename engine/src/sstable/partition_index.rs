@@ -32,28 +32,35 @@ const PAGE: u64 = PAGE_BYTES as u64;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
     pub(super) key: PartitionKey,
-    /// Start of the partition in the data file.
-    pub(super) data_position: u64,
-    /// Its end, where that is known.
-    pub(super) data_end: Option<u64>,
+    pub(super) place: PartitionPlace,
     /// Where its last row or marker is noted once that was found.
     pub(super) last: Option<LastItem>,
-    /// Place and size of the promoted index in the index file.
-    pub(super) promoted: Option<(u64, u64)>,
     /// Where the next entry starts.
     pub(super) next: u64,
 }
 
+/// Where a partition stands, as its entry says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PartitionPlace {
+    /// In the data file.
+    pub(super) start: u64,
+    /// Its end, where that is known.
+    pub(super) end: Option<u64>,
+    /// Place and size of the promoted index in the index file.
+    pub(super) promoted: Option<(u64, u64)>,
+}
+
 fn parse(input: &mut Input<'_>, at: u64, index_bytes: u64) -> Parsed<Entry> {
     let key = PartitionKey::from_bytes(input.bytes16()?);
-    let data_position = input.vint()?;
+    let start = input.vint()?;
     let before = input.clone();
     let size = input.vint()?;
     let promoted_at = at + input.at();
     let next = promoted_at.checked_add(size).filter(|next| *next <= index_bytes);
     let next = next.ok_or_else(|| before.bad("a promoted index within the file", size))?;
     let promoted = (size > 0).then_some((promoted_at, size));
-    Ok(Entry { key, data_position, data_end: None, last: None, promoted, next })
+    let place = PartitionPlace { start, end: None, promoted };
+    Ok(Entry { key, place, last: None, next })
 }
 
 /// Reads the entry at `at`, reading ahead no further than `limit`.

@@ -32,10 +32,11 @@ use super::item::{Item, bytes_first, front_of, pass, read_item};
 use super::layout::Layout;
 use super::partition_index::Entry;
 use super::promoted_index::{BlockRef, PromotedIndex};
-use super::unfiltered::read_size;
+use super::unfiltered::{Frame, read_previous_size, read_row, read_size};
 use super::window::Window;
 use crate::error::{Error, Result};
 use crate::mutation::{ClusteringRange, Direction, Fragment, Position, Slice, Tombstone};
+use crate::schema::ClusteringKey;
 
 /// No offset of the data.
 pub(super) const NOWHERE: u64 = u64::MAX;
@@ -121,19 +122,19 @@ impl PartitionReader {
         out: &mut VecDeque<Fragment>,
     ) -> Result<Self> {
         let Front { entry, by_index, salvages } = front;
-        let start = entry.data_position;
-        let data_end = entry.data_end;
+        let start = entry.place.start;
+        let data_end = entry.place.end;
         let end = data_end.unwrap_or(data.content().size());
         let is_whole = slice.ranges == [ClusteringRange::full()] && !slice.direction.is_reversed();
         let mut promoted = None;
-        if let Some((at, size)) = entry.promoted
+        if let Some((at, size)) = entry.place.promoted
             && (!is_whole || by_index)
         {
             promoted = Some(PromotedIndex::open(index.clone(), layout.clone(), at, size).await?);
         }
         let stated = promoted.as_ref().map(|promoted| (&**index, promoted.stated));
         let (deletion, static_row, body) =
-            front_of(data, &layout, &entry, (stated, by_index)).await?;
+            front_of(data, &layout, (&entry.key, entry.place), (stated, by_index)).await?;
         out.push_back(Fragment::PartitionStart { key: Rc::new(entry.key), deletion });
         if !static_row.is_empty() {
             out.push_back(Fragment::StaticRow(Rc::new(static_row)));
@@ -159,7 +160,7 @@ impl PartitionReader {
             last: entry.last,
             body_bytes: data_end.map_or(0, |end| end.saturating_sub(body)),
             bound: 0,
-            salvage: salvages.then(|| (index.clone(), entry.promoted)),
+            salvage: salvages.then(|| (index.clone(), entry.place.promoted)),
             failed_at: Cell::new(NOWHERE),
         })
     }
@@ -616,9 +617,15 @@ impl PartitionReader {
         limit: u64,
         wanted: Option<&Clip>,
     ) -> Result<Option<Item>> {
-        let is_inside = |clip: &Clip, key: &_| clip.place_of_row(key) == Place::Inside;
-        let is_wanted = |key: &_| wanted.is_some_and(|clip| is_inside(clip, key));
-        let item = read_item(data, &self.layout, (at, limit), is_wanted).await;
+        let read = |input: &mut Input<'_>, key: &ClusteringKey, frame: Frame| {
+            if wanted.is_some_and(|clip| clip.place_of_row(key) == Place::Inside) {
+                let columns = &self.layout.regulars;
+                let (previous, row) = read_row(input, &self.layout, columns, frame)?;
+                return Ok((previous, Some(row)));
+            }
+            Ok((read_previous_size(input)?, None))
+        };
+        let item = read_item(data, &self.layout, (at, limit), read).await;
         if item.is_err() {
             self.failed_at.set(at.0);
         }

@@ -486,12 +486,15 @@ impl PromotedIndex {
         while low < high {
             let middle = low + (high - low) / 2;
             let is_last = middle + 1 == self.count;
+            // Nothing stands before the first block.
+            let body = self.stated.header_bytes;
             let look = |block: BlockRef<'_>| {
                 let (first, last) = (block.first, block.last);
                 let is_before = compare(last.0, last.1, key, Weight::At).is_lt();
                 let is_behind = compare(first.0, first.1, key, Weight::At).is_gt();
                 let end = (!is_last).then_some(block.offset.saturating_add(block.width));
-                let span = BlockSpan { start: block.offset, end };
+                let start = if middle == 0 { body } else { block.offset };
+                let span = BlockSpan { start, end };
                 (is_before, (!is_behind).then_some(span), block.open)
             };
             let (is_before, span, open) = self.look(middle, look).await?;

@@ -5,20 +5,30 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-use super::block_index::{BlockIndex, PARSED_BYTES_MAX};
+use super::block_index::{BlockIndex, PROMOTED_BYTES_MAX};
+use super::coding::Input;
 use super::file::Access;
 use super::item::{Item, front_of, pass, read_item};
-use super::partition_index::find;
+use super::partition_index::{PartitionPlace, find};
 use super::promoted_index::{PromotedIndex, RowPlace, Stated};
 use super::sstable::Sstable;
+use super::unfiltered::{Frame, read_flat_row};
 use super::window::{Content, Window};
 use crate::config::PAGE_BYTES;
 use crate::error::{Error, Result};
 use crate::mutation::position::compare;
 use crate::mutation::{PointRead, Weight};
+use crate::runtime;
 use crate::schema::{ClusteringKey, PartitionKey};
 
 const PAGE: u64 = PAGE_BYTES as u64;
+/// Promoted indexes that are not parsed after one that could not be, or that the cache did not take.
+const PARSES_LEFT_OUT: u32 = 256;
+/// Blocks parsed for each read: where what is parsed leaves before it is of use, it costs a read a few
+/// microseconds at most.
+const BLOCKS_PER_READ: u32 = 64;
+/// Bytes that the cache takes for a piece beside it.
+const PIECE_BYTES: usize = 160;
 
 impl Sstable {
     /// Reads the row with this key, for a row cache that keeps it; deletion and static row of its
@@ -32,30 +42,29 @@ impl Sstable {
         row: ClusteringKey,
         wants_front: bool,
     ) -> Result<Option<PointRead>> {
-        let mut index = Window::new(Content::Plain(self.index.clone()), Access::Cached);
-        let entry = find(&self.summary, &mut index, &self.pages, (&*key, None)).await?;
-        let Some(entry) = entry else { return Ok(None) };
+        // One of several that are asked at once: who has the turn makes way when that is over.
+        while runtime::need_preempt() {
+            runtime::yield_now().await;
+        }
+        let Some((place, indexed)) = self.locate(&key, row.as_ordered()).await? else {
+            return Ok(None);
+        };
         let layout = &*self.layout;
         let mut data = Window::new(self.data.clone(), Access::Rows);
-        let mut indexed = None;
-        if let Some(promoted) = entry.promoted {
-            indexed = Some(self.place_of_row(promoted, row.as_ordered()).await?);
-        }
         let stated = indexed.map(|(stated, _)| (&*self.index, stated));
-        let front = front_of(&mut data, layout, &entry, (stated, !wants_front));
+        let front = front_of(&mut data, layout, (&key, place), (stated, !wants_front));
         let (deletion, static_row, body) = front.await?;
         let static_row = (!static_row.is_empty()).then(|| Rc::new(static_row));
         let mut found = PointRead { deletion, static_row, ..PointRead::default() };
-        let end = entry.data_end.unwrap_or(data.content().size());
+        let end = place.end.unwrap_or(data.content().size());
         // Where the row may stand, and whether nothing else of the partition follows there.
         let (mut at, mut bound, mut is_all) = (body, end, true);
-        if let Some((_, place)) = indexed {
-            found.tombstone = place.open;
-            let Some(block) = place.block else { return Ok(Some(found)) };
-            at = at.max(entry.data_position.saturating_add(block.start));
+        if let Some((_, RowPlace { block, open })) = indexed {
+            found.tombstone = open;
+            let Some(block) = block else { return Ok(Some(found)) };
+            at = at.max(place.start.saturating_add(block.start));
             if let Some(block_end) = block.end {
-                bound = entry.data_position.saturating_add(block_end).min(end);
-                is_all = false;
+                (bound, is_all) = (place.start.saturating_add(block_end), false);
             }
         }
         data.take_in(at, bound).await?;
@@ -64,7 +73,15 @@ impl Sstable {
             if !is_all && at >= bound {
                 break;
             }
-            let item = read_item(&mut data, layout, ((at, true), bound), |key| *key == row).await?;
+            let read = |input: &mut Input<'_>, key: &ClusteringKey, frame: Frame| {
+                if *key != row {
+                    return Ok((0, None));
+                }
+                let of = (key.as_ordered(), frame);
+                let flat = read_flat_row(input, layout, &layout.regulars, of)?;
+                Ok((0, Some(flat)))
+            };
+            let item = read_item(&mut data, layout, ((at, true), bound), read).await?;
             match item.expect("what may be read is there") {
                 Item::Row { key, row: content, end, .. } => match key.cmp(&row) {
                     Ordering::Less => at = end,
@@ -82,41 +99,84 @@ impl Sstable {
                     found.tombstone = opening;
                     at = end;
                 }
-                Item::End => {
-                    if found.tombstone.is_some() {
-                        let wanted = "the end of the range tombstone in force";
-                        let end = "the end of the partition";
-                        return Err(data.content().corrupt(at, wanted, end));
-                    }
-                    return Ok(Some(found));
-                }
+                Item::End if indexed.is_some() || found.tombstone.is_some() => break,
+                Item::End => return Ok(Some(found)),
             }
         }
-        match entry.promoted {
-            Some((index_at, _)) if at > bound => {
-                let wanted = "a row at the start of a block";
-                Err(Error::corrupt(self.index.path(), index_at, wanted, at))
+        match place.promoted {
+            // By it the block reaches up to the row, so something stands there or behind.
+            Some((index_at, _)) if indexed.is_some() => {
+                let wanted = format!("a block of the partition at {} up to {row:?}", place.start);
+                Err(Error::corrupt(self.index.path(), index_at, wanted, format!("its end at {at}")))
             }
-            _ => Ok(Some(found)),
+            _ => {
+                let wanted = "the end of the range tombstone in force";
+                Err(data.content().corrupt(at, wanted, "the end of the partition"))
+            }
         }
     }
 
-    /// What the promoted index at a place of this size says of the front of its partition, and where a
-    /// row stands. One that is in memory and not long is parsed and kept so.
-    async fn place_of_row(&self, (at, size): (u64, u64), row: &[u8]) -> Result<(Stated, RowPlace)> {
-        if let Some(blocks) = self.blocks.get(at) {
-            return Ok((blocks.stated, blocks.place_of_row(row)));
+    /// Where a partition stands, what its promoted index says of the front, and where a row stands by it.
+    /// A promoted index that is in memory and not long is parsed and kept so.
+    async fn locate(&self, key: &PartitionKey, row: &[u8]) -> Result<Option<Located>> {
+        let token = key.token().0 as u64;
+        if let Some(known) = self.known.get(token)
+            && known.key == *key
+        {
+            let indexed = (known.blocks.stated, known.blocks.place_of_row(row));
+            return Ok(Some((known.place, Some(indexed))));
         }
+        let mut index = Window::new(Content::Plain(self.index.clone()), Access::Cached);
+        let entry = find(&self.summary, &mut index, &self.pages, (key, None)).await?;
+        let Some(entry) = entry else { return Ok(None) };
+        let place = entry.place;
+        let Some((at, size)) = place.promoted else { return Ok(Some((place, None))) };
         let pages = (at / PAGE, (at + size).div_ceil(PAGE));
-        let is_parsed = size <= PARSED_BYTES_MAX && self.index.holds(pages.0, pages.1);
+        let left_out = self.parses_left_out.get();
+        self.parses_left_out.set(left_out.saturating_sub(1));
+        let is_parsed =
+            size <= PROMOTED_BYTES_MAX && left_out == 0 && self.index.holds(pages.0, pages.1);
         let (index, layout) = (self.index.clone(), self.layout.clone());
         let mut promoted = PromotedIndex::open(index, layout, at, size).await?;
-        if is_parsed && let Some(blocks) = BlockIndex::parse(&mut promoted)? {
-            let place = blocks.place_of_row(row);
-            let bytes = blocks.memory_bytes();
-            self.blocks.insert(at, Rc::new(blocks), bytes);
-            return Ok((promoted.stated, place));
+        let stated = promoted.stated;
+        // Half a page that cannot be parsed says nothing of the other half.
+        let parsed = if is_parsed { BlockIndex::parse(&mut promoted).ok().flatten() } else { None };
+        if is_parsed {
+            let count = promoted.count();
+            let is_worth_it = parsed.is_some();
+            self.parses_left_out.set(if is_worth_it {
+                count / BLOCKS_PER_READ
+            } else {
+                PARSES_LEFT_OUT
+            });
         }
-        Ok((promoted.stated, promoted.place_of_row(row).await?))
+        if let Some(blocks) = parsed {
+            let indexed = (stated, blocks.place_of_row(row));
+            let known = KnownPartition { key: entry.key, place, blocks };
+            let bytes = known.memory_bytes();
+            if !self.known.insert(token, Rc::new(known), bytes) {
+                self.parses_left_out.set(PARSES_LEFT_OUT);
+            }
+            return Ok(Some((place, Some(indexed))));
+        }
+        Ok(Some((place, Some((stated, promoted.place_of_row(row).await?)))))
+    }
+}
+
+/// A partition, and what its promoted index says where it has one.
+type Located = (PartitionPlace, Option<(Stated, RowPlace)>);
+
+/// A partition with its promoted index, as they are kept in memory; found by the token of its key, of
+/// which another partition's may be the same.
+pub(super) struct KnownPartition {
+    key: PartitionKey,
+    place: PartitionPlace,
+    blocks: BlockIndex,
+}
+
+impl KnownPartition {
+    /// Bytes of memory that it takes, and the cache for it.
+    fn memory_bytes(&self) -> usize {
+        PIECE_BYTES + size_of::<Self>() + self.key.as_bytes().len() + self.blocks.heap_bytes()
     }
 }

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use super::clip::Place;
 use super::item::Item;
-use super::partition_index::Entry;
+use super::partition_index::{Entry, PartitionPlace};
 use super::partition_reader::{Cursor, Front, NOWHERE, PartitionReader};
 use super::promoted_index::PromotedIndex;
 use super::window::Window;
@@ -26,9 +26,10 @@ impl Front {
     /// Every way to begin the partition, for a reader that goes on behind damage.
     pub(super) fn ways(entry: &Entry) -> Vec<Front> {
         let mut ways = vec![Front::new(entry.clone(), true)];
-        if entry.promoted.is_some() {
+        if entry.place.promoted.is_some() {
             ways.push(Front { by_index: true, ..ways[0].clone() });
-            ways.push(Front::new(Entry { promoted: None, ..entry.clone() }, true));
+            let place = PartitionPlace { promoted: None, ..entry.place };
+            ways.push(Front::new(Entry { place, ..entry.clone() }, true));
         }
         ways
     }

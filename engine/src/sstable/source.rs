@@ -114,12 +114,12 @@ impl SstableSource {
             Plan::Scan { at, min, max, last_position } => {
                 while *at < self.table.index.size() {
                     let entry = read_entry(&mut self.index, *at, u64::MAX).await?;
-                    if last_position.is_some_and(|last| entry.data_position <= last) {
+                    if last_position.is_some_and(|last| entry.place.start <= last) {
                         let wanted = format!("a position beyond {last_position:?}");
                         let path = self.table.index.path();
-                        return Err(Error::corrupt(path, *at, wanted, entry.data_position));
+                        return Err(Error::corrupt(path, *at, wanted, entry.place.start));
                     }
-                    *last_position = Some(entry.data_position);
+                    *last_position = Some(entry.place.start);
                     *at = entry.next;
                     let token = entry.key.token();
                     if token > *max {

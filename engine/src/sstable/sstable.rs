@@ -1,9 +1,9 @@
 //! One open SSTable.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;
 
-use super::block_index::BlockIndex;
 use super::coding::{Fault, Input, Parsed};
 use super::component::{Component, SstableName, require};
 use super::compressed::CompressedFile;
@@ -16,6 +16,7 @@ use super::info::SstableInfo;
 use super::integrity::Integrity;
 use super::layout::Layout;
 use super::partition_index::read_entry;
+use super::row_read::KnownPartition;
 use super::scylla::ScyllaMetadata;
 use super::source::SstableSource;
 use super::statistics;
@@ -40,8 +41,9 @@ pub struct Sstable {
     pub(super) data: Content,
     pub(super) index: Rc<CheckedFile>,
     pub(super) pages: ParsedFile<IndexPage>,
-    /// Promoted indexes that were parsed, by their place in the index.
-    pub(super) blocks: ParsedFile<BlockIndex>,
+    /// Partitions whose promoted index was parsed, by their token.
+    pub(super) known: ParsedFile<KnownPartition>,
+    pub(super) parses_left_out: Cell<u32>,
 }
 
 impl Sstable {
@@ -197,7 +199,7 @@ impl Sstable {
             Content::Plain(stored)
         };
         let pages = ParsedFile::new(cache.clone(), EntryKind::PartitionIndexPage, 0);
-        let blocks = ParsedFile::new(cache.clone(), EntryKind::PartitionIndexPage, 0);
+        let known = ParsedFile::new(cache.clone(), EntryKind::PartitionIndexPage, 0);
         let index_path = path(Component::Index);
         let index = CheckedFile::open(
             &*disk,
@@ -213,6 +215,7 @@ impl Sstable {
         } else {
             build_summary(&index).await?
         };
+        let parses_left_out = Cell::new(0);
         let generation = name.generation();
         let info = match &integrity {
             Some(integrity) => SstableInfo::new(generation, &summary, &statistics, integrity),
@@ -221,7 +224,18 @@ impl Sstable {
                 SstableInfo::of_foreign(generation, &summary, &statistics, sizes)
             }
         };
-        Ok(Rc::new(Sstable { info, scylla, layout, summary, filter, data, index, pages, blocks }))
+        Ok(Rc::new(Sstable {
+            info,
+            scylla,
+            layout,
+            summary,
+            filter,
+            data,
+            index,
+            pages,
+            known,
+            parses_left_out,
+        }))
     }
 
     /// The data file.

@@ -14,9 +14,12 @@
 use super::coding::{Fault, Input, Parsed, put_vint};
 use super::layout::{HeaderColumns, Layout};
 use super::prefix::{Bound, PrefixEncoder, look_at_values, read_bound, read_values, skip_values};
-use crate::mutation::{Cell, CellPath, CellState, Liveness, MultiCell, Position, Row, Tombstone};
+use crate::mutation::{
+    Cell, CellPath, CellState, FlatCell, FlatRow, FlatState, Liveness, MultiCell, NO_COLUMN,
+    Position, Row, Tombstone,
+};
 use crate::schema::order::decode_component;
-use crate::schema::{ClusteringKey, ClusteringOrder, DataType};
+use crate::schema::{ClusteringKey, ClusteringOrder, ColumnId, DataType};
 
 const END_OF_PARTITION: u8 = 0x01;
 const IS_MARKER: u8 = 0x02;
@@ -421,22 +424,106 @@ fn check_used_up(body: &Input<'_>) -> Parsed<()> {
     }
 }
 
+/// Reads the body of a row, to which `input` points, as the row cache keeps it under `key`.
+pub(super) fn read_flat_row(
+    input: &mut Input<'_>,
+    layout: &Layout,
+    columns: &HeaderColumns,
+    (key, frame): (&[u8], Frame),
+) -> Parsed<FlatRow> {
+    let mut body = body_of(input, frame)?;
+    let mut cells: Vec<FlatCell<'_>> = Vec::new();
+    let parts = read_parts(&mut body, layout, columns, (frame.flags, &mut cells));
+    let parts = parts.map_err(|fault| within(frame, fault))?;
+    if parts.multi.is_empty() {
+        return Ok(FlatRow::of_cells(key, (parts.liveness, parts.deletion), &cells));
+    }
+    let cells = cells.iter().map(|cell| (cell.column, cell.thaw())).collect();
+    Ok(FlatRow::row(key, &parts.into_row(cells)))
+}
+
 fn read_row_body(
     input: &mut Input<'_>,
     layout: &Layout,
     columns: &HeaderColumns,
     flags: u8,
 ) -> Parsed<(u64, Row)> {
+    let mut cells: Vec<(ColumnId, Cell)> = Vec::new();
+    let parts = read_parts(input, layout, columns, (flags, &mut cells))?;
+    Ok((parts.previous, parts.into_row(cells)))
+}
+
+/// Takes the cells of single-cell columns, in the order of their columns in the end.
+trait Cells<'a> {
+    fn expect(&mut self, count: usize);
+    fn put(&mut self, cell: FlatCell<'a>);
+    fn sort(&mut self);
+}
+
+impl<'a> Cells<'a> for Vec<FlatCell<'a>> {
+    fn expect(&mut self, count: usize) {
+        self.reserve_exact(count);
+    }
+
+    fn put(&mut self, cell: FlatCell<'a>) {
+        self.push(cell);
+    }
+
+    fn sort(&mut self) {
+        if !self.is_sorted_by_key(|cell| cell.column) {
+            self.sort_unstable_by_key(|cell| cell.column);
+        }
+    }
+}
+
+impl<'a> Cells<'a> for Vec<(ColumnId, Cell)> {
+    fn expect(&mut self, count: usize) {
+        self.reserve_exact(count);
+    }
+
+    fn put(&mut self, cell: FlatCell<'a>) {
+        self.push((cell.column, cell.thaw()));
+    }
+
+    fn sort(&mut self) {
+        if !self.is_sorted_by_key(|(id, _)| *id) {
+            self.sort_unstable_by_key(|(id, _)| *id);
+        }
+    }
+}
+
+/// A row but for the cells of its single-cell columns, and the size of what stands before it.
+struct RowParts {
+    previous: u64,
+    liveness: Option<Liveness>,
+    deletion: Option<Tombstone>,
+    multi: Vec<(ColumnId, MultiCell)>,
+}
+
+impl RowParts {
+    fn into_row(self, cells: Vec<(ColumnId, Cell)>) -> Row {
+        let RowParts { liveness, deletion, multi, .. } = self;
+        Row { liveness, deletion, cells, multi }
+    }
+}
+
+/// Reads a row, the cells of its single-cell columns into `cells`, sorted by column.
+fn read_parts<'a>(
+    input: &mut Input<'a>,
+    layout: &Layout,
+    columns: &HeaderColumns,
+    (flags, cells): (u8, &mut impl Cells<'a>),
+) -> Parsed<RowParts> {
     let previous = input.vint()?;
     let has_multi_cell = columns.list.last().is_some_and(|column| column.shape.is_multi_cell);
     let has_deletions = flags & HAS_COMPLEX_DELETION != 0;
     if has_deletions && !has_multi_cell {
         return Err(input.bad("a row of simple columns", "a multi-cell deletion"));
     }
-    let mut row = Row::default();
+    let mut liveness = None;
     if flags & HAS_TIMESTAMP != 0 {
         let timestamp = timestamp(input, layout)?;
-        row.liveness = Some(if flags & HAS_TTL != 0 {
+        liveness = Some(if flags & HAS_TTL != 0 {
             let ttl = ttl(input, layout)?;
             Liveness { timestamp, ttl, expiry: time(input, layout)? }
         } else {
@@ -445,8 +532,9 @@ fn read_row_body(
     } else if flags & HAS_TTL != 0 {
         return Err(input.bad("a row marker", "a time to live without one"));
     }
+    let mut deletion = None;
     if flags & HAS_DELETION != 0 {
-        row.deletion = Some(tombstone(input, layout)?);
+        deletion = Some(tombstone(input, layout)?);
     }
     let present = if flags & HAS_ALL_COLUMNS != 0 {
         None
@@ -454,36 +542,36 @@ fn read_row_body(
         Some(read_subset(input, columns.list.len())?)
     };
     let count = present.as_ref().map_or(columns.list.len(), Vec::len);
-    row.cells.reserve_exact(count);
+    cells.expect(count);
+    let mut multi = Vec::new();
     for i in 0..count {
         let place = present.as_ref().map_or(i, |places| places[i]);
         let column = &columns.list[place];
         if column.shape.is_multi_cell {
             let path = column.path.as_ref();
-            let multi = read_multi_cell(input, layout, row.liveness, (path, has_deletions))?;
-            if let Some(id) = column.id.filter(|_| !multi.is_empty()) {
-                row.multi.push((id, multi));
+            let cells = read_multi_cell(input, layout, liveness, (path, has_deletions))?;
+            if let Some(id) = column.id.filter(|_| !cells.is_empty()) {
+                multi.push((id, cells));
             }
             continue;
         }
+        let id = column.id.unwrap_or(NO_COLUMN);
         let (_, mut cell) =
-            read_cell(input, layout, row.liveness, (column.shape.fixed_bytes, false))?;
+            read_cell(input, layout, liveness, (id, column.shape.fixed_bytes, false))?;
         if column.shape.is_counter
-            && let CellState::Live { value } = &mut cell.state
+            && let FlatState::Live(context) = cell.state
         {
-            cell.state = CellState::Counter { context: std::mem::take(value) };
+            cell.state = FlatState::Counter(context);
         }
-        if let Some(id) = column.id {
-            row.cells.push((id, cell));
+        if column.id.is_some() {
+            cells.put(cell);
         }
     }
     check_used_up(input)?;
     // Header order is by name, row order by id.
-    if !row.cells.is_sorted_by_key(|(id, _)| *id) {
-        row.cells.sort_unstable_by_key(|(id, _)| *id);
-    }
-    row.multi.sort_unstable_by_key(|(id, _)| *id);
-    Ok((previous, row))
+    cells.sort();
+    multi.sort_unstable_by_key(|(id, _)| *id);
+    Ok(RowParts { previous, liveness, deletion, multi })
 }
 
 /// The places of the columns that are present.
@@ -543,7 +631,7 @@ fn read_multi_cell(
     for _ in 0..count {
         let before = input.clone();
         // Elements are written with a length whatever their type.
-        let (path, cell) = read_cell(input, layout, live, (None, true))?;
+        let (path, cell) = read_cell(input, layout, live, (NO_COLUMN, None, true))?;
         let Some(path_type) = path_type else { continue };
         let path = CellPath::from_stored(path_type, path).map_err(|error| {
             before.bad(format!("the path of a cell, of type {}", path_type.sql_name()), error)
@@ -551,18 +639,18 @@ fn read_multi_cell(
         if multi.cells.last().is_some_and(|(last, _)| *last >= path) {
             return Err(before.bad("cells of a multi-cell column in order", format!("{path:?}")));
         }
-        multi.cells.push((path, cell));
+        multi.cells.push((path, cell.thaw()));
     }
     Ok(multi)
 }
 
-/// Reads a cell whose values have a fixed length or not, and its path if it has one.
+/// Reads a cell of a column whose values have a fixed length or not, and its path if it has one.
 fn read_cell<'a>(
     input: &mut Input<'a>,
     layout: &Layout,
     live: Option<Liveness>,
-    (fixed, has_path): (Option<usize>, bool),
-) -> Parsed<(&'a [u8], Cell)> {
+    (column, fixed, has_path): (ColumnId, Option<usize>, bool),
+) -> Parsed<(&'a [u8], FlatCell<'a>)> {
     let before = input.clone();
     let flags = input.u8()?;
     let bad = || before.bad("flags of a cell", format!("{flags:#04x}"));
@@ -593,13 +681,13 @@ fn read_cell<'a>(
         }
     };
     let state = if deleted {
-        CellState::Deleted { deletion_time: expiry }
+        FlatState::Deleted { deletion_time: expiry }
     } else if expiring {
-        CellState::Expiring { value: value.into(), ttl, expiry }
+        FlatState::Expiring { value, ttl, expiry }
     } else {
-        CellState::Live { value: value.into() }
+        FlatState::Live(value)
     };
-    Ok((path, Cell { timestamp, state }))
+    Ok((path, FlatCell { column, timestamp, state }))
 }
 
 fn timestamp(input: &mut Input<'_>, layout: &Layout) -> Parsed<i64> {

@@ -12,7 +12,7 @@ use futures::FutureExt;
 use futures::future::{ready, try_join, try_join_all};
 
 use super::owned::OwnedSource;
-use crate::cache::{Below, PageCache, RowCache, Underlying};
+use crate::cache::{PageCache, RowCache, RowFuture, Underlying};
 use crate::commitlog::{Commitlog, ReplayPosition};
 use crate::disk::Disk;
 use crate::error::Result;
@@ -83,7 +83,7 @@ impl Underlying for Sstables {
         partition: &Rc<PartitionKey>,
         row: ClusteringKey,
         wants_front: bool,
-    ) -> Below {
+    ) -> RowFuture {
         let hashed = HashedKey::of(partition);
         let admits = |live: &&LiveSstable| live.sstable.may_contain(&hashed);
         let read = |live: &LiveSstable, row| {

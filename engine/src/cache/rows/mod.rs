@@ -25,7 +25,7 @@ use partitions::Partitions;
 pub(super) use place::PlaceRef;
 use place::are_same;
 use read::CachedRead;
-pub use read::{Below, Underlying};
+pub use read::{RowFuture, Underlying};
 use version::{NO_SLOT, Version};
 
 use super::page_cache::{Arrival, PageCache};

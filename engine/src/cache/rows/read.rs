@@ -37,11 +37,11 @@ pub trait Underlying {
         partition: &Rc<PartitionKey>,
         row: ClusteringKey,
         wants_front: bool,
-    ) -> Below;
+    ) -> RowFuture;
 }
 
 /// A row on its way.
-pub type Below = LocalBoxFuture<'static, Result<Option<PointRead>>>;
+pub type RowFuture = LocalBoxFuture<'static, Result<Option<PointRead>>>;
 
 /// See the head of this file.
 pub(super) struct CachedRead {
@@ -239,30 +239,21 @@ impl CachedRead {
         (target, out): (Option<Target>, &mut VecDeque<Fragment>),
     ) {
         let place = PlaceRef::row(row.as_ordered());
-        let flat = match &found.row {
-            Some(content) => FlatRow::row(place.prefix, content),
-            None => place.flat(),
-        };
+        let has_row = found.row.is_some();
+        let flat = found.row.unwrap_or_else(|| place.flat());
         if let Some(target) = target {
             target.put(place, || flat.clone(), found.tombstone, 0);
         }
-        let change = |weight, tombstone| {
-            let position = Position { prefix: row.clone(), weight };
+        let range = found.tombstone.map(|_| ClusteringRange::prefix(row.clone()));
+        let change = |position: &Position, tombstone| {
+            let position = position.clone();
             Fragment::RangeTombstoneChange { position, tombstone }
         };
-        let (first, last) = match self.direction {
-            Direction::Forward => (Weight::Before, Weight::After),
-            Direction::Reversed => (Weight::After, Weight::Before),
-        };
-        if found.tombstone.is_some() {
-            out.push_back(change(first, found.tombstone));
-        }
-        if found.row.is_some() {
-            out.push_back(Fragment::FlatRow(flat));
-        }
-        if found.tombstone.is_some() {
-            out.push_back(change(last, None));
-        }
+        let first = range.as_ref().map(|range| self.direction.first(range));
+        let last = range.as_ref().map(|range| self.direction.last(range));
+        out.extend(first.map(|first| change(first, found.tombstone)));
+        out.extend(has_row.then_some(Fragment::FlatRow(flat)));
+        out.extend(last.map(|last| change(last, None)));
     }
 
     /// Where what is read is kept.
@@ -624,16 +615,20 @@ pub(super) struct Population {
     /// The entry that was put in or met last; `None` where there is none to link to.
     previous: Option<FlatRow>,
     in_force: Option<Tombstone>,
+    /// The gap is one row's place: all of a partition without clustering columns, to a scan.
+    single: Option<ClusteringKey>,
     /// Rows so far.
     run: u16,
 }
 
 impl Population {
     pub(super) fn new(target: Target, gap: &ClusteringRange, direction: Direction) -> Self {
+        let single = target.cache.single_row(gap);
         let first = direction.first(gap);
         let previous = target.version.place_at(first, row_side(direction, true));
-        let mut population = Population { target, direction, previous, in_force: None, run: 0 };
-        if population.previous.is_none() {
+        let mut population =
+            Population { target, direction, previous, in_force: None, single, run: 0 };
+        if population.previous.is_none() && population.single.is_none() {
             population.previous = population.bound(first);
         }
         population
@@ -659,7 +654,7 @@ impl Population {
             // The gap's own end closes what is in force; it is no bound of a tombstone.
             return;
         }
-        if position != self.direction.first(gap) {
+        if position != self.direction.first(gap) && self.single.is_none() {
             let at = match self.direction {
                 Direction::Forward => self.in_force,
                 Direction::Reversed => tombstone,
@@ -687,7 +682,14 @@ impl Population {
         self.target.link(lower, upper, self.in_force);
     }
 
-    pub(super) fn end(self, gap: &ClusteringRange) {
+    pub(super) fn end(mut self, gap: &ClusteringRange) {
+        if let Some(key) = self.single.take() {
+            if self.run == 0 {
+                let place = PlaceRef::row(key.as_ordered());
+                self.target.put(place, || place.flat(), self.in_force, 0);
+            }
+            return;
+        }
         let Some(previous) = self.previous.clone() else { return };
         let last = self.direction.last(gap);
         let place = self

@@ -85,7 +85,7 @@ impl IndexReader {
         entry: &Entry,
         layout: &StoredLayout,
     ) -> Result<Option<StoredBlocks>> {
-        let Some((at, size)) = entry.promoted else { return Ok(None) };
+        let Some((at, size)) = entry.place.promoted else { return Ok(None) };
         self.window.advance(at, size, u64::MAX).await?;
         let bytes = &self.window.bytes_from(at)[..size as usize];
         parse_blocks(bytes, at, layout)
@@ -196,7 +196,7 @@ fn entry_json(
         ("key", key_json(layout, &entry.key)?),
         ("token", Json::number(entry.key.token().0)),
         ("index_position", Json::number(at)),
-        ("data_position", Json::number(entry.data_position)),
+        ("data_position", Json::number(entry.place.start)),
     ];
     if let Some(index) = blocks {
         let blocks = index.blocks.iter().map(|block| {

@@ -266,10 +266,10 @@ impl Walk<'_> {
             }
             if !is_readable {
                 let Some((_, entry, _)) = &entry else { return };
-                if entry.data_position <= self.rows.at() {
+                if entry.place.start <= self.rows.at() {
                     continue;
                 }
-                self.rows.skip_to(entry.data_position);
+                self.rows.skip_to(entry.place.start);
                 is_readable = true;
             }
             let index_path = self.sstable.path(Component::Index);
@@ -290,7 +290,7 @@ impl Walk<'_> {
                 }
                 Ok(_) => {
                     if let Some((at, entry, _)) = entry {
-                        let key = format!("{:?} at {}", entry.key, entry.data_position);
+                        let key = format!("{:?} at {}", entry.key, entry.place.start);
                         let wanted = "no entry beyond the end of the data";
                         found.add(Error::corrupt(&index_path, at, wanted, key));
                     }
@@ -338,9 +338,9 @@ impl Walk<'_> {
             if entry.key != key {
                 let (wanted, key) = (format!("{key:?}"), format!("{:?}", entry.key));
                 found.add(Error::corrupt(&path, *at, wanted, key));
-            } else if entry.data_position != front.at {
+            } else if entry.place.start != front.at {
                 let wanted = format!("position {} of {key:?}", front.at);
-                found.add(Error::corrupt(&path, *at, wanted, entry.data_position));
+                found.add(Error::corrupt(&path, *at, wanted, entry.place.start));
             }
         }
         if let Some(last) = self.last_key.as_ref().filter(|last| **last >= key) {

@@ -14,7 +14,7 @@ use super::model::*;
 use super::*;
 use crate::checksum::crc32;
 use crate::clock::Random;
-use crate::mutation::Direction;
+use crate::mutation::{ClusteringRange, Direction};
 use crate::schema::DataType;
 
 /// A kind of table: its name, its rows, and how they are written.
@@ -138,14 +138,26 @@ fn outcome(disk: &MemoryDisk, kind: &Kind, slices: &[Slice]) -> Outcome {
                 compare(found, partition.fragments(key, slice));
             }
         }
-        for (key, partition) in &kind.partitions {
-            for row in partition.rows.keys() {
-                let found = read_row(&table, key, row, true)?.and_then(|found| found.row);
-                let row = partition.rows.get(row);
-                if found.is_some() && found.as_ref() != row {
-                    outcome = Outcome::Wrong;
-                } else if found.is_none() && outcome == Outcome::Same {
-                    outcome = Outcome::Missing;
+        // By halves, and then parsed.
+        for left_out in [u32::MAX, 0] {
+            for (key, partition) in &kind.partitions {
+                for row in partition.rows.keys() {
+                    table.parses_left_out.set(left_out);
+                    let found = read_row(&table, key, row, true)?;
+                    let is_right = found.clone().is_some_and(|found| {
+                        is_same_point(found, partition.point(row, true), true)
+                    });
+                    if is_right || outcome == Outcome::Wrong {
+                        continue;
+                    }
+                    // A row that another way of reading finds is not missing.
+                    let ranges = vec![ClusteringRange::prefix(row.clone())];
+                    let slice = Slice { ranges, direction: Direction::Forward };
+                    let range = PartitionRange::Single(key.clone());
+                    let other = read(&table, &range, &slice)?;
+                    let is_missing = found.is_none_or(|found| found.row.is_none());
+                    let is_lost = is_missing && other != partition.fragments(key, &slice);
+                    outcome = if is_lost { Outcome::Missing } else { Outcome::Wrong };
                 }
             }
         }

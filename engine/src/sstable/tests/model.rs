@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::clock::Random;
 use crate::mutation::slice::normalise;
 use crate::mutation::{
-    Cell, CellPath, ClusteringRange, Direction, Fragment, Liveness, MultiCell, PointRead, Position,
-    RangeTombstone, RangeTombstoneList, Row, Slice, Tombstone,
+    Cell, CellPath, ClusteringRange, Direction, FlatRow, Fragment, Liveness, MultiCell, PointRead,
+    Position, RangeTombstone, RangeTombstoneList, Row, Slice, Tombstone,
 };
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::value::parse_varint;
@@ -93,7 +93,7 @@ impl Partition {
             deletion: self.deletion,
             static_row: has_static.then(|| Rc::new(self.static_row.clone())),
             tombstone: within.first().map(|range| range.tombstone),
-            row: self.rows.get(key).cloned(),
+            row: self.rows.get(key).map(|row| FlatRow::row(key.as_ordered(), row)),
         }
     }
 }

@@ -109,7 +109,7 @@ fn check_places<'a>(
 ) {
     let mut index = Window::new(Content::Plain(table.index.clone()), Access::Cached);
     let entry = find(&table.summary, &mut index, &table.pages, (key, None));
-    let Some((at, size)) = block_on(entry).unwrap().unwrap().promoted else { return };
+    let Some((at, size)) = block_on(entry).unwrap().unwrap().place.promoted else { return };
     let opened = PromotedIndex::open(table.index.clone(), table.layout.clone(), at, size);
     let mut promoted = block_on(opened).unwrap();
     let page = PAGE_BYTES as u64;
@@ -124,6 +124,9 @@ fn check_places<'a>(
             assert_eq!(blocks.place_of_row(row), stored, "{key:?} {row:?}");
         }
     }
+    let behind = [0xff; 40];
+    let stored = block_on(promoted.place_of_row(&behind)).unwrap();
+    assert_eq!(blocks.place_of_row(&behind), stored, "{key:?}, behind the last");
 }
 
 #[test]
@@ -231,4 +234,43 @@ fn a_key_between_two_blocks_reads_no_data() {
     }
     // Between each two of about fifty blocks lies one such key.
     assert!((40..70).contains(&without_data), "{without_data}");
+}
+
+/// A block of a promoted index that is said to be shorter than it is ends before rows that it says it
+/// has: no row is absent for that.
+#[test]
+fn a_block_that_ends_before_its_last_row_is_noticed() {
+    let disk = MemoryDisk::default();
+    let (schema, key) = wide(&disk, 200);
+    // As files of others are: the index has no checksums.
+    let toc = Component::Toc.path(directory(), 1);
+    disk.set_content(&toc, b"Data.db\nIndex.db\nSummary.db\nStatistics.db\n".to_vec());
+    let path = Component::Index.path(directory(), 1);
+    let content = disk.content(&path);
+    let (mut noticed, mut found) = (0, 0);
+    for (at, bit) in (0..content.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+        let mut damaged = content.clone();
+        damaged[at] ^= 1 << bit;
+        disk.set_content(&path, damaged);
+        let Ok(table) = open(&disk, 1, &schema) else { continue };
+        table.parses_left_out.set(u32::MAX);
+        for row in (0..200).step_by(9).map(|row| clustering(&schema, 2 * row)) {
+            let point = match read_row(&table, &key, &row, false) {
+                Ok(Some(point)) => point,
+                Ok(None) => continue,
+                Err(_) => {
+                    noticed += 1;
+                    continue;
+                }
+            };
+            found += u32::from(point.row.is_some());
+            let ranges = vec![ClusteringRange::prefix(row.clone())];
+            let slice = Slice { ranges, direction: Direction::Forward };
+            let other = read(&table, &PartitionRange::Single(key.clone()), &slice);
+            let has_row = |fragment: &Fragment| matches!(fragment, Fragment::Row { .. });
+            let is_there = other.is_ok_and(|other| other.iter().any(has_row));
+            assert!(point.row.is_some() || !is_there, "byte {at}, bit {bit}: {row:?} is lost");
+        }
+    }
+    assert!(noticed > 100 && found > 1000, "{noticed} noticed, {found} found");
 }

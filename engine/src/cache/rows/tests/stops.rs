@@ -18,7 +18,7 @@ impl Underlying for SlowDisk {
         Box::new(Waiting(self.0.read(range, slice)))
     }
 
-    fn read_row(&self, key: &Rc<PartitionKey>, row: ClusteringKey, wants_front: bool) -> Below {
+    fn read_row(&self, key: &Rc<PartitionKey>, row: ClusteringKey, wants_front: bool) -> RowFuture {
         let read = self.0.read_row(key, row, wants_front);
         Box::pin(async move {
             runtime::yield_now().await;

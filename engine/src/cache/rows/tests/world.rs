@@ -161,7 +161,7 @@ impl Underlying for FailingDisk {
         Box::new(Failing { source: self.0.read(range, slice), left: self.1.clone() })
     }
 
-    fn read_row(&self, key: &Rc<PartitionKey>, row: ClusteringKey, wants_front: bool) -> Below {
+    fn read_row(&self, key: &Rc<PartitionKey>, row: ClusteringKey, wants_front: bool) -> RowFuture {
         let Some(left) = self.1.get().checked_sub(1) else {
             return ready(Err(crate::error::Error::invalid("the disk failed"))).boxed_local();
         };
@@ -198,7 +198,7 @@ impl Underlying for Disk {
         Box::new(Chunked(data.read(&self.schema, key, slice), self.chunk))
     }
 
-    fn read_row(&self, key: &Rc<PartitionKey>, row: ClusteringKey, wants_front: bool) -> Below {
+    fn read_row(&self, key: &Rc<PartitionKey>, row: ClusteringKey, wants_front: bool) -> RowFuture {
         let slice =
             Slice { ranges: vec![ClusteringRange::prefix(row)], direction: Direction::Forward };
         let mut source = self.read(&PartitionRange::Single((**key).clone()), &slice);
@@ -228,7 +228,9 @@ fn point_read(fragments: VecDeque<Fragment>, wants_front: bool) -> Option<PointR
                 let found = found.as_mut().expect("a partition begins with its start");
                 match other {
                     Fragment::StaticRow(row) if wants_front => found.static_row = Some(row),
-                    Fragment::Row { row, .. } => found.row = Some((*row).clone()),
+                    Fragment::Row { key, row } => {
+                        found.row = Some(FlatRow::row(key.as_ordered(), &row));
+                    }
                     // The last one ends the tombstone behind the row.
                     Fragment::RangeTombstoneChange { tombstone: Some(tombstone), .. } => {
                         found.tombstone = Some(tombstone);
