@@ -251,17 +251,15 @@ impl ClusteringShape {
     pub fn is_whole(&self, key: &ClusteringKey) -> bool {
         let mut rest = key.as_ordered();
         for (ty, order, plain) in &self.columns {
-            let plain = plain.as_ref().and_then(|plain| plain.decode(rest, &mut [0; 8]).map(taken));
+            let plain = plain
+                .as_ref()
+                .and_then(|plain| plain.decode(rest, &mut [0; 8]).map(|(_, taken)| taken));
             let decoded = || decode_component(ty, *order, rest, &mut Vec::new()).ok();
             let Some(taken) = plain.or_else(decoded) else { return false };
             rest = &rest[taken..];
         }
         rest.is_empty()
     }
-}
-
-fn taken((_, bytes): (&[u8], usize)) -> usize {
-    bytes
 }
 
 fn check_values(schema: &TableSchema, columns: &[&Column], values: &[Value]) -> Result<()> {

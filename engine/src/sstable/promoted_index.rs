@@ -13,6 +13,7 @@
 //! only in what is in memory by then, above all the pages that the first search read: one that is
 //! not found there costs the reader a little read-ahead, never a read of the index.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
@@ -481,32 +482,26 @@ impl PromotedIndex {
     ///
     /// Errors: `Io`, `Corrupt`.
     pub(super) async fn place_of_row(&mut self, key: &[u8]) -> Result<RowPlace> {
-        let mut place = RowPlace { block: None, open: None };
-        let (mut low, mut high) = (0, self.count);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let is_last = middle + 1 == self.count;
-            // Nothing stands before the first block.
-            let body = self.stated.header_bytes;
-            let look = |block: BlockRef<'_>| {
-                let (first, last) = (block.first, block.last);
-                let is_before = compare(last.0, last.1, key, Weight::At).is_lt();
-                let is_behind = compare(first.0, first.1, key, Weight::At).is_gt();
-                let end = (!is_last).then_some(block.offset.saturating_add(block.width));
-                let start = if middle == 0 { body } else { block.offset };
-                let span = BlockSpan { start, end };
-                (is_before, (!is_behind).then_some(span), block.open)
-            };
-            let (is_before, span, open) = self.look(middle, look).await?;
-            if is_before {
-                low = middle + 1;
-                place.open = open;
+        // Of the last block that is before the row, and of the first that is not.
+        let (open, reached) = (Cell::new(None), Cell::new(None));
+        let number = self.first_block(|block| {
+            let (first, last) = (block.first, block.last);
+            let is_right = compare(last.0, last.1, key, Weight::At).is_ge();
+            if is_right {
+                let begins_before = compare(first.0, first.1, key, Weight::At).is_le();
+                reached.set(begins_before.then_some((block.offset, block.width)));
             } else {
-                high = middle;
-                place.block = span;
+                open.set(block.open);
             }
-        }
-        Ok(place)
+            is_right
+        });
+        let number = number.await?;
+        let block = reached.get().map(|(offset, width): (u64, u64)| BlockSpan {
+            // Nothing stands before the first block.
+            start: if number == 0 { self.stated.header_bytes } else { offset },
+            end: (number + 1 < self.count).then_some(offset.saturating_add(width)),
+        });
+        Ok(RowPlace { block, open: open.get() })
     }
 
     /// First block that reaches beyond `position`: the first one a read from there needs.

@@ -139,27 +139,22 @@ impl Sstable {
         let (index, layout) = (self.index.clone(), self.layout.clone());
         let mut promoted = PromotedIndex::open(index, layout, at, size).await?;
         let stated = promoted.stated;
-        // Half a page that cannot be parsed says nothing of the other half.
+        // A block that cannot be parsed is met by who needs it.
         let parsed = if is_parsed { BlockIndex::parse(&mut promoted).ok().flatten() } else { None };
-        if is_parsed {
-            let count = promoted.count();
-            let is_worth_it = parsed.is_some();
-            self.parses_left_out.set(if is_worth_it {
-                count / BLOCKS_PER_READ
-            } else {
-                PARSES_LEFT_OUT
-            });
-        }
-        if let Some(blocks) = parsed {
-            let indexed = (stated, blocks.place_of_row(row));
-            let known = KnownPartition { key: entry.key, place, blocks };
-            let bytes = known.memory_bytes();
-            if !self.known.insert(token, Rc::new(known), bytes) {
+        let Some(blocks) = parsed else {
+            if is_parsed {
                 self.parses_left_out.set(PARSES_LEFT_OUT);
             }
-            return Ok(Some((place, Some(indexed))));
-        }
-        Ok(Some((place, Some((stated, promoted.place_of_row(row).await?)))))
+            let by_halves = promoted.place_of_row(row).await?;
+            return Ok(Some((place, Some((stated, by_halves)))));
+        };
+        let indexed = (stated, blocks.place_of_row(row));
+        let known = KnownPartition { key: entry.key, place, blocks };
+        let bytes = known.memory_bytes();
+        let is_kept = self.known.insert(token, Rc::new(known), bytes);
+        let left_out = if is_kept { promoted.count() / BLOCKS_PER_READ } else { PARSES_LEFT_OUT };
+        self.parses_left_out.set(left_out);
+        Ok(Some((place, Some(indexed))))
     }
 }
 

@@ -438,7 +438,7 @@ pub(super) fn read_flat_row(
     if parts.multi.is_empty() {
         return Ok(FlatRow::of_cells(key, (parts.liveness, parts.deletion), &cells));
     }
-    let cells = cells.iter().map(|cell| (cell.column, cell.thaw())).collect();
+    let cells = cells.into_iter().map(FromCell::of).collect();
     Ok(FlatRow::row(key, &parts.into_row(cells)))
 }
 
@@ -453,42 +453,29 @@ fn read_row_body(
     Ok((parts.previous, parts.into_row(cells)))
 }
 
-/// Takes the cells of single-cell columns, in the order of their columns in the end.
-trait Cells<'a> {
-    fn expect(&mut self, count: usize);
-    fn put(&mut self, cell: FlatCell<'a>);
-    fn sort(&mut self);
+/// What is made of a cell of a single-cell column.
+trait FromCell<'a> {
+    fn of(cell: FlatCell<'a>) -> Self;
+    fn column(&self) -> ColumnId;
 }
 
-impl<'a> Cells<'a> for Vec<FlatCell<'a>> {
-    fn expect(&mut self, count: usize) {
-        self.reserve_exact(count);
+impl<'a> FromCell<'a> for FlatCell<'a> {
+    fn of(cell: FlatCell<'a>) -> Self {
+        cell
     }
 
-    fn put(&mut self, cell: FlatCell<'a>) {
-        self.push(cell);
-    }
-
-    fn sort(&mut self) {
-        if !self.is_sorted_by_key(|cell| cell.column) {
-            self.sort_unstable_by_key(|cell| cell.column);
-        }
+    fn column(&self) -> ColumnId {
+        self.column
     }
 }
 
-impl<'a> Cells<'a> for Vec<(ColumnId, Cell)> {
-    fn expect(&mut self, count: usize) {
-        self.reserve_exact(count);
+impl<'a> FromCell<'a> for (ColumnId, Cell) {
+    fn of(cell: FlatCell<'a>) -> Self {
+        (cell.column, cell.thaw())
     }
 
-    fn put(&mut self, cell: FlatCell<'a>) {
-        self.push((cell.column, cell.thaw()));
-    }
-
-    fn sort(&mut self) {
-        if !self.is_sorted_by_key(|(id, _)| *id) {
-            self.sort_unstable_by_key(|(id, _)| *id);
-        }
+    fn column(&self) -> ColumnId {
+        self.0
     }
 }
 
@@ -512,7 +499,7 @@ fn read_parts<'a>(
     input: &mut Input<'a>,
     layout: &Layout,
     columns: &HeaderColumns,
-    (flags, cells): (u8, &mut impl Cells<'a>),
+    (flags, cells): (u8, &mut Vec<impl FromCell<'a>>),
 ) -> Parsed<RowParts> {
     let previous = input.vint()?;
     let has_multi_cell = columns.list.last().is_some_and(|column| column.shape.is_multi_cell);
@@ -542,7 +529,7 @@ fn read_parts<'a>(
         Some(read_subset(input, columns.list.len())?)
     };
     let count = present.as_ref().map_or(columns.list.len(), Vec::len);
-    cells.expect(count);
+    cells.reserve_exact(count);
     let mut multi = Vec::new();
     for i in 0..count {
         let place = present.as_ref().map_or(i, |places| places[i]);
@@ -564,12 +551,14 @@ fn read_parts<'a>(
             cell.state = FlatState::Counter(context);
         }
         if column.id.is_some() {
-            cells.put(cell);
+            cells.push(FromCell::of(cell));
         }
     }
     check_used_up(input)?;
     // Header order is by name, row order by id.
-    cells.sort();
+    if !cells.is_sorted_by_key(FromCell::column) {
+        cells.sort_unstable_by_key(FromCell::column);
+    }
     multi.sort_unstable_by_key(|(id, _)| *id);
     Ok(RowParts { previous, liveness, deletion, multi })
 }

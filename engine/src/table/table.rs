@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use futures::FutureExt;
-use futures::future::{ready, try_join, try_join_all};
+use futures::future::{ready, try_join_all};
 
 use super::owned::OwnedSource;
 use crate::cache::{PageCache, RowCache, RowFuture, Underlying};
@@ -91,16 +91,15 @@ impl Underlying for Sstables {
         };
         let mut admitting = self.0.iter().filter(admits);
         let Some(first) = admitting.next() else { return ready(Ok(None)).boxed_local() };
-        let others: Vec<_> = admitting.map(|live| read(live, row.clone())).collect();
+        let others: Vec<&LiveSstable> = admitting.collect();
         if others.is_empty() {
             return read(first, row).boxed_local();
         }
         // All at once: each waits for the disk alone.
-        let first = read(first, row);
+        let all = [first].into_iter().chain(others).map(|live| read(live, row.clone()));
+        let all = try_join_all(all);
         let merged = async {
-            let (first, others) = try_join(first, try_join_all(others)).await?;
-            let found = [first].into_iter().chain(others).flatten();
-            Ok(found.reduce(|mut all, one| {
+            Ok(all.await?.into_iter().flatten().reduce(|mut all, one| {
                 all.merge(one);
                 all
             }))
