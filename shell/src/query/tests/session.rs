@@ -68,6 +68,7 @@ async fn who_held_a_shard_is_seen() {
     let catalog = database.catalog();
     let schema = catalog.table("default", "weather").unwrap();
     let key = PartitionKey::from_values(schema, &[Value::Text("EWR".into())]).unwrap();
+    let first = line!() + 3;
     let hold = |_| {
         Box::pin(async {
             runtime::maybe_yield().await;
@@ -79,10 +80,13 @@ async fn who_held_a_shard_is_seen() {
         }) as LocalBoxFuture<'static, ()>
     };
     database.on_shard(&key, hold).await.unwrap();
+    // A busy machine may keep the thread elsewhere too, and those stretches are told as well.
     let held = world
         .rows("SELECT after, before, count FROM system.stalls WHERE longest_us >= 3000 AND task = 'on shard'")
         .await;
-    assert_eq!(held.matches(file!()).count(), 2, "{held}");
+    let place = |line| format!("{}:{line}", file!());
+    let stretch = format!("| {} | {} | 1 ", place(first), place(first + 4));
+    assert!(held.contains(&stretch), "{stretch} in\n{held}");
     assert!(world.rows("SHOW STALLS").await.contains("on shard"));
     let metric = "SELECT max(value) >= 3000 FROM system.metrics WHERE name = 'stall_longest_us'";
     assert_eq!(world.column(metric).await, ["true"]);
