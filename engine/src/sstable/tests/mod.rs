@@ -10,6 +10,7 @@ pub(crate) mod foreign;
 mod inspect;
 mod large_data;
 mod io;
+mod known;
 mod manifests;
 pub(crate) mod memory_disk;
 mod model;

@@ -1,0 +1,94 @@
+//! Parsed promoted indexes where the cache does not take them, and where one of another partition is found.
+
+use super::model::*;
+use super::*;
+use crate::clock::Random;
+use crate::mutation::Direction;
+use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy};
+use crate::policy::event::EntryKind;
+use crate::policy::eviction::PolicyFailure;
+
+/// Lets pages in and nothing that was parsed.
+struct PagesOnly;
+
+impl AdmissionPolicy for PagesOnly {
+    fn name(&self) -> &str {
+        "pages_only"
+    }
+
+    fn version(&self) -> &str {
+        "1"
+    }
+
+    fn wants_feedback(&self) -> bool {
+        false
+    }
+
+    fn admit(&mut self, candidate: &AdmissionCandidate) -> Result<bool, PolicyFailure> {
+        Ok(candidate.kind != EntryKind::PartitionIndexPage)
+    }
+
+    fn feedback(&mut self, _: &[u64]) -> Result<(), PolicyFailure> {
+        Ok(())
+    }
+}
+
+/// A table of blocks of a row or two, read through `cache`, and what is in it.
+fn table(seed: u64, cache: Rc<PageCache>) -> Option<(Rc<Sstable>, Partitions)> {
+    let mut random = Random::new(seed);
+    let schema = random_schema(&mut random);
+    let partitions = random_partitions(&mut random, &schema);
+    let disk = MemoryDisk::default();
+    let options = WriterOptions { column_index_bytes: 64, ..WriterOptions::default() };
+    let fragments = all_fragments(&partitions, &Slice::full(Direction::Forward));
+    write(&disk, 1, &schema, options, fragments)?;
+    let table = block_on(Sstable::open(shared(&disk), cache, directory(), 1, schema)).unwrap();
+    Some((table, partitions))
+}
+
+#[track_caller]
+fn check_rows(table: &Rc<Sstable>, key: &PartitionKey, partition: &Partition) {
+    for row in partition.rows.keys() {
+        let found = read_row(table, key, row, true).unwrap().unwrap();
+        let wanted = partition.point(row, true);
+        assert!(is_same_point(found.clone(), wanted, true), "{row:?} of {key:?}: {found:?}");
+    }
+}
+
+fn token(key: &PartitionKey) -> u64 {
+    key.token().0 as u64
+}
+
+#[test]
+fn where_none_is_kept_few_are_parsed_and_rows_are_found() {
+    let mut refused = 0;
+    for seed in 0..40 {
+        let cache = PageCache::new(64 << 20, 1);
+        cache.set_admission(Some(("pages_only".to_owned(), Box::new(PagesOnly))));
+        let Some((table, partitions)) = table(seed, cache) else { continue };
+        for (key, partition) in partitions.iter().chain(&partitions) {
+            check_rows(&table, key, partition);
+            assert!(table.known.get(token(key)).is_none(), "seed {seed}");
+        }
+        refused += u32::from(table.parses_left_out.get() > 0);
+    }
+    assert!(refused >= 10, "of {refused} tables one was refused and then others left out");
+}
+
+#[test]
+fn one_of_another_partition_with_this_token_is_not_taken_for_it() {
+    let mut others = 0;
+    for seed in 0..40 {
+        let Some((table, partitions)) = table(seed, PageCache::new(64 << 20, 1)) else { continue };
+        let (first, rest) = (partitions.iter().next(), partitions.iter().skip(1));
+        let Some((first, partition)) = first else { continue };
+        check_rows(&table, first, partition);
+        let Some(known) = table.known.get(token(first)) else { continue };
+        for (key, partition) in rest {
+            assert!(table.known.insert(token(key), known.clone(), 1), "seed {seed}");
+            check_rows(&table, key, partition);
+            others += 1;
+        }
+    }
+    assert!(others >= 10, "{others} partitions were met so");
+}
