@@ -7,6 +7,7 @@ mod component;
 mod database;
 mod import;
 mod layout;
+mod opening;
 mod options;
 mod policies;
 mod policy_change;
