@@ -354,3 +354,42 @@ fn statements_of_a_pipe_run_as_they_come() {
     read("c\n3\n");
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+/// The program in a shell that lowers the limit of open files first.
+fn run_limited(directory: &Path, limit: &str, arguments: &[&str]) -> Output {
+    let program = program(directory);
+    let mut limited = Command::new("sh");
+    limited.env_clear().current_dir(directory);
+    limited.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    limited.arg("-c").arg(format!("{limit}; exec \"$0\" \"$@\""));
+    limited.arg(program.get_program()).args(program.get_args()).args(arguments);
+    limited.stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn few_descriptors_are_enough_for_many_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut script = String::new();
+    for table in 0..4 {
+        script += &format!("CREATE TABLE t{table} (k int, c int, PRIMARY KEY (k, c));");
+    }
+    // Two files of each SSTable on each shard: 320 in the end.
+    for round in 0..20 {
+        for table in 0..4 {
+            script += &format!("INSERT INTO t{table} VALUES (1, {round}), (2, {round});");
+        }
+        script += "FLUSH;";
+    }
+    // The soft limit is raised; the hard one has to do.
+    for limit in ["ulimit -S -n 64", "ulimit -n 128"] {
+        let directory = directory.path().join(limit.replace(' ', "_"));
+        std::fs::create_dir(&directory).unwrap();
+        let written = run_limited(&directory, limit, &["-c", &script]);
+        assert_eq!((written.status.code(), err(&written)), (Some(0), String::new()));
+        let counts = (0..4).map(|table| format!("SELECT count(*) AS n FROM t{table};"));
+        let read =
+            run_limited(&directory, limit, &["--mode", "csv", "-c", &counts.collect::<String>()]);
+        assert_eq!((read.status.code(), err(&read)), (Some(0), String::new()), "{}", out(&read));
+        assert_eq!(out(&read).matches("40").count(), 4, "{}", out(&read));
+    }
+}

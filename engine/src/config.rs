@@ -58,6 +58,13 @@ pub const LARGE_DATA_RECORDS_MAX: usize = 10;
 /// Places of damage that one table of one shard remembers; more are only counted.
 pub const DAMAGE_PLACES_MAX: usize = 256;
 
+/// Most files for reading that a shard has open while nobody reads them.
+pub const OPEN_FILES_MAX: usize = 32 << 10;
+/// The share of the process' descriptors that all shards' idle files may have: one in so many.
+pub const OPEN_FILES_ONE_IN: u64 = 2;
+/// How long an operation waits for a descriptor before it fails.
+pub const DESCRIPTOR_WAIT: Duration = Duration::from_secs(10);
+
 /// Rows of the first batch of a read; later batches double up to the maximum.
 pub const BATCH_ROWS_FIRST: usize = 64;
 /// Most rows in one Arrow batch.

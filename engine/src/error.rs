@@ -6,6 +6,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Result of every fallible engine call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -123,12 +124,34 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         let passes =
             matches!(self, Error::Overloaded(_) | Error::Timeout(_) | Error::RateLimited { .. });
-        passes || self.is_disk_full()
+        passes || self.is_shortage()
     }
 
     /// Whether a file or folder was not there (ENOENT).
     pub fn is_missing_file(&self) -> bool {
         matches!(self, Error::Io { code: Some(2), .. })
+    }
+
+    /// Whether the disk lacks something that may be there later: room, or descriptors.
+    pub fn is_shortage(&self) -> bool {
+        self.is_disk_full() || self.lacks_descriptors()
+    }
+
+    /// Whether the process or the system had no descriptor for a file (EMFILE or ENFILE).
+    pub fn lacks_descriptors(&self) -> bool {
+        matches!(self, Error::Io { code: Some(23 | 24), .. })
+    }
+
+    /// The same error, saying for how long descriptors were waited for and what to do.
+    pub fn after_waiting_for_descriptors(mut self, waited: Duration) -> Self {
+        if let Error::Io { message, .. } = &mut self {
+            let seconds = waited.as_secs();
+            message.push_str(&format!(
+                ", after {seconds} s of waiting: raise the limit of open files (ulimit -n) or \
+                 close connections"
+            ));
+        }
+        self
     }
 
     /// Whether the disk has no room left (ENOSPC or EDQUOT).

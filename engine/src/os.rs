@@ -154,6 +154,22 @@ pub fn limit_process(id: u32, memory_bytes: u64, cpu_seconds: u64) -> io::Result
     Ok(())
 }
 
+/// Descriptors that this process may have open.
+pub fn descriptor_limit() -> u64 {
+    rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Lets this process have as many descriptors open as it may without asking anybody: raises the soft
+/// limit to the hard one. Returns the limit from now on.
+pub fn raise_descriptor_limit() -> io::Result<u64> {
+    let limits = rustix::process::getrlimit(Resource::Nofile);
+    if limits.current != limits.maximum {
+        let raised = Rlimit { current: limits.maximum, maximum: limits.maximum };
+        rustix::process::setrlimit(Resource::Nofile, raised)?;
+    }
+    Ok(descriptor_limit())
+}
+
 /// A counter that a thread can wait for; each write wakes those who poll it.
 pub fn event_counter() -> io::Result<OwnedFd> {
     Ok(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)

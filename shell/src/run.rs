@@ -32,6 +32,9 @@ pub fn run(cli: Cli) -> u8 {
     {
         return sstable::run(&arguments.action, cli.database.backend(), cli.mode);
     }
+    if let Err(error) = os::raise_descriptor_limit() {
+        tracing::warn!(%error, "the limit of open files stays as it was");
+    }
     // The threads that it starts take this over.
     if let Err(error) = os::set_time_slice(TIME_SLICE) {
         tracing::debug!(%error, "the kernel gives no time slice");

@@ -103,7 +103,11 @@ impl Commitlog {
                     self.remove(id).await;
                 }
             }
-            Err(error) if error.is_disk_full() => self.give_up(id, &error).await,
+            Err(error) if error.is_shortage() => {
+                // Of one that was to be used again its name may be there already.
+                let _ = self.disk.remove(&segment::path(&self.options.directory, id)).await;
+                self.give_up(id, &error).await;
+            }
             Err(error) => {
                 self.poison(&error);
             }

@@ -20,7 +20,10 @@ use super::shard::{Shard, ShardOptions};
 use super::stream::BatchStream;
 use crate::clock::{Clock, SystemClock};
 use crate::commitlog::Durability;
-use crate::config::{CACHE_BYTES_DEFAULT, COMMITLOG_SEGMENT_BYTES, MEMTABLE_BYTES_DEFAULT};
+use crate::config::{
+    CACHE_BYTES_DEFAULT, COMMITLOG_SEGMENT_BYTES, MEMTABLE_BYTES_DEFAULT, OPEN_FILES_MAX,
+    OPEN_FILES_ONE_IN,
+};
 use crate::disk::Backend;
 use crate::error::{Error, Result};
 use crate::mutation::Mutation;
@@ -49,6 +52,9 @@ pub struct Options {
     pub memtable_bytes: usize,
     /// Bytes of the page cache of a shard.
     pub cache_bytes: usize,
+    /// Files for reading that all shards together may have open while nobody reads them; half of what
+    /// the process may have where absent.
+    pub open_files: Option<usize>,
     /// Size of a commitlog segment.
     pub commitlog_segment_bytes: usize,
     /// From which sizes on data is recorded and warned of as large, unless a table says otherwise.
@@ -69,6 +75,7 @@ impl Options {
             durability: Durability::Sync,
             memtable_bytes: MEMTABLE_BYTES_DEFAULT,
             cache_bytes: CACHE_BYTES_DEFAULT,
+            open_files: None,
             commitlog_segment_bytes: COMMITLOG_SEGMENT_BYTES,
             large_data: LargeDataThresholds::default(),
             policy_compiler: None,
@@ -131,7 +138,8 @@ impl Database {
                     clock: options.clock.clone(),
                     seed: options.seed,
                 };
-                let shard_options = shard_options(&options, &layout, Some(lock.clone()));
+                let shard_options =
+                    shard_options(&options, shard_count, &layout, Some(lock.clone()));
                 let init =
                     move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
                 shards.add(start(executor, init).await).await?;
@@ -153,7 +161,7 @@ impl Database {
             let layout = Layout::new(&options.directory);
             let mut shards = Shards::default();
             for context in contexts {
-                let shard_options = shard_options(&options, &layout, None);
+                let shard_options = shard_options(&options, context.shard_count, &layout, None);
                 context.disk.create_directories(layout.root()).await?;
                 let init =
                     move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
@@ -542,29 +550,24 @@ impl Database {
     pub fn table_report(&self) -> BoxFuture<'_, Result<Vec<TableReport>>> {
         async move {
             let mut rows = Vec::new();
+            let catalog = self.catalog();
             for (number, shard) in self.inner.shards.iter().enumerate() {
-                let reports = shard
-                    .call("table report", |shard| {
-                        async move {
-                            shard
-                                .tables()
-                                .iter()
-                                .map(|table| (table.schema().clone(), table.stats()))
-                                .collect::<Vec<_>>()
-                        }
-                        .boxed_local()
-                    })
-                    .await?;
-                rows.extend(reports.into_iter().map(|(schema, stats)| TableReport {
-                    keyspace: schema.keyspace.clone(),
-                    table: schema.name.clone(),
-                    shard: number as u32,
-                    memtable_rows: stats.memtable_rows,
-                    memtable_bytes: stats.memtable_bytes,
-                    sstables: stats.sstables,
-                    sstable_bytes: stats.sstable_bytes,
-                    sstable_rows: stats.sstable_rows,
-                }));
+                let report = |shard: Rc<Shard>| async move { shard.report_tables() }.boxed_local();
+                for (id, stats, problem) in shard.call("table report", report).await? {
+                    // What is gone meanwhile, or not there yet, is left out.
+                    let schema = catalog.all_tables().find(|schema| schema.id == id);
+                    rows.extend(schema.map(|schema| TableReport {
+                        keyspace: schema.keyspace.clone(),
+                        table: schema.name.clone(),
+                        shard: number as u32,
+                        memtable_rows: stats.memtable_rows,
+                        memtable_bytes: stats.memtable_bytes,
+                        sstables: stats.sstables,
+                        sstable_bytes: stats.sstable_bytes,
+                        sstable_rows: stats.sstable_rows,
+                        problem,
+                    }));
+                }
             }
             rows.sort_by(|a, b| {
                 (&a.keyspace, &a.table, a.shard).cmp(&(&b.keyspace, &b.table, b.shard))
@@ -634,9 +637,13 @@ impl Shards {
 
 fn shard_options(
     options: &Options,
+    shard_count: u32,
     layout: &Layout,
     lock: Option<Arc<os::LockFile>>,
 ) -> ShardOptions {
+    let open_files = options.open_files.unwrap_or_else(|| {
+        usize::try_from(os::descriptor_limit() / OPEN_FILES_ONE_IN).unwrap_or(usize::MAX)
+    });
     ShardOptions {
         layout: layout.clone(),
         durability: options.durability,
@@ -644,6 +651,7 @@ fn shard_options(
         cache_bytes: options.cache_bytes,
         commitlog_segment_bytes: options.commitlog_segment_bytes,
         large_data: options.large_data,
+        open_files: (open_files / shard_count as usize).min(OPEN_FILES_MAX),
         _lock: lock,
     }
 }

@@ -5,6 +5,7 @@ mod canary;
 mod catalog;
 mod component;
 mod database;
+mod flushing;
 mod import;
 mod layout;
 mod opening;

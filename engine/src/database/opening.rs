@@ -23,8 +23,8 @@ impl Shard {
     /// segments that were read, which are spent when every shard has come this far; `None` when
     /// some of what they hold for this shard is in no SSTable, and no segment may go.
     ///
-    /// A table that cannot be opened answers with the reason; without room for a commitlog writes
-    /// are refused.
+    /// A table that cannot be opened answers with the reason, one that cannot be flushed refuses
+    /// writes and says so; without room for a commitlog all writes are refused.
     ///
     /// Errors: `Io`, `Corrupt` naming a file of the commitlog.
     pub(super) async fn open_tables(
@@ -75,14 +75,17 @@ impl Shard {
         for table in self.tables() {
             match table.flush().await {
                 Ok(()) => {}
-                Err(error) if error.is_disk_full() => {
+                Err(error) => {
                     let table = table.schema().full_name();
-                    tracing::error!(shard, table, %error, "no room to flush; the commitlog stays");
+                    tracing::error!(
+                        shard, table, %error,
+                        "a table cannot be flushed; the commitlog stays, other tables go on"
+                    );
                     is_all_kept = false;
                 }
-                Err(error) => return Err(error),
             }
         }
+        self.note_stuck();
         self.start_background();
         Ok(is_all_kept.then_some(read))
     }
@@ -99,10 +102,13 @@ impl Shard {
         let mut newest = None;
         for table in self.table_folders().await? {
             if tables.contains(&table) {
-                newest = newest.max(self.clear_table(&table).await?);
+                newest = newest.max(self.clear_table(&table).await);
             } else {
-                tracing::info!(directory = %table.display(), "removing a table that was dropped");
-                self.remove_directory(&table).await?;
+                let directory = table.display();
+                tracing::info!(%directory, "removing a table that was dropped");
+                if let Err(error) = self.remove_directory(&table).await {
+                    tracing::warn!(%directory, %error, "a dropped table's files stay for now");
+                }
             }
         }
         Ok(newest)
@@ -133,14 +139,15 @@ impl Shard {
         }
     }
 
-    /// A damaged manifest is left as it is: its table will not open, and says why.
-    async fn clear_table(&self, directory: &Path) -> Result<Option<ReplayPosition>> {
+    /// A manifest that is damaged or cannot be read is left as it is: its table will not open, and
+    /// says why.
+    async fn clear_table(&self, directory: &Path) -> Option<ReplayPosition> {
         match clear_leftovers(&self.context.disk, directory).await {
-            Err(error @ Error::Corrupt(_)) => {
+            Ok(newest) => newest,
+            Err(error) => {
                 tracing::error!(%error, "a table's files are left as they are");
-                Ok(None)
+                None
             }
-            result => result,
         }
     }
 

@@ -278,4 +278,6 @@ pub struct TableReport {
     pub sstables: u64,
     pub sstable_bytes: u64,
     pub sstable_rows: u64,
+    /// Why it could not be opened, or takes no writes because it cannot be flushed.
+    pub problem: Option<String>,
 }

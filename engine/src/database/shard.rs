@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc};
 
+use super::flushing::Flushing;
 use super::layout::Layout;
 use super::policy_shard::ShardPolicies;
 use super::rows::free_rows;
@@ -31,14 +32,11 @@ use crate::os;
 use crate::policy::intake::ReadClass;
 use crate::policy::rate::Operation;
 use crate::rate::Limiter;
-use crate::runtime::{self, Pace, ShardContext};
+use crate::runtime::{self, ShardContext};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{LargeDataThresholds, PartitionKey, TableId};
-use crate::table::{Partitions, ReadCommand, Table, TableOpening};
+use crate::table::{Partitions, ReadCommand, Table, TableOpening, TableStats};
 
-/// Pause before a failed flush is tried again; it doubles up to the maximum.
-const FLUSH_RETRY: Duration = Duration::from_secs(1);
-const FLUSH_RETRY_MAX: Duration = Duration::from_secs(8);
 /// Longest time between two looks at what time brings: unsynced records, waiting cache events.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -51,6 +49,8 @@ pub(super) struct ShardOptions {
     pub(super) cache_bytes: usize,
     pub(super) commitlog_segment_bytes: usize,
     pub(super) large_data: LargeDataThresholds,
+    /// Files for reading that may be open while nobody reads them.
+    pub(super) open_files: usize,
     /// Held by every shard: the last that ends lets the directory go.
     pub(super) _lock: Option<Arc<os::LockFile>>,
 }
@@ -65,13 +65,9 @@ pub struct Shard {
     /// What writes are told where there is none.
     pub(super) commitlog: RefCell<Result<Rc<Commitlog>>>,
     /// Bytes of all memtables that were not flushed.
-    unflushed_bytes: Rc<Cell<usize>>,
-    /// A background flush is running.
-    flushing: Cell<bool>,
-    flushed: Notify,
-    /// What the last flush in the background met.
-    flush_error: RefCell<Option<Error>>,
-    closing: Cell<bool>,
+    pub(super) unflushed_bytes: Rc<Cell<usize>>,
+    pub(super) flushing: Flushing,
+    pub(super) closing: Cell<bool>,
     /// Told when `closing` is set.
     closed: Notify,
     /// Limits of how often a partition is read and written.
@@ -90,6 +86,7 @@ impl Shard {
     pub(super) fn new(context: Rc<ShardContext>, options: ShardOptions) -> Rc<Shard> {
         let key = context.random.borrow_mut().next_u64();
         let cache = PageCache::new(options.cache_bytes, key);
+        context.files.set_max(options.open_files);
         // Of the key, so that the draws of the shard stay what they were.
         let limiter = RefCell::new(Limiter::new(Random::new(key).next_u64()));
         let intake = Intake::new(context.clock.clone());
@@ -100,9 +97,7 @@ impl Shard {
             tables: RefCell::default(),
             commitlog: RefCell::new(Err(Error::Closed)),
             unflushed_bytes: Rc::default(),
-            flushing: Cell::new(false),
-            flushed: Notify::new(),
-            flush_error: RefCell::default(),
+            flushing: Flushing::default(),
             closing: Cell::new(false),
             closed: Notify::new(),
             limiter,
@@ -133,6 +128,15 @@ impl Shard {
 
     pub(super) fn tables(&self) -> Vec<Rc<Table>> {
         self.tables.borrow().values().flatten().cloned().collect()
+    }
+
+    /// Sizes of each table, and what is wrong with it.
+    pub(super) fn report_tables(&self) -> Vec<(TableId, TableStats, Option<String>)> {
+        let report = |(id, table): (&TableId, &Result<Rc<Table>>)| match table {
+            Ok(table) => (*id, table.stats(), table.stuck().map(|error| error.to_string())),
+            Err(error) => (*id, TableStats::default(), Some(error.to_string())),
+        };
+        self.tables.borrow().iter().map(report).collect()
     }
 
     pub(super) async fn add_table(&self, schema: SchemaRef) -> Result<()> {
@@ -178,7 +182,9 @@ impl Shard {
         free_rows(&table).await;
         // Waits for a flush that is writing files.
         table.flush().await?;
-        table.release_commitlog().await
+        self.note_stuck();
+        table.release_commitlog().await?;
+        table.keep_files_of_readers().await
     }
 
     /// Removes the folder of a dropped table, once every shard has forgotten it.
@@ -313,85 +319,6 @@ impl Shard {
         Ok(())
     }
 
-    /// Bytes of the memtables of all tables that were not flushed yet.
-    pub fn memtable_bytes(&self) -> usize {
-        self.unflushed_bytes.get()
-    }
-
-    fn is_over_memory(&self) -> bool {
-        self.memtable_bytes() > 2 * self.options.memtable_bytes
-    }
-
-    /// Waits while memtables hold twice their share: flushing is behind.
-    ///
-    /// Errors: what the last flush met, above all a full disk; `Overloaded` when it waits for longer
-    /// than load shedding lets it; `Closed`.
-    async fn wait_for_memory(self: &Rc<Self>) -> Result<()> {
-        let waiting = self.intake.wait_write();
-        while self.is_over_memory() {
-            if self.closing.get() {
-                return Err(Error::Closed);
-            }
-            waiting.check()?;
-            let flushed = self.flushed.notified();
-            self.flush_in_background();
-            if self.flush_error.borrow().is_none() {
-                flushed.await;
-            }
-            let failure = self.flush_error.borrow().clone();
-            if let Some(error) = failure.filter(|_| self.is_over_memory()) {
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    /// Starts to flush the largest tables, unless a flush runs already.
-    fn flush_in_background(self: &Rc<Self>) {
-        if self.flushing.replace(true) {
-            return;
-        }
-        let shard = self.clone();
-        runtime::spawn_local("flush", async move {
-            let mut pause = FLUSH_RETRY;
-            while shard.memtable_bytes() > shard.options.memtable_bytes && !shard.closing.get() {
-                let largest = shard.tables().into_iter().max_by_key(|table| table.memtable_bytes());
-                let Some(table) = largest else { break };
-                let failure = shard.flush_at_leisure(&table).await.err();
-                let has_failed = failure.is_some();
-                if let Some(error) = &failure {
-                    let (shard, table) = (shard.context.shard, table.schema().full_name());
-                    tracing::error!(shard, table, %error, "flush failed; it will be tried again");
-                }
-                *shard.flush_error.borrow_mut() = failure;
-                shard.flushed.notify_waiters();
-                if has_failed {
-                    shard.context.sleep(pause).await;
-                    pause = (pause * 2).min(FLUSH_RETRY_MAX);
-                } else {
-                    pause = FLUSH_RETRY;
-                }
-            }
-            // Whatever went wrong, memory is below its share now.
-            *shard.flush_error.borrow_mut() = None;
-            shard.flushing.set(false);
-            shard.flushed.notify_waiters();
-        });
-    }
-
-    /// Flushes a table without haste, until memtables have grown by a quarter of their share beyond it or
-    /// somebody waits.
-    async fn flush_at_leisure(self: &Rc<Self>, table: &Rc<Table>) -> Result<()> {
-        let (shard, own) = (self.clone(), table.clone());
-        let has_time = move || {
-            let share = shard.options.memtable_bytes;
-            let backlog = shard.memtable_bytes().saturating_sub(share);
-            backlog < share / 4 && !own.is_flush_awaited() && !shard.closing.get()
-        };
-        let pace = Pace::new(self.context.timer.clone(), has_time);
-        pace.run(table.flush_in_background()).await
-    }
-
     pub(super) fn start_background(self: &Rc<Self>) {
         let shard = Rc::downgrade(self);
         let context = self.context.clone();
@@ -410,6 +337,7 @@ impl Shard {
                 }
                 shard.cache.tick(context.clock.monotonic_ns());
                 shard.cache.trim();
+                shard.retry_stuck();
                 shard.watch_policies();
                 shard.watch_intake();
             }
@@ -421,7 +349,7 @@ impl Shard {
         let most = 2 * self.options.memtable_bytes;
         self.intake.tick(self.memtable_bytes() as u64, most as u64);
         if self.intake.has_late_write() {
-            self.flushed.notify_waiters();
+            self.flushing.flushed.notify_waiters();
         }
     }
 
@@ -473,36 +401,13 @@ impl Shard {
         .boxed_local()
     }
 
-    /// Flushes one table, or all.
-    ///
-    /// Errors: `NotFound`, `Io`.
-    pub(super) async fn flush(&self, table: Option<TableId>) -> Result<()> {
-        let tables = match table {
-            Some(id) => vec![self.table(id)?],
-            None => self.tables(),
-        };
-        let mut result = Ok(());
-        for table in tables {
-            // A task of its own: a flush must not stop half-way when its caller goes.
-            let (sender, flushed) = oneshot::channel();
-            runtime::spawn_local("flush", async move {
-                // Nobody waits any more when the caller has gone.
-                let _ = sender.send(table.flush().await);
-            });
-            // Every table is tried; the first error is told.
-            let flushed = flushed.await.map_err(|_| Error::Closed).flatten();
-            result = result.and(flushed);
-        }
-        result
-    }
-
     /// Writes everything to SSTables and ends the commitlog.
     ///
     /// Errors: `Io`; what is not in SSTables is still in the commitlog then.
     pub(super) async fn close(&self) -> Result<()> {
         self.closing.set(true);
         self.closed.notify_waiters();
-        self.flushed.notify_waiters();
+        self.flushing.flushed.notify_waiters();
         self.store_policy_state().await;
         let flushed = self.flush(None).await;
         let commitlog = self.commitlog.replace(Err(Error::Closed));

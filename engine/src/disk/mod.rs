@@ -10,6 +10,7 @@ mod buffer;
 #[cfg(test)]
 pub(crate) mod conformance;
 mod files;
+mod open_files;
 mod simulated;
 mod transfer;
 mod uring;
@@ -27,6 +28,7 @@ use crate::error::{Error, Result};
 pub use blocking::BlockingDisk;
 pub use buffer::AlignedBuffer;
 pub use files::{read_file, remove_if_there, write_file_atomically};
+pub use open_files::{OpenFiles, OpenFilesStats};
 pub use uring::UringDisk;
 
 /// Which real disk a shard uses (`--io=auto|uring|blocking`).
@@ -182,6 +184,13 @@ pub trait DiskFile {
 
     /// Sets the size.
     fn truncate(&self, bytes: u64) -> LocalBoxFuture<'_, Result<()>>;
+
+    /// Holds on to the descriptor from now on, so that the file can be read when its name is gone.
+    ///
+    /// Errors: `Io` where it had none at the moment and gets none.
+    fn keep_open(&self) -> LocalBoxFuture<'_, Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 #[cfg(test)]

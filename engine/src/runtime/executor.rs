@@ -21,7 +21,7 @@ use super::stats::RuntimeStats;
 use super::timer::{RealTimer, Timer};
 use crate::clock::{Clock, Random};
 use crate::config::{MAILBOX_REQUESTS_MAX, TIME_SLICE};
-use crate::disk::{self, Backend, Disk};
+use crate::disk::{self, Backend, Disk, OpenFiles};
 use crate::error::{Error, Result};
 use crate::os;
 
@@ -32,7 +32,10 @@ const BATCH_JOBS_MAX: usize = 128;
 pub struct ShardContext {
     pub shard: u32,
     pub shard_count: u32,
+    /// The disk, its files open as far as `files` lets them be.
     pub disk: Rc<dyn Disk>,
+    /// How many files for reading are open.
+    pub files: Rc<OpenFiles>,
     pub clock: Arc<dyn Clock>,
     pub timer: Rc<dyn Timer>,
     /// Seeded; each shard draws its own sequence from one seed.
@@ -52,7 +55,11 @@ impl ShardContext {
         // shifted.
         let mixed = Random::new(seed ^ (u64::from(shard) << 32)).next_u64();
         let random = RefCell::new(Random::new(mixed));
-        Rc::new(ShardContext { shard, shard_count, disk, clock, timer, random })
+        let sleeper = timer.clone();
+        let sleep = move |duration| sleeper.sleep(duration);
+        let files = OpenFiles::new(disk, shard, Box::new(sleep));
+        let disk: Rc<dyn Disk> = files.clone();
+        Rc::new(ShardContext { shard, shard_count, disk, files, clock, timer, random })
     }
 
     /// Sleeps at least `duration` of the shard's time.

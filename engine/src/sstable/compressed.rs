@@ -38,6 +38,11 @@ impl CompressedFile {
         self.stored.path()
     }
 
+    /// Holds on to the file's descriptor. Errors: `Io`.
+    pub(super) async fn keep_open(&self) -> Result<()> {
+        self.stored.keep_open().await
+    }
+
     pub(super) fn chunk_bytes(&self) -> u64 {
         self.info.chunk_bytes
     }

@@ -181,6 +181,11 @@ impl CheckedFile {
         self.file.path()
     }
 
+    /// Holds on to the file's descriptor. Errors: `Io`.
+    pub(super) async fn keep_open(&self) -> Result<()> {
+        self.file.keep_open().await
+    }
+
     fn is_checked(&self, page: u64) -> bool {
         self.checked.borrow()[(page / 64) as usize] >> (page % 64) & 1 == 1
     }

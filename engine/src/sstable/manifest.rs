@@ -51,7 +51,6 @@ pub enum Edit {
 pub struct Manifest {
     disk: Rc<dyn Disk>,
     path: PathBuf,
-    file: Option<Rc<dyn DiskFile>>,
     /// Bytes of whole frames.
     size: u64,
     frames: usize,
@@ -68,7 +67,6 @@ impl Manifest {
         Manifest {
             disk,
             path: path.to_owned(),
-            file: None,
             size: 0,
             frames: 0,
             next_sequence: 1,
@@ -199,23 +197,8 @@ impl Manifest {
     }
 
     async fn write(&mut self, frame: Vec<u8>) -> Result<()> {
-        let file = match &self.file {
-            Some(file) => file.clone(),
-            None => {
-                let access = if self.frames == 0 { Access::Create } else { Access::ReadWrite };
-                let options = OpenOptions { access, data_sync: false };
-                let file = match self.disk.open(&self.path, options).await {
-                    // A crash between creation and first frame leaves an empty file.
-                    Err(Error::Io { code: Some(17), .. }) => {
-                        let options = OpenOptions { access: Access::ReadWrite, data_sync: false };
-                        self.disk.open(&self.path, options).await?
-                    }
-                    opened => opened?,
-                };
-                self.file = Some(file.clone());
-                file
-            }
-        };
+        // Opened for each append: with many tables the descriptors would be missed elsewhere.
+        let file = self.open_file().await?;
         let length = frame.len() as u64;
         let (result, _) = file.write_at(self.size, AlignedBuffer::padded(&frame)).await;
         result?;
@@ -231,6 +214,19 @@ impl Manifest {
         Ok(())
     }
 
+    async fn open_file(&self) -> Result<Rc<dyn DiskFile>> {
+        let access = if self.frames == 0 { Access::Create } else { Access::ReadWrite };
+        let options = OpenOptions { access, data_sync: false };
+        match self.disk.open(&self.path, options).await {
+            // A crash between creation and first frame leaves an empty file.
+            Err(Error::Io { code: Some(17), .. }) => {
+                let options = OpenOptions { access: Access::ReadWrite, data_sync: false };
+                self.disk.open(&self.path, options).await
+            }
+            opened => opened,
+        }
+    }
+
     /// Replaces the log by one frame that says the same, and one behind it.
     async fn rewrite(&mut self) -> Result<()> {
         let mut edits: Vec<Edit> = self
@@ -241,7 +237,6 @@ impl Manifest {
         edits.extend(self.flushed_through.map(|through| Edit::Flushed { through }));
         let mut frames = encode_frame(self.next_sequence, &edits);
         frames.extend(encode_frame(self.next_sequence + 1, &[]));
-        self.file = None;
         write_file_atomically(&*self.disk, &self.path, &frames).await?;
         self.size = frames.len() as u64;
         self.frames = 2;

@@ -246,6 +246,17 @@ impl Sstable {
         }
     }
 
+    /// Keeps its files open, so that they can be read when they have no names any more.
+    ///
+    /// Errors: `Io`.
+    pub async fn keep_open(&self) -> Result<()> {
+        match &self.data {
+            Content::Plain(file) => file.keep_open().await?,
+            Content::Compressed(file) => file.keep_open().await?,
+        }
+        self.index.keep_open().await
+    }
+
     pub fn info(&self) -> &SstableInfo {
         &self.info
     }

@@ -80,6 +80,7 @@ impl Table {
             next_generation: Cell::new(0),
             unnamed: RefCell::default(),
             dropped: Cell::new(false),
+            stuck: RefCell::default(),
             flushes_awaited: Gate::new(),
             is_attached: true,
         };
@@ -99,7 +100,7 @@ impl Table {
     }
 
     /// Errors: `Invalid` for an attached table.
-    pub fn check_writable(&self) -> Result<()> {
+    pub(super) fn check_own(&self) -> Result<()> {
         if !self.is_attached() {
             return Ok(());
         }

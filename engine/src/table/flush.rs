@@ -33,7 +33,8 @@ impl Table {
     /// Seals the active memtable and writes all sealed ones; returns when what was written before
     /// the call is in SSTables. A flush in the background that is under way hurries up.
     ///
-    /// Errors: `Io`, above all a full disk. The memtables stay and the next flush tries again.
+    /// Errors: `Io`, above all a full disk. The memtables stay and the next flush tries again; where
+    /// the cause is in this table alone it takes no writes until then.
     pub async fn flush(&self) -> Result<()> {
         let _awaited = self.flushes_awaited.enter()?;
         self.flush_in_background().await
@@ -48,6 +49,13 @@ impl Table {
     ///
     /// Errors: as [`flush`](Self::flush).
     pub async fn flush_in_background(&self) -> Result<()> {
+        let flushed = self.write_sealed().await;
+        let stuck = flushed.as_ref().err().filter(|error| !error.is_shortage());
+        *self.stuck.borrow_mut() = stuck.cloned();
+        flushed
+    }
+
+    async fn write_sealed(&self) -> Result<()> {
         self.seal();
         let mut manifest = self.manifest.lock().await;
         loop {

@@ -120,6 +120,7 @@ impl Table {
             next_generation: Cell::new(next_generation),
             unnamed: RefCell::default(),
             dropped: Cell::new(false),
+            stuck: RefCell::default(),
             flushes_awaited: Gate::new(),
             is_attached: false,
             large_data,
@@ -132,7 +133,8 @@ impl Table {
 /// the newest commitlog position that the manifests know. To be called before any shard opens the
 /// table.
 ///
-/// Errors: `Io`, `Corrupt` naming the manifest; then nothing was changed.
+/// Errors: `Io`, `Corrupt` naming the manifest; then nothing was changed. Files that cannot be
+/// cleared away are told and stay.
 pub async fn clear_leftovers(
     disk: &Rc<dyn Disk>,
     directory: &Path,
@@ -146,8 +148,16 @@ pub async fn clear_leftovers(
             newest = newest.max(manifest.flushed_through());
         }
     }
-    let (removed, moved) = clear_unnamed(&**disk, directory, &live).await?;
+    let cleared = clear_unnamed(&**disk, directory, &live).await;
     let directory = directory.display();
+    let (removed, moved) = match cleared {
+        Ok(cleared) => cleared,
+        Err(error) => {
+            // They do no harm: no number is given twice, and the next start tries again.
+            tracing::warn!(%directory, %error, "unfinished SSTables stay for now");
+            return Ok(newest);
+        }
+    };
     if !removed.is_empty() {
         tracing::info!(%directory, files = removed.len(), "removed unfinished SSTables");
     }

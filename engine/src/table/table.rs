@@ -15,7 +15,7 @@ use super::owned::OwnedSource;
 use crate::cache::{PageCache, RowCache, RowFuture, Underlying};
 use crate::commitlog::{Commitlog, ReplayPosition};
 use crate::disk::Disk;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::mutation::{ClusteringRange, FragmentSource, PartitionRange, Slice};
 use crate::reader::MergeSource;
@@ -52,6 +52,8 @@ pub struct Table {
     /// it is known again what it says.
     pub(super) unnamed: RefCell<Vec<u64>>,
     pub(super) dropped: Cell<bool>,
+    /// What the last flush met, if its cause is in this table alone.
+    pub(super) stuck: RefCell<Option<Error>>,
     /// Who waits for a flush is inside; it is never closed.
     pub(super) flushes_awaited: Gate,
     /// The table is one of foreign SSTables.
@@ -286,6 +288,45 @@ impl Table {
     /// Whether some memtable has anything in it.
     pub fn has_unflushed(&self) -> bool {
         !self.active.borrow().is_empty() || !self.sealed.borrow().is_empty()
+    }
+
+    /// What keeps the table from being flushed, other than want of room or of descriptors, which
+    /// concerns all tables.
+    pub fn stuck(&self) -> Option<Error> {
+        self.stuck.borrow().clone()
+    }
+
+    /// Whether the table takes writes.
+    ///
+    /// Errors: `Invalid` where it is attached; `Unavailable` while it cannot be flushed.
+    pub fn check_writable(&self) -> Result<()> {
+        self.check_own()?;
+        match &*self.stuck.borrow() {
+            None => Ok(()),
+            Some(error) => {
+                let table = self.schema.full_name();
+                Err(Error::Unavailable(format!(
+                    "table '{table}' takes no writes while it cannot be flushed: {error}; what was \
+                     acknowledged is in the commitlog, and writes go on once the cause is mended"
+                )))
+            }
+        }
+    }
+
+    /// Lets who still reads a table that was dropped read on when its files have no names any more.
+    ///
+    /// Errors: `Io`.
+    pub async fn keep_files_of_readers(self: Rc<Self>) -> Result<()> {
+        let sstables = self.sstables.borrow().clone();
+        if Rc::strong_count(&self) == 1
+            && sstables.0.iter().all(|live| Rc::strong_count(&live.sstable) == 1)
+        {
+            return Ok(());
+        }
+        for live in &sstables.0 {
+            live.sstable.keep_open().await?;
+        }
+        Ok(())
     }
 
     /// Forgets the table's commitlog records: it was dropped.

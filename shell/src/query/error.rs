@@ -155,7 +155,7 @@ impl From<EngineError> for QueryError {
             EngineError::NotFound { .. } => ErrorKind::NotFound,
             EngineError::Exists { .. } => ErrorKind::Exists,
             EngineError::Corrupt(_) => ErrorKind::Corrupt,
-            EngineError::Io { .. } if error.is_disk_full() => ErrorKind::Overloaded,
+            EngineError::Io { .. } if error.is_shortage() => ErrorKind::Overloaded,
             EngineError::Io { .. } => ErrorKind::Io,
             EngineError::Overloaded(_) | EngineError::RateLimited { .. } => ErrorKind::Overloaded,
             EngineError::Timeout(_) => ErrorKind::Timeout,

@@ -130,6 +130,7 @@ impl SystemTable {
                 count("sstable_rows"),
                 count("sstable_bytes"),
                 text("comment"),
+                optional("problem", DataType::Utf8),
             ],
             SystemTable::Columns => vec![
                 text("keyspace_name"),
@@ -289,7 +290,22 @@ async fn tables(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
         sum(|report| report.sstable_rows),
         sum(|report| report.sstable_bytes),
         texts(tables.iter().map(|table| table.options.comment.as_str())),
+        Arc::new(tables.iter().map(|table| problem(&reports, table)).collect::<StringArray>()),
     ])
+}
+
+/// What is wrong with a table, with the first shard that says so.
+fn problem(
+    reports: &[tidegate_engine::TableReport],
+    table: &tidegate_engine::TableSchema,
+) -> Option<String> {
+    let of_table = |report: &&tidegate_engine::TableReport| {
+        report.keyspace == table.keyspace && report.table == table.name
+    };
+    reports.iter().filter(of_table).find_map(|report| {
+        let problem = report.problem.as_ref()?;
+        Some(format!("shard {}: {problem}", report.shard))
+    })
 }
 
 /// `((a, b), c)`

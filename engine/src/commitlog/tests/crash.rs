@@ -151,6 +151,7 @@ fn faults_and_power_cuts_together_lose_nothing_acknowledged() {
             capacity_bytes: [None, Some(3 * SEGMENT_BYTES as u64)][seed as usize % 2],
             delay_turns_max: 1 + seed as u32 % 9,
             read_error_one_in: 0,
+            open_files_max: None,
         };
         let durability =
             if seed % 5 == 0 { Durability::Periodic { ms: 10 } } else { Durability::Sync };

@@ -19,6 +19,7 @@ mod collection;
 mod flush;
 mod options;
 mod hostile;
+mod limits;
 mod point_reads;
 mod policies;
 mod recording;

@@ -178,6 +178,7 @@ impl Drop for SimulatedFile {
     fn drop(&mut self) {
         let mut state = self.disk.state.borrow_mut();
         state.inode(self.number).handles -= 1;
+        state.open_files -= 1;
     }
 }
 

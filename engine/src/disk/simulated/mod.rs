@@ -29,10 +29,12 @@ use names::{Entry, InodeNumber, Names};
 const ENOENT: i32 = 2;
 const EIO: i32 = 5;
 const EBADF: i32 = 9;
+const EACCES: i32 = 13;
 const EEXIST: i32 = 17;
 const ENOTDIR: i32 = 20;
 const EISDIR: i32 = 21;
 const EINVAL: i32 = 22;
+const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
 const ENOTEMPTY: i32 = 39;
 
@@ -48,6 +50,8 @@ pub struct Faults {
     pub sync_error_one_in: u64,
     /// Room for file content; ENOSPC beyond it.
     pub capacity_bytes: Option<u64>,
+    /// Descriptors that there are; EMFILE beyond them.
+    pub open_files_max: Option<u64>,
     /// Most executor turns that one operation takes.
     pub delay_turns_max: u32,
 }
@@ -60,6 +64,7 @@ impl Default for Faults {
             write_error_one_in: 0,
             sync_error_one_in: 0,
             capacity_bytes: None,
+            open_files_max: None,
             delay_turns_max: 4,
         }
     }
@@ -90,6 +95,10 @@ struct State {
     names: Names,
     inodes: BTreeMap<InodeNumber, Inode>,
     next_number: u64,
+    /// Handles of files.
+    open_files: u64,
+    /// A folder in which no name may be made, changed or removed.
+    read_only: Option<PathBuf>,
     /// The power is cut: nothing works any more.
     dead: bool,
 }
@@ -124,6 +133,22 @@ impl State {
         used + more <= capacity
     }
 
+    /// Fails when no descriptor is free.
+    fn take_descriptor(&self, operation: &'static str, path: &Path) -> Result<()> {
+        match self.faults.open_files_max {
+            Some(max) if self.open_files >= max => Err(failed(operation, path, EMFILE)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails when the folder of `path` is read only.
+    fn check_folder(&self, operation: &'static str, path: &Path) -> Result<()> {
+        match &self.read_only {
+            Some(folder) if path.parent() == Some(folder) => Err(failed(operation, path, EACCES)),
+            _ => Ok(()),
+        }
+    }
+
     fn drop_unreachable(&mut self) {
         let reachable = self.names.reachable();
         self.inodes.retain(|number, inode| inode.handles > 0 || reachable.contains(number));
@@ -145,6 +170,8 @@ impl SimulatedDisk {
             names: Names::default(),
             inodes: BTreeMap::new(),
             next_number: 0,
+            open_files: 0,
+            read_only: None,
             dead: false,
         })
     }
@@ -165,6 +192,17 @@ impl SimulatedDisk {
     /// Changes what goes wrong from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.state.borrow_mut().faults = faults;
+    }
+
+    /// Makes a folder read only, as for want of permission: what stands in it can be read and written,
+    /// but names can neither be made nor changed. `None` lets everything be changed again.
+    pub fn set_read_only(&self, folder: Option<&Path>) {
+        self.state.borrow_mut().read_only = folder.map(Path::to_path_buf);
+    }
+
+    /// Handles of files that were not dropped yet.
+    pub fn open_files(&self) -> u64 {
+        self.state.borrow().open_files
     }
 
     pub fn counters(&self) -> Counters {
@@ -191,6 +229,7 @@ impl SimulatedDisk {
             .collect();
         let faults = Faults {
             capacity_bytes: state.faults.capacity_bytes,
+            open_files_max: state.faults.open_files_max,
             delay_turns_max: state.faults.delay_turns_max,
             ..Faults::default()
         };
@@ -201,6 +240,8 @@ impl SimulatedDisk {
             names,
             inodes,
             next_number: state.next_number,
+            open_files: 0,
+            read_only: state.read_only.clone(),
             dead: false,
         })
     }
@@ -231,12 +272,14 @@ impl SimulatedDisk {
     async fn open_file(&self, path: &Path, options: OpenOptions) -> Result<Rc<dyn DiskFile>> {
         self.turn("open", path).await?;
         let mut state = self.state.borrow_mut();
+        state.take_descriptor("open", path)?;
         let number = match (state.names.get(path), options.access) {
             (Some(Entry::Directory), _) => return Err(failed("open", path, EISDIR)),
             (Some(Entry::File(_)), Access::Create) => return Err(failed("open", path, EEXIST)),
             (Some(Entry::File(number)), _) => number,
             (None, Access::Create) => {
                 parent_of(&state, "open", path)?;
+                state.check_folder("open", path)?;
                 let number = state.number();
                 state.inodes.insert(number, Inode::default());
                 state.names.add(path, Entry::File(number));
@@ -245,6 +288,7 @@ impl SimulatedDisk {
             (None, _) => return Err(failed("open", path, ENOENT)),
         };
         state.inode(number).handles += 1;
+        state.open_files += 1;
         let disk = self.clone();
         Ok(Rc::new(SimulatedFile { disk, number, path: path.to_path_buf(), options }))
     }
@@ -257,7 +301,10 @@ impl SimulatedDisk {
             match state.names.get(directory) {
                 Some(Entry::Directory) => {}
                 Some(Entry::File(_)) => return Err(failed("create directory", path, ENOTDIR)),
-                None => state.names.add(directory, Entry::Directory),
+                None => {
+                    state.check_folder("create directory", directory)?;
+                    state.names.add(directory, Entry::Directory);
+                }
             }
         }
         Ok(())
@@ -273,6 +320,8 @@ impl SimulatedDisk {
             None => return Err(failed("rename", from, ENOENT)),
         };
         parent_of(&state, "rename", to)?;
+        state.check_folder("rename", from)?;
+        state.check_folder("rename", to)?;
         if state.names.get(to) == Some(Entry::Directory) {
             return Err(failed("rename", to, EISDIR));
         }
@@ -285,6 +334,7 @@ impl SimulatedDisk {
     async fn unlink(&self, path: &Path) -> Result<()> {
         self.turn("remove", path).await?;
         let mut state = self.state.borrow_mut();
+        state.check_folder("remove", path)?;
         match state.names.get(path) {
             Some(entry @ Entry::File(_)) => state.names.remove(path, entry),
             Some(Entry::Directory) => return Err(failed("remove", path, EISDIR)),
@@ -298,6 +348,7 @@ impl SimulatedDisk {
         let mut state = self.state.borrow_mut();
         let refused = match state.names.get(path) {
             Some(Entry::Directory) if names::is_root(path) => Some(EINVAL),
+            Some(Entry::Directory) if state.check_folder("", path).is_err() => Some(EACCES),
             Some(Entry::Directory) if state.names.children(path).next().is_some() => {
                 Some(ENOTEMPTY)
             }
@@ -316,6 +367,7 @@ impl SimulatedDisk {
         let until = self.state.borrow().names.next_change();
         self.turn("sync directory", path).await?;
         let mut state = self.state.borrow_mut();
+        state.take_descriptor("sync directory", path)?;
         match state.names.get(path) {
             Some(Entry::Directory) => {}
             Some(Entry::File(_)) => return Err(failed("sync directory", path, ENOTDIR)),
@@ -334,6 +386,7 @@ impl SimulatedDisk {
     async fn names_in(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
         self.turn("list", path).await?;
         let state = self.state.borrow();
+        state.take_descriptor("list", path)?;
         if let Some(Entry::File(_)) = state.names.get(path) {
             return Err(failed("list", path, ENOTDIR));
         }
