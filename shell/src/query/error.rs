@@ -5,10 +5,14 @@
 
 use std::fmt;
 
+use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::TokenizerError;
 use tidegate_engine::error::Error as EngineError;
+
+pub use crate::text::nearest;
+use crate::text::width::{char_width, head_bytes, width, wrapped};
 
 /// Result of everything in `query`.
 pub type Result<T, E = QueryError> = std::result::Result<T, E>;
@@ -106,31 +110,65 @@ impl QueryError {
     /// help: did you mean 'temp'?
     /// ```
     pub fn render(&self, source_text: &str) -> String {
-        let mut out = format!("error: {}\n", self.message);
+        self.render_within(source_text, None)
+    }
+
+    /// As `render`, for a screen of so many `columns`: no line is longer, and of a long line of the
+    /// text the part around the place is shown.
+    pub fn render_within(&self, source_text: &str, columns: Option<usize>) -> String {
+        let room = columns.unwrap_or(usize::MAX);
+        let mut out = format!("{}\n", wrapped(&format!("error: {}", self.message), room, "  "));
         if let Some(span) = self.span {
             out.push_str(&format!("  --> line {}, column {}\n", span.line, span.column));
             let line = usize::try_from(span.line).unwrap_or(usize::MAX);
             if let Some(text) = source_text.lines().nth(line.saturating_sub(1)) {
                 let number = span.line.to_string();
                 let gutter = " ".repeat(number.len());
-                // Tabs stay tabs under the line, so the caret stands where the eye expects it.
-                let before: String = text
-                    .chars()
-                    .take(usize::try_from(span.column).unwrap_or(usize::MAX).saturating_sub(1))
-                    .map(|c| if c == '\t' { '\t' } else { ' ' })
-                    .collect();
-                let room = text.chars().count().saturating_sub(before.chars().count()).max(1);
-                let carets =
-                    "^".repeat(usize::try_from(span.length).unwrap_or(usize::MAX).clamp(1, room));
-                out.push_str(&format!(" {gutter} |\n {number} | {text}\n"));
+                let (shown, before, carets) =
+                    marked(text, &span, room.saturating_sub(number.len() + 4));
+                out.push_str(&format!(" {gutter} |\n {number} | {shown}\n"));
                 out.push_str(&format!(" {gutter} | {before}{carets}\n"));
             }
         }
         if let Some(help) = &self.help {
-            out.push_str(&format!("help: {help}\n"));
+            out.push_str(&format!("{}\n", wrapped(&format!("help: {help}"), room, "  ")));
         }
         out
     }
+}
+
+/// A line of the text, what stands under it before the carets, and the carets; of a line with more
+/// than `columns` the part around the place.
+fn marked(text: &str, span: &Span, columns: usize) -> (String, String, String) {
+    // Tabs become spaces: how wide a tab is depends on what stands before it on the screen.
+    let text = text.replace('\t', " ");
+    let at = |characters: u64| {
+        let characters = usize::try_from(characters).unwrap_or(usize::MAX);
+        text.char_indices().nth(characters).map_or(text.len(), |(at, _)| at)
+    };
+    let start = at(span.column.saturating_sub(1));
+    let end = at(span.column.saturating_sub(1).saturating_add(span.length)).max(start);
+    let (mut from, mut head) = (0, "");
+    if width(&text) > columns && width(&text[..end]) > columns {
+        // What is marked stands at a third of the line, so that its surroundings are seen.
+        let wanted = columns / 3;
+        let mut kept = 0;
+        let before = text[..start].char_indices().rev();
+        let first = before.take_while(|(_, c)| {
+            kept += char_width(*c);
+            kept <= wanted
+        });
+        (from, head) = (first.last().map_or(start, |(at, _)| at), "…");
+    }
+    let room = columns.saturating_sub(width(head));
+    let rest = &text[from..];
+    let (to, tail) = match head_bytes(rest, room) {
+        all if all == rest.len() => (text.len(), ""),
+        _ => (from + head_bytes(rest, room.saturating_sub(1)), "…"),
+    };
+    let before = " ".repeat(width(head) + width(&text[from..start.min(to)]));
+    let carets = "^".repeat(width(&text[start.min(to)..end.min(to)]).max(1));
+    (format!("{head}{}{tail}", &text[from..to]), before, carets)
 }
 
 impl fmt::Display for QueryError {
@@ -235,19 +273,40 @@ fn map_datafusion(error: &DataFusionError) -> QueryError {
                 &field.name,
                 valid_fields.iter().map(|column| column.name.as_str()),
             ),
+            SchemaError::DuplicateUnqualifiedField { name } => {
+                QueryError::invalid(format!("column '{name}' is named twice"))
+            }
             other => QueryError::invalid(other.to_string()),
         },
-        DataFusionError::Plan(message) => QueryError::invalid(message.clone()),
+        DataFusionError::Plan(message) => {
+            no_such_function(message).unwrap_or_else(|| QueryError::invalid(message.clone()))
+        }
         DataFusionError::Configuration(message) => QueryError::invalid(message.clone()),
         DataFusionError::Execution(message) => QueryError::invalid(message.clone()),
         DataFusionError::NotImplemented(message) => QueryError::unsupported(message.clone()),
         DataFusionError::ResourcesExhausted(message) => {
             QueryError::new(ErrorKind::Overloaded, message.clone())
         }
-        DataFusionError::ArrowError(arrow, _) => QueryError::invalid(arrow.to_string()),
+        DataFusionError::ArrowError(arrow, _) => match &**arrow {
+            ArrowError::DivideByZero => QueryError::invalid("division by zero"),
+            other => QueryError::invalid(other.to_string()),
+        },
         DataFusionError::IoError(io) => QueryError::new(ErrorKind::Io, io.to_string()),
         other => QueryError::new(ErrorKind::Internal, other.strip_backtrace()),
     }
+}
+
+/// DataFusion's page about a call that no signature fits, as one sentence and what would fit.
+fn no_such_function(message: &str) -> Option<QueryError> {
+    let (_, rest) =
+        message.split_once("No function matches the given name and argument types '")?;
+    let (call, rest) = rest.split_once('\'')?;
+    let (name, arguments) = call.split_once('(')?;
+    let error = QueryError::invalid(format!("no function '{name}' takes ({arguments}"));
+    let (_, candidates) = rest.split_once("Candidate functions:")?;
+    let candidates: Vec<&str> =
+        candidates.lines().map(str::trim).filter(|line| !line.is_empty()).take(6).collect();
+    Some(error.with_help(format!("it is called as {}", candidates.join(", "))))
 }
 
 /// Takes ` at Line: 1, Column: 8` off the end of a parser message.
@@ -265,45 +324,9 @@ fn split_location(text: &str) -> (String, Option<Span>) {
     }
 }
 
-/// The known name at most two edits away, the nearest first.
-pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let name = name.to_lowercase();
-    known
-        .into_iter()
-        .map(|candidate| (edit_distance(&name, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, candidate)| *distance <= 2 && *distance < candidate.chars().count())
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
-}
-
-/// Levenshtein distance.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, a_char) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b_char) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(a_char != *b_char);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn near_names_are_found_and_far_ones_are_not() {
-        let known = ["temp", "dewp", "origin", "id"];
-        assert_eq!(nearest("tmep", known), Some("temp"));
-        assert_eq!(nearest("ORIGN", known), Some("origin"));
-        assert_eq!(nearest("pressure", known), None);
-        assert_eq!(nearest("xy", known), None);
-    }
 
     #[test]
     fn an_error_points_at_its_place() {
@@ -326,5 +349,29 @@ mod tests {
         ));
         assert_eq!(error.message, "Expected: an expression, found: FROM");
         assert_eq!(error.span, Some(Span { line: 3, column: 12, length: 1 }));
+    }
+
+    #[test]
+    fn carets_stand_under_wide_letters_and_long_lines_are_cut_around_the_place() {
+        let carets = |text: &str, column, length, columns| {
+            let error = QueryError::invalid("m").at(Span { line: 1, column, length });
+            let shown = error.render_within(text, columns);
+            let mut lines = shown.lines().skip(3).map(str::to_owned);
+            (lines.next().unwrap(), lines.next().unwrap())
+        };
+        let (text, marks) = carets("SELECT '日本', nope", 14, 4, None);
+        assert_eq!(
+            (text.as_str(), marks.as_str()),
+            (" 1 | SELECT '日本', nope", "   |                ^^^^")
+        );
+        let long = format!("SELECT {}, nope, {}", "a".repeat(200), "b".repeat(200));
+        let (text, marks) = carets(&long, 210, 4, Some(40));
+        assert!(width(&text) <= 40 && width(&marks) <= 40, "{text}");
+        let at = marks.find('^').unwrap();
+        let under: String = text.chars().skip(at).take(4).collect();
+        assert_eq!(under, "nope", "{text}\n{marks}");
+        // A place behind the end, as of an unfinished statement.
+        let (_, marks) = carets("SELECT", 7, 1, Some(40));
+        assert_eq!(marks, "   |       ^");
     }
 }

@@ -28,7 +28,7 @@ use super::session::Session;
 use super::stamp::{self, Contradiction, Repeats};
 use super::statement::synthetic;
 use super::write::{self, Target};
-use super::{attach, copy_from, copy_to, element};
+use super::{attach, copy_from, copy_to, describe, element};
 
 /// Bytes of the largest policy component.
 const COMPONENT_BYTES_MAX: u64 = tidegate_engine::config::POLICY_COMPONENT_BYTES_MAX as u64;
@@ -125,7 +125,7 @@ impl Session {
                 Ok(Outcome::message(format!("using keyspace {}", name.value)))
             }
             Command::Show(show) => self.query(sql_of(show_sql(show))?, &[]).await,
-            Command::Describe(name) => Ok(describe(&*self.table(&name)?)?),
+            Command::Describe(name) => self.describe_table(&name).await,
             Command::CopyFrom(copy) => copy_from::run(self, &copy).await,
             Command::Attach(attach) => attach::attach(self, &attach).await,
             Command::Detach(name) => attach::detach(self, &name).await,
@@ -226,7 +226,7 @@ impl Session {
                 let plan = self.plan(sql_of(show_sql(*show))?).await?;
                 Ok(Arc::clone(plan.schema().inner()))
             }
-            Command::Describe(_) => Ok(describe_schema()),
+            Command::Describe(_) => Ok(describe::schema()),
             Command::ExplainWrite(_) => Ok(plan_schema()),
             Command::Attach(_) | Command::Import(_) => Ok(attach::files_schema()),
             Command::ExplainPolicy(_) => Ok(figure_schema()),
@@ -656,33 +656,6 @@ fn plan_schema() -> ArrowSchemaRef {
     text_schema(&["plan_type", "plan"])
 }
 
-fn describe_schema() -> ArrowSchemaRef {
-    text_schema(&["column", "type", "kind"])
-}
-
 pub(super) fn batch(schema: ArrowSchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     RecordBatch::try_new(schema, columns).map_err(|error| QueryError::invalid(error.to_string()))
-}
-
-/// One row a column of the table.
-fn describe(table: &TableSchema) -> Result<Outcome> {
-    use tidegate_engine::{ClusteringOrder, ColumnKind};
-    let kind = |kind: ColumnKind| match kind {
-        ColumnKind::PartitionKey { .. } => "partition key",
-        ColumnKind::ClusteringKey { order: ClusteringOrder::Ascending, .. } => "clustering key",
-        ColumnKind::ClusteringKey { order: ClusteringOrder::Descending, .. } => {
-            "clustering key, descending"
-        }
-        ColumnKind::Static => "static",
-        ColumnKind::Regular => "regular",
-    };
-    let text = |values: Vec<String>| Arc::new(StringArray::from(values)) as ArrayRef;
-    let columns = &table.columns;
-    let arrays = vec![
-        text(columns.iter().map(|column| column.name.clone()).collect()),
-        text(columns.iter().map(|column| column.ty.sql_name()).collect()),
-        text(columns.iter().map(|column| kind(column.kind).to_owned()).collect()),
-    ];
-    let batch = batch(describe_schema(), arrays)?;
-    Ok(Outcome::batches(describe_schema(), vec![batch]))
 }

@@ -25,6 +25,7 @@ use super::error::{QueryError, Result};
 use super::number::NumberBesideFloat;
 use super::outcome::{Description, Outcome, OutcomeKind};
 use super::parse::{self, Command, TableName, Using, UsingValue};
+use super::place::place;
 use super::replay::{REPLAY_FUNCTION, ReplayFunction};
 use super::setting::Settings;
 use super::statement::{Statement, split};
@@ -189,10 +190,11 @@ impl Session {
     /// Errors: with a place in the text wherever there is one.
     pub async fn run(&self, statement: &Statement) -> Result<Outcome> {
         if statement.parameter_count() > 0 {
-            return Err(QueryError::invalid(format!(
+            let error = QueryError::invalid(format!(
                 "the statement has parameters without values: {}",
                 statement.parameter_count()
-            )));
+            ));
+            return Err(place(statement, error));
         }
         self.run_once(statement, &[]).await
     }
@@ -240,7 +242,7 @@ impl Session {
     ///
     /// Errors: as `run`, as far as planning finds them.
     pub async fn describe(&self, statement: &Statement) -> Result<Description> {
-        let in_text = |error| self.place(statement, error);
+        let in_text = |error| place(statement, error);
         let command = parse::parse(statement)?;
         let mut of_elements = Vec::new();
         let (sql, using) = match &command {
@@ -303,20 +305,16 @@ impl Session {
     }
 
     async fn run_once(&self, statement: &Statement, values: &[ScalarValue]) -> Result<Outcome> {
-        let command = parse::parse(statement)?;
-        self.run_command(command, values).await.map_err(|error| self.place(statement, error))
-    }
-
-    /// Gives an error that names an identifier or a string that one's place.
-    fn place(&self, statement: &Statement, error: QueryError) -> QueryError {
-        if error.span.is_some() {
-            return statement.widen(error);
+        let command = parse::parse(statement).map_err(|error| place(statement, error))?;
+        let mut outcome =
+            self.run_command(command, values).await.map_err(|error| place(statement, error))?;
+        // What goes wrong while rows are made, such as a division, has a place too.
+        if let OutcomeKind::Rows(rows) = outcome.kind {
+            let statement = statement.clone();
+            let rows = rows.map(move |rows| rows.map_err(|error| place(&statement, error)));
+            outcome.kind = OutcomeKind::Rows(rows.boxed());
         }
-        let named = error.message.split('\'').nth(1);
-        match named.and_then(|name| statement.find_named(name)) {
-            Some(span) => error.at(span),
-            None => error,
-        }
+        Ok(outcome)
     }
 
     /// The logical plan of SQL whose tables all exist.

@@ -2,6 +2,8 @@
 //!
 //! Invariant: a statement has at least one token, none of them white space, comment or `;`.
 
+use std::sync::Arc;
+
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
 use datafusion::sql::sqlparser::tokenizer::{
     Location, Span as TokenSpan, Token, TokenWithSpan, Tokenizer,
@@ -12,11 +14,11 @@ use super::error::{QueryError, Result, Span};
 /// The dialect of every statement.
 pub(super) static DIALECT: GenericDialect = GenericDialect {};
 
-/// One statement: its text and its tokens.
+/// One statement: its text and its tokens. A clone shares them.
 #[derive(Debug, Clone)]
 pub struct Statement {
-    text: String,
-    tokens: Vec<TokenWithSpan>,
+    text: Arc<str>,
+    tokens: Arc<[TokenWithSpan]>,
     /// How many parameters the text has.
     parameter_count: usize,
 }
@@ -98,7 +100,7 @@ pub fn split(text: &str) -> Result<Vec<Statement>> {
         let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else { continue };
         let text = slice(text, first.span.start, last.span.end).to_owned();
         let parameter_count = number_parameters(&mut tokens)?;
-        statements.push(Statement { text, tokens, parameter_count });
+        statements.push(Statement { text: text.into(), tokens: tokens.into(), parameter_count });
     }
     Ok(statements)
 }

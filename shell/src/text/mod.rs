@@ -1,10 +1,13 @@
 //! SQL text as a person types it: tokens for colours and completion, statements for execution.
 //!
 //! Invariant: the pieces of a text are found without understanding SQL, so an editor can ask on
-//! every key press. Not here: parsing (`query`).
+//! every key press. `width` says how wide text stands on a screen. Not here: parsing (`query`).
 
 mod lexer;
+mod near;
 mod script;
+pub mod width;
 
 pub use lexer::{Token, TokenKind, lex};
-pub use script::{Piece, complete_bytes, is_complete, split};
+pub use near::nearest;
+pub use script::{BARE_WORDS, Piece, complete_bytes, is_complete, split};

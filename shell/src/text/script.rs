@@ -16,6 +16,9 @@ pub enum Piece {
     Command(Range<usize>),
 }
 
+/// Words that are commands of the shell when they stand alone on a line where a statement may start.
+pub const BARE_WORDS: &[&str] = &["clear", "exit", "help", "quit"];
+
 /// Cuts `text` into statements and commands. A last statement needs no semicolon.
 pub fn split(text: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
@@ -100,8 +103,15 @@ fn command_start(text: &str) -> Option<usize> {
     match (chars.next(), chars.next()) {
         (Some('\\'), _) => Some(start),
         (Some('.'), Some(c)) if c.is_ascii_alphabetic() => Some(start),
-        _ => None,
+        _ => is_bare_word(rest).then_some(start),
     }
+}
+
+/// Whether the first line of `text` is one of [`BARE_WORDS`], perhaps with a semicolon.
+fn is_bare_word(text: &str) -> bool {
+    let line = text.lines().next().unwrap_or("").trim_end();
+    let word = line.trim_end_matches(';').trim_end();
+    BARE_WORDS.iter().any(|bare| word.eq_ignore_ascii_case(bare))
 }
 
 #[cfg(test)]
@@ -127,6 +137,8 @@ mod tests {
         assert_eq!(pieces(" ; -- nothing\n"), Vec::<String>::new());
         assert_eq!(pieces("-- c\n\\q"), ["C \\q"]);
         assert_eq!(pieces("SELECT .5;"), ["S SELECT .5"]);
+        assert_eq!(pieces("help\nQUIT;\nhelp me"), ["C help", "C QUIT;", "S help me"]);
+        assert_eq!(pieces("SELECT\nexit\nFROM t"), ["S SELECT\nexit\nFROM t"]);
     }
 
     #[test]
@@ -153,6 +165,8 @@ mod tests {
             "-- c",
             "SELECT 1; -- tail",
             "SELECT 1; \\q",
+            "help",
+            "exit ;",
         ] {
             assert!(is_complete(complete), "{complete}");
         }

@@ -192,6 +192,9 @@ fn other_statement(tokens: &[TokenWithSpan]) -> Result<Command> {
         }
         return Ok(Command::Query(sql(tokens)?));
     }
+    if first(&["show"]) {
+        known_to_show(&mut cursor)?;
+    }
     let is_query = first(&["select", "with", "values", "set", "show", "from", "reset"])
         || tokens[0].token == Token::LParen;
     if is_query {
@@ -222,6 +225,49 @@ fn other_statement(tokens: &[TokenWithSpan]) -> Result<Command> {
         Some(near) => error.with_help(format!("did you mean {}?", near.to_uppercase())),
         None => error,
     })
+}
+
+/// What follows SHOW in statements of our own.
+const SHOWN: &[&str] = &[
+    "cache",
+    "cache tables",
+    "corruption",
+    "keyspaces",
+    "policies",
+    "policy exits",
+    "stalls",
+    "tables",
+];
+/// What follows SHOW in statements that DataFusion plans.
+const SHOWN_BY_SQL: &[&str] = &["all", "columns", "create", "functions", "time", "timezone"];
+
+/// After `SHOW`, which is taken: whether there is such a thing.
+///
+/// Errors: `NotFound`, with what may have been meant; a setting, `SHOW a.b`, is none of ours.
+fn known_to_show(cursor: &mut Cursor<'_>) -> Result<()> {
+    cursor.skip_to(1);
+    let Some(Token::Word(word)) = cursor.peek() else {
+        return Err(cursor.expected("what to show").with_help(shown_help()));
+    };
+    let is_setting = cursor.peek_nth(1) == Some(&Token::Period);
+    if is_setting || SHOWN_BY_SQL.iter().any(|known| word.value.eq_ignore_ascii_case(known)) {
+        return Ok(());
+    }
+    let words = cursor.rest().iter().map(|token| token.token.to_string());
+    let typed = words.take(2).collect::<Vec<_>>().join(" ");
+    let near = nearest(&typed, SHOWN.iter().copied());
+    let near = near.or_else(|| nearest(&word.value, SHOWN.iter().copied()));
+    let message = format!("there is nothing to show by the name '{}'", word.value);
+    let error = QueryError::new(ErrorKind::NotFound, message).at(cursor.span());
+    Err(match near {
+        Some(near) => error.with_help(format!("did you mean SHOW {}?", near.to_uppercase())),
+        None => error.with_help(shown_help()),
+    })
+}
+
+fn shown_help() -> String {
+    let names: Vec<String> = SHOWN.iter().map(|name| name.to_uppercase()).collect();
+    format!("SHOW takes {}, or the name of a setting", names.join(", "))
 }
 
 /// Hands tokens to DataFusion's parser.

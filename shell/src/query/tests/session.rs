@@ -47,14 +47,8 @@ async fn keyspaces_and_tables_come_and_go() {
     | system        |
     +---------------+
     ");
-    insta::assert_snapshot!(world.rows("DESCRIBE TABLE t").await, @"
-    +--------+------+---------------+
-    | column | type | kind          |
-    +--------+------+---------------+
-    | id     | int  | partition key |
-    | Odd    | text | regular       |
-    +--------+------+---------------+
-    ");
+    insta::assert_snapshot!(world.rows("DESCRIBE TABLE t").await);
+    insta::assert_snapshot!(world.rows("DESCRIBE system.row_cache").await);
     assert_eq!(world.error("DROP KEYSPACE fx").await.kind, ErrorKind::Invalid);
     world.run("DROP TABLE t; DROP TABLE IF EXISTS t; DROP KEYSPACE fx").await;
     assert_eq!(world.session.keyspace(), "default");
@@ -225,6 +219,18 @@ async fn errors_point_at_what_is_wrong() {
         "SELECT abz(temp) FROM weather",
         "TRUNCATE weather",
         "SELECT ?",
+        "SELECT origin,\n  1/0 AS broken FROM weather",
+        "SELECT 9223372036854775807 + year FROM weather",
+        "INSERT INTO weather (origin, time_hour) VALUES ('x', '2013-01-01') USING TTL -1",
+        "CREATE TABLE t (a int, b int, a text, PRIMARY KEY (a))",
+        "INSERT INTO weather (origin, origin, time_hour) VALUES ('x', 'y', '2013-01-01')",
+        "SHOW TABELS",
+        "SHOW POLICY EXIT",
+        "SHOW nonsense",
+        "DESCRIBE system.metric",
+        "SELECT '日本', nope FROM weather",
+        "SELECT count(*) FROM weather WHERE temp = ",
+        "SELECT sum(origin) FROM weather",
     ] {
         let error: QueryError = world.error(text).await;
         all.push_str(&format!("{}[{:?}]\n\n", error.render(text), error.kind));
@@ -256,4 +262,35 @@ async fn a_query_that_needs_more_memory_than_there_is_fails_alone() {
     let error = world.error(sort).await;
     assert_eq!(error.kind, ErrorKind::Overloaded, "{error}");
     assert_eq!(world.column("SELECT count(*) FROM generate_series(1, 10)").await, ["10"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_describe_shows_of_options_can_be_typed() {
+    let world = World::weather().await;
+    let with = "compression = {'class': 'ZstdCompressor', 'chunk_length_in_kb': 8, \
+                'compression_level': 5} AND comment = 'it''s' AND on_corruption = 'skip' \
+                AND per_partition_rate_limit = {'max_reads_per_second': 7} \
+                AND large_data = {'row_bytes': 5, 'partition_rows': 6} \
+                AND default_time_to_live = 60 AND gc_grace_seconds = 61 \
+                AND column_index_size_in_kb = 4";
+    world.run(&format!("CREATE TABLE a (k int PRIMARY KEY) WITH {with}")).await;
+    world.run("CREATE TABLE b (k int PRIMARY KEY)").await;
+    for (from, to) in [("a", "c"), ("b", "d")] {
+        let options = options_of(&world, from).await;
+        world.run(&format!("CREATE TABLE {to} (k int PRIMARY KEY) WITH {options}")).await;
+        assert_eq!(options_of(&world, to).await, options);
+    }
+    let catalog = world.session.database().catalog();
+    for (from, to) in [("a", "c"), ("b", "d")] {
+        let options = |name| catalog.table("default", name).unwrap().options.clone();
+        assert_eq!(options(from), options(to));
+    }
+}
+
+/// The options that DESCRIBE shows, as WITH takes them.
+async fn options_of(world: &World, table: &str) -> String {
+    let shown = world.rows(&format!("DESCRIBE {table}")).await;
+    let rows = shown.lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
+    let options = rows.filter(|cells| cells.get(3) == Some(&"option"));
+    options.map(|cells| format!("{} = {}", cells[1], cells[2])).collect::<Vec<_>>().join(" AND ")
 }

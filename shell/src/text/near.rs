@@ -1,0 +1,42 @@
+//! Names that were meant: what is known beside what was typed.
+
+/// The known name at most two edits away, the nearest first.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    known
+        .into_iter()
+        .map(|candidate| (edit_distance(&name, &candidate.to_lowercase()), candidate))
+        .filter(|(distance, candidate)| *distance <= 2 && *distance < candidate.chars().count())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein distance.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, a_char) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b_char) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(a_char != *b_char);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_names_are_found_and_far_ones_are_not() {
+        let known = ["temp", "dewp", "origin", "id"];
+        assert_eq!(nearest("tmep", known), Some("temp"));
+        assert_eq!(nearest("ORIGN", known), Some("origin"));
+        assert_eq!(nearest("pressure", known), None);
+        assert_eq!(nearest("xy", known), None);
+    }
+}
