@@ -70,7 +70,7 @@ fn a_policy_is_shadowed_promoted_sabotaged_and_rolled_back() {
         .collect();
     let script = SCRIPT.replace("PLUGINS", plugins).replace("READS\n", &reads);
     std::fs::write(directory.path().join("script.sql"), script).unwrap();
-    let output = tidegate(directory.path(), &["-f", "script.sql"]);
+    let output = tidegate(directory.path(), &["--mode", "table", "-f", "script.sql"]);
     // In this order; columns are as wide as their values.
     let output = output.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut rest = output.as_str();

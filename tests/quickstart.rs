@@ -68,8 +68,8 @@ fn the_quickstart_runs_and_its_data_is_found_again() {
     let (out, err, is_ok) = tidegate(&data, &["--mode", "csv", "-c", again]);
     assert!(is_ok && err.is_empty(), "{err}");
     assert_eq!(out, "origin,hours\nEWR,8703\nJFK,8706\nLGA,8706\n");
-    let (out, err, is_ok) = tidegate(&data, &["-c", "SHOW POLICIES"]);
-    assert!(is_ok && err.is_empty(), "{err}");
+    let (out, err, is_ok) = tidegate(&data, &["--mode", "table", "-c", "SHOW POLICIES"]);
+    assert!(is_ok && err == "3 rows\n", "{err}");
     let active: Vec<&str> = out.lines().filter(|line| line.contains("| active |")).collect();
     assert!(active.len() == 1 && active[0].contains("lru_wasm"), "{out}");
 }

@@ -5,6 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
 
+#[path = "shell/screen.rs"]
+mod screen;
 #[path = "shell/terminal.rs"]
 mod terminal;
 
@@ -66,9 +68,18 @@ fn statements_from_the_command_line_run_in_order() {
     .unwrap();
     let output = run(
         directory.path(),
-        &["-c", CREATE, "-f", "insert.sql", "-c", "SELECT * FROM reading ORDER BY at DESC"],
+        &[
+            "--mode",
+            "table",
+            "-c",
+            CREATE,
+            "-f",
+            "insert.sql",
+            "-c",
+            "SELECT * FROM reading ORDER BY at DESC",
+        ],
     );
-    assert_eq!(err(&output), "");
+    assert_eq!(err(&output), "table default.reading is there\n2 rows\n");
     assert_eq!(output.status.code(), Some(0));
     let text = out(&output);
     assert!(
@@ -86,8 +97,7 @@ fn statements_from_the_command_line_run_in_order() {
              +---------+----+-------+------+\n\
              | a       |  2 |   2.5 | NULL |\n\
              | a       |  1 |   1.5 | x    |\n\
-             +---------+----+-------+------+\n\
-             2 rows\n"
+             +---------+----+-------+------+\n"
         ),
         "{text}"
     );
@@ -111,6 +121,17 @@ fn csv_and_json_hold_results_and_nothing_else() {
     let json = run_stdin(directory.path(), &["--mode", "json"], &script);
     let line = "{\"station\":\"a\",\"at\":1,\"note\":\"x,\\\"y\\\"\",\"value\":null}\n";
     assert_eq!((out(&json).as_str(), err(&json).as_str()), (line, ""));
+}
+
+#[test]
+fn a_pipe_gets_values_and_stderr_the_rest() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = run(directory.path(), &["-c", "SELECT 1 AS a, 'x' AS b"]);
+    assert_eq!((out(&output).as_str(), err(&output).as_str()), ("a,b\n1,x\n", "1 row\n"));
+    let asked = run(directory.path(), &["--mode", "expanded", "-c", "SELECT 1 AS a, 'x' AS b"]);
+    assert_eq!(out(&asked), "-[ row 1 ]\na | 1\nb | x\n");
+    let quiet = run(directory.path(), &["--mode", "csv", "-c", "SELECT 1 AS a"]);
+    assert_eq!((out(&quiet).as_str(), err(&quiet).as_str()), ("a\n1\n", ""));
 }
 
 #[test]
@@ -175,8 +196,8 @@ fn rejected_lines_are_told_and_kept() {
     assert!(err(&abort).contains("1 rows had been loaded before and stay"), "{}", err(&abort));
     let skip = "COPY reading FROM 'in.csv' WITH (ON_ERROR skip, REJECT_FILE 'bad.csv')";
     let skip = run(directory.path(), &["-c", skip]);
-    assert_eq!((out(&skip).as_str(), skip.status.code()), ("2 rows copied\n", Some(0)));
-    assert_eq!(err(&skip), "note: 2 lines were rejected, see bad.csv\n");
+    assert_eq!((out(&skip).as_str(), skip.status.code()), ("", Some(0)));
+    assert_eq!(err(&skip), "note: 2 lines were rejected, see bad.csv\n2 rows copied\n");
     let bad = std::fs::read_to_string(directory.path().join("bad.csv")).unwrap();
     assert!(bad.contains("n,two,1.5,x\n") && bad.contains("'warm' is no double"), "{bad}");
 }
@@ -304,7 +325,7 @@ fn no_color_is_honoured() {
 fn data_is_found_again_by_the_next_run() {
     let directory = tempfile::tempdir().unwrap();
     let insert = "INSERT INTO reading (station, at, value) VALUES ('a', 1, 1.5);";
-    let first = run(directory.path(), &["-c", CREATE, "-c", insert]);
+    let first = run(directory.path(), &["--mode", "csv", "-c", CREATE, "-c", insert]);
     assert_eq!((err(&first).as_str(), first.status.code()), ("", Some(0)));
     let second =
         run(directory.path(), &["--mode", "csv", "-c", "SELECT station, at, value FROM reading"]);

@@ -28,7 +28,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("tokio_uring", &["engine/src/disk/uring.rs"]),
     ("tonic", &["shell/src/flight/"]),
     ("tracing_subscriber", &["shell/src/run.rs"]),
-    ("unicode_width", &["shell/src/output/table.rs"]),
+    ("unicode_width", &["shell/src/text/width.rs"]),
     ("wasmparser", &["engine/src/plugin/"]),
     ("wasmtime", &["engine/src/plugin/"]),
     // Chunks of SSTables and files of traces: two floors that do not know each other.

@@ -170,6 +170,12 @@ pub fn raise_descriptor_limit() -> io::Result<u64> {
     Ok(descriptor_limit())
 }
 
+/// Columns and lines of the terminal that stdout is; None where it is none, or has no size.
+pub fn terminal_size() -> Option<(u16, u16)> {
+    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok()?;
+    (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
+}
+
 /// A counter that a thread can wait for; each write wakes those who poll it.
 pub fn event_counter() -> io::Result<OwnedFd> {
     Ok(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)

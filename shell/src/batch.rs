@@ -23,7 +23,7 @@ pub async fn run(session: &mut Session, inputs: &[Input]) -> u8 {
         let code = match input {
             Input::Text(text) => run_text(session, text, false).await,
             Input::File(path) => match std::fs::read_to_string(path) {
-                Ok(text) => run_text(session, &text, session.mode.is_for_people()).await,
+                Ok(text) => run_text(session, &text, true).await,
                 Err(error) => fail(&format!("error: cannot read {}: {error}\n", path.display())),
             },
         };
@@ -89,18 +89,26 @@ async fn run_stdin(session: &mut Session) -> Option<u8> {
     }
 }
 
-/// Runs a text; Some(0) = go on, Some(code) = stop with it, None = stop, all is well.
-async fn run_text(session: &mut Session, text: &str, echo: bool) -> Option<u8> {
-    run_part(session, text, 0..text.len(), echo).await
+/// Runs a text, of a file if `is_file`; Some(0) = go on, Some(code) = stop with it, None = stop, all is well.
+async fn run_text(session: &mut Session, text: &str, is_file: bool) -> Option<u8> {
+    run_part(session, text, 0..text.len(), is_file).await
 }
 
 /// Runs a part of a text; places in errors are those of the whole.
-async fn run_part(session: &mut Session, text: &str, part: Range<usize>, echo: bool) -> Option<u8> {
+async fn run_part(
+    session: &mut Session,
+    text: &str,
+    part: Range<usize>,
+    is_file: bool,
+) -> Option<u8> {
     let mut done_to = part.start;
     for mut piece in split(&text[part.clone()]) {
         let (Piece::Statement(range) | Piece::Command(range)) = &mut piece;
         *range = range.start + part.start..range.end + part.start;
         let range = range.clone();
+        // A file may itself say how results are written.
+        let echo = is_file && session.mode.is_for_people();
+        session.is_transcript = echo;
         let ended = match if echo { print_source(session, text, done_to, &range) } else { Ok(()) } {
             Ok(()) => session.run(text, &piece).await,
             Err(error) => Err(Failure::Output(error)),

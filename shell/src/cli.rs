@@ -5,6 +5,7 @@
 
 mod sstable;
 
+use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -54,9 +55,9 @@ pub struct Cli {
     #[arg(short = 'f', long = "file", value_name = "FILE", action = ArgAction::Append)]
     files: Vec<PathBuf>,
 
-    /// How results are written.
-    #[arg(long, value_enum, default_value_t = Mode::Table, global = true)]
-    pub mode: Mode,
+    /// How results are written [default: table on a terminal, csv into a pipe or a file].
+    #[arg(long, value_enum, global = true)]
+    pub mode: Option<Mode>,
 
     /// Whether the time a statement took stands under its result.
     #[arg(long, value_enum, default_value_t = Switch::On, global = true)]
@@ -248,12 +249,13 @@ pub enum Input {
 
 impl ValueEnum for Mode {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Mode::Table, Mode::Csv, Mode::Json]
+        &[Mode::Table, Mode::Expanded, Mode::Csv, Mode::Json]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(PossibleValue::new(self.name()).help(match self {
             Mode::Table => "A drawn table, for people",
+            Mode::Expanded => "A line a column, for people",
             Mode::Csv => "Comma separated values with a header line",
             Mode::Json => "One JSON object a line",
         }))
@@ -307,8 +309,13 @@ impl Cli {
     pub fn session(&self, database: &Database) -> Result<Session, String> {
         let memory = QueryMemory::new(self.query_memory);
         let mut session = Session::new(database.clone(), memory, Box::new(output::stdout()))?;
-        session.mode = self.mode;
+        session.mode = self.mode.unwrap_or(match io::stdout().is_terminal() {
+            true => Mode::Table,
+            false => Mode::Csv,
+        });
         session.timing = self.timing == Switch::On;
+        session.screen = output::screen;
+        session.tells_counts = self.mode.is_none();
         Ok(session)
     }
 }
@@ -430,7 +437,7 @@ mod tests {
         let cli = parse(&["-c", "a", "-f", "b", "--command", "c", "--mode", "csv"]).unwrap();
         let text = |t: &str| Input::Text(t.into());
         assert_eq!(cli.inputs, [text("a"), Input::File("b".into()), text("c")]);
-        assert_eq!(cli.mode, Mode::Csv);
+        assert_eq!(cli.mode, Some(Mode::Csv));
     }
 
     #[test]

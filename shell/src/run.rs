@@ -30,7 +30,11 @@ pub fn run(cli: Cli) -> u8 {
     if let Some(Action::Sstable(arguments)) = &cli.action
         && !matches!(arguments.action, SstableAction::Query { .. })
     {
-        return sstable::run(&arguments.action, cli.database.backend(), cli.mode);
+        return sstable::run(
+            &arguments.action,
+            cli.database.backend(),
+            cli.mode.unwrap_or_default(),
+        );
     }
     if let Err(error) = os::raise_descriptor_limit() {
         tracing::warn!(%error, "the limit of open files stays as it was");
@@ -61,7 +65,7 @@ async fn run_in_runtime(cli: Cli) -> u8 {
         return sstable::run_query(&cli, sql, files, *skip_damaged).await;
     }
     if let Some(Action::Plugin { command }) = &cli.action {
-        return plugin::run(command, cli.mode);
+        return plugin::run(command, cli.mode.unwrap_or_default());
     }
     if cli.database.prefault {
         let bytes = cli.database.memory_bytes();

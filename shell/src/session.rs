@@ -1,7 +1,8 @@
 //! One person's session: runs a piece of text, prints what it gives, and stops it at Ctrl-C.
 //!
-//! Invariant: stdout gets results (in table mode with their row count and time), stderr everything
-//! else. A statement that is cancelled is dropped, which cancels it on the shards too.
+//! Invariant: stdout gets results, stderr everything else. The line under a result (rows, time) goes
+//! to stdout only where a person reads it there: on a screen, and in the transcript of a file.
+//! A statement that is cancelled is dropped, which cancels it on the shards too.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -14,9 +15,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::command::{self, Command};
 use crate::output::progress::{Progress, ProgressLine};
-use crate::output::{Mode, Printer, printer};
+use crate::output::{Mode, Page, Printer, RowLimit, printer};
 use crate::query::{self, OutcomeKind, QueryError, QueryMemory, SessionOptions};
 use crate::text::Piece;
+use crate::text::width::wrapped;
 
 /// Why a piece did not run to its end.
 #[derive(Debug)]
@@ -51,7 +53,22 @@ pub struct Session {
     pub mode: Mode,
     /// Whether times are printed.
     pub timing: bool,
+    /// Columns and lines of the screen that `out` is; None where it is none.
+    pub screen: fn() -> Option<(usize, usize)>,
+    /// How many rows of a result are shown.
+    pub rows: RowLimit,
+    /// Whether the line under a result is written in modes for programs as well, to stderr.
+    pub tells_counts: bool,
+    /// Whether statements are echoed, so that stdout reads like a session.
+    pub is_transcript: bool,
 }
+
+/// Lines of the screen that are not rows: the head and end of a table, the line under it, a prompt.
+const SCREEN_LINES_USED: usize = 6;
+/// Lines that rows get on the smallest screen.
+const ROW_LINES_MIN: usize = 5;
+/// What empties a terminal and puts the cursor at its top.
+const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
 
 /// The progress line of the running statement.
 struct CopyProgress {
@@ -79,7 +96,18 @@ impl Session {
             ..SessionOptions::default()
         };
         let query = query::Session::new(database, options).map_err(|error| error.to_string())?;
-        Ok(Session { query, out, interrupt, progress, mode: Mode::Table, timing: true })
+        Ok(Session {
+            query,
+            out,
+            interrupt,
+            progress,
+            mode: Mode::Table,
+            timing: true,
+            screen: || None,
+            rows: RowLimit::All,
+            tells_counts: false,
+            is_transcript: false,
+        })
     }
 
     /// The database behind this session.
@@ -126,6 +154,12 @@ impl Session {
             Command::Help => self.out.write_all(command::HELP.as_bytes())?,
             Command::Mode(mode) => self.mode = mode,
             Command::Timing(timing) => self.timing = timing,
+            Command::Rows(rows) => self.rows = rows,
+            Command::Clear => {
+                if (self.screen)().is_some() {
+                    self.out.write_all(CLEAR.as_bytes())?;
+                }
+            }
             Command::Sql(sql) => self.run_statement(&sql, 0..sql.len()).await?,
         }
         Ok(Next::Continue)
@@ -133,8 +167,9 @@ impl Session {
 
     async fn run_statement(&mut self, source: &str, range: Range<usize>) -> Result<(), Failure> {
         let text = &source[range.clone()];
+        let columns = (self.screen)().map(|(columns, _)| columns);
         let shown = |error: QueryError| {
-            Failure::Statement(shift(error, source, range.start).render(source))
+            Failure::Statement(shift(error, source, range.start).render_within(source, columns))
         };
         let start_ns = self.database().clock().monotonic_ns();
         {
@@ -146,8 +181,8 @@ impl Session {
 
         for statement in query::split(text).map_err(shown)? {
             let mut table: Option<(Box<dyn Printer>, u64)> = None;
-            let run =
-                print_outcome(&self.query, &statement, self.mode, self.out.as_mut(), &mut table);
+            let shape = Shape { mode: self.mode, page: self.page(), rows: self.rows };
+            let run = print_outcome(&self.query, &statement, shape, self.out.as_mut(), &mut table);
             let ended = tokio::select! {
                 biased;
                 _ = self.interrupt.recv() => Err(Stopped::Interrupted),
@@ -159,20 +194,53 @@ impl Session {
             {
                 printer.finish(self.out.as_mut())?;
             }
+            let stopped_at = table.as_ref().and_then(|(printer, _)| printer.stopped_at());
             let summary = match ended {
+                Ok(Summary::Rows(_)) if stopped_at.is_some() => {
+                    Summary::First(stopped_at.unwrap_or_default())
+                }
                 Ok(summary) => summary,
                 Err(Stopped::Interrupted) => return Err(Failure::Interrupted),
                 Err(Stopped::Query(error)) => return Err(shown(error)),
                 Err(Stopped::Output(error)) => return Err(Failure::Output(error)),
             };
-            if self.mode.is_for_people() {
+            if self.mode.is_for_people() || self.tells_counts {
                 let elapsed_ns = self.database().clock().monotonic_ns() - start_ns;
                 let line = summary.line(self.timing.then(|| Duration::from_nanos(elapsed_ns)));
-                writeln!(self.out, "{line}")?;
+                if self.mode.is_for_people() && (self.is_transcript || (self.screen)().is_some()) {
+                    writeln!(self.out, "{}", self.fitted(&line))?;
+                } else {
+                    // What was printed before stands before it, where both go to one place.
+                    self.out.flush()?;
+                    eprintln!("{line}");
+                }
             }
         }
         Ok(())
     }
+
+    /// Room for a result, where it goes to a screen.
+    fn page(&self) -> Option<Page> {
+        let (columns, lines) = (self.screen)()?;
+        let fit = lines.saturating_sub(SCREEN_LINES_USED).max(ROW_LINES_MIN);
+        Some(Page { columns, lines: (self.rows == RowLimit::Screen).then_some(fit) })
+    }
+
+    /// `text` with line breaks where the screen ends, if there is one.
+    fn fitted(&self, text: &str) -> String {
+        match (self.screen)() {
+            Some((columns, _)) => wrapped(text, columns, "  "),
+            None => text.to_owned(),
+        }
+    }
+}
+
+/// How a result is to look.
+#[derive(Clone, Copy)]
+struct Shape {
+    mode: Mode,
+    page: Option<Page>,
+    rows: RowLimit,
 }
 
 enum Stopped {
@@ -184,6 +252,8 @@ enum Stopped {
 /// What stands under a result.
 enum Summary {
     Rows(u64),
+    /// Rows of a result that has more.
+    First(u64),
     Written(u64, &'static str),
     Message(String),
 }
@@ -193,6 +263,11 @@ impl Summary {
         let rows = |count: u64| if count == 1 { "1 row".into() } else { format!("{count} rows") };
         let (line, elapsed) = match (self, elapsed.map(in_words)) {
             (Summary::Rows(count), elapsed) => (rows(*count), elapsed),
+            (Summary::First(count), elapsed) => {
+                let line = format!("first {}", rows(*count));
+                let line = elapsed.map_or(line.clone(), |elapsed| format!("{line} in {elapsed}"));
+                return format!("{line}; there are more, and .rows all shows them");
+            }
             (Summary::Written(count, verb), elapsed) => {
                 (format!("{} {verb}", rows(*count)), elapsed)
             }
@@ -210,7 +285,7 @@ impl Summary {
 async fn print_outcome(
     session: &query::Session,
     statement: &query::Statement,
-    mode: Mode,
+    shape: Shape,
     out: &mut (dyn Write + Send),
     table: &mut Option<(Box<dyn Printer>, u64)>,
 ) -> Result<Summary, Stopped> {
@@ -226,11 +301,24 @@ async fn print_outcome(
         OutcomeKind::Message(message) => return Ok(Summary::Message(message)),
         OutcomeKind::Rows(rows) => rows,
     };
-    let (printer, count) = table.insert((printer(mode, outcome.schema), 0));
+    let (printer, count) = table.insert((printer(shape.mode, outcome.schema, shape.page), 0));
+    let rows_max = match shape.rows {
+        RowLimit::First(rows) => rows,
+        RowLimit::Screen | RowLimit::All => u64::MAX,
+    };
     while let Some(batch) = rows.next().await {
         let batch = batch.map_err(Stopped::Query)?;
-        *count += batch.num_rows() as u64;
-        printer.write(out, &batch).map_err(Stopped::Output)?;
+        let room = usize::try_from(rows_max - *count).unwrap_or(usize::MAX);
+        let taken = batch.num_rows().min(room);
+        printer.write(out, &batch.slice(0, taken)).map_err(Stopped::Output)?;
+        *count += taken as u64;
+        if taken < batch.num_rows() {
+            return Ok(Summary::First(*count));
+        }
+        if printer.stopped_at().is_some() {
+            // The rest is not asked for.
+            break;
+        }
     }
     Ok(Summary::Rows(*count))
 }
@@ -295,6 +383,10 @@ mod tests {
     #[test]
     fn the_line_under_a_result_says_how_much_and_how_long() {
         let elapsed = Some(Duration::from_micros(1234));
+        assert_eq!(
+            Summary::First(42).line(elapsed),
+            "first 42 rows in 1.2 ms; there are more, and .rows all shows them"
+        );
         assert_eq!(Summary::Rows(1).line(elapsed), "1 row in 1.2 ms");
         assert_eq!(Summary::Rows(10).line(None), "10 rows");
         let copied = Summary::Written(26_115, past_tense("/**/ copy t FROM 'x'"));

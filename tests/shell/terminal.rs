@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::num::NonZero;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -26,19 +27,37 @@ pub struct Terminal {
     seen: String,
     /// Bytes of `seen` that were expected already.
     consumed: usize,
+    /// Columns and lines.
+    size: (u16, u16),
+    /// Bytes of `seen` that were there when the screen was last cleared.
+    cleared: usize,
+}
+
+/// What a person sees.
+#[derive(Debug)]
+pub struct Screen {
+    /// Lines without the space at their ends, empty ones at the end left out.
+    pub text: String,
+    /// Whether a line was too long and goes on in the next.
+    pub wraps: bool,
 }
 
 impl Terminal {
     /// Starts `command` as the leader of a session of its own on a new terminal.
-    pub fn start(mut command: Command) -> Self {
+    pub fn start(command: Command) -> Self {
+        Terminal::start_sized(command, (200, 50))
+    }
+
+    /// As `start`, with so many columns and lines.
+    pub fn start_sized(mut command: Command, size: (u16, u16)) -> Self {
         let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&keys).unwrap();
         unlockpt(&keys).unwrap();
         let name = ptsname(&keys, Vec::new()).unwrap();
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let side = File::from(rustix::fs::open(name, flags, Mode::empty()).unwrap());
-        let size = Winsize { ws_row: 50, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&side, size).unwrap();
+        let winsize = Winsize { ws_row: size.1, ws_col: size.0, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&side, winsize).unwrap();
         command
             .stdin(Stdio::from(side.try_clone().unwrap()))
             .stdout(Stdio::from(side.try_clone().unwrap()))
@@ -62,7 +81,7 @@ impl Terminal {
                 }
             })
             .unwrap();
-        Terminal { child, keys, screen, seen: String::new(), consumed: 0 }
+        Terminal { child, keys, screen, seen: String::new(), consumed: 0, size, cleared: 0 }
     }
 
     /// Presses keys.
@@ -98,6 +117,28 @@ impl Terminal {
         while let Ok(bytes) = self.screen.recv_timeout(Duration::from_millis(SETTLE_MS)) {
             self.seen.push_str(&String::from_utf8_lossy(&bytes));
         }
+    }
+
+    /// What the screen shows of what came since `clear`, on a screen high enough for all of it.
+    pub fn screen(&self) -> Screen {
+        const LINES: u16 = 2000;
+        let mut parser = vt100::Parser::new(
+            NonZero::new(LINES).expect("not zero"),
+            NonZero::new(self.size.0).expect("a terminal has columns"),
+            0,
+        );
+        parser.process(&self.seen.as_bytes()[self.cleared..]);
+        let screen = parser.screen();
+        let lines: Vec<String> = screen.rows(0, self.size.0).map(|l| l.trim_end().into()).collect();
+        let used = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
+        assert!(used < usize::from(LINES), "the test's screen is too small");
+        let wraps = (0..LINES).any(|row| screen.row_wrapped(row));
+        Screen { text: lines[..used].join("\n"), wraps }
+    }
+
+    /// Forgets what is on the screen.
+    pub fn clear(&mut self) {
+        self.cleared = self.seen.len();
     }
 
     /// Everything that was on the screen.

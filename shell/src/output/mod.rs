@@ -4,7 +4,9 @@
 //! size. Not here: where the batches come from (`query`), and the lines a person reads around a
 //! result (`session`).
 
+mod cell;
 mod csv;
+mod expanded;
 mod json;
 mod nested;
 pub mod plot;
@@ -18,6 +20,7 @@ use std::str::FromStr;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
+use tidegate_engine::os;
 
 /// Bytes of output gathered before they are written.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -30,9 +33,11 @@ pub fn stdout() -> BufWriter<Stdout> {
 /// How results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// A drawn table, for people.
+    /// A drawn table, for people; on a screen that is too narrow for it, records.
     #[default]
     Table,
+    /// A line a column, for people.
+    Expanded,
     /// Comma separated values with a header line.
     Csv,
     /// One JSON object a line.
@@ -44,6 +49,7 @@ impl Mode {
     pub fn name(self) -> &'static str {
         match self {
             Mode::Table => "table",
+            Mode::Expanded => "expanded",
             Mode::Csv => "csv",
             Mode::Json => "json",
         }
@@ -51,7 +57,7 @@ impl Mode {
 
     /// Whether people read this: statements, row counts and times stand around the results.
     pub fn is_for_people(self) -> bool {
-        self == Mode::Table
+        matches!(self, Mode::Table | Mode::Expanded)
     }
 }
 
@@ -67,9 +73,10 @@ impl FromStr for Mode {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.to_ascii_lowercase().as_str() {
             "table" => Ok(Mode::Table),
+            "expanded" => Ok(Mode::Expanded),
             "csv" => Ok(Mode::Csv),
             "json" => Ok(Mode::Json),
-            _ => Err(format!("no output mode '{text}': choose table, csv or json")),
+            _ => Err(format!("no output mode '{text}': choose table, expanded, csv or json")),
         }
     }
 }
@@ -80,12 +87,42 @@ pub trait Printer {
     fn write(&mut self, out: &mut dyn Write, batch: &RecordBatch) -> io::Result<()>;
     /// Writes what is still held back. Nothing may follow.
     fn finish(&mut self, out: &mut dyn Write) -> io::Result<()>;
+    /// How many rows were written, once the page is full and further rows are left out.
+    fn stopped_at(&self) -> Option<u64> {
+        None
+    }
 }
 
-/// A printer of results of `schema` in `mode`.
-pub fn printer(mode: Mode, schema: SchemaRef) -> Box<dyn Printer> {
+/// Room for a result on a screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// Columns of the screen.
+    pub columns: usize,
+    /// Lines that the rows of the result may take; None = as many as they need.
+    pub lines: Option<usize>,
+}
+
+/// How many rows of a result are shown before it is cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowLimit {
+    /// As many as fit the screen.
+    Screen,
+    All,
+    /// This many.
+    First(u64),
+}
+
+/// Columns and lines of the terminal that stdout is, if it is one.
+pub fn screen() -> Option<(usize, usize)> {
+    let (columns, lines) = os::terminal_size()?;
+    Some((usize::from(columns), usize::from(lines)))
+}
+
+/// A printer of results of `schema` in `mode`; `page` is the screen that it writes to, if any.
+pub fn printer(mode: Mode, schema: SchemaRef, page: Option<Page>) -> Box<dyn Printer> {
     match mode {
-        Mode::Table => Box::new(table::TablePrinter::new(schema)),
+        Mode::Table => Box::new(table::TablePrinter::new(schema, page)),
+        Mode::Expanded => Box::new(expanded::ExpandedPrinter::new(&schema, page)),
         Mode::Csv => Box::new(self::csv::CsvPrinter::new(schema)),
         Mode::Json => Box::new(json::JsonPrinter::new()),
     }

@@ -1,100 +1,211 @@
 //! Results as a drawn table, in the shape of Arrow's own pretty printer.
 //!
-//! Invariant: column widths are decided by the first [`SAMPLE_ROWS_MAX`] rows and then stay; a
-//! later wider value pushes its line out but is never cut. Control characters of the data are
-//! written as escapes, so no value can steer the terminal.
+//! Invariant: column widths are decided by the first [`SAMPLE_ROWS_MAX`] rows and then stay. On a
+//! screen a table is never wider than it: text is shortened, numbers and times never are, and a
+//! result that does not fit even so is written as records (`expanded`). Elsewhere nothing is cut.
+//! Control characters of the data are written as escapes, so no value can steer the terminal.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
-use unicode_width::UnicodeWidthStr;
 
-use super::{Printer, as_io};
+use super::cell::{Cells, printable};
+use super::expanded::ExpandedPrinter;
+use super::{Page, Printer};
+use crate::text::width::{shortened, width};
 
 /// Rows held back to decide the widths.
 pub const SAMPLE_ROWS_MAX: usize = 1000;
 /// Bytes of text held back to decide the widths, however few rows that is.
 pub const SAMPLE_BYTES_MAX: usize = 4 << 20;
+/// A column of text is not made narrower than this to fit a screen.
+const TEXT_COLUMNS_MIN: usize = 8;
 
 pub(super) struct TablePrinter {
     schema: SchemaRef,
-    /// Rows held back; empty once `widths` is known.
+    /// The screen; None = there is none, and nothing is cut.
+    page: Option<Page>,
+    /// Rows held back; empty once `drawn` is known.
     sample: Vec<Vec<String>>,
     sample_bytes: usize,
-    widths: Option<Vec<usize>>,
+    drawn: Option<Drawn>,
+    /// Lines that are left of the page.
+    lines_left: usize,
+    shown: u64,
+    is_full: bool,
+}
+
+/// How the result is drawn, once that is decided.
+enum Drawn {
+    /// With these widths.
+    Table(Vec<usize>),
+    /// As records: the screen is too narrow.
+    Records(ExpandedPrinter),
 }
 
 impl TablePrinter {
-    pub(super) fn new(schema: SchemaRef) -> Self {
-        TablePrinter { schema, sample: Vec::new(), sample_bytes: 0, widths: None }
+    pub(super) fn new(schema: SchemaRef, page: Option<Page>) -> Self {
+        let lines_left = page.and_then(|page| page.lines).unwrap_or(usize::MAX);
+        TablePrinter {
+            schema,
+            page,
+            sample: Vec::new(),
+            sample_bytes: 0,
+            drawn: None,
+            lines_left,
+            shown: 0,
+            is_full: false,
+        }
     }
 
     /// Decides the widths and writes the head and the rows held back.
-    fn start(&mut self, out: &mut dyn Write) -> io::Result<Vec<usize>> {
+    fn start(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let names: Vec<String> = self.schema.fields().iter().map(|f| printable(f.name())).collect();
-        let mut widths: Vec<usize> = names.iter().map(|name| width(name)).collect();
-        for row in &self.sample {
-            for (most, cell) in widths.iter_mut().zip(row) {
-                *most = (*most).max(width(cell));
+        let sample = std::mem::take(&mut self.sample);
+        let Some(widths) = self.widths(&names, &sample) else {
+            let mut records = ExpandedPrinter::new(&self.schema, self.page);
+            for row in &sample {
+                records.write_row(out, row)?;
+            }
+            self.drawn = Some(Drawn::Records(records));
+            return Ok(());
+        };
+        rule(out, &widths)?;
+        let cut = vec![true; names.len()];
+        write_row(out, &names, &widths, &vec![false; names.len()], &cut)?;
+        rule(out, &widths)?;
+        self.drawn = Some(Drawn::Table(widths));
+        sample.iter().try_for_each(|row| self.draw(out, row))
+    }
+
+    /// Writes a row of a result whose shape is decided, if the page has room for it.
+    fn draw(&mut self, out: &mut dyn Write, cells: &[String]) -> io::Result<()> {
+        let (right, cut) = (self.right_aligned(), self.cut());
+        match &mut self.drawn {
+            Some(Drawn::Records(records)) => records.write_row(out, cells),
+            Some(Drawn::Table(widths)) => {
+                let lines = height(cells);
+                // One row is shown however high it is.
+                self.is_full |= self.shown > 0 && lines > self.lines_left;
+                if self.is_full {
+                    return Ok(());
+                }
+                self.lines_left = self.lines_left.saturating_sub(lines);
+                self.shown += 1;
+                write_row(out, cells, widths, &right, &cut)
+            }
+            None => unreachable!("the shape is decided before the first row is drawn"),
+        }
+    }
+
+    /// Rows to hold back: a page more than full tells that there are more.
+    fn sample_rows_max(&self) -> usize {
+        let lines = self.page.and_then(|page| page.lines);
+        lines.map_or(SAMPLE_ROWS_MAX, |lines| (lines + 1).min(SAMPLE_ROWS_MAX))
+    }
+
+    /// The width of each column; None when the screen is too narrow for a table.
+    fn widths(&self, names: &[String], sample: &[Vec<String>]) -> Option<Vec<usize>> {
+        let mut widths: Vec<usize> = names.iter().map(|name| cell_width(name)).collect();
+        let mut values = vec![0; names.len()];
+        for row in sample {
+            for (most, cell) in values.iter_mut().zip(row) {
+                *most = (*most).max(cell_width(cell));
             }
         }
-        rule(out, &widths)?;
-        let left = vec![false; names.len()];
-        write_row(out, &names, &widths, &left)?;
-        rule(out, &widths)?;
-        let right = self.right_aligned();
-        for row in std::mem::take(&mut self.sample) {
-            write_row(out, &row, &widths, &right)?;
+        for (most, value) in widths.iter_mut().zip(&values) {
+            *most = (*most).max(*value);
         }
-        self.widths = Some(widths.clone());
-        Ok(widths)
+        let Some(columns) = self.page.map(|page| page.columns) else { return Some(widths) };
+        let drawn = |widths: &[usize]| widths.iter().map(|w| w + 3).sum::<usize>() + 1;
+        if drawn(&widths) <= columns {
+            return Some(widths);
+        }
+        // Text of several lines is a plan or a document: cut lines would make nonsense of it.
+        if sample.iter().flatten().any(|cell| cell.contains('\n')) {
+            return None;
+        }
+        let cut = self.cut();
+        let floors: Vec<usize> = widths
+            .iter()
+            .zip(values)
+            .zip(&cut)
+            .map(|((wanted, value), cut)| {
+                let least = if *cut { value.min(TEXT_COLUMNS_MIN) } else { value };
+                // A heading may be cut as well, but not to nothing.
+                (*wanted).min(least.max(TEXT_COLUMNS_MIN))
+            })
+            .collect();
+        if drawn(&floors) > columns {
+            return None;
+        }
+        for (wanted, floor) in widths.iter_mut().zip(&floors) {
+            *wanted = (*wanted).min(columns).max(*floor);
+        }
+        while drawn(&widths) > columns {
+            let widest = (0..widths.len()).filter(|n| widths[*n] > floors[*n]);
+            let widest = widest.max_by_key(|n| widths[*n]).expect("the floors fit");
+            widths[widest] -= 1;
+        }
+        Some(widths)
     }
 
     fn right_aligned(&self) -> Vec<bool> {
         self.schema.fields().iter().map(|field| field.data_type().is_numeric()).collect()
     }
+
+    /// Which columns may be shortened: half a number or half a time is another one.
+    fn cut(&self) -> Vec<bool> {
+        let on_screen = self.page.is_some();
+        let may = |ty: &arrow::datatypes::DataType| !ty.is_numeric() && !ty.is_temporal();
+        self.schema.fields().iter().map(|f| on_screen && may(f.data_type())).collect()
+    }
 }
 
 impl Printer for TablePrinter {
     fn write(&mut self, out: &mut dyn Write, batch: &RecordBatch) -> io::Result<()> {
-        let options = FormatOptions::default().with_null("NULL").with_display_error(true);
-        let formatters = batch
-            .columns()
-            .iter()
-            .map(|column| ArrayFormatter::try_new(column.as_ref(), &options))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(as_io)?;
-        let right = self.right_aligned();
+        let cells = Cells::new(batch)?;
         for row in 0..batch.num_rows() {
-            let cells: Vec<String> =
-                formatters.iter().map(|f| printable(&f.value(row).to_string())).collect();
-            if let Some(widths) = &self.widths {
-                write_row(out, &cells, widths, &right)?;
+            if self.stopped_at().is_some() {
+                return Ok(());
+            }
+            let cells = cells.row(row);
+            if self.drawn.is_some() {
+                self.draw(out, &cells)?;
                 continue;
             }
             self.sample_bytes += cells.iter().map(String::len).sum::<usize>();
             self.sample.push(cells);
-            if self.sample.len() >= SAMPLE_ROWS_MAX || self.sample_bytes >= SAMPLE_BYTES_MAX {
+            let is_full = self.sample.len() >= self.sample_rows_max();
+            if is_full || self.sample_bytes >= SAMPLE_BYTES_MAX {
                 self.start(out)?;
             }
         }
         Ok(())
     }
 
+    fn stopped_at(&self) -> Option<u64> {
+        match &self.drawn {
+            Some(Drawn::Records(records)) => records.stopped_at(),
+            _ => self.is_full.then_some(self.shown),
+        }
+    }
+
     fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
         if self.schema.fields().is_empty() {
             return Ok(());
         }
-        match &self.widths {
-            Some(widths) => rule(out, widths),
-            None => {
-                let is_empty = self.sample.is_empty();
-                let widths = self.start(out)?;
-                if is_empty { Ok(()) } else { rule(out, &widths) }
-            }
+        let mut is_empty = false;
+        if self.drawn.is_none() {
+            is_empty = self.sample.is_empty();
+            self.start(out)?;
+        }
+        match &self.drawn {
+            Some(Drawn::Table(widths)) if !is_empty => rule(out, widths),
+            _ => Ok(()),
         }
     }
 }
@@ -109,19 +220,21 @@ fn rule(out: &mut dyn Write, widths: &[usize]) -> io::Result<()> {
     out.write_all(line.as_bytes())
 }
 
+/// Writes one row; columns of `cut` are shortened to their width, others push the line out.
 fn write_row(
     out: &mut dyn Write,
     cells: &[String],
     widths: &[usize],
     right: &[bool],
+    cut: &[bool],
 ) -> io::Result<()> {
-    let height = cells.iter().map(|cell| cell.lines().count()).max().unwrap_or(0).max(1);
-    for line in 0..height {
+    for line in 0..height(cells) {
         let mut text = String::from("|");
-        for ((cell, &most), &right) in cells.iter().zip(widths).zip(right) {
-            let part = cell.lines().nth(line).unwrap_or("");
-            let padding = " ".repeat(most.saturating_sub(part.width()));
-            if right {
+        for (n, cell) in cells.iter().enumerate() {
+            let whole = cell.lines().nth(line).unwrap_or("");
+            let part = if cut[n] { shortened(whole, widths[n]) } else { Cow::Borrowed(whole) };
+            let padding = " ".repeat(widths[n].saturating_sub(width(&part)));
+            if right[n] {
                 let _ = write!(text, " {padding}{part} |");
             } else {
                 let _ = write!(text, " {part}{padding} |");
@@ -133,25 +246,14 @@ fn write_row(
     Ok(())
 }
 
-/// Columns that the widest line of `cell` takes on a screen.
-fn width(cell: &str) -> usize {
-    cell.lines().map(UnicodeWidthStr::width).max().unwrap_or(0)
+/// Lines that a row takes.
+fn height(cells: &[String]) -> usize {
+    cells.iter().map(|cell| cell.lines().count()).max().unwrap_or(0).max(1)
 }
 
-/// `text` with its control characters, line breaks excepted, as escapes.
-fn printable(text: &str) -> String {
-    if !text.contains(|c: char| c.is_control() && c != '\n') {
-        return text.to_owned();
-    }
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() && c != '\n' {
-            safe.extend(c.escape_default());
-        } else {
-            safe.push(c);
-        }
-    }
-    safe
+/// Columns that the widest line of `cell` takes on a screen.
+fn cell_width(cell: &str) -> usize {
+    cell.lines().map(width).max().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -163,8 +265,15 @@ mod tests {
     use super::*;
 
     fn print(batches: &[RecordBatch]) -> String {
+        print_in(None, batches)
+    }
+
+    fn print_in(columns: Option<usize>, batches: &[RecordBatch]) -> String {
         let mut out = Vec::new();
-        let mut printer = TablePrinter::new(batches[0].schema());
+        let mut printer = TablePrinter::new(
+            batches[0].schema(),
+            columns.map(|columns| Page { columns, lines: None }),
+        );
         for batch in batches {
             printer.write(&mut out, batch).unwrap();
         }
@@ -219,7 +328,7 @@ mod tests {
         let rows = i64::try_from(SAMPLE_ROWS_MAX).unwrap();
         let first = batch((0..rows).collect(), vec![Some("x"); SAMPLE_ROWS_MAX]);
         let mut out = Vec::new();
-        let mut printer = TablePrinter::new(first.schema());
+        let mut printer = TablePrinter::new(first.schema(), None);
         printer.write(&mut out, &first.slice(0, SAMPLE_ROWS_MAX - 1)).unwrap();
         assert!(out.is_empty(), "the widths are not known yet");
         printer.write(&mut out, &first.slice(SAMPLE_ROWS_MAX - 1, 1)).unwrap();
@@ -229,5 +338,70 @@ mod tests {
         printer.finish(&mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("| 123456 | a longer one |\n"), "a wide late value is not cut");
+    }
+
+    #[test]
+    fn on_a_screen_text_is_shortened_and_numbers_are_not() {
+        let rows = batch(vec![1_234_567_890], vec![Some("the quick brown fox jumps")]);
+        let text = print_in(Some(30), &[rows.clone()]);
+        assert_eq!(
+            text,
+            "+------------+---------------+\n\
+             | id         | name          |\n\
+             +------------+---------------+\n\
+             | 1234567890 | the quick br… |\n\
+             +------------+---------------+\n"
+        );
+        assert!(text.lines().all(|line| width(line) <= 30));
+        assert!(print_in(None, &[rows]).contains("the quick brown fox jumps"));
+    }
+
+    #[test]
+    fn a_result_too_wide_for_the_screen_becomes_records() {
+        let rows = batch(vec![1, 2], vec![Some("one two three four"), None]);
+        assert_eq!(
+            print_in(Some(14), &[rows]),
+            "-[ row 1 ]----\n\
+             id   | 1\n\
+             name | one two\n     \
+                  | three\n     \
+                  | four\n\
+             -[ row 2 ]----\n\
+             id   | 2\n\
+             name | NULL\n"
+        );
+    }
+
+    #[test]
+    fn text_of_several_lines_is_wrapped_and_not_cut() {
+        let text = print_in(
+            Some(40),
+            &[batch(vec![1], vec![Some(&format!("plan\n  {}", "x ".repeat(30)))])],
+        );
+        assert_eq!(text.matches('x').count(), 30, "{text}");
+        assert!(text.lines().all(|line| width(line) <= 40), "{text}");
+    }
+
+    #[test]
+    fn a_full_page_ends_the_table() {
+        let page = |lines| Some(Page { columns: 40, lines: Some(lines) });
+        let rows = batch((0..5).collect(), vec![Some("x"); 5]);
+        for (lines, shown) in [(3, Some(3)), (4, Some(4)), (5, None), (6, None)] {
+            let mut out = Vec::new();
+            let mut printer = TablePrinter::new(rows.schema(), page(lines));
+            printer.write(&mut out, &rows).unwrap();
+            printer.finish(&mut out).unwrap();
+            assert_eq!(printer.stopped_at(), shown, "{lines} lines");
+            let drawn = out.iter().filter(|b| **b == b'\n').count() as u64;
+            assert_eq!(drawn, 4 + shown.unwrap_or(5), "{lines} lines");
+        }
+        // Records take more lines each.
+        let narrow = Some(Page { columns: 14, lines: Some(6) });
+        let rows = batch(vec![1, 2, 3], vec![Some("one two three four"); 3]);
+        let mut out = Vec::new();
+        let mut printer = TablePrinter::new(rows.schema(), narrow);
+        printer.write(&mut out, &rows).unwrap();
+        printer.finish(&mut out).unwrap();
+        assert_eq!(printer.stopped_at(), Some(1), "{}", String::from_utf8_lossy(&out));
     }
 }

@@ -10,13 +10,18 @@ use tidegate_engine::trace::Trace;
 use super::Failure;
 use crate::cli::{BenchArguments, ReplayArguments, policy_compiler};
 use crate::output::plot::{Chart, Curve};
-use crate::output::{Mode, printer};
+use crate::output::{self, Mode, Page, printer};
 use crate::query::{load_candidate, load_trace, replay_row, replay_schema};
 
 /// Runs of a measurement; the fastest counts, because others only add what the machine did besides.
 const RUNS: usize = 3;
 /// Victims that the engine asks for at once.
 const AHEAD: u32 = 32;
+
+/// The screen, where there is one; results are never cut short there.
+fn page() -> Option<Page> {
+    output::screen().map(|(columns, _)| Page { columns, lines: None })
+}
 
 /// Runs a candidate; nobody cancels it here but the end of the process.
 fn outcome(candidate: &Candidate, trace: &Trace, settings: &Settings) -> Result<Outcome, Failure> {
@@ -34,7 +39,7 @@ pub(super) fn bench(
     let component = load_candidate(&arguments.file.to_string_lossy(), Some(policy_compiler()))?;
     let capacity = arguments.capacity.resolve(&trace)?;
     let settings = Settings { ahead: AHEAD, ..Settings::new(capacity) };
-    let mut printer = printer(mode, replay_schema());
+    let mut printer = printer(mode, replay_schema(), page());
     let mut times = Vec::new();
     for candidate in [Candidate::Lru, component] {
         let mut best = outcome(&candidate, &trace, &settings)?;
@@ -76,7 +81,7 @@ pub(super) fn replay(
         .iter()
         .map(|name| load_candidate(name, Some(policy_compiler())))
         .collect::<Result<_, _>>()?;
-    let mut printer = printer(mode, replay_schema());
+    let mut printer = printer(mode, replay_schema(), page());
     let mut curves = Vec::new();
     let mut unit = "entries";
     for candidate in &candidates {

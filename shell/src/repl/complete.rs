@@ -22,6 +22,10 @@ const TABLE_OPTIONS: [&str; 8] = [
     "per_partition_rate_limit",
 ];
 
+/// Statements that are at their end where nothing else is offered.
+const ENDED: &[&str] =
+    &["DESC", "DESCRIBE", "DETACH", "FLUSH", "INVALIDATE", "ROLLBACK", "SHOW", "USE"];
+
 /// Names that exist, as of the last prompt.
 #[derive(Clone)]
 pub(super) struct Names {
@@ -88,8 +92,9 @@ fn complete_command(before: &str, names: &Names) -> Option<(usize, Vec<Offer>)> 
     let argument = argument.trim_start();
     let mut offers = match name {
         "\\d" | ".schema" => tables(names),
-        ".mode" => ["csv", "json", "table"].map(Offer::plain).to_vec(),
+        ".mode" => ["csv", "expanded", "json", "table"].map(Offer::plain).to_vec(),
         ".timing" => ["off", "on"].map(Offer::plain).to_vec(),
+        ".rows" => ["all", "screen"].map(Offer::plain).to_vec(),
         _ => Vec::new(),
     };
     offers.retain(|offer| starts_with(&offer.text, argument));
@@ -135,15 +140,14 @@ fn unqualified(before: &str, word: &str, statement: &str, names: &Names) -> Vec<
     match last {
         "" => return keywords(keyword::STATEMENTS, word),
         "FROM" if words.first().is_some_and(|first| first == "COPY") => return Vec::new(),
-        "FROM" | "INTO" | "UPDATE" | "TABLE" | "COPY" | "DESCRIBE" | "DESC" | "JOIN"
-        | "TRUNCATE" | "FLUSH"
+        "FROM" | "INTO" | "UPDATE" | "TABLE" | "COPY" | "DESCRIBE" | "DESC" | "JOIN" | "FLUSH"
             if !(last == "DESC" && words.len() > 1 || words[0] == "CREATE" && last == "TABLE") =>
         {
             let mut offers = tables(names);
             if matches!(last, "FROM" | "JOIN") && !word.is_empty() {
                 offers.push(Offer::plain("replay_policy("));
             }
-            if matches!(last, "DESCRIBE" | "TRUNCATE" | "FLUSH") {
+            if last == "DESCRIBE" {
                 offers.extend(keywords(&["TABLE"], word));
             }
             return offers;
@@ -173,6 +177,8 @@ fn unqualified(before: &str, word: &str, statement: &str, names: &Names) -> Vec<
         "CACHE" if words[0] == "INVALIDATE" => return tables(names),
         "CACHE" if words[0] == "SHOW" => return keywords(&["TABLES"], word),
         "INVALIDATE" => return keywords(&["CACHE"], word),
+        "ATTACH" | "IMPORT" => return keywords(&["SSTABLES"], word),
+        "DETACH" => return tables(names),
         "RECORD" => return keywords(&["TRACE"], word),
         "TRACE" if words[0] == "RECORD" => return keywords(&["STOP", "TO"], word),
         "CREATE" => return keywords(&["KEYSPACE", "POLICY", "TABLE", "TYPE"], word),
@@ -213,12 +219,14 @@ fn unqualified(before: &str, word: &str, statement: &str, names: &Names) -> Vec<
         .iter()
         .flat_map(|table| table.columns.iter().map(column))
         .collect();
+    // Nothing that the parser takes follows in these.
+    if ENDED.contains(&words[0].as_str()) {
+        return offers;
+    }
+    let is_query =
+        matches!(words[0].as_str(), "SELECT" | "INSERT" | "UPDATE" | "DELETE" | "WITH" | "EXPLAIN");
     // All keywords at once would bury the columns; they come with the first letter.
-    if !word.is_empty() || offers.is_empty() {
-        let is_query = matches!(
-            words[0].as_str(),
-            "SELECT" | "INSERT" | "UPDATE" | "DELETE" | "WITH" | "EXPLAIN"
-        );
+    if !word.is_empty() || is_query && offers.is_empty() {
         let inner = if is_query { keyword::QUERY } else { keyword::DEFINITION };
         offers.extend(keywords(inner, word));
         if words.len() == 1 && words[0] == "EXPLAIN" {
@@ -310,6 +318,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::query::ErrorKind;
 
     /// Tables `reading` and `Odd` in the default keyspace, `log` in `weather`.
     async fn names(directory: &std::path::Path) -> Names {
@@ -369,6 +378,10 @@ mod tests {
             ),
             ("CREATE TABLE t (a int PRIMARY KEY) WITH CL|", vec!["CLUSTERING ORDER BY"]),
             ("SHOW COR|", vec!["CORRUPTION"]),
+            ("SHOW TABLES |", vec![]),
+            ("TRUN|", vec![]),
+            ("FLUSH T|", vec![]),
+            ("ATTACH |", vec!["SSTABLES"]),
             ("SHOW STA|", vec!["STALLS"]),
             ("ALTER READ |", vec!["ADMISSION"]),
             ("ALTER READ ADMISSION |", vec!["SET"]),
@@ -399,6 +412,89 @@ mod tests {
             assert_eq!(texts, wanted, "{line}");
             assert!(start <= at, "{line}");
         }
+    }
+
+    /// Statements that begin as the offers do; the parser takes each.
+    const STATEMENTS: &[&str] = &[
+        "ALTER CACHE SET ADMISSION = p",
+        "ALTER CACHE SET CAPACITY = '1 MiB'",
+        "ALTER CACHE SET POLICY = p",
+        "ALTER CACHE SHADOW POLICY = p",
+        "ALTER LOAD SHEDDING SET POLICY = p",
+        "ALTER RATE LIMITER SET POLICY = p",
+        "ALTER READ ADMISSION SET POLICY = p",
+        "ALTER TABLE reading WITH comment = 'x'",
+        "ATTACH SSTABLES '/dir' AS t",
+        "COPY reading FROM 'x.csv'",
+        "CREATE KEYSPACE k",
+        "CREATE POLICY p FROM 'p.wasm'",
+        "CREATE TABLE t (a int PRIMARY KEY)",
+        "CREATE TYPE t (a int)",
+        "DELETE FROM reading WHERE station = 'x'",
+        "DESCRIBE TABLE reading",
+        "DETACH reading",
+        "DROP KEYSPACE k",
+        "DROP POLICY p",
+        "DROP TABLE reading",
+        "DROP TYPE t",
+        "EXPLAIN SELECT 1",
+        "FLUSH reading",
+        "IMPORT SSTABLES '/dir' INTO reading",
+        "INSERT INTO reading (station, at) VALUES ('x', 1)",
+        "INVALIDATE CACHE reading",
+        "RECORD TRACE STOP",
+        "RECORD TRACE TO 'f'",
+        "ROLLBACK POLICY",
+        "SELECT 1",
+        "SET tidegate.bypass_cache = true",
+        "SHOW CACHE TABLES",
+        "SHOW CORRUPTION",
+        "SHOW KEYSPACES",
+        "SHOW POLICIES",
+        "SHOW POLICY EXITS",
+        "SHOW STALLS",
+        "SHOW TABLES",
+        "UPDATE reading SET value = 1 WHERE station = 'x' AND at = 1",
+        "USE weather",
+        "WITH a AS (SELECT 1) SELECT * FROM a",
+    ];
+
+    #[tokio::test]
+    async fn the_parser_takes_what_is_offered() {
+        let directory = tempfile::tempdir().unwrap();
+        let names = names(directory.path()).await;
+        let database = Database::open(Options::new(directory.path())).await.unwrap();
+        let session = crate::query::Session::new(database.clone(), Default::default()).unwrap();
+        for text in STATEMENTS {
+            for statement in crate::query::split(text).unwrap() {
+                if let Err(error) = session.describe(&statement).await {
+                    let kind = error.kind;
+                    let is_refused = matches!(kind, ErrorKind::Syntax | ErrorKind::Unsupported);
+                    assert!(!is_refused, "{text}: {error}");
+                }
+            }
+        }
+        database.close().await.unwrap();
+        // Every chain of keywords that Tab can type is the head of one of them.
+        let mut open = vec![String::new()];
+        let mut chains = 0;
+        while let Some(line) = open.pop() {
+            let (_, offers) = complete(&line, line.len(), &names);
+            let is_chain = !["SELECT", "WITH", "EXPLAIN", "SET", "INSERT", "UPDATE", "DELETE"]
+                .iter()
+                .any(|query| line.starts_with(query));
+            let words = offers
+                .iter()
+                .filter(|offer| is_keyword(offer.text.split(' ').next().unwrap_or("")));
+            for offer in words.filter(|_| is_chain) {
+                let line = format!("{line}{} ", offer.text);
+                chains += 1;
+                let is_head = STATEMENTS.iter().any(|text| format!("{text} ").starts_with(&line));
+                assert!(is_head, "no statement begins with {line}");
+                open.push(line);
+            }
+        }
+        assert!(chains > 40, "{chains}");
     }
 
     #[tokio::test]

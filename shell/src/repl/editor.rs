@@ -12,10 +12,9 @@ use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
 use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::history::{FileHistory, History};
-use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{
     Cmd, ColorMode, CompletionType, Config, Context, Editor, Event, Helper, Hinter, KeyCode,
-    KeyEvent, Modifiers,
+    KeyEvent, Modifiers, Validator,
 };
 use tokio::sync::mpsc;
 
@@ -29,6 +28,8 @@ const CANDIDATES_MAX: usize = 200;
 /// Asks for the next text.
 pub(super) struct Question {
     pub prompt: String,
+    /// Stands before the lines of a statement that goes on.
+    pub continuation: String,
     pub names: Names,
 }
 
@@ -110,7 +111,7 @@ impl Terminal {
             .color_mode(if colors { ColorMode::Enabled } else { ColorMode::Disabled })
             .build();
         let mut editor = Editor::with_config(config)?;
-        editor.set_helper(Some(Assistant { names: None, colors }));
+        editor.set_helper(Some(Assistant { names: None, pending: String::new(), colors }));
         editor.bind_sequence(Event::from(KeyEvent(KeyCode::Enter, Modifiers::ALT)), Cmd::Newline);
         let mut history = history::path();
         if let Some(path) = &history {
@@ -126,17 +127,31 @@ impl Terminal {
     }
 
     fn read(&mut self, question: Question) -> Answer {
-        if let Some(assistant) = self.editor.helper_mut() {
-            assistant.names = Some(question.names);
-        }
-        match self.editor.readline(&question.prompt) {
-            Ok(text) => {
-                self.remember(&text);
-                Answer::Text(text)
+        let Question { prompt, continuation, names } = question;
+        self.assist(|assistant| assistant.names = Some(names));
+        // Lines of a statement that goes on, each with its line break.
+        let mut pending = String::new();
+        loop {
+            self.assist(|assistant| assistant.pending.clone_from(&pending));
+            let prompt = if pending.is_empty() { &prompt } else { &continuation };
+            let line = match self.editor.readline(prompt) {
+                Ok(line) => line,
+                Err(ReadlineError::Interrupted) => return Answer::Interrupted,
+                Err(ReadlineError::Eof) => return Answer::End,
+                Err(error) => return Answer::Failed(error.to_string()),
+            };
+            pending.push_str(&line);
+            if is_complete(&pending) {
+                self.remember(&pending);
+                return Answer::Text(pending);
             }
-            Err(ReadlineError::Interrupted) => Answer::Interrupted,
-            Err(ReadlineError::Eof) => Answer::End,
-            Err(error) => Answer::Failed(error.to_string()),
+            pending.push('\n');
+        }
+    }
+
+    fn assist(&mut self, change: impl FnOnce(&mut Assistant)) {
+        if let Some(assistant) = self.editor.helper_mut() {
+            change(assistant);
         }
     }
 
@@ -154,20 +169,12 @@ impl Terminal {
 }
 
 /// What rustyline asks while a line is edited.
-#[derive(Helper, Hinter)]
+#[derive(Helper, Hinter, Validator)]
 struct Assistant {
     names: Option<Names>,
+    /// The lines before the one that is edited, each with its line break.
+    pending: String,
     colors: bool,
-}
-
-impl Validator for Assistant {
-    fn validate(&self, context: &mut ValidationContext) -> rustyline::Result<ValidationResult> {
-        Ok(if is_complete(context.input()) {
-            ValidationResult::Valid(None)
-        } else {
-            ValidationResult::Incomplete
-        })
-    }
 }
 
 impl Completer for Assistant {
@@ -180,19 +187,44 @@ impl Completer for Assistant {
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<Pair>)> {
         let Some(names) = &self.names else { return Ok((at, Vec::new())) };
-        let (start, offers) = complete(line, at, names);
+        let before = self.pending.len();
+        let (start, offers) = complete(&format!("{}{line}", self.pending), before + at, names);
         let pair =
             |offer: super::complete::Offer| Pair { display: offer.shown, replacement: offer.text };
-        Ok((start, offers.into_iter().map(pair).collect()))
+        // A word never reaches over a line break.
+        Ok((start.saturating_sub(before), offers.into_iter().map(pair).collect()))
     }
 }
 
 impl Highlighter for Assistant {
     fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
-        if self.colors { highlight::colored(line) } else { Cow::Borrowed(line) }
+        if !self.colors {
+            return Cow::Borrowed(line);
+        }
+        if self.pending.is_empty() {
+            return highlight::colored(line);
+        }
+        // A string or a comment may have begun above.
+        let whole = format!("{}{line}", self.pending);
+        let colored = highlight::colored(&whole);
+        let above = self.pending.matches('\n').count();
+        Cow::Owned(colored.splitn(above + 1, '\n').nth(above).unwrap_or("").to_owned())
     }
 
     fn highlight_char(&self, _: &str, _: usize, kind: CmdKind) -> bool {
         self.colors && kind != CmdKind::MoveCursor
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_coloured_by_what_stands_above_it() {
+        let assistant = Assistant { names: None, pending: "SELECT 'a\nb\n".into(), colors: true };
+        assert_eq!(assistant.highlight("c' FROM", 0), "\x1b[32mc'\x1b[0m \x1b[1;34mFROM\x1b[0m");
+        let plain = Assistant { colors: false, ..assistant };
+        assert_eq!(plain.highlight("c' FROM", 0), "c' FROM");
     }
 }

@@ -20,7 +20,6 @@ pub(super) const STATEMENTS: &[&str] = &[
     "SELECT",
     "SET",
     "SHOW",
-    "TRUNCATE",
     "UPDATE",
     "USE",
     "WITH",

@@ -14,6 +14,7 @@ pub use highlight::colors_wanted;
 use self::complete::Names;
 use self::editor::{Answer, EditorThread, Question};
 use crate::exit::fail;
+use crate::output::RowLimit;
 use crate::session::{Failure, Next, Session};
 use crate::text::split;
 
@@ -23,15 +24,18 @@ pub async fn run(session: &mut Session) -> u8 {
         Ok(editor) => editor,
         Err(error) => return fail(&error),
     };
+    session.rows = RowLimit::Screen;
     eprintln!(
-        "Tidegate {}, {} shards. \\? for help, Ctrl-D to leave.",
+        "Tidegate {}, {} shards. Type help for help, Ctrl-D to leave.",
         env!("CARGO_PKG_VERSION"),
         session.database().shard_count()
     );
     loop {
         let keyspace = session.keyspace();
+        let prompt = prompt(&keyspace);
         let question = Question {
-            prompt: prompt(&keyspace),
+            continuation: format!("{:>width$}", "-> ", width = prompt.chars().count()),
+            prompt,
             names: Names { catalog: session.database().catalog(), keyspace },
         };
         match editor.ask(question).await {

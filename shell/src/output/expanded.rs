@@ -1,0 +1,131 @@
+//! Results as records: a line a column, under a line that numbers the row.
+//!
+//! Invariant: on a screen no line is wider than it. Long values go on below, aligned, and end after
+//! [`VALUE_LINES_MAX`] lines with how much is missing; elsewhere they are written whole.
+
+use std::io::{self, Write};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::Schema;
+
+use super::cell::{Cells, printable};
+use super::{Page, Printer};
+use crate::text::width::{shortened, width, wrapped};
+
+/// Lines of one value on a screen.
+const VALUE_LINES_MAX: usize = 40;
+/// A value is not squeezed into less than this.
+const VALUE_COLUMNS_MIN: usize = 4;
+
+pub(super) struct ExpandedPrinter {
+    names: Vec<String>,
+    name_columns: usize,
+    /// Columns of the screen; None = there is none.
+    columns: Option<usize>,
+    rows: u64,
+    /// Lines that are left of the page.
+    lines_left: usize,
+    is_full: bool,
+}
+
+impl ExpandedPrinter {
+    pub(super) fn new(schema: &Schema, page: Option<Page>) -> Self {
+        let columns = page.map(|page| page.columns);
+        let lines_left = page.and_then(|page| page.lines).unwrap_or(usize::MAX);
+        let names = schema.fields().iter().map(|field| printable(field.name()).replace('\n', " "));
+        let mut names: Vec<String> = names.collect();
+        if let Some(columns) = columns {
+            for name in &mut names {
+                *name = shortened(name, (columns / 3).max(VALUE_COLUMNS_MIN)).into_owned();
+            }
+        }
+        let name_columns = names.iter().map(|name| width(name)).max().unwrap_or(0);
+        ExpandedPrinter { names, name_columns, columns, rows: 0, lines_left, is_full: false }
+    }
+
+    /// Writes one row, given as the text of its columns, if the page has room for it.
+    pub(super) fn write_row(&mut self, out: &mut dyn Write, cells: &[String]) -> io::Result<()> {
+        let values: Vec<String> = cells.iter().map(|cell| self.value(cell)).collect();
+        let lines = 1 + values.iter().map(|value| value.lines().count().max(1)).sum::<usize>();
+        // One row is shown however high it is.
+        self.is_full |= self.rows > 0 && lines > self.lines_left;
+        if self.is_full {
+            return Ok(());
+        }
+        self.lines_left = self.lines_left.saturating_sub(lines);
+        self.rows += 1;
+        let mut head = format!("-[ row {} ]", self.rows);
+        let across = self.columns.unwrap_or(0).max(self.name_columns + 3);
+        head.extend(std::iter::repeat_n('-', across.saturating_sub(head.len())));
+        writeln!(out, "{head}")?;
+        for (name, value) in self.names.iter().zip(&values) {
+            let padding = " ".repeat(self.name_columns - width(name));
+            let mut lines = value.lines();
+            let first = format!("{name}{padding} | {}", lines.next().unwrap_or(""));
+            writeln!(out, "{}", first.trim_end())?;
+            for line in lines {
+                writeln!(out, "{} | {line}", " ".repeat(self.name_columns))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn value(&self, cell: &str) -> String {
+        let Some(columns) = self.columns else { return cell.to_owned() };
+        let room = columns.saturating_sub(self.name_columns + 3).max(VALUE_COLUMNS_MIN);
+        // A value of megabytes is not wrapped to be thrown away.
+        let most = room * VALUE_LINES_MAX * char::MAX.len_utf8();
+        let head = &cell[..cell.floor_char_boundary(most)];
+        let text = wrapped(head, room, "");
+        let shown: Vec<&str> = text.lines().take(VALUE_LINES_MAX).collect();
+        if shown.len() == text.lines().count() && head.len() == cell.len() {
+            return text;
+        }
+        let letters: usize = shown.iter().map(|line| line.chars().count()).sum();
+        let missing = cell.chars().count().saturating_sub(letters);
+        let note = format!("… about {missing} characters more");
+        format!("{}\n{}", shown.join("\n"), shortened(&note, room))
+    }
+}
+
+impl Printer for ExpandedPrinter {
+    fn write(&mut self, out: &mut dyn Write, batch: &RecordBatch) -> io::Result<()> {
+        let cells = Cells::new(batch)?;
+        (0..batch.num_rows()).try_for_each(|row| self.write_row(out, &cells.row(row)))
+    }
+
+    fn stopped_at(&self) -> Option<u64> {
+        self.is_full.then_some(self.rows)
+    }
+
+    fn finish(&mut self, _: &mut dyn Write) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::{DataType, Field};
+
+    use super::*;
+
+    #[test]
+    fn a_long_value_ends_with_how_much_is_missing() {
+        let schema = Schema::new(vec![Field::new("note", DataType::Utf8, true)]);
+        let text = "x".repeat(1_000_000);
+        let mut out = Vec::new();
+        ExpandedPrinter::new(&schema, Some(Page { columns: 40, lines: None }))
+            .write_row(&mut out, &[text.clone()])
+            .unwrap();
+        let out = String::from_utf8(out).unwrap();
+        assert_eq!(out.lines().count(), 1 + VALUE_LINES_MAX + 1);
+        assert!(out.lines().all(|line| width(line) <= 40), "{out}");
+        let shown = 33 * VALUE_LINES_MAX;
+        let note = format!("… about {} characters more", 1_000_000 - shown);
+        assert!(out.ends_with(&format!("     | {note}\n")), "{out}");
+
+        let mut whole = Vec::new();
+        ExpandedPrinter::new(&schema, None).write_row(&mut whole, &[text.clone()]).unwrap();
+        assert!(String::from_utf8(whole).unwrap().contains(&text));
+    }
+}
