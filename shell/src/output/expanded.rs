@@ -115,7 +115,7 @@ mod tests {
         let text = "x".repeat(1_000_000);
         let mut out = Vec::new();
         ExpandedPrinter::new(&schema, Some(Page { columns: 40, lines: None }))
-            .write_row(&mut out, &[text.clone()])
+            .write_row(&mut out, std::slice::from_ref(&text))
             .unwrap();
         let out = String::from_utf8(out).unwrap();
         assert_eq!(out.lines().count(), 1 + VALUE_LINES_MAX + 1);
@@ -125,7 +125,9 @@ mod tests {
         assert!(out.ends_with(&format!("     | {note}\n")), "{out}");
 
         let mut whole = Vec::new();
-        ExpandedPrinter::new(&schema, None).write_row(&mut whole, &[text.clone()]).unwrap();
+        ExpandedPrinter::new(&schema, None)
+            .write_row(&mut whole, std::slice::from_ref(&text))
+            .unwrap();
         assert!(String::from_utf8(whole).unwrap().contains(&text));
     }
 }

@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn on_a_screen_text_is_shortened_and_numbers_are_not() {
         let rows = batch(vec![1_234_567_890], vec![Some("the quick brown fox jumps")]);
-        let text = print_in(Some(30), &[rows.clone()]);
+        let text = print_in(Some(30), std::slice::from_ref(&rows));
         assert_eq!(
             text,
             "+------------+---------------+\n\
