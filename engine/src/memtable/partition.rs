@@ -38,7 +38,8 @@ impl Partition {
     pub(super) fn apply(&mut self, mutation: Mutation) -> Growth {
         let mut growth = Growth::default();
         self.deletion = strongest(self.deletion, mutation.deletion);
-        if let Some(row) = mutation.static_row {
+        if let Some(mut row) = mutation.static_row {
+            row.apply_own_tombstone();
             growth.bytes += row.memory_bytes();
             match &mut self.static_row {
                 Some(own) => Rc::make_mut(own).merge(&row),
@@ -49,7 +50,8 @@ impl Partition {
             growth.bytes += RANGE_TOMBSTONE_BYTES;
             Rc::make_mut(&mut self.range_tombstones).add(range_tombstone);
         }
-        for (key, row) in mutation.rows {
+        for (key, mut row) in mutation.rows {
+            row.apply_own_tombstone();
             growth.bytes += row.memory_bytes() + key.as_ordered().len() + ROW_OVERHEAD_BYTES;
             match self.rows.get_mut(&key) {
                 Some(own) => Rc::make_mut(own).merge(&row),

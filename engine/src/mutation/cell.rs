@@ -73,7 +73,9 @@ impl Cell {
         }
     }
 
-    /// Which of two versions of one cell stands: `Greater` when `self` does.
+    /// Which of two versions of one cell stands: `Greater` when `self` does. Of two that end together the
+    /// one with the shorter life does, before values are compared: it was written later. ScyllaDB has it
+    /// so; Cassandra goes on to the values at once.
     fn reconcile(&self, other: &Cell) -> Ordering {
         // A counter that was deleted does not come back, whatever the timestamps.
         match (&self.state, &other.state) {
@@ -90,7 +92,7 @@ impl Cell {
             (
                 CellState::Expiring { value: a, expiry: ea, ttl: ta },
                 CellState::Expiring { value: b, expiry: eb, ttl: tb },
-            ) => ea.cmp(eb).then_with(|| a.cmp(b)).then_with(|| tb.cmp(ta)),
+            ) => ea.cmp(eb).then_with(|| tb.cmp(ta)).then_with(|| a.cmp(b)),
             (
                 CellState::Live { value: a } | CellState::Counter { context: a },
                 CellState::Live { value: b } | CellState::Counter { context: b },
@@ -112,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reconciliation_is_cassandras() {
+    fn reconciliation_is_cassandras_and_scylladbs() {
         let wins = |a: &Cell, b: &Cell| {
             assert_eq!(a.reconcile(b), Ordering::Greater, "{a:?} over {b:?}");
             assert_eq!(b.reconcile(a), Ordering::Less);
@@ -123,6 +125,9 @@ mod tests {
         wins(&Cell::deleted(1, 0), &Cell::expiring(1, *b"z", 5, 10));
         wins(&Cell::expiring(1, *b"a", 5, 10), &Cell::live(1, *b"z"));
         wins(&Cell::expiring(1, *b"a", 5, 11), &Cell::expiring(1, *b"z", 5, 10));
+        wins(&Cell::expiring(1, *b"a", 4, 10), &Cell::expiring(1, *b"z", 5, 10));
+        wins(&Cell::expiring(1, *b"z", 5, 10), &Cell::expiring(1, *b"a", 5, 10));
+        wins(&Cell::deleted(1, 1), &Cell::deleted(1, 0));
         wins(&Cell::live(2, *b"a"), &Cell::deleted(1, 0));
     }
 

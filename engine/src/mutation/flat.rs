@@ -269,6 +269,18 @@ impl FlatRow {
         self.input().rest.first().is_some_and(|flags| flags & HAS_MULTI != 0)
     }
 
+    /// The tombstone of the row itself.
+    #[inline]
+    pub fn deletion(&self) -> Option<Tombstone> {
+        let mut input = self.input();
+        let flags = input.rest.first().copied().unwrap_or(0);
+        if flags & HAS_DELETION == 0 {
+            return None;
+        }
+        input.skip(1 + usize::from(MARKER_BYTES[usize::from(flags & MARKER)]));
+        Some(input.tombstone())
+    }
+
     /// The row as one that can be changed. There must be a row.
     pub fn thaw(&self) -> Row {
         let (liveness, deletion, mut cells) = self.parts();

@@ -3,6 +3,8 @@
 //! Invariant: cells are sorted by column id, one a column; so are multi-cell columns, of which none
 //! is empty; a row compacted with its own tombstone holds nothing which that tombstone covers.
 
+use std::cmp::Reverse;
+
 use super::cell::Cell;
 use super::multi_cell::MultiCell;
 use super::tombstone::{Tombstone, strongest};
@@ -33,9 +35,12 @@ impl Liveness {
         self.ttl == 0 || self.expiry > now
     }
 
+    /// Which of two markers stands, as of two cells: the later one; of equal ones one that ends, the one
+    /// that ends later, and of those the one that was written later.
     fn beats(self, other: Liveness) -> bool {
-        (self.timestamp, self.ttl != 0, self.expiry)
-            > (other.timestamp, other.ttl != 0, other.expiry)
+        let order =
+            |live: Liveness| (live.timestamp, live.ttl != 0, live.expiry, Reverse(live.ttl));
+        order(self) > order(other)
     }
 }
 
@@ -125,9 +130,7 @@ impl Row {
                 self.put_multi(*column, multi.clone());
             }
         }
-        if let Some(deletion) = self.deletion {
-            self.drop_covered(deletion);
-        }
+        self.apply_own_tombstone();
     }
 
     /// Removes everything that `tombstone` covers, an equal or older row tombstone included when
@@ -137,6 +140,14 @@ impl Row {
             self.deletion = None;
         }
         self.drop_covered(tombstone);
+    }
+
+    /// Removes what the row's own tombstone covers, as merging does: a row that was written or stored in one
+    /// piece may still hold it.
+    pub fn apply_own_tombstone(&mut self) {
+        if let Some(own) = self.deletion {
+            self.drop_covered(own);
+        }
     }
 
     fn drop_covered(&mut self, tombstone: Tombstone) {
@@ -211,6 +222,29 @@ mod tests {
         assert_eq!(ab.cell(ColumnId(0)).unwrap().value_at(0), Some(&b"new"[..]));
         assert_eq!(ab.cells.len(), 3);
         assert_eq!(ab.liveness, Some(Liveness::at(3)));
+    }
+
+    #[test]
+    fn of_equal_markers_the_same_one_stands_in_any_order() {
+        let expiring = |ttl, expiry| Liveness::expiring(5, ttl, expiry);
+        // Each beats those before it.
+        let ladder = [
+            Liveness::expiring(4, 1, 900),
+            Liveness::at(5),
+            expiring(30, 100),
+            expiring(20, 100),
+            expiring(90, 101),
+            Liveness::at(6),
+        ];
+        for (at, stronger) in ladder.iter().enumerate() {
+            for weaker in &ladder[..=at] {
+                for (a, b) in [(stronger, weaker), (weaker, stronger)] {
+                    let mut merged = Row { liveness: Some(*a), ..Row::default() };
+                    merged.merge(&Row { liveness: Some(*b), ..Row::default() });
+                    assert_eq!(merged.liveness, Some(*stronger), "{a:?} with {b:?}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use crate::config::{FRAGMENTS_PER_FILL_MAX, PASS_BYTES_MAX};
 use crate::error::Result;
+use crate::mutation::tombstone::strongest;
 use crate::mutation::{Filled, FlatRow, Fragment, FragmentSink, FragmentSource, Row, Tombstone};
 use crate::schema::{ClusteringKey, PartitionKey};
 
@@ -185,15 +186,13 @@ impl View {
     /// Whether a row of the cache is live and handed over as it is.
     #[inline]
     fn is_whole(&self, flat: &FlatRow, covering: Option<Tombstone>) -> bool {
-        !flat.has_multi()
-            && !covering.is_some_and(|tombstone| flat.is_touched_by(tombstone))
-            && flat.is_live_at(self.now_seconds)
+        !flat.has_multi() && !is_cut(flat, covering) && flat.is_live_at(self.now_seconds)
     }
 
     #[inline]
     fn flat(&mut self, flat: &FlatRow, take: &mut TakeRows<'_>) -> Result<()> {
         let covering = self.open().covering;
-        if flat.has_multi() || covering.is_some_and(|tombstone| flat.is_touched_by(tombstone)) {
+        if flat.has_multi() || is_cut(flat, covering) {
             return self.fragment(Fragment::FlatRow(flat.clone()).thawed(), take);
         }
         match flat.is_live_at(self.now_seconds) {
@@ -271,12 +270,111 @@ impl FragmentSink for Pass<'_, '_> {
     }
 }
 
-/// The row without what `covering` deletes, if anything of it is live.
+/// Whether `covering`, or the row's own tombstone, takes something away: what no merge has looked at may
+/// hold what that covers.
+#[inline]
+fn is_cut(flat: &FlatRow, covering: Option<Tombstone>) -> bool {
+    let tombstone = strongest(covering, flat.deletion());
+    tombstone.is_some_and(|tombstone| flat.is_touched_by(tombstone))
+}
+
+/// The row without what `covering` and its own tombstone delete, if anything of it is live.
 fn live(mut row: Rc<Row>, covering: Option<Tombstone>, now_seconds: i32) -> Option<Rc<Row>> {
-    if let Some(tombstone) = covering
+    if let Some(tombstone) = strongest(covering, row.deletion)
         && row.is_touched_by(tombstone)
     {
         Rc::make_mut(&mut row).apply_tombstone(tombstone);
     }
     row.is_live_at(now_seconds).then_some(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+    use futures::future::{LocalBoxFuture, ready};
+
+    use super::*;
+    use crate::mutation::{Cell, CellPath, Liveness, MultiCell};
+    use crate::schema::ColumnId;
+
+    /// Gives what it has at once.
+    struct Given(VecDeque<Fragment>);
+
+    impl FragmentSource for Given {
+        fn fill<'a>(
+            &'a mut self,
+            out: &'a mut VecDeque<Fragment>,
+        ) -> LocalBoxFuture<'a, Result<()>> {
+            out.append(&mut self.0);
+            Box::pin(ready(Ok(())))
+        }
+    }
+
+    /// The rows that a query sees of one partition's.
+    fn seen(rows: Vec<Fragment>) -> Vec<Row> {
+        let key = Rc::new(PartitionKey::from_bytes(b"k"));
+        let start = Fragment::PartitionStart { key, deletion: None };
+        let all = [vec![start], rows, vec![Fragment::PartitionEnd]].concat();
+        let mut reader = QueryReader::new(Box::new(Given(all.into())), 50, false);
+        let mut seen = Vec::new();
+        loop {
+            let mut take = |rows: LiveRows<'_>| {
+                match rows.content {
+                    LiveContent::Row { row, .. } => seen.push(row.clone()),
+                    LiveContent::Flat(flat) => seen.extend(flat.iter().map(|flat| flat.thaw())),
+                    LiveContent::StaticOnly => {}
+                }
+                Ok(())
+            };
+            if reader.pull(10, &mut take).unwrap() == Pulled::End {
+                return seen;
+            }
+            if !block_on(reader.refill()).unwrap() {
+                return seen;
+            }
+        }
+    }
+
+    #[test]
+    fn a_rows_own_tombstone_counts_where_no_merge_has_applied_it() {
+        let own = Tombstone { timestamp: 10, deletion_time: 1 };
+        let cell = |column, at: i64| (ColumnId(column), Cell::live(at, *b"v"));
+        let path = |byte| CellPath::from_ordered([2, byte]);
+        let multi = |cells: &[(u8, i64)]| {
+            let cells = cells.iter().map(|(at, time)| (path(*at), Cell::live(*time, *b"e")));
+            (ColumnId(9), MultiCell { deletion: None, cells: cells.collect() })
+        };
+        let whole = |liveness, cells: Vec<(ColumnId, Cell)>| Row {
+            liveness: Some(Liveness::at(liveness)),
+            deletion: Some(own),
+            cells,
+            multi: Vec::new(),
+        };
+        let cases = [
+            // Nothing of it is left.
+            (whole(10, vec![cell(1, 3), cell(2, 10)]), None),
+            // Of cells and marker, what is newer.
+            (whole(3, vec![cell(1, 3), cell(2, 11)]), Some((None, vec![cell(2, 11)], vec![]))),
+            (whole(12, vec![cell(1, 3)]), Some((Some(Liveness::at(12)), vec![], vec![]))),
+            (
+                Row { multi: vec![multi(&[(1, 4), (2, 12)])], ..whole(1, vec![]) },
+                Some((None, vec![], vec![multi(&[(2, 12)])])),
+            ),
+            (Row { multi: vec![multi(&[(1, 4)])], ..whole(1, vec![]) }, None),
+        ];
+        for (row, wanted) in cases {
+            let flat = Fragment::FlatRow(FlatRow::row(b"c", &row));
+            let key = Rc::new(ClusteringKey::from_ordered(b"c"));
+            let thawed = Fragment::Row { key, row: Rc::new(row.clone()) };
+            for fragment in [flat, thawed] {
+                let seen = seen(vec![fragment.clone()]);
+                let seen = seen.into_iter().map(|row| (row.liveness, row.cells, row.multi));
+                assert_eq!(
+                    seen.collect::<Vec<_>>(),
+                    Vec::from_iter(wanted.clone()),
+                    "{fragment:?}"
+                );
+            }
+        }
+    }
 }
