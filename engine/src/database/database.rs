@@ -17,7 +17,7 @@ use super::policy_change::Trials;
 use super::recording::Recording;
 use super::report::TableReport;
 use super::shard::{Shard, ShardOptions};
-use super::stream::BatchStream;
+use super::stream::{BatchStream, Starting};
 use crate::clock::{Clock, SystemClock};
 use crate::commitlog::Durability;
 use crate::config::{
@@ -32,7 +32,7 @@ use crate::plugin::{CompilerCommand, HostOptions};
 use crate::runtime::{ExecutorOptions, ShardContext, ShardHandle, start, start_local};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{LargeDataThresholds, PartitionKey, TableId, TableSchema};
-use crate::table::{Partitions, ReadCommand};
+use crate::table::ReadCommand;
 
 /// Instances of policies that a shard has at one time: of eviction the active one, a candidate, the
 /// one kept for a rollback and a shadow; of each of the four other worlds the active one and the next;
@@ -500,12 +500,18 @@ impl Database {
         .boxed()
     }
 
-    /// Starts a read; see [`BatchStream`].
+    /// Starts a read; see [`BatchStream`]. Keys of several shards are read one shard after another, so that
+    /// the rows come in ring order.
     pub fn read(&self, command: ReadCommand) -> BatchStream {
-        let shard = match &command.partitions {
-            Partitions::Keys(keys) => keys.first().map_or(0, |key| self.shard_of(key)),
-            Partitions::Shard(shard) => *shard,
-        };
+        BatchStream::new(self.clone(), command)
+    }
+
+    /// Starts a read of one shard; the flag is set when that has sent everything.
+    pub(super) fn read_shard(
+        &self,
+        shard: u32,
+        command: ReadCommand,
+    ) -> (Starting, Arc<AtomicBool>) {
         let handle = self.handle(shard).clone();
         let is_complete = Arc::new(AtomicBool::new(false));
         let told = is_complete.clone();
@@ -514,7 +520,7 @@ impl Database {
             handle.spawn("read", move |shard| shard.stream(command, sender, told)).await?;
             Ok(receiver)
         };
-        BatchStream::new(start.boxed(), is_complete)
+        (start.boxed(), is_complete)
     }
 
     /// Writes memtables to SSTables: of one table, or of all.

@@ -263,14 +263,29 @@ impl Shard {
         self.limiter.borrow_mut().admit(table.schema(), limits, token, operation, now_us)
     }
 
+    /// Refuses a partition of another shard: what is written or sought here is not found there.
+    ///
+    /// Errors: `Invalid`.
+    fn check_owned(&self, key: &PartitionKey) -> Result<()> {
+        let own = self.context.shard;
+        match key.token().shard(self.context.shard_count) {
+            owner if owner == own => Ok(()),
+            owner => Err(Error::invalid(format!(
+                "{key:?} belongs to shard {owner} and was given to shard {own}: go through the \
+                 database, or through `on_shard` with this key"
+            ))),
+        }
+    }
+
     /// Counts a read of each partition that is named.
     ///
-    /// Errors: `RateLimited`.
+    /// Errors: `RateLimited`; `Invalid` for a partition of another shard.
     fn admit_read(&self, table: &Table, partitions: &Partitions) -> Result<()> {
         match partitions {
-            Partitions::Keys(keys) => {
-                keys.iter().try_for_each(|key| self.admit(table, key, Operation::Read))
-            }
+            Partitions::Keys(keys) => keys.iter().try_for_each(|key| {
+                self.check_owned(key)?;
+                self.admit(table, key, Operation::Read)
+            }),
             Partitions::Shard(_) => Ok(()),
         }
     }
@@ -297,6 +312,7 @@ impl Shard {
         mutation: Mutation,
     ) -> Result<(PendingWrite, impl Future<Output = Result<()>> + use<>)> {
         table.check_writable()?;
+        self.check_owned(&mutation.key)?;
         mutation.check(table.schema())?;
         let (position, durable) = self.commitlog()?.append(&mutation)?;
         Ok((table.active().begin_write(position, mutation), durable))

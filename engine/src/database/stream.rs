@@ -1,5 +1,6 @@
-//! The batches of a read, as they arrive from the shard.
+//! The batches of a read, as they arrive from the shards.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,28 +10,93 @@ use futures::Stream;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc::Receiver;
 
+use super::database::Database;
 use crate::batch::RecordBatch;
 use crate::error::{Error, Result};
+use crate::schema::PartitionKey;
+use crate::table::{Partitions, ReadCommand};
 
-/// Result of a read. Dropping it stops the work on the shard. After an error the stream is over.
+/// A read that a shard is about to begin.
+pub(super) type Starting = BoxFuture<'static, Result<Receiver<Result<RecordBatch>>>>;
+
+/// Result of a read. Dropping it stops the work on the shards. After an error the stream is over.
 pub struct BatchStream {
     state: State,
     /// Set by the shard when it has sent everything; a stream that ends without was cut.
     is_complete: Arc<AtomicBool>,
+    /// Where the read goes on.
+    rest: Option<Rest>,
 }
 
 enum State {
-    Starting(BoxFuture<'static, Result<Receiver<Result<RecordBatch>>>>),
+    Starting(Starting),
     Receiving(Receiver<Result<RecordBatch>>),
     Done,
 }
 
+/// Keys of further shards.
+struct Rest {
+    database: Database,
+    /// With the rows that are still wanted, but without keys.
+    command: ReadCommand,
+    /// Keys of one shard each, in ring order.
+    keys: VecDeque<(u32, Vec<PartitionKey>)>,
+}
+
 impl BatchStream {
-    pub(super) fn new(
-        start: BoxFuture<'static, Result<Receiver<Result<RecordBatch>>>>,
-        is_complete: Arc<AtomicBool>,
-    ) -> Self {
-        BatchStream { state: State::Starting(start), is_complete }
+    pub(super) fn new(database: Database, mut command: ReadCommand) -> Self {
+        let mut keys = VecDeque::new();
+        let shard = match &mut command.partitions {
+            Partitions::Shard(shard) => *shard,
+            Partitions::Keys(all) => {
+                let shard = all.first().map_or(0, |key| database.shard_of(key));
+                if all.iter().any(|key| database.shard_of(key) != shard) {
+                    keys = by_shard(&database, std::mem::take(all));
+                }
+                shard
+            }
+        };
+        if keys.is_empty() {
+            let (start, is_complete) = database.read_shard(shard, command);
+            return BatchStream { state: State::Starting(start), is_complete, rest: None };
+        }
+        let is_complete = Arc::new(AtomicBool::new(false));
+        let mut rest = Rest { database, command, keys };
+        let mut stream = BatchStream { state: State::Done, is_complete, rest: None };
+        if let Some((start, is_complete)) = rest.start() {
+            (stream.state, stream.is_complete) = (State::Starting(start), is_complete);
+        }
+        stream.rest = Some(rest);
+        stream
+    }
+}
+
+/// Runs of keys of one shard, in ring order.
+fn by_shard(
+    database: &Database,
+    mut keys: Vec<PartitionKey>,
+) -> VecDeque<(u32, Vec<PartitionKey>)> {
+    keys.sort();
+    let mut runs: VecDeque<(u32, Vec<PartitionKey>)> = VecDeque::new();
+    for key in keys {
+        let shard = database.shard_of(&key);
+        match runs.back_mut() {
+            Some((last, run)) if *last == shard => run.push(key),
+            _ => runs.push_back((shard, vec![key])),
+        }
+    }
+    runs
+}
+
+impl Rest {
+    /// Starts the read of the next shard, if more is wanted.
+    fn start(&mut self) -> Option<(Starting, Arc<AtomicBool>)> {
+        if self.command.row_limit == Some(0) {
+            return None;
+        }
+        let (shard, keys) = self.keys.pop_front()?;
+        let command = ReadCommand { partitions: Partitions::Keys(keys), ..self.command.clone() };
+        Some(self.database.read_shard(shard, command))
     }
 }
 
@@ -49,13 +115,22 @@ impl Stream for BatchStream {
                 },
                 State::Receiving(receiver) => {
                     let item = ready!(receiver.poll_recv(context));
-                    if !matches!(item, Some(Ok(_))) {
-                        self.state = State::Done;
+                    if let (Some(Ok(batch)), Some(rest)) = (&item, &mut self.rest)
+                        && let Some(limit) = &mut rest.command.row_limit
+                    {
+                        *limit = limit.saturating_sub(batch.num_rows());
                     }
+                    if matches!(item, Some(Ok(_))) {
+                        return Poll::Ready(item);
+                    }
+                    self.state = State::Done;
                     if item.is_none() && !self.is_complete.load(Ordering::Acquire) {
                         return Poll::Ready(Some(Err(Error::Closed)));
                     }
-                    return Poll::Ready(item);
+                    let next = self.rest.as_mut().filter(|_| item.is_none()).and_then(Rest::start);
+                    let Some((start, is_complete)) = next else { return Poll::Ready(item) };
+                    self.state = State::Starting(start);
+                    self.is_complete = is_complete;
                 }
                 State::Done => return Poll::Ready(None),
             }

@@ -35,7 +35,8 @@ pub struct ReadCommand {
 /// Partitions of a read.
 #[derive(Debug, Clone)]
 pub enum Partitions {
-    /// These, all of one shard; visited in ring order, each once.
+    /// These, visited in ring order, each once. [`Database::read`](crate::Database::read) asks each shard for
+    /// its own; one shard refuses those of another.
     Keys(Vec<PartitionKey>),
     /// Every partition of this shard, in ring order.
     Shard(u32),

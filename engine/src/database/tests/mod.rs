@@ -23,6 +23,7 @@ mod limits;
 mod point_reads;
 mod policies;
 mod recording;
+mod several_shards;
 mod swap;
 mod worlds;
 

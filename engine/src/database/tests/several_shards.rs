@@ -1,0 +1,86 @@
+//! Reads and writes that name partitions of several shards.
+
+use std::rc::Rc;
+
+use futures::FutureExt;
+
+use super::*;
+use crate::commitlog::Durability;
+use crate::database::Shard;
+use crate::error::Error;
+
+async fn open(shards: u32) -> (tempfile::TempDir, Database, SchemaRef) {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options {
+        durability: Durability::None,
+        shards: Some(shards),
+        ..Options::new(directory.path())
+    };
+    let database = Database::open(options).await.unwrap();
+    let schema = database.create_table(definition(), false).await.unwrap();
+    (directory, database, schema)
+}
+
+#[tokio::test]
+async fn keys_of_several_shards_give_all_their_rows_in_ring_order() {
+    for shards in [1, 2, 5] {
+        let (_directory, database, schema) = open(shards).await;
+        let mut keys: Vec<PartitionKey> = Vec::new();
+        for pk in 0..40 {
+            let name = pk.to_string();
+            keys.push(key(&schema, &name));
+            for at in 0..3 {
+                let value = i64::from(10 * pk + at);
+                database.apply(insert(&schema, &name, at, value, 1)).await.unwrap();
+            }
+        }
+        let owners: std::collections::BTreeSet<u32> =
+            keys.iter().map(|key| database.shard_of(key)).collect();
+        assert_eq!(owners.len(), shards as usize, "the keys are of all shards");
+        let mut in_order: Vec<(PartitionKey, i64)> = keys.iter().cloned().zip(0..).collect();
+        in_order.sort();
+        let wanted: Vec<i64> =
+            in_order.iter().flat_map(|(_, pk)| (0..3).map(move |at| 10 * pk + at)).collect();
+        // One is asked for twice, one is not there.
+        keys.push(keys[7].clone());
+        keys.push(key(&schema, "nobody"));
+        let command = ReadCommand {
+            partitions: Partitions::Keys(keys),
+            ..read_of(&schema, "0", Slice::full(Direction::Forward), None)
+        };
+        assert_eq!(values(&database, command.clone()).await, wanted, "{shards} shards");
+        for limit in [0, 1, 4, 50, 119, 120, 121] {
+            let limited = ReadCommand { row_limit: Some(limit), ..command.clone() };
+            let wanted = &wanted[..limit.min(wanted.len())];
+            assert_eq!(values(&database, limited).await, wanted, "{shards} shards, {limit} rows");
+        }
+        let none = ReadCommand { partitions: Partitions::Keys(vec![]), ..command };
+        assert_eq!(values(&database, none).await, [0_i64; 0]);
+        database.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_shard_refuses_a_write_of_another_shards_partition() {
+    let (_directory, database, schema) = open(2).await;
+    let pk = |shard| {
+        let names = (0..).map(|number: i32| number.to_string());
+        names.into_iter().find(|name| database.shard_of(&key(&schema, name)) == shard).unwrap()
+    };
+    let (own, foreign) = (pk(0), pk(1));
+    let (right, wrong) = (insert(&schema, &own, 1, 1, 1), insert(&schema, &foreign, 1, 1, 1));
+    let write = |mutation: Mutation| {
+        move |shard: Rc<Shard>| async move { shard.apply(mutation).await }.boxed_local()
+    };
+    database.on_shard(&key(&schema, &own), write(right)).await.unwrap().unwrap();
+    let refused = database.on_shard(&key(&schema, &own), write(wrong.clone())).await.unwrap();
+    let Err(Error::Invalid(message)) = refused else { panic!("it was taken: {refused:?}") };
+    assert!(message.contains("belongs to shard 1 and was given to shard 0"), "{message}");
+    let many =
+        move |shard: Rc<Shard>| async move { shard.apply_many(vec![wrong]).await }.boxed_local();
+    let refused = database.on_shard(&key(&schema, &own), many).await.unwrap();
+    assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    assert_eq!(count_rows(&database, &schema, &foreign).await.unwrap(), 0);
+    assert_eq!(count_rows(&database, &schema, &own).await.unwrap(), 1);
+    database.close().await.unwrap();
+}
