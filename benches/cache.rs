@@ -1,5 +1,5 @@
-//! `cargo bench --bench cache`: the row cache, from point reads in memory to a time series whose cache
-//! is smaller than its data.
+//! `cargo bench --bench cache`: the row cache, from point reads in memory to a time series and scans whose
+//! cache is smaller than their data.
 //!
 //! CPU time is the process's, all threads together. Reads of rows go through a cursor on the shard that
 //! owns them, as embedders and the SQL layer read. Memory is counted by the allocator.
@@ -17,6 +17,8 @@ mod flush;
 mod frame;
 #[path = "cache/point.rs"]
 mod point;
+#[path = "cache/scan.rs"]
+mod scan;
 #[path = "cache/series.rs"]
 mod series;
 
@@ -109,6 +111,7 @@ fn main() {
         point::run(&arguments).await;
         flush::run(&arguments).await;
         series::run(&arguments).await;
+        scan::run(&arguments).await;
         disk::run(&arguments).await;
     });
 }

@@ -133,6 +133,10 @@ impl Underlying for Nothing {
     ) -> RowFuture {
         ready(Ok(None)).boxed_local()
     }
+
+    fn rows_per_opening(&self, _range: &PartitionRange) -> usize {
+        1
+    }
 }
 
 /// ms that the merge takes where nothing interrupts it: outside of a shard nothing yields.

@@ -216,6 +216,11 @@ impl PageCache {
         }
     }
 
+    /// The budget.
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        self.state.borrow().capacity_bytes
+    }
+
     /// Changes the budget. Pages above a lower one leave here up to a bounded number and then as
     /// [`trim`](Self::trim) or new pages come.
     pub fn set_capacity_bytes(&self, capacity_bytes: usize) {

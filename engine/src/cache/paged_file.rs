@@ -74,9 +74,10 @@ pub(super) struct Flight {
 
 /// The read that brings a page, and which of its pages that is.
 fn flight_of(flights: &Flights, key: PageKey) -> Option<(&Flight, usize)> {
-    let (first, flight) = flights.range(..=key).next_back()?;
+    let from = PageKey { page: 0, ..key };
+    let (first, flight) = flights.range(from..=key).next_back()?;
     let index = key.page - first.page;
-    (first.file == key.file && index < flight.count).then_some((flight, index as usize))
+    (index < flight.count).then_some((flight, index as usize))
 }
 
 /// What a load needs; it outlives the call that began it.

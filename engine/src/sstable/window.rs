@@ -190,8 +190,8 @@ impl Window {
 
     fn double_ahead(&mut self) {
         let max = match self.access {
-            Access::Cached | Access::Rows => READ_BYTES_MAX,
-            Access::Scan => SCAN_BYTES_MAX,
+            Access::Cached => READ_BYTES_MAX,
+            Access::Rows | Access::Scan => SCAN_BYTES_MAX,
         };
         self.ahead_bytes = (self.ahead_bytes * 2).min(max);
     }
@@ -208,15 +208,21 @@ impl Window {
     async fn append(&mut self, to: u64, keep: Keep) -> Result<()> {
         let end = to.next_multiple_of(self.content.unit_bytes()).min(self.content.size());
         let range = (self.end(), end);
+        let bytes = end.saturating_sub(range.0);
+        // A read that has become a long one goes past the pages, as scans do: its rows are kept.
+        let access = match self.access {
+            Access::Rows if bytes > READ_BYTES_MAX => Access::Scan,
+            access => access,
+        };
         if self.bytes.is_empty()
-            && self.access != Access::Scan
+            && access != Access::Scan
             && let Content::Plain(file) = &self.content
-            && let Some(piece) = file.piece((range.0, end.saturating_sub(range.0)), keep).await?
+            && let Some(piece) = file.piece((range.0, bytes), keep).await?
         {
             self.bytes = Bytes::Read(piece);
             return Ok(());
         }
-        self.content.append(self.access, range, self.bytes.join(0)).await
+        self.content.append(access, range, self.bytes.join(0)).await
     }
 
     /// Starts afresh at the unit that holds `at`.

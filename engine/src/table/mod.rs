@@ -8,6 +8,8 @@ mod open;
 mod owned;
 mod read;
 mod table;
+#[cfg(test)]
+mod tests;
 mod uncovered;
 
 pub use attached::AttachedOpening;

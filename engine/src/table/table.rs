@@ -108,7 +108,25 @@ impl Underlying for Sstables {
         };
         merged.boxed_local()
     }
+
+    fn rows_per_opening(&self, range: &PartitionRange) -> usize {
+        let single = single_of(range);
+        let admits =
+            |live: &&LiveSstable| single.as_ref().is_none_or(|key| live.sstable.may_contain(key));
+        let (mut files, mut bytes, mut rows) = (0, 0, 0);
+        for live in self.0.iter().filter(admits) {
+            let info = live.sstable.info();
+            files += 1;
+            bytes += info.data_bytes;
+            rows += info.rows.max(info.partitions);
+        }
+        ((files * OPENING_BYTES).saturating_mul(rows) / bytes.max(1)) as usize
+    }
 }
+
+/// Bytes that are read in sequence at the cost of beginning to read an SSTable: of some reads of index
+/// and data before it goes on in large pieces, and of what was read ahead for nothing.
+const OPENING_BYTES: u64 = 1 << 20;
 
 /// The key of a range of one partition, hashed once for the filters of all SSTables.
 fn single_of(range: &PartitionRange) -> Option<HashedKey<'_>> {

@@ -123,11 +123,18 @@ impl PageCache {
         (state.left(slot), u64::from(state.governor.last_size_bytes(slot)))
     }
 
-    /// A write changed the entry of a row cache: it is `flat` and takes `bytes` now. Returns what it
-    /// took before.
-    pub(in crate::cache) fn resize_row(&self, slot: Slot, flat: FlatRow, bytes: u32) -> u32 {
+    /// A write changed the entry of a row cache: it is `flat`, where it is a row, and takes `bytes` now.
+    /// Returns what it took before.
+    pub(in crate::cache) fn resize_row(
+        &self,
+        slot: Slot,
+        flat: Option<FlatRow>,
+        bytes: u32,
+    ) -> u32 {
         let state = &mut *self.state();
-        state.residents.set_row(slot, flat);
+        if let Some(flat) = flat {
+            state.residents.set_row(slot, flat);
+        }
         let was = state.governor.last_size_bytes(slot);
         let counts = state.counts_of(state.governor.last_kind(slot));
         counts.bytes = counts.bytes - u64::from(was) + u64::from(bytes);

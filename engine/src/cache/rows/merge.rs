@@ -15,8 +15,8 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use super::fill::is_current;
 use super::place::PlaceRef;
-use super::read::is_current;
 use super::version::{AtRow, NO_SLOT, Version};
 use super::{Handle, RowCache};
 use crate::cache::page_cache::Arrival;
@@ -112,7 +112,10 @@ impl RowCache {
                     Fragment::PartitionStart { deletion, .. } => {
                         version.merge_deletion(deletion);
                     }
-                    Fragment::StaticRow(row) => version.merge_static_row(row),
+                    Fragment::StaticRow(row) => {
+                        version.merge_static_row(row);
+                        self.resize_partition(&handle.key, version);
+                    }
                     Fragment::Row { key, row } => {
                         self.merge_row(handle, version, &key, &row, &mut tail);
                     }

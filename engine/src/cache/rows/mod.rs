@@ -5,6 +5,8 @@
 //! and a flushed memtable is merged into it. Its entries share the shard's budget and eviction
 //! policy with the pages of files.
 
+mod ahead;
+mod fill;
 mod heads;
 mod leaf;
 mod marks;
@@ -320,8 +322,7 @@ impl RowCache {
             owner: self.own.clone(),
             ..Handle::new(key.clone(), version.clone())
         });
-        let content = version.static_row().map_or(0, |row| row.memory_bytes());
-        let bytes = PARTITION_BYTES + key.as_bytes().len() + content;
+        let bytes = bytes_of(&key, &version);
         let what = (EntryKind::PartitionHeader, bytes);
         let slot = self.cache.admit_row(&handle, None, arrival, what)?;
         let mut counts = self.counts.borrow_mut();
@@ -371,7 +372,20 @@ impl RowCache {
 
     /// An entry's row is another one now.
     fn resize(&self, slot: Slot, flat: FlatRow) {
-        let bytes = u32::try_from(ENTRY_BYTES + flat.memory_bytes()).unwrap_or(u32::MAX);
+        let bytes = ENTRY_BYTES + flat.memory_bytes();
+        self.resize_entry(slot, Some(flat), bytes);
+    }
+
+    /// The static row of a partition is another one now.
+    fn resize_partition(&self, key: &PartitionKey, version: &Version) {
+        let slot = version.end().slot;
+        if slot != NO_SLOT {
+            self.resize_entry(slot, None, bytes_of(key, version));
+        }
+    }
+
+    fn resize_entry(&self, slot: Slot, flat: Option<FlatRow>, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         // Before room is made: this entry may leave for it.
         self.counts.borrow_mut().bytes += u64::from(bytes);
         let was = self.cache.resize_row(slot, flat, bytes);
@@ -419,6 +433,12 @@ impl RowCache {
     fn single_row(&self, gap: &ClusteringRange) -> Option<ClusteringKey> {
         gap.as_prefix().filter(|key| self.clustering.is_whole(key)).cloned()
     }
+}
+
+/// Bytes that a partition takes besides its entries.
+fn bytes_of(key: &PartitionKey, version: &Version) -> usize {
+    let content = version.static_row().map_or(0, |row| row.memory_bytes());
+    PARTITION_BYTES + key.as_bytes().len() + content
 }
 
 impl Handle {

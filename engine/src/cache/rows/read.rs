@@ -5,13 +5,14 @@
 //! meanwhile: it holds the version, and puts in what it reads only where the version is still the
 //! partition's latest and no newer flush has touched it.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::rc::Rc;
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
+use super::fill::{Fill, Plan, Target, is_current};
 use super::place::PlaceRef;
 use super::version::{Known, NO_SLOT, Out, Step, Version, Walk, sought};
 use super::{Handle, RowCache};
@@ -20,7 +21,7 @@ use crate::config::FRAGMENTS_PER_FILL_MAX;
 use crate::error::Result;
 use crate::mutation::{
     ClusteringRange, Direction, Filled, FlatRow, Fragment, FragmentSink, FragmentSource,
-    PartitionRange, PointRead, Position, Row, Slice, Tombstone, Weight,
+    PartitionRange, PointRead, Position, Row, Slice, Tombstone,
 };
 use crate::runtime;
 use crate::schema::{ClusteringKey, PartitionKey};
@@ -38,6 +39,10 @@ pub trait Underlying {
         row: ClusteringKey,
         wants_front: bool,
     ) -> RowFuture;
+
+    /// Rows of a range that are read in sequence at the cost of beginning to read once more: so many at
+    /// least have to be in memory for a read to break off and to begin again behind them.
+    fn rows_per_opening(&self, range: &PartitionRange) -> usize;
 }
 
 /// A row on its way.
@@ -66,7 +71,15 @@ pub(super) struct CachedRead {
     fill_max: usize,
     /// Entries without rows that the last call passed.
     passed: usize,
+    /// Bytes that it may still bring in though others leave for them.
+    room_left: Rc<Cell<usize>>,
+    /// Known entries that are worth another read behind them, once that was asked for.
+    worth: Option<usize>,
 }
+
+/// A read brings in so much of the cache, and beyond it what there is spare room for: one that does not
+/// fit pushes out neither others nor what it will come to itself.
+const SHARE_OF_A_READ: u64 = 8;
 
 /// Fragments of the first fill.
 const FIRST_FILL: usize = 8;
@@ -127,6 +140,7 @@ impl CachedRead {
             }
         }
         let direction = slice.direction;
+        let room = cache.cache.capacity_bytes() / SHARE_OF_A_READ;
         CachedRead {
             cache,
             key,
@@ -142,7 +156,22 @@ impl CachedRead {
             state,
             fill_max: FIRST_FILL,
             passed: 0,
+            room_left: Rc::new(Cell::new(room as usize)),
+            worth: None,
         }
+    }
+
+    /// The same as a part of a scan, which pushes nothing out.
+    pub(super) fn of_a_scan(self) -> Self {
+        self.room_left.set(0);
+        self
+    }
+
+    /// Known entries behind a gap that are worth another read behind them.
+    fn worth(&mut self) -> usize {
+        let (underlying, key) = (&self.underlying, &self.key);
+        let ask = || underlying.rows_per_opening(&PartitionRange::Single((**key).clone()));
+        *self.worth.get_or_insert_with(ask)
     }
 
     fn open(&self, range: ClusteringRange) -> Box<dyn FragmentSource> {
@@ -204,7 +233,7 @@ impl CachedRead {
         let version = Version::new(deletion, static_row, NO_SLOT, false);
         self.place = self.keep(version);
         let walk = Walk { direction: self.direction, rest: range.clone(), in_force: None };
-        let fill = self.fill_of(source, buffer, range);
+        let fill = self.fill_of(source, buffer, Plan::whole(range));
         Ok(State::Filling(walk, fill))
     }
 
@@ -260,7 +289,8 @@ impl CachedRead {
     fn target(&self) -> Option<Target> {
         let (handle, version) = self.place.as_ref()?;
         let (handle, version) = (handle.clone(), version.clone());
-        Some(Target { cache: self.cache.clone(), handle, version })
+        let (cache, room_left) = (self.cache.clone(), self.room_left.clone());
+        Some(Target { cache, handle, version, room_left })
     }
 
     fn keep(&self, version: Version) -> Option<(Rc<Handle>, Rc<Version>)> {
@@ -282,11 +312,20 @@ impl CachedRead {
         &self,
         source: Box<dyn FragmentSource>,
         buffer: VecDeque<Fragment>,
-        gap: ClusteringRange,
+        plan: Plan,
     ) -> Fill {
-        let target = self.target();
-        let population = target.map(|target| Population::new(target, &gap, self.direction));
-        Fill { source, buffer, gap, population }
+        Fill::new(source, buffer, (plan, self.direction), self.target())
+    }
+
+    /// Begins to read a gap, and what comes behind it where that is better than to begin again there.
+    fn fill_gap(&mut self, walk: &Walk, gap: ClusteringRange) -> Fill {
+        self.cache.counts.borrow_mut().gaps_read += 1;
+        let worth = self.worth();
+        let plan = match &self.place {
+            Some((_, version)) => Plan::of_gap(version, walk, gap, worth),
+            None => Plan::whole(gap),
+        };
+        self.fill_of(self.open(plan.range.clone()), VecDeque::new(), plan)
     }
 
     /// Goes on as far as that is possible without waiting; false when it is not.
@@ -391,7 +430,8 @@ impl CachedRead {
             State::Walking(walk) => {
                 // The partition could not be kept: everything comes from below.
                 let range = walk.rest.clone();
-                let fill = self.fill_of(self.open(range.clone()), VecDeque::new(), range);
+                let source = self.open(range.clone());
+                let fill = self.fill_of(source, VecDeque::new(), Plan::whole(range));
                 State::Filling(walk, fill)
             }
             State::Row(row) => {
@@ -404,14 +444,13 @@ impl CachedRead {
                     self.behind(walk, gap)
                 }
                 None => {
-                    self.cache.counts.borrow_mut().gaps_read += 1;
-                    let fill = self.fill_of(self.open(gap.clone()), VecDeque::new(), gap);
+                    let fill = self.fill_gap(&walk, gap);
                     State::Filling(walk, fill)
                 }
             },
             State::Filling(walk, mut fill) => {
                 if fill.advance(out, goal).await? {
-                    self.behind(walk, fill.gap)
+                    self.behind(walk, fill.range())
                 } else {
                     State::Filling(walk, fill)
                 }
@@ -482,229 +521,4 @@ impl FragmentSink for Queue<'_> {
 fn row_of(ranges: &[ClusteringRange]) -> Option<&ClusteringKey> {
     let [range] = ranges else { return None };
     sought(range)
-}
-
-/// A gap being read from below.
-struct Fill {
-    source: Box<dyn FragmentSource>,
-    buffer: VecDeque<Fragment>,
-    gap: ClusteringRange,
-    population: Option<Population>,
-}
-
-impl Fill {
-    /// Hands on fragments of the gap; true at its end.
-    async fn advance(&mut self, out: &mut VecDeque<Fragment>, goal: usize) -> Result<bool> {
-        if self.buffer.is_empty() {
-            let filled = self.source.fill(&mut self.buffer);
-            match &self.population {
-                Some(population) => population.target.fetch_while(filled).await?,
-                None => filled.await?,
-            }
-            if self.buffer.is_empty() {
-                self.end();
-                return Ok(true);
-            }
-        }
-        while out.len() < goal {
-            let Some(fragment) = self.buffer.pop_front() else { break };
-            match &fragment {
-                Fragment::PartitionStart { .. } | Fragment::StaticRow(_) => continue,
-                Fragment::PartitionEnd => {
-                    self.end();
-                    return Ok(true);
-                }
-                Fragment::Row { key, row } => {
-                    if let Some(population) = &mut self.population {
-                        population.row(key, row);
-                    }
-                }
-                Fragment::FlatRow(_) => unreachable!("below the cache there is no other"),
-                Fragment::RangeTombstoneChange { position, tombstone } => {
-                    if let Some(population) = &mut self.population {
-                        population.change(position, *tombstone, &self.gap);
-                    }
-                }
-            }
-            out.push_back(fragment);
-        }
-        Ok(false)
-    }
-
-    fn end(&mut self) {
-        if let Some(population) = self.population.take() {
-            population.end(&self.gap);
-        }
-    }
-}
-
-/// Where a gap's content is put.
-pub(super) struct Target {
-    pub(super) cache: Rc<RowCache>,
-    pub(super) handle: Rc<Handle>,
-    pub(super) version: Rc<Version>,
-}
-
-/// Whether what the holder of `version` reads is what the cache stands for.
-pub(super) fn is_current(cache: &RowCache, handle: &Handle, version: &Rc<Version>) -> bool {
-    cache.knows(handle) && Rc::ptr_eq(&handle.latest.borrow(), version)
-}
-
-impl Target {
-    /// Waits, and has what will be changed then fetched whenever there is something new.
-    async fn fetch_while<T>(&self, mut waiting: impl Future<Output = T> + Unpin) -> T {
-        poll_fn(|context| {
-            self.handle.prefetch(Handle::PREFETCH_STEPS - 1);
-            waiting.poll_unpin(context)
-        })
-        .await
-    }
-
-    fn is_current(&self) -> bool {
-        is_current(&self.cache, &self.handle, &self.version)
-    }
-
-    /// Makes sure of an entry at `place` and returns it; `None` when it cannot be kept.
-    ///
-    /// `run` says how many rows were read in sequence before.
-    fn put(
-        &self,
-        place: PlaceRef<'_>,
-        flat: impl FnOnce() -> FlatRow,
-        tombstone: Option<Tombstone>,
-        run: u16,
-    ) -> Option<FlatRow> {
-        if !self.is_current() {
-            self.cache.counts.borrow_mut().mispopulations += 1;
-            return None;
-        }
-        if let Some(there) = self.version.entry_at(place) {
-            return Some(there);
-        }
-        let flat = flat();
-        let slot = self.cache.admit(&self.handle, &flat, Arrival::Read { run })?;
-        self.version.insert(flat.clone(), tombstone, slot);
-        Some(flat)
-    }
-
-    /// Says that between two entries there is nothing, `tombstone` being in force.
-    fn link(&self, lower: &FlatRow, upper: &FlatRow, tombstone: Option<Tombstone>) {
-        if !self.is_current() {
-            self.cache.counts.borrow_mut().mispopulations += 1;
-            return;
-        }
-        let (lower, upper) = (PlaceRef::of_flat(lower), PlaceRef::of_flat(upper));
-        if self.version.link(lower, upper, tombstone).is_some() {
-            return;
-        }
-        // A row that stood there bears another tombstone than the gap before it.
-        let bound = PlaceRef { prefix: upper.prefix, weight: Weight::Before };
-        if self.put(bound, || bound.flat(), tombstone, 0).is_some()
-            && self.version.link(lower, bound, tombstone) == Some(true)
-        {
-            let own = self.version.tombstone_at(upper);
-            self.version.link(bound, upper, own);
-        }
-    }
-}
-
-/// The state of putting a gap's content into the cache, in reading order.
-pub(super) struct Population {
-    target: Target,
-    direction: Direction,
-    /// The entry that was put in or met last; `None` where there is none to link to.
-    previous: Option<FlatRow>,
-    in_force: Option<Tombstone>,
-    /// The gap is one row's place: all of a partition without clustering columns, to a scan.
-    single: Option<ClusteringKey>,
-    /// Rows so far.
-    run: u16,
-}
-
-impl Population {
-    pub(super) fn new(target: Target, gap: &ClusteringRange, direction: Direction) -> Self {
-        let single = target.cache.single_row(gap);
-        let first = direction.first(gap);
-        let previous = target.version.place_at(first, row_side(direction, true));
-        let mut population =
-            Population { target, direction, previous, in_force: None, single, run: 0 };
-        if population.previous.is_none() && population.single.is_none() {
-            population.previous = population.bound(first);
-        }
-        population
-    }
-
-    fn bound(&self, position: &Position) -> Option<FlatRow> {
-        let place = PlaceRef::of(position);
-        self.target.put(place, || place.flat(), None, self.run)
-    }
-
-    pub(super) fn row(&mut self, key: &ClusteringKey, row: &Row) {
-        self.reach(PlaceRef::row(key.as_ordered()), Some(row), self.in_force);
-        self.run = self.run.saturating_add(1);
-    }
-
-    pub(super) fn change(
-        &mut self,
-        position: &Position,
-        tombstone: Option<Tombstone>,
-        gap: &ClusteringRange,
-    ) {
-        if position == self.direction.last(gap) {
-            // The gap's own end closes what is in force; it is no bound of a tombstone.
-            return;
-        }
-        if position != self.direction.first(gap) && self.single.is_none() {
-            let at = match self.direction {
-                Direction::Forward => self.in_force,
-                Direction::Reversed => tombstone,
-            };
-            self.reach(PlaceRef::of(position), None, at);
-        }
-        self.in_force = tombstone;
-    }
-
-    /// Puts in the entry that comes next and links it to the one before.
-    fn reach(&mut self, place: PlaceRef<'_>, row: Option<&Row>, tombstone: Option<Tombstone>) {
-        let flat = || row.map_or_else(|| place.flat(), |row| FlatRow::row(place.prefix, row));
-        let entry = self.target.put(place, flat, tombstone, self.run);
-        let previous = std::mem::replace(&mut self.previous, entry);
-        if let (Some(previous), Some(entry)) = (&previous, &self.previous) {
-            self.link(previous, entry);
-        }
-    }
-
-    fn link(&self, previous: &FlatRow, next: &FlatRow) {
-        let (lower, upper) = match self.direction {
-            Direction::Forward => (previous, next),
-            Direction::Reversed => (next, previous),
-        };
-        self.target.link(lower, upper, self.in_force);
-    }
-
-    pub(super) fn end(mut self, gap: &ClusteringRange) {
-        if let Some(key) = self.single.take() {
-            if self.run == 0 {
-                let place = PlaceRef::row(key.as_ordered());
-                self.target.put(place, || place.flat(), self.in_force, 0);
-            }
-            return;
-        }
-        let Some(previous) = self.previous.clone() else { return };
-        let last = self.direction.last(gap);
-        let place = self
-            .target
-            .version
-            .place_at(last, row_side(self.direction, false))
-            .or_else(|| self.bound(last));
-        if let Some(place) = place {
-            self.link(&previous, &place);
-        }
-        self.target.version.fit(PlaceRef::of_flat(&previous));
-    }
-}
-
-/// On which side of a row a bound of a gap stands when the row is the gap's neighbour.
-fn row_side(direction: Direction, is_first: bool) -> Weight {
-    if direction.is_reversed() == is_first { Weight::Before } else { Weight::After }
 }

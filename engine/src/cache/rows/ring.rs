@@ -11,7 +11,10 @@
 //! cache, or forgets the gap.
 //!
 //! A scan of the whole ring hands out what is known whole and reads the rest from below in one
-//! stream. What it read it brings in as long as there is room that nobody has to leave for.
+//! stream. It turns from the stream to the cache only where enough is known there for another stream
+//! behind it to be worth it, or all that is left; so whatever the cache has lost, the scan asks for
+//! little more than one past the cache. What it read it brings in as long as there is room that nobody
+//! has to leave for; where there is none, and holes come often, it asks the cache now and then only.
 //!
 //! Invariant: a mark is true of the latest set of SSTables, memtables that are being merged beside
 //! it; a scan that a flush overtakes goes on with its own SSTables and leaves the cache alone.
@@ -23,7 +26,8 @@ use std::rc::Rc;
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
-use super::read::{CachedRead, Population, Target};
+use super::fill::{Population, Target};
+use super::read::CachedRead;
 use super::version::{NO_SLOT, PASSED_AT_ONCE_MAX, Version};
 use super::{Handle, RowCache, Underlying};
 use crate::cache::page_cache::Arrival;
@@ -35,11 +39,13 @@ use crate::mutation::{
 };
 use crate::schema::{PartitionKey, Token};
 
-/// Entries up to which a partition is looked through before it is read from memory; what is missing
-/// of a longer one is worth a read of its own.
-const ENTRIES_LOOKED_AT_MAX: usize = 1024;
-/// Partitions in a row that must be known for a scan to turn from the files to the cache.
-const KNOWN_RUN: usize = 8;
+/// Partitions that are looked at ahead for each that is read from below.
+const AHEAD_AT_ONCE_MAX: usize = if cfg!(test) { 2 } else { 64 };
+/// Where holes come often and there is no room, so many partitions are passed for each that was looked
+/// at in vain, and so many at least and at most.
+const PASSED_FOR_EACH: usize = 4;
+const PASSED_MIN: usize = if cfg!(test) { 1 } else { 4 };
+const PASSED_MAX: usize = if cfg!(test) { 2 } else { 256 };
 /// Partitions between two of a file that are marked in one step.
 const MARKED_AT_ONCE_MAX: usize = 256;
 
@@ -114,6 +120,7 @@ impl RowCache {
     ) -> Box<dyn FragmentSource> {
         let cache = self.own.upgrade().expect("who calls holds it");
         let slice = Slice::full(direction);
+        let worth = underlying.rows_per_opening(&PartitionRange::full()).max(1);
         Box::new(RingRead {
             cache,
             underlying,
@@ -121,6 +128,8 @@ impl RowCache {
             slice,
             last: None,
             state: State::Between,
+            worth,
+            pause: PASSED_MIN,
             looked: 0,
         })
     }
@@ -148,25 +157,53 @@ impl RowCache {
         }
     }
 
-    /// Whether this partition and some behind it are known whole, and what is before each. Adds the
-    /// entries that were looked at to `looked`.
-    fn is_known_run(&self, key: &PartitionKey, count: usize, looked: &mut usize) -> bool {
+    /// Looks at some partitions behind those that were looked at before.
+    fn look_on(&self, look: &mut Look, worth: usize) -> Seen {
         let partitions = self.partitions.borrow();
-        let mut run = partitions.range((Bound::Included(key), Bound::Unbounded));
-        let Some(first) = run.next() else { return false };
-        let mut is_known =
-            |handle: &Rc<Handle>| handle.is_known_before.get() && handle.is_whole(looked);
-        *first.key == *key && is_known(first) && run.take(count - 1).all(is_known)
+        let first = look.last.clone();
+        let mut behind = partitions.range((Bound::Excluded(&*first), Bound::Unbounded));
+        for _ in 0..AHEAD_AT_ONCE_MAX {
+            let Some(handle) = behind.next() else {
+                return if self.is_end_known.get() { Seen::Enough } else { Seen::Unmarked };
+            };
+            look.partitions += 1;
+            if !handle.is_known_before.get() {
+                return Seen::Unmarked;
+            }
+            let Some(entries) = handle.known_entries(worth) else { return Seen::Hole };
+            look.rows += entries;
+            if look.rows >= worth {
+                return Seen::Enough;
+            }
+            look.last = handle.key.clone();
+        }
+        Seen::More
     }
 }
 
+/// A look at what is known behind a partition.
+struct Look {
+    last: Rc<PartitionKey>,
+    partitions: usize,
+    rows: usize,
+}
+
+/// What a look found.
+enum Seen {
+    /// So much is known, or all to the end of the ring, that it is worth to turn to the cache.
+    Enough,
+    /// Something of a partition is not.
+    Hole,
+    /// It is not known what lies between two partitions: reading on tells.
+    Unmarked,
+    /// Neither so far.
+    More,
+}
+
 impl Handle {
-    /// Whether all of the partition is in memory, as far as that is soon seen. Adds the entries that
-    /// were looked at to `looked`.
-    fn is_whole(&self, looked: &mut usize) -> bool {
-        let (known, seen) = self.latest.borrow().continuity(ENTRIES_LOOKED_AT_MAX);
-        *looked += seen as usize;
-        known == seen
+    /// Entries of the partition, if all of it is known, as far as `max`.
+    fn known_entries(&self, max: usize) -> Option<usize> {
+        self.latest.borrow().known_entries(max)
     }
 }
 
@@ -179,6 +216,10 @@ struct RingRead {
     /// The partition that was passed last.
     last: Option<Rc<PartitionKey>>,
     state: State,
+    /// Known entries that are worth another stream behind them.
+    worth: usize,
+    /// Partitions that the next look in vain lets pass.
+    pause: usize,
     /// Entries that this call looked at or passed and gave nothing of: beyond
     /// [`PASSED_AT_ONCE_MAX`] others have their turn.
     looked: usize,
@@ -203,6 +244,26 @@ struct Below {
     previous: Option<Option<Rc<PartitionKey>>>,
     /// Whether there was room for all until now.
     has_room: bool,
+    /// What is known ahead is being looked at.
+    look: Option<Look>,
+    /// Enough is known: the next partition comes from the cache.
+    leaves: bool,
+    /// Partitions that pass before the next look, and before the cache is asked again where there is no
+    /// room.
+    until_look: usize,
+    passing: usize,
+}
+
+/// What a partition begins with: its deletion and its static row.
+type Head<'a> = (Option<Tombstone>, Option<&'a Rc<Row>>);
+
+impl Below {
+    /// So many partitions were looked at in vain: lets more pass before the next look.
+    fn pause_for(&mut self, partitions: usize, pause: &mut usize) {
+        self.passing = (partitions * PASSED_FOR_EACH).max(*pause);
+        self.until_look = self.passing;
+        *pause = (*pause * 2).min(PASSED_MAX);
+    }
 }
 
 impl RingRead {
@@ -213,17 +274,16 @@ impl RingRead {
 
     /// Goes to what comes behind the partition that was passed last.
     fn turn(&mut self) -> State {
-        let last = self.last.as_deref();
         if self.is_current() {
-            match self.cache.after(last) {
-                Some(next) if next.is_known_before.get() && next.is_whole(&mut self.looked) => {
+            match self.cache.after(self.last.as_deref()) {
+                Some(next) if next.is_known_before.get() && self.is_whole(&next) => {
                     return self.cached(&next.key);
                 }
                 None if self.cache.is_end_known.get() => return State::Done,
                 _ => {}
             }
         }
-        let min = last.map_or(Token::MIN, PartitionKey::token);
+        let min = self.last.as_ref().map_or(Token::MIN, |last| last.token());
         let range = PartitionRange::Tokens { min, max: Token::MAX };
         State::Below(Below {
             source: self.underlying.read(&range, &self.slice),
@@ -232,20 +292,27 @@ impl RingRead {
             population: None,
             previous: Some(self.last.clone()),
             has_room: true,
+            look: None,
+            leaves: false,
+            until_look: 0,
+            passing: 0,
         })
+    }
+
+    /// Whether all of a partition is in memory, or so much that the rest is worth a read of its own.
+    fn is_whole(&mut self, handle: &Handle) -> bool {
+        self.looked += 1;
+        handle.known_entries(self.worth).is_some()
     }
 
     fn cached(&self, key: &PartitionKey) -> State {
         let (cache, below) = (self.cache.clone(), self.underlying.clone());
-        State::Cached(Box::new(CachedRead::new(cache, key, &self.slice, below, self.generation)))
+        let read = CachedRead::new(cache, key, &self.slice, below, self.generation);
+        State::Cached(Box::new(read.of_a_scan()))
     }
 
     /// A partition of the files begins. False when the cache has it and more, and goes on.
-    fn begin(
-        &mut self,
-        key: &Rc<PartitionKey>,
-        head: (Option<Tombstone>, Option<&Rc<Row>>),
-    ) -> bool {
+    fn begin(&mut self, key: &Rc<PartitionKey>, head: Head<'_>) -> bool {
         let is_current = self.is_current();
         let State::Below(below) = &mut self.state else { unreachable!("a file was read") };
         below.is_left_out = self.last.as_ref().is_some_and(|last| *key <= *last);
@@ -257,36 +324,72 @@ impl RingRead {
             self.last = Some(key.clone());
             return true;
         }
-        let previous = below.previous.take();
-        let is_there = self.cache.partitions.borrow().contains_key(key);
-        if is_there {
-            if let Some(previous) = &previous {
-                self.cache.mark(previous.as_deref(), Some(key));
-            }
-            if self.cache.is_known_run(key, KNOWN_RUN, &mut self.looked) {
-                return false;
-            }
+        if below.leaves {
+            return false;
         }
-        below.has_room &= self.cache.cache.has_spare_room();
-        if !is_there && below.has_room {
+        self.last = Some(key.clone());
+        below.has_room = below.has_room && self.cache.cache.has_spare_room();
+        if below.has_room || below.passing == 0 {
+            self.meet(key, head);
+        } else {
+            below.passing -= 1;
+            below.previous = None;
+        }
+        true
+    }
+
+    /// Tells the cache of a partition that was come to, and looks at what that knows behind it.
+    fn meet(&mut self, key: &Rc<PartitionKey>, head: Head<'_>) {
+        let State::Below(below) = &mut self.state else { unreachable!("a file was read") };
+        let cache = &self.cache;
+        let previous = below.previous.take();
+        let mut found = cache.find(key, self.generation);
+        if found.is_none() && below.has_room {
             let (deletion, static_row) = head;
             let version = Version::new(deletion, static_row.cloned(), NO_SLOT, false);
             let arrival = Arrival::Read { run: 0 };
-            let added = self.cache.add_partition(key.clone(), version, self.generation, arrival);
-            if let Some((handle, version)) = added {
-                if let Some(previous) = &previous {
-                    self.cache.mark(previous.as_deref(), Some(key));
-                }
-                let target = Target { cache: self.cache.clone(), handle, version };
+            found = cache.add_partition(key.clone(), version, self.generation, arrival);
+        }
+        let Some((handle, version)) = found else {
+            below.look = None;
+            below.pause_for(1, &mut self.pause);
+            return;
+        };
+        if let Some(previous) = &previous {
+            cache.mark(previous.as_deref(), Some(key));
+        }
+        below.previous = Some(Some(key.clone()));
+        if version.known_entries(self.worth).is_none() {
+            if below.has_room {
+                let room_left = Rc::default();
+                let target = Target { cache: cache.clone(), handle, version, room_left };
                 let all = ClusteringRange::full();
                 below.population = Some(Population::new(target, &all, self.slice.direction));
+            } else if below.look.is_none() {
+                below.pause_for(1, &mut self.pause);
+                return;
             }
         }
-        if is_there || below.population.is_some() {
-            below.previous = Some(Some(key.clone()));
+        if below.until_look > 0 {
+            below.until_look -= 1;
+            return;
         }
-        self.last = Some(key.clone());
-        true
+        let begin = || Look { last: key.clone(), partitions: 0, rows: 0 };
+        let look = below.look.get_or_insert_with(begin);
+        let before = look.partitions;
+        let seen = cache.look_on(look, self.worth);
+        let partitions = look.partitions;
+        self.looked += partitions - before;
+        match seen {
+            Seen::More => return,
+            Seen::Enough => {
+                self.pause = PASSED_MIN;
+                below.leaves = true;
+            }
+            Seen::Unmarked => below.until_look = PASSED_MAX,
+            Seen::Hole => below.pause_for(partitions, &mut self.pause),
+        }
+        below.look = None;
     }
 
     /// Hands on what was read of the files; true when they have to be asked for more.

@@ -63,16 +63,16 @@ struct Rare {
 
 /// An entry that a walk comes to.
 #[derive(Clone, Copy)]
-struct Stop<'a> {
-    place: PlaceRef<'a>,
+pub(super) struct Stop<'a> {
+    pub(super) place: PlaceRef<'a>,
     /// `None` at the end of the partition.
     flat: Option<&'a FlatRow>,
-    claim: Claim,
+    pub(super) claim: Claim,
 }
 
 impl<'a> Stop<'a> {
     #[inline]
-    fn new(view: Option<View<'a>>, end: Claim) -> Self {
+    pub(super) fn new(view: Option<View<'a>>, end: Claim) -> Self {
         match view {
             Some(view) => Stop { place: view.place(), flat: Some(view.flat), claim: view.claim },
             None => Stop { place: PlaceRef::END, flat: None, claim: end },
@@ -204,13 +204,13 @@ pub(super) fn sought(range: &ClusteringRange) -> Option<&ClusteringKey> {
 }
 
 /// The first place after which a row may follow `place`.
-fn past(place: PlaceRef<'_>) -> Position {
+pub(super) fn past(place: PlaceRef<'_>) -> Position {
     let weight = if place.weight == Weight::At { Weight::After } else { place.weight };
     PlaceRef { weight, ..place }.position()
 }
 
 /// The last place before which a row may precede `place`.
-fn ahead_of(place: PlaceRef<'_>) -> Position {
+pub(super) fn ahead_of(place: PlaceRef<'_>) -> Position {
     let weight = if place.weight == Weight::At { Weight::Before } else { place.weight };
     PlaceRef { weight, ..place }.position()
 }
@@ -259,7 +259,7 @@ impl Version {
 
     /// What the entry at the end says.
     #[inline]
-    fn end(&self) -> Claim {
+    pub(super) fn end(&self) -> Claim {
         Claim {
             tombstone: self.rare.borrow().as_ref().and_then(|rare| rare.end_tombstone),
             slot: self.end_slot.get(),
@@ -602,6 +602,16 @@ impl Version {
             Some(true)
         });
         linked.unwrap_or(Some(false))
+    }
+
+    /// The first entry that stands between two places.
+    pub(super) fn first_between(
+        &self,
+        lower: PlaceRef<'_>,
+        upper: PlaceRef<'_>,
+    ) -> Option<FlatRow> {
+        let tree = self.tree.borrow();
+        tree.behind(lower).next().filter(|view| view.place() < upper).map(|view| view.flat.clone())
     }
 
     /// Takes an entry out and with it what was known of the gaps beside it.

@@ -19,15 +19,15 @@ pub(crate) struct MemoryDisk {
     files: Rc<RefCell<BTreeMap<PathBuf, Content>>>,
     /// Path and offset of each page that was read.
     pub(super) pages_read: Rc<RefCell<Vec<(PathBuf, u64)>>>,
-    pub(super) reads: Rc<RefCell<Vec<Read>>>,
+    pub(crate) reads: Rc<RefCell<Vec<Read>>>,
 }
 
 /// One read: of which file, where, how much.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Read {
-    pub(super) path: PathBuf,
-    pub(super) at: u64,
-    pub(super) bytes: u64,
+pub(crate) struct Read {
+    pub(crate) path: PathBuf,
+    pub(crate) at: u64,
+    pub(crate) bytes: u64,
 }
 
 struct MemoryFile {
@@ -51,12 +51,12 @@ impl MemoryDisk {
         self.files.borrow()[path].borrow().clone()
     }
 
-    pub(super) fn set_content(&self, path: &Path, content: Vec<u8>) {
+    pub(crate) fn set_content(&self, path: &Path, content: Vec<u8>) {
         let file = Rc::new(RefCell::new(content));
         self.files.borrow_mut().insert(path.to_owned(), file);
     }
 
-    pub(super) fn names(&self) -> Vec<PathBuf> {
+    pub(crate) fn names(&self) -> Vec<PathBuf> {
         self.files.borrow().keys().cloned().collect()
     }
 }

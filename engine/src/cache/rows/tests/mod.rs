@@ -1,8 +1,10 @@
 //! The row cache against a plain copy of the data: random reads in both directions, flushes and
 //! evictions, and after each step every claim of the cache is checked.
 
+mod budget;
 mod faults;
 mod held;
+mod gaps;
 mod ids;
 mod interleavings;
 mod stops;

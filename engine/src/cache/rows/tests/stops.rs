@@ -25,6 +25,10 @@ impl Underlying for SlowDisk {
             read.await
         })
     }
+
+    fn rows_per_opening(&self, range: &PartitionRange) -> usize {
+        self.0.rows_per_opening(range)
+    }
 }
 
 impl FragmentSource for Waiting {

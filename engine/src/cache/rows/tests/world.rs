@@ -168,6 +168,10 @@ impl Underlying for FailingDisk {
         self.1.set(left);
         self.0.read_row(key, row, wants_front)
     }
+
+    fn rows_per_opening(&self, range: &PartitionRange) -> usize {
+        self.0.rows_per_opening(range)
+    }
 }
 
 impl FragmentSource for Chunked {
@@ -212,6 +216,11 @@ impl Underlying for Disk {
             Ok(point_read(fragments, wants_front))
         };
         read.boxed_local()
+    }
+
+    fn rows_per_opening(&self, _range: &PartitionRange) -> usize {
+        // Any number is as good.
+        self.chunk
     }
 }
 
@@ -637,7 +646,25 @@ impl World {
         assert_eq!(bytes, pages.total.pages, "a slot an entry");
         let entries = counts.rows + counts.dummies + counts.partitions;
         assert_eq!((entries, counts.bytes), (bytes, pages.bytes));
+        assert_eq!(pages.bytes, bytes_held(&self.rows), "{what}: the budget is what entries take");
     }
+}
+
+/// Bytes of all that is held, each thing counted anew.
+pub(super) fn bytes_held(rows: &RowCache) -> u64 {
+    let (known, forgotten) = (rows.partitions.borrow(), rows.forgotten.borrow());
+    let handles = known.values().chain(forgotten.iter().flat_map(|gone| gone.values()));
+    let of_handle = |handle: &Rc<Handle>| {
+        let version = handle.latest.borrow().clone();
+        let slots = version.slots(usize::MAX);
+        let held = slots.iter().filter(|(_, slot)| *slot != NO_SLOT);
+        let of_entry = |(flat, _): &(FlatRow, Slot)| match flat.position() == Position::end() {
+            true => bytes_of(&handle.key, &version),
+            false => ENTRY_BYTES + flat.memory_bytes(),
+        };
+        held.map(of_entry).sum::<usize>() as u64
+    };
+    handles.map(of_handle).sum()
 }
 
 /// The fragments of each partition that has anything.

@@ -1,0 +1,89 @@
+//! What a table counts and numbers: bytes of memtables, numbers of SSTables.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+#[test]
+fn a_memtables_bytes_are_given_back_when_it_is_flushed_or_its_table_is_dropped() {
+    let world = World::open(MemoryDisk::default(), schema(true), 1 << 20, (0, 1));
+    for round in 0..3 {
+        for ck in 0..50 {
+            world.write((ck % 4, ck), round, 100);
+        }
+        let held = world.memtable_bytes.get();
+        assert!(held > 50 * 100, "round {round}: the shard counts {held} bytes of 50 rows");
+        assert_eq!(held, world.table.memtable_bytes(), "round {round}");
+        if round == 1 {
+            // Those of a memtable that nobody writes to any more count until it is flushed.
+            world.table.seal();
+            assert_eq!(world.memtable_bytes.get(), held, "a sealed memtable is still in memory");
+        }
+        world.flush();
+        let left = world.memtable_bytes.get();
+        assert_eq!(left, 0, "round {round}: a flush did not give {left} of {held} bytes back");
+    }
+    world.write((1, 1), 9, 100);
+    world.table.mark_dropped();
+    world.flush();
+    let left = world.memtable_bytes.get();
+    assert_eq!(left, 0, "a dropped table keeps {left} bytes of its shard's memtables");
+}
+
+#[test]
+fn a_flush_that_fails_keeps_the_bytes_of_its_memtable() {
+    let world = World::open(MemoryDisk::default(), schema(true), 1 << 20, (0, 1));
+    world.write((1, 1), 1, 100);
+    let held = world.memtable_bytes.get();
+    // The name of the next SSTable is taken.
+    let data = Path::new(DIRECTORY).join("me-1-big-Data.db");
+    world.disk.set_content(&data, Vec::new());
+    block_on(world.table.flush()).unwrap_err();
+    assert_eq!(world.memtable_bytes.get(), held, "what is not on disk is still in memory");
+    world.flush();
+    assert_eq!(world.memtable_bytes.get(), 0);
+}
+
+#[test]
+fn shards_that_share_a_folder_never_number_two_sstables_alike() {
+    let disk = MemoryDisk::default();
+    let mut owners: BTreeMap<u64, String> = BTreeMap::new();
+    for start in 0..3 {
+        for shards in [3, 2, 5] {
+            let open = |shard| World::open(disk.clone(), schema(true), 1 << 20, (shard, shards));
+            let worlds: Vec<World> = (0..shards).map(open).collect();
+            for flush in 0..3 {
+                for (shard, world) in worlds.iter().enumerate() {
+                    world.write((flush, 1), 1, 10);
+                    let before = names(&disk);
+                    world.flush();
+                    let new: Vec<u64> =
+                        names(&disk).into_iter().filter(|n| !before.contains(n)).collect();
+                    let owner = format!("shard {shard} of {shards}, start {start}, flush {flush}");
+                    let [number] = new[..] else {
+                        panic!(
+                            "{owner} wrote SSTables {new:?}: one, with a number of its own, was wanted"
+                        );
+                    };
+                    assert_eq!(
+                        number % u64::from(shards),
+                        shard as u64,
+                        "{owner}: number {number}"
+                    );
+                    if let Some(other) = owners.insert(number, owner.clone()) {
+                        panic!("{owner} took the number {number} of {other}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Numbers of the SSTables in the folder.
+fn names(disk: &MemoryDisk) -> Vec<u64> {
+    let data = |path: &std::path::PathBuf| {
+        let name = path.file_name()?.to_str()?.to_owned();
+        name.ends_with("-Data.db").then(|| crate::sstable::generation_of(&name))?
+    };
+    disk.names().iter().filter_map(data).collect()
+}
