@@ -25,6 +25,8 @@ mod native;
 mod published;
 #[path = "policy/scan.rs"]
 mod scan;
+#[path = "../tests/skip.rs"]
+mod skip;
 
 use std::collections::{HashMap, VecDeque};
 use std::hint::black_box;

@@ -1,9 +1,12 @@
 //! `tidegate serve` with the drivers that people use.
 //!
 //! The script needs a Python with `adbc_driver_flightsql`, `adbc_driver_manager` and `pyarrow`:
-//! the one that TIDEGATE_PYTHON names, else `python3`. Without them the test says so and is done.
+//! the one that TIDEGATE_PYTHON names, else `python3`. Without them the test is skipped.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
+
+#[path = "skip.rs"]
+mod skip;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -12,6 +15,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::sql::client::FlightSqlServiceClient;
 use futures::StreamExt;
+use skip::skip;
 use tonic::transport::Channel;
 
 /// A running service on a port of its own.
@@ -161,8 +165,8 @@ fn a_long_chain_of_operators_is_run_or_refused() {
 #[test]
 fn the_python_driver_can_do_what_it_can_do() {
     if !has_driver() {
-        eprintln!("skipped: {} has no adbc_driver_flightsql", python().display());
-        return;
+        let reason = format!("{} has no adbc_driver_flightsql and pyarrow", python().display());
+        return skip("ADBC driver", &reason);
     }
     let directory = tempfile::tempdir().unwrap();
     let service = Service::start(directory.path());

@@ -14,6 +14,8 @@ mod answer;
 mod answers;
 #[path = "replay/cql.rs"]
 mod cql;
+#[path = "skip.rs"]
+mod skip;
 #[path = "replay/statements.rs"]
 mod statements;
 #[path = "interop/tables.rs"]
@@ -201,8 +203,7 @@ fn cassandra_takes_our_files_and_reads_in_them_what_we_read() {
     let class_path = match cassandra() {
         Ok(class_path) => class_path,
         Err(reason) => {
-            say(&format!("SKIPPED, no Cassandra judged our files: {reason}"));
-            return;
+            return skip::skip("Cassandra on our files", &reason);
         }
     };
     let directory = tempfile::tempdir().unwrap();

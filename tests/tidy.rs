@@ -1,8 +1,12 @@
 //! Rules of the house that a test can hold: floors, owners of foreign crates, bans, sizes, top level.
 
+#[path = "skip.rs"]
+mod skip;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Foreign crates and the one place that may name each. Batches of Arrow are what the shell's parts
 /// hand to each other, so those that print and send them name it too.
@@ -64,6 +68,19 @@ const TOP_LEVEL: &[&str] = &[
 ];
 
 const LINES_MAX: usize = 800;
+
+/// Variables that switch no check on or off. Every other one `.ci/run` sets.
+const VARIABLES: &[&str] = &[
+    "TIDEGATE_DATA",
+    "TIDEGATE_INTEROP_CACHE",
+    "TIDEGATE_SEEDS",
+    "TIDEGATE_TEST_PANIC_CHILD",
+    CHILD,
+];
+/// Says to a test that it is the child of itself.
+const CHILD: &str = "TIDEGATE_TEST_SKIP_CHILD";
+/// What only `tests/skip.rs` says: another way to skip would not be counted.
+const SKIP_WORDS: &[&str] = &["SKIPPED", "\"skipped:", "\"not run"];
 
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -252,8 +269,96 @@ fn the_top_level_is_what_it_should_be() {
     assert!(strangers.is_empty(), "not at the top level: {strangers:?}");
 }
 
+/// Names of variables of this project that stand in a line as text, each with nothing else.
+fn variables(line: &str) -> impl Iterator<Item = &str> {
+    let texts = line.match_indices("\"TIDEGATE_").map(|(at, _)| &line[at + 1..]);
+    let texts = texts.filter_map(|rest| rest.split('"').next());
+    texts.filter(|text| text.chars().all(|c| c.is_ascii_uppercase() || c == '_'))
+}
+
+#[test]
+fn no_check_skips_in_silence() {
+    let ci = fs::read_to_string(root().join(".ci/run")).expect("the run of all checks");
+    let mut breaches = Vec::new();
+    for folder in ["engine/src", "shell/src", "benches", "plugins", "tests"] {
+        for (name, text) in sources(folder) {
+            let is_exempt = ["tests/tidy.rs", "tests/skip.rs"].contains(&name.as_str());
+            for (line, code) in code(&text).filter(|_| !is_exempt) {
+                for variable in variables(code) {
+                    if !VARIABLES.contains(&variable) && !ci.contains(&format!("{variable}=")) {
+                        breaches.push(format!(
+                            "{name}:{line}: {variable}: .ci/run does not set it, so a check may \
+                             never run"
+                        ));
+                    }
+                }
+                for word in SKIP_WORDS.iter().filter(|word| code.contains(*word)) {
+                    breaches
+                        .push(format!("{name}:{line}: {word}: use tests/skip.rs, it is counted"));
+                }
+            }
+        }
+    }
+    assert!(breaches.is_empty(), "{}", breaches.join("\n"));
+}
+
+#[test]
+fn a_skip_is_told_and_recorded() {
+    if std::env::var_os(CHILD).is_some() {
+        skip::skip("a check", "no tool,\nin two lines");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("skips");
+    let child = |recorded: bool| {
+        let mut child = Command::new(std::env::current_exe().expect("this test"));
+        child.args(["--exact", "a_skip_is_told_and_recorded"]).env(CHILD, "1");
+        child.env_remove("TIDEGATE_SKIPS");
+        if recorded {
+            child.env("TIDEGATE_SKIPS", &file);
+        }
+        let output = child.output().expect("this test again");
+        assert!(output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert_eq!(child(false), "SKIPPED a check: no tool,\nin two lines\n", "past the capture");
+    assert!(!file.exists());
+    child(true);
+    child(true);
+    let recorded = fs::read_to_string(&file).expect("what was skipped");
+    assert_eq!(recorded, "a check\tno tool, in two lines\n".repeat(2));
+}
+
+#[test]
+fn a_skip_that_is_not_allowed_fails_the_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, list) = (folder.path().join("skips"), folder.path().join("allowed"));
+    fs::write(&list, "# for people\n\nio_uring  the kernel's to grant\n").expect("a list");
+    let judge = || {
+        let mut judge = Command::new(root().join(".ci/skips"));
+        let output = judge.args([&file, &list]).output().expect("bash and awk");
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+    };
+    let (code, said) = judge();
+    assert!(code == Some(2) && said.contains("nobody can say"), "without a record: {said}");
+    for (skips, wanted, part) in [
+        ("", Some(0), "skipped: nothing"),
+        ("io_uring\tdenied\n", Some(0), "  io_uring: denied\n"),
+        ("io_uring\tdenied\nio\tno tool\n", Some(1), "  io: no tool  <- NOT ALLOWED"),
+    ] {
+        fs::write(&file, skips).expect("a record");
+        let (code, said) = judge();
+        assert!(code == wanted && said.contains(part), "{code:?}: {said}");
+    }
+    fs::remove_file(&list).expect("the list was there");
+    assert_eq!(judge().0, Some(2), "without a list nothing may be skipped");
+}
+
 #[test]
 fn the_checks_see_breaches() {
+    let line = r#"var_os("TIDEGATE_A").or(var("TIDEGATE_B_C")).expect("TIDEGATE_D is there")"#;
+    assert_eq!(variables(line).collect::<Vec<_>>(), ["TIDEGATE_A", "TIDEGATE_B_C"]);
     assert_eq!(crate_modules("use crate::table::Table;"), ["table"]);
     assert_eq!(
         crate_modules("use crate::{error::Result, schema::{Token, key}};"),

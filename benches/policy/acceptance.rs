@@ -13,6 +13,7 @@ use tidegate_engine::trace::{Trace, read_trace};
 use super::frame::{Arguments, Row, Target};
 use super::load;
 use super::published::{GOALS, Goal, PUBLISHED};
+use super::skip::skip;
 
 struct Traces(BTreeMap<&'static str, Trace>);
 
@@ -66,8 +67,7 @@ pub fn run(arguments: &Arguments, host: &PolicyHost) {
         return;
     }
     let Some(folder) = std::env::var_os("TIDEGATE_TRACES").map(PathBuf::from) else {
-        eprintln!("SKIPPED: set TIDEGATE_TRACES to the folder of the traces (acceptance)");
-        return;
+        return skip("recorded traces", "TIDEGATE_TRACES names no folder for the acceptance rows");
     };
     let traces = Traces::read(&folder);
     for goal in goals {

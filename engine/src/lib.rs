@@ -3,6 +3,10 @@
 //! Modules stand bottom-up, in reading order; a module names only modules above it in this list.
 //! `ARCHITECTURE.md` has the map, the floors and the flows.
 
+#[cfg(test)]
+#[path = "../../tests/skip.rs"]
+mod skip;
+
 pub mod error;
 pub mod config;
 pub mod os;

@@ -304,10 +304,11 @@ impl DiskFile for UringFile {
 mod tests {
     use super::*;
     use crate::disk::conformance;
+    use crate::skip::skip;
 
     /// Where io_uring is denied the ring cannot be tested; that is said, not hidden.
     fn permitted() -> bool {
-        support().as_ref().inspect_err(|reason| eprintln!("not run: {reason}")).is_ok()
+        support().as_ref().inspect_err(|reason| skip("io_uring", reason)).is_ok()
     }
 
     #[test]

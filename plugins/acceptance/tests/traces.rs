@@ -4,12 +4,16 @@
 //! `TIDEGATE_TRACES` names the folder of `NAME.u32.zst` files; without it nothing is compared, and
 //! each test says so. With `--nocapture` the tests print all figures.
 
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use acceptance::published::{BELADY, EXACT, GOALS, PUBLISHED};
+use skip::skip;
 use tidegate_plugin::{Driver, EvictionPolicy, Outcome, Replay, Setup, replay};
 use tidegate_policy_arc::Arc;
 use tidegate_policy_clock::Clock;
@@ -84,11 +88,8 @@ fn lhd() {
 fn check<P: EvictionPolicy>(most_ahead: f64) {
     let goal = GOALS.iter().find(|goal| goal.policy == P::NAME).expect("a goal for each policy");
     let Some(traces) = &*TRACES else {
-        // Past the capture of the test harness, so that a skip is never mistaken for a pass.
-        let note = "SKIPPED: set TIDEGATE_TRACES to the folder of the traces";
-        let note = format!("{note} ({})\n", P::NAME);
-        std::io::stderr().write_all(note.as_bytes()).expect("stderr");
-        return;
+        let reason = format!("TIDEGATE_TRACES names no folder for {}", P::NAME);
+        return skip("recorded traces", &reason);
     };
     let mut wrong = Vec::new();
     for (name, entries, row) in &PUBLISHED {
