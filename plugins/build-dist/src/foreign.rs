@@ -211,3 +211,35 @@ fn finish(mut tool: Command) -> Result<(), String> {
         Err(error) => Err(format!("starting {}: {error}", name.display())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plugins() -> &'static Path {
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("plugins/ is the folder above")
+    }
+
+    #[test]
+    fn the_contract_can_be_read_without_its_drafts() {
+        for world in ["eviction", "cache-admission", "rate-limiter", "load-shedding"] {
+            let world = format!("{world}-policy");
+            assert!(contract(plugins(), &world).is_ok(), "{:?}", contract(plugins(), &world).err());
+        }
+        for draft in ["compaction", "io-priority"] {
+            assert!(contract(plugins(), &format!("{draft}-policy")).is_err(), "{draft} is a draft");
+        }
+    }
+
+    #[test]
+    fn who_builds_against_a_draft_names_its_feature() {
+        for draft in ["compaction", "io-priority"] {
+            let mut resolve = Resolve::default();
+            resolve.features.insert(draft.to_owned());
+            let read = resolve.push_dir(plugins().with_file_name("wit").join("v0.1"));
+            let (package, _) = read.expect("a contract");
+            let world = format!("{draft}-policy");
+            assert!(resolve.select_world(&[package], Some(&world)).is_ok(), "{world}");
+        }
+    }
+}

@@ -54,6 +54,12 @@ impl Toolchain {
         Err(HOW_TO_GET_ONE.to_string())
     }
 
+    /// Whether it is the one whose bytes are committed.
+    pub fn is_canonical(&self) -> bool {
+        matches!(self.kind, Kind::Rustup(_))
+            && self.version.starts_with(&format!("rustc {CANONICAL} "))
+    }
+
     /// A cargo that uses this toolchain.
     ///
     /// Errors: the folder of the registry cannot be read.
@@ -143,9 +149,8 @@ fn debian_library() -> Option<PathBuf> {
 
 impl fmt::Display for Toolchain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let canonical = matches!(self.kind, Kind::Rustup(_))
-            && self.version.starts_with(&format!("rustc {CANONICAL} "));
-        let note = if canonical { "" } else { ", not the canonical one: the bytes will differ" };
+        let is_canonical = self.is_canonical();
+        let note = if is_canonical { "" } else { ", not the canonical one: the bytes will differ" };
         write!(f, "{}{note}", self.version)
     }
 }
