@@ -82,6 +82,12 @@ impl PolicyHost {
         artifact::compatibility(&self.engine)
     }
 
+    /// Lets so many milliseconds pass, as far as deadlines of calls know.
+    #[cfg(test)]
+    pub(crate) fn pass_ms(&self, ms: u64) {
+        (0..ms).for_each(|_| self.engine.increment_epoch());
+    }
+
     #[cfg(test)]
     pub(super) fn loaded(&self) -> usize {
         self.ticker.policies()

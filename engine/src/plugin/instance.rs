@@ -7,7 +7,7 @@ use std::sync::Arc;
 use wasmtime::{Store, Trap, WasmBacktrace};
 
 use super::bindings::v0_1::{Capabilities, Guest, WorldGuest};
-use super::budget::Budget;
+use super::budget::{Budget, START_TICKS};
 use super::component::CompiledPolicy;
 use super::host::BACKTRACE_FRAMES_MAX;
 use super::owned_store::OwnedStore;
@@ -92,7 +92,7 @@ impl WasmEvictionPolicy {
             store,
             guest,
             capabilities,
-            budget,
+            budget: Budget { epoch_ticks: budget.epoch_ticks.max(START_TICKS), ..budget },
             max_slots,
             fuel_kept: 0,
             clock,
@@ -102,6 +102,7 @@ impl WasmEvictionPolicy {
             compiled,
         };
         instance.resize(capacity_bytes, max_slots)?;
+        instance.budget = budget;
         Ok(instance)
     }
 
@@ -320,7 +321,8 @@ pub(super) struct Started<G> {
 }
 
 /// Makes a guest of a world: a store with its limits, the instance, `init`, a look at what it says of
-/// itself. Hands back the options without the parameters.
+/// itself. Hands back the options without the parameters. Must not run on a shard: the clock gives each
+/// call a minute.
 ///
 /// Errors: the guest failed or refused; nothing of it is left.
 pub(super) fn start<G: WorldGuest>(
@@ -340,7 +342,8 @@ pub(super) fn start<G: WorldGuest>(
     let mut store = OwnedStore::new(store, ticker.clone());
     store.limiter(|state| state);
     store.set_hostcall_fuel(budget.result_bytes_max);
-    arm(&mut store, budget.walk_fuel(max_slots), budget.walk_ticks(max_slots));
+    let ticks = budget.walk_ticks(max_slots).max(START_TICKS);
+    arm(&mut store, budget.walk_fuel(max_slots), ticks);
 
     let guest = G::instantiate(&compiled.prepared, &mut store);
     let guest = guest.map_err(|error| failure_of("instantiate", &error, store.data(), true))?;

@@ -77,12 +77,7 @@ impl Candidate {
                 if compiled.world() == World::CacheAdmission =>
             {
                 let slots = slots_of(settings.capacity, trace);
-                let options = InstanceOptions {
-                    params: params.clone(),
-                    max_slots: slots,
-                    seed: settings.seed,
-                    ..InstanceOptions::default()
-                };
+                let options = instance_options(params, slots, settings.seed);
                 let gate = WasmAdmissionPolicy::new(compiled.clone(), options);
                 let mut gate = gate.map_err(|failure| self.failed(failure.to_string()))?;
                 let mut lru = Lru::default();
@@ -117,13 +112,8 @@ impl Candidate {
             _ => u64::from(max_slots),
         };
         let options = InstanceOptions {
-            params: params.clone(),
-            max_slots,
             capacity_bytes,
-            shard: 0,
-            seed: settings.seed,
-            budget: Budget::default(),
-            clock: None,
+            ..instance_options(params, max_slots, settings.seed)
         };
         WasmEvictionPolicy::new(compiled.clone(), options)
             .map_err(|failure| self.failed(failure.to_string()))
@@ -141,6 +131,23 @@ impl Candidate {
 
     fn failed(&self, message: String) -> Error {
         Error::Policy { name: self.name().to_owned(), message }
+    }
+}
+
+/// How every instance of replays and trials is made: fuel decides when it has used too much, whatever
+/// else the machine does.
+pub(super) fn instance_options(
+    params: &[(String, String)],
+    max_slots: u32,
+    seed: u64,
+) -> InstanceOptions {
+    let budget = Budget::offline();
+    InstanceOptions {
+        params: params.to_vec(),
+        max_slots,
+        seed,
+        budget,
+        ..InstanceOptions::default()
     }
 }
 

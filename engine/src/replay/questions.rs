@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::candidate::instance_options;
 use super::trial::{Finding, Trial};
 use crate::clock::Random;
 use crate::error::{Error, Result};
@@ -213,13 +214,7 @@ fn twice(
     run: impl Fn(InstanceOptions) -> Result<Run, PolicyFailure>,
 ) -> Result<Trial> {
     let ask = || {
-        let options = InstanceOptions {
-            params: params.to_vec(),
-            max_slots: SLOTS,
-            seed: 7,
-            ..InstanceOptions::default()
-        };
-        run(options).map_err(|failure| Error::Policy {
+        run(instance_options(params, SLOTS, 7)).map_err(|failure| Error::Policy {
             name: compiled.name().to_owned(),
             message: failure.to_string(),
         })

@@ -2,15 +2,17 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidegate_plugin::{Driver, Setup};
 
 use super::candidate::run_policy;
 use super::*;
 use crate::clock::{SimulatedClock, SystemClock};
-use crate::plugin::{CompiledPolicy, HostOptions, PolicyHost};
-use crate::policy::{EvictionPolicy, PolicyFailure, Slot};
+use crate::plugin::tests::guest::{FOREVER, Guest};
+use crate::plugin::{CompiledPolicy, HostOptions, InstanceOptions, PolicyHost, WasmEvictionPolicy};
+use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
+use crate::skip::skip;
 use crate::trace::{Synthetic, Trace, TraceFormat, read_trace};
 
 fn trace(ids: &[(u64, u32)]) -> Trace {
@@ -28,10 +30,14 @@ fn run(candidate: &Candidate, trace: &Trace, capacity: Capacity) -> Outcome {
     candidate.run(trace, &settings, &*clock, &AtomicBool::new(false)).unwrap().unwrap()
 }
 
-fn compiled(file: &str) -> Arc<CompiledPolicy> {
+fn dist(file: &str) -> Vec<u8> {
     let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/dist");
+    std::fs::read(dist.join(file)).unwrap()
+}
+
+fn compiled(file: &str) -> Arc<CompiledPolicy> {
     let host = PolicyHost::new(HostOptions { instances_max: 2, ..HostOptions::default() }).unwrap();
-    host.compile("p", &std::fs::read(dist.join(file)).unwrap()).unwrap()
+    host.compile("p", &dist(file)).unwrap()
 }
 
 #[test]
@@ -222,14 +228,58 @@ fn the_trial_passes_good_components_and_names_what_is_wrong_with_others() {
     assert!(refused.to_string().contains("unknown parameter"), "{refused}");
 }
 
+/// On a machine so busy that seconds pass within a call, a replay is what it is on any other.
+#[test]
+fn a_replay_ends_by_fuel_and_not_by_the_clock() {
+    let host = PolicyHost::new(HostOptions { instances_max: 4, compiler: None }).unwrap();
+    let load = |name: &str, bytes: &[u8]| host.compile(name, bytes).unwrap();
+    let lru = load("lru", &dist("lru.wasm"));
+    let gate = load("always", &dist("always.wasm"));
+    let limiter = load("token_bucket", &dist("token_bucket.wasm"));
+    let endless = format!("{FOREVER} unreachable");
+    let endless = Guest { apply: endless, ..Guest::default() }.component();
+    let endless = load("endless", &endless);
+    let reads = made("zipf:ids=400,requests=20000");
+    let settings = Settings::new(Capacity::Entries(100));
+    let clock = SimulatedClock::new(0);
+    let replay = |compiled: &Arc<CompiledPolicy>| {
+        let candidate = Candidate::Component { compiled: compiled.clone(), params: Vec::new() };
+        let ended = candidate.run(&reads, &settings, &*clock, &AtomicBool::new(false));
+        ended.map(|outcome| outcome.expect("nobody cancelled it"))
+    };
+    let (calm, calm_gate) = (replay(&lru).unwrap(), replay(&gate).unwrap());
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                host.pass_ms(10_000);
+            }
+        });
+        // The engine would put the same policy out.
+        let live = || {
+            let options = InstanceOptions { max_slots: 100, ..InstanceOptions::default() };
+            let mut live = WasmEvictionPolicy::new(lru.clone(), options)?;
+            (0..10_000).try_for_each(|_| live.apply(&[], &[], 1, 0, &mut Vec::new()))
+        };
+        let live = (0..1000).find_map(|_| live().err());
+        let replayed = [replay(&lru), replay(&gate)];
+        let ended = replay(&endless);
+        let tried = try_component(&limiter, &[], &*clock);
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(live.expect("a deadline that passes").kind, FailureKind::Epoch);
+        assert_eq!(replayed.map(Result::unwrap), [calm, calm_gate]);
+        let message = ended.unwrap_err().to_string();
+        assert!(message.contains(": fuel: apply"), "the engine's fuel holds here too: {message}");
+        let trial = tried.unwrap();
+        assert!(trial.is_passed(), "{:?}", trial.findings);
+    });
+}
+
 /// The folder of recorded traces; without one `what` is skipped, and says so.
 fn traces(what: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("TIDEGATE_TRACES").map(PathBuf::from);
     if folder.is_none() {
-        use std::io::Write;
-        // Past the capture of the test harness, so that a skip is never mistaken for a pass.
-        let note = format!("SKIPPED: set TIDEGATE_TRACES to the folder of the traces ({what})\n");
-        std::io::stderr().write_all(note.as_bytes()).unwrap();
+        skip("recorded traces", &format!("TIDEGATE_TRACES names no folder for {what}"));
     }
     folder
 }

@@ -47,6 +47,19 @@ pub const EMPTY_LIST: &str = "i32.const 256";
 /// Runs until it is stopped.
 pub const FOREVER: &str = "loop $forever br $forever end";
 
+/// Body that counts to `rounds`, a thousand million in a second or some. It ends, so what should have
+/// stopped it fails a test and does not hang it.
+pub fn slowly(rounds: u64) -> String {
+    format!(
+        "(local $left i64)
+         (local.set $left (i64.const {rounds}))
+         loop $again
+           (br_if $again (i64.ne
+             (local.tee $left (i64.sub (local.get $left) (i64.const 1))) (i64.const 0)))
+         end"
+    )
+}
+
 /// Fields of a FIFO over the slots that came in, 4096 at most: `$push` takes an event word, `$pop`
 /// gives the oldest, or -1.
 pub const FIFO: &str = "

@@ -1,9 +1,11 @@
 //! Guests that load and then misbehave: each ends in a failure of the right kind, and the host
 //! serves on.
 
-use super::guest::{FOREVER, Guest, list_of};
+use super::guest::{FOREVER, Guest, list_of, slowly};
 use super::*;
+use crate::plugin::WasmReadAdmissionPolicy;
 use crate::policy::FailureKind;
+use crate::policy::intake::{ReadAdmissionPolicy, ReadLimits, ReadLoad};
 
 fn start(
     host: &PolicyHost,
@@ -74,16 +76,58 @@ fn endless_loops_in_every_other_export_run_out_of_fuel() {
     assert_serves(&host);
 }
 
-/// Time that fuel does not see: the epoch stops a guest that has all the fuel in the world.
+/// What a call should have come to that takes seconds and has a deadline of milliseconds.
+fn assert_stopped<R>(what: &str, ended: Result<R, PolicyFailure>) {
+    match ended {
+        Err(failure) => assert_eq!(failure.kind, FailureKind::Epoch, "{what}: {failure}"),
+        Ok(_) => panic!(
+            "{what}: it ran to its end, seconds after its deadline: the epoch is not \
+             counted, or not looked at"
+        ),
+    }
+}
+
+/// Fuel for as long as it takes, and a deadline.
+fn hasty(epoch_ticks: u64) -> Budget {
+    Budget { call_fuel: 1 << 50, epoch_ticks, ..Budget::default() }
+}
+
+/// The epoch stops a guest that has all the fuel in the world, in every call that a shard waits for.
 #[test]
 fn the_epoch_stops_what_fuel_does_not() {
     let host = host();
-    let guest = Guest { apply: format!("{FOREVER} unreachable"), ..Guest::default() };
-    let budget = Budget { call_fuel: u64::MAX >> 10, epoch_ticks: 20, ..Budget::default() };
-    let mut policy = start(&host, &guest, InstanceOptions { budget, ..options(8) }).unwrap();
-    let failure = victims(&mut policy, &[], 1).unwrap_err();
-    assert_eq!(failure.kind, FailureKind::Epoch, "{failure}");
+    let slow = || slowly(3_000_000_000);
+    let list = || format!("{} i32.const 256", slow());
+    let options = |slots| InstanceOptions { budget: hasty(20), ..options(slots) };
+    let make = |guest: Guest| start(&host, &guest, options(8)).unwrap();
+    let mut policy = make(Guest { apply: list(), ..Guest::default() });
+    assert_stopped("apply", victims(&mut policy, &[], 1));
+    let mut policy = make(Guest { tick: slow(), ..Guest::default() });
+    assert_stopped("tick", policy.tick(1));
+    let mut policy = make(Guest { drain_order: list(), ..Guest::default() });
+    assert_stopped("drain-order", policy.drain_order(0, 8, &mut Vec::new()));
+
+    let plan = host.compile("p", &super::guest::read_admission(&list())).unwrap();
+    let mut policy = WasmReadAdmissionPolicy::new(plan, options(0)).unwrap();
+    let limits = ReadLimits { running_max: 1, memory_bytes_max: 1, queued_max: 1, wait_us_max: 1 };
+    assert_stopped("plan", policy.plan(1, 1, &[ReadLoad::default(); 2], &mut [limits; 2]));
     assert_serves(&host);
+}
+
+/// Making an instance holds no shard up, and a busy machine must not keep a good policy out.
+#[test]
+fn an_instance_has_time_to_start() {
+    let host = host();
+    let guest = Guest {
+        fields: format!("(func $slowly {})", slowly(100_000_000)),
+        init: "call $slowly i32.const 0".to_string(),
+        resize: "call $slowly".to_string(),
+        apply: format!("{} i32.const 256", slowly(3_000_000_000)),
+        ..Guest::default()
+    };
+    let options = InstanceOptions { budget: hasty(1), ..options(8) };
+    let mut policy = start(&host, &guest, options).unwrap();
+    assert_stopped("apply, which a shard waits for", victims(&mut policy, &[], 1));
 }
 
 #[test]
