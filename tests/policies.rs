@@ -44,7 +44,8 @@ READS
 SELECT name, state FROM system.policies WHERE name = 's3';
 ";
 
-fn tidegate(directory: &Path, arguments: &[&str]) -> String {
+/// What the program prints, and what it says beside.
+fn tidegate(directory: &Path, arguments: &[&str]) -> (String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .env_clear()
         .env("HOME", directory)
@@ -57,7 +58,7 @@ fn tidegate(directory: &Path, arguments: &[&str]) -> String {
         .unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{errors}");
-    String::from_utf8(output.stdout).unwrap()
+    (String::from_utf8(output.stdout).unwrap(), errors)
 }
 
 #[test]
@@ -70,7 +71,7 @@ fn a_policy_is_shadowed_promoted_sabotaged_and_rolled_back() {
         .collect();
     let script = SCRIPT.replace("PLUGINS", plugins).replace("READS\n", &reads);
     std::fs::write(directory.path().join("script.sql"), script).unwrap();
-    let output = tidegate(directory.path(), &["--mode", "table", "-f", "script.sql"]);
+    let (output, said) = tidegate(directory.path(), &["--mode", "table", "-f", "script.sql"]);
     // In this order; columns are as wide as their values.
     let output = output.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut rest = output.as_str();
@@ -91,6 +92,42 @@ fn a_policy_is_shadowed_promoted_sabotaged_and_rolled_back() {
         let Some(at) = rest.find(wanted) else { panic!("'{wanted}' is not in: {rest}") };
         rest = &rest[at + wanted.len()..];
     }
+    let suspended = said.lines().find(|line| line.contains("policy suspended")).expect(&said);
+    assert!(suspended.contains("policy=\"bad\""), "{suspended}");
+    assert!(suspended.contains("reason=\"trap: apply: wasm trap"), "why: {suspended}");
+}
+
+const CANARY: &str = "\
+CREATE TABLE reading (station int, at int, value double, PRIMARY KEY (station, at));
+INSERT INTO reading SELECT n % 40, n AS at, n AS value FROM generate_series(1, 8000) AS t(n);
+FLUSH;
+ALTER CACHE SET CAPACITY = '64 KiB';
+CREATE POLICY bad FROM 'bad.wasm';
+ALTER CACHE SET POLICY = bad MODE = canary;
+SELECT name, state, canary FROM system.policies ORDER BY name;
+";
+
+#[test]
+fn a_canary_shows_how_it_fares_and_says_when_it_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("bad.wasm"), guest::saboteur(6).component()).unwrap();
+    let reads = (0..600).map(|at| {
+        let station = at % 40;
+        format!("SELECT max(value) FROM reading WHERE station = {station};\n")
+    });
+    let end = "SELECT name, state, canary FROM system.policies ORDER BY name;\n";
+    let script = CANARY.to_owned() + &reads.collect::<String>() + end;
+    std::fs::write(directory.path().join("script.sql"), script).unwrap();
+    let (output, said) = tidegate(directory.path(), &["--mode", "csv", "-f", "script.sql"]);
+    let mut shown = output.split("name,state,canary\n").skip(1);
+    let begun = shown.next().expect("the first look");
+    assert!(begun.starts_with("bad,canary,no gain known after 0 of 10 to 60 windows\n"), "{begun}");
+    let ended = shown.next().expect("the last look");
+    assert!(ended.starts_with("bad,loaded,went back: canary: trap: apply: wasm trap"), "{ended}");
+    assert!(ended.contains("\nlru,active,\n"), "{ended}");
+    assert!(said.contains("note: SHOW POLICIES tells how the canary fares"), "{said}");
+    let line = said.lines().find(|line| line.contains("the canary was rolled back")).expect(&said);
+    assert!(line.contains("policy=\"bad\"") && line.contains("trap: apply"), "{line}");
 }
 
 /// What compiling `component` with this program's compiler says.

@@ -15,7 +15,7 @@ use super::policies::{NATIVE, Origin};
 use super::policy_shard::ended;
 use crate::config::CANARY_SHARDS_ONE_IN;
 use crate::error::{Error, Result};
-use crate::policy::{FailureKind, PolicyFailure, TrialVerdict};
+use crate::policy::{FailureKind, PolicyFailure, TrialVerdict, WINDOWS_JUDGED};
 use crate::runtime;
 
 /// Time between two looks at the evidence.
@@ -159,16 +159,23 @@ impl Database {
             match verdict {
                 TrialVerdict::Waits => Ok(()),
                 TrialVerdict::GoesOn { gain } => {
-                    tracing::info!(policy, gain, "canary goes on to all shards");
-                    let completed = database.complete_canary(&canary).await;
-                    if let Err(error) = &completed {
-                        let failure = ended(FailureKind::Canary, error.to_string());
-                        database.abandon_canary(&canary, failure).await?;
+                    let why = format!("a gain of {gain:.2} points over {WINDOWS_JUDGED} windows");
+                    let completed = database.complete_canary(&canary, &why).await;
+                    match &completed {
+                        // As grave as going back: another policy governs, and nobody said so now.
+                        Ok(()) => {
+                            tracing::warn!(policy, why, "the canary took over on all shards");
+                        }
+                        Err(error) => {
+                            tracing::warn!(policy, %error, "the canary could not take over");
+                            let failure = ended(FailureKind::Canary, error.to_string());
+                            database.abandon_canary(&canary, failure).await?;
+                        }
                     }
                     completed
                 }
                 TrialVerdict::RollsBack { reason } => {
-                    tracing::warn!(policy, reason, "canary rolled back");
+                    tracing::warn!(policy, reason, "the canary was rolled back");
                     let failure = ended(FailureKind::Canary, reason);
                     database.abandon_canary(&canary, failure).await
                 }
@@ -177,8 +184,8 @@ impl Database {
         self.uninterrupted(change).await
     }
 
-    /// Puts the canary in charge on all shards.
-    pub(super) async fn complete_canary(&self, canary: &Canary) -> Result<()> {
+    /// Puts the canary in charge on all shards; `why` is for people.
+    pub(super) async fn complete_canary(&self, canary: &Canary, why: &str) -> Result<()> {
         self.switch(&canary.origin, canary.shard_count, &canary.previous).await?;
         for shard in &self.inner.shards[..canary.shard_count as usize] {
             shard
@@ -187,7 +194,7 @@ impl Database {
                 })
                 .await?;
         }
-        self.trials().canary = None;
+        self.end_trial(canary, format!("took over: {why}"));
         self.follows(Some(canary.name.as_str()).filter(|name| *name != NATIVE)).await
     }
 
@@ -197,8 +204,14 @@ impl Database {
         canary: &Canary,
         failure: PolicyFailure,
     ) -> Result<()> {
-        self.trials().canary = None;
+        self.end_trial(canary, format!("went back: {failure}"));
         self.end_canary(canary, canary.shard_count, &failure).await
+    }
+
+    fn end_trial(&self, canary: &Canary, came_to: String) {
+        let mut trials = self.trials();
+        trials.canary = None;
+        trials.ended.insert(canary.name.clone(), came_to);
     }
 
     async fn end_canary(

@@ -193,6 +193,7 @@ impl Database {
                 )));
             }
             let digest = info.digest.clone();
+            database.trials().ended.remove(name);
             let mut changed = catalog.changed();
             changed.policies.remove(name);
             // One that is still in charge could not be restored: the native one governs in its place.
@@ -406,6 +407,10 @@ impl Database {
                         report.add(&share);
                     }
                 }
+            }
+            let trials = self.trials();
+            for report in &mut reports {
+                report.trial_ended = trials.ended.get(&report.name).cloned();
             }
             Ok(reports)
         }

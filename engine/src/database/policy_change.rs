@@ -3,6 +3,7 @@
 //! Invariant: a change that one shard refuses is undone on those before it, so all shards follow
 //! what the catalog says; a canary is the one exception (`canary.rs`).
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
 
 use futures::FutureExt;
@@ -23,6 +24,8 @@ pub(super) struct Trials {
     pub(super) canary: Option<Arc<Canary>>,
     /// Name of the policy that was started as a shadow.
     pub(super) shadow: Option<String>,
+    /// What the last canary of each policy came to.
+    pub(super) ended: BTreeMap<String, String>,
 }
 
 /// What a rollback brought back.
@@ -53,7 +56,7 @@ impl Database {
             let canary = database.trials().canary.clone();
             if let Some(canary) = canary {
                 if Some(canary.name.as_str()) == name {
-                    return database.complete_canary(&canary).await;
+                    return database.complete_canary(&canary, "by statement").await;
                 }
                 let message = "another policy was put in charge";
                 let failure = ended(FailureKind::Operator, message);

@@ -401,15 +401,30 @@ impl Shard {
 
     fn suspend(&self, charge: &mut Charge, now: u64) {
         let (shard, policy) = (self.context.shard, charge.origin.identity().name);
+        let records = self.cache.policy_status().failures;
+        let of_it = records.iter().rev().find(|record| record.identity.name == policy);
+        let reason = of_it.map_or_else(|| "unknown".into(), |record| record.failure.to_string());
         charge.stage = match charge.backoff.fail(now) {
             AfterFailure::RetryAt { ns } => {
                 let pause_ms = (ns - now) / 1_000_000;
-                tracing::warn!(shard, policy, pause_ms, "policy suspended; native CLOCK governs");
+                tracing::warn!(
+                    shard,
+                    policy,
+                    pause_ms,
+                    reason,
+                    "policy suspended; native CLOCK governs"
+                );
                 Stage::Suspended { retry_at_ns: ns }
             }
             AfterFailure::Ejected => {
                 let failures = charge.backoff.failures();
-                tracing::error!(shard, policy, failures, "policy ejected; native CLOCK governs");
+                tracing::error!(
+                    shard,
+                    policy,
+                    failures,
+                    reason,
+                    "policy ejected; native CLOCK governs"
+                );
                 Stage::Ejected
             }
         };

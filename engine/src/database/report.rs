@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cache::{PolicyCounters, RowCacheStats};
 use crate::intake::ClassStatus;
-use crate::policy::{PolicyUsage, Tally};
+use crate::policy::{PolicyUsage, Tally, WINDOWS_JUDGED, WINDOWS_MAX};
 use crate::sstable::Damage;
 use crate::table::LargeThing;
 
@@ -66,6 +66,9 @@ pub struct PolicyReport {
     pub shadow: Option<ShadowReport>,
     /// Windows of its trial as a canary, and the mean gain of the last, percentage points.
     pub trial: Option<(u32, Option<f64>)>,
+    /// What its last trial as a canary came to, for people: `took over: …` or `went back: …`. Known
+    /// until the database is closed.
+    pub trial_ended: Option<String>,
     /// Where the state that it started with came from.
     pub state_note: String,
     /// Its own figures, with the shard; only in `Database::explain_policy`.
@@ -101,6 +104,16 @@ impl PolicyReport {
             Some(shadow) if self.state == "shadow" => shadow.estimate,
             _ => self.lookups,
         }
+    }
+
+    /// How its trial as a canary stands, or what the last one came to, for people.
+    pub fn trial_text(&self) -> Option<String> {
+        let (windows, gain) = match self.trial.filter(|_| self.state == "canary") {
+            Some(trial) => trial,
+            None => return self.trial_ended.clone(),
+        };
+        let gain = gain.map_or("no gain known".into(), |gain| format!("{gain:+.2} points"));
+        Some(format!("{gain} after {windows} of {WINDOWS_JUDGED} to {WINDOWS_MAX} windows"))
     }
 
     /// Takes over what was counted at one place of the policy.

@@ -21,4 +21,4 @@ pub use lru::Lru;
 pub use slot_array::SlotArray;
 pub use snapshot::{PolicySnapshot, SNAPSHOT_FILE_BYTES_MAX};
 pub use tally::Tally;
-pub use trial::{Trial, TrialVerdict};
+pub use trial::{Trial, TrialVerdict, WINDOWS_JUDGED, WINDOWS_MAX};

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 /// Windows whose mean gain is judged.
-const WINDOWS_JUDGED: usize = 10;
+pub const WINDOWS_JUDGED: usize = 10;
 /// Mean gain at which the policy goes on to all shards, points.
 const GAIN_MIN: f64 = 0.5;
 /// A window is bad when the canary is worse by so much, points.
@@ -14,7 +14,7 @@ const LOSS_MAX: f64 = 2.0;
 /// So many bad windows in a row end the canary.
 const BAD_WINDOWS_MAX: u32 = 5;
 /// Windows after which there will be no gain to find.
-const WINDOWS_MAX: u32 = 60;
+pub const WINDOWS_MAX: u32 = 60;
 
 /// What is to happen with a canary.
 #[derive(Debug, Clone, PartialEq)]

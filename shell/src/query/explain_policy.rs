@@ -58,9 +58,8 @@ fn figures(report: &PolicyReport) -> Vec<(String, String)> {
             add("gain by cost", points(own - active));
         }
     }
-    if let Some((windows, gain)) = report.trial.filter(|_| report.state == "canary") {
-        add("windows of the canary", windows.to_string());
-        add("mean gain of the last windows", gain.map_or("none yet".into(), |g| points(g / 100.0)));
+    if let Some(trial) = report.trial_text() {
+        add("canary", trial);
     }
     add("calls", report.calls.to_string());
     add("events", report.events.to_string());

@@ -196,15 +196,20 @@ pub fn load_trace(name: &str, format: Option<TraceFormat>) -> Result<Trace, Quer
     Ok(read_trace(path, &read_limited(path, TRACE_FILE_BYTES_MAX)?, format)?)
 }
 
-/// Reads a file that is no larger than what is taken.
+/// Reads a file that is no larger than what is taken; one that is larger is not read whole.
 fn read_limited(path: &Path, bytes_max: u64) -> Result<Vec<u8>, QueryError> {
     let name = path.display();
+    let failed = |error| QueryError::new(ErrorKind::Io, format!("cannot read '{name}': {error}"));
+    let file = File::open(path).map_err(failed)?;
+    // 0 of what has no size, such as a pipe.
+    let size = file.metadata().map_err(failed)?.len();
     let mut content = Vec::new();
-    File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut content)).map_err(
-        |error| QueryError::new(ErrorKind::Io, format!("cannot read '{name}': {error}")),
-    )?;
+    file.take(bytes_max + 1).read_to_end(&mut content).map_err(failed)?;
     if content.len() as u64 > bytes_max {
-        return Err(QueryError::invalid(format!("'{name}' has more than {bytes_max} bytes")));
+        let size = if size > bytes_max { size.to_string() } else { "more".to_owned() };
+        return Err(QueryError::invalid(format!(
+            "'{name}' has {size} bytes, the most is {bytes_max}"
+        )));
     }
     Ok(content)
 }

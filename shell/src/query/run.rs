@@ -1,7 +1,6 @@
 //! What each command does.
 
-use std::fs::File;
-use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
@@ -24,14 +23,13 @@ use super::parse::{
     Command, CreatePolicy, Name, PolicyMode, SetCachePolicy, Show, Using, UsingValue, Write,
     WriteKind,
 };
+use super::replay::read_component;
 use super::session::Session;
 use super::stamp::{self, Contradiction, Repeats};
 use super::statement::synthetic;
 use super::write::{self, Target};
 use super::{attach, copy_from, copy_to, describe, element};
 
-/// Bytes of the largest policy component.
-const COMPONENT_BYTES_MAX: u64 = tidegate_engine::config::POLICY_COMPONENT_BYTES_MAX as u64;
 /// Most rows of an INSERT that are written with one call.
 pub(super) const WRITE_ROWS_MAX: usize = 4096;
 
@@ -506,14 +504,8 @@ impl Session {
         if policy.if_not_exists && is_there {
             return Ok(Outcome::message(format!("policy {name} is there")));
         }
-        let mut component = Vec::new();
-        File::open(&policy.file)
-            // One byte more than is taken: what is too large is refused and not read whole.
-            .and_then(|file| file.take(COMPONENT_BYTES_MAX + 1).read_to_end(&mut component))
-            .map_err(|error| {
-                let message = format!("cannot read '{}': {error}", policy.file);
-                QueryError::new(super::ErrorKind::Io, message).at(policy.file_span)
-            })?;
+        let component =
+            read_component(Path::new(&policy.file)).map_err(|error| error.at(policy.file_span))?;
         let info = self
             .database
             .create_policy(name, component, policy.parameters.clone(), policy.sha256.clone())
@@ -552,7 +544,9 @@ impl Session {
                 }
             }
         };
-        Ok(Outcome::message(message))
+        let note = "SHOW POLICIES tells how the canary fares, and what it came to";
+        let note = matches!(set.mode, PolicyMode::Canary).then(|| note.to_owned());
+        Ok(Outcome { note, ..Outcome::message(message) })
     }
 
     /// Errors: `Unsupported` in sessions that may not name files of this machine.
@@ -611,7 +605,7 @@ fn show_sql(show: Show) -> &'static str {
              ORDER BY keyspace_name, table_name"
         }
         Show::Policies => {
-            "SELECT name, version, world, state, sample, calls, hit_ratio, active_hit_ratio, \
+            "SELECT name, version, world, state, sample, canary, calls, hit_ratio, active_hit_ratio, \
              evictions, invalid_victims, shortfalls, last_failure FROM system.policies"
         }
         Show::PolicyExits => "SELECT * FROM system.policy_exits ORDER BY at, shard",

@@ -155,6 +155,7 @@ impl SystemTable {
                 optional("byte_hit_ratio", DataType::Float64),
                 optional("active_hit_ratio", DataType::Float64),
                 optional("sample", DataType::Utf8),
+                optional("canary", DataType::Utf8),
                 count("evictions"),
                 count("invalid_victims"),
                 count("shortfalls"),
@@ -373,6 +374,7 @@ async fn policies(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
                 .map(|policy| Some(format!("1/{}", shadow(policy)?.rate)))
                 .collect::<StringArray>(),
         ),
+        Arc::new(all.iter().map(PolicyReport::trial_text).collect::<StringArray>()),
         counts(all.iter().map(|policy| policy.evictions)),
         counts(all.iter().map(|policy| policy.invalid_victims)),
         counts(all.iter().map(|policy| policy.shortfalls)),

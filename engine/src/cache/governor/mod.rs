@@ -592,6 +592,12 @@ impl Governor {
     }
 
     fn record(&mut self, record: ExitRecord) {
+        // What becomes of one in charge, or about to be, is told by those who wanted it there.
+        if matches!(record.role, PolicyRole::Shadow | PolicyRole::Standby) {
+            let ExitRecord { identity, failure, role, .. } = &record;
+            let (policy, role) = (&identity.name, role.as_str());
+            tracing::warn!(policy, role, %failure, "a policy that was not in charge failed");
+        }
         if self.records.len() == EXIT_RECORDS_MAX {
             self.records.pop_front();
         }

@@ -366,10 +366,14 @@ fn a_canary_that_is_better_goes_on_to_all_shards() {
         );
         let refused = database.shadow_cache_policy(Some("fifo"), None).await.unwrap_err();
         assert!(refused.to_string().contains("canary"), "{refused}");
+        let first = life.report("lru").await.trial_text();
+        assert_eq!(first.as_deref(), Some("no gain known after 0 of 10 to 60 windows"));
         try_canary(&life, "lru").await;
         let report = life.report("lru").await;
         assert_eq!((report.state.as_str(), report.shards), ("active", SHARDS), "{report:?}");
         assert_eq!(life.state("fifo").await, "standby");
+        let came_to = report.trial_text().unwrap();
+        assert!(came_to.starts_with("took over: a gain of "), "{came_to}");
         assert_eq!(database.policy_exits().await.unwrap(), []);
         let back = database.roll_back_cache_policy().await.unwrap();
         assert_eq!(back.policy, "fifo");
@@ -385,6 +389,8 @@ fn a_canary_that_is_worse_is_rolled_back() {
         assert_eq!(database.canary_cache_policy("fifo").await.unwrap(), 1);
         try_canary(&life, "fifo").await;
         assert_eq!(life.state("fifo").await, "loaded");
+        let came_to = life.report("fifo").await.trial_text().unwrap();
+        assert!(came_to.starts_with("went back: canary: worse by"), "{came_to}");
         let lru = life.report("lru").await;
         assert_eq!((lru.state.as_str(), lru.shards), ("active", SHARDS));
         let exits = database.policy_exits().await.unwrap();
@@ -416,7 +422,9 @@ fn a_canary_that_fails_is_rolled_back_and_people_decide_before_it_does() {
         assert_eq!(life.state("fifo").await, "loaded");
         database.canary_cache_policy("fifo").await.unwrap();
         database.set_cache_policy(Some("fifo")).await.unwrap();
-        assert_eq!(life.report("fifo").await.shards, SHARDS);
+        let report = life.report("fifo").await;
+        assert_eq!(report.shards, SHARDS);
+        assert_eq!(report.trial_text().as_deref(), Some("took over: by statement"));
         let governs = database.canary_cache_policy("fifo").await.unwrap_err();
         assert!(governs.to_string().contains("in charge already"), "{governs}");
     });

@@ -69,8 +69,12 @@ async fn a_shadow_is_shown_promoted_and_rolled_back() {
         "s3 is the canary on 1 of 2 shards"
     );
     assert_eq!(world.column(states).await, ["lru active", "s3 canary"]);
-    assert!(world.rows("EXPLAIN POLICY s3").await.contains("windows of the canary"));
+    let fares = "no gain known after 0 of 10 to 60 windows";
+    assert!(world.rows("EXPLAIN POLICY s3").await.contains(fares));
+    let canary = "SELECT coalesce(canary, '-') FROM system.policies ORDER BY name";
+    assert_eq!(world.column(canary).await, ["-", fares]);
     assert_eq!(message("ROLLBACK CACHE POLICY").await, "the cache follows lru again");
+    assert_eq!(world.column(canary).await, ["-", "went back: operator: rolled back by statement"]);
     assert_eq!(
         message("ALTER CACHE SHADOW POLICY = native").await,
         "lru runs as a shadow on one key in 64"
