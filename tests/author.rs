@@ -109,7 +109,7 @@ impl Author {
         let script = format!("{TABLE}{statements}").replace(SERVE, &reads);
         fs::write(self.0.path().join("script.sql"), script).unwrap();
         let mut program = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-        program.args(["--shards", "1", "--timing", "off", "-f"]);
+        program.args(["--shards", "1", "--timing", "off", "--mode", "table", "-f"]);
         program.arg(self.0.path().join("script.sql")).current_dir(self.0.path().join(folder));
         let (is_well, out, err) = self.run(program);
         assert!(is_well, "in '{folder}':\n{statements}\n{out}\n{err}");
