@@ -34,7 +34,8 @@ pub struct RowError {
 
 /// Time to live and expiry that `options` and the table give, if any.
 ///
-/// Errors: `Invalid` for a time to live outside 0..=20 years.
+/// Errors: `Invalid` for a time to live outside 0..=20 years, and for one that ends after 2038-01-19,
+/// which the files cannot say.
 pub fn expiry(schema: &TableSchema, options: &WriteOptions) -> Result<Option<(i32, i32)>> {
     let ttl = options.ttl.unwrap_or(schema.options.default_time_to_live);
     if !(0..=TTL_SECONDS_MAX).contains(&ttl) {
@@ -45,11 +46,20 @@ pub fn expiry(schema: &TableSchema, options: &WriteOptions) -> Result<Option<(i3
     if ttl == 0 {
         return Ok(None);
     }
-    Ok(Some((ttl, options.now_seconds.saturating_add(ttl).min(LOCAL_DELETION_TIME_MAX))))
+    let expiry = options.now_seconds.checked_add(ttl);
+    match expiry.filter(|expiry| *expiry <= LOCAL_DELETION_TIME_MAX) {
+        Some(expiry) => Ok(Some((ttl, expiry))),
+        None => Err(Error::invalid(format!(
+            "a time to live of {ttl} seconds ends after 2038-01-19, which the files cannot say: at \
+             most {} seconds are possible now",
+            LOCAL_DELETION_TIME_MAX.saturating_sub(options.now_seconds)
+        ))),
+    }
 }
 
 /// Turns each row of `batch` into an INSERT. Columns are matched by name; columns that the batch
-/// lacks stay unset; a null writes a tombstone, except that a null key refuses the row.
+/// lacks stay unset; a null writes a tombstone, except that a null key refuses the row. A batch of
+/// partition keys and static columns alone writes static rows.
 ///
 /// Errors: `Invalid` when the batch lacks a key column or has a column that the table lacks. A row
 /// that does not fit is an `Err` in its place.
@@ -66,7 +76,13 @@ pub fn mutations(
         })?;
         sources.push((id, array.as_ref()));
     }
-    for column in schema.columns.iter().filter(|column| column.is_key()) {
+    let is_static_alone = writes_static_alone(schema, &sources);
+    let is_wanted = |column: &&Column| match column.kind {
+        ColumnKind::PartitionKey { .. } => true,
+        ColumnKind::ClusteringKey { .. } => !is_static_alone,
+        ColumnKind::Static | ColumnKind::Regular => false,
+    };
+    for column in schema.columns.iter().filter(is_wanted) {
         if !batch.schema_ref().fields().iter().any(|field| *field.name() == column.name) {
             return Err(Error::invalid(format!(
                 "key column '{}' of {} is missing",
@@ -77,11 +93,21 @@ pub fn mutations(
     }
     let expiry = expiry(schema, options)?;
     let partition_ids = schema.partition_key_ids();
-    let clustering_ids = schema.clustering_key_ids();
+    let clustering_ids = match is_static_alone {
+        true => None,
+        false => Some(schema.clustering_key_ids()),
+    };
     let insert = Insert { schema, sources: &sources, options, expiry };
     Ok((0..batch.num_rows())
-        .map(|row| insert.mutation(row, &partition_ids, &clustering_ids))
+        .map(|row| insert.mutation(row, &partition_ids, clustering_ids.as_deref()))
         .collect())
+}
+
+/// Whether a batch has static columns and none of the rows.
+fn writes_static_alone(schema: &TableSchema, sources: &[(ColumnId, &dyn Array)]) -> bool {
+    let kinds = || sources.iter().map(|(id, _)| schema.column(*id).kind);
+    kinds().any(|kind| kind == ColumnKind::Static)
+        && kinds().all(|kind| matches!(kind, ColumnKind::Static | ColumnKind::PartitionKey { .. }))
 }
 
 struct Insert<'a> {
@@ -96,14 +122,18 @@ impl Insert<'_> {
         &self,
         row: usize,
         partition_ids: &[ColumnId],
-        clustering_ids: &[ColumnId],
+        clustering_ids: Option<&[ColumnId]>,
     ) -> Result<Mutation, RowError> {
         let refuse = |error: Error| RowError { row, column: None, message: error.to_string() };
         let key = PartitionKey::from_values(self.schema, &self.key_values(row, partition_ids)?)
             .map_err(refuse)?;
-        let clustering =
-            ClusteringKey::from_values(self.schema, &self.key_values(row, clustering_ids)?)
-                .map_err(refuse)?;
+        let clustering = match clustering_ids {
+            Some(ids) => {
+                let values = self.key_values(row, ids)?;
+                Some(ClusteringKey::from_values(self.schema, &values).map_err(refuse)?)
+            }
+            None => None,
+        };
         let mut mutation = Mutation::new(self.schema.id, key);
         let timestamp = self.options.timestamp;
         let liveness = match self.expiry {
@@ -132,7 +162,7 @@ impl Insert<'_> {
             put_value(target, *id, column, value.as_ref(), self.options, self.expiry)
                 .map_err(refuse)?;
         }
-        mutation.rows.push((clustering, regular));
+        mutation.rows.extend(clustering.map(|clustering| (clustering, regular)));
         if !statics.is_empty() {
             mutation.static_row = Some(statics);
         }

@@ -16,6 +16,8 @@ mod wide;
 
 pub use arrow::array::RecordBatch;
 pub use builder::BatchBuilder;
-pub use ingest::{ElementChange, RowError, WriteOptions, change_elements, mutations, put_value};
+pub use ingest::{
+    ElementChange, RowError, WriteOptions, change_elements, expiry, mutations, put_value,
+};
 pub use types::{arrow_schema, arrow_type};
 pub use value::value_at;

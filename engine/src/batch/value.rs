@@ -53,7 +53,14 @@ pub fn value_at(array: &dyn Array, row: usize, ty: &DataType) -> Result<Option<V
             let value = integer()?;
             Value::BigInt(value.try_into().map_err(|_| range(value))?)
         }
-        DataType::Float => Value::Float(float_at(array, row).ok_or_else(mismatch)? as f32),
+        DataType::Float => {
+            let wide = float_at(array, row).ok_or_else(mismatch)?;
+            let value = wide as f32;
+            if value.is_infinite() && wide.is_finite() {
+                return Err(Error::invalid(format!("{wide:e} is out of range for float")));
+            }
+            Value::Float(value)
+        }
         DataType::Double => Value::Double(float_at(array, row).ok_or_else(mismatch)?),
         DataType::Decimal { precision, scale } if *precision <= NARROW_DIGITS_MAX => {
             let (unscaled, own) = match array.data_type() {

@@ -3,7 +3,9 @@
 //!
 //! Every shard reads the partitions that it owns, all files merged, and writes them through its own
 //! commitlog. An import that is stopped or fails has copied a part; repeating it copies the rest and
-//! changes nothing of the part, for writes with equal timestamps are the same writes. Nothing is left
+//! changes nothing of the part, for writes with equal timestamps are the same writes. A decimal in a
+//! partition key gets the scale that an INSERT would give it, so that both write to one partition: the
+//! partitions of 1.5 and of 1.50 become one, which may be another shard's. Nothing is left
 //! out in silence: a column or file that cannot be copied is an error before anything is written.
 
 use std::collections::VecDeque;
@@ -122,17 +124,25 @@ impl Database {
                         (counts.data_bytes, counts.rows_max) = (data_bytes, rows_max);
                     }
                     Told::Copied(part) => counts.add(part),
+                    Told::Moved(mutations) => return Some(mutations),
                 }
                 progress(counts);
+                None
             };
             let ended = loop {
                 tokio::select! {
                     ended = &mut shards => break ended,
-                    Some(part) = told.recv() => tell(part),
+                    Some(part) = told.recv() => {
+                        if let Some(moved) = tell(part) {
+                            self.apply_many(moved).await?;
+                        }
+                    }
                 }
             };
             while let Ok(part) = told.try_recv() {
-                tell(part);
+                if let Some(moved) = tell(part) {
+                    self.apply_many(moved).await?;
+                }
             }
             let left_out = ended?.into_iter().next().unwrap_or_default();
             let mut files = failed;
@@ -153,6 +163,8 @@ enum Told {
     /// Bytes and rows of all files.
     Files(u64, u64),
     Copied(ImportProgress),
+    /// Writes to partitions that perhaps are another shard's.
+    Moved(Vec<Mutation>),
 }
 
 /// Errors: `Invalid` naming a column of the files that the table does not have. That types fit is
@@ -194,7 +206,7 @@ impl Shard {
         let id = schema.id;
         let untold = AttachProgress::default();
         let (files, failed) =
-            self.open_foreign(schema, directory, on_corruption, names, untold).await;
+            self.open_foreign(schema.clone(), directory, on_corruption, names, untold).await;
         // One of another type is wrong in itself: leaving it out would lose it in silence.
         let is_damage = |error: &Error| matches!(error, Error::Corrupt(_));
         let refused = failed
@@ -217,8 +229,12 @@ impl Shard {
                 copy.take(fragment);
             }
             if is_end || copy.batch_bytes >= BATCH_BYTES {
-                let (mutations, counts) = copy.batch();
+                let (mut mutations, counts) = copy.batch();
+                let moved = take_moved(&schema, &mut mutations)?;
                 self.apply_many(mutations).await?;
+                if !moved.is_empty() && told.send(Told::Moved(moved)).await.is_err() {
+                    return Err(Error::Closed);
+                }
                 if told.send(Told::Copied(counts)).await.is_err() {
                     return Err(Error::Closed);
                 }
@@ -229,6 +245,24 @@ impl Shard {
             runtime::maybe_yield().await;
         }
     }
+}
+
+/// Takes out the writes to partitions that an INSERT would write to under another key, and gives them
+/// that key.
+fn take_moved(schema: &SchemaRef, mutations: &mut Vec<Mutation>) -> Result<Vec<Mutation>> {
+    let mut moved = Vec::new();
+    let mut kept = Vec::with_capacity(mutations.len());
+    for mut mutation in mutations.drain(..) {
+        match mutation.key.as_inserted(schema)? {
+            Some(key) => {
+                mutation.key = key;
+                moved.push(mutation);
+            }
+            None => kept.push(mutation),
+        }
+    }
+    *mutations = kept;
+    Ok(moved)
 }
 
 /// Turns fragments into writes.

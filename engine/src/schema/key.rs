@@ -68,6 +68,26 @@ impl PartitionKey {
         Ok(PartitionKey::from_bytes(bytes))
     }
 
+    /// The key that an INSERT of the same values writes; `None` where that is this one. Other products
+    /// keep decimals as they were given, and 1.5 and 1.50 are two keys there.
+    ///
+    /// Errors: `Invalid` when the bytes are no key of `schema`.
+    pub fn as_inserted(&self, schema: &TableSchema) -> Result<Option<Self>> {
+        let columns: Vec<&Column> = schema.partition_key().collect();
+        if !columns.iter().any(|column| matches!(column.ty, DataType::Decimal { .. })) {
+            return Ok(None);
+        }
+        let stored = self.components(schema)?;
+        let mut values = Vec::with_capacity(columns.len());
+        for (column, stored) in columns.iter().zip(stored) {
+            // What is no value of its type, such as a number of too many digits, stays as it is.
+            let Ok(value) = Value::decode(&column.ty, stored) else { return Ok(None) };
+            values.push(value.as_inserted(&column.ty));
+        }
+        let key = PartitionKey::from_values(schema, &values)?;
+        Ok((key != *self).then_some(key))
+    }
+
     /// The least key with this token; a bound for searches, never a stored key.
     pub fn first_of(token: Token) -> Self {
         PartitionKey { token, bytes: KeyBytes::default() }

@@ -55,6 +55,9 @@ pub enum Value {
     Tuple(Vec<Option<Value>>),
 }
 
+/// Digits of every decimal that is kept in memory.
+const DIGITS_KEPT: u8 = 38;
+
 /// Bias that makes the stored u32 of a date order as days do.
 const DATE_EPOCH: u32 = 1 << 31;
 
@@ -131,6 +134,32 @@ impl Value {
                 | (Value::Inet(_), DataType::Inet)
                 | (Value::Counter(_), DataType::Counter)
         )
+    }
+
+    /// A decimal with the scale that an INSERT into a column of type `ty` gives it: the column's, or as
+    /// few digits behind the point as it has where the type is wider than what is kept. Any other value,
+    /// and a decimal that does not fit the column, is as it was.
+    pub fn as_inserted(self, ty: &DataType) -> Value {
+        let (Value::Decimal { unscaled, scale }, DataType::Decimal { precision, scale: wanted }) =
+            (&self, ty)
+        else {
+            return self;
+        };
+        let (mut number, mut own) = (*unscaled, *scale);
+        while number != 0 && number % 10 == 0 && own > 0 {
+            (number, own) = (number / 10, own - 1);
+        }
+        let target = match precision {
+            _ if *precision <= DIGITS_KEPT => i32::from(*wanted),
+            _ if number == 0 => 0,
+            _ => own.max(0),
+        };
+        let power = u32::try_from(target - own).ok().and_then(|shift| 10i128.checked_pow(shift));
+        match power.and_then(|power| number.checked_mul(power)) {
+            Some(unscaled) => Value::Decimal { unscaled, scale: target },
+            None if number == 0 => Value::Decimal { unscaled: 0, scale: target },
+            None => self,
+        }
     }
 
     /// Appends the serialised form to `out`. A counter has none of its own: what nodes counted is
@@ -479,6 +508,23 @@ fn write_all<T: fmt::Display>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn decimals_get_the_scale_that_an_insert_gives_them() {
+        let decimal = |unscaled, scale| Value::Decimal { unscaled, scale };
+        let narrow = DataType::Decimal { precision: 9, scale: 2 };
+        let wide = DataType::DECIMAL_WIDE;
+        assert_eq!(decimal(15, 1).as_inserted(&narrow), decimal(150, 2));
+        assert_eq!(decimal(1500, 3).as_inserted(&narrow), decimal(150, 2));
+        assert_eq!(decimal(15, -1).as_inserted(&narrow), decimal(15_000, 2));
+        assert_eq!(decimal(1505, 3).as_inserted(&narrow), decimal(1505, 3));
+        assert_eq!(decimal(0, 5).as_inserted(&narrow), decimal(0, 2));
+        assert_eq!(decimal(150, 2).as_inserted(&wide), decimal(15, 1));
+        assert_eq!(decimal(15, -2).as_inserted(&wide), decimal(1500, 0));
+        assert_eq!(decimal(1500, 0).as_inserted(&wide), decimal(1500, 0));
+        assert_eq!(decimal(0, 7).as_inserted(&wide), decimal(0, 0));
+        assert_eq!(Value::Int(5).as_inserted(&wide), Value::Int(5));
+    }
     use crate::schema::UserType;
 
     #[test]
