@@ -40,7 +40,7 @@ pub fn expiry(schema: &TableSchema, options: &WriteOptions) -> Result<Option<(i3
     let ttl = options.ttl.unwrap_or(schema.options.default_time_to_live);
     if !(0..=TTL_SECONDS_MAX).contains(&ttl) {
         return Err(Error::invalid(format!(
-            "a time to live must be between 0 and {TTL_SECONDS_MAX} seconds, not {ttl}"
+            "a time to live is between 0 and {TTL_SECONDS_MAX} seconds, not {ttl}"
         )));
     }
     if ttl == 0 {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::compute::{CastOptions, can_cast_types, cast_with_options};
+use arrow::compute::can_cast_types;
 use arrow::datatypes::{DataType as ArrowType, IntervalUnit, Schema};
 use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption};
 use futures::{Stream, StreamExt};
@@ -20,6 +20,7 @@ use tonic::Status;
 use super::error::{engine_status, invalid};
 use super::session::FlightSession;
 use super::session_option::{CATALOG, PRIMARY_KEY};
+use crate::query::assign::convert;
 use crate::query::stamp::stamp;
 
 /// Rows handed to the engine at once.
@@ -227,20 +228,17 @@ async fn write(
     database.apply_many(accepted).await.map_err(engine_status)
 }
 
-/// Casts columns whose Arrow type is not the table's: large text, other time units and the like.
+/// Converts columns whose Arrow type is not the table's: large text, other time units and the like. A
+/// value that would be changed is refused.
 fn fit(table: &TableSchema, batch: &RecordBatch) -> Result<RecordBatch, Status> {
-    let options = CastOptions { safe: false, ..CastOptions::default() };
     let mut fields = Vec::with_capacity(batch.num_columns());
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(batch.num_columns());
     for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
-        let wanted =
-            table.columns.iter().find(|c| c.name == *field.name()).map(|c| arrow_type(&c.ty));
+        let wanted = table.columns.iter().find(|c| c.name == *field.name());
         let cast = match wanted {
-            Some(wanted)
-                if wanted != *column.data_type() && can_cast_types(column.data_type(), &wanted) =>
-            {
-                cast_with_options(column, &wanted, &options)
-                    .map_err(|error| invalid(format!("column '{}': {error}", field.name())))?
+            Some(wanted) if can_cast_types(column.data_type(), &arrow_type(&wanted.ty)) => {
+                convert(column, &wanted.ty)
+                    .map_err(|reason| invalid(format!("column '{}': {reason}", field.name())))?
             }
             _ => Arc::clone(column),
         };

@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use datafusion::prelude::ParquetReadOptions;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use tidegate_engine::batch::{WriteOptions, mutations, put_value};
+use tidegate_engine::batch::{WriteOptions, expiry, mutations, put_value};
 use tidegate_engine::{
     ClusteringKey, ColumnId, ColumnKind, Database, Liveness, Mutation, PartitionKey, Row,
     SchemaRef, TableSchema, Value,
@@ -22,7 +22,7 @@ use super::csv_record::{Next, RecordReader};
 use super::error::{ErrorKind, QueryError, Result};
 use super::literal;
 use super::outcome::Outcome;
-use super::parse::{CopyFrom, CopyOptions, Format, OnError, Using};
+use super::parse::{CopyFrom, CopyOptions, Format, OnError, Using, UsingValue};
 use super::session::{Progress, Session};
 use super::stamp;
 use super::write;
@@ -54,7 +54,9 @@ pub async fn run(session: &Session, copy: &CopyFrom) -> Result<Outcome> {
     for name in &copy.columns {
         write::find_column(&table, name)?;
     }
-    let options = session.write_options(Using::default(), &[])?;
+    let ttl = copy.options.ttl.map(UsingValue::Number);
+    let options = session.write_options(Using { ttl, timestamp: None }, &[])?;
+    expiry(&table, &options)?;
     match copy.options.format {
         Format::Csv => csv(session, copy, table, options).await,
         Format::Parquet => parquet(session, copy, table, options).await,
@@ -196,7 +198,7 @@ impl Loader {
             ids?.into_iter().map(Some).collect()
         };
         check_keys(copy, &table, &fields)?;
-        let expiry = write::expiry(&table, &options)?;
+        let expiry = expiry(&table, &options)?;
         Ok(Loader {
             file: copy.file.clone(),
             table,

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use datafusion::arrow::compute::kernels::cast_utils::Parser;
 use datafusion::arrow::datatypes::{
     Date32Type, Decimal128Type, Time64NanosecondType, TimestampMillisecondType,
+    TimestampNanosecondType,
 };
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
@@ -67,14 +68,28 @@ pub fn parse(ty: &DataType, text: &str) -> Result<Value, String> {
         DataType::SmallInt => Value::SmallInt(trimmed.parse().map_err(number)?),
         DataType::Int => Value::Int(trimmed.parse().map_err(number)?),
         DataType::BigInt => Value::BigInt(trimmed.parse().map_err(number)?),
-        DataType::Float => Value::Float(trimmed.parse().map_err(|_| wrong())?),
+        DataType::Float => {
+            let wide: f64 = trimmed.parse().map_err(|_| wrong())?;
+            let value: f32 = trimmed.parse().map_err(|_| wrong())?;
+            if value.is_infinite() && wide.is_finite() {
+                return Err(format!("'{text}' is out of range for float"));
+            }
+            Value::Float(value)
+        }
         DataType::Double => Value::Double(trimmed.parse().map_err(|_| wrong())?),
         DataType::Decimal { precision, scale } => {
             let (unscaled, scale) = decimal(trimmed, *precision, *scale).ok_or_else(wrong)?;
             Value::Decimal { unscaled, scale }
         }
         DataType::Blob => Value::Blob(hex(trimmed).ok_or_else(wrong)?),
-        DataType::Date => Value::Date(Date32Type::parse(trimmed).ok_or_else(wrong)?),
+        DataType::Date => {
+            let day = Date32Type::parse(trimmed).ok_or_else(wrong)?;
+            let instant = TimestampNanosecondType::parse(trimmed);
+            if instant.is_some_and(|instant| instant % DAY_NS != 0) {
+                return Err(format!("'{text}' has a time of day, which a date does not hold"));
+            }
+            Value::Date(day)
+        }
         DataType::Time => Value::Time(Time64NanosecondType::parse(trimmed).ok_or_else(wrong)?),
         DataType::Timestamp => {
             Value::Timestamp(TimestampMillisecondType::parse(trimmed).ok_or_else(wrong)?)
@@ -132,6 +147,8 @@ fn decimal(text: &str, precision: u8, scale: i8) -> Option<(i128, i32)> {
     Some((if negative { -unscaled } else { unscaled }, i32::try_from(kept).ok()?))
 }
 
+/// Nanoseconds of a day.
+const DAY_NS: i64 = 86_400_000_000_000;
 /// Digits of every number that the engine keeps.
 const DIGITS_KEPT: usize = 38;
 

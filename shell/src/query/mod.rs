@@ -13,17 +13,26 @@
 //! ```
 //! Arrow types cross this border (`query::arrow`), DataFusion types do not.
 
+mod aggregate;
+mod arithmetic;
+pub(crate) mod assign;
 mod attach;
+mod braces;
 mod catalog;
+mod compare;
 mod copy_from;
 mod copy_to;
 mod csv_record;
 mod ddl;
 mod describe;
+mod dialect;
 mod element;
 mod error;
 mod explain_policy;
 mod fragments;
+mod identifier;
+mod insert;
+mod instant;
 mod literal;
 mod number;
 mod outcome;
@@ -32,6 +41,8 @@ mod place;
 mod provider;
 mod pushdown;
 mod replay;
+mod rewrite;
+mod rules;
 mod run;
 mod scan;
 mod session;
@@ -40,6 +51,8 @@ pub(crate) mod stamp;
 mod statement;
 mod system;
 mod system_files;
+mod time_uuid;
+mod union;
 mod values;
 mod write;
 

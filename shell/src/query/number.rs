@@ -11,10 +11,11 @@ use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Dec
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast, lit};
 use datafusion::optimizer::AnalyzerRule;
+
+use super::assign;
+use super::rewrite::expressions;
 
 /// The rule; it goes first.
 #[derive(Debug)]
@@ -26,39 +27,23 @@ impl AnalyzerRule for NumberBesideFloat {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let changed = plan.transform_up_with_subqueries(|plan| {
-            if matches!(plan, LogicalPlan::TableScan(_)) {
-                return Ok(Transformed::no(plan));
-            }
-            let schema = merge_schema(&plan.inputs());
-            let names = NamePreserver::new(&plan);
-            let changed = plan.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let changed = expr.transform_up(|expr| rewrite(expr, &schema))?;
-                Ok(changed.update_data(|expr| name.restore(expr)))
-            })?;
-            if changed.transformed {
-                changed.map_data(LogicalPlan::recompute_schema)
-            } else {
-                Ok(changed)
-            }
-        })?;
-        Ok(changed.data)
+        Ok(expressions(plan, rewrite)?.data)
     }
 }
 
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if let Expr::Cast(to) = &expr
         && to.field.data_type().is_floating()
-        && let Expr::Literal(scalar, _) = &*to.expr
-        && let Some(double) = nearest_double(scalar)
+        && let Some(double) = double(&to.expr)
     {
-        return Ok(Transformed::yes(cast(lit(double), to.field.data_type().clone())));
+        return Ok(Transformed::yes(cast(double, to.field.data_type().clone())));
     }
-    let is_function = matches!(
-        expr,
-        Expr::ScalarFunction(_) | Expr::AggregateFunction(_) | Expr::WindowFunction(_)
-    );
+    let is_function = match &expr {
+        // What is written to a column is what the statement says.
+        Expr::ScalarFunction(call) => call.func.name() != assign::NAME,
+        Expr::AggregateFunction(_) | Expr::WindowFunction(_) => true,
+        _ => false,
+    };
     let is_operator =
         matches!(expr, Expr::BinaryExpr(_) | Expr::Between(_) | Expr::InList(_) | Expr::Case(_));
     if !is_function && !is_operator {
@@ -82,12 +67,21 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         if !is_number {
             return Ok(Transformed::no(child));
         }
-        let double = match &child {
-            Expr::Literal(scalar, _) => nearest_double(scalar).map(lit),
-            _ => None,
-        };
+        let double = double(&child);
         Ok(Transformed::yes(double.unwrap_or_else(|| cast(child, DataType::Float64))))
     })
+}
+
+/// A decimal literal, with a sign or without, as a double; −0.0 is one of these only.
+pub fn double(expr: &Expr) -> Option<Expr> {
+    match expr {
+        Expr::Literal(scalar, _) => nearest_double(scalar).map(lit),
+        Expr::Negative(inner) => match &**inner {
+            Expr::Literal(scalar, _) => nearest_double(scalar).map(|double| lit(-double)),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// Whether an expression is a decimal made of literals alone.

@@ -18,7 +18,7 @@ use tidegate_engine::schema::ColumnId;
 use tidegate_engine::schema::table_schema::SchemaRef;
 
 use super::catalog::Engine;
-use super::pushdown;
+use super::pushdown::{self, Keys};
 use super::scan::{TideScan, table_arrow_schema};
 use super::setting::bypasses_cache;
 
@@ -67,7 +67,10 @@ impl TableProvider for TideTable {
             None => all.clone(),
         };
         let output_columns = columns.len();
-        let access = pushdown::decide(&self.table, filters);
+        let is_attached =
+            self.database.catalog().is_attached(&self.table.keyspace, &self.table.name);
+        let whose = if is_attached { Keys::Foreign } else { Keys::Own };
+        let access = pushdown::decide_for(&self.table, filters, whose);
         if access.is_empty() {
             return Ok(Arc::new(EmptyExec::new(arrow_schema(&self.table, &columns))));
         }

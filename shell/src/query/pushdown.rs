@@ -16,9 +16,15 @@ use tidegate_engine::schema::{
     ClusteringKey, ClusteringOrder, Column, ColumnId, DataType, PartitionKey, TableSchema, Value,
 };
 
+use super::time_uuid::{TIME_ORDER, uuid_of_text};
+
 /// Most partition keys, and most clustering prefixes, that value lists may multiply to; beyond,
 /// conditions are checked row by row.
 const PRODUCTS_MAX: usize = 4096;
+
+/// Most digits of a decimal, and most behind its point, that are looked for in keys of other products.
+const DIGITS_MAX: u32 = 38;
+const SCALE_MAX: i32 = 38;
 
 /// What to read.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,8 +79,22 @@ struct Found {
     taken: bool,
 }
 
-/// Decides what `filters` (all of which must hold) let a read leave out.
+/// Whose partition keys are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keys {
+    /// Those that statements write.
+    Own,
+    /// Those of other products, which keep decimals with the scale that they were given with.
+    Foreign,
+}
+
+/// Decides what `filters` (all of which must hold) let a read of an own table leave out.
 pub fn decide(schema: &TableSchema, filters: &[Expr]) -> Access {
+    decide_for(schema, filters, Keys::Own)
+}
+
+/// As [`decide`], for partition keys of that kind.
+pub fn decide_for(schema: &TableSchema, filters: &[Expr], whose: Keys) -> Access {
     let mut access = Access::full();
     let mut found = Vec::new();
     for filter in filters.iter().flat_map(conjuncts) {
@@ -93,17 +113,22 @@ pub fn decide(schema: &TableSchema, filters: &[Expr]) -> Access {
             None => access.residual.push(filter.clone()),
         }
     }
-    decide_keys(schema, &mut found, &mut access);
+    decide_keys(schema, &mut found, &mut access, whose);
     decide_ranges(schema, &mut found, &mut access);
     access.residual.extend(found.into_iter().filter(|found| !found.taken).map(|found| found.expr));
     access
 }
 
 /// All partition-key columns must be fixed; otherwise the ring is read from its start to its end.
-fn decide_keys(schema: &TableSchema, found: &mut [Found], access: &mut Access) {
+fn decide_keys(schema: &TableSchema, found: &mut [Found], access: &mut Access, whose: Keys) {
     let ids = schema.partition_key_ids();
-    let Some(sets) = ids.iter().map(|id| value_set(found, *id)).collect::<Option<Vec<_>>>() else {
-        return;
+    let sets = ids.iter().map(|id| value_set(found, *id));
+    let Some(sets) = sets.collect::<Option<Vec<Vec<Value>>>>() else { return };
+    let sets: Vec<Vec<Value>> = match whose {
+        Keys::Own => sets,
+        Keys::Foreign => {
+            sets.into_iter().map(|set| set.into_iter().flat_map(scales).collect()).collect()
+        }
     };
     let Some(products) = product(vec![Vec::new()], &sets) else { return };
     // Values that make no key (too long, empty) are in no partition.
@@ -146,9 +171,7 @@ fn decide_ranges(schema: &TableSchema, found: &mut [Found], access: &mut Access)
         keys.insert(key.clone());
         ranges.push((prefix, ClusteringRange::prefix(key)));
     }
-    if let Some(id) = ids.get(depth)
-        && is_ordered_alike(&schema.column(*id).ty)
-    {
+    if let Some(id) = ids.get(depth) {
         for found in found.iter_mut().filter(|found| found.column == *id) {
             let Condition::Bound(operator, value) = &found.condition else { continue };
             let order = schema.column(*id).clustering_order();
@@ -241,7 +264,8 @@ fn product(prefixes: Vec<Vec<Value>>, sets: &[Vec<Value>]) -> Option<Vec<Vec<Val
 }
 
 /// Whether SQL compares values of the type as the engine orders them. UUIDs and addresses are text
-/// in SQL, and what holds other values has an order of its own there, or none.
+/// in SQL, and what holds other values has an order of its own there, or none. Time UUIDs are ordered
+/// alike by `timeuuid_order(…)`.
 pub fn is_ordered_alike(ty: &DataType) -> bool {
     !matches!(ty, DataType::Uuid | DataType::TimeUuid | DataType::Inet) && is_single(ty)
 }
@@ -297,24 +321,26 @@ fn condition(schema: &TableSchema, expr: &Expr) -> Option<(ColumnId, Condition)>
             }
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            let (column, value, op) = match (key_column(schema, left), key_column(schema, right)) {
-                (Some((id, column)), None) => (id, literal(column, right)?, *op),
-                (None, Some((id, column))) => (id, literal(column, left)?, op.swap()?),
+            let (key, value, op) = match (key_column(schema, left), key_column(schema, right)) {
+                (Some(key), None) => (key, key.literal(right)?, *op),
+                (None, Some(key)) => (key, key.literal(left)?, op.swap()?),
                 _ => return None,
             };
             match op {
-                Operator::Eq => Some((column, Condition::OneOf(vec![value]))),
-                Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq => {
-                    Some((column, Condition::Bound(op, value)))
+                Operator::Eq => Some((key.id, Condition::OneOf(equal(value)))),
+                Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq
+                    if key.is_by_time || is_ordered_alike(&key.column.ty) =>
+                {
+                    let is_outside = matches!(op, Operator::LtEq | Operator::Gt);
+                    Some((key.id, Condition::Bound(op, zero_at_end(value, is_outside))))
                 }
                 _ => None,
             }
         }
         Expr::InList(InList { expr, list, negated: false }) => {
-            let (id, column) = key_column(schema, expr)?;
-            let values: Option<Vec<Value>> =
-                list.iter().map(|item| literal(column, item)).collect();
-            Some((id, Condition::OneOf(values?)))
+            let key = key_column(schema, expr)?;
+            let values: Option<Vec<Value>> = list.iter().map(|item| key.literal(item)).collect();
+            Some((key.id, Condition::OneOf(values?.into_iter().flat_map(equal).collect())))
         }
         // A boolean column is its own condition.
         Expr::Column(_) => boolean(schema, expr, true),
@@ -324,27 +350,86 @@ fn condition(schema: &TableSchema, expr: &Expr) -> Option<(ColumnId, Condition)>
 }
 
 fn boolean(schema: &TableSchema, expr: &Expr, value: bool) -> Option<(ColumnId, Condition)> {
-    let (id, column) = key_column(schema, expr)?;
+    let KeyColumn { id, column, .. } = key_column(schema, expr)?;
     (column.ty == DataType::Boolean).then(|| (id, Condition::OneOf(vec![Value::Boolean(value)])))
 }
 
+/// The values that SQL takes for equal to this one: there are two zeros among floats.
+fn equal(value: Value) -> Vec<Value> {
+    match value {
+        Value::Float(0.0) => vec![Value::Float(-0.0), Value::Float(0.0)],
+        Value::Double(0.0) => vec![Value::Double(-0.0), Value::Double(0.0)],
+        other => vec![other],
+    }
+}
+
+/// A decimal in every scale that other products may have kept it with; anything else as it is.
+fn scales(value: Value) -> Vec<Value> {
+    let Value::Decimal { mut unscaled, mut scale } = value else { return vec![value] };
+    if unscaled == 0 {
+        return (0..=SCALE_MAX).map(|scale| Value::Decimal { unscaled, scale }).collect();
+    }
+    while unscaled % 10 == 0 {
+        (unscaled, scale) = (unscaled / 10, scale - 1);
+    }
+    let mut all = Vec::new();
+    while scale <= SCALE_MAX && unscaled.unsigned_abs() < 10u128.pow(DIGITS_MAX) {
+        all.push(Value::Decimal { unscaled, scale });
+        let Some(next) = unscaled.checked_mul(10) else { break };
+        (unscaled, scale) = (next, scale + 1);
+    }
+    all
+}
+
+/// Of the zeros, which the engine orders, the greater or the less.
+fn zero_at_end(value: Value, is_greater: bool) -> Value {
+    match value {
+        Value::Float(0.0) => Value::Float(if is_greater { 0.0 } else { -0.0 }),
+        Value::Double(0.0) => Value::Double(if is_greater { 0.0 } else { -0.0 }),
+        other => other,
+    }
+}
+
+/// A key column, and how it is compared.
+#[derive(Clone, Copy)]
+struct KeyColumn<'a> {
+    id: ColumnId,
+    column: &'a Column,
+    /// Whether it is a time UUID that is compared by its time.
+    is_by_time: bool,
+}
+
+impl KeyColumn<'_> {
+    /// The constant beside the column as a value of it; `None` unless it has just that type.
+    fn literal(&self, expr: &Expr) -> Option<Value> {
+        if !self.is_by_time {
+            return literal(self.column, expr);
+        }
+        let Expr::Literal(scalar, _) = expr else { return None };
+        Some(Value::TimeUuid(uuid_of_text(scalar.try_as_str().flatten()?)?))
+    }
+}
+
 /// The key column that an expression is. A float, or a list of integers, which SQL widens to compare it,
-/// is still itself.
-fn key_column<'a>(schema: &'a TableSchema, expr: &Expr) -> Option<(ColumnId, &'a Column)> {
-    let (expr, widened) = match expr {
-        Expr::Cast(cast) => (&*cast.expr, Some(cast.field.data_type())),
-        other => (other, None),
+/// is still itself; so is a time UUID in the form that is compared by time.
+fn key_column<'a>(schema: &'a TableSchema, expr: &Expr) -> Option<KeyColumn<'a>> {
+    let (expr, widened, is_by_time) = match expr {
+        Expr::Cast(cast) => (&*cast.expr, Some(cast.field.data_type()), false),
+        Expr::ScalarFunction(call) if call.func.name() == TIME_ORDER => {
+            (call.args.first()?, None, true)
+        }
+        other => (other, None, false),
     };
     let Expr::Column(column) = expr else { return None };
     let (id, column) = schema.find(&column.name).filter(|(_, column)| column.is_key())?;
     let is_same = match widened {
-        None => true,
+        None => !is_by_time || column.ty == DataType::TimeUuid,
         Some(ty) => {
             (column.ty == DataType::Float && *ty == arrow_type(&DataType::Double))
                 || is_wider_list(ty, &arrow_type(&column.ty))
         }
     };
-    is_same.then_some((id, column))
+    is_same.then_some(KeyColumn { id, column, is_by_time })
 }
 
 /// Whether both are lists of integers, `wide` of wider ones: their values compare as numbers.

@@ -7,11 +7,11 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef as ArrowSchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::DataFrame;
 use datafusion::sql::parser::Statement as SqlStatement;
 use futures::StreamExt;
-use tidegate_engine::batch::{WriteOptions, mutations};
+use tidegate_engine::batch::{WriteOptions, expiry, mutations};
 use tidegate_engine::{Mutation, RolledBack, SchemaRef, TableOptions, TableSchema};
 
 use super::ddl::{table_schema, user_type};
@@ -28,7 +28,7 @@ use super::session::Session;
 use super::stamp::{self, Contradiction, Repeats};
 use super::statement::synthetic;
 use super::write::{self, Target};
-use super::{attach, copy_from, copy_to, describe, element};
+use super::{attach, copy_from, copy_to, describe, element, insert};
 
 /// Most rows of an INSERT that are written with one call.
 pub(super) const WRITE_ROWS_MAX: usize = 4096;
@@ -259,7 +259,7 @@ impl Session {
     async fn write(&self, write: &Write, values: &[ScalarValue]) -> Result<Outcome> {
         let table = self.table(&write.table)?;
         let options = self.write_options(write.using, values)?;
-        write::expiry(&table, &options)?;
+        expiry(&table, &options)?;
         let mutations = match &write.kind {
             WriteKind::Insert(columns) => {
                 return self.insert(write, &table, columns, values, &options).await;
@@ -324,35 +324,21 @@ impl Session {
         columns: &[Name],
         values: &[ScalarValue],
     ) -> Result<(LogicalPlan, Vec<String>)> {
-        let mut names = Vec::new();
-        for name in columns {
-            write::find_column(table, name)?;
-            names.push(name.value.clone());
-        }
-        if columns.is_empty() {
-            names.extend(table.columns.iter().map(|column| column.name.clone()));
-        }
-        if let Some(missing) =
-            table.columns.iter().find(|column| column.is_key() && !names.contains(&column.name))
-        {
-            return Err(QueryError::invalid(format!(
-                "INSERT into {} lacks key column '{}'",
-                table.full_name(),
-                missing.name
-            ))
-            .at(write.table.table.span));
-        }
+        let names = insert::names(write, table, columns)?;
         super::values::check(&write.statement, table, &names)?;
-        let LogicalPlan::Dml(dml) = self.bind(self.plan(write.statement.clone()).await?, values)?
-        else {
-            return Err(QueryError::unsupported("INSERT takes VALUES or SELECT"));
+        let mut statement = write.statement.clone();
+        self.tell_literals(&mut statement, table, &names);
+        let plan = match insert::selected(&statement) {
+            Some(query) => {
+                let rows = self.bind(self.plan(query).await?, values)?;
+                insert::of_query(rows, table, &names)?
+            }
+            None => {
+                let plan = self.bind(self.plan(statement.clone()).await?, values)?;
+                insert::of_values(plan, &statement, table, &names)?
+            }
         };
-        let input = Arc::unwrap_or_clone(dml.input);
-        let columns: Vec<Expr> = names
-            .iter()
-            .map(|name| Expr::Column(datafusion::common::Column::new_unqualified(name)))
-            .collect();
-        Ok((LogicalPlanBuilder::from(input).project(columns)?.build()?, names))
+        Ok((plan, names))
     }
 
     async fn insert(
@@ -425,11 +411,14 @@ impl Session {
         for name in assigned {
             write::find_column(table, name)?;
         }
-        let plan = self.bind(self.plan(write.statement.clone()).await?, values)?;
+        let mut statement = write.statement.clone();
+        self.tell_literals(&mut statement, table, &[]);
+        let plan = self.bind(self.plan(statement.clone()).await?, values)?;
         let LogicalPlan::Dml(dml) = plan else {
             return Err(QueryError::unsupported(format!("{verb} of this form is not offered")));
         };
-        let optimised = self.context.state().optimize(&dml.input)?;
+        let input = insert::of_update(Arc::unwrap_or_clone(dml.input), &statement, table)?;
+        let optimised = self.context.state().optimize(&input)?;
         write::target(table, &optimised, assigned, verb).map_err(|error| {
             if error.span.is_some() { error } else { error.at(write.table.table.span) }
         })

@@ -3,6 +3,8 @@
 //!
 //! Invariant: rows leave in the order that the plan's properties claim. A stream that reads one
 //! partition is in clustering order, forward or reversed; a stream that reads more has no order.
+//! What is constant in one stream only is claimed nowhere: it helps to find out whether a wanted
+//! order holds in each stream, and then that order is claimed as it was asked for.
 //! Conditions that a slice cannot say are checked here, before the limit is counted, so that a
 //! reversed page with such a condition is still read as a page.
 
@@ -21,6 +23,7 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskCo
 use datafusion::physical_expr::expressions::Column as PhysicalColumn;
 use datafusion::physical_expr::{
     AcrossPartitions, ConstExpr, EquivalenceProperties, PhysicalExpr, PhysicalSortExpr,
+    ScalarFunctionExpr,
 };
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, SchedulingType, apply_expression_roots,
@@ -38,12 +41,13 @@ use tidegate_engine::batch::arrow_schema;
 use tidegate_engine::mutation::{ClusteringRange, Direction, Slice, Weight};
 use tidegate_engine::schema::table_schema::SchemaRef;
 use tidegate_engine::schema::{
-    ClusteringKey, ClusteringOrder, ColumnId, PartitionKey, TableSchema, Value,
+    ClusteringKey, ClusteringOrder, ColumnId, DataType, PartitionKey, TableSchema, Value,
 };
 use tidegate_engine::{BatchStream, Partitions, ReadCommand};
 
 use super::catalog::Engine;
 use super::pushdown::{Access, is_ordered_alike};
+use super::time_uuid::TIME_ORDER;
 
 /// Up to so many partition keys are streams of their own, each in clustering order; more keys are
 /// one stream a shard.
@@ -129,6 +133,33 @@ impl TideScan {
         }
     }
 
+    /// An order with columns for the times of time UUIDs; `None` where a time UUID is to be ordered
+    /// as text.
+    fn by_columns(&self, order: &[PhysicalSortExpr]) -> Option<Vec<PhysicalSortExpr>> {
+        let is_time_uuid = |expr: &Arc<dyn PhysicalExpr>| {
+            let column = expr.downcast_ref::<PhysicalColumn>();
+            let id = column.and_then(|column| self.columns.get(column.index()));
+            id.is_some_and(|id| self.table.column(*id).ty == DataType::TimeUuid)
+        };
+        let by_time = |sort: &PhysicalSortExpr| {
+            let call = sort.expr.downcast_ref::<ScalarFunctionExpr>();
+            let argument = call.filter(|call| call.name() == TIME_ORDER)?.args().first()?;
+            is_time_uuid(argument).then(|| Arc::clone(argument))
+        };
+        let by_column = |sort: &PhysicalSortExpr| match by_time(sort) {
+            Some(expr) => Some(PhysicalSortExpr { expr, options: sort.options }),
+            None => (!is_time_uuid(&sort.expr)).then(|| sort.clone()),
+        };
+        order.iter().map(by_column).collect()
+    }
+
+    /// A scan that claims an order which each of its streams has.
+    fn with_order(self, order: &[PhysicalSortExpr]) -> Self {
+        let mut properties = (*self.properties).clone();
+        properties.eq_properties.add_ordering(order.iter().cloned());
+        TideScan { properties: Arc::new(properties), ..self }
+    }
+
     fn partitions_text(&self) -> String {
         match &self.access.keys {
             None => "all".to_owned(),
@@ -160,8 +191,7 @@ fn properties(
     sources: &[Source],
     direction: Direction,
 ) -> PlanProperties {
-    let schema = arrow_schema(table, output);
-    let equivalence = equivalence(table, access, output, sources, direction, &schema);
+    let equivalence = equivalence(table, access, output, sources, direction, Scope::Plan);
     PlanProperties::new(
         equivalence,
         Partitioning::UnknownPartitioning(sources.len()),
@@ -171,6 +201,19 @@ fn properties(
     .with_scheduling_type(SchedulingType::Cooperative)
 }
 
+/// Where equivalences are to hold.
+#[derive(Clone, Copy, PartialEq)]
+enum Scope {
+    /// In all streams together: what the plan claims.
+    ///
+    /// DataFusion takes a sort key that is constant in each stream out of sorts and merges alike,
+    /// although it differs between streams, and shares a TopK's filter on what is left among them:
+    /// <https://github.com/apache/datafusion/pull/23528>. So such constants are not claimed.
+    Plan,
+    /// In each stream by itself.
+    Stream,
+}
+
 /// Which output columns are constant and in what order rows come.
 fn equivalence(
     table: &TableSchema,
@@ -178,13 +221,14 @@ fn equivalence(
     output: &[ColumnId],
     sources: &[Source],
     direction: Direction,
-    schema: &ArrowSchemaRef,
+    scope: Scope,
 ) -> EquivalenceProperties {
+    let schema = arrow_schema(table, output);
     let physical = |id: ColumnId| -> Option<Arc<dyn PhysicalExpr>> {
         let at = output.iter().position(|column| *column == id)?;
         Some(Arc::new(PhysicalColumn::new(&table.column(id).name, at)))
     };
-    let mut properties = EquivalenceProperties::new(Arc::clone(schema));
+    let mut properties = EquivalenceProperties::new(schema);
     let one_key_each =
         sources.iter().all(|source| matches!(source, Source::Keys(keys) if keys.len() == 1));
     let mut constants = Vec::new();
@@ -193,7 +237,7 @@ fn equivalence(
             constants.push(ConstExpr::new(column, AcrossPartitions::Uniform(None)));
         }
     }
-    if one_key_each {
+    if one_key_each && scope == Scope::Stream {
         for id in table.partition_key_ids() {
             if !access.fixed.contains(&id)
                 && let Some(column) = physical(id)
@@ -205,7 +249,7 @@ fn equivalence(
     // Constants of an empty set of expressions cannot fail to be added.
     let _ = properties.add_constants(constants);
     if one_key_each {
-        properties.add_ordering(clustering_order(table, access, direction, physical));
+        properties.add_ordering(clustering_order(table, access, direction, scope, physical));
     }
     properties
 }
@@ -215,6 +259,7 @@ fn clustering_order(
     table: &TableSchema,
     access: &Access,
     direction: Direction,
+    scope: Scope,
     physical: impl Fn(ColumnId) -> Option<Arc<dyn PhysicalExpr>>,
 ) -> Vec<PhysicalSortExpr> {
     let mut order = Vec::new();
@@ -223,7 +268,10 @@ fn clustering_order(
             continue;
         }
         let column = table.column(id);
-        let (Some(expr), true) = (physical(id), is_ordered_alike(&column.ty)) else { break };
+        // Whoever asks in the scope of a stream has brought time UUIDs into their order.
+        let is_alike = is_ordered_alike(&column.ty)
+            || scope == Scope::Stream && column.ty == DataType::TimeUuid;
+        let (Some(expr), true) = (physical(id), is_alike) else { break };
         let is_natural_descending = column.clustering_order() == ClusteringOrder::Descending;
         let descending = is_natural_descending != direction.is_reversed();
         order
@@ -302,9 +350,15 @@ impl ExecutionPlan for TideScan {
         if self.limit.is_some() {
             return Ok(SortOrderPushdownResult::Unsupported);
         }
+        let Some(by_columns) = self.by_columns(order) else {
+            return Ok(SortOrderPushdownResult::Unsupported);
+        };
         for direction in [Direction::Forward, Direction::Reversed] {
-            let turned = self.with_direction(direction);
-            if turned.properties.eq_properties.ordering_satisfy(order.iter().cloned())? {
+            let output = &self.columns[..self.output_columns];
+            let (table, access, sources) = (&self.table, &self.access, &self.sources);
+            let in_stream = equivalence(table, access, output, sources, direction, Scope::Stream);
+            if in_stream.ordering_satisfy(by_columns.iter().cloned())? {
+                let turned = self.with_direction(direction).with_order(order);
                 return Ok(SortOrderPushdownResult::Exact { inner: Arc::new(turned) });
             }
         }

@@ -1,38 +1,47 @@
 //! One user's session: current keyspace, settings, and the way from a statement to an outcome.
 //!
-//! A session is `Send + Sync`; every REPL and every Flight SQL connection has its own. Statements of
-//! one session may run at the same time; `USE` changes where later statements look for tables.
+//! A session is `Send + Sync`; every REPL and every Flight SQL connection has its own. Statements
+//! of one session may run at the same time; `USE` changes where later statements look for tables.
 //! Not here: what each command does (`run.rs`).
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
-use datafusion::common::{ParamValues, ResolvedTableReference, ScalarValue, TableReference};
+use datafusion::common::{
+    DataFusionError, ParamValues, ResolvedTableReference, ScalarValue, TableReference,
+};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement as SqlStatement;
 use futures::StreamExt;
-use tidegate_engine::{Database, SchemaRef};
+use tidegate_engine::{Database, SchemaRef, TableSchema};
 
+use super::aggregate;
+use super::braces;
 use super::catalog::{CATALOG, Engine, TideCatalog};
 use super::element;
 use super::error::{QueryError, Result};
-use super::number::NumberBesideFloat;
+use super::insert;
 use super::outcome::{Description, Outcome, OutcomeKind};
-use super::parse::{self, Command, TableName, Using, UsingValue};
+use super::parse::{self, Command, TableName, Using, UsingValue, WriteKind};
 use super::place::place;
 use super::replay::{REPLAY_FUNCTION, ReplayFunction};
+use super::rules;
 use super::setting::Settings;
 use super::statement::{Statement, split};
 use super::system::SYSTEM_KEYSPACE;
+use super::time_uuid;
 
 /// Bytes that the merge above a removed sort may read ahead; reading ahead is the shard's work.
 const SORT_BUFFER_BYTES: usize = 4 << 20;
+
+/// What the planner says of two columns of one name.
+const REPEATED_NAME: &str = "Projections require unique expression names";
 
 /// How far a COPY, ATTACH or IMPORT has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,8 +86,8 @@ pub struct SessionOptions {
     pub keyspace: String,
     /// Threads that one query may use; None = as many as there are shards.
     pub target_partitions: Option<usize>,
-    /// Called by COPY and IMPORT after every batch of rows, from the task that runs the statement, and
-    /// by ATTACH after every file.
+    /// Called by COPY and IMPORT after every batch of rows, from the task that runs the statement,
+    /// and by ATTACH after every file.
     pub progress: Option<ProgressSink>,
     /// Whether COPY, CREATE POLICY and traces may name files of this machine.
     pub local_files: bool,
@@ -102,6 +111,8 @@ pub struct Session {
     pub(super) database: Database,
     pub(super) options: SessionOptions,
     pub(super) context: SessionContext,
+    /// What the time UUIDs of this session end with.
+    node: [u8; 8],
 }
 
 impl Session {
@@ -122,22 +133,26 @@ impl Session {
         settings.sql_parser.collect_spans = true;
         settings.sql_parser.parse_float_as_decimal = true;
         settings.execution.sort_pushdown_buffer_capacity = SORT_BUFFER_BYTES;
-        let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(NumberBesideFloat)];
-        rules.extend(Analyzer::new().rules);
         let runtime =
             RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&options.memory.0)).build_arc()?;
         let state = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(runtime)
             .with_default_features()
-            .with_analyzer_rules(rules)
+            .with_analyzer_rules(rules::analyzer())
+            .with_optimizer_rules(rules::optimizer()?)
+            .with_physical_optimizer_rules(rules::physical()?)
             .build();
         let context = SessionContext::new_with_state(state);
         let engine = Engine::new(database.clone());
         context.register_catalog(CATALOG, Arc::new(TideCatalog::new(engine.clone())));
+        let node = time_uuid::node(RandomState::new().hash_one(0_u8));
+        let functions = time_uuid::functions(&engine, node).into_iter();
+        functions.chain(braces::functions()).for_each(|function| context.register_udf(function));
+        aggregate::functions().into_iter().for_each(|function| context.register_udaf(function));
         let replay = ReplayFunction::new(engine, options.local_files);
         context.register_udtf(REPLAY_FUNCTION, Arc::new(replay));
-        let session = Session { database, options, context };
+        let session = Session { database, options, context, node };
         session.set_keyspace(&session.options.keyspace)?;
         Ok(session)
     }
@@ -261,7 +276,18 @@ impl Session {
                 return Ok(Description { schema, parameters, returns_rows });
             }
         };
-        let plan = self.plan(sql.clone()).await.map_err(in_text)?;
+        let mut sql = sql.clone();
+        if let Command::Write(write) = &command {
+            let table = self.table(&write.table).map_err(in_text)?;
+            let names = match &write.kind {
+                WriteKind::Insert(columns) => {
+                    insert::names(write, &table, columns).map_err(in_text)?
+                }
+                WriteKind::Update(_) | WriteKind::Delete(_) => Vec::new(),
+            };
+            self.tell_literals(&mut sql, &table, &names);
+        }
+        let plan = self.plan(sql).await.map_err(in_text)?;
         let returns_rows =
             matches!(command, Command::Query(_)) && !matches!(plan, LogicalPlan::Statement(_));
         let schema = if returns_rows {
@@ -318,18 +344,39 @@ impl Session {
     }
 
     /// The logical plan of SQL whose tables all exist.
-    pub(super) async fn plan(&self, sql: SqlStatement) -> Result<LogicalPlan> {
+    pub(super) async fn plan(&self, mut sql: SqlStatement) -> Result<LogicalPlan> {
         let state = self.context.state();
         for reference in state.resolve_table_references(&sql)? {
             self.check_table(reference)?;
         }
-        let plan = state.statement_to_plan(sql).await?;
+        parse::take_apart(&mut sql)?;
+        let mut planned = state.statement_to_plan(sql.clone()).await;
+        for all in [false, true] {
+            let is_repeated =
+                |error: &DataFusionError| error.strip_backtrace().contains(REPEATED_NAME);
+            if planned.as_ref().is_err_and(is_repeated) {
+                parse::tell_apart(&mut sql, all)?;
+                planned = state.statement_to_plan(sql.clone()).await;
+            }
+        }
+        let plan = planned?;
         match plan {
             LogicalPlan::Ddl(_) | LogicalPlan::Copy(_) => {
                 Err(QueryError::unsupported("this statement is not offered"))
             }
             plan => Ok(plan),
         }
+    }
+
+    /// Tells the literals of a write by the columns that they are for.
+    pub(super) fn tell_literals(
+        &self,
+        statement: &mut SqlStatement,
+        table: &TableSchema,
+        names: &[String],
+    ) {
+        let now = || time_uuid::current(&self.database, self.node);
+        braces::tell(statement, table, names, &now);
     }
 
     /// Replaces the parameters of a plan.

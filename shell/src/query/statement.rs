@@ -4,15 +4,18 @@
 
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
+use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::tokenizer::{
     Location, Span as TokenSpan, Token, TokenWithSpan, Tokenizer,
 };
 
+use super::dialect::TideDialect;
 use super::error::{QueryError, Result, Span};
 
 /// The dialect of every statement.
-pub(super) static DIALECT: GenericDialect = GenericDialect {};
+pub(super) static DIALECT: TideDialect = TideDialect::new();
+/// The dialect of INSERT, UPDATE and DELETE.
+pub(super) static WRITE_DIALECT: TideDialect = TideDialect::of_writes();
 
 /// One statement: its text and its tokens. A clone shares them.
 #[derive(Debug, Clone)]

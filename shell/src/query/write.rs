@@ -7,14 +7,14 @@
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use tidegate_engine::batch::{
-    ElementChange, WriteOptions, arrow_type, change_elements, put_value, value_at,
+    ElementChange, WriteOptions, change_elements, expiry, put_value, value_at,
 };
-use tidegate_engine::config::{LOCAL_DELETION_TIME_MAX, TTL_SECONDS_MAX};
 use tidegate_engine::{
     Cell, ClusteringKey, ColumnId, ColumnKind, DataType, MultiCell, Mutation, RangeTombstone, Row,
     TableSchema, Tombstone, Value,
 };
 
+use super::assign;
 use super::element::Changes;
 use super::error::{QueryError, Result};
 use super::literal;
@@ -109,7 +109,10 @@ fn assigned_value(
         .at(name.span)
         .with_help("UPDATE writes without reading: SET takes constants and parameters"));
     };
-    let value = scalar_value(scalar, &column.ty).map_err(|error| error.at(name.span))?;
+    let value = scalar_value(scalar, &column.ty).map_err(|error| {
+        let message = format!("column '{}': {}", name.value, error.message);
+        QueryError { message, ..error }.at(name.span)
+    })?;
     Ok((id, value))
 }
 
@@ -120,8 +123,8 @@ pub fn scalar_value(scalar: &ScalarValue, ty: &DataType) -> Result<Option<Value>
     if scalar.is_null() {
         return Ok(None);
     }
-    let array = scalar.cast_to(&arrow_type(ty))?.to_array()?;
-    Ok(value_at(&array, 0, ty)?)
+    let scalar = assign::scalar(scalar, ty).map_err(QueryError::invalid)?;
+    Ok(value_at(&scalar.to_array()?, 0, ty)?)
 }
 
 /// Finds a named column.
@@ -279,20 +282,6 @@ fn write_rows(
             mutation
         })
         .collect())
-}
-
-/// Time to live and the second it ends, if cells expire.
-///
-/// Errors: `Invalid` for a time to live that is negative or over 20 years.
-pub fn expiry(schema: &TableSchema, options: &WriteOptions) -> Result<Option<(i32, i32)>> {
-    let ttl = options.ttl.unwrap_or(schema.options.default_time_to_live);
-    if !(0..=TTL_SECONDS_MAX).contains(&ttl) {
-        return Err(QueryError::invalid(format!(
-            "a time to live is between 0 and {TTL_SECONDS_MAX} seconds, not {ttl}"
-        )));
-    }
-    let expiry = options.now_seconds.saturating_add(ttl).min(LOCAL_DELETION_TIME_MAX);
-    Ok((ttl > 0).then_some((ttl, expiry)))
 }
 
 /// What a write would do, for EXPLAIN.

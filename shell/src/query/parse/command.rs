@@ -257,6 +257,8 @@ pub struct CopyOptions {
     pub on_error: OnError,
     /// Where rejected lines go; `<file>.rejected` by default.
     pub reject_file: Option<String>,
+    /// Seconds that loaded rows live; the table's default where absent, 0 = for ever.
+    pub ttl: Option<i64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

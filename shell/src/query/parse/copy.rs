@@ -8,7 +8,8 @@ use super::sql;
 use crate::query::error::{QueryError, Result};
 use crate::query::statement::synthetic;
 
-const OPTIONS: [&str; 6] = ["format", "header", "null", "delimiter", "on_error", "reject_file"];
+const OPTIONS: [&str; 7] =
+    ["format", "header", "null", "delimiter", "on_error", "reject_file", "ttl"];
 
 /// After `COPY`.
 pub fn copy(cursor: &mut Cursor<'_>) -> Result<Command> {
@@ -85,6 +86,7 @@ fn options(cursor: &mut Cursor<'_>, file: &str) -> Result<CopyOptions> {
         delimiter: b',',
         on_error: OnError::Abort,
         reject_file: None,
+        ttl: None,
     };
     let with = cursor.take_word("with");
     if with || cursor.peek() == Some(&Token::LParen) {
@@ -139,6 +141,7 @@ fn option(cursor: &mut Cursor<'_>, options: &mut CopyOptions) -> Result<()> {
             }
         }
         "reject_file" => options.reject_file = Some(value),
+        "ttl" => options.ttl = Some(value.parse().map_err(|_| wrong("a number of seconds"))?),
         unknown => {
             let error = QueryError::not_found("option", unknown, OPTIONS).at(name.span);
             let help = format!("options are {}", OPTIONS.join(", ").to_uppercase());

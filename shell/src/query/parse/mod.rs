@@ -9,6 +9,7 @@ mod cursor;
 mod depth;
 mod element;
 mod policy;
+mod row_value;
 mod sstable;
 mod table;
 mod table_option;
@@ -27,11 +28,13 @@ pub use command::{
     SetCachePolicy, Show, TableName, Using, UsingValue, Write, WriteKind,
 };
 use cursor::Cursor;
+pub use row_value::{take_apart, tell_apart};
 pub use type_name::{TypeName, unknown as unknown_type};
 
+use super::dialect::TideDialect;
 use super::error::{ErrorKind, QueryError, Result, Span, nearest};
 use super::replay::REPLAY_FUNCTION;
-use super::statement::{DIALECT, Statement, is_word};
+use super::statement::{DIALECT, Statement, WRITE_DIALECT, is_word};
 
 /// First words of statements, for "did you mean".
 const FIRST_WORDS: [&str; 24] = [
@@ -272,6 +275,15 @@ fn shown_help() -> String {
 
 /// Hands tokens to DataFusion's parser.
 pub fn sql(tokens: &[TokenWithSpan]) -> Result<SqlStatement> {
+    in_dialect(tokens, &DIALECT)
+}
+
+/// As [`sql`], with the literals of CQL.
+fn write_sql(tokens: &[TokenWithSpan]) -> Result<SqlStatement> {
+    in_dialect(tokens, &WRITE_DIALECT)
+}
+
+fn in_dialect(tokens: &[TokenWithSpan], dialect: &TideDialect) -> Result<SqlStatement> {
     // The parser has no place for "found: EOF"; it is right after the last token.
     let at_end = |error: QueryError| match (error.span, tokens.last()) {
         (None, Some(last)) => {
@@ -282,7 +294,7 @@ pub fn sql(tokens: &[TokenWithSpan]) -> Result<SqlStatement> {
     };
     let tokens = &with_named_arguments(tokens);
     let mut parser = DFParserBuilder::new(with_doubles(tokens))
-        .with_dialect(&DIALECT)
+        .with_dialect(dialect)
         .build()
         .map_err(QueryError::from)?;
     let mut statements = parser.parse_statements().map_err(|error| at_end(error.into()))?;
@@ -335,7 +347,8 @@ fn plain(token: &Token) -> Option<&str> {
 }
 
 /// Writes numbers with an exponent, which are doubles, so that the planner takes them for doubles.
-/// Numbers with a point and no exponent are decimals.
+/// Numbers with a point and no exponent are decimals. There is no decimal −0.0: a zero with a sign
+/// stands in parentheses, so that it becomes one only where it is no double.
 fn with_doubles(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let is_double = |text: &str| text.contains(['e', 'E']) || text.len() > DECIMAL_DIGITS_MAX;
     let mut all = Vec::with_capacity(tokens.len());
@@ -353,8 +366,21 @@ fn with_doubles(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
                 // All stand where the number stands, so that errors point there.
                 all.extend(double.map(|part| TokenWithSpan { token: part, span: token.span }));
             }
+            Token::Number(text, _) if text.contains('.') && is_zero(text) && has_sign(&all) => {
+                for part in [Token::LParen, token.token.clone(), Token::RParen] {
+                    all.push(TokenWithSpan { token: part, span: token.span });
+                }
+            }
             _ => all.push(token.clone()),
         }
     }
     all
+}
+
+fn is_zero(number: &str) -> bool {
+    number.bytes().all(|byte| matches!(byte, b'0' | b'.'))
+}
+
+fn has_sign(before: &[TokenWithSpan]) -> bool {
+    before.last().is_some_and(|last| last.token == Token::Minus)
 }

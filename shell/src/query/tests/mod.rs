@@ -1,11 +1,19 @@
 //! SQL against a database in a temporary directory.
 
+mod assign;
 mod collection;
 mod copy;
+mod decimal_key;
+mod expiry;
+mod literal;
+mod number;
+mod order;
 mod plan;
 mod policy;
 mod replay;
+mod row_value;
 mod session;
+mod time_uuid;
 mod write;
 
 use datafusion::arrow::array::Array as _;

@@ -1,0 +1,215 @@
+//! The least and greatest of floats and of time UUIDs.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float32Array, Float64Array, StringArray};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
+use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::logical_expr::Accumulator;
+use tidegate_engine::schema::value::{format_uuid, parse_uuid};
+
+use super::fold::{Fold, One};
+use crate::query::time_uuid::{order_of, uuid_of};
+
+/// Floats; NaN is the greatest, −0.0 less than 0.0.
+#[derive(Debug)]
+pub struct Floats {
+    ty: DataType,
+    is_max: bool,
+}
+
+impl Floats {
+    pub fn new(ty: DataType, is_max: bool) -> Self {
+        Floats { ty, is_max }
+    }
+}
+
+/// There are many NaN, which are one here.
+fn compare(left: f64, right: f64) -> Ordering {
+    match (left.is_nan(), right.is_nan()) {
+        (false, false) => left.total_cmp(&right),
+        (left, right) => left.cmp(&right),
+    }
+}
+
+impl Fold for Floats {
+    type Item = f64;
+    type State = Option<f64>;
+    const SLIDES: bool = false;
+
+    fn items<'a>(&self, array: &'a dyn Array) -> Result<Box<dyn Fn(usize) -> f64 + 'a>> {
+        Ok(match array.data_type() {
+            DataType::Float32 => {
+                let values = array.as_primitive::<Float32Type>();
+                Box::new(|row| values.value(row).into())
+            }
+            DataType::Float64 => {
+                let values = array.as_primitive::<Float64Type>();
+                Box::new(|row| values.value(row))
+            }
+            other => return internal_err!("{other} is no float"),
+        })
+    }
+
+    fn input_type(&self) -> DataType {
+        self.ty.clone()
+    }
+
+    fn state_types(&self) -> Vec<DataType> {
+        vec![self.ty.clone()]
+    }
+
+    fn add(&self, state: &mut Option<f64>, item: f64) -> Result<()> {
+        let wanted = if self.is_max { Ordering::Greater } else { Ordering::Less };
+        if state.is_none_or(|best| compare(item, best) == wanted) {
+            *state = Some(item);
+        }
+        Ok(())
+    }
+
+    fn remove(&self, _state: &mut Option<f64>, _item: f64) -> Result<()> {
+        internal_err!("an extreme is not taken back")
+    }
+
+    fn merge(&self, state: &mut Option<f64>, other: Option<f64>) -> Result<()> {
+        other.map_or(Ok(()), |item| self.add(state, item))
+    }
+
+    fn states(&self, states: Vec<Option<f64>>) -> Result<Vec<ArrayRef>> {
+        Ok(vec![self.finish(states)?])
+    }
+
+    fn read<'a>(&self, arrays: &'a [ArrayRef]) -> Result<Box<dyn Fn(usize) -> Option<f64> + 'a>> {
+        let array = &*arrays[0];
+        let item = self.items(array)?;
+        Ok(Box::new(move |row| array.is_valid(row).then(|| item(row))))
+    }
+
+    fn finish(&self, states: Vec<Option<f64>>) -> Result<ArrayRef> {
+        Ok(match self.ty {
+            DataType::Float32 => {
+                let floats = states.into_iter().map(|state| state.map(|value| value as f32));
+                Arc::new(floats.collect::<Float32Array>())
+            }
+            _ => Arc::new(states.into_iter().collect::<Float64Array>()),
+        })
+    }
+}
+
+/// Time UUIDs, by their time.
+#[derive(Debug, Clone)]
+pub struct Times {
+    pub is_max: bool,
+}
+
+impl Fold for Times {
+    /// The bytes that the UUID is ordered by; `None` for a text that is none.
+    type Item = Option<[u8; 16]>;
+    type State = Option<[u8; 16]>;
+    const SLIDES: bool = false;
+
+    fn items<'a>(&self, array: &'a dyn Array) -> Result<Box<dyn Fn(usize) -> Self::Item + 'a>> {
+        let texts = cast(&array.slice(0, array.len()), &DataType::Utf8)?;
+        let texts: StringArray = texts.as_string::<i32>().clone();
+        Ok(Box::new(move |row| parse_uuid(texts.value(row)).map(|uuid| order_of(&uuid))))
+    }
+
+    fn input_type(&self) -> DataType {
+        DataType::Utf8
+    }
+
+    fn state_types(&self) -> Vec<DataType> {
+        vec![DataType::Utf8]
+    }
+
+    fn add(&self, state: &mut Self::State, item: Self::Item) -> Result<()> {
+        let Some(item) = item else { return Ok(()) };
+        if state.is_none_or(|best| if self.is_max { item > best } else { item < best }) {
+            *state = Some(item);
+        }
+        Ok(())
+    }
+
+    fn remove(&self, _state: &mut Self::State, _item: Self::Item) -> Result<()> {
+        internal_err!("an extreme is not taken back")
+    }
+
+    fn merge(&self, state: &mut Self::State, other: Self::State) -> Result<()> {
+        self.add(state, other)
+    }
+
+    fn states(&self, states: Vec<Self::State>) -> Result<Vec<ArrayRef>> {
+        Ok(vec![self.finish(states)?])
+    }
+
+    fn read<'a>(&self, arrays: &'a [ArrayRef]) -> Result<Box<dyn Fn(usize) -> Self::State + 'a>> {
+        let array = &*arrays[0];
+        let item = self.items(array)?;
+        Ok(Box::new(move |row| if array.is_valid(row) { item(row) } else { None }))
+    }
+
+    fn finish(&self, states: Vec<Self::State>) -> Result<ArrayRef> {
+        let texts =
+            states.into_iter().map(|state| state.map(|order| format_uuid(&uuid_of(&order))));
+        Ok(Arc::new(texts.collect::<StringArray>()))
+    }
+}
+
+/// Time UUIDs of a frame that moves.
+#[derive(Debug)]
+pub struct SlidingTimes {
+    fold: Times,
+    frame: VecDeque<Option<[u8; 16]>>,
+}
+
+impl SlidingTimes {
+    pub fn new(fold: Times) -> Self {
+        SlidingTimes { fold, frame: VecDeque::new() }
+    }
+
+    fn best(&self) -> Result<One<Times>> {
+        let mut one = One::new(self.fold.clone());
+        let states = self.fold.states(self.frame.iter().copied().collect())?;
+        one.merge_batch(&states)?;
+        Ok(one)
+    }
+}
+
+impl Accumulator for SlidingTimes {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let array = &*values[0];
+        let item = self.fold.items(array)?;
+        self.frame.extend((0..array.len()).filter(|row| array.is_valid(*row)).map(item));
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        // Values leave in the order in which they came.
+        let leaving = values[0].len() - values[0].null_count();
+        self.frame.drain(..leaving.min(self.frame.len()));
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        self.best()?.evaluate()
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.frame.capacity() * size_of::<Option<[u8; 16]>>()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.best()?.state()
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.update_batch(states)
+    }
+}

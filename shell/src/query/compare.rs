@@ -1,0 +1,103 @@
+//! Comparisons of numbers of different kinds: `=`, `IN` and `BETWEEN` agree.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{Between, InList};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, cast, lit};
+use datafusion::optimizer::AnalyzerRule;
+
+use super::instant::{self, is_comparison};
+use super::rewrite::expressions;
+
+/// Goes before operands get a common type.
+#[derive(Debug)]
+pub struct Compare;
+
+impl AnalyzerRule for Compare {
+    fn name(&self) -> &str {
+        "compare"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let changed = expressions(plan, |expr, schema| {
+            instant::refine(expr, schema)?.transform_data(|expr| as_doubles(expr, schema))
+        })?;
+        Ok(changed.data)
+    }
+}
+
+/// A decimal and a float are compared as doubles. DataFusion would make a decimal of the float, of
+/// one precision beside `=` and of another in a list.
+fn as_doubles(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let is_mixed = |parts: &[&Expr]| {
+        let types = || parts.iter().filter_map(|part| part.get_type(schema).ok());
+        types().any(|ty| ty.is_decimal()) && types().any(|ty| ty.is_floating())
+    };
+    let double = |expr: Box<Expr>| Box::new(cast(*expr, DataType::Float64));
+    Ok(match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if is_comparison(op) && is_mixed(&[&left, &right]) =>
+        {
+            let (left, right) = (double(left), double(right));
+            Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
+        }
+        Expr::Between(Between { expr, negated, low, high }) if is_mixed(&[&expr, &low, &high]) => {
+            let between = Between::new(double(expr), negated, double(low), double(high));
+            Transformed::yes(Expr::Between(between))
+        }
+        Expr::InList(InList { expr, list, negated })
+            if is_mixed(&std::iter::once(&*expr).chain(&list).collect::<Vec<_>>()) =>
+        {
+            let list = list.into_iter().map(|item| cast(item, DataType::Float64)).collect();
+            Transformed::yes(Expr::InList(InList { expr: double(expr), list, negated }))
+        }
+        other => Transformed::no(other),
+    })
+}
+
+/// Lists of floats with a zero have both zeros: DataFusion looks longer lists up by their bits, and
+/// compares shorter ones by value. Goes after operands got a common type.
+#[derive(Debug)]
+pub struct CompareFloats;
+
+impl AnalyzerRule for CompareFloats {
+    fn name(&self) -> &str {
+        "compare_floats"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(expressions(plan, both_zeros)?.data)
+    }
+}
+
+fn both_zeros(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::InList(InList { expr, mut list, negated }) = expr else {
+        return Ok(Transformed::no(expr));
+    };
+    let zeros = match expr.get_type(schema) {
+        Ok(DataType::Float32) => [0.0, -0.0].map(|zero| ScalarValue::Float32(Some(zero))),
+        Ok(DataType::Float64) => [0.0, -0.0].map(|zero| ScalarValue::Float64(Some(zero))),
+        _ => return Ok(Transformed::no(Expr::InList(InList { expr, list, negated }))),
+    };
+    let has_zero = list.iter().any(is_zero);
+    if has_zero {
+        list.extend(zeros.map(lit));
+    }
+    let expr = Expr::InList(InList { expr, list, negated });
+    Ok(Transformed::new_transformed(expr, has_zero))
+}
+
+/// Whether an item is written as a zero, of whatever type and sign.
+fn is_zero(item: &Expr) -> bool {
+    match item {
+        Expr::Cast(cast) => is_zero(&cast.expr),
+        Expr::Negative(inner) => is_zero(inner),
+        Expr::Literal(scalar, _) => matches!(
+            scalar.cast_to(&DataType::Float64),
+            Ok(ScalarValue::Float64(Some(value))) if value == 0.0
+        ),
+        _ => false,
+    }
+}

@@ -1,0 +1,358 @@
+//! Comparisons of timestamps and dates with instants that are finer than they: exact.
+//!
+//! DataFusion takes `CAST(ts AS Timestamp(ns)) >= x` for `ts >= CAST(x AS Timestamp(ms))`, although
+//! the second cast cuts digits off (`try_cast_literal_to_type` says so of itself), and reads a text
+//! beside a timestamp in that timestamp's unit. So a text is read in nanoseconds here, the cast of
+//! a column is hidden in a function while constants are computed, and then the comparison is turned
+//! into one in the column's own unit: `ts >= 00.0005` is `ts > 00.000`, and `ts = 00.0005` is never
+//! true.
+
+use std::sync::Arc;
+
+use datafusion::arrow::compute::kernels::cast_utils::Parser;
+use datafusion::arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{Between, InList, ScalarFunction};
+use datafusion::logical_expr::{
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
+};
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use super::rewrite::{expressions, expressions_of};
+
+/// Reads a text beside a timestamp or a date in nanoseconds where its unit would cut the text; goes
+/// before operands get a common type.
+pub fn refine(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let column_type = |expr: &Expr| match expr.get_type(schema) {
+        Ok(ty @ DataType::Timestamp(unit, _)) if unit != TimeUnit::Nanosecond => Some(ty),
+        Ok(DataType::Date32) => Some(DataType::Date32),
+        _ => None,
+    };
+    Ok(match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) => {
+            let (left_type, right_type) = (column_type(&left), column_type(&right));
+            let left = refined(*left, right_type.as_ref());
+            let right = refined(*right, left_type.as_ref());
+            let is_changed = left.transformed || right.transformed;
+            let (left, right) = (Box::new(left.data), Box::new(right.data));
+            let expr = Expr::BinaryExpr(BinaryExpr { left, op, right });
+            Transformed::new_transformed(expr, is_changed)
+        }
+        Expr::Between(Between { expr, negated, low, high }) => {
+            let ty = column_type(&expr);
+            let (low, high) = (refined(*low, ty.as_ref()), refined(*high, ty.as_ref()));
+            let is_changed = low.transformed || high.transformed;
+            let between = Between::new(expr, negated, Box::new(low.data), Box::new(high.data));
+            Transformed::new_transformed(Expr::Between(between), is_changed)
+        }
+        Expr::InList(InList { expr, list, negated }) => {
+            let ty = column_type(&expr);
+            let mut is_changed = false;
+            let list = list.into_iter().map(|item| {
+                let item = refined(item, ty.as_ref());
+                is_changed |= item.transformed;
+                item.data
+            });
+            let list = list.collect();
+            let expr = Expr::InList(InList { expr, list, negated });
+            Transformed::new_transformed(expr, is_changed)
+        }
+        other => Transformed::no(other),
+    })
+}
+
+/// A text that says more than a value of type `beside` holds, as an instant in nanoseconds.
+fn refined(expr: Expr, beside: Option<&DataType>) -> Transformed<Expr> {
+    let (parts, zone) = match beside {
+        Some(DataType::Timestamp(unit, zone)) => {
+            (ticks(TimeUnit::Nanosecond) / ticks(*unit), zone.clone())
+        }
+        Some(DataType::Date32) => (86_400 * ticks(TimeUnit::Nanosecond), None),
+        _ => return Transformed::no(expr),
+    };
+    let text = match &expr {
+        Expr::Literal(scalar, _) => scalar.try_as_str().flatten(),
+        _ => None,
+    };
+    let instant = text.and_then(|text| TimestampNanosecondType::parse(text.trim()));
+    match instant {
+        Some(instant) if instant % parts != 0 => {
+            Transformed::yes(lit(ScalarValue::TimestampNanosecond(Some(instant), zone)))
+        }
+        _ => Transformed::no(expr),
+    }
+}
+
+/// Hides casts of timestamps and dates to finer timestamps that are compared with constants; goes
+/// after operands got a common type.
+#[derive(Debug)]
+pub struct HideCasts;
+
+impl AnalyzerRule for HideCasts {
+    fn name(&self) -> &str {
+        "hide_casts_of_instants"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(expressions(plan, hide)?.data)
+    }
+}
+
+fn hide(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    Ok(match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) => {
+            let (left, right) = match (is_constant(&left), is_constant(&right)) {
+                (false, true) => (hidden(*left, schema), Transformed::no(*right)),
+                (true, false) => (Transformed::no(*left), hidden(*right, schema)),
+                _ => (Transformed::no(*left), Transformed::no(*right)),
+            };
+            let is_changed = left.transformed || right.transformed;
+            let (left, right) = (Box::new(left.data), Box::new(right.data));
+            let expr = Expr::BinaryExpr(BinaryExpr { left, op, right });
+            Transformed::new_transformed(expr, is_changed)
+        }
+        Expr::Between(Between { expr, negated, low, high })
+            if is_constant(&low) && is_constant(&high) =>
+        {
+            hidden(*expr, schema).update_data(|expr| {
+                Expr::Between(Between { expr: Box::new(expr), negated, low, high })
+            })
+        }
+        Expr::InList(InList { expr, list, negated }) if list.iter().all(is_constant) => {
+            hidden(*expr, schema)
+                .update_data(|expr| Expr::InList(InList { expr: Box::new(expr), list, negated }))
+        }
+        other => Transformed::no(other),
+    })
+}
+
+fn hidden(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let Expr::Cast(cast) = &expr else { return Transformed::no(expr) };
+    let is_finer =
+        cast.expr.get_type(schema).is_ok_and(|from| ratio(&from, cast.field.data_type()).is_some());
+    let Expr::Cast(cast) = expr else { unreachable!("a cast was found") };
+    if !is_finer {
+        return Transformed::no(Expr::Cast(cast));
+    }
+    let widen = Widen::new(cast.field.data_type().clone());
+    let function = ScalarFunction::new_udf(Arc::new(ScalarUDF::from(widen)), vec![*cast.expr]);
+    Transformed::yes(Expr::ScalarFunction(function))
+}
+
+/// Turns comparisons with hidden casts into comparisons in the unit of what was cast; goes after
+/// constants were computed.
+#[derive(Debug)]
+pub struct CompareExactly;
+
+impl OptimizerRule for CompareExactly {
+    fn name(&self) -> &str {
+        "compare_instants_exactly"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        expressions_of(plan, &exact)
+    }
+}
+
+fn exact(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let found = match &expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
+            match (widened(left), widened(right)) {
+                (Some(inner), None) => compared(inner, *op, right, schema),
+                (None, Some(inner)) => op.swap().and_then(|op| compared(inner, op, left, schema)),
+                _ => None,
+            }
+        }
+        Expr::InList(InList { expr, list, negated }) => widened(expr).and_then(|inner| {
+            // Each item that the column can hold; the others are never equal to it.
+            let mut kept = Vec::new();
+            let mut has_null = false;
+            for item in list {
+                match &compared(inner, Operator::Eq, item, schema)? {
+                    Expr::BinaryExpr(BinaryExpr { op: Operator::Eq, right, .. }) => {
+                        kept.push((**right).clone());
+                    }
+                    Expr::Literal(..) => has_null = true,
+                    _ => {}
+                }
+            }
+            if has_null {
+                return None;
+            }
+            Some(match kept.is_empty() {
+                true if *negated => always(inner),
+                true => never(inner),
+                false => inner.clone().in_list(kept, *negated),
+            })
+        }),
+        _ => None,
+    };
+    Ok(match found {
+        Some(expr) => Transformed::yes(expr),
+        None => Transformed::no(expr),
+    })
+}
+
+/// What a hidden cast casts.
+fn widened(expr: &Expr) -> Option<&Expr> {
+    match expr {
+        Expr::ScalarFunction(call) if call.func.inner().is::<Widen>() => call.args.first(),
+        _ => None,
+    }
+}
+
+/// `inner op literal` in the unit of `inner`; a null literal stands for a comparison with null.
+fn compared(inner: &Expr, op: Operator, literal: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let Expr::Literal(scalar, _) = literal else { return None };
+    let from = inner.get_type(schema).ok()?;
+    let ratio = ratio(&from, &scalar.data_type())?;
+    let Some(value) = instant(scalar) else {
+        let distinct = matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom);
+        return (!distinct).then(|| lit(ScalarValue::Boolean(None)));
+    };
+    let floor = own(&from, value.div_euclid(ratio))?;
+    let compare = |op| {
+        Expr::BinaryExpr(BinaryExpr {
+            left: Box::new(inner.clone()),
+            op,
+            right: Box::new(lit(floor.clone())),
+        })
+    };
+    if value.rem_euclid(ratio) == 0 {
+        return Some(compare(op));
+    }
+    Some(match op {
+        Operator::Eq => never(inner),
+        Operator::NotEq => always(inner),
+        Operator::IsDistinctFrom => lit(true),
+        Operator::IsNotDistinctFrom => lit(false),
+        Operator::Lt | Operator::LtEq => compare(Operator::LtEq),
+        Operator::Gt | Operator::GtEq => compare(Operator::Gt),
+        _ => return None,
+    })
+}
+
+/// False, or null where `expr` is null.
+fn never(expr: &Expr) -> Expr {
+    expr.clone().is_null().and(lit(ScalarValue::Boolean(None)))
+}
+
+/// True, or null where `expr` is null.
+fn always(expr: &Expr) -> Expr {
+    expr.clone().is_not_null().or(lit(ScalarValue::Boolean(None)))
+}
+
+fn instant(scalar: &ScalarValue) -> Option<i64> {
+    match scalar {
+        ScalarValue::TimestampSecond(value, _)
+        | ScalarValue::TimestampMillisecond(value, _)
+        | ScalarValue::TimestampMicrosecond(value, _)
+        | ScalarValue::TimestampNanosecond(value, _) => *value,
+        _ => None,
+    }
+}
+
+fn own(ty: &DataType, value: i64) -> Option<ScalarValue> {
+    Some(match ty {
+        DataType::Date32 => ScalarValue::Date32(Some(i32::try_from(value).ok()?)),
+        DataType::Timestamp(unit, zone) => {
+            let zone = zone.clone();
+            match unit {
+                TimeUnit::Second => ScalarValue::TimestampSecond(Some(value), zone),
+                TimeUnit::Millisecond => ScalarValue::TimestampMillisecond(Some(value), zone),
+                TimeUnit::Microsecond => ScalarValue::TimestampMicrosecond(Some(value), zone),
+                TimeUnit::Nanosecond => ScalarValue::TimestampNanosecond(Some(value), zone),
+            }
+        }
+        _ => return None,
+    })
+}
+
+/// How many of `to`'s units one of `from` has, where a cast changes nothing else: an instant stays
+/// the same instant, a date becomes its midnight in UTC.
+fn ratio(from: &DataType, to: &DataType) -> Option<i64> {
+    let is_utc = |zone: &Option<Arc<str>>| {
+        zone.as_ref().is_none_or(|zone| matches!(&**zone, "UTC" | "+00:00" | "Z"))
+    };
+    let DataType::Timestamp(to_unit, to_zone) = to else { return None };
+    match from {
+        DataType::Date32 => is_utc(to_zone).then(|| 86_400 * ticks(*to_unit)),
+        DataType::Timestamp(unit, zone) => {
+            let is_same =
+                (is_utc(zone) && is_utc(to_zone)) || (zone.is_some() && to_zone.is_some());
+            (is_same && ticks(*unit) < ticks(*to_unit)).then(|| ticks(*to_unit) / ticks(*unit))
+        }
+        _ => None,
+    }
+}
+
+/// Units of a second.
+fn ticks(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}
+
+/// Whether an operator compares two values.
+pub fn is_comparison(op: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+/// Whether no column is in it, also none of an outer query.
+fn is_constant(expr: &Expr) -> bool {
+    let is_variable = |expr: &Expr| {
+        let is_variable = matches!(
+            expr,
+            Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::ScalarSubquery(_)
+        );
+        Ok(is_variable)
+    };
+    expr.exists(is_variable).is_ok_and(|found| !found)
+}
+
+/// A cast that the planner does not see through.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Widen {
+    to: DataType,
+    signature: Signature,
+}
+
+impl Widen {
+    fn new(to: DataType) -> Self {
+        Widen { to, signature: Signature::any(1, Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for Widen {
+    fn name(&self) -> &str {
+        "instant"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
+        Ok(self.to.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        args.args[0].cast_to(&self.to, None)
+    }
+}

@@ -1,0 +1,287 @@
+//! Rows in expressions, `(a, b) > (1, 'x')`, taken apart before they are planned; and columns of
+//! one name in one SELECT, told apart.
+//!
+//! DataFusion makes a struct of a row, whose fields must have the types of the other's, takes
+//! literals and names in it only, and no query of several columns after IN. What a row means is
+//! said by its parts: `(a, b) = (x, y)` is `a = x AND b = y`, and an order is one of the first part
+//! that differs.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use datafusion::sql::parser::Statement as SqlStatement;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement,
+    TableFactor, UnaryOperator, VisitMut, VisitorMut,
+};
+
+use crate::query::error::{ErrorKind, QueryError, Result};
+use crate::query::statement::synthetic;
+
+/// Name of the rows of a query after IN, and of their columns.
+const ROWS: &str = "__rows";
+
+/// Takes rows apart that are compared.
+///
+/// Errors: `Invalid` for rows of different lengths.
+pub fn take_apart(statement: &mut SqlStatement) -> Result<()> {
+    visit(statement, &mut Rows)
+}
+
+/// Gives columns of one SELECT that would have one name different ones: `count(*)`, `count(*)_1`.
+/// `all` names every expression by its text, for expressions that the planner names alike.
+pub fn tell_apart(statement: &mut SqlStatement, all: bool) -> Result<()> {
+    visit(statement, &mut Names { all })
+}
+
+fn visit(
+    statement: &mut SqlStatement,
+    visitor: &mut impl VisitorMut<Break = QueryError>,
+) -> Result<()> {
+    match statement {
+        SqlStatement::Statement(inner) => match VisitMut::visit(&mut **inner, visitor) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(error) => Err(error),
+        },
+        SqlStatement::Explain(explain) => visit(&mut explain.statement, visitor),
+        _ => Ok(()),
+    }
+}
+
+struct Rows;
+
+impl VisitorMut for Rows {
+    type Break = QueryError;
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<QueryError> {
+        match parts(expr) {
+            Ok(Some(parts)) => {
+                *expr = parts;
+                ControlFlow::Continue(())
+            }
+            Ok(None) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<QueryError> {
+        // What is no name or literal is not taken in a row, but as an argument.
+        if let Expr::Tuple(values) = expr
+            && !matches!(
+                values.first(),
+                None | Some(Expr::Identifier(_) | Expr::Value(_) | Expr::CompoundIdentifier(_))
+            )
+        {
+            *expr = structure(std::mem::take(values));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn structure(values: Vec<Expr>) -> Expr {
+    let argument = |value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value));
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new("struct")]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: values.into_iter().map(argument).collect(),
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+/// A comparison of rows as one of their parts; `None` for anything else.
+fn parts(expr: &Expr) -> Result<Option<Expr>> {
+    Ok(Some(match expr {
+        Expr::BinaryOp { left, op, right } => match (row(left), row(right)) {
+            (Some(left), Some(right)) => {
+                same_length(left, right)?;
+                match compared(left, op, right) {
+                    Some(expr) => expr,
+                    None => return Ok(None),
+                }
+            }
+            _ => return Ok(None),
+        },
+        Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
+            let (Some(left), Some(right)) = (row(left), row(right)) else { return Ok(None) };
+            same_length(left, right)?;
+            let same = left.iter().zip(right).map(|(left, right)| {
+                Expr::IsNotDistinctFrom(Box::new(left.clone()), Box::new(right.clone()))
+            });
+            let same = joined(same.collect(), &BinaryOperator::And);
+            if matches!(expr, Expr::IsDistinctFrom(..)) { not(same) } else { same }
+        }
+        Expr::Between { expr, negated, low, high } => {
+            let (Some(value), Some(low), Some(high)) = (row(expr), row(low), row(high)) else {
+                return Ok(None);
+            };
+            same_length(value, low)?;
+            same_length(value, high)?;
+            let above = compared(value, &BinaryOperator::GtEq, low);
+            let below = compared(value, &BinaryOperator::LtEq, high);
+            let (Some(above), Some(below)) = (above, below) else { return Ok(None) };
+            let within = joined(vec![above, below], &BinaryOperator::And);
+            if *negated { not(within) } else { within }
+        }
+        Expr::InList { expr, list, negated } => {
+            let Some(value) = row(expr) else { return Ok(None) };
+            let mut found = Vec::with_capacity(list.len());
+            for item in list {
+                let Some(item) = row(item) else { return Ok(None) };
+                same_length(value, item)?;
+                found.extend(compared(value, &BinaryOperator::Eq, item));
+            }
+            let found = joined(found, &BinaryOperator::Or);
+            if *negated { not(found) } else { found }
+        }
+        Expr::InSubquery { expr, subquery, negated } => match row(expr) {
+            Some(value) => among(value, subquery, *negated)?,
+            None => return Ok(None),
+        },
+        _ => return Ok(None),
+    }))
+}
+
+fn row(expr: &Expr) -> Option<&[Expr]> {
+    match expr {
+        Expr::Tuple(values) if !values.is_empty() => Some(values),
+        Expr::Nested(inner) => row(inner),
+        _ => None,
+    }
+}
+
+fn same_length(left: &[Expr], right: &[Expr]) -> Result<()> {
+    if left.len() == right.len() {
+        return Ok(());
+    }
+    let (left, right) = (left.len(), right.len());
+    Err(QueryError::invalid(format!("a row of {left} values is compared with one of {right}")))
+}
+
+/// `None` for an operator that does not compare.
+fn compared(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Expr> {
+    use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
+    let each = |op: &BinaryOperator| -> Vec<Expr> {
+        left.iter().zip(right).map(|(left, right)| binary(left, op, right)).collect()
+    };
+    let (strict, loose) = match op {
+        Eq => return Some(joined(each(op), &And)),
+        NotEq => return Some(joined(each(op), &Or)),
+        Lt | LtEq => (Lt, LtEq),
+        Gt | GtEq => (Gt, GtEq),
+        _ => return None,
+    };
+    let (first, others) = (0, 1..left.len());
+    if others.is_empty() {
+        return Some(binary(&left[first], op, &right[first]));
+    }
+    let rest = compared(&left[1..], op, &right[1..])?;
+    let same = binary(&left[first], &Eq, &right[first]);
+    let differs = binary(&left[first], &strict, &right[first]);
+    let by_rest = joined(vec![same, rest], &And);
+    // The first part alone says which slice to read.
+    let bound = binary(&left[first], &loose, &right[first]);
+    Some(joined(vec![bound, joined(vec![differs, by_rest], &Or)], &And))
+}
+
+fn binary(left: &Expr, op: &BinaryOperator, right: &Expr) -> Expr {
+    let (left, right) = (Box::new(left.clone()), Box::new(right.clone()));
+    Expr::Nested(Box::new(Expr::BinaryOp { left, op: op.clone(), right }))
+}
+
+/// All conditions with an operator between them, as a tree that is not deep.
+fn joined(mut conditions: Vec<Expr>, op: &BinaryOperator) -> Expr {
+    if conditions.len() > 1 {
+        let right = joined(conditions.split_off(conditions.len() / 2), op);
+        let left = joined(conditions, op);
+        return binary(&left, op, &right);
+    }
+    conditions.pop().unwrap_or_else(|| Expr::value(datafusion::sql::sqlparser::ast::Value::Null))
+}
+
+fn not(expr: Expr) -> Expr {
+    let expr = Box::new(Expr::Nested(Box::new(expr)));
+    Expr::Nested(Box::new(Expr::UnaryOp { op: UnaryOperator::Not, expr }))
+}
+
+/// `(a, b) IN (SELECT …)` as EXISTS. NOT IN is true where no row is the same and none may be: a null
+/// may be anything.
+fn among(value: &[Expr], subquery: &Query, negated: bool) -> Result<Expr> {
+    let columns: Vec<String> = (0..value.len()).map(|n| format!("{ROWS}_{n}")).collect();
+    let text = format!("SELECT 1 FROM (SELECT 1) AS {ROWS} ({}) WHERE true", columns.join(", "));
+    let wrong = || QueryError::new(ErrorKind::Internal, format!("'{text}' is not as expected"));
+    let SqlStatement::Statement(made) = super::sql(&synthetic(&text)?)? else {
+        return Err(wrong());
+    };
+    let Statement::Query(mut query) = *made else { return Err(wrong()) };
+    let SetExpr::Select(select) = &mut *query.body else { return Err(wrong()) };
+    let from = select.from.first_mut().map(|table| &mut table.relation);
+    let Some(TableFactor::Derived { subquery: inner, .. }) = from else { return Err(wrong()) };
+    **inner = subquery.clone();
+    let rows: Vec<Expr> = columns
+        .iter()
+        .map(|name| Expr::CompoundIdentifier(vec![Ident::new(ROWS), Ident::new(name)]))
+        .collect();
+    let same = compared(&rows, &BinaryOperator::Eq, value).ok_or_else(wrong)?;
+    let same = Expr::Nested(Box::new(same));
+    select.selection = Some(match negated {
+        true => Expr::IsNotFalse(Box::new(same)),
+        false => same,
+    });
+    Ok(Expr::Exists { subquery: query, negated })
+}
+
+struct Names {
+    all: bool,
+}
+
+impl VisitorMut for Names {
+    type Break = QueryError;
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<QueryError> {
+        let is_all = |item: &SelectItem| {
+            !matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
+        };
+        let has_all = select.projection.iter().any(is_all);
+        let mut names = BTreeSet::new();
+        for item in &mut select.projection {
+            let (name, is_column) = match item {
+                SelectItem::ExprWithAlias { alias, .. } => (alias.value.clone(), false),
+                SelectItem::UnnamedExpr(expr) => match expr {
+                    Expr::Identifier(name) => (name.value.to_lowercase(), true),
+                    Expr::CompoundIdentifier(_) => continue,
+                    other => (other.to_string().to_lowercase(), false),
+                },
+                _ => continue,
+            };
+            // Of all columns there may be each.
+            if names.insert(name.clone()) && !(has_all && is_column) {
+                if let (true, SelectItem::UnnamedExpr(expr)) = (self.all && !is_column, &*item) {
+                    let (expr, alias) = (expr.clone(), Ident::with_quote('"', name));
+                    *item = SelectItem::ExprWithAlias { expr, alias };
+                }
+                continue;
+            }
+            let free = (1usize..).map(|n| format!("{name}_{n}")).find(|new| !names.contains(new));
+            let Some(free) = free else { continue };
+            names.insert(free.clone());
+            let alias = Ident::with_quote('"', free);
+            match item {
+                SelectItem::ExprWithAlias { alias: old, .. } => *old = alias,
+                SelectItem::UnnamedExpr(expr) => {
+                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+                }
+                _ => {}
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}

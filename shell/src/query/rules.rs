@@ -1,0 +1,54 @@
+//! Which rules plan a statement: DataFusion's, and ours where its answers are not exact.
+
+use std::sync::Arc;
+
+use datafusion::common::{DataFusionError, Result};
+use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+
+use super::arithmetic::CheckArithmetic;
+use super::compare::{Compare, CompareFloats};
+use super::identifier::CompareIdentifiers;
+use super::instant::{CompareExactly, HideCasts};
+use super::number::NumberBesideFloat;
+use super::union::{DrawCurtains, HangCurtains};
+
+/// The rule that computes constants and looks through casts.
+const CONSTANT_RULE: &str = "simplify_expressions";
+/// The rule that plans sorts and drops their keys.
+const SORT_RULE: &str = "EnsureRequirements";
+
+/// What a statement means: types of operands, and what is compared with what.
+pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
+        vec![Arc::new(NumberBesideFloat), Arc::new(Compare), Arc::new(CompareIdentifiers)];
+    // Operands have a common type from here on.
+    rules.extend(Analyzer::new().rules);
+    rules.push(Arc::new(CompareFloats));
+    rules.push(Arc::new(HideCasts));
+    rules.push(Arc::new(CheckArithmetic));
+    rules
+}
+
+/// Errors: `Internal` where a rule that ours go with is not there.
+pub fn optimizer() -> Result<Vec<Arc<dyn OptimizerRule + Send + Sync>>> {
+    let mut rules = Optimizer::new().rules;
+    let at = place(rules.iter().map(|rule| rule.name()), CONSTANT_RULE)?;
+    rules.insert(at + 1, Arc::new(CompareExactly));
+    Ok(rules)
+}
+
+/// Errors: `Internal` where a rule that ours go with is not there.
+pub fn physical() -> Result<Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>> {
+    let mut rules = PhysicalOptimizer::new().rules;
+    let at = place(rules.iter().map(|rule| rule.name()), SORT_RULE)?;
+    rules.insert(at + 1, Arc::new(DrawCurtains));
+    rules.insert(at, Arc::new(HangCurtains));
+    Ok(rules)
+}
+
+fn place<'a>(mut names: impl Iterator<Item = &'a str>, wanted: &str) -> Result<usize> {
+    let place = names.position(|name| name == wanted);
+    place.ok_or_else(|| DataFusionError::Internal(format!("the planner has no rule {wanted}")))
+}
