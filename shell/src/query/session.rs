@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::{
     DataFusionError, ParamValues, ResolvedTableReference, ScalarValue, TableReference,
 };
@@ -28,6 +28,7 @@ use super::element;
 use super::error::{QueryError, Result};
 use super::insert;
 use super::outcome::{Description, Outcome, OutcomeKind};
+use super::parameter::{self, check_count, row_of};
 use super::parse::{self, Command, TableName, Using, UsingValue, WriteKind};
 use super::place::place;
 use super::replay::{REPLAY_FUNCTION, ReplayFunction};
@@ -223,13 +224,7 @@ impl Session {
         statement: &Statement,
         parameters: &RecordBatch,
     ) -> Result<Outcome> {
-        if parameters.num_columns() != statement.parameter_count() {
-            return Err(QueryError::invalid(format!(
-                "the statement has {} parameters, {} were given",
-                statement.parameter_count(),
-                parameters.num_columns()
-            )));
-        }
+        check_count(statement, parameters)?;
         let is_write = matches!(parse::parse(statement)?, Command::Write(_));
         if !is_write && parameters.num_rows() != 1 {
             return Err(QueryError::invalid(format!(
@@ -239,12 +234,7 @@ impl Session {
         }
         let mut sum = 0;
         for row in 0..parameters.num_rows() {
-            let values: Result<Vec<ScalarValue>> = parameters
-                .columns()
-                .iter()
-                .map(|column| Ok(ScalarValue::try_from_array(column, row)?))
-                .collect();
-            let outcome = self.run_once(statement, &values?).await?;
+            let outcome = self.run_once(statement, &row_of(parameters, row)?).await?;
             match outcome.kind {
                 OutcomeKind::Count(count) if is_write => sum += count,
                 _ => return Ok(outcome),
@@ -253,10 +243,76 @@ impl Session {
         Ok(Outcome::count(sum))
     }
 
+    /// This session as it is now, but with `keyspace` for unqualified names. What is set in it later
+    /// stays in it.
+    ///
+    /// Errors: `NotFound` when that keyspace does not exist.
+    pub fn at(&self, keyspace: &str) -> Result<Session> {
+        let session = Session {
+            database: self.database.clone(),
+            options: self.options.clone(),
+            context: SessionContext::new_with_state(self.context.state()),
+            node: self.node,
+        };
+        session.set_keyspace(keyspace)?;
+        Ok(session)
+    }
+
+    /// The table that a `DROP TABLE` would drop; `None` for other statements.
+    pub fn table_to_drop(&self, statement: &Statement) -> Option<SchemaRef> {
+        if !statement.begins_with(&["drop", "table"]) {
+            return None;
+        }
+        match parse::parse(statement).ok()? {
+            Command::DropTable { name, .. } => self.table(&name).ok(),
+            _ => None,
+        }
+    }
+
+    /// Runs a query, with one row of parameters where it has any.
+    ///
+    /// Errors: as `run_with`; `Invalid` for anything but a query, of which nothing is done.
+    pub async fn run_query(
+        &self,
+        statement: &Statement,
+        parameters: Option<&RecordBatch>,
+    ) -> Result<Outcome> {
+        if !parse::parse(statement)?.is_query() {
+            return Err(QueryError::invalid("the statement is no query"));
+        }
+        match parameters {
+            Some(parameters) if statement.parameter_count() > 0 => {
+                self.run_with(statement, parameters).await
+            }
+            _ => self.run(statement).await,
+        }
+    }
+
     /// Schema of the result and of the parameters, without running the statement.
     ///
     /// Errors: as `run`, as far as planning finds them.
     pub async fn describe(&self, statement: &Statement) -> Result<Description> {
+        self.describe_bound(statement, None).await
+    }
+
+    /// As [`Session::describe`], of the statement with the first row of `parameters` in it: the types
+    /// of a result can follow from those of its parameters.
+    ///
+    /// Errors: as `run_with`, as far as planning finds them.
+    pub async fn describe_with(
+        &self,
+        statement: &Statement,
+        parameters: &RecordBatch,
+    ) -> Result<Description> {
+        check_count(statement, parameters)?;
+        self.describe_bound(statement, Some(parameters)).await
+    }
+
+    async fn describe_bound(
+        &self,
+        statement: &Statement,
+        bound: Option<&RecordBatch>,
+    ) -> Result<Description> {
         let in_text = |error| place(statement, error);
         let command = parse::parse(statement)?;
         let mut of_elements = Vec::new();
@@ -273,7 +329,8 @@ impl Session {
                 let schema = self.own_schema(other).await?;
                 let parameters = Arc::new(Schema::empty());
                 let returns_rows = !schema.fields().is_empty();
-                return Ok(Description { schema, parameters, returns_rows });
+                let is_query = other.is_query();
+                return Ok(Description { schema, parameters, returns_rows, is_query });
             }
         };
         let mut sql = sql.clone();
@@ -290,32 +347,34 @@ impl Session {
         let plan = self.plan(sql).await.map_err(in_text)?;
         let returns_rows =
             matches!(command, Command::Query(_)) && !matches!(plan, LogicalPlan::Statement(_));
-        let schema = if returns_rows {
-            self.result_schema(&plan).await.map_err(in_text)?
-        } else {
-            Arc::new(Schema::empty())
+        let mut found = parameter::types(&plan)?;
+        let schema = match bound.filter(|rows| returns_rows && rows.num_rows() > 0) {
+            Some(rows) => {
+                let plan = self.bind(plan, &row_of(rows, 0)?).map_err(in_text)?;
+                self.result_schema(&plan).await.map_err(in_text)?
+            }
+            None if returns_rows => self.result_schema(&plan).await.map_err(in_text)?,
+            None => Arc::new(Schema::empty()),
         };
-        let mut found = plan.get_parameter_fields()?;
         for value in [using.ttl, using.timestamp] {
             if let Some(UsingValue::Parameter(n)) = value {
-                let field: FieldRef = Arc::new(Field::new("", DataType::Int64, true));
-                found.insert(format!("${n}"), Some(field));
+                found.insert(format!("${n}"), DataType::Int64);
             }
         }
         for (n, ty) in of_elements {
-            found.insert(format!("${n}"), Some(Arc::new(Field::new("", ty, true))));
+            found.insert(format!("${n}"), ty);
         }
         let parameters: Vec<Field> = (1..=statement.parameter_count())
             .map(|n| {
                 let name = format!("${n}");
-                // A parameter without a type, as in SELECT ?, is taken as text.
-                let ty = found.get(&name).cloned().flatten();
-                let ty = ty.map_or(DataType::Utf8, |field| field.data_type().clone());
+                // As in SELECT ?: what is bound says what it is.
+                let ty = found.get(&name).cloned().unwrap_or(DataType::Null);
                 Field::new(name, ty, true)
             })
             .collect();
         let parameters = Arc::new(Schema::new(parameters));
-        Ok(Description { schema, parameters, returns_rows })
+        let is_query = returns_rows && command.is_query();
+        Ok(Description { schema, parameters, returns_rows, is_query })
     }
 
     /// The schema that running `plan` gives: the physical plan's, which knows of coercions.

@@ -37,6 +37,22 @@ impl Statement {
         self.parameter_count
     }
 
+    /// Whether the statement changes the session it runs in: USE, SET, RESET, and DROP KEYSPACE, which
+    /// leaves the keyspace it drops.
+    pub fn changes_session(&self) -> bool {
+        self.begins_with(&["use"])
+            || self.begins_with(&["set"])
+            || self.begins_with(&["reset"])
+            || self.begins_with(&["drop", "keyspace"])
+            || self.begins_with(&["drop", "schema"])
+    }
+
+    /// Whether these are the first words, in lower case.
+    pub(super) fn begins_with(&self, words: &[&str]) -> bool {
+        self.tokens.len() >= words.len()
+            && self.tokens.iter().zip(words).all(|(token, word)| is_word(&token.token, word))
+    }
+
     pub(super) fn tokens(&self) -> &[TokenWithSpan] {
         &self.tokens
     }
@@ -94,17 +110,23 @@ pub(super) fn span_of(span: &TokenSpan) -> Span {
 pub fn split(text: &str) -> Result<Vec<Statement>> {
     let tokens = Tokenizer::new(&DIALECT as &dyn Dialect, text).tokenize_with_location()?;
     let mut statements = Vec::new();
-    for part in tokens.split(|token| token.token == Token::SemiColon) {
-        let mut tokens: Vec<TokenWithSpan> = part
-            .iter()
-            .filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF))
-            .cloned()
-            .collect();
-        let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else { continue };
+    let mut part: Vec<TokenWithSpan> = Vec::new();
+    let mut end = |tokens: Vec<TokenWithSpan>| -> Result<()> {
+        let mut tokens = tokens;
+        let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else { return Ok(()) };
         let text = slice(text, first.span.start, last.span.end).to_owned();
         let parameter_count = number_parameters(&mut tokens)?;
         statements.push(Statement { text: text.into(), tokens: tokens.into(), parameter_count });
+        Ok(())
+    };
+    for token in tokens {
+        match token.token {
+            Token::SemiColon => end(std::mem::take(&mut part))?,
+            Token::Whitespace(_) | Token::EOF => {}
+            _ => part.push(token),
+        }
     }
+    end(part)?;
     Ok(statements)
 }
 

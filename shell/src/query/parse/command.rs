@@ -1,6 +1,7 @@
 //! What a statement asks for, after parsing: our own statements in full, SQL as DataFusion's AST.
 
 use datafusion::sql::parser::Statement as SqlStatement;
+use datafusion::sql::sqlparser::ast;
 use tidegate_engine::OnCorruption;
 use tidegate_engine::schema::{ClusteringOrder, TableOptions};
 
@@ -94,6 +95,37 @@ pub enum Command {
     Attach(Attach),
     Detach(TableName),
     Import(ImportSstables),
+}
+
+impl Command {
+    /// Whether the statement gives rows and changes nothing: neither data nor the session.
+    pub fn is_query(&self) -> bool {
+        match self {
+            Command::Query(sql) => is_query(sql),
+            Command::ExplainWrite(_)
+            | Command::Show(_)
+            | Command::Describe(_)
+            | Command::ExplainPolicy(_) => true,
+            _ => false,
+        }
+    }
+}
+
+fn is_query(sql: &SqlStatement) -> bool {
+    use ast::Statement as Ast;
+    match sql {
+        SqlStatement::Explain(explain) => is_query(&explain.statement),
+        SqlStatement::Statement(inner) => matches!(
+            **inner,
+            Ast::Query(_)
+                | Ast::ShowVariable { .. }
+                | Ast::ShowVariables { .. }
+                | Ast::ShowTables { .. }
+                | Ast::ShowColumns { .. }
+                | Ast::ShowFunctions { .. }
+        ),
+        _ => false,
+    }
 }
 
 /// ATTACH SSTABLES.

@@ -13,14 +13,26 @@ use crate::query::statement::{is_word, span_of};
 /// Most operators above one another.
 const DEPTH_MAX: usize = 1000;
 
-/// Words that are operators.
-const OPERATORS: [&str; 12] = [
+/// How often the parser may call itself: it does so a few times for each level that is counted here.
+pub const RECURSIONS_MAX: usize = 4 * DEPTH_MAX;
+/// Levels of a pair of parentheses, and of a query within one.
+const PARENTHESES: usize = 1;
+const QUERY: usize = 4;
+
+/// Most queries within conditions or values of one another; in FROM they count as any other level. The
+/// planner's check of such queries takes twice as long with each (`check_subquery_expr` of DataFusion
+/// 55 goes through all below it, and is called for each of these again).
+const VALUE_QUERIES_MAX: usize = 16;
+
+/// Words that are operators, or that the parser answers by calling itself.
+const OPERATORS: [&str; 14] = [
     "and", "or", "xor", "not", "is", "in", "like", "ilike", "between", "div", "collate", "similar",
+    "interval", "explain",
 ];
 /// Words that make a tree of relations deeper.
 const RELATIONS: [&str; 4] = ["join", "union", "except", "intersect"];
 /// Words after which another expression begins.
-const CLAUSES: [&str; 16] = [
+pub const CLAUSES: [&str; 16] = [
     "select", "from", "where", "having", "qualify", "group", "order", "limit", "offset", "by",
     "on", "values", "set", "when", "then", "else",
 ];
@@ -37,6 +49,12 @@ struct Level {
     relations: usize,
     in_from: bool,
     is_case: bool,
+    /// Whether it is a query in parentheses.
+    is_query: bool,
+    /// Whether a query here is a value or part of a condition.
+    is_value: bool,
+    /// Queries of that kind within one another here.
+    value_queries: usize,
 }
 
 impl Level {
@@ -55,10 +73,12 @@ impl Level {
 pub fn check(tokens: &[TokenWithSpan]) -> Result<()> {
     let mut around: Vec<Level> = Vec::new();
     let mut level = Level::default();
-    for token in tokens {
+    for (n, token) in tokens.iter().enumerate() {
         let closes = match &token.token {
             Token::LParen => {
+                let is_value = is_value(&tokens[..n], &level);
                 around.push(std::mem::take(&mut level));
+                level.is_value = is_value;
                 continue;
             }
             word if is_word(word, "case") => {
@@ -70,22 +90,57 @@ pub fn check(tokens: &[TokenWithSpan]) -> Result<()> {
             word => level.is_case && is_word(word, "end"),
         };
         if closes {
-            let depth = level.depth();
+            let own = if level.is_query { QUERY } else { PARENTHESES };
+            let depth = level.depth() + own;
+            let value_queries = level.value_queries + usize::from(level.is_query && level.is_value);
             level = around.pop().unwrap_or_default();
             level.inner = level.inner.max(depth);
+            level.value_queries = level.value_queries.max(value_queries);
         } else {
             step(&mut level, &token.token);
         }
         if level.depth() > DEPTH_MAX {
             return Err(QueryError::new(
                 ErrorKind::Syntax,
-                format!("the statement is nested too deeply: over {DEPTH_MAX} operators in a row"),
+                format!(
+                    "the statement is nested too deeply: over {DEPTH_MAX} operators and parentheses"
+                ),
             )
             .at(span_of(&token.span))
             .with_help("write many alternatives as IN (…), many rows as VALUES (…), (…)"));
         }
+        if level.value_queries > VALUE_QUERIES_MAX {
+            return Err(QueryError::new(
+                ErrorKind::Syntax,
+                format!(
+                    "the statement is nested too deeply: over {VALUE_QUERIES_MAX} queries within \
+                     conditions of one another"
+                ),
+            )
+            .at(span_of(&token.span))
+            .with_help("write inner queries into FROM, or WITH name AS (…)"));
+        }
     }
     Ok(())
+}
+
+/// Whether a query whose parenthesis follows `before` is a value or part of a condition, and no part of
+/// FROM, WITH or a union.
+fn is_value(before: &[TokenWithSpan], around: &Level) -> bool {
+    let word = |token: &TokenWithSpan, words: &[&str]| {
+        words.iter().any(|word| is_word(&token.token, word))
+    };
+    match before {
+        [] => false,
+        [.., last] if last.token == Token::LParen => around.is_value,
+        [.., last] if last.token == Token::Comma => !around.in_from,
+        [.., union, all] if word(all, &["all", "distinct"]) => !word(union, &RELATIONS),
+        [.., last] => {
+            last.token != Token::RParen
+                && !word(last, &["from", "lateral", "as", "into", "explain", "analyze", "verbose"])
+                && !word(last, &RELATIONS)
+        }
+    }
 }
 
 fn step(level: &mut Level, token: &Token) {
@@ -101,6 +156,7 @@ fn step(level: &mut Level, token: &Token) {
             level.next_expression();
         }
         Token::Word(_) if is_one_of(&CLAUSES) => {
+            level.is_query |= is_word(token, "select");
             let stays = level.in_from && is_word(token, "on");
             level.in_from = stays || is_word(token, "from");
             level.next_expression();
@@ -148,6 +204,24 @@ mod tests {
             (format!("SELECT CASE{} END", " WHEN 1 = 1 THEN 1".repeat(2000)), true),
         ] {
             assert_eq!(check_text(&text).is_ok(), is_good, "{:.60}…", text);
+        }
+    }
+
+    #[test]
+    fn queries_in_conditions_are_counted_and_those_in_from_are_not() {
+        let nested = |n: usize, open: &str| {
+            let inner = (0..n).fold("SELECT 1".to_owned(), |inner, _| format!("{open}({inner})"));
+            check_text(&inner)
+        };
+        for open in ["SELECT 1 WHERE 1 IN ", "SELECT ", "SELECT * FROM t WHERE a = 1 AND k > "] {
+            assert!(nested(16, open).is_ok(), "{open}");
+            let error = nested(17, open).unwrap_err();
+            assert!(error.message.contains("queries within conditions"), "{error}");
+        }
+        for open in
+            ["SELECT * FROM ", "SELECT * FROM a JOIN ", "SELECT * FROM a, ", "SELECT 1 UNION ALL "]
+        {
+            assert!(nested(60, open).is_ok(), "{open}");
         }
     }
 

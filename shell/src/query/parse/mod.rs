@@ -3,6 +3,7 @@
 //! Our own statements are read off the tokens here; all other SQL goes to DataFusion's parser with
 //! the same tokens, so that every error points into the text as it was written.
 
+mod balance;
 mod command;
 mod copy;
 mod cursor;
@@ -18,6 +19,8 @@ mod write;
 
 #[cfg(test)]
 mod tests;
+
+use std::borrow::Cow;
 
 use datafusion::sql::parser::{DFParserBuilder, Statement as SqlStatement};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -75,6 +78,7 @@ pub fn parse(statement: &Statement) -> Result<Command> {
 }
 
 fn parse_tokens(tokens: &[TokenWithSpan]) -> Result<Command> {
+    let tokens = &*balance::balance(tokens);
     depth::check(tokens)?;
     let mut cursor = Cursor::new(tokens);
     let command = match own_statement(&mut cursor)? {
@@ -295,6 +299,7 @@ fn in_dialect(tokens: &[TokenWithSpan], dialect: &TideDialect) -> Result<SqlStat
     let tokens = &with_named_arguments(tokens);
     let mut parser = DFParserBuilder::new(with_doubles(tokens))
         .with_dialect(dialect)
+        .with_recursion_limit(depth::RECURSIONS_MAX)
         .build()
         .map_err(QueryError::from)?;
     let mut statements = parser.parse_statements().map_err(|error| at_end(error.into()))?;
@@ -306,7 +311,10 @@ fn in_dialect(tokens: &[TokenWithSpan], dialect: &TideDialect) -> Result<SqlStat
 
 /// Writes `name => value` among the arguments of `replay_policy` as the text `'name=value'`, because
 /// the planner takes no named arguments of table functions.
-fn with_named_arguments(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+fn with_named_arguments(tokens: &[TokenWithSpan]) -> Cow<'_, [TokenWithSpan]> {
+    if !tokens.iter().any(|token| is_word(&token.token, REPLAY_FUNCTION)) {
+        return Cow::Borrowed(tokens);
+    }
     let mut all: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     // Depth of parentheses since the function's own.
     let mut depth = 0;
@@ -334,7 +342,7 @@ fn with_named_arguments(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
         }
         all.push(token.clone());
     }
-    all
+    Cow::Owned(all)
 }
 
 /// The text of a value that needs no planning.

@@ -294,3 +294,78 @@ async fn options_of(world: &World, table: &str) -> String {
     let options = rows.filter(|cells| cells.get(3) == Some(&"option"));
     options.map(|cells| format!("{} = {}", cells[1], cells[2])).collect::<Vec<_>>().join(" AND ")
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_is_told_from_what_changes_something() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int PRIMARY KEY, v int)").await;
+    world.run("INSERT INTO t VALUES (1, 2)").await;
+    for text in [
+        "SELECT * FROM t",
+        "WITH a AS (SELECT 1) SELECT * FROM a",
+        "(SELECT 1) UNION SELECT 2",
+        "VALUES (1)",
+        "EXPLAIN SELECT * FROM t",
+        "EXPLAIN ANALYZE SELECT * FROM t",
+        "EXPLAIN DELETE FROM t WHERE k = 1",
+        "SHOW TABLES",
+        "DESCRIBE t",
+    ] {
+        let statement = &split(text).unwrap()[0];
+        assert!(world.session.describe(statement).await.unwrap().is_query, "{text}");
+        assert!(world.session.run_query(statement, None).await.is_ok(), "{text}");
+    }
+    for text in [
+        "INSERT INTO t VALUES (2, 2)",
+        "UPDATE t SET v = 3 WHERE k = 1",
+        "DELETE FROM t WHERE k = 1",
+        "DROP TABLE t",
+        "CREATE TABLE u (k int PRIMARY KEY)",
+        "ALTER TABLE t WITH gc_grace_seconds = 1",
+        "USE system",
+        "SET datafusion.execution.batch_size = 1",
+        "RESET datafusion.execution.batch_size",
+        "FLUSH",
+        "COPY t TO 'x.csv'",
+        "ATTACH SSTABLES '/tmp' AS u",
+        "ALTER CACHE SET POLICY = lru",
+    ] {
+        let statement = &split(text).unwrap()[0];
+        let error = world.session.run_query(statement, None).await.err().unwrap();
+        assert_eq!(error.message, "the statement is no query", "{text}");
+    }
+    assert_eq!(world.column("SELECT v FROM t").await, ["2"]);
+    assert_eq!(world.session.keyspace(), "default");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_of_another_keyspace_leaves_this_one_alone() {
+    let world = World::new().await;
+    world.run("CREATE KEYSPACE other").await;
+    world.run("CREATE TABLE other.t (k int PRIMARY KEY)").await;
+    let other = world.session.at("other").unwrap();
+    assert_eq!((other.keyspace(), world.session.keyspace()), ("other".into(), "default".into()));
+    assert!(other.execute("SELECT * FROM t").await.is_ok());
+    assert!(world.session.execute("SELECT * FROM t").await.is_err());
+    assert_eq!(world.session.at("absent").err().unwrap().kind, ErrorKind::NotFound);
+    let drop = &split("DROP TABLE t").unwrap()[0];
+    assert_eq!(other.table_to_drop(drop).unwrap().full_name(), "other.t");
+    assert!(world.session.table_to_drop(drop).is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn types_of_parameters_follow_from_what_stands_around_them() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int PRIMARY KEY, temp double, m map<text, int>)").await;
+    for (text, wanted) in [
+        ("SELECT CAST(? AS bigint), ?::double, TRY_CAST(? AS int)", "Int64, Float64, Int32"),
+        ("SELECT coalesce(temp, ?), nullif(?, k), greatest(?, 1) FROM t", "Float64, Int32, Int64"),
+        ("SELECT ?, k + ? FROM t WHERE temp < ?", "Null, Int32, Float64"),
+        ("SELECT k FROM t LIMIT ?", "Int64"),
+    ] {
+        let description = world.session.describe(&split(text).unwrap()[0]).await.unwrap();
+        let found: Vec<String> =
+            description.parameters.fields().iter().map(|f| f.data_type().to_string()).collect();
+        assert_eq!(found.join(", "), wanted, "{text}");
+    }
+}
