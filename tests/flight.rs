@@ -5,6 +5,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
 
+#[path = "flight/calls.rs"]
+mod calls;
+#[path = "flight/clients.rs"]
+mod clients;
+#[path = "flight/ticket.rs"]
+mod ticket;
 #[path = "skip.rs"]
 mod skip;
 
@@ -12,9 +18,10 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
+use arrow::array::RecordBatch;
 use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::sql::client::FlightSqlServiceClient;
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use skip::skip;
 use tonic::transport::Channel;
 
@@ -92,7 +99,9 @@ fn client_threads() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
-async fn connect(service: &Service) -> FlightSqlServiceClient<Channel> {
+type Client = FlightSqlServiceClient<Channel>;
+
+async fn connect(service: &Service) -> Client {
     let address = format!("http://{}", service.address);
     let channel = Channel::from_shared(address).unwrap().connect().await.unwrap();
     FlightSqlServiceClient::new(channel)
@@ -100,11 +109,17 @@ async fn connect(service: &Service) -> FlightSqlServiceClient<Channel> {
 
 /// Starts a query and returns its rows.
 async fn query(
-    client: &mut FlightSqlServiceClient<Channel>,
+    client: &mut Client,
     text: &str,
 ) -> arrow_flight::error::Result<FlightRecordBatchStream> {
     let info = client.execute(text.to_owned(), None).await?;
     client.do_get(info.endpoint[0].ticket.clone().unwrap()).await
+}
+
+/// Runs a statement and returns its rows.
+async fn run(client: &mut Client, text: &str) -> Vec<RecordBatch> {
+    let rows = query(client, text).await.unwrap_or_else(|error| panic!("{text}: {error}"));
+    rows.try_collect().await.unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::can_cast_types;
-use arrow::datatypes::{DataType as ArrowType, IntervalUnit, Schema};
+use arrow::datatypes::{DataType as ArrowType, Field, IntervalUnit, Schema};
 use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption};
 use futures::{Stream, StreamExt};
 use tidegate_engine::batch::{WriteOptions, arrow_type, mutations};
@@ -17,10 +17,11 @@ use tidegate_engine::{
 };
 use tonic::Status;
 
-use super::error::{engine_status, invalid};
+use super::error::{engine_status, invalid, status};
 use super::session::FlightSession;
 use super::session_option::{CATALOG, PRIMARY_KEY};
 use crate::query::assign::convert;
+use crate::query::fit;
 use crate::query::stamp::stamp;
 
 /// Rows handed to the engine at once.
@@ -76,7 +77,7 @@ async fn open_table(
             TableExistsOption::Append => return Ok(table),
             TableExistsOption::Replace => {
                 // The new table is checked before the old one goes.
-                let schema = new_table(session, command, keyspace.clone(), rows)?;
+                let schema = new_table(session, command, keyspace.clone(), rows, Some(&table))?;
                 database
                     .drop_table(&keyspace, &command.table, true)
                     .await
@@ -97,54 +98,118 @@ async fn open_table(
             command.table
         )));
     }
-    let schema = new_table(session, command, keyspace, rows)?;
+    let dropped = session.dropped(&keyspace, &command.table);
+    let schema = new_table(session, command, keyspace, rows, dropped.as_deref())?;
     database.create_table(schema, false).await.map_err(engine_status)
 }
 
+/// The primary key of a table: its partition columns, and its clustering columns with their order.
+struct Key {
+    partition: Vec<String>,
+    clustering: Vec<(String, ClusteringOrder)>,
+}
+
+impl Key {
+    /// Reads `partition, columns; clustering, columns`.
+    fn parse(text: &str) -> Self {
+        let names = |part: &str| -> Vec<String> {
+            part.split(',').map(|name| name.trim().to_owned()).filter(|n| !n.is_empty()).collect()
+        };
+        let (partition, clustering) = text.split_once(';').unwrap_or((text, ""));
+        let ascending = |name| (name, ClusteringOrder::Ascending);
+        let clustering = names(clustering).into_iter().map(ascending).collect();
+        Key { partition: names(partition), clustering }
+    }
+
+    /// The key that a table has.
+    fn of(table: &TableSchema) -> Self {
+        let order = |column: &Column| match column.kind {
+            ColumnKind::ClusteringKey { order, .. } => order,
+            _ => ClusteringOrder::Ascending,
+        };
+        Key {
+            partition: table.partition_key().map(|column| column.name.clone()).collect(),
+            clustering: table
+                .clustering_key()
+                .map(|column| (column.name.clone(), order(column)))
+                .collect(),
+        }
+    }
+
+    fn names(&self) -> impl Iterator<Item = &String> {
+        self.partition.iter().chain(self.clustering.iter().map(|(name, _)| name))
+    }
+
+    /// What a column is in a table with this key.
+    fn kind(&self, name: &str) -> ColumnKind {
+        let place = |at: usize| u16::try_from(at).unwrap_or(u16::MAX);
+        if let Some(at) = self.partition.iter().position(|key| key == name) {
+            return ColumnKind::PartitionKey { position: place(at) };
+        }
+        match self.clustering.iter().position(|(key, _)| key == name) {
+            Some(at) => {
+                ColumnKind::ClusteringKey { position: place(at), order: self.clustering[at].1 }
+            }
+            None => ColumnKind::Regular,
+        }
+    }
+}
+
+/// The key of a new table: what the client says, else that of the table `before` it, which was
+/// dropped or is about to be replaced. A key that is guessed would merge rows.
+fn new_key(
+    session: &FlightSession,
+    command: &CommandStatementIngest,
+    rows: &Schema,
+    before: Option<&TableSchema>,
+) -> Result<Key, Status> {
+    let option = session.options.lock().ok().and_then(|all| all.get(PRIMARY_KEY).cloned());
+    let said = command
+        .options
+        .get("primary_key")
+        .or_else(|| rows.metadata().get(PRIMARY_KEY_METADATA))
+        .cloned()
+        .or(option);
+    let is_column = |name: &String| rows.fields().iter().any(|field| field.name() == name);
+    let ways = format!(
+        "set the session option '{PRIMARY_KEY}' (with ADBC the connection option \
+         'adbc.flight.sql.session.option.{PRIMARY_KEY}'), or '{PRIMARY_KEY_METADATA}' in the metadata \
+         of the Arrow schema, to 'partition, columns; clustering, columns', or create the table first"
+    );
+    let key = match (said, before) {
+        (Some(text), _) => Key::parse(&text),
+        (None, Some(table)) => {
+            let key = Key::of(table);
+            if let Some(name) = key.names().find(|name| !is_column(name)) {
+                return Err(invalid(format!(
+                    "the rows have no column '{name}', which was in the primary key of '{}': {ways}",
+                    table.full_name()
+                )));
+            }
+            key
+        }
+        (None, None) => return Err(invalid(format!("a new table needs a primary key: {ways}"))),
+    };
+    if let Some(name) = key.names().find(|name| !is_column(name)) {
+        return Err(invalid(format!(
+            "the primary key names '{name}', which is no column of the rows"
+        )));
+    }
+    Ok(key)
+}
+
 /// A schema for rows like these.
+///
+/// Errors: INVALID_ARGUMENT for rows that no table can hold.
 fn new_table(
     session: &FlightSession,
     command: &CommandStatementIngest,
     keyspace: String,
     rows: &Schema,
+    before: Option<&TableSchema>,
 ) -> Result<TableSchema, Status> {
-    let option = session.options.lock().ok().and_then(|all| all.get(PRIMARY_KEY).cloned());
-    let key = command
-        .options
-        .get("primary_key")
-        .or_else(|| rows.metadata().get(PRIMARY_KEY_METADATA))
-        .cloned()
-        .or(option)
-        .ok_or_else(|| {
-            invalid(format!(
-                "a new table needs a primary key: set '{PRIMARY_KEY_METADATA}' in the metadata of \
-                 the Arrow schema, or the session option '{PRIMARY_KEY}', to \
-                 'partition, columns; clustering, columns', or create the table first"
-            ))
-        })?;
-    let names = |part: &str| -> Vec<String> {
-        part.split(',').map(|name| name.trim().to_owned()).filter(|n| !n.is_empty()).collect()
-    };
-    let (partition, clustering) = key.split_once(';').unwrap_or((&key, ""));
-    let (partition, clustering) = (names(partition), names(clustering));
-    if let Some(name) = partition
-        .iter()
-        .chain(&clustering)
-        .find(|name| rows.fields().iter().all(|field| field.name() != *name))
-    {
-        return Err(invalid(format!("the primary key names '{name}', which is no column")));
-    }
-    let place = |names: &[String], name: &str| {
-        names.iter().position(|key| key == name).and_then(|at| u16::try_from(at).ok())
-    };
+    let key = new_key(session, command, rows, before)?;
     let columns = rows.fields().iter().map(|field| {
-        let kind = if let Some(position) = place(&partition, field.name()) {
-            ColumnKind::PartitionKey { position }
-        } else if let Some(position) = place(&clustering, field.name()) {
-            ColumnKind::ClusteringKey { position, order: ClusteringOrder::Ascending }
-        } else {
-            ColumnKind::Regular
-        };
         let ty = column_type(field.data_type()).ok_or_else(|| {
             invalid(format!(
                 "column '{}' has type {}, which no table can hold",
@@ -152,15 +217,26 @@ fn new_table(
                 field.data_type()
             ))
         })?;
-        Ok(Column { name: field.name().clone(), ty, kind })
+        let kind = key.kind(field.name());
+        Ok(Column { name: field.name().clone(), ty: whole(ty), kind })
     });
-    Ok(TableSchema {
+    let table = TableSchema {
         id: TableId(0),
         keyspace,
         name: command.table.clone(),
         columns: columns.collect::<Result<_, Status>>()?,
         options: TableOptions::default(),
-    })
+    };
+    table.validate().map_err(engine_status)?;
+    Ok(table)
+}
+
+/// A list or map as one cell: so an empty one is told from none, as it is in Arrow.
+fn whole(ty: DataType) -> DataType {
+    match ty {
+        DataType::List(_) | DataType::Set(_) | DataType::Map(..) => DataType::Frozen(Box::new(ty)),
+        other => other,
+    }
 }
 
 /// The narrowest column type that holds every value of an Arrow type.
@@ -187,7 +263,9 @@ fn column_type(ty: &ArrowType) -> Option<DataType> {
         ArrowType::Decimal256(precision, scale) => {
             DataType::Decimal { precision: *precision, scale: *scale }
         }
-        ArrowType::Interval(IntervalUnit::MonthDayNano) => DataType::Duration,
+        ArrowType::Interval(IntervalUnit::MonthDayNano) | ArrowType::Duration(_) => {
+            DataType::Duration
+        }
         ArrowType::Dictionary(_, values) => return column_type(values),
         ArrowType::List(element)
         | ArrowType::LargeList(element)
@@ -215,7 +293,7 @@ async fn write(
         ttl: None,
         now_seconds: i32::try_from(database.clock().wall_seconds()).unwrap_or(i32::MAX),
     };
-    let rows = mutations(table, &fit(table, batch)?, &options).map_err(engine_status)?;
+    let rows = mutations(table, &fit_batch(table, batch)?, &options).map_err(engine_status)?;
     let mut accepted = Vec::with_capacity(rows.len());
     for row in rows {
         accepted.push(row.map_err(|error| {
@@ -228,14 +306,27 @@ async fn write(
     database.apply_many(accepted).await.map_err(engine_status)
 }
 
-/// Converts columns whose Arrow type is not the table's: large text, other time units and the like. A
-/// value that would be changed is refused.
-fn fit(table: &TableSchema, batch: &RecordBatch) -> Result<RecordBatch, Status> {
+/// Converts columns whose Arrow type is not the table's: large text, other time units, what Python
+/// makes of a `dict` or a `timedelta`, and the like. A value that would be changed is refused.
+fn fit_batch(table: &TableSchema, batch: &RecordBatch) -> Result<RecordBatch, Status> {
+    let of_table = |name: &str| table.columns.iter().find(|column| column.name == name);
+    // What no cast does.
+    let shape = |field: &Field| {
+        let wanted = of_table(field.name()).map(|column| arrow_type(&column.ty));
+        match (field.data_type(), wanted) {
+            (ArrowType::Struct(_), Some(wanted @ ArrowType::Map(..)))
+            | (ArrowType::Duration(_), Some(wanted @ ArrowType::Interval(_))) => wanted,
+            _ => ArrowType::Null,
+        }
+    };
+    let fields = batch.schema_ref().fields();
+    let shapes: Vec<Field> =
+        fields.iter().map(|field| Field::new(field.name(), shape(field.as_ref()), true)).collect();
+    let batch = fit(batch, &Schema::new(shapes)).map_err(|error| status(&error))?;
     let mut fields = Vec::with_capacity(batch.num_columns());
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(batch.num_columns());
     for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
-        let wanted = table.columns.iter().find(|c| c.name == *field.name());
-        let cast = match wanted {
+        let cast = match of_table(field.name()) {
             Some(wanted) if can_cast_types(column.data_type(), &arrow_type(&wanted.ty)) => {
                 convert(column, &wanted.ty)
                     .map_err(|reason| invalid(format!("column '{}': {reason}", field.name())))?

@@ -18,6 +18,7 @@ use tidegate_engine::batch::arrow_schema;
 use tidegate_engine::{Catalog, ColumnId, TableSchema};
 use tonic::Status;
 
+use super::outgoing::Form;
 use super::session_option::CATALOG;
 
 /// The only kind of table.
@@ -44,12 +45,14 @@ pub(super) fn schemas(query: CommandGetDbSchemas, catalog: &Catalog) -> Answer {
     builder.build().map_err(internal)
 }
 
-pub(super) fn tables(query: CommandGetTables, catalog: &Catalog) -> Answer {
+/// Tables; their schemas have the types in which rows leave.
+pub(super) fn tables(query: CommandGetTables, catalog: &Catalog, form: Form) -> Answer {
     let mut builder = query.into_builder();
     for table in catalog.all_tables() {
         let all: Vec<ColumnId> = (0..).map(ColumnId).take(table.columns.len()).collect();
+        let schema = form.schema(&arrow_schema(table, &all));
         builder
-            .append(CATALOG, &table.keyspace, &table.name, TABLE, &arrow_schema(table, &all))
+            .append(CATALOG, &table.keyspace, &table.name, TABLE, &schema)
             .map_err(|error: FlightError| internal(error))?;
     }
     builder.build().map_err(internal)

@@ -3,27 +3,38 @@
 //! Invariant: only addresses of this machine are served, for there are no users and no TLS yet.
 //! `statement` says which call runs what; `service` lists the calls.
 
+mod connection;
 mod error;
+mod front;
 mod ingest;
 mod metadata;
+mod outgoing;
+mod planning;
+mod running;
+mod seal;
 mod service;
 mod session;
 mod session_option;
 mod sql_info;
 mod statement;
 mod stream;
+mod ticket;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_flight::flight_service_server::FlightServiceServer;
+use futures::{Stream, TryStreamExt};
 use tidegate_engine::Database;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
-use self::service::Service;
+use self::connection::{Connection, Wire};
+use self::front::Front;
+use self::service::{Service, State};
 use crate::query::QueryMemory;
 
 /// Largest message taken from a client: one batch of an ingest.
@@ -32,6 +43,8 @@ const MESSAGE_BYTES_MAX: usize = 64 << 20;
 const DRAIN_SECONDS_MAX: u64 = 3;
 /// How long connections may take to let go of what they hold once they are cut.
 const CUT_SECONDS_MAX: u64 = 1;
+/// How often a silent connection is asked whether it is alive, and how long for an answer.
+const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// Serves `database` on `listen` until Ctrl-C or SIGTERM; then no call is taken any more, running
 /// ones may end within [`DRAIN_SECONDS_MAX`], and what is left is cut: a client that does not read
@@ -92,16 +105,35 @@ async fn listen_until(
         .map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let service = Service::new(database, memory).map_err(|status| status.message().to_owned())?;
-    let service = FlightServiceServer::new(service)
+    let incoming = incoming(listener, service.state());
+    let service = FlightServiceServer::new(Front(service))
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(usize::MAX);
-    let server = Server::builder().add_service(service).serve_with_incoming_shutdown(
-        TcpIncoming::from(listener).with_nodelay(Some(true)),
-        async {
+    let server = Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE))
+        .add_service(service)
+        .serve_with_incoming_shutdown(incoming, async {
             // An error means that the sender is gone, which is a reason to stop too.
             let _ = stopped.await;
-        },
-    );
+        });
     eprintln!("listening on {address}");
     server.await.map_err(|error| error.to_string())
+}
+
+/// Connections as they come. Their sessions are told when they are closed.
+fn incoming(
+    listener: TcpListener,
+    state: &Arc<dyn State>,
+) -> impl Stream<Item = std::io::Result<Wire>> + use<> {
+    let (state, mut last) = (Arc::clone(state), 0);
+    let closed = Arc::clone(&state);
+    let on_close: Arc<dyn Fn(Connection) + Send + Sync> =
+        Arc::new(move |connection| closed.sessions().connection_closed(connection));
+    TcpIncoming::from(listener).with_nodelay(Some(true)).map_ok(move |stream| {
+        last += 1;
+        let connection = Connection(last);
+        state.sessions().connection_opened(connection);
+        Wire::new(stream, connection, Arc::clone(&on_close))
+    })
 }

@@ -4,53 +4,70 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
-use arrow::ipc::writer::IpcWriteOptions;
 use arrow_flight::flight_service_server::FlightService;
-use arrow_flight::sql::server::{FlightSqlService, PeekableFlightDataStream};
+use arrow_flight::sql::server::{DoPutError, FlightSqlService, PeekableFlightDataStream};
 use arrow_flight::sql::{
+    ActionBeginSavepointRequest, ActionBeginSavepointResult, ActionBeginTransactionRequest,
+    ActionBeginTransactionResult, ActionCancelQueryRequest, ActionCancelQueryResult,
     ActionClosePreparedStatementRequest, ActionCreatePreparedStatementRequest,
-    ActionCreatePreparedStatementResult, Any, CommandGetCatalogs, CommandGetCrossReference,
-    CommandGetDbSchemas, CommandGetExportedKeys, CommandGetImportedKeys, CommandGetPrimaryKeys,
-    CommandGetSqlInfo, CommandGetTableTypes, CommandGetTables, CommandGetXdbcTypeInfo,
-    CommandPreparedStatementQuery, CommandPreparedStatementUpdate, CommandStatementIngest,
-    CommandStatementQuery, CommandStatementUpdate, DoPutPreparedStatementResult, ProstMessageExt,
-    SqlInfo, TicketStatementQuery,
+    ActionCreatePreparedStatementResult, ActionCreatePreparedSubstraitPlanRequest,
+    ActionEndSavepointRequest, ActionEndTransactionRequest, Any, Command, CommandGetCatalogs,
+    CommandGetCrossReference, CommandGetDbSchemas, CommandGetExportedKeys, CommandGetImportedKeys,
+    CommandGetPrimaryKeys, CommandGetSqlInfo, CommandGetTableTypes, CommandGetTables,
+    CommandGetXdbcTypeInfo, CommandPreparedStatementQuery, CommandPreparedStatementUpdate,
+    CommandStatementIngest, CommandStatementQuery, CommandStatementSubstraitPlan,
+    CommandStatementUpdate, DoPutPreparedStatementResult, ProstMessageExt, SqlInfo,
+    TicketStatementQuery,
 };
 use arrow_flight::{
-    Action, ActionType, FlightDescriptor, FlightEndpoint, FlightInfo, HandshakeRequest,
-    HandshakeResponse, IpcMessage, SchemaAsIpc, Ticket,
+    Action, CancelFlightInfoRequest, CancelFlightInfoResult, CancelStatus, FlightDescriptor,
+    FlightEndpoint, FlightInfo, HandshakeRequest, HandshakeResponse, RenewFlightEndpointRequest,
+    Ticket,
 };
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
 use prost::Message;
 use prost::bytes::Bytes;
+use prost_types::Timestamp;
 use tidegate_engine::Database;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::error::{invalid, status};
-use super::session::{Prepared, Sessions};
+use super::error::invalid;
+use super::outgoing::Form;
+use super::planning::Planning;
+use super::running::Running;
+use super::seal::{Purpose, Seal, random};
+use super::session::{Held, Sessions};
 use super::session_option::{self, CloseSessionResult, CloseStatus, SetSessionOptionsRequest};
-use super::statement::{self, Planned};
-use super::stream::{DoGet, decode, decode_parameters, encode, encode_batch};
+use super::statement::{self, Planned, Prepared, ipc};
+use super::stream::{DoGet, decode, decode_parameters, encode, encode_batch, hold};
+use super::ticket::{Bound, Promise, Ticket as Sealed};
 use super::{ingest, metadata, sql_info};
-use crate::query::QueryMemory;
+use crate::query::{Outcome, QueryMemory};
 
 /// The service; one for all connections.
 ///
 /// Behind the trait object are types of which the compiler takes seconds to prove that threads may
 /// share them (syntax trees, plans). It is proved once, where a service is made; of `Service` itself,
 /// of which every call must know it, it is plain.
+#[derive(Clone)]
 pub struct Service(Arc<dyn State>);
 
 /// What the calls work on.
-trait State: Send + Sync {
+pub(super) trait State: Send + Sync {
     fn database(&self) -> &Database;
     fn sessions(&self) -> &Sessions;
+    fn seal(&self) -> &Seal;
+    fn planning(&self) -> &Planning;
+    fn running(&self) -> &Arc<Running>;
 }
 
 struct Own {
     database: Database,
     sessions: Sessions,
+    seal: Seal,
+    planning: Planning,
+    running: Arc<Running>,
 }
 
 impl State for Own {
@@ -61,16 +78,146 @@ impl State for Own {
     fn sessions(&self) -> &Sessions {
         &self.sessions
     }
+
+    fn seal(&self) -> &Seal {
+        &self.seal
+    }
+
+    fn planning(&self) -> &Planning {
+        &self.planning
+    }
+
+    fn running(&self) -> &Arc<Running> {
+        &self.running
+    }
 }
 
 type Info = Result<Response<FlightInfo>, Status>;
 type Rows = Result<Response<DoGet>, Status>;
 
 impl Service {
-    /// A service of `database` without any session.
+    /// A service of `database` without any session, with a key of its own for tickets.
     pub(super) fn new(database: Database, memory: QueryMemory) -> Result<Self, Status> {
         let sessions = Sessions::new(database.clone(), memory)?;
-        Ok(Service(Arc::new(Own { database, sessions })))
+        let seal = Seal::new(random()?, Arc::clone(database.clock()));
+        let (planning, running) = (Planning::of_machine(), Arc::default());
+        Ok(Service(Arc::new(Own { database, sessions, seal, planning, running })))
+    }
+
+    pub(super) fn state(&self) -> &Arc<dyn State> {
+        &self.0
+    }
+
+    /// The FlightInfo of a statement: with a ticket that holds for a while.
+    fn promise(&self, planned: Planned, descriptor: FlightDescriptor) -> Info {
+        let Planned { schema, ticket, written } = planned;
+        let seal = self.0.seal();
+        let statement_handle = ticket.close(seal)?;
+        let expires = Timestamp { seconds: seal.expires_at(Purpose::Ticket), nanos: 0 };
+        // Of a write the rows that it wrote: what drivers call the affected rows. DDL has none.
+        let mut info = info(&schema, &TicketStatementQuery { statement_handle }, descriptor)?;
+        info.total_records = written.unwrap_or(-1);
+        info.endpoint[0].expiration_time = Some(expires);
+        Ok(Response::new(info))
+    }
+
+    /// Plans a statement, or runs it where it is no query.
+    async fn plan(&self, session: Arc<Held>, bound: Bound, form: Form) -> Result<Planned, Status> {
+        let bytes = bound.text.len();
+        let work = async move { statement::plan(&session, bound, form).await };
+        self.0.planning().run(bytes, work).await
+    }
+
+    /// Runs a statement for its effect.
+    async fn update(
+        &self,
+        session: Arc<Held>,
+        bound: Bound,
+        rows: Option<RecordBatch>,
+    ) -> Result<i64, Status> {
+        let bytes = bound.text.len();
+        let work = async move { statement::update(&session, bound, rows).await };
+        self.0.planning().run(bytes, work).await
+    }
+
+    async fn schema_of<T>(
+        &self,
+        session: Arc<Held>,
+        bound: Bound,
+        request: &Request<T>,
+    ) -> Result<Bytes, Status> {
+        let (form, bytes) = (session.form(request.metadata()), bound.text.len());
+        let work = async move { statement::schema(&session, &bound, form).await };
+        ipc(&*self.0.planning().run(bytes, work).await?)
+    }
+
+    /// What GetSchema tells of a statement, as an IPC message.
+    pub(super) async fn schema_of_statement<T>(
+        &self,
+        text: String,
+        request: &Request<T>,
+    ) -> Result<Bytes, Status> {
+        let session = self.session(request)?;
+        let bound = Self::bound(&session, text);
+        self.schema_of(session, bound, request).await
+    }
+
+    /// What GetSchema tells of a prepared statement, as an IPC message.
+    pub(super) async fn schema_of_prepared<T>(
+        &self,
+        handle: &Bytes,
+        request: &Request<T>,
+    ) -> Result<Bytes, Status> {
+        let session = self.session(request)?;
+        let bound = Bound::open(self.0.seal(), &session.latest(handle))?;
+        self.schema_of(session, bound, request).await
+    }
+
+    fn session<T>(&self, request: &Request<T>) -> Result<Arc<Held>, Status> {
+        self.0.sessions().of(request).map(Arc::new)
+    }
+
+    /// Cancels the queries of a FlightInfo.
+    fn cancel(&self, info: &FlightInfo) -> Result<CancelStatus, Status> {
+        let mut status = CancelStatus::NotCancellable;
+        for ticket in info.endpoint.iter().filter_map(|endpoint| endpoint.ticket.as_ref()) {
+            if let Some(Promise::Query(query)) = self.promised(ticket)? {
+                self.0.running().cancel(&query.id);
+                status = CancelStatus::Cancelled;
+            }
+        }
+        Ok(status)
+    }
+
+    /// The same endpoint with a ticket that holds longer.
+    fn renew(&self, mut endpoint: FlightEndpoint) -> Result<FlightEndpoint, Status> {
+        let ticket =
+            endpoint.ticket.as_ref().ok_or_else(|| invalid("no endpoint with a ticket"))?;
+        // What the other tickets stand for holds for ever.
+        if let Some(promise) = self.promised(ticket)? {
+            let seal = self.0.seal();
+            let statement_handle = Sealed::done(promise).close(seal)?;
+            let renewed = TicketStatementQuery { statement_handle };
+            endpoint.ticket = Some(Ticket::new(renewed.as_any().encode_to_vec()));
+            let seconds = seal.expires_at(Purpose::Ticket);
+            endpoint.expiration_time = Some(Timestamp { seconds, nanos: 0 });
+        }
+        Ok(endpoint)
+    }
+
+    /// What the ticket of a statement promises; None for other tickets.
+    fn promised(&self, ticket: &Ticket) -> Result<Option<Promise>, Status> {
+        let any = Any::decode(&*ticket.ticket).map_err(|_| invalid("these bytes are no ticket"))?;
+        match any.unpack::<TicketStatementQuery>() {
+            Ok(Some(ticket)) => Sealed::open(self.0.seal(), &ticket.statement_handle).map(Some),
+            Ok(None) => Ok(None),
+            Err(_) => Err(invalid("these bytes are no ticket")),
+        }
+    }
+
+    /// A statement without parameters, for the keyspace that its session has now.
+    fn bound(session: &Held, text: String) -> Bound {
+        Bound { text, keyspace: session.query.keyspace(), parameters: None }
     }
 }
 
@@ -78,18 +225,16 @@ impl Service {
 fn info(
     schema: &Schema,
     ticket: &impl ProstMessageExt,
-    rows: Option<i64>,
-    request: Request<FlightDescriptor>,
-) -> Info {
+    descriptor: FlightDescriptor,
+) -> Result<FlightInfo, Status> {
     let ticket = Ticket::new(ticket.as_any().encode_to_vec());
     let info = FlightInfo::new()
         .try_with_schema(schema)
         .map_err(|error| Status::internal(error.to_string()))?
         .with_endpoint(FlightEndpoint::new().with_ticket(ticket))
-        .with_descriptor(request.into_inner())
-        .with_total_records(rows.unwrap_or(-1))
+        .with_descriptor(descriptor)
         .with_ordered(true);
-    Ok(Response::new(info))
+    Ok(info)
 }
 
 /// A FlightInfo of an answer that DoGet will make again from the same command.
@@ -98,15 +243,7 @@ fn metadata_info(
     command: &impl ProstMessageExt,
     request: Request<FlightDescriptor>,
 ) -> Info {
-    info(&answer?.schema(), command, None, request)
-}
-
-fn ipc(schema: &Schema) -> Result<Bytes, Status> {
-    let options = IpcWriteOptions::default();
-    let IpcMessage(bytes) = SchemaAsIpc::new(schema, &options)
-        .try_into()
-        .map_err(|error: arrow::error::ArrowError| Status::internal(error.to_string()))?;
-    Ok(bytes)
+    info(&answer?.schema(), command, request.into_inner()).map(Response::new)
 }
 
 /// The messages of one action: a single body.
@@ -124,9 +261,9 @@ impl FlightSqlService for Service {
     /// Takes any credentials or none and gives a session: only this machine can connect.
     async fn do_handshake(
         &self,
-        _: Request<Streaming<HandshakeRequest>>,
+        request: Request<Streaming<HandshakeRequest>>,
     ) -> Result<Response<BoxStream<'static, Result<HandshakeResponse, Status>>>, Status> {
-        let token = self.0.sessions().start()?;
+        let token = self.0.sessions().start(&request)?;
         let answer = HandshakeResponse { protocol_version: 0, payload: token.clone().into() };
         let mut response: Response<BoxStream<'static, _>> =
             Response::new(stream::iter([Ok(answer)]).boxed());
@@ -144,12 +281,11 @@ impl FlightSqlService for Service {
         query: CommandStatementQuery,
         request: Request<FlightDescriptor>,
     ) -> Info {
-        let session = self.0.sessions().of(request.metadata())?;
+        let session = self.session(&request)?;
         no_transaction(query.transaction_id.as_ref())?;
-        let Planned { schema, ticket, rows } = statement::plan(&session, &query.query).await?;
-        let ticket = ticket.ok_or_else(|| Status::internal("a statement without a ticket"))?;
-        let ticket = TicketStatementQuery { statement_handle: ticket.encode().into() };
-        info(&schema, &ticket, rows, request)
+        let (form, bound) = (session.form(request.metadata()), Self::bound(&session, query.query));
+        let planned = self.plan(session, bound, form).await?;
+        self.promise(planned, request.into_inner())
     }
 
     async fn do_get_statement(
@@ -157,10 +293,18 @@ impl FlightSqlService for Service {
         ticket: TicketStatementQuery,
         request: Request<Ticket>,
     ) -> Rows {
-        let session = self.0.sessions().of(request.metadata())?;
-        let ticket = statement::Ticket::decode(&ticket.statement_handle)?;
-        let (schema, rows) = statement::redeem(&session, ticket).await?;
-        Ok(encode(schema, rows))
+        let session = self.session(&request)?;
+        let query = match Sealed::open(self.0.seal(), &ticket.statement_handle)? {
+            Promise::Query(query) => query,
+            Promise::Count(count) => return done(Outcome::count(count)),
+            Promise::Message(message) => return done(Outcome::message(message)),
+        };
+        let fetch = self.0.running().begin(query.id.clone())?;
+        let (bytes, own) = (query.bound.text.len(), Arc::clone(&session));
+        let work = async move { statement::redeem(&own, query).await };
+        let planned = fetch.unless_cancelled(self.0.planning().run(bytes, work));
+        let (schema, rows) = planned.await?;
+        Ok(encode(schema, hold(fetch.rows(rows), session)))
     }
 
     async fn do_put_statement_update(
@@ -168,11 +312,10 @@ impl FlightSqlService for Service {
         command: CommandStatementUpdate,
         request: Request<PeekableFlightDataStream>,
     ) -> Result<i64, Status> {
-        let session = self.0.sessions().of(request.metadata())?;
+        let session = self.session(&request)?;
         no_transaction(command.transaction_id.as_ref())?;
-        let statement = statement::parse(&command.query)?;
-        let outcome = session.query.run(&statement).await.map_err(|error| status(&error))?;
-        Ok(statement::written(outcome))
+        let bound = Self::bound(&session, command.query);
+        self.update(session, bound, None).await
     }
 
     // Prepared statements.
@@ -182,20 +325,18 @@ impl FlightSqlService for Service {
         query: ActionCreatePreparedStatementRequest,
         request: Request<Action>,
     ) -> Result<ActionCreatePreparedStatementResult, Status> {
-        let session = self.0.sessions().of(request.metadata())?;
+        let session = self.session(&request)?;
         no_transaction(query.transaction_id.as_ref())?;
-        let statement = statement::parse(&query.query)?;
-        let description =
-            session.query.describe(&statement).await.map_err(|error| status(&error))?;
+        let (form, bound) = (session.form(request.metadata()), Self::bound(&session, query.query));
+        let bytes = bound.text.len();
+        let work = async move { statement::prepare(&session, bound, form).await };
+        let Prepared { bound, schema, parameters } = self.0.planning().run(bytes, work).await?;
         // Drivers take a statement without a dataset schema for an update.
-        let dataset_schema =
-            if description.returns_rows { ipc(&description.schema)? } else { Bytes::new() };
-        let parameter_schema = ipc(&description.parameters)?;
-        let prepared = Prepared { statement, description, parameters: None };
+        let dataset_schema = schema.map_or(Ok(Bytes::new()), |schema| ipc(&schema))?;
         Ok(ActionCreatePreparedStatementResult {
-            prepared_statement_handle: session.prepare(prepared).into(),
+            prepared_statement_handle: bound.close(self.0.seal())?,
             dataset_schema,
-            parameter_schema,
+            parameter_schema: ipc(&parameters)?,
         })
     }
 
@@ -205,8 +346,8 @@ impl FlightSqlService for Service {
         request: Request<Action>,
     ) -> Result<(), Status> {
         // A statement of a session that is closed is closed too.
-        if let Ok(session) = self.0.sessions().of(request.metadata()) {
-            session.close(&query.prepared_statement_handle);
+        if let Ok(session) = self.0.sessions().of(&request) {
+            session.forget(&query.prepared_statement_handle);
         }
         Ok(())
     }
@@ -216,12 +357,17 @@ impl FlightSqlService for Service {
         query: CommandPreparedStatementQuery,
         request: Request<PeekableFlightDataStream>,
     ) -> Result<DoPutPreparedStatementResult, Status> {
-        let session = self.0.sessions().of(request.metadata())?;
+        let session = self.session(&request)?;
         let handle = query.prepared_statement_handle;
-        if let Some(parameters) = decode_parameters(request.into_inner()).await? {
-            session.bind(&handle, parameters)?;
-        }
-        Ok(DoPutPreparedStatementResult { prepared_statement_handle: Some(handle) })
+        let bound = Bound::open(self.0.seal(), &handle)?;
+        let Some(rows) = decode_parameters(request.into_inner()).await? else {
+            return Ok(DoPutPreparedStatementResult { prepared_statement_handle: Some(handle) });
+        };
+        let (bytes, own) = (bound.text.len(), Arc::clone(&session));
+        let work = async move { statement::bind(&own, bound, rows).await };
+        let updated = self.0.planning().run(bytes, work).await?.close(self.0.seal())?;
+        session.remember(handle, updated.clone());
+        Ok(DoPutPreparedStatementResult { prepared_statement_handle: Some(updated) })
     }
 
     async fn get_flight_info_prepared_statement(
@@ -229,30 +375,21 @@ impl FlightSqlService for Service {
         query: CommandPreparedStatementQuery,
         request: Request<FlightDescriptor>,
     ) -> Info {
-        let session = self.0.sessions().of(request.metadata())?;
-        let prepared = session.prepared(&query.prepared_statement_handle)?;
-        let Planned { schema, ticket, rows } =
-            statement::plan_prepared(&session, &prepared).await?;
-        match ticket {
-            None => info(&schema, &query, rows, request),
-            Some(ticket) => {
-                let ticket = TicketStatementQuery { statement_handle: ticket.encode().into() };
-                info(&schema, &ticket, rows, request)
-            }
-        }
+        let session = self.session(&request)?;
+        let handle = session.latest(&query.prepared_statement_handle);
+        let (form, bound) =
+            (session.form(request.metadata()), Bound::open(self.0.seal(), &handle)?);
+        let planned = self.plan(session, bound, form).await?;
+        self.promise(planned, request.into_inner())
     }
 
+    /// The tickets of prepared statements are those of statements: they hold what was bound.
     async fn do_get_prepared_statement(
         &self,
-        query: CommandPreparedStatementQuery,
-        request: Request<Ticket>,
+        _: CommandPreparedStatementQuery,
+        _: Request<Ticket>,
     ) -> Rows {
-        let session = self.0.sessions().of(request.metadata())?;
-        let prepared = session.prepared(&query.prepared_statement_handle)?;
-        let outcome =
-            statement::run_prepared(&session, &prepared, prepared.parameters.as_ref()).await?;
-        let (schema, rows) = outcome.into_rows().map_err(|error| status(&error))?;
-        Ok(encode(schema, rows))
+        Err(invalid("a prepared statement is no ticket: ask for GetFlightInfo, and redeem its own"))
     }
 
     async fn do_put_prepared_statement_update(
@@ -260,12 +397,11 @@ impl FlightSqlService for Service {
         query: CommandPreparedStatementUpdate,
         request: Request<PeekableFlightDataStream>,
     ) -> Result<i64, Status> {
-        let session = self.0.sessions().of(request.metadata())?;
-        let prepared = session.prepared(&query.prepared_statement_handle)?;
-        let sent = decode_parameters(request.into_inner()).await?;
-        let parameters = sent.as_ref().or(prepared.parameters.as_ref());
-        let outcome = statement::run_prepared(&session, &prepared, parameters).await?;
-        Ok(statement::written(outcome))
+        let session = self.session(&request)?;
+        let handle = session.latest(&query.prepared_statement_handle);
+        let bound = Bound::open(self.0.seal(), &handle)?;
+        let rows = decode_parameters(request.into_inner()).await?;
+        self.update(session, bound, rows).await
     }
 
     async fn do_put_statement_ingest(
@@ -273,7 +409,7 @@ impl FlightSqlService for Service {
         command: CommandStatementIngest,
         request: Request<PeekableFlightDataStream>,
     ) -> Result<i64, Status> {
-        let session = self.0.sessions().of(request.metadata())?;
+        let session = self.session(&request)?;
         ingest::ingest(&session, &command, decode(request.into_inner())).await
     }
 
@@ -309,12 +445,14 @@ impl FlightSqlService for Service {
         query: CommandGetTables,
         request: Request<FlightDescriptor>,
     ) -> Info {
-        let answer = metadata::tables(query.clone(), &self.0.database().catalog());
+        let form = self.session(&request)?.form(request.metadata());
+        let answer = metadata::tables(query.clone(), &self.0.database().catalog(), form);
         metadata_info(answer, &query, request)
     }
 
-    async fn do_get_tables(&self, query: CommandGetTables, _: Request<Ticket>) -> Rows {
-        metadata::tables(query, &self.0.database().catalog()).map(encode_batch)
+    async fn do_get_tables(&self, query: CommandGetTables, request: Request<Ticket>) -> Rows {
+        let form = self.session(&request)?.form(request.metadata());
+        metadata::tables(query, &self.0.database().catalog(), form).map(encode_batch)
     }
 
     async fn get_flight_info_table_types(
@@ -410,34 +548,112 @@ impl FlightSqlService for Service {
         metadata::type_info(query).map(encode_batch)
     }
 
-    async fn do_get_fallback(&self, _: Request<Ticket>, message: Any) -> Rows {
-        Err(Status::unimplemented(format!("no answer to {}", message.type_url)))
+    // What there is not.
+
+    async fn get_flight_info_fallback(
+        &self,
+        command: Command,
+        _: Request<FlightDescriptor>,
+    ) -> Info {
+        Err(not_offered(command.type_url()))
     }
 
-    // Sessions.
+    async fn get_flight_info_substrait_plan(
+        &self,
+        _: CommandStatementSubstraitPlan,
+        _: Request<FlightDescriptor>,
+    ) -> Info {
+        Err(no_substrait())
+    }
 
-    async fn list_custom_actions(&self) -> Option<Vec<Result<ActionType, Status>>> {
-        let action = |name: &str, description: &str| {
-            Ok(ActionType { r#type: name.to_owned(), description: description.to_owned() })
-        };
-        Some(vec![
-            action("SetSessionOptions", "Sets options of the session: schema, ingest.primary_key"),
-            action("GetSessionOptions", "Gives the options of the session"),
-            action("CloseSession", "Ends the session and its prepared statements"),
-        ])
+    async fn do_get_fallback(&self, _: Request<Ticket>, message: Any) -> Rows {
+        Err(not_offered(&message.type_url))
+    }
+
+    async fn do_put_fallback(
+        &self,
+        _: Request<PeekableFlightDataStream>,
+        message: Any,
+    ) -> Result<Response<<Self as FlightService>::DoPutStream>, Status> {
+        Err(not_offered(&message.type_url))
+    }
+
+    async fn do_put_error_callback(
+        &self,
+        _: Request<PeekableFlightDataStream>,
+        _: DoPutError,
+    ) -> Result<Response<<Self as FlightService>::DoPutStream>, Status> {
+        Err(invalid("the first message of a DoPut has a descriptor with a command"))
+    }
+
+    async fn do_put_substrait_plan(
+        &self,
+        _: CommandStatementSubstraitPlan,
+        _: Request<PeekableFlightDataStream>,
+    ) -> Result<i64, Status> {
+        Err(no_substrait())
+    }
+
+    async fn do_action_create_prepared_substrait_plan(
+        &self,
+        _: ActionCreatePreparedSubstraitPlanRequest,
+        _: Request<Action>,
+    ) -> Result<ActionCreatePreparedStatementResult, Status> {
+        Err(no_substrait())
+    }
+
+    async fn do_action_begin_transaction(
+        &self,
+        _: ActionBeginTransactionRequest,
+        _: Request<Action>,
+    ) -> Result<ActionBeginTransactionResult, Status> {
+        Err(no_transactions())
+    }
+
+    async fn do_action_end_transaction(
+        &self,
+        _: ActionEndTransactionRequest,
+        _: Request<Action>,
+    ) -> Result<(), Status> {
+        Err(no_transactions())
+    }
+
+    async fn do_action_begin_savepoint(
+        &self,
+        _: ActionBeginSavepointRequest,
+        _: Request<Action>,
+    ) -> Result<ActionBeginSavepointResult, Status> {
+        Err(no_transactions())
+    }
+
+    async fn do_action_end_savepoint(
+        &self,
+        _: ActionEndSavepointRequest,
+        _: Request<Action>,
+    ) -> Result<(), Status> {
+        Err(no_transactions())
+    }
+
+    // Sessions, and queries at work.
+
+    async fn do_action_cancel_query(
+        &self,
+        query: ActionCancelQueryRequest,
+        _: Request<Action>,
+    ) -> Result<ActionCancelQueryResult, Status> {
+        let info = FlightInfo::decode(&*query.info)
+            .map_err(|error| invalid(format!("no FlightInfo: {error}")))?;
+        // The numbers of this older call are those of the newer one.
+        Ok(ActionCancelQueryResult { result: self.cancel(&info)? as i32 })
     }
 
     async fn do_action_fallback(
         &self,
         request: Request<Action>,
     ) -> Result<Response<<Self as FlightService>::DoActionStream>, Status> {
-        let session = self.0.sessions().of(request.metadata())?;
-        let own = self.0.sessions().is_own(request.metadata());
+        let session = self.session(&request)?;
         let action = request.get_ref();
         match action.r#type.as_str() {
-            "SetSessionOptions" if !own => Err(Status::failed_precondition(
-                "options need a session of their own: connect with any user name",
-            )),
             "SetSessionOptions" => {
                 let wanted = SetSessionOptionsRequest::decode(action.body.clone())
                     .map_err(|error| invalid(error.to_string()))?;
@@ -445,9 +661,23 @@ impl FlightSqlService for Service {
             }
             "GetSessionOptions" => Ok(one_body(&session_option::get(&session))),
             "CloseSession" => {
-                let closed = self.0.sessions().end(request.metadata());
+                let closed = self.0.sessions().end(&request);
                 let status = if closed { CloseStatus::Closed } else { CloseStatus::NotCloseable };
                 Ok(one_body(&CloseSessionResult { status: status as i32 }))
+            }
+            "CancelFlightInfo" => {
+                let wanted = CancelFlightInfoRequest::decode(action.body.clone())
+                    .map_err(|error| invalid(error.to_string()))?;
+                let info =
+                    wanted.info.ok_or_else(|| invalid("there is no FlightInfo to cancel"))?;
+                Ok(one_body(&CancelFlightInfoResult { status: self.cancel(&info)? as i32 }))
+            }
+            "RenewFlightEndpoint" => {
+                let wanted = RenewFlightEndpointRequest::decode(action.body.clone())
+                    .map_err(|error| invalid(error.to_string()))?;
+                let endpoint =
+                    wanted.endpoint.ok_or_else(|| invalid("there is no endpoint to renew"))?;
+                Ok(one_body(&self.renew(endpoint)?))
             }
             other => Err(Status::unimplemented(format!("no action '{other}'"))),
         }
@@ -458,7 +688,31 @@ impl FlightSqlService for Service {
 
 fn no_transaction(id: Option<&Bytes>) -> Result<(), Status> {
     match id {
-        Some(id) if !id.is_empty() => Err(Status::unimplemented("there are no transactions")),
+        Some(id) if !id.is_empty() => Err(no_transactions()),
         _ => Ok(()),
     }
+}
+
+fn no_transactions() -> Status {
+    Status::unimplemented(
+        "there are no transactions and no savepoints: every statement takes effect by itself; leave \
+         autocommit on",
+    )
+}
+
+fn no_substrait() -> Status {
+    Status::unimplemented("plans of Substrait are not offered: send SQL")
+}
+
+fn not_offered(type_url: &str) -> Status {
+    match type_url.rsplit_once("/arrow.flight.protocol.sql.") {
+        Some((_, name)) => Status::unimplemented(format!("this call takes no {name}")),
+        None => invalid("these bytes are no command of Flight SQL"),
+    }
+}
+
+/// The rows of something that is done.
+fn done(outcome: Outcome) -> Rows {
+    let (schema, rows) = statement::result(outcome)?;
+    Ok(encode(schema, rows))
 }

@@ -1,209 +1,470 @@
-//! Sessions of clients: one for every token that a handshake gave out, and one for those without.
+//! Sessions of clients: one for every token that a handshake gave out, and one for every connection
+//! and user that come without a token.
 //!
-//! Invariant: at most [`SESSIONS_MAX`] sessions, each with at most [`PREPARED_MAX`] prepared
-//! statements; whoever was used longest ago goes first. Not here: users. Everyone who reaches the
-//! address may do everything, which is why it must be a loopback address.
+//! Invariant: at most [`SESSIONS_MAX`] sessions and [`SESSIONS_PER_USER_MAX`] of one user. A session
+//! whose calls or results are still running is never ended, nor is one that its client still uses on
+//! an open connection ended for another's sake: then a new one is refused. Sessions of tokens end
+//! [`IDLE_SECONDS_MAX`] after their last call, or [`ORPHAN_SECONDS_MAX`] where no connection that they
+//! were used on is open any more; those of connections end with these.
+//! Not here: users. Everyone who reaches the address may do everything, which is why it must be a
+//! loopback address; names only keep clients apart.
 
-use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use arrow::array::RecordBatch;
-use tidegate_engine::Database;
-use tonic::Status;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use prost::bytes::Bytes;
+use tidegate_engine::clock::Clock;
+use tidegate_engine::{Database, SchemaRef};
 use tonic::metadata::MetadataMap;
+use tonic::{Request, Status};
 
+use super::connection::Connection;
 use super::error::status;
-use crate::query::{self, Description, QueryMemory, SessionOptions, Statement};
+use super::outgoing::Form;
+use super::seal::random;
+use crate::query::{self, QueryMemory, SessionOptions, Statement};
 
 /// Sessions kept.
-const SESSIONS_MAX: usize = 1024;
-/// Prepared statements kept in a session.
-const PREPARED_MAX: usize = 1024;
-
-/// A prepared statement.
-#[derive(Clone)]
-pub(super) struct Prepared {
-    pub statement: Statement,
-    pub description: Description,
-    /// Rows that were bound last.
-    pub parameters: Option<RecordBatch>,
-}
+const SESSIONS_MAX: usize = 4096;
+/// Sessions kept of one user.
+const SESSIONS_PER_USER_MAX: usize = 512;
+/// How long a session is kept without a call.
+const IDLE_SECONDS_MAX: u64 = 8 * 3600;
+/// The same once every connection that it was used on is closed.
+const ORPHAN_SECONDS_MAX: u64 = 600;
+/// Prepared statements of a session whose last rows are remembered.
+const BINDINGS_MAX: usize = 256;
+/// Dropped tables of a session whose keys are remembered.
+const DROPPED_MAX: usize = 64;
+/// Who comes without a name.
+const NOBODY: &str = "";
 
 /// One client's session.
 pub(super) struct FlightSession {
     pub query: query::Session,
     /// Options by name, other than `catalog` and `schema`.
     pub options: Mutex<BTreeMap<String, String>>,
-    prepared: Mutex<Aged<Prepared>>,
+    /// What was bound last to a handle, for clients that go on with the handle they had before.
+    bindings: Mutex<VecDeque<(Bytes, Bytes)>>,
+    /// Tables that this session dropped: one made again without a key gets theirs.
+    dropped: Mutex<VecDeque<SchemaRef>>,
+    last_call_ns: AtomicU64,
 }
 
 impl FlightSession {
-    fn new(database: Database, memory: QueryMemory) -> Result<Self, Status> {
-        // Files belong to whoever runs the service, not to its clients.
-        let options = SessionOptions { local_files: false, memory, ..SessionOptions::default() };
-        let query = query::Session::new(database, options).map_err(|error| status(&error))?;
-        Ok(FlightSession { query, options: Mutex::default(), prepared: Mutex::default() })
-    }
-
-    /// Keeps a statement and returns its handle.
-    pub(super) fn prepare(&self, prepared: Prepared) -> String {
-        let handle = fresh_token();
-        lock(&self.prepared).insert(handle.clone(), prepared, PREPARED_MAX);
-        handle
-    }
-
-    /// The statement of a handle.
-    ///
-    /// Errors: NOT_FOUND when it was closed or never existed.
-    pub(super) fn prepared(&self, handle: &[u8]) -> Result<Prepared, Status> {
-        let name = String::from_utf8_lossy(handle);
-        lock(&self.prepared)
-            .get(&name)
-            .cloned()
-            .ok_or_else(|| Status::not_found("this prepared statement is closed"))
-    }
-
-    /// Keeps the rows bound to a statement.
-    pub(super) fn bind(&self, handle: &[u8], parameters: RecordBatch) -> Result<(), Status> {
-        let name = String::from_utf8_lossy(handle);
-        match lock(&self.prepared).get(&name) {
-            Some(prepared) => {
-                prepared.parameters = Some(parameters);
-                Ok(())
-            }
-            None => Err(Status::not_found("this prepared statement is closed")),
+    fn new(query: query::Session, now_ns: u64) -> Self {
+        FlightSession {
+            query,
+            options: Mutex::default(),
+            bindings: Mutex::default(),
+            dropped: Mutex::default(),
+            last_call_ns: AtomicU64::new(now_ns),
         }
     }
 
-    /// Forgets a statement; closing twice is no error.
-    pub(super) fn close(&self, handle: &[u8]) {
-        lock(&self.prepared).remove(&String::from_utf8_lossy(handle));
+    /// How values leave in a call with these headers.
+    pub(super) fn form(&self, headers: &MetadataMap) -> Form {
+        Form::of(headers, |name| lock(&self.options).get(name).cloned())
+    }
+
+    /// Remembers that `bound` is what `handle` stands for with its rows.
+    pub(super) fn remember(&self, handle: Bytes, bound: Bytes) {
+        let mut bindings = lock(&self.bindings);
+        bindings.retain(|(known, _)| *known != handle);
+        bindings.push_back((handle, bound));
+        if bindings.len() > BINDINGS_MAX {
+            bindings.pop_front();
+        }
+    }
+
+    /// The handle with the rows that were last bound to `handle`, or this one itself.
+    pub(super) fn latest(&self, handle: &Bytes) -> Bytes {
+        let bindings = lock(&self.bindings);
+        let found = bindings.iter().find(|(known, _)| known == handle);
+        found.map_or_else(|| handle.clone(), |(_, bound)| bound.clone())
+    }
+
+    /// Forgets what was bound to a handle.
+    pub(super) fn forget(&self, handle: &Bytes) {
+        lock(&self.bindings).retain(|(known, _)| known != handle);
+    }
+
+    /// Remembers the table that `statement` is about to drop.
+    pub(super) fn note_drop(&self, query: &query::Session, statement: &Statement) {
+        let Some(table) = query.table_to_drop(statement) else { return };
+        let mut dropped = lock(&self.dropped);
+        dropped.retain(|known| known.keyspace != table.keyspace || known.name != table.name);
+        dropped.push_back(table);
+        if dropped.len() > DROPPED_MAX {
+            dropped.pop_front();
+        }
+    }
+
+    /// The table of this name that the session dropped last.
+    pub(super) fn dropped(&self, keyspace: &str, name: &str) -> Option<SchemaRef> {
+        let dropped = lock(&self.dropped);
+        dropped.iter().find(|table| table.keyspace == keyspace && table.name == name).cloned()
+    }
+}
+
+/// A session that a call or a result in the making uses.
+pub(super) struct Held {
+    session: Arc<FlightSession>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Deref for Held {
+    type Target = FlightSession;
+
+    fn deref(&self) -> &FlightSession {
+        &self.session
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.session.last_call_ns.store(self.clock.monotonic_ns(), Ordering::Relaxed);
+    }
+}
+
+/// What names a session.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Name {
+    Token(String),
+    Connection(Connection, String),
+}
+
+struct Entry {
+    session: Arc<FlightSession>,
+    user: String,
+    /// Open connections that it was used on.
+    connections: BTreeSet<Connection>,
+    /// Whether a call came after the handshake.
+    was_used: bool,
+    /// Counts the sessions.
+    number: u64,
+}
+
+impl Entry {
+    /// Calls and results hold the session as well.
+    fn is_busy(&self) -> bool {
+        Arc::strong_count(&self.session) > 1
+    }
+
+    /// Whether it may go for another's sake: its client is gone, or has never used it.
+    fn is_spare(&self) -> bool {
+        !self.is_busy() && (self.connections.is_empty() || !self.was_used)
+    }
+
+    fn unused_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.session.last_call_ns.load(Ordering::Relaxed))
+    }
+
+    fn is_over(&self, name: &Name, now_ns: u64) -> bool {
+        let seconds = match (self.connections.is_empty(), name) {
+            (true, _) => ORPHAN_SECONDS_MAX,
+            (false, Name::Token(_)) => IDLE_SECONDS_MAX,
+            // It ends with its connection: a client must not lose its keyspace unawares.
+            (false, Name::Connection(..)) => return false,
+        };
+        !self.is_busy() && self.unused_ns(now_ns) > seconds * 1_000_000_000
     }
 }
 
 /// All sessions of the service.
 pub(super) struct Sessions {
-    database: Database,
-    memory: QueryMemory,
-    /// For clients that made no handshake.
-    anonymous: Arc<FlightSession>,
-    by_token: Mutex<Aged<Arc<FlightSession>>>,
+    /// What every session begins as.
+    template: query::Session,
+    all: Mutex<All>,
+}
+
+#[derive(Default)]
+struct All {
+    entries: BTreeMap<Name, Entry>,
+    /// Connections that are open.
+    open: BTreeSet<Connection>,
+    /// Sessions that ever were.
+    count: u64,
+}
+
+impl All {
+    /// The connection as a set, which is empty when it is closed already.
+    fn if_open(&self, connection: Connection) -> BTreeSet<Connection> {
+        self.open.get(&connection).copied().into_iter().collect()
+    }
 }
 
 impl Sessions {
+    /// No session yet.
     pub(super) fn new(database: Database, memory: QueryMemory) -> Result<Self, Status> {
-        let anonymous = Arc::new(FlightSession::new(database.clone(), memory.clone())?);
-        Ok(Sessions { database, memory, anonymous, by_token: Mutex::default() })
+        // Files belong to whoever runs the service, not to its clients.
+        let options = SessionOptions { local_files: false, memory, ..SessionOptions::default() };
+        let template = query::Session::new(database, options).map_err(|error| status(&error))?;
+        Ok(Sessions { template, all: Mutex::default() })
+    }
+
+    fn clock(&self) -> &Arc<dyn Clock> {
+        self.template.database().clock()
     }
 
     /// Starts a session and returns its token.
-    pub(super) fn start(&self) -> Result<String, Status> {
-        let token = fresh_token();
-        let session = Arc::new(FlightSession::new(self.database.clone(), self.memory.clone())?);
-        lock(&self.by_token).insert(token.clone(), session, SESSIONS_MAX);
+    ///
+    /// Errors: RESOURCE_EXHAUSTED when there are too many that cannot be ended.
+    pub(super) fn start<T>(&self, request: &Request<T>) -> Result<String, Status> {
+        let token: String = random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
+        let user = user(request.metadata());
+        self.insert(&mut lock(&self.all), Name::Token(token.clone()), user, connection(request))?;
         Ok(token)
     }
 
-    /// The session of a request: that of its token, else the anonymous one.
+    fn insert(
+        &self,
+        all: &mut All,
+        name: Name,
+        user: String,
+        connection: Connection,
+    ) -> Result<Arc<FlightSession>, Status> {
+        let now_ns = self.clock().monotonic_ns();
+        let connections = all.if_open(connection);
+        all.count += 1;
+        let number = all.count;
+        let all = &mut all.entries;
+        all.retain(|name, entry| !entry.is_over(name, now_ns));
+        make_room(all, SESSIONS_PER_USER_MAX, now_ns, |entry| entry.user == user).map_err(
+            |()| {
+                Status::resource_exhausted(format!(
+                    "user '{user}' has {SESSIONS_PER_USER_MAX} sessions in use: close some first"
+                ))
+            },
+        )?;
+        make_room(all, SESSIONS_MAX, now_ns, |_| true).map_err(|()| {
+            Status::resource_exhausted(format!("{SESSIONS_MAX} sessions are in use: try later"))
+        })?;
+        let keyspace = &SessionOptions::default().keyspace;
+        let query = self.template.at(keyspace).map_err(|error| status(&error))?;
+        let session = Arc::new(FlightSession::new(query, now_ns));
+        let entry =
+            Entry { session: Arc::clone(&session), user, connections, was_used: false, number };
+        all.insert(name, entry);
+        Ok(session)
+    }
+
+    /// The session of a request: that of its token, else that of its connection and user.
     ///
-    /// Errors: UNAUTHENTICATED for a token that is not known (any more).
-    pub(super) fn of(&self, headers: &MetadataMap) -> Result<Arc<FlightSession>, Status> {
-        let Some(token) = token(headers) else { return Ok(Arc::clone(&self.anonymous)) };
-        lock(&self.by_token).get(token).map(|session| Arc::clone(session)).ok_or_else(|| {
-            Status::unauthenticated("the session of this token is closed: connect again")
-        })
+    /// Errors: UNAUTHENTICATED for a token that is not known (any more); RESOURCE_EXHAUSTED when there
+    /// are too many sessions.
+    pub(super) fn of<T>(&self, request: &Request<T>) -> Result<Held, Status> {
+        let (name, connection) = (name(request), connection(request));
+        let mut all = lock(&self.all);
+        let connections = all.if_open(connection);
+        let session = match all.entries.get_mut(&name) {
+            Some(entry) => {
+                entry.connections.extend(connections);
+                entry.was_used = true;
+                Arc::clone(&entry.session)
+            }
+            None => match &name {
+                Name::Token(_) => {
+                    return Err(Status::unauthenticated(
+                        "the session of this token is closed: connect again",
+                    ));
+                }
+                Name::Connection(_, user) => {
+                    let user = user.clone();
+                    self.insert(&mut all, name, user, connection)?
+                }
+            },
+        };
+        session.last_call_ns.store(self.clock().monotonic_ns(), Ordering::Relaxed);
+        Ok(Held { session, clock: Arc::clone(self.clock()) })
     }
 
-    /// Ends the session of a request; false when it has none of its own.
-    pub(super) fn end(&self, headers: &MetadataMap) -> bool {
-        token(headers).is_some_and(|token| lock(&self.by_token).remove(token).is_some())
+    /// Ends the session of a request; false when it has none.
+    pub(super) fn end<T>(&self, request: &Request<T>) -> bool {
+        lock(&self.all).entries.remove(&name(request)).is_some()
     }
 
-    /// Whether the request has a session of its own.
-    pub(super) fn is_own(&self, headers: &MetadataMap) -> bool {
-        token(headers).is_some()
+    /// A connection is open from now on.
+    pub(super) fn connection_opened(&self, connection: Connection) {
+        lock(&self.all).open.insert(connection);
+    }
+
+    /// A connection is closed: its own sessions end.
+    pub(super) fn connection_closed(&self, connection: Connection) {
+        let mut all = lock(&self.all);
+        all.open.remove(&connection);
+        all.entries.retain(|name, entry| {
+            entry.connections.remove(&connection);
+            !matches!(name, Name::Connection(own, _) if *own == connection)
+        });
     }
 }
 
-/// The bearer token of a request. Basic credentials are no token: some clients send them with
-/// every call.
-fn token(headers: &MetadataMap) -> Option<&str> {
-    let value = headers.get("authorization")?.to_str().ok()?;
-    let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then_some(token)
+/// Ends the spare session that was unused longest, if there are `entries_max` of those that `is_one`.
+fn make_room(
+    all: &mut BTreeMap<Name, Entry>,
+    entries_max: usize,
+    now_ns: u64,
+    is_one: impl Fn(&Entry) -> bool,
+) -> Result<(), ()> {
+    if all.values().filter(|entry| is_one(entry)).count() < entries_max {
+        return Ok(());
+    }
+    let spare = all.iter().filter(|(_, entry)| is_one(entry) && entry.is_spare());
+    let spare = spare.max_by_key(|(_, entry)| (entry.unused_ns(now_ns), Reverse(entry.number)));
+    let name = spare.map(|(name, _)| name.clone()).ok_or(())?;
+    all.remove(&name);
+    Ok(())
 }
 
-/// 128 bits that no client guesses by accident, hex. They keep clients apart; they guard nothing.
-fn fresh_token() -> String {
-    let random = || RandomState::new().hash_one(0_u8);
-    format!("{:016x}{:016x}", random(), random())
+fn connection<T>(request: &Request<T>) -> Connection {
+    request.extensions().get::<Connection>().copied().unwrap_or_default()
+}
+
+/// The session that a request is for.
+fn name<T>(request: &Request<T>) -> Name {
+    match authorization(request.metadata()) {
+        Some(("bearer", token)) => Name::Token(token.to_owned()),
+        _ => Name::Connection(connection(request), user(request.metadata())),
+    }
+}
+
+/// Scheme, in lower case, and value of the header `authorization`.
+fn authorization(headers: &MetadataMap) -> Option<(&'static str, &str)> {
+    let (scheme, value) = headers.get("authorization")?.to_str().ok()?.split_once(' ')?;
+    let known = ["bearer", "basic"].into_iter().find(|known| scheme.eq_ignore_ascii_case(known))?;
+    Some((known, value.trim()))
+}
+
+/// The user of Basic credentials, which some clients send with every call.
+fn user(headers: &MetadataMap) -> String {
+    let Some(("basic", encoded)) = authorization(headers) else { return NOBODY.to_owned() };
+    let decoded = BASE64_STANDARD.decode(encoded).unwrap_or_default();
+    let text = String::from_utf8_lossy(&decoded);
+    text.split_once(':').map_or(NOBODY, |(user, _)| user).to_owned()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no one panics while holding a session's lock")
 }
 
-/// A bounded map that forgets what was used longest ago.
-struct Aged<T> {
-    entries: BTreeMap<String, (u64, T)>,
-    uses: u64,
-}
-
-impl<T> Default for Aged<T> {
-    fn default() -> Self {
-        Aged { entries: BTreeMap::new(), uses: 0 }
-    }
-}
-
-impl<T> Aged<T> {
-    fn insert(&mut self, name: String, value: T, entries_max: usize) {
-        self.uses += 1;
-        self.entries.insert(name, (self.uses, value));
-        if self.entries.len() > entries_max {
-            let oldest = self.entries.iter().min_by_key(|(_, (used, _))| *used);
-            if let Some(name) = oldest.map(|(name, _)| name.clone()) {
-                self.entries.remove(&name);
-            }
-        }
-    }
-
-    fn get(&mut self, name: &str) -> Option<&mut T> {
-        self.uses += 1;
-        let (used, value) = self.entries.get_mut(name)?;
-        *used = self.uses;
-        Some(value)
-    }
-
-    fn remove(&mut self, name: &str) -> Option<T> {
-        self.entries.remove(name).map(|(_, value)| value)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tidegate_engine::clock::SimulatedClock;
+    use tidegate_engine::{Backend, Options};
+    use tonic::Code;
+
     use super::*;
 
-    #[test]
-    fn what_was_used_longest_ago_is_forgotten() {
-        let mut aged = Aged::default();
-        for name in ["a", "b", "c"] {
-            aged.insert(name.to_owned(), name, 3);
-        }
-        assert!(aged.get("a").is_some());
-        aged.insert("d".to_owned(), "d", 3);
-        assert!(aged.get("b").is_none() && aged.get("a").is_some());
-        assert!(aged.remove("c").is_some() && aged.remove("c").is_none());
+    struct World {
+        clock: Arc<SimulatedClock>,
+        sessions: Sessions,
+        _directory: tempfile::TempDir,
     }
 
-    #[test]
-    fn only_a_bearer_token_names_a_session() {
-        let mut headers = MetadataMap::new();
-        assert_eq!(token(&headers), None);
-        headers.insert("authorization", "Basic dTpw".parse().unwrap());
-        assert_eq!(token(&headers), None);
-        headers.insert("authorization", "Bearer abc".parse().unwrap());
-        assert_eq!(token(&headers), Some("abc"));
-        assert_ne!(fresh_token(), fresh_token());
+    impl World {
+        async fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let clock = SimulatedClock::new(1_700_000_000_000_000);
+            let mut options = Options::new(directory.path());
+            options.clock = Arc::clone(&clock) as _;
+            options.backend = Backend::Blocking;
+            options.shards = Some(1);
+            let database = Database::open(options).await.unwrap();
+            let sessions = Sessions::new(database, QueryMemory::new(None)).unwrap();
+            World { clock, sessions, _directory: directory }
+        }
+
+        /// A request on a connection, which is open, with a header `authorization`.
+        fn request(&self, connection: u64, authorization: &str) -> Request<()> {
+            let connection = Connection(connection);
+            self.sessions.connection_opened(connection);
+            let mut request = Request::new(());
+            request.extensions_mut().insert(connection);
+            if !authorization.is_empty() {
+                request.metadata_mut().insert("authorization", authorization.parse().unwrap());
+            }
+            request
+        }
+
+        fn basic(&self, connection: u64, user: &str) -> Request<()> {
+            let encoded = BASE64_STANDARD.encode(format!("{user}:password"));
+            self.request(connection, &format!("Basic {encoded}"))
+        }
+
+        fn bearer(&self, connection: u64, token: &str) -> Request<()> {
+            self.request(connection, &format!("Bearer {token}"))
+        }
+
+        fn is_same(&self, a: &Request<()>, b: &Request<()>) -> bool {
+            let (a, b) = (self.sessions.of(a).unwrap(), self.sessions.of(b).unwrap());
+            Arc::ptr_eq(&a.session, &b.session)
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn clients_without_a_token_have_a_session_for_each_connection_and_user() {
+        let world = World::new().await;
+        let (nobody, other) = (world.request(1, ""), world.request(2, ""));
+        assert!(world.is_same(&nobody, &world.request(1, "")));
+        assert!(!world.is_same(&nobody, &other));
+        assert!(world.is_same(&world.basic(1, "a"), &world.basic(1, "a")));
+        assert!(!world.is_same(&world.basic(1, "a"), &world.basic(1, "b")));
+        assert!(!world.is_same(&world.basic(1, "a"), &world.basic(2, "a")));
+        world.sessions.of(&nobody).unwrap().remember("h".into(), "b".into());
+        world.sessions.connection_closed(Connection(1));
+        let again = world.sessions.of(&world.request(1, "")).unwrap();
+        assert_eq!(again.latest(&"h".into()), "h", "a new connection has a new session");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn handshakes_end_no_session_that_is_in_use() {
+        let world = World::new().await;
+        let live = world.sessions.start(&world.basic(1, "a")).unwrap();
+        world.sessions.of(&world.bearer(1, &live)).unwrap();
+        let mut tokens = Vec::new();
+        for _ in 0..2 * SESSIONS_PER_USER_MAX {
+            tokens.push(world.sessions.start(&world.basic(2, "a")).unwrap());
+        }
+        assert!(world.sessions.of(&world.bearer(1, &live)).is_ok());
+        let gone = world.sessions.of(&world.bearer(2, &tokens[0])).err().unwrap();
+        assert_eq!(gone.code(), Code::Unauthenticated);
+        // All in use: the next one is refused, and another user's is not.
+        let last = tokens.split_off(tokens.len() - (SESSIONS_PER_USER_MAX - 1));
+        for token in &last {
+            world.sessions.of(&world.bearer(2, token)).unwrap();
+        }
+        let refused = world.sessions.start(&world.basic(3, "a")).unwrap_err();
+        assert_eq!(refused.code(), Code::ResourceExhausted);
+        assert!(world.sessions.start(&world.basic(3, "b")).is_ok());
+        // Those whose connection is closed make room.
+        world.sessions.connection_closed(Connection(2));
+        assert!(world.sessions.start(&world.basic(3, "a")).is_ok());
+        assert!(world.sessions.of(&world.bearer(1, &live)).is_ok());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn idle_sessions_end_and_busy_ones_do_not() {
+        let world = World::new().await;
+        let (idle, busy) = (world.basic(1, "a"), world.basic(1, "b"));
+        let idle = world.sessions.start(&idle).unwrap();
+        let busy = world.sessions.start(&busy).unwrap();
+        let held = world.sessions.of(&world.bearer(1, &busy)).unwrap();
+        world.clock.advance(Duration::from_secs(IDLE_SECONDS_MAX + 1));
+        world.sessions.start(&world.basic(1, "c")).unwrap();
+        assert!(world.sessions.of(&world.bearer(1, &idle)).is_err());
+        assert!(world.sessions.of(&world.bearer(1, &busy)).is_ok());
+        drop(held);
+        world.sessions.connection_closed(Connection(1));
+        world.clock.advance(Duration::from_secs(ORPHAN_SECONDS_MAX + 1));
+        world.sessions.start(&world.basic(2, "c")).unwrap();
+        assert!(world.sessions.of(&world.bearer(2, &busy)).is_err());
     }
 }

@@ -1,12 +1,13 @@
 //! Session options over Flight: the messages that the generated code lacks, and what they do.
 //!
-//! Options: `catalog` (there is one), `schema` (the current keyspace), and
-//! [`PRIMARY_KEY`] for tables that an ingest creates.
+//! Options: `catalog` (there is one), `schema` (the current keyspace), [`PRIMARY_KEY`] for tables that
+//! an ingest creates, and [`outgoing::OPTIONS`] for how values leave.
 
 use std::collections::HashMap;
 
 use prost::{Enumeration, Message, Oneof};
 
+use super::outgoing;
 use super::session::FlightSession;
 
 /// Name of the one catalog.
@@ -122,15 +123,22 @@ fn set_one(
             session.query.set_keyspace(&text).map_err(|_| ErrorValue::InvalidValue)
         }
         ("catalog" | "schema", _) => Err(ErrorValue::InvalidValue),
-        (PRIMARY_KEY, text) => {
+        (name, text) => {
+            let values = outgoing::OPTIONS.iter().find(|(option, _)| *option == name);
+            match (values, &text) {
+                (None, _) if name != PRIMARY_KEY => return Err(ErrorValue::InvalidName),
+                (Some((_, values)), Some(text)) if !values.contains(&text.as_str()) => {
+                    return Err(ErrorValue::InvalidValue);
+                }
+                _ => {}
+            }
             let mut options = session.options.lock().map_err(|_| ErrorValue::Error)?;
             match text {
-                Some(text) => options.insert(PRIMARY_KEY.to_owned(), text),
-                None => options.remove(PRIMARY_KEY),
+                Some(text) => options.insert(name.to_owned(), text),
+                None => options.remove(name),
             };
             Ok(())
         }
-        _ => Err(ErrorValue::InvalidName),
     }
 }
 

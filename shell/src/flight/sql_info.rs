@@ -38,7 +38,7 @@ fn server(builder: &mut SqlInfoDataBuilder) {
         (FlightSqlServerReadOnly, false),
         (FlightSqlServerSql, true),
         (FlightSqlServerSubstrait, false),
-        (FlightSqlServerCancel, false),
+        (FlightSqlServerCancel, true),
         (FlightSqlServerBulkIngestion, true),
         (FlightSqlServerIngestTransactionsSupported, false),
     ] {

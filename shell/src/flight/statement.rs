@@ -1,65 +1,44 @@
-//! Which call runs a statement, and the tickets between the calls.
+//! Which call runs a statement.
 //!
 //! | client's call                              | query                 | write or DDL              |
 //! |--------------------------------------------|-----------------------|---------------------------|
 //! | GetFlightInfo (statement or prepared)      | planned               | runs, once for each call  |
+//! | GetSchema                                  | planned               | nothing                   |
 //! | DoGet with the ticket of that FlightInfo   | runs, once for each   | hands out the kept count  |
 //! | DoPut (update, statement or prepared)      | runs, rows are dropped| runs                      |
 //!
 //! A client that only wants the effect of a write never calls DoGet, so a write cannot wait for
-//! it. A ticket holds all it needs: the text of a query, or the count of a write that is done.
-//! Tickets can be used again, and after the service was started anew.
+//! it. A query is planned with the parameters that are bound to it: types of its result may follow
+//! from theirs. Its ticket holds all that was planned from, and the schema that the client was told;
+//! where tables have changed since and the schema with them, the ticket is refused.
+
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::ipc::convert::try_schema_from_ipc_buffer;
+use arrow::ipc::writer::IpcWriteOptions;
+use arrow_flight::{IpcMessage, SchemaAsIpc};
+use futures::{StreamExt, TryStreamExt};
+use prost::bytes::Bytes;
 use tonic::Status;
 
 use super::error::{invalid, status};
-use super::session::{FlightSession, Prepared};
-use crate::query::{Outcome, OutcomeKind, RowStream, Statement, split};
-
-/// What a ticket stands for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ticket {
-    /// Run this text.
-    Query(String),
-    /// A write of so many rows was done.
-    Count(u64),
-    /// DDL was done.
-    Message(String),
-}
-
-impl Ticket {
-    /// The bytes that a client carries.
-    pub(super) fn encode(&self) -> Vec<u8> {
-        match self {
-            Ticket::Query(text) => format!("Q{text}"),
-            Ticket::Count(count) => format!("C{count}"),
-            Ticket::Message(message) => format!("M{message}"),
-        }
-        .into_bytes()
-    }
-
-    /// Errors: INVALID_ARGUMENT for bytes that no ticket of ours has.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Ticket, Status> {
-        let text = std::str::from_utf8(bytes).ok();
-        let decoded = text.and_then(|text| match text.split_at_checked(1)? {
-            ("Q", rest) => Some(Ticket::Query(rest.to_owned())),
-            ("C", rest) => rest.parse().ok().map(Ticket::Count),
-            ("M", rest) => Some(Ticket::Message(rest.to_owned())),
-            _ => None,
-        });
-        decoded.ok_or_else(|| invalid("this is no ticket of this service"))
-    }
-}
+use super::outgoing::{Form, keeps_promise};
+use super::running::Rows;
+use super::session::FlightSession;
+use super::ticket::{Bound, Promise, Query, Ticket};
+use crate::query::{
+    self, Description, Outcome, OutcomeKind, QueryError, Statement, count_schema, fit, split,
+};
 
 /// A statement that is ready for its DoGet.
 pub(super) struct Planned {
+    /// Schema of the rows as they are sent.
     pub schema: SchemaRef,
-    /// None = the query of a prepared statement, which its handle names.
-    pub ticket: Option<Ticket>,
-    /// Rows of the result where they are known.
-    pub rows: Option<i64>,
+    pub ticket: Ticket,
+    /// Rows that a write has written.
+    pub written: Option<i64>,
 }
 
 /// The one statement of a text.
@@ -72,85 +51,229 @@ pub(super) fn parse(text: &str) -> Result<Statement, Status> {
     }
 }
 
-/// Plans a query, runs anything else.
-pub(super) async fn plan(session: &FlightSession, text: &str) -> Result<Planned, Status> {
-    let statement = parse(text)?;
-    let description = session.query.describe(&statement).await.map_err(|error| status(&error))?;
-    if description.returns_rows {
-        let ticket = Some(Ticket::Query(text.to_owned()));
-        return Ok(Planned { schema: description.schema, ticket, rows: None });
+/// What a statement would give and take; bound rows are made to fit.
+async fn describe(
+    query: &query::Session,
+    statement: &Statement,
+    rows: Option<RecordBatch>,
+) -> Result<(Description, Option<RecordBatch>), Status> {
+    let text = |error: QueryError| status(&error);
+    let description = query.describe(statement).await.map_err(text)?;
+    let Some(rows) = rows.filter(|_| statement.parameter_count() > 0) else {
+        return Ok((description, None));
+    };
+    let rows = fit(&rows, &description.parameters).map_err(text)?;
+    if !description.is_query {
+        return Ok((description, Some(rows)));
     }
-    done(session.query.run(&statement).await.map_err(|error| status(&error))?)
+    let description = query.describe_with(statement, &rows).await.map_err(text)?;
+    Ok((description, Some(rows)))
 }
 
-/// Plans a prepared query, runs anything else with the rows bound to it.
-pub(super) async fn plan_prepared(
+/// Plans a query, runs anything else.
+pub(super) async fn plan(
     session: &FlightSession,
-    prepared: &Prepared,
+    bound: Bound,
+    form: Form,
 ) -> Result<Planned, Status> {
-    if prepared.description.returns_rows {
-        let schema = prepared.description.schema.clone();
-        return Ok(Planned { schema, ticket: None, rows: None });
+    let statement = parse(&bound.text)?;
+    let query = session.query.at(&bound.keyspace).map_err(|error| status(&error))?;
+    let (description, rows) = describe(&query, &statement, bound.rows()?).await?;
+    if !description.is_query {
+        if description.returns_rows {
+            return Err(Status::unimplemented(
+                "this statement changes something and gives rows: run it in the shell",
+            ));
+        }
+        return done(run(session, &query, &statement, rows.as_ref()).await?);
     }
-    done(run_prepared(session, prepared, prepared.parameters.as_ref()).await?)
+    check_bound(&statement, rows.as_ref())?;
+    let bound = match &rows {
+        Some(rows) => bound.with_rows(rows)?,
+        None => bound,
+    };
+    let schema = form.schema(&description.schema);
+    let ticket = Ticket::query(bound, ipc(&schema)?, form)?;
+    Ok(Planned { schema, ticket, written: None })
+}
+
+/// The schema of what a statement would give, as it is sent; nothing is run.
+pub(super) async fn schema(
+    session: &FlightSession,
+    bound: &Bound,
+    form: Form,
+) -> Result<SchemaRef, Status> {
+    let statement = parse(&bound.text)?;
+    let query = session.query.at(&bound.keyspace).map_err(|error| status(&error))?;
+    let (description, _) = describe(&query, &statement, bound.rows()?).await?;
+    Ok(match description.returns_rows {
+        true => form.schema(&description.schema),
+        false => count_schema(),
+    })
 }
 
 fn done(outcome: Outcome) -> Result<Planned, Status> {
-    let ticket = match outcome.kind {
-        OutcomeKind::Count(count) => Ticket::Count(count),
-        OutcomeKind::Message(message) => Ticket::Message(message),
+    let (promise, written) = match outcome.kind {
+        OutcomeKind::Count(count) => (Promise::Count(count), i64::try_from(count).ok()),
+        OutcomeKind::Message(message) => (Promise::Message(message), None),
         OutcomeKind::Rows(_) => {
             return Err(Status::internal("a statement without rows in its plan gave rows"));
         }
     };
-    Ok(Planned { schema: outcome.schema, ticket: Some(ticket), rows: Some(1) })
+    Ok(Planned { schema: outcome.schema, ticket: Ticket::done(promise), written })
 }
 
-/// Runs a prepared statement with `parameters`.
-pub(super) async fn run_prepared(
+/// A prepared statement: what its client is told.
+pub(super) struct Prepared {
+    pub bound: Bound,
+    /// Schema of the rows as they are sent; None for a statement that is run for its effect.
+    pub schema: Option<SchemaRef>,
+    /// The types that parameters are best sent in.
+    pub parameters: SchemaRef,
+}
+
+/// Plans a statement without its parameters.
+pub(super) async fn prepare(
     session: &FlightSession,
-    prepared: &Prepared,
-    parameters: Option<&RecordBatch>,
+    bound: Bound,
+    form: Form,
+) -> Result<Prepared, Status> {
+    let statement = parse(&bound.text)?;
+    let query = session.query.at(&bound.keyspace).map_err(|error| status(&error))?;
+    let (description, _) = describe(&query, &statement, None).await?;
+    let schema = description.returns_rows.then(|| form.schema(&description.schema));
+    Ok(Prepared { bound, schema, parameters: advertised(&description.parameters) })
+}
+
+/// Binds rows to a prepared statement.
+pub(super) async fn bind(
+    session: &FlightSession,
+    bound: Bound,
+    rows: RecordBatch,
+) -> Result<Bound, Status> {
+    let statement = parse(&bound.text)?;
+    let query = session.query.at(&bound.keyspace).map_err(|error| status(&error))?;
+    match describe(&query, &statement, Some(rows)).await? {
+        (_, Some(rows)) => bound.with_rows(&rows),
+        (_, None) => Ok(bound),
+    }
+}
+
+/// Parameters in types that every client can send. Many take these types as they are told them and
+/// have no others than long integers and doubles; what is sent is narrowed with a check. Times of
+/// day are milliseconds, which is what JDBC sends whatever the type says.
+fn advertised(parameters: &Schema) -> SchemaRef {
+    let wide = |ty: &DataType| match ty {
+        ty if ty.is_integer() => DataType::Int64,
+        DataType::Float16 | DataType::Float32 => DataType::Float64,
+        DataType::Time64(_) => DataType::Time32(TimeUnit::Millisecond),
+        DataType::Null | DataType::Utf8View => DataType::Utf8,
+        DataType::BinaryView => DataType::Binary,
+        other => other.clone(),
+    };
+    let field = |field: &Field| field.clone().with_data_type(wide(field.data_type()));
+    Arc::new(Schema::new(parameters.fields().iter().map(|own| field(own)).collect::<Vec<_>>()))
+}
+
+/// Runs a statement for its effect, with the rows of its parameters where there are any.
+pub(super) async fn update(
+    session: &FlightSession,
+    bound: Bound,
+    rows: Option<RecordBatch>,
+) -> Result<i64, Status> {
+    let statement = parse(&bound.text)?;
+    let query = session.query.at(&bound.keyspace).map_err(|error| status(&error))?;
+    let rows = match rows {
+        Some(rows) => Some(rows),
+        None => bound.rows()?,
+    };
+    let rows = match rows.filter(|_| statement.parameter_count() > 0) {
+        Some(rows) => describe(&query, &statement, Some(rows)).await?.1,
+        None => None,
+    };
+    let outcome = run(session, &query, &statement, rows.as_ref()).await?;
+    Ok(match outcome.kind {
+        OutcomeKind::Count(count) => i64::try_from(count).unwrap_or(i64::MAX),
+        OutcomeKind::Message(_) => 0,
+        OutcomeKind::Rows(mut rows) => {
+            while let Some(batch) = rows.next().await {
+                batch.map_err(|error| status(&error))?;
+            }
+            -1
+        }
+    })
+}
+
+/// Runs any statement: what changes the session in the session itself, the rest in `query`, which has
+/// the keyspace that the statement was written for.
+async fn run(
+    session: &FlightSession,
+    query: &query::Session,
+    statement: &Statement,
+    rows: Option<&RecordBatch>,
 ) -> Result<Outcome, Status> {
-    let statement = &prepared.statement;
-    let outcome = match parameters {
-        Some(parameters) if statement.parameter_count() > 0 => {
-            session.query.run_with(statement, parameters).await
-        }
-        _ if statement.parameter_count() > 0 => {
-            return Err(invalid(format!(
-                "the statement has {} parameters and none were bound",
-                statement.parameter_count()
-            )));
-        }
-        _ => session.query.run(statement).await,
+    check_bound(statement, rows)?;
+    let query = if statement.changes_session() { &session.query } else { query };
+    session.note_drop(query, statement);
+    let outcome = match rows {
+        Some(rows) => query.run_with(statement, rows).await,
+        None => query.run(statement).await,
     };
     outcome.map_err(|error| status(&error))
 }
 
-/// The rows that a ticket stands for.
-pub(super) async fn redeem(
-    session: &FlightSession,
-    ticket: Ticket,
-) -> Result<(SchemaRef, RowStream), Status> {
-    let outcome = match ticket {
-        Ticket::Query(text) => {
-            let statement = parse(&text)?;
-            session.query.run(&statement).await.map_err(|error| status(&error))?
+fn check_bound(statement: &Statement, rows: Option<&RecordBatch>) -> Result<(), Status> {
+    match (statement.parameter_count(), rows) {
+        (0, _) | (_, Some(_)) => Ok(()),
+        (count, None) => {
+            Err(invalid(format!("the statement has {count} parameters and none were bound")))
         }
-        Ticket::Count(count) => Outcome::count(count),
-        Ticket::Message(message) => Outcome::message(message),
-    };
-    outcome.into_rows().map_err(|error| status(&error))
+    }
 }
 
-/// Rows written by a statement that ran for its effect; the rows of a query are dropped.
-pub(super) fn written(outcome: Outcome) -> i64 {
-    match outcome.kind {
-        OutcomeKind::Count(count) => i64::try_from(count).unwrap_or(i64::MAX),
-        OutcomeKind::Message(_) => 0,
-        OutcomeKind::Rows(_) => -1,
+/// What a ticket of something that is done stands for: a row that says so.
+pub(super) fn result(outcome: Outcome) -> Result<(SchemaRef, Rows), Status> {
+    let (schema, rows) = outcome.into_rows().map_err(|error| status(&error))?;
+    Ok((schema, rows.map_err(|error| status(&error)).boxed()))
+}
+
+/// The rows of a query that was planned.
+///
+/// Errors: FAILED_PRECONDITION when the schema is no longer what the client was told.
+pub(super) async fn redeem(
+    session: &FlightSession,
+    query: Query,
+) -> Result<(SchemaRef, Rows), Status> {
+    let text = |error: QueryError| status(&error);
+    let Query { bound, schema, form, .. } = query;
+    let statement = parse(&bound.text)?;
+    let own = session.query.at(&bound.keyspace).map_err(text)?;
+    let outcome = own.run_query(&statement, bound.rows()?.as_ref()).await.map_err(text)?;
+    let (found, rows) = outcome.into_rows().map_err(text)?;
+    let promised = try_schema_from_ipc_buffer(&schema)
+        .map_err(|error| Status::internal(format!("the schema of a ticket: {error}")))?;
+    if !keeps_promise(&promised, &form.schema(&found)) {
+        return Err(Status::failed_precondition(
+            "the result has other columns than when this ticket was given: a table was changed \
+             meanwhile; ask for GetFlightInfo again",
+        ));
     }
+    let promised = Arc::new(promised);
+    let sent = Arc::clone(&promised);
+    let rows = rows.map(move |batch| {
+        let batch = batch.map_err(|error| status(&error))?;
+        form.batch(&batch, &sent).map_err(|error| Status::internal(error.to_string()))
+    });
+    Ok((promised, rows.boxed()))
+}
+
+/// A schema as an IPC message.
+pub(super) fn ipc(schema: &Schema) -> Result<Bytes, Status> {
+    let options = IpcWriteOptions::default();
+    let IpcMessage(bytes) = SchemaAsIpc::new(schema, &options)
+        .try_into()
+        .map_err(|error: arrow::error::ArrowError| Status::internal(error.to_string()))?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -158,16 +281,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tickets_come_back_as_they_went() {
-        for ticket in [
-            Ticket::Query("SELECT 'a&b;ü' -- \n".into()),
-            Ticket::Count(u64::MAX),
-            Ticket::Message(String::new()),
+    fn parameters_are_advertised_in_types_that_every_client_has() {
+        let field = |ty| Field::new("$1", ty, true);
+        for (own, wanted) in [
+            (DataType::Int8, DataType::Int64),
+            (DataType::Int32, DataType::Int64),
+            (DataType::Float32, DataType::Float64),
+            (DataType::Time64(TimeUnit::Nanosecond), DataType::Time32(TimeUnit::Millisecond)),
+            (DataType::Null, DataType::Utf8),
+            (DataType::Boolean, DataType::Boolean),
         ] {
-            assert_eq!(Ticket::decode(&ticket.encode()).unwrap(), ticket);
+            let schema = advertised(&Schema::new(vec![field(own)]));
+            assert_eq!(*schema.field(0).data_type(), wanted);
         }
-        for wrong in [b"".as_slice(), b"X", b"C-1", b"\xff"] {
-            assert!(Ticket::decode(wrong).is_err());
+    }
+
+    #[test]
+    fn a_text_is_one_statement() {
+        assert_eq!(parse("SELECT 1;").unwrap().text(), "SELECT 1");
+        for text in ["", "-- nothing", "SELECT 1; SELECT 2"] {
+            assert!(parse(text).is_err(), "{text}");
         }
     }
 }

@@ -16,9 +16,9 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use tonic::{Response, Status};
 
-use super::error::{invalid, status};
+use super::error::invalid;
+use super::running::Rows;
 use super::service::Service;
-use crate::query::RowStream;
 
 /// Most rows of parameters that may be bound at once.
 const PARAMETER_ROWS_MAX: usize = 1_000_000;
@@ -29,10 +29,18 @@ const PARAMETER_BYTES_MAX: usize = 256 << 20;
 pub(super) type DoGet = <Service as FlightService>::DoGetStream;
 
 /// Rows of a statement as the answer of a DoGet.
-pub(super) fn encode(schema: SchemaRef, rows: RowStream) -> Response<DoGet> {
-    let batches = rows.map_err(|error| FlightError::from(status(&error)));
+pub(super) fn encode(schema: SchemaRef, rows: Rows) -> Response<DoGet> {
+    let batches = rows.map_err(FlightError::from);
     let encoded = FlightDataEncoderBuilder::new().with_schema(schema).build(batches);
     Response::new(encoded.map_err(Status::from).boxed())
+}
+
+/// Rows that keep `holder` until they are all read or nobody reads them any more.
+pub(super) fn hold(rows: Rows, holder: impl Send + 'static) -> Rows {
+    futures::stream::unfold((rows, holder), |(mut rows, holder)| async move {
+        rows.next().await.map(|batch| (batch, (rows, holder)))
+    })
+    .boxed()
 }
 
 /// One batch at hand as the answer of a DoGet.
@@ -51,7 +59,12 @@ pub(super) fn decode(
             matches!(message, Ok(FlightData { data_header, .. }) if data_header.is_empty());
         std::future::ready(!is_bare)
     });
-    FlightRecordBatchStream::new_from_flight_data(data).map_err(Status::from).boxed()
+    FlightRecordBatchStream::new_from_flight_data(data)
+        .map_err(|error| match error {
+            FlightError::Tonic(status) => *status,
+            error => invalid(format!("what was sent are no rows of Arrow: {error}")),
+        })
+        .boxed()
 }
 
 /// The rows of parameters that a client sends; None when it sends none.

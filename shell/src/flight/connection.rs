@@ -1,0 +1,89 @@
+//! Connections of clients, each with a number of its own.
+//!
+//! Invariant: no two connections of a service have one number, and who waits for the end of one is
+//! told when it is closed. Addresses would not do: a port is taken again.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tonic::transport::server::Connected;
+
+/// Names a connection; 0 stands for none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Connection(pub u64);
+
+/// The bytes of a connection.
+pub(super) struct Wire {
+    stream: TcpStream,
+    connection: Connection,
+    on_close: Arc<dyn Fn(Connection) + Send + Sync>,
+}
+
+impl Wire {
+    /// A wire that calls `on_close` when it is dropped.
+    pub(super) fn new(
+        stream: TcpStream,
+        connection: Connection,
+        on_close: Arc<dyn Fn(Connection) + Send + Sync>,
+    ) -> Self {
+        Wire { stream, connection, on_close }
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        (self.on_close)(self.connection);
+    }
+}
+
+impl Connected for Wire {
+    type ConnectInfo = Connection;
+
+    fn connect_info(&self) -> Connection {
+        self.connection
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,253 @@
+//! What clients reach: the calls of Flight that Flight SQL's own dispatch leaves out, and its errors
+//! in words.
+//!
+//! Invariant: what [`Front`] does not answer itself it hands on as it came. `list_actions` names what
+//! works and nothing else.
+
+use arrow_flight::flight_descriptor::DescriptorType;
+use arrow_flight::flight_service_server::FlightService;
+use arrow_flight::sql::server::FlightSqlService;
+use arrow_flight::sql::{
+    Any, CommandPreparedStatementQuery, CommandStatementQuery, ProstMessageExt,
+};
+use arrow_flight::{
+    Action, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightInfo,
+    HandshakeRequest, PollInfo, SchemaResult, Ticket,
+};
+use futures::{StreamExt, stream};
+use prost::Message;
+use tonic::{Code, Request, Response, Status, Streaming};
+
+use super::error::invalid;
+use super::service::Service;
+use super::session_option::CATALOG;
+
+/// What `DoAction` does, with what it takes and gives.
+const ACTIONS: [(&str, &str); 8] = [
+    (
+        "CreatePreparedStatement",
+        "Prepares a statement: ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult",
+    ),
+    ("ClosePreparedStatement", "Forgets a prepared statement: ActionClosePreparedStatementRequest"),
+    ("CancelQuery", "Cancels a query: ActionCancelQueryRequest, ActionCancelQueryResult"),
+    ("CancelFlightInfo", "Cancels a query: CancelFlightInfoRequest, CancelFlightInfoResult"),
+    ("RenewFlightEndpoint", "Gives a ticket more time: RenewFlightEndpointRequest, FlightEndpoint"),
+    (
+        "SetSessionOptions",
+        "Sets options of the session: schema, ingest.primary_key, result.timestamp, result.varint, \
+         result.duration",
+    ),
+    ("GetSessionOptions", "Gives the options of the session"),
+    ("CloseSession", "Ends the session"),
+];
+
+/// The service as clients see it.
+pub(super) struct Front(pub Service);
+
+#[tonic::async_trait]
+impl FlightService for Front {
+    type HandshakeStream = <Service as FlightService>::HandshakeStream;
+    type ListFlightsStream = <Service as FlightService>::ListFlightsStream;
+    type DoGetStream = <Service as FlightService>::DoGetStream;
+    type DoPutStream = <Service as FlightService>::DoPutStream;
+    type DoActionStream = <Service as FlightService>::DoActionStream;
+    type ListActionsStream = <Service as FlightService>::ListActionsStream;
+    type DoExchangeStream = <Service as FlightService>::DoExchangeStream;
+
+    async fn handshake(
+        &self,
+        request: Request<Streaming<HandshakeRequest>>,
+    ) -> Result<Response<Self::HandshakeStream>, Status> {
+        self.0.handshake(request).await
+    }
+
+    /// Every table, or those of the keyspace that the expression names.
+    async fn list_flights(
+        &self,
+        request: Request<Criteria>,
+    ) -> Result<Response<Self::ListFlightsStream>, Status> {
+        let keyspace = String::from_utf8(request.get_ref().expression.to_vec())
+            .map_err(|_| invalid("the expression of ListFlights is the name of a keyspace"))?;
+        let catalog = self.0.state().database().catalog();
+        if !keyspace.is_empty() && !catalog.has_keyspace(&keyspace) {
+            return Err(Status::not_found(format!("keyspace '{keyspace}' does not exist")));
+        }
+        let tables: Vec<FlightDescriptor> = catalog
+            .all_tables()
+            .filter(|table| keyspace.is_empty() || table.keyspace == keyspace)
+            .map(|table| {
+                FlightDescriptor::new_path(vec![table.keyspace.clone(), table.name.clone()])
+            })
+            .collect();
+        let (metadata, extensions, _) = request.into_parts();
+        let service = self.0.clone();
+        let infos = stream::iter(tables).filter_map(move |table| {
+            let request = Request::from_parts(metadata.clone(), extensions.clone(), table);
+            let service = service.clone();
+            async move {
+                match of_table(&service, request).await {
+                    Ok(info) => Some(Ok(info.into_inner())),
+                    // Dropped since the list was made.
+                    Err(error) if error.code() == Code::NotFound => None,
+                    Err(error) => Some(Err(error)),
+                }
+            }
+        });
+        Ok(Response::new(infos.boxed()))
+    }
+
+    async fn get_flight_info(
+        &self,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>, Status> {
+        match request.get_ref().r#type() {
+            DescriptorType::Path => of_table(&self.0, request).await,
+            _ => self.0.get_flight_info(request).await.map_err(in_words),
+        }
+    }
+
+    /// A statement is planned, or a write done, when its FlightInfo is there: one poll is enough.
+    async fn poll_flight_info(
+        &self,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<PollInfo>, Status> {
+        let info = self.get_flight_info(request).await?.into_inner();
+        let expiration_time = info.endpoint.first().and_then(|endpoint| endpoint.expiration_time);
+        let info = Some(info);
+        Ok(Response::new(PollInfo {
+            info,
+            flight_descriptor: None,
+            progress: Some(1.0),
+            expiration_time,
+        }))
+    }
+
+    /// The schema that GetFlightInfo would tell; a write is not done.
+    async fn get_schema(
+        &self,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<SchemaResult>, Status> {
+        let schema = match request.get_ref().r#type() {
+            DescriptorType::Path => None,
+            _ => {
+                let command = Any::decode(&*request.get_ref().cmd).map_err(|_| undecodable())?;
+                if command.is::<CommandStatementQuery>() {
+                    let command: CommandStatementQuery = unpack(&command)?;
+                    Some(self.0.schema_of_statement(command.query, &request).await?)
+                } else if command.is::<CommandPreparedStatementQuery>() {
+                    let command: CommandPreparedStatementQuery = unpack(&command)?;
+                    let handle = command.prepared_statement_handle;
+                    Some(self.0.schema_of_prepared(&handle, &request).await?)
+                } else {
+                    None
+                }
+            }
+        };
+        let schema = match schema {
+            Some(schema) => schema,
+            // Of everything else the FlightInfo changes nothing.
+            None => self.get_flight_info(request).await?.into_inner().schema,
+        };
+        Ok(Response::new(SchemaResult { schema }))
+    }
+
+    async fn do_get(
+        &self,
+        request: Request<Ticket>,
+    ) -> Result<Response<Self::DoGetStream>, Status> {
+        self.0.do_get(request).await.map_err(in_words)
+    }
+
+    async fn do_put(
+        &self,
+        request: Request<Streaming<FlightData>>,
+    ) -> Result<Response<Self::DoPutStream>, Status> {
+        self.0.do_put(request).await.map_err(in_words)
+    }
+
+    async fn do_action(
+        &self,
+        request: Request<Action>,
+    ) -> Result<Response<Self::DoActionStream>, Status> {
+        self.0.do_action(request).await.map_err(in_words)
+    }
+
+    async fn list_actions(
+        &self,
+        _: Request<Empty>,
+    ) -> Result<Response<Self::ListActionsStream>, Status> {
+        let actions = ACTIONS.map(|(name, description)| {
+            Ok(ActionType { r#type: name.to_owned(), description: description.to_owned() })
+        });
+        Ok(Response::new(stream::iter(actions).boxed()))
+    }
+
+    async fn do_exchange(
+        &self,
+        _: Request<Streaming<FlightData>>,
+    ) -> Result<Response<Self::DoExchangeStream>, Status> {
+        Err(Status::unimplemented(
+            "there is no DoExchange: use DoGet for rows and DoPut for writes",
+        ))
+    }
+}
+
+/// The FlightInfo of the table that a path names: `[keyspace, table]`, with the catalog before it
+/// where a client wants that, or `[table]` of the session's keyspace.
+async fn of_table(
+    service: &Service,
+    request: Request<FlightDescriptor>,
+) -> Result<Response<FlightInfo>, Status> {
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let path = &request.get_ref().path;
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    let table = match path.as_slice() {
+        [table] => quoted(table),
+        [keyspace, table] | [CATALOG, keyspace, table] => {
+            format!("{}.{}", quoted(keyspace), quoted(table))
+        }
+        _ => return Err(invalid("a path is [keyspace, table] or [table]")),
+    };
+    let query =
+        CommandStatementQuery { query: format!("SELECT * FROM {table}"), transaction_id: None };
+    service.get_flight_info_statement(query, request).await
+}
+
+fn unpack<M: ProstMessageExt>(command: &Any) -> Result<M, Status> {
+    command.unpack().ok().flatten().ok_or_else(undecodable)
+}
+
+fn undecodable() -> Status {
+    invalid("these bytes are no command of Flight SQL")
+}
+
+/// The dispatch of Flight SQL tells of what it cannot decode as it tells a programmer, and partly as
+/// if it were a fault of the service; it is one of the request.
+fn in_words(error: Status) -> Status {
+    let from_dispatch = match error.code() {
+        Code::InvalidArgument => error.message().starts_with("DecodeError {"),
+        Code::Internal => error.message().starts_with("ParseError(\""),
+        _ => false,
+    };
+    if from_dispatch { undecodable() } else { error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_decoded_is_the_requests_fault() {
+        let garbage = Any::decode(&b"\xff\xff"[..]).unwrap_err();
+        for error in [
+            Status::invalid_argument(format!("{garbage:?}")),
+            Status::internal("ParseError(\"Unable to decode Any value: x\")"),
+        ] {
+            let error = in_words(error);
+            assert_eq!(error.code(), Code::InvalidArgument);
+            assert_eq!(error.message(), "these bytes are no command of Flight SQL");
+        }
+        let own = in_words(Status::internal("a bug"));
+        assert_eq!((own.code(), own.message()), (Code::Internal, "a bug"));
+    }
+}

@@ -1,0 +1,275 @@
+//! Types of results on their way to a client: what drivers read, and what a session asks for.
+//!
+//! | stored or computed          | sent                                                          |
+//! |-----------------------------|---------------------------------------------------------------|
+//! | Utf8View, BinaryView        | Utf8, Binary, also within lists, maps and structs             |
+//! | dictionaries                | their values                                                  |
+//! | timestamps with a zone      | as they are, or without (`result.timestamp`)                  |
+//! | varint, decimals of over 38 | Decimal256, or text (`result.varint`)                         |
+//! | duration                    | Interval(MonthDayNano), or text (`result.duration`)           |
+//!
+//! Invariant: the schema of a FlightInfo and that of its DoGet are the same to the byte.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, IntervalUnit, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use tonic::metadata::MetadataMap;
+
+/// Session options that say how values leave, with the values that each takes.
+pub(super) const OPTIONS: [(&str, [&str; 2]); 3] = [
+    (TIMESTAMP, ["zone", "naive"]),
+    (VARINT, ["decimal", "text"]),
+    (DURATION, ["interval", "text"]),
+];
+const TIMESTAMP: &str = "result.timestamp";
+const VARINT: &str = "result.varint";
+const DURATION: &str = "result.duration";
+/// How gRPC for Java names itself. Its JDBC driver has no object for a timestamp with a zone.
+const JAVA: &str = "grpc-java";
+
+/// How values leave.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub(super) struct Form {
+    /// Timestamps lose their zone and keep what a clock there shows; those of columns are UTC.
+    #[prost(bool, tag = "1")]
+    pub without_zone: bool,
+    /// Decimals of 256 bits are text.
+    #[prost(bool, tag = "2")]
+    pub wide_as_text: bool,
+    /// Intervals of months, days and nanoseconds are text.
+    #[prost(bool, tag = "3")]
+    pub duration_as_text: bool,
+}
+
+impl Form {
+    /// What a call asks for: by a header of the option's name, else by the option `of_session`, else
+    /// what its client reads.
+    pub(super) fn of(headers: &MetadataMap, of_session: impl Fn(&str) -> Option<String>) -> Form {
+        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let is_java = header("user-agent").is_some_and(|agent| agent.starts_with(JAVA));
+        let asked = |name: &str| header(name).map(str::to_owned).or_else(|| of_session(name));
+        Form {
+            without_zone: asked(TIMESTAMP).map_or(is_java, |value| value == "naive"),
+            wide_as_text: asked(VARINT).is_some_and(|value| value == "text"),
+            duration_as_text: asked(DURATION).is_some_and(|value| value == "text"),
+        }
+    }
+
+    /// The schema of a result as it is sent.
+    pub(super) fn schema(self, schema: &Schema) -> SchemaRef {
+        let fields: Fields = schema.fields().iter().map(|field| self.field(field)).collect();
+        Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+    }
+
+    fn field(self, field: &FieldRef) -> FieldRef {
+        let ty = self.data_type(field.data_type());
+        match ty == *field.data_type() {
+            true => Arc::clone(field),
+            false => Arc::new(field.as_ref().clone().with_data_type(ty)),
+        }
+    }
+
+    fn data_type(self, ty: &DataType) -> DataType {
+        match ty {
+            DataType::Utf8View => DataType::Utf8,
+            DataType::BinaryView => DataType::Binary,
+            DataType::Dictionary(_, values) => self.data_type(values),
+            DataType::Timestamp(unit, Some(_)) if self.without_zone => {
+                DataType::Timestamp(*unit, None)
+            }
+            DataType::Decimal256(..) if self.wide_as_text => DataType::Utf8,
+            DataType::Interval(IntervalUnit::MonthDayNano) if self.duration_as_text => {
+                DataType::Utf8
+            }
+            DataType::List(field) | DataType::ListView(field) => DataType::List(self.field(field)),
+            DataType::LargeList(field) => DataType::LargeList(self.field(field)),
+            DataType::FixedSizeList(field, n) => DataType::FixedSizeList(self.field(field), *n),
+            DataType::Struct(fields) => {
+                DataType::Struct(fields.iter().map(|field| self.field(field)).collect())
+            }
+            DataType::Map(entries, sorted) => DataType::Map(self.field(entries), *sorted),
+            other => other.clone(),
+        }
+    }
+
+    /// A batch of a result as it is sent: with the fields of `schema`, whose types are those of
+    /// [`Form::schema`].
+    ///
+    /// Errors: when a column that was promised without nulls has one.
+    pub(super) fn batch(
+        self,
+        batch: &RecordBatch,
+        schema: &SchemaRef,
+    ) -> Result<RecordBatch, ArrowError> {
+        let columns = batch
+            .columns()
+            .iter()
+            .zip(schema.fields())
+            .map(|(column, field)| self.column(column, field.data_type()))
+            .collect::<Result<Vec<_>, _>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+    }
+
+    fn column(self, column: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowError> {
+        use DataType as T;
+        if column.data_type() == wanted {
+            return Ok(Arc::clone(column));
+        }
+        match (column.data_type(), wanted) {
+            (T::List(_), T::List(element)) => {
+                let (_, offsets, values, nulls) = column.as_list::<i32>().clone().into_parts();
+                let values = self.column(&values, element.data_type())?;
+                let lists =
+                    arrow::array::ListArray::try_new(Arc::clone(element), offsets, values, nulls)?;
+                Ok(Arc::new(lists))
+            }
+            (T::Struct(_), T::Struct(fields)) => {
+                Ok(Arc::new(self.structs(column.as_struct(), fields)?))
+            }
+            (T::Map(..), T::Map(entries, sorted)) => {
+                let (_, offsets, pairs, nulls, _) = column.as_map().clone().into_parts();
+                let T::Struct(fields) = entries.data_type() else {
+                    return cast(column, wanted);
+                };
+                let pairs = self.structs(&pairs, fields)?;
+                let maps = arrow::array::MapArray::try_new(
+                    Arc::clone(entries),
+                    offsets,
+                    pairs,
+                    nulls,
+                    *sorted,
+                )?;
+                Ok(Arc::new(maps))
+            }
+            _ => cast(column, wanted),
+        }
+    }
+
+    fn structs(
+        self,
+        array: &arrow::array::StructArray,
+        fields: &Fields,
+    ) -> Result<arrow::array::StructArray, ArrowError> {
+        let columns = array.columns().iter().zip(fields);
+        let columns = columns.map(|(column, field)| self.column(column, field.data_type()));
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        arrow::array::StructArray::try_new(fields.clone(), columns, array.nulls().cloned())
+    }
+}
+
+/// Whether rows of `found` can be sent as rows of `promised`: names and types are the same. Whether
+/// a field may be null is not compared; rows themselves show that.
+pub(super) fn keeps_promise(promised: &Schema, found: &Schema) -> bool {
+    fn same(a: &Field, b: &Field) -> bool {
+        a.name() == b.name() && same_type(a.data_type(), b.data_type())
+    }
+    fn same_type(a: &DataType, b: &DataType) -> bool {
+        use DataType as T;
+        match (a, b) {
+            (T::List(a), T::List(b)) | (T::LargeList(a), T::LargeList(b)) => {
+                same_type(a.data_type(), b.data_type())
+            }
+            (T::Map(a, _), T::Map(b, _)) => same_type(a.data_type(), b.data_type()),
+            (T::Struct(a), T::Struct(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+            }
+            (a, b) => a == b,
+        }
+    }
+    promised.fields().len() == found.fields().len()
+        && promised.fields().iter().zip(found.fields()).all(|(a, b)| same(a, b))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{
+        Decimal256Array, IntervalMonthDayNanoArray, ListArray, StringViewArray,
+        TimestampMillisecondArray,
+    };
+    use arrow::buffer::OffsetBuffer;
+    use arrow::datatypes::{IntervalMonthDayNano, i256};
+
+    use super::*;
+
+    fn rows() -> RecordBatch {
+        let views: ArrayRef = Arc::new(StringViewArray::from(vec!["a", "longer than 12 bytes"]));
+        let field = Arc::new(Field::new("item", DataType::Utf8View, true));
+        let offsets = OffsetBuffer::from_lengths([0, 2]);
+        let lists = ListArray::new(field, offsets, Arc::clone(&views), None);
+        let wide = Decimal256Array::from(vec![i256::from_i128(7), i256::MINUS_ONE]);
+        let wide = wide.with_precision_and_scale(76, 0).unwrap();
+        let duration = IntervalMonthDayNano::new(1, 2, 3_000_000_000);
+        let columns: [(&str, ArrayRef); 5] = [
+            ("view", views),
+            ("views", Arc::new(lists)),
+            ("at", Arc::new(TimestampMillisecondArray::from(vec![0, 1]).with_timezone("UTC"))),
+            ("wide", Arc::new(wide)),
+            ("took", Arc::new(IntervalMonthDayNanoArray::from(vec![duration; 2]))),
+        ];
+        RecordBatch::try_from_iter(columns).unwrap()
+    }
+
+    fn types(form: Form) -> Vec<String> {
+        let rows = rows();
+        let schema = form.schema(rows.schema_ref());
+        let sent = form.batch(&rows, &schema).unwrap();
+        assert_eq!(sent.schema(), schema);
+        assert_eq!(sent.num_rows(), 2);
+        schema.fields().iter().map(|field| field.data_type().to_string()).collect()
+    }
+
+    #[test]
+    fn views_leave_as_text_and_the_rest_as_it_is() {
+        assert_eq!(
+            types(Form::default()),
+            [
+                "Utf8",
+                "List(Utf8)",
+                "Timestamp(ms, \"UTC\")",
+                "Decimal256(76, 0)",
+                "Interval(MonthDayNano)"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_session_has_text_and_timestamps_without_zone_where_it_wants() {
+        let form = Form { without_zone: true, wide_as_text: true, duration_as_text: true };
+        assert_eq!(types(form), ["Utf8", "List(Utf8)", "Timestamp(ms)", "Utf8", "Utf8"]);
+        let rows = rows();
+        let sent = form.batch(&rows, &form.schema(rows.schema_ref())).unwrap();
+        let text = |column: usize| sent.column(column).as_string::<i32>().value(0).to_owned();
+        assert_eq!(
+            (text(3), text(4)),
+            ("7".to_owned(), "1 mons 2 days 3.000000000 secs".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_call_a_session_and_a_client_are_asked_in_this_order() {
+        let mut headers = MetadataMap::new();
+        let none = |_: &str| None;
+        assert_eq!(Form::of(&headers, none), Form::default());
+        headers.insert("user-agent", "grpc-java-netty/1.71.0".parse().unwrap());
+        assert!(Form::of(&headers, none).without_zone);
+        let zone = |name: &str| (name == TIMESTAMP).then(|| "zone".to_owned());
+        assert!(!Form::of(&headers, zone).without_zone);
+        headers.insert(TIMESTAMP, "naive".parse().unwrap());
+        assert!(Form::of(&headers, zone).without_zone);
+    }
+
+    #[test]
+    fn a_promise_is_kept_by_the_same_names_and_types() {
+        let field = |name: &str, ty| Field::new(name, ty, true);
+        let schema = |field| Schema::new(vec![field]);
+        let promised = schema(field("a", DataType::Int32));
+        assert!(keeps_promise(&promised, &schema(Field::new("a", DataType::Int32, false))));
+        assert!(!keeps_promise(&promised, &schema(field("a", DataType::Int64))));
+        assert!(!keeps_promise(&promised, &schema(field("b", DataType::Int32))));
+        assert!(!keeps_promise(&promised, &Schema::empty()));
+    }
+}

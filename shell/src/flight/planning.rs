@@ -1,0 +1,136 @@
+//! Long statements are parsed and planned apart from short ones.
+//!
+//! Invariant: what plans a statement of over [`SHORT_BYTES_MAX`] runs on a thread that serves no other
+//! call. At most half of the processors plan long statements at once, of at most [`LONG_BYTES_MAX`]
+//! together (or one that is longer by itself); the others wait, and beyond [`WAITING_MAX`] are
+//! refused. A text of over [`STATEMENT_BYTES_MAX`] is refused before anything is made of it.
+
+use std::future::Future;
+use std::num::NonZero;
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tonic::Status;
+
+use super::error::invalid;
+
+/// Longest statement that is planned where its call came in.
+const SHORT_BYTES_MAX: usize = 32 << 10;
+/// Longest statement. Planning takes some hundred times the memory of the text.
+const STATEMENT_BYTES_MAX: usize = 8 << 20;
+/// All texts that are planned at once apart from short ones.
+const LONG_BYTES_MAX: usize = 8 << 20;
+/// Long statements that wait.
+const WAITING_MAX: usize = 64;
+const KIB: usize = 1 << 10;
+
+/// Where statements are planned.
+pub(super) struct Planning {
+    /// Threads that may plan long statements.
+    turns: Arc<Semaphore>,
+    /// KiB of text that may be planned.
+    room: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+}
+
+impl Planning {
+    /// For a machine with so many processors.
+    pub(super) fn new(processors: usize) -> Self {
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
+        Planning {
+            turns: semaphore((processors / 2).max(1)),
+            room: semaphore(LONG_BYTES_MAX / KIB),
+            waiting: semaphore(WAITING_MAX),
+        }
+    }
+
+    /// For this machine.
+    pub(super) fn of_machine() -> Self {
+        Planning::new(std::thread::available_parallelism().map_or(1, NonZero::get))
+    }
+
+    /// Does `work`, which parses and plans a text of so many bytes.
+    ///
+    /// Errors: INVALID_ARGUMENT for a text that is too long; RESOURCE_EXHAUSTED when too many wait;
+    /// those of `work`.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        text_bytes: usize,
+        work: impl Future<Output = Result<T, Status>> + Send + 'static,
+    ) -> Result<T, Status> {
+        if text_bytes > STATEMENT_BYTES_MAX {
+            return Err(invalid(format!(
+                "the statement takes {text_bytes} bytes, at most {STATEMENT_BYTES_MAX} are possible: \
+                 bind values as parameters, ingest many rows, or join with a table that has the values"
+            )));
+        }
+        if text_bytes <= SHORT_BYTES_MAX {
+            return work.await;
+        }
+        let closed = |_| Status::unavailable("the service stops");
+        let place = Arc::clone(&self.waiting).try_acquire_owned().map_err(|_| {
+            Status::resource_exhausted(format!(
+                "{WAITING_MAX} statements of over {SHORT_BYTES_MAX} bytes wait to be planned: try later"
+            ))
+        })?;
+        let kib = u32::try_from(text_bytes.min(LONG_BYTES_MAX).div_ceil(KIB)).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room).acquire_many_owned(kib).await.map_err(closed)?;
+        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(closed)?;
+        drop(place);
+        let runtime = Handle::current();
+        let planned = tokio::task::spawn_blocking(move || {
+            // Given back when the work is done, also when nobody waits for it any more.
+            let _permits = (room, turn);
+            runtime.block_on(work)
+        });
+        planned.await.map_err(|error| Status::internal(format!("planning ended early: {error}")))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tonic::Code;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn long_statements_are_planned_one_after_another_on_threads_of_their_own() {
+        let planning = Planning::new(2);
+        let here = std::thread::current().id();
+        let at_work = Arc::new(AtomicUsize::new(0));
+        let plan = |bytes| {
+            let at_work = Arc::clone(&at_work);
+            planning.run(bytes, async move {
+                let together = at_work.fetch_add(1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                std::thread::yield_now();
+                at_work.fetch_sub(1, Ordering::SeqCst);
+                Ok((together, std::thread::current().id()))
+            })
+        };
+        let long = futures::future::join_all((0..20).map(|_| plan(SHORT_BYTES_MAX + 1))).await;
+        for planned in long {
+            let (together, thread) = planned.unwrap();
+            assert_eq!(together, 0, "two processors: one long statement at once");
+            assert_ne!(thread, here);
+        }
+        assert_eq!(plan(SHORT_BYTES_MAX).await.unwrap().1, std::thread::current().id());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_text_that_is_too_long_and_a_queue_that_is_too_long_are_refused() {
+        let planning = Planning::new(2);
+        let done = || async { Ok(()) };
+        let long = planning.run(STATEMENT_BYTES_MAX + 1, done()).await.unwrap_err();
+        assert_eq!(long.code(), Code::InvalidArgument);
+        assert!(planning.run(STATEMENT_BYTES_MAX, done()).await.is_ok());
+        let _places =
+            Arc::clone(&planning.waiting).try_acquire_many_owned(WAITING_MAX as u32).unwrap();
+        let full = planning.run(SHORT_BYTES_MAX + 1, done()).await.unwrap_err();
+        assert_eq!(full.code(), Code::ResourceExhausted);
+        assert!(planning.run(SHORT_BYTES_MAX, done()).await.is_ok());
+    }
+}

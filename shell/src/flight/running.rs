@@ -1,0 +1,148 @@
+//! Queries that are being fetched, so that they can be cancelled by what their client knows of them.
+//!
+//! Invariant: a query that was cancelled gives no more rows, neither to those who fetch it now nor to
+//! those who come later with its ticket. At most [`CANCELLED_MAX`] cancelled queries are remembered,
+//! each as long as its ticket holds.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use arrow::array::RecordBatch;
+use futures::stream::BoxStream;
+use futures::{StreamExt, stream};
+use prost::bytes::Bytes;
+use tokio::sync::watch;
+use tonic::Status;
+
+/// Cancelled queries whose tickets are still refused.
+const CANCELLED_MAX: usize = 10_000;
+
+/// Rows on their way to a client.
+pub(super) type Rows = BoxStream<'static, Result<RecordBatch, Status>>;
+
+/// All queries that are being fetched.
+#[derive(Default)]
+pub(super) struct Running(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// Of each query: those who fetch it.
+    fetches: HashMap<Bytes, Vec<Arc<watch::Sender<bool>>>>,
+    cancelled: VecDeque<Bytes>,
+}
+
+/// One fetch of a query.
+pub(super) struct Fetch {
+    running: Arc<Running>,
+    id: Bytes,
+    cancel: Arc<watch::Sender<bool>>,
+}
+
+impl Running {
+    /// A fetch of the query `id` begins.
+    ///
+    /// Errors: CANCELLED when it was cancelled before.
+    pub(super) fn begin(self: &Arc<Self>, id: Bytes) -> Result<Fetch, Status> {
+        let cancel = Arc::new(watch::Sender::new(false));
+        let mut state = self.lock();
+        if state.cancelled.contains(&id) {
+            return Err(cancelled());
+        }
+        state.fetches.entry(id.clone()).or_default().push(Arc::clone(&cancel));
+        Ok(Fetch { running: Arc::clone(self), id, cancel })
+    }
+
+    /// Cancels the query `id`, whoever fetches it.
+    pub(super) fn cancel(&self, id: &Bytes) {
+        let mut state = self.lock();
+        for cancel in state.fetches.get(id).into_iter().flatten() {
+            cancel.send_replace(true);
+        }
+        if !state.cancelled.contains(id) {
+            state.cancelled.push_back(id.clone());
+        }
+        if state.cancelled.len() > CANCELLED_MAX {
+            state.cancelled.pop_front();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no one panics while holding the running queries")
+    }
+}
+
+impl Fetch {
+    /// What `work` gives, unless the query is cancelled meanwhile.
+    ///
+    /// Errors: CANCELLED, or those of `work`.
+    pub(super) async fn unless_cancelled<T>(
+        &self,
+        work: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, Status> {
+        let mut told = self.cancel.subscribe();
+        tokio::select! {
+            biased;
+            _ = told.wait_for(|is_cancelled| *is_cancelled) => Err(cancelled()),
+            done = work => done,
+        }
+    }
+
+    /// `rows` until they end or the query is cancelled, which the last item says then.
+    pub(super) fn rows(self, rows: Rows) -> Rows {
+        stream::unfold(Some((self, rows)), |at_work| async move {
+            let (fetch, mut rows) = at_work?;
+            let next = fetch.unless_cancelled(async { rows.next().await.transpose() }).await;
+            match next {
+                Ok(None) => None,
+                Ok(Some(batch)) => Some((Ok(batch), Some((fetch, rows)))),
+                Err(error) => Some((Err(error), None)),
+            }
+        })
+        .boxed()
+    }
+}
+
+impl Drop for Fetch {
+    fn drop(&mut self) {
+        let mut state = self.running.lock();
+        if let Some(fetches) = state.fetches.get_mut(&self.id) {
+            fetches.retain(|cancel| !Arc::ptr_eq(cancel, &self.cancel));
+            if fetches.is_empty() {
+                state.fetches.remove(&self.id);
+            }
+        }
+    }
+}
+
+fn cancelled() -> Status {
+    Status::cancelled("the query was cancelled")
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_cancelled_query_gives_no_more_rows() {
+        let running = Arc::new(Running::default());
+        let id = Bytes::from_static(b"one");
+        let other = running.begin(Bytes::from_static(b"other")).unwrap();
+        let fetch = running.begin(id.clone()).unwrap();
+        let endless = stream::repeat_with(|| {
+            Ok(RecordBatch::new_empty(Arc::new(arrow::datatypes::Schema::empty())))
+        });
+        let mut rows = fetch.rows(endless.boxed());
+        assert!(rows.next().await.unwrap().is_ok());
+        running.cancel(&id);
+        assert_eq!(rows.next().await.unwrap().unwrap_err().code(), Code::Cancelled);
+        assert!(rows.next().await.is_none());
+        drop(rows);
+        assert_eq!(running.begin(id).err().unwrap().code(), Code::Cancelled);
+        assert!(other.unless_cancelled(async { Ok(1) }).await.is_ok());
+        drop(other);
+        assert!(running.lock().fetches.is_empty());
+    }
+}

@@ -1,0 +1,260 @@
+//! Seals on what clients carry between calls: tickets and handles of prepared statements.
+//!
+//! Invariant: what [`Seal::open`] gives was put in by [`Seal::close`] of the same service, for the
+//! same purpose, and has not expired. The key never leaves the process and ends with it, so that
+//! nobody can make a ticket but this service. The content can be read by whoever holds it.
+//!
+//! ```text
+//! version 1 | purpose 1 | expires 8 | place 1 | content, or its digest | keyed hash of all before 32
+//! ```
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use prost::bytes::Bytes;
+use tidegate_engine::clock::Clock;
+use tonic::Status;
+
+use super::error::invalid;
+
+/// Bytes of a keyed hash, of its key, and of a digest.
+const HASH_BYTES: usize = 32;
+const VERSION: u8 = 1;
+/// Bytes before the content.
+const HEAD_BYTES: usize = 11;
+/// Longest content that a client carries itself; longer ones are kept here, and it carries a digest.
+const CARRIED_BYTES_MAX: usize = 64 << 10;
+/// Longest content.
+pub(super) const CONTENT_BYTES_MAX: usize = 64 << 20;
+/// All contents kept here; what was used longest ago goes first.
+const KEPT_BYTES_MAX: usize = 256 << 20;
+
+/// What a seal is for: one made for a ticket opens no prepared statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Ticket = 1,
+    Statement = 2,
+}
+
+impl Purpose {
+    /// How errors name it.
+    fn name(self) -> &'static str {
+        match self {
+            Purpose::Ticket => "ticket",
+            Purpose::Statement => "prepared statement",
+        }
+    }
+
+    /// How long a seal holds, seconds.
+    pub(super) fn life_seconds(self) -> i64 {
+        match self {
+            Purpose::Ticket => 3600,
+            Purpose::Statement => 24 * 3600,
+        }
+    }
+}
+
+/// Closes and opens seals with one key.
+pub(super) struct Seal {
+    key: [u8; HASH_BYTES],
+    clock: Arc<dyn Clock>,
+    kept: Mutex<Kept>,
+}
+
+impl Seal {
+    /// Seals with `key`, which must be random and told to nobody.
+    pub(super) fn new(key: [u8; HASH_BYTES], clock: Arc<dyn Clock>) -> Self {
+        Seal { key, clock, kept: Mutex::default() }
+    }
+
+    /// Seconds since the epoch at which a seal that is closed now stops to hold.
+    pub(super) fn expires_at(&self, purpose: Purpose) -> i64 {
+        self.clock.wall_seconds().saturating_add(purpose.life_seconds())
+    }
+
+    /// Seals `content`.
+    ///
+    /// Errors: INVALID_ARGUMENT for a content beyond [`CONTENT_BYTES_MAX`].
+    pub(super) fn close(&self, purpose: Purpose, content: Vec<u8>) -> Result<Bytes, Status> {
+        if content.len() > CONTENT_BYTES_MAX {
+            return Err(invalid(format!(
+                "a {} with its parameters takes {} bytes, at most {CONTENT_BYTES_MAX} are possible",
+                purpose.name(),
+                content.len()
+            )));
+        }
+        let mut sealed =
+            Vec::with_capacity(HEAD_BYTES + HASH_BYTES + CARRIED_BYTES_MAX.min(content.len()));
+        sealed.extend_from_slice(&[VERSION, purpose as u8]);
+        sealed.extend_from_slice(&self.expires_at(purpose).to_be_bytes());
+        let is_kept = content.len() > CARRIED_BYTES_MAX;
+        sealed.push(u8::from(is_kept));
+        if is_kept {
+            let digest = *blake3::hash(&content).as_bytes();
+            self.kept().insert(digest, content.into());
+            sealed.extend_from_slice(&digest);
+        } else {
+            sealed.extend_from_slice(&content);
+        }
+        let hash = blake3::keyed_hash(&self.key, &sealed);
+        sealed.extend_from_slice(hash.as_bytes());
+        Ok(sealed.into())
+    }
+
+    /// The content of a seal.
+    ///
+    /// Errors: INVALID_ARGUMENT for bytes that are no seal; UNAUTHENTICATED for one that this service
+    /// did not close, or that has expired; NOT_FOUND where a long content was dropped meanwhile.
+    pub(super) fn open(&self, purpose: Purpose, sealed: &[u8]) -> Result<Bytes, Status> {
+        let name = purpose.name();
+        let split = sealed.len().checked_sub(HASH_BYTES).filter(|length| *length >= HEAD_BYTES);
+        let Some((body, hash)) = split.map(|at| sealed.split_at(at)) else {
+            return Err(invalid(format!("these bytes are no {name} of this service")));
+        };
+        // Compared in constant time by its type.
+        let is_ours = <[u8; HASH_BYTES]>::try_from(hash)
+            .is_ok_and(|hash| blake3::keyed_hash(&self.key, body) == blake3::Hash::from(hash));
+        if !is_ours || body[0] != VERSION || body[1] != purpose as u8 {
+            return Err(Status::unauthenticated(format!(
+                "this {name} was not given out by this service since it started: ask for a new one"
+            )));
+        }
+        let expires: [u8; 8] = body[2..10].try_into().expect("eight bytes");
+        if i64::from_be_bytes(expires) < self.clock.wall_seconds() {
+            return Err(Status::unauthenticated(format!(
+                "this {name} has expired: one holds for {} seconds; ask for a new one",
+                purpose.life_seconds()
+            )));
+        }
+        let content = &body[HEAD_BYTES..];
+        if body[HEAD_BYTES - 1] == 0 {
+            return Ok(Bytes::copy_from_slice(content));
+        }
+        let digest: [u8; HASH_BYTES] = content.try_into().expect("a digest was sealed");
+        self.kept().get(&digest).ok_or_else(|| {
+            Status::not_found(format!(
+                "this {name} is too long to be kept any longer: send it again"
+            ))
+        })
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+        self.kept.lock().expect("no one panics while holding kept contents")
+    }
+}
+
+/// Contents by their digest.
+#[derive(Default)]
+struct Kept {
+    by_digest: HashMap<[u8; HASH_BYTES], (u64, Bytes)>,
+    bytes: usize,
+    uses: u64,
+}
+
+impl Kept {
+    fn insert(&mut self, digest: [u8; HASH_BYTES], content: Bytes) {
+        self.uses += 1;
+        self.bytes += content.len();
+        if let Some((_, same)) = self.by_digest.insert(digest, (self.uses, content)) {
+            self.bytes -= same.len();
+        }
+        while self.bytes > KEPT_BYTES_MAX {
+            let oldest = self.by_digest.iter().min_by_key(|(_, (used, _))| *used);
+            let Some(digest) = oldest.map(|(digest, _)| *digest) else { break };
+            if let Some((_, content)) = self.by_digest.remove(&digest) {
+                self.bytes -= content.len();
+            }
+        }
+    }
+
+    fn get(&mut self, digest: &[u8; HASH_BYTES]) -> Option<Bytes> {
+        self.uses += 1;
+        let (used, content) = self.by_digest.get_mut(digest)?;
+        *used = self.uses;
+        Some(content.clone())
+    }
+}
+
+/// Bytes that nobody can guess.
+///
+/// Errors: UNAVAILABLE when the operating system gives none.
+pub(super) fn random<const N: usize>() -> Result<[u8; N], Status> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Status::unavailable(format!("there is no randomness: {error}")))?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tidegate_engine::clock::SimulatedClock;
+    use tonic::Code;
+
+    use super::*;
+
+    fn seal(key: u8) -> (Arc<SimulatedClock>, Seal) {
+        let clock = SimulatedClock::new(1_000_000_000);
+        (Arc::clone(&clock), Seal::new([key; HASH_BYTES], clock))
+    }
+
+    #[test]
+    fn what_was_sealed_comes_back_short_or_long() {
+        let (_, seal) = seal(1);
+        for length in [0, 1, CARRIED_BYTES_MAX, CARRIED_BYTES_MAX + 1, 1 << 20] {
+            let sealed = seal.close(Purpose::Ticket, vec![7; length]).unwrap();
+            assert!(sealed.len() <= HEAD_BYTES + CARRIED_BYTES_MAX + HASH_BYTES);
+            assert_eq!(seal.open(Purpose::Ticket, &sealed).unwrap(), vec![7; length]);
+        }
+        let long = seal.close(Purpose::Ticket, vec![0; CONTENT_BYTES_MAX + 1]).unwrap_err();
+        assert_eq!(long.code(), Code::InvalidArgument);
+    }
+
+    #[test]
+    fn a_changed_byte_another_purpose_or_another_key_is_refused() {
+        let (_, own) = seal(1);
+        let (_, other) = seal(2);
+        let sealed = own.close(Purpose::Ticket, b"QSELECT 1".to_vec()).unwrap();
+        for at in 0..sealed.len() {
+            let mut forged = sealed.to_vec();
+            forged[at] ^= 1;
+            let error = own.open(Purpose::Ticket, &forged).unwrap_err();
+            assert_eq!(error.code(), Code::Unauthenticated, "byte {at}");
+        }
+        assert_eq!(
+            own.open(Purpose::Statement, &sealed).unwrap_err().code(),
+            Code::Unauthenticated
+        );
+        assert_eq!(other.open(Purpose::Ticket, &sealed).unwrap_err().code(), Code::Unauthenticated);
+        for garbage in [b"".as_slice(), b"QDROP TABLE t", &sealed[..HASH_BYTES]] {
+            let error = own.open(Purpose::Ticket, garbage).unwrap_err();
+            assert_eq!(error.code(), Code::InvalidArgument);
+        }
+    }
+
+    #[test]
+    fn a_seal_expires() {
+        let (clock, seal) = seal(1);
+        let sealed = seal.close(Purpose::Ticket, b"x".to_vec()).unwrap();
+        clock.advance(Duration::from_secs(3600));
+        assert!(seal.open(Purpose::Ticket, &sealed).is_ok());
+        clock.advance(Duration::from_secs(2));
+        let error = seal.open(Purpose::Ticket, &sealed).unwrap_err();
+        assert_eq!(error.code(), Code::Unauthenticated);
+        assert!(error.message().contains("expired"), "{error}");
+    }
+
+    #[test]
+    fn long_contents_are_bounded_and_the_longest_unused_goes() {
+        let (_, seal) = seal(1);
+        let long = |byte: u8| vec![byte; CONTENT_BYTES_MAX];
+        let sealed: Vec<Bytes> =
+            (0..4).map(|n| seal.close(Purpose::Ticket, long(n)).unwrap()).collect();
+        assert!(seal.open(Purpose::Ticket, &sealed[0]).is_ok());
+        seal.close(Purpose::Ticket, long(4)).unwrap();
+        assert!(seal.open(Purpose::Ticket, &sealed[0]).is_ok());
+        let gone = seal.open(Purpose::Ticket, &sealed[1]).unwrap_err();
+        assert_eq!(gone.code(), Code::NotFound);
+    }
+}

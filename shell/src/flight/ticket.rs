@@ -1,0 +1,165 @@
+//! What clients carry: tickets of results, and handles of prepared statements.
+//!
+//! Invariant: either holds all that its call needs, keyspace and parameters included, so that any
+//! connection can use it, whatever its own session says. A ticket stands for a query or for a write
+//! that is done: redeeming it changes nothing.
+
+use arrow::array::RecordBatch;
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
+use prost::Message;
+use prost::bytes::Bytes;
+use tonic::Status;
+
+use super::error::invalid;
+use super::outgoing::Form;
+use super::seal::{Purpose, Seal, random};
+
+/// A statement and what belongs to it.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Bound {
+    /// One statement.
+    #[prost(string, tag = "1")]
+    pub text: String,
+    /// Keyspace of unqualified names.
+    #[prost(string, tag = "2")]
+    pub keyspace: String,
+    /// Rows of parameters, as an IPC stream.
+    #[prost(bytes = "bytes", optional, tag = "3")]
+    pub parameters: Option<Bytes>,
+}
+
+impl Bound {
+    /// The rows of parameters.
+    pub(super) fn rows(&self) -> Result<Option<RecordBatch>, Status> {
+        let Some(bytes) = &self.parameters else { return Ok(None) };
+        let internal = |error: arrow::error::ArrowError| Status::internal(error.to_string());
+        let mut reader = StreamReader::try_new(&bytes[..], None).map_err(internal)?;
+        reader.next().transpose().map_err(internal)
+    }
+
+    /// The same statement with these rows.
+    pub(super) fn with_rows(self, rows: &RecordBatch) -> Result<Self, Status> {
+        let wrong = |error: arrow::error::ArrowError| invalid(error.to_string());
+        let mut writer = StreamWriter::try_new(Vec::new(), rows.schema_ref()).map_err(wrong)?;
+        writer.write(rows).map_err(wrong)?;
+        let bytes = writer.into_inner().map_err(wrong)?;
+        Ok(Bound { parameters: Some(bytes.into()), ..self })
+    }
+
+    /// The handle of a prepared statement.
+    pub(super) fn close(&self, seal: &Seal) -> Result<Bytes, Status> {
+        seal.close(Purpose::Statement, self.encode_to_vec())
+    }
+
+    /// The prepared statement of a handle.
+    ///
+    /// Errors: as [`Seal::open`].
+    pub(super) fn open(seal: &Seal, handle: &[u8]) -> Result<Self, Status> {
+        decode(&seal.open(Purpose::Statement, handle)?)
+    }
+}
+
+/// A result that can be fetched.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Ticket {
+    #[prost(oneof = "Promise", tags = "1, 2, 3")]
+    pub promise: Option<Promise>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(super) enum Promise {
+    /// Run this query.
+    #[prost(message, tag = "1")]
+    Query(Query),
+    /// A write of so many rows was done.
+    #[prost(uint64, tag = "2")]
+    Count(u64),
+    /// DDL was done.
+    #[prost(string, tag = "3")]
+    Message(String),
+}
+
+/// A query that was planned, and what its client was told of it.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Query {
+    #[prost(message, required, tag = "1")]
+    pub bound: Bound,
+    /// Schema of the rows, as an IPC message.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub schema: Bytes,
+    /// How values leave.
+    #[prost(message, required, tag = "3")]
+    pub form: Form,
+    /// Names this query for a cancellation.
+    #[prost(bytes = "bytes", tag = "4")]
+    pub id: Bytes,
+}
+
+impl Ticket {
+    /// A ticket of a query.
+    ///
+    /// Errors: UNAVAILABLE without randomness.
+    pub(super) fn query(bound: Bound, schema: Bytes, form: Form) -> Result<Self, Status> {
+        let id = Bytes::copy_from_slice(&random::<16>()?);
+        Ok(Ticket { promise: Some(Promise::Query(Query { bound, schema, form, id })) })
+    }
+
+    /// A ticket of something that is done.
+    pub(super) fn done(promise: Promise) -> Self {
+        Ticket { promise: Some(promise) }
+    }
+
+    /// The bytes that a client carries.
+    pub(super) fn close(&self, seal: &Seal) -> Result<Bytes, Status> {
+        seal.close(Purpose::Ticket, self.encode_to_vec())
+    }
+
+    /// What a ticket promises.
+    ///
+    /// Errors: as [`Seal::open`].
+    pub(super) fn open(seal: &Seal, bytes: &[u8]) -> Result<Promise, Status> {
+        let ticket: Ticket = decode(&seal.open(Purpose::Ticket, bytes)?)?;
+        ticket.promise.ok_or_else(|| Status::internal("a ticket that promises nothing"))
+    }
+}
+
+/// Decodes what this service encoded itself.
+fn decode<T: Message + Default>(bytes: &[u8]) -> Result<T, Status> {
+    T::decode(bytes).map_err(|error| Status::internal(format!("a sealed content: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::Int64Array;
+    use tidegate_engine::clock::SimulatedClock;
+
+    use super::*;
+
+    #[test]
+    fn tickets_and_handles_come_back_as_they_went() {
+        let seal = Seal::new([3; 32], SimulatedClock::new(0));
+        let column = Arc::new(Int64Array::from(vec![Some(1), None])) as _;
+        let rows = RecordBatch::try_from_iter([("$1", column)]).unwrap();
+        let text = "SELECT 'a&b;ü' -- \n".to_owned();
+        let bound = Bound { text, keyspace: "k".into(), parameters: None };
+        assert_eq!(bound.rows().unwrap(), None);
+        let bound = bound.with_rows(&rows).unwrap();
+        assert_eq!(Bound::open(&seal, &bound.close(&seal).unwrap()).unwrap(), bound);
+        assert_eq!(bound.rows().unwrap().unwrap(), rows);
+
+        let query = Ticket::query(bound, Bytes::from_static(b"s"), Form::default()).unwrap();
+        for ticket in [
+            query,
+            Ticket::done(Promise::Count(u64::MAX)),
+            Ticket::done(Promise::Message(String::new())),
+        ] {
+            let promise = Ticket::open(&seal, &ticket.close(&seal).unwrap()).unwrap();
+            assert_eq!(Some(promise), ticket.promise);
+        }
+        let handle = Ticket::done(Promise::Count(1)).close(&seal).unwrap();
+        assert!(Bound::open(&seal, &handle).is_err(), "a ticket is no prepared statement");
+    }
+}

@@ -1,0 +1,250 @@
+//! Tickets and prepared statements: who can make them, what they redeem, and from where.
+
+use arrow::array::{AsArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Int32Type, Int64Type};
+use arrow_flight::sql::{
+    Any, CommandPreparedStatementQuery, ProstMessageExt, TicketStatementQuery,
+};
+use arrow_flight::{FlightInfo, Ticket};
+use futures::TryStreamExt;
+use prost::Message;
+use tonic::Code;
+
+use super::*;
+
+/// The code of an error and its text.
+fn refusal<T>(result: arrow_flight::error::Result<T>) -> (Code, String) {
+    match result.err().expect("an error") {
+        arrow_flight::error::FlightError::Tonic(status) => {
+            (status.code(), status.message().to_owned())
+        }
+        other => panic!("no status: {other}"),
+    }
+}
+
+/// Redeems bytes as the ticket of a statement and reads all rows.
+async fn redeem(client: &mut Client, handle: impl Into<prost::bytes::Bytes>) -> Answer {
+    let ticket = TicketStatementQuery { statement_handle: handle.into() };
+    fetch(client, Ticket::new(ticket.as_any().encode_to_vec())).await
+}
+
+type Answer = arrow_flight::error::Result<Vec<RecordBatch>>;
+
+async fn fetch(client: &mut Client, ticket: Ticket) -> Answer {
+    client.do_get(ticket).await?.try_collect().await
+}
+
+fn ticket_of(info: &FlightInfo) -> Ticket {
+    info.endpoint[0].ticket.clone().unwrap()
+}
+
+/// The bytes in the ticket of a statement.
+fn handle_of(info: &FlightInfo) -> Vec<u8> {
+    let any = Any::decode(&*ticket_of(info).ticket).unwrap();
+    any.unpack::<TicketStatementQuery>().unwrap().unwrap().statement_handle.to_vec()
+}
+
+async fn count(client: &mut Client, table: &str) -> i64 {
+    let rows = run(client, &format!("SELECT count(*) FROM {table}")).await;
+    rows[0].column(0).as_primitive::<Int64Type>().value(0)
+}
+
+#[test]
+fn forged_tickets_and_handles_run_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(directory.path());
+    client_threads().block_on(async {
+        let mut client = connect(&service).await;
+        run(&mut client, "CREATE TABLE t (k int PRIMARY KEY)").await;
+        run(&mut client, "INSERT INTO t VALUES (1)").await;
+        let mut stranger = connect(&service).await;
+        let statements = ["INSERT INTO t VALUES (2)", "DROP TABLE t", "SELECT * FROM t"];
+        for text in statements {
+            // What a ticket was before: a letter and the text. And the text by itself.
+            for plain in [format!("Q{text}"), text.to_owned()] {
+                let (code, text) = refusal(redeem(&mut stranger, plain.into_bytes()).await);
+                assert!([Code::Unauthenticated, Code::InvalidArgument].contains(&code), "{text}");
+            }
+            // A command of another kind in the place of a ticket.
+            let handle = text.as_bytes().to_vec().into();
+            let prepared = CommandPreparedStatementQuery { prepared_statement_handle: handle };
+            let forged = Ticket::new(prepared.as_any().encode_to_vec());
+            let (code, text) = refusal(fetch(&mut stranger, forged).await);
+            assert!([Code::Unauthenticated, Code::InvalidArgument].contains(&code), "{text}");
+        }
+        // A ticket of this service, with another text in it of the same length.
+        let info = client.execute("SELECT 1 FROM t WHERE k = 1".into(), None).await.unwrap();
+        let real = handle_of(&info);
+        let at = real.windows(6).position(|bytes| bytes == b"SELECT").unwrap();
+        for forged in [b"INSERT".as_slice(), b"DROP T", b"DELETE"] {
+            let mut bytes = real.clone();
+            bytes[at..at + 6].copy_from_slice(forged);
+            let (code, _) = refusal(redeem(&mut stranger, bytes).await);
+            assert_eq!(code, Code::Unauthenticated);
+        }
+        let (code, _) = refusal(redeem(&mut stranger, real[..real.len() - 1].to_vec()).await);
+        assert_eq!(code, Code::Unauthenticated);
+        assert_eq!(redeem(&mut stranger, real).await.unwrap()[0].num_rows(), 1);
+        // The handle of a prepared write is no ticket either, and a made-up handle no statement.
+        let mut write = client.prepare("INSERT INTO t VALUES (3)".into(), None).await.unwrap();
+        assert_eq!(write.execute_update().await.unwrap(), 1);
+        assert_eq!(count(&mut client, "t").await, 2);
+    });
+    assert_eq!(service.stop().0, Some(0));
+}
+
+#[test]
+fn a_ticket_keeps_its_keyspace() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(directory.path());
+    client_threads().block_on(async {
+        let mut client = connect(&service).await;
+        for text in [
+            "CREATE KEYSPACE other",
+            "CREATE TABLE t (k int PRIMARY KEY)",
+            "CREATE TABLE other.t (k int PRIMARY KEY)",
+            "INSERT INTO t VALUES (1)",
+            "INSERT INTO other.t VALUES (2)",
+        ] {
+            run(&mut client, text).await;
+        }
+        let info = client.execute("SELECT k FROM t".into(), None).await.unwrap();
+        let mut prepared = client.prepare("SELECT k FROM t".into(), None).await.unwrap();
+        run(&mut client, "USE other").await;
+        let rows = fetch(&mut client, ticket_of(&info)).await.unwrap();
+        assert_eq!(rows[0].column(0).as_primitive::<Int32Type>().values(), &[1]);
+        let prepared = prepared.execute().await.unwrap();
+        let rows = fetch(&mut client, ticket_of(&prepared)).await.unwrap();
+        assert_eq!(rows[0].column(0).as_primitive::<Int32Type>().values(), &[1]);
+        let rows = run(&mut client, "SELECT k FROM t").await;
+        assert_eq!(rows[0].column(0).as_primitive::<Int32Type>().values(), &[2]);
+        // Another client, in whose session nobody said USE.
+        let mut other = connect(&service).await;
+        let rows = run(&mut other, "SELECT k FROM t").await;
+        assert_eq!(rows[0].column(0).as_primitive::<Int32Type>().values(), &[1]);
+    });
+    assert_eq!(service.stop().0, Some(0));
+}
+
+#[test]
+fn a_result_has_the_types_of_what_is_bound() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(directory.path());
+    client_threads().block_on(async {
+        let mut client = connect(&service).await;
+        run(&mut client, "CREATE TABLE t (k int PRIMARY KEY, temp double)").await;
+        run(&mut client, "INSERT INTO t VALUES (1, NULL)").await;
+        let number = || {
+            RecordBatch::try_from_iter([("1", std::sync::Arc::new(Int64Array::from(vec![7])) as _)])
+        };
+        let float = || {
+            RecordBatch::try_from_iter([(
+                "1",
+                std::sync::Arc::new(Float64Array::from(vec![7.5])) as _,
+            )])
+        };
+        let text = || {
+            RecordBatch::try_from_iter([(
+                "1",
+                std::sync::Arc::new(StringArray::from(vec!["x"])) as _,
+            )])
+        };
+        for (statement, parameters, wanted, shown) in [
+            ("SELECT ?", number(), DataType::Int64, "7"),
+            ("SELECT ?", text(), DataType::Utf8, "x"),
+            ("SELECT k + ? FROM t", number(), DataType::Int32, "8"),
+            ("SELECT coalesce(temp, ?) FROM t", float(), DataType::Float64, "7.5"),
+            ("SELECT CAST(? AS bigint)", number(), DataType::Int64, "7"),
+            ("SELECT k FROM t WHERE k < ?", number(), DataType::Int32, "1"),
+        ] {
+            let mut prepared = client.prepare(statement.into(), None).await.unwrap();
+            prepared.set_parameters(parameters.unwrap()).unwrap();
+            let info = prepared.execute().await.unwrap();
+            let promised = info.clone().try_decode_schema().unwrap();
+            assert_eq!(*promised.field(0).data_type(), wanted, "{statement}");
+            // A ticket holds what was bound: another connection can read the rows.
+            let mut other = connect(&service).await;
+            let rows = fetch(&mut other, ticket_of(&info)).await.unwrap();
+            assert_eq!(*rows[0].schema(), promised, "{statement}");
+            let value = arrow::util::display::array_value_to_string(rows[0].column(0), 0).unwrap();
+            assert_eq!(value, shown, "{statement}");
+            prepared.close().await.unwrap();
+            assert!(fetch(&mut other, ticket_of(&info)).await.is_ok());
+        }
+    });
+    assert_eq!(service.stop().0, Some(0));
+}
+
+#[test]
+fn parameters_are_advertised_wide_and_narrowed_with_a_check() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(directory.path());
+    client_threads().block_on(async {
+        let mut client = connect(&service).await;
+        run(&mut client, "CREATE TABLE t (k int PRIMARY KEY, s smallint, f float, at time)").await;
+        let insert = "INSERT INTO t VALUES (?, ?, ?, NULL)";
+        let mut prepared = client.prepare(insert.into(), None).await.unwrap();
+        let types: Vec<DataType> = prepared
+            .parameter_schema()
+            .unwrap()
+            .fields()
+            .iter()
+            .map(|f| f.data_type().clone())
+            .collect();
+        assert_eq!(types, [DataType::Int64, DataType::Int64, DataType::Float64]);
+        let row = |k: i64, s: i64| {
+            RecordBatch::try_from_iter([
+                ("1", std::sync::Arc::new(Int64Array::from(vec![k])) as _),
+                ("2", std::sync::Arc::new(Int64Array::from(vec![s])) as _),
+                ("3", std::sync::Arc::new(Float64Array::from(vec![0.1])) as _),
+            ])
+            .unwrap()
+        };
+        prepared.set_parameters(row(1, 300)).unwrap();
+        assert_eq!(prepared.execute_update().await.unwrap(), 1);
+        prepared.set_parameters(row(2, 40_000)).unwrap();
+        let (code, text) = refusal(prepared.execute_update().await);
+        assert_eq!(code, Code::InvalidArgument);
+        assert_eq!(text, "$2: 40000 is out of range for Int16");
+        let mut find = client.prepare("SELECT k FROM t WHERE f = ?".into(), None).await.unwrap();
+        let tenth = std::sync::Arc::new(Float64Array::from(vec![0.1])) as _;
+        find.set_parameters(RecordBatch::try_from_iter([("1", tenth)]).unwrap()).unwrap();
+        let info = find.execute().await.unwrap();
+        assert_eq!(fetch(&mut client, ticket_of(&info)).await.unwrap()[0].num_rows(), 1);
+        let cast = client.prepare("SELECT CAST(? AS bigint), ? FROM t".into(), None).await.unwrap();
+        let types: Vec<DataType> = cast
+            .parameter_schema()
+            .unwrap()
+            .fields()
+            .iter()
+            .map(|f| f.data_type().clone())
+            .collect();
+        assert_eq!(types, [DataType::Int64, DataType::Utf8]);
+    });
+    assert_eq!(service.stop().0, Some(0));
+}
+
+#[test]
+fn a_ticket_is_refused_when_the_table_became_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(directory.path());
+    client_threads().block_on(async {
+        let mut client = connect(&service).await;
+        run(&mut client, "CREATE TABLE t (k int PRIMARY KEY, v int)").await;
+        run(&mut client, "INSERT INTO t VALUES (1, 2)").await;
+        let mut prepared = client.prepare("SELECT * FROM t".into(), None).await.unwrap();
+        let info = prepared.execute().await.unwrap();
+        assert!(fetch(&mut client, ticket_of(&info)).await.is_ok());
+        run(&mut client, "DROP TABLE t").await;
+        run(&mut client, "CREATE TABLE t (k int PRIMARY KEY, v text)").await;
+        let (code, text) = refusal(fetch(&mut client, ticket_of(&info)).await);
+        assert_eq!(code, Code::FailedPrecondition);
+        assert!(text.contains("GetFlightInfo again"), "{text}");
+        // Asked again, it is told of the table as it is.
+        let info = prepared.execute().await.unwrap();
+        let promised = info.clone().try_decode_schema().unwrap();
+        assert_eq!(*promised.field(1).data_type(), DataType::Utf8);
+        assert!(fetch(&mut client, ticket_of(&info)).await.is_ok());
+    });
+    assert_eq!(service.stop().0, Some(0));
+}
