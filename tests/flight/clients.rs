@@ -2,8 +2,7 @@
 //!
 //! Python's are in the interpreter that TIDEGATE_PYTHON names, else `python3`. The JDBC driver comes
 //! from Maven Central and Go's modules by its own proxy, once: they stay in
-//! `$TIDEGATE_CLIENTS_CACHE`, or below the target directory. A client that cannot be had is told of
-//! on stderr and left out.
+//! `$TIDEGATE_CLIENTS_CACHE`, or below the target directory. A client that cannot be had is skipped.
 
 use std::fs;
 use std::io::Write as _;
@@ -53,7 +52,7 @@ fn cache() -> Result<PathBuf, String> {
 fn judge(name: &str, client: Result<Command, String>) {
     let mut client = match client {
         Ok(client) => client,
-        Err(reason) => return say(&format!("skipped: {name}: {reason}")),
+        Err(reason) => return skip(name, &reason),
     };
     let directory = tempfile::tempdir().unwrap();
     let service = Service::start(directory.path());
@@ -63,7 +62,7 @@ fn judge(name: &str, client: Result<Command, String>) {
     assert!(output.status.success(), "{name} failed:\n{stdout}\n{stderr}");
     assert!(stdout.trim_end().ends_with("all steps passed"), "{name}:\n{stdout}\n{stderr}");
     for line in stdout.lines().filter(|line| line.starts_with("left out")) {
-        say(&format!("skipped: {name}: {line}"));
+        skip(&format!("{name}: parts"), line);
     }
     assert_eq!(service.stop().0, Some(0));
 }
@@ -108,15 +107,15 @@ fn go() -> Result<Command, String> {
 
 #[test]
 fn python_clients_get_over_their_points() {
-    judge("Python", python_points());
+    judge("Python's clients", python_points());
 }
 
 #[test]
 fn the_jdbc_driver_gets_over_its_points() {
-    judge("JDBC", java());
+    judge("JDBC driver", java());
 }
 
 #[test]
 fn the_go_driver_gets_over_its_points() {
-    judge("Go", go());
+    judge("Go's driver", go());
 }

@@ -24,10 +24,13 @@ const QUERY: usize = 4;
 /// 55 goes through all below it, and is called for each of these again).
 const VALUE_QUERIES_MAX: usize = 16;
 
-/// Words that are operators, or that the parser answers by calling itself.
-const OPERATORS: [&str; 14] = [
+/// Levels of EXPLAIN, and of INTERVAL after another: the parser answers these by calling itself without
+/// a look at its stack.
+const PREFIX: usize = 8;
+
+/// Words that are operators.
+const OPERATORS: [&str; 12] = [
     "and", "or", "xor", "not", "is", "in", "like", "ilike", "between", "div", "collate", "similar",
-    "interval", "explain",
 ];
 /// Words that make a tree of relations deeper.
 const RELATIONS: [&str; 4] = ["join", "union", "except", "intersect"];
@@ -97,6 +100,10 @@ pub fn check(tokens: &[TokenWithSpan]) -> Result<()> {
             level.inner = level.inner.max(depth);
             level.value_queries = level.value_queries.max(value_queries);
         } else {
+            let follows = |word| n > 0 && is_word(&tokens[n - 1].token, word);
+            let is_prefix = is_word(&token.token, "explain")
+                || is_word(&token.token, "interval") && follows("interval");
+            level.operators += if is_prefix { PREFIX } else { 0 };
             step(&mut level, &token.token);
         }
         if level.depth() > DEPTH_MAX {
