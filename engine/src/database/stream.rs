@@ -137,3 +137,56 @@ impl Stream for BatchStream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::batch::BatchBuilder;
+    use crate::schema::{Column, ColumnKind, DataType, TableId, TableOptions, TableSchema};
+
+    fn batch() -> RecordBatch {
+        let kind = ColumnKind::PartitionKey { position: 0 };
+        let schema = TableSchema {
+            id: TableId(0),
+            keyspace: "default".into(),
+            name: "t".into(),
+            columns: vec![Column { name: "pk".into(), ty: DataType::Int, kind }],
+            options: TableOptions::default(),
+        };
+        BatchBuilder::new(Arc::new(schema), &[], 0).finish().unwrap()
+    }
+
+    /// A shard may stop at any moment: after no batch, after some, after the last but before it says so.
+    #[tokio::test]
+    async fn a_stream_that_was_cut_is_never_taken_for_a_whole_one() {
+        for sent in 0..4 {
+            for is_whole in [true, false] {
+                let (sender, receiver) = mpsc::channel(4);
+                for _ in 0..sent {
+                    sender.send(Ok(batch())).await.unwrap();
+                }
+                drop(sender);
+                let is_complete = Arc::new(AtomicBool::new(is_whole));
+                let state = State::Receiving(receiver);
+                let mut stream = BatchStream { state, is_complete, rest: None };
+                let items: Vec<_> = stream.by_ref().collect().await;
+                let what = format!("{sent} batches, all sent: {is_whole}");
+                let batches = items.iter().filter(|item| item.is_ok()).count();
+                assert_eq!(batches, sent, "{what}");
+                match is_whole {
+                    true => {
+                        assert_eq!(items.len(), sent, "{what}: nothing comes after the last batch")
+                    }
+                    false => assert!(
+                        matches!(items.last(), Some(Err(Error::Closed))),
+                        "{what}: the stream was cut and reads as a whole one"
+                    ),
+                }
+                assert!(stream.next().await.is_none(), "{what}: the stream is over");
+            }
+        }
+    }
+}

@@ -15,7 +15,9 @@ use crate::schema::{
 };
 use crate::table::{Partitions, ReadCommand};
 
+mod charges;
 mod collection;
+mod equal_tokens;
 mod flush;
 mod options;
 mod hostile;

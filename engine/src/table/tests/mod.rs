@@ -1,5 +1,6 @@
 //! A table of one shard on a disk that counts what is read of it.
 
+mod answers;
 mod bytes;
 mod scans;
 
