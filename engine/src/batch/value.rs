@@ -59,9 +59,13 @@ pub fn value_at(array: &dyn Array, row: usize, ty: &DataType) -> Result<Option<V
             if value.is_infinite() && wide.is_finite() {
                 return Err(Error::invalid(format!("{wide:e} is out of range for float")));
             }
-            Value::Float(value)
+            Value::Float(if value.is_nan() { f32::NAN } else { value })
         }
-        DataType::Double => Value::Double(float_at(array, row).ok_or_else(mismatch)?),
+        // There are many NaN, and a computed one has a sign: one of them is kept, as in Java.
+        DataType::Double => {
+            let value = float_at(array, row).ok_or_else(mismatch)?;
+            Value::Double(if value.is_nan() { f64::NAN } else { value })
+        }
         DataType::Decimal { precision, scale } if *precision <= NARROW_DIGITS_MAX => {
             let (unscaled, own) = match array.data_type() {
                 ArrowType::Decimal128(_, own) => {

@@ -111,7 +111,7 @@ pub(crate) fn convert(array: &ArrayRef, ty: &DataType) -> Result<ArrayRef, Strin
     if *array.data_type() == wanted {
         return Ok(Arc::clone(array));
     }
-    if array.null_count() == array.len() {
+    if array.logical_null_count() == array.len() {
         return Ok(new_null_array(&wanted, array.len()));
     }
     match ty.unfrozen() {
@@ -432,5 +432,7 @@ mod tests {
         let map = DataType::map_of(DataType::Text, DataType::Int);
         assert!(!scalar(&nothing, &map).unwrap().is_null());
         assert!(scalar(&list(&decimals[1..]), &map).is_err());
+        assert!(scalar(&ScalarValue::Null, &map).unwrap().is_null());
+        assert!(scalar(&ScalarValue::Null, &int_list).unwrap().is_null());
     }
 }

@@ -21,7 +21,8 @@ const EMPTY_MAP: &str = "empty_map";
 
 /// The functions that literals are written as.
 pub fn functions() -> Vec<ScalarUDF> {
-    vec![ScalarUDF::from(EmptyMap { signature: Signature::nullary(Volatility::Immutable) })]
+    let empty_map = EmptyMap { signature: Signature::nullary(Volatility::Immutable) };
+    vec![ScalarUDF::from(empty_map)]
 }
 
 /// Tells the literals of an INSERT or UPDATE of `table`; `names` are the columns of VALUES, `now`

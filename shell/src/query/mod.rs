@@ -34,6 +34,7 @@ mod identifier;
 mod insert;
 mod instant;
 mod literal;
+mod named_cast;
 mod number;
 mod outcome;
 mod parameter;

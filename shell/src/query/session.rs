@@ -27,6 +27,7 @@ use super::catalog::{CATALOG, Engine, TideCatalog};
 use super::element;
 use super::error::{QueryError, Result};
 use super::insert;
+use super::named_cast;
 use super::outcome::{Description, Outcome, OutcomeKind};
 use super::parameter::{self, check_count, row_of};
 use super::parse::{self, Command, TableName, Using, UsingValue, WriteKind};
@@ -149,7 +150,8 @@ impl Session {
         context.register_catalog(CATALOG, Arc::new(TideCatalog::new(engine.clone())));
         let node = time_uuid::node(RandomState::new().hash_one(0_u8));
         let functions = time_uuid::functions(&engine, node).into_iter();
-        functions.chain(braces::functions()).for_each(|function| context.register_udf(function));
+        let functions = functions.chain(braces::functions()).chain([named_cast::function()]);
+        functions.for_each(|function| context.register_udf(function));
         aggregate::functions().into_iter().for_each(|function| context.register_udaf(function));
         let replay = ReplayFunction::new(engine, options.local_files);
         context.register_udtf(REPLAY_FUNCTION, Arc::new(replay));

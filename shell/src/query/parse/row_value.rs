@@ -13,12 +13,14 @@ use datafusion::sql::parser::Statement as SqlStatement;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement,
-    TableFactor, UnaryOperator, VisitMut, VisitorMut,
+    TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
 use crate::query::error::{ErrorKind, QueryError, Result};
 use crate::query::statement::synthetic;
 
+/// The function that names a cast by what it casts to.
+pub const NAMED_CAST: &str = "named_cast";
 /// Name of the rows of a query after IN, and of their columns.
 const ROWS: &str = "__rows";
 
@@ -30,7 +32,8 @@ pub fn take_apart(statement: &mut SqlStatement) -> Result<()> {
 }
 
 /// Gives columns of one SELECT that would have one name different ones: `count(*)`, `count(*)_1`.
-/// `all` names every expression by its text, for expressions that the planner names alike.
+/// `all` names every expression by its text, and casts by what they cast to: the planner names a cast
+/// after what it casts, also in GROUP BY.
 pub fn tell_apart(statement: &mut SqlStatement, all: bool) -> Result<()> {
     visit(statement, &mut Names { all })
 }
@@ -73,16 +76,16 @@ impl VisitorMut for Rows {
                 None | Some(Expr::Identifier(_) | Expr::Value(_) | Expr::CompoundIdentifier(_))
             )
         {
-            *expr = structure(std::mem::take(values));
+            *expr = call("struct", std::mem::take(values));
         }
         ControlFlow::Continue(())
     }
 }
 
-fn structure(values: Vec<Expr>) -> Expr {
+fn call(name: &str, values: Vec<Expr>) -> Expr {
     let argument = |value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value));
     Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new("struct")]),
+        name: ObjectName::from(vec![Ident::new(name)]),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(FunctionArgumentList {
@@ -204,7 +207,7 @@ fn joined(mut conditions: Vec<Expr>, op: &BinaryOperator) -> Expr {
         let left = joined(conditions, op);
         return binary(&left, op, &right);
     }
-    conditions.pop().unwrap_or_else(|| Expr::value(datafusion::sql::sqlparser::ast::Value::Null))
+    conditions.pop().unwrap_or_else(|| Expr::value(Value::Null))
 }
 
 fn not(expr: Expr) -> Expr {
@@ -245,6 +248,14 @@ struct Names {
 
 impl VisitorMut for Names {
     type Break = QueryError;
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<QueryError> {
+        if self.all && matches!(expr, Expr::Cast { .. }) {
+            let cast = std::mem::replace(expr, Expr::value(Value::Null));
+            *expr = call(NAMED_CAST, vec![cast]);
+        }
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<QueryError> {
         let is_all = |item: &SelectItem| {

@@ -164,3 +164,13 @@ async fn extremes_of_groups_are_those_of_their_values() {
     let query = "SELECT g FROM t GROUP BY g ORDER BY min(tu) DESC NULLS LAST, g LIMIT 2";
     assert_eq!(world.column(query).await, ["1", "2"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_written_has_one_nan() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (pk double PRIMARY KEY, f float)").await;
+    world.run("INSERT INTO t SELECT 0e0 / 0e0, -(0e0 / 0e0)").await;
+    world.run("INSERT INTO t VALUES ('NaN', 'NaN')").await;
+    let query = "SELECT count(*) FROM t WHERE pk = 'NaN'::double AND f = 'NaN'::float";
+    assert_eq!(world.column(query).await, ["1"]);
+}

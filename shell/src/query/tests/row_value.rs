@@ -75,6 +75,9 @@ async fn columns_of_one_name_are_told_apart() {
     );
     let alike = "SELECT -0.0, -0.0::double, 1::bigint, 1::int";
     assert_eq!(world.column(alike).await, ["0.0"]);
+    let grouped = "SELECT count(*) FROM (SELECT CAST(a AS text), a, count(*) FROM t WHERE pk = 1 \
+                   GROUP BY CAST(a AS text), a HAVING CAST(a AS text) <> '5')";
+    assert_eq!(world.column(grouped).await, ["4"]);
     let outer = "SELECT \"count(*)_1\" FROM (SELECT count(*), count(*) FROM t)";
     assert_eq!(world.column(outer).await, ["6"]);
 }
