@@ -84,6 +84,10 @@ const SHARE_OF_A_READ: u64 = 8;
 /// Fragments of the first fill.
 const FIRST_FILL: usize = 8;
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one a read; a box would cost every read that walks an allocation"
+)]
 enum State {
     Start,
     Between,
