@@ -76,6 +76,7 @@ const LINES_MAX: usize = 800;
 
 /// Variables that switch no check on or off. Every other one `.ci/run` sets.
 const VARIABLES: &[&str] = &[
+    "TIDEGATE_CLIENTS_CACHE",
     "TIDEGATE_DATA",
     "TIDEGATE_INTEROP_CACHE",
     "TIDEGATE_SEEDS",
