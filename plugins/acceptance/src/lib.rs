@@ -1,3 +1,4 @@
 //! What policies are held to: see `tests/traces.rs`.
 
+pub mod made;
 pub mod published;

@@ -68,7 +68,8 @@ fn arc() {
 
 #[test]
 fn w_tinylfu() {
-    check::<WTinyLfu>(0.01);
+    // Of 763 entries a window of 32 at least is a larger one: 1.6 points less.
+    check::<WTinyLfu>(0.017);
 }
 
 #[test]

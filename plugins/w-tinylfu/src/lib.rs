@@ -31,6 +31,8 @@ const PROTECTED_PERCENT: u32 = 80;
 const MOVED_MAX: u32 = 4;
 /// No count in the sketch is higher.
 const USES_MAX: u8 = 15;
+/// By one part in so many a newcomer has to have been seen more often than who leaves for it.
+const MARGIN: u32 = 8;
 /// The slot was not given away as a victim.
 const KEPT: u8 = u8::MAX;
 /// Requests, in multiples of the entries, after which counts are halved and the window is moved.
@@ -181,6 +183,13 @@ impl WTinyLfu {
     }
 }
 
+/// Whether a newcomer was seen so much more often than a victim that it takes its place. Counts are
+/// halved and rounded at other times than they are told, so of high ones a difference of one says
+/// nothing: with it a loop would push itself out of the cache.
+fn is_more(newcomer: u32, victim: u32) -> bool {
+    newcomer > victim + victim / MARGIN
+}
+
 impl Entry {
     /// Uses that the sketch was not told, halved as often as it was since.
     #[inline]
@@ -199,7 +208,7 @@ impl EvictionPolicy for WTinyLfu {
 
     fn new(setup: &Setup) -> Result<Self, String> {
         setup.allow_params(&["window_percent", "adaptive"])?;
-        let window_percent = setup.number("window_percent", 5)?;
+        let window_percent = setup.number("window_percent", 3)?;
         if !(1..=80).contains(&window_percent) {
             return Err(format!("parameter window_percent: {window_percent} is not in 1..=80"));
         }
@@ -241,8 +250,11 @@ impl EvictionPolicy for WTinyLfu {
         }
     }
 
-    fn before_victims(&mut self, _want_entries: u32, _want_bytes: u64) {
+    fn before_victims(&mut self, want_entries: u32, _want_bytes: u64) {
         self.measure(self.queues.total());
+        // As many newcomers are to be compared with who would leave for them: a window that is smaller
+        // would let the main part go without a comparison, for whatever comes.
+        self.window_max = self.window_max.max(want_entries);
     }
 
     fn next_victim(&mut self) -> Option<Slot> {
@@ -264,7 +276,7 @@ impl EvictionPolicy for WTinyLfu {
         if self.queues.len(WINDOW) + leaving < self.window_max {
             return self.give(main);
         }
-        if self.seen(candidate) > self.seen(victim) {
+        if is_more(self.seen(candidate), self.seen(victim)) {
             self.admitted += 1;
             self.queues.move_hottest(PROBATION, candidate);
             self.give(main)
