@@ -130,7 +130,8 @@ impl Author {
         assert!(!commands.is_empty() && !statements.is_empty(), "nothing to type: {document}");
         let said = self.shell(folder, &commands);
         let project = commands.lines().find_map(|line| line.strip_prefix("cd ")).unwrap_or("");
-        let answered = self.sql(&format!("{folder}/{project}"), &statements);
+        let project = Path::new(folder).join(project);
+        let answered = self.sql(project.to_str().unwrap(), &statements);
         (said, answered)
     }
 }
@@ -178,8 +179,9 @@ fn what_the_tutorial_tells_can_be_typed() {
         return;
     }
     let author = Author::new();
-    // A person reads the tutorial in the tree, and its last block names files of it.
-    std::os::unix::fs::symlink(root().join("plugins"), author.0.path().join("plugins")).unwrap();
+    // Its last block names files of the tree, as a person does who stands there.
+    let dist = root().join("plugins/dist");
+    let tutorial = tutorial.replace("'plugins/dist/", &format!("'{}/", dist.display()));
     let (said, answered) = author.follow("", &tutorial);
     assert_in_order(&said, &["hot-set is a policy", "the engine takes it", "| hot_set "]);
     assert_served(&answered, "hot_set");
