@@ -253,7 +253,8 @@ impl Bench {
                     let columns = [ColumnId(1), ColumnId(2)];
                     let mut builder = BatchBuilder::new(schema.clone(), &columns, 0);
                     loop {
-                        let pulled = reader.pull(usize::MAX, &mut |rows| builder.push(rows));
+                        let pulled =
+                            reader.pull(usize::MAX, &mut |rows| builder.push(rows).map(|()| true));
                         match pulled.unwrap() {
                             Pulled::Some => {}
                             Pulled::Waits => assert!(reader.refill().await.unwrap()),

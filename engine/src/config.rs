@@ -69,11 +69,25 @@ pub const DESCRIPTOR_WAIT: Duration = Duration::from_secs(10);
 pub const BATCH_ROWS_FIRST: usize = 64;
 /// Most rows in one Arrow batch.
 pub const BATCH_ROWS_MAX: usize = 8192;
+/// Bytes at which an Arrow batch ends, the last row's beyond them; a batch has fewer where memory is
+/// short, down to the least.
+pub const BATCH_BYTES_MAX: usize = 8 << 20;
+pub const BATCH_BYTES_MIN: usize = 64 << 10;
+/// Bytes of a batch that are charged with the read itself.
+pub const BATCH_BYTES_UNCHARGED: usize = 16 << 10;
 /// Fragments that a source hands over at once.
 pub const FRAGMENTS_PER_FILL_MAX: usize = 256;
+/// Bytes of rows that an SSTable's reader makes at once, the last row's beyond them.
+pub const FILL_BYTES_MAX: usize = 1 << 20;
+/// Largest row that the row cache keeps of what is read.
+pub const CACHED_ROW_BYTES_MAX: usize = 1 << 20;
 /// Bytes of cached rows that are read in one turn, the last row's beyond it.
 pub const PASS_BYTES_MAX: usize = 256 << 10;
 
+/// Default bytes of the batches of all reads of all shards.
+pub const BATCHES_BYTES_DEFAULT: u64 = 256 << 20;
+/// How long a read waits for its part of them.
+pub const READ_MEMORY_WAIT: Duration = Duration::from_secs(30);
 /// Memory of a shard for the reads in progress: what they hold besides caches.
 pub const READ_MEMORY_BYTES_MAX: u64 = 128 << 20;
 /// Most reads of a class that wait for their turn, whatever a policy says.
@@ -124,3 +138,5 @@ const _: () = assert!(MUTATION_BYTES_MAX < COMMITLOG_SEGMENT_BYTES);
 const _: () = assert!(COMPRESSION_CHUNK_BYTES_DEFAULT.is_power_of_two());
 const _: () = assert!(COMPRESSION_CHUNK_BYTES_DEFAULT <= COMPRESSION_CHUNK_BYTES_MAX);
 const _: () = assert!(BATCH_ROWS_FIRST <= BATCH_ROWS_MAX);
+const _: () = assert!(BATCH_BYTES_UNCHARGED <= BATCH_BYTES_MIN);
+const _: () = assert!(BATCH_BYTES_MIN <= BATCH_BYTES_MAX);

@@ -4,6 +4,8 @@
 //! only those that touch memory (`file_size`, `thread_cpu_ns`); the rest belong on a pool or in
 //! start and stop. Not here: the ring itself (`disk/uring.rs`).
 
+mod memory;
+
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -19,6 +21,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 use rustix::process::{Pid, Resource, Rlimit};
 use rustix::thread::CpuSet;
 use rustix::time::ClockId;
+
+pub use memory::{MemoryLimit, memory_limit};
 
 /// Open flag: transfers go between the device and our memory, past the page cache.
 pub const O_DIRECT: i32 = OFlags::DIRECT.bits() as i32;

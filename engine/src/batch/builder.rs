@@ -10,7 +10,7 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use super::column::ColumnBuilder;
 use super::layout::{Layout, ValueColumn};
 use crate::error::{Error, Result};
-use crate::mutation::{FlatRow, Row};
+use crate::mutation::{FlatRow, MultiCell, Row};
 use crate::reader::{LiveContent, LiveRows};
 use crate::schema::order::decode_component;
 use crate::schema::table_schema::SchemaRef as TableSchemaRef;
@@ -33,6 +33,8 @@ pub struct BatchBuilder {
 struct Columns {
     schema: TableSchemaRef,
     columns: Vec<OutputColumn>,
+    /// Of the values since the last batch, as they are stored.
+    bytes: usize,
 }
 
 struct OutputColumn {
@@ -50,7 +52,7 @@ impl BatchBuilder {
         let outputs = columns.iter().map(output).collect();
         BatchBuilder {
             layout: Layout::of(&schema, columns),
-            columns: Columns { schema, columns: outputs },
+            columns: Columns { schema, columns: outputs, bytes: 0 },
             now_seconds,
             rows: 0,
             last_partition: None,
@@ -62,6 +64,12 @@ impl BatchBuilder {
     /// Rows collected since the last `finish`.
     pub fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// Bytes of the values collected since the last `finish`, as they are stored: about what the batch
+    /// has, but for fixed parts of each row.
+    pub fn bytes(&self) -> usize {
+        self.columns.bytes
     }
 
     /// Adds rows.
@@ -178,6 +186,7 @@ impl BatchBuilder {
         let arrays = self.columns.finish()?;
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
         self.rows = 0;
+        self.columns.bytes = 0;
         RecordBatch::try_new_with_options(self.layout.arrow.clone(), arrays, &options)
             .map_err(|error| Error::invalid(error.to_string()))
     }
@@ -188,6 +197,7 @@ impl Columns {
     fn push_of(&mut self, column: ValueColumn, row: Option<&Row>, now: i32) -> Result<()> {
         if column.is_multi_cell {
             let multi = row.and_then(|row| row.multi_cell(column.id));
+            self.bytes += multi.map_or(0, MultiCell::heap_bytes);
             let pushed = self.columns[column.output].builder.push_multi(multi, now);
             return pushed.map_err(|wanted| self.wrong(column.output, wanted));
         }
@@ -198,6 +208,7 @@ impl Columns {
     /// Appends a stored value, or null.
     #[inline]
     fn push(&mut self, output: usize, stored: Option<&[u8]>) -> Result<()> {
+        self.bytes += stored.map_or(0, <[u8]>::len);
         let pushed = self.columns[output].builder.push(stored);
         pushed.map_err(|wanted| self.wrong(output, wanted))
     }

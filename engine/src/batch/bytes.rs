@@ -9,6 +9,7 @@ use arrow::array::{ArrayRef, BinaryArray, NullBufferBuilder, StringArray};
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 
 use super::column::Wrong;
+use crate::config::BATCH_BYTES_MAX;
 
 /// Room that the first value brings, bytes.
 const FIRST_BYTES: usize = 1024;
@@ -83,7 +84,8 @@ impl BytesBuilder {
             ..=SAMPLE => 2 * wanted,
             _ => (wanted / rows * GUESSED_ROWS).min(GUESSED_BYTES_MAX).max(2 * wanted),
         };
-        let room = guess.max(wanted).max(FIRST_BYTES);
+        // A batch ends before it would be much longer than that.
+        let room = guess.min(BATCH_BYTES_MAX).max(wanted).max(FIRST_BYTES);
         self.bytes.reserve_exact(room - self.bytes.len());
     }
 

@@ -21,11 +21,12 @@ use super::stream::{BatchStream, Starting};
 use crate::clock::{Clock, SystemClock};
 use crate::commitlog::Durability;
 use crate::config::{
-    CACHE_BYTES_DEFAULT, COMMITLOG_SEGMENT_BYTES, MEMTABLE_BYTES_DEFAULT, OPEN_FILES_MAX,
-    OPEN_FILES_ONE_IN,
+    BATCHES_BYTES_DEFAULT, CACHE_BYTES_DEFAULT, COMMITLOG_SEGMENT_BYTES, MEMTABLE_BYTES_DEFAULT,
+    OPEN_FILES_MAX, OPEN_FILES_ONE_IN,
 };
 use crate::disk::Backend;
 use crate::error::{Error, Result};
+use crate::intake::ReadMemory;
 use crate::mutation::Mutation;
 use crate::os;
 use crate::plugin::{CompilerCommand, HostOptions};
@@ -55,6 +56,8 @@ pub struct Options {
     /// Files for reading that all shards together may have open while nobody reads them; half of what
     /// the process may have where absent.
     pub open_files: Option<usize>,
+    /// Bytes of the batches of all reads of all shards that their receivers have not taken yet.
+    pub read_memory_bytes: u64,
     /// Size of a commitlog segment.
     pub commitlog_segment_bytes: usize,
     /// From which sizes on data is recorded and warned of as large, unless a table says otherwise.
@@ -76,6 +79,7 @@ impl Options {
             memtable_bytes: MEMTABLE_BYTES_DEFAULT,
             cache_bytes: CACHE_BYTES_DEFAULT,
             open_files: None,
+            read_memory_bytes: BATCHES_BYTES_DEFAULT,
             commitlog_segment_bytes: COMMITLOG_SEGMENT_BYTES,
             large_data: LargeDataThresholds::default(),
             policy_compiler: None,
@@ -127,6 +131,7 @@ impl Database {
                 Some(count) => count,
                 None => cores.len() as u32,
             };
+            let memory = ReadMemory::new(options.read_memory_bytes);
             let mut shards = Shards::default();
             for shard in 0..shard_count {
                 let executor = ExecutorOptions {
@@ -139,7 +144,7 @@ impl Database {
                     seed: options.seed,
                 };
                 let shard_options =
-                    shard_options(&options, shard_count, &layout, Some(lock.clone()));
+                    shard_options(&options, shard_count, &memory, (&layout, Some(lock.clone())));
                 let init =
                     move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
                 shards.add(start(executor, init).await).await?;
@@ -159,9 +164,11 @@ impl Database {
     ) -> LocalBoxFuture<'static, Result<Database>> {
         async move {
             let layout = Layout::new(&options.directory);
+            let memory = ReadMemory::new(options.read_memory_bytes);
             let mut shards = Shards::default();
             for context in contexts {
-                let shard_options = shard_options(&options, context.shard_count, &layout, None);
+                let shard_options =
+                    shard_options(&options, context.shard_count, &memory, (&layout, None));
                 context.disk.create_directories(layout.root()).await?;
                 let init =
                     move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
@@ -644,8 +651,8 @@ impl Shards {
 fn shard_options(
     options: &Options,
     shard_count: u32,
-    layout: &Layout,
-    lock: Option<Arc<os::LockFile>>,
+    memory: &Arc<ReadMemory>,
+    (layout, lock): (&Layout, Option<Arc<os::LockFile>>),
 ) -> ShardOptions {
     let open_files = options.open_files.unwrap_or_else(|| {
         usize::try_from(os::descriptor_limit() / OPEN_FILES_ONE_IN).unwrap_or(usize::MAX)
@@ -658,6 +665,7 @@ fn shard_options(
         commitlog_segment_bytes: options.commitlog_segment_bytes,
         large_data: options.large_data,
         open_files: (open_files / shard_count as usize).min(OPEN_FILES_MAX),
+        read_memory: memory.clone(),
         _lock: lock,
     }
 }

@@ -20,12 +20,11 @@ use super::layout::Layout;
 use super::policy_shard::ShardPolicies;
 use super::rows::free_rows;
 use super::worlds::Prepared;
-use crate::batch::RecordBatch;
 use crate::cache::PageCache;
 use crate::clock::Random;
 use crate::commitlog::{Commitlog, Durability};
 use crate::error::{Error, Result};
-use crate::intake::Intake;
+use crate::intake::{Intake, ReadMemory};
 use crate::memtable::PendingWrite;
 use crate::mutation::Mutation;
 use crate::os;
@@ -35,7 +34,7 @@ use crate::rate::Limiter;
 use crate::runtime::{self, ShardContext};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{LargeDataThresholds, PartitionKey, TableId};
-use crate::table::{Partitions, ReadCommand, Table, TableOpening, TableStats};
+use crate::table::{Partitions, ReadCommand, Sent, Table, TableOpening, TableStats};
 
 /// Longest time between two looks at what time brings: unsynced records, waiting cache events.
 const TICK: Duration = Duration::from_millis(50);
@@ -51,6 +50,8 @@ pub(super) struct ShardOptions {
     pub(super) large_data: LargeDataThresholds,
     /// Files for reading that may be open while nobody reads them.
     pub(super) open_files: usize,
+    /// Memory for the batches of reads, of all shards.
+    pub(super) read_memory: Arc<ReadMemory>,
     /// Held by every shard: the last that ends lets the directory go.
     pub(super) _lock: Option<Arc<os::LockFile>>,
 }
@@ -89,7 +90,7 @@ impl Shard {
         context.files.set_max(options.open_files);
         // Of the key, so that the draws of the shard stay what they were.
         let limiter = RefCell::new(Limiter::new(Random::new(key).next_u64()));
-        let intake = Intake::new(context.clock.clone());
+        let intake = Intake::new(context.clock.clone(), options.read_memory.clone());
         let shard = Rc::new(Shard {
             context,
             options,
@@ -128,6 +129,11 @@ impl Shard {
 
     pub(super) fn tables(&self) -> Vec<Rc<Table>> {
         self.tables.borrow().values().flatten().cloned().collect()
+    }
+
+    /// The memory that the batches of reads have, of all shards.
+    pub fn read_memory(&self) -> &Arc<ReadMemory> {
+        self.intake.memory()
     }
 
     /// Sizes of each table, and what is wrong with it.
@@ -374,7 +380,7 @@ impl Shard {
     pub(super) fn stream(
         self: Rc<Self>,
         command: ReadCommand,
-        batches: mpsc::Sender<Result<RecordBatch>>,
+        batches: mpsc::Sender<Result<Sent>>,
         is_complete: Arc<AtomicBool>,
     ) -> LocalBoxFuture<'static, ()> {
         async move {

@@ -13,11 +13,12 @@ use tokio::sync::mpsc::Receiver;
 use super::database::Database;
 use crate::batch::RecordBatch;
 use crate::error::{Error, Result};
+use crate::intake::BatchCharge;
 use crate::schema::PartitionKey;
-use crate::table::{Partitions, ReadCommand};
+use crate::table::{Partitions, ReadCommand, Sent};
 
 /// A read that a shard is about to begin.
-pub(super) type Starting = BoxFuture<'static, Result<Receiver<Result<RecordBatch>>>>;
+pub(super) type Starting = BoxFuture<'static, Result<Receiver<Result<Sent>>>>;
 
 /// Result of a read. Dropping it stops the work on the shards. After an error the stream is over.
 pub struct BatchStream {
@@ -26,11 +27,13 @@ pub struct BatchStream {
     is_complete: Arc<AtomicBool>,
     /// Where the read goes on.
     rest: Option<Rest>,
+    /// Memory of the batch that was handed out last, until the next is asked for.
+    held: Option<BatchCharge>,
 }
 
 enum State {
     Starting(Starting),
-    Receiving(Receiver<Result<RecordBatch>>),
+    Receiving(Receiver<Result<Sent>>),
     Done,
 }
 
@@ -58,11 +61,16 @@ impl BatchStream {
         };
         if keys.is_empty() {
             let (start, is_complete) = database.read_shard(shard, command);
-            return BatchStream { state: State::Starting(start), is_complete, rest: None };
+            return BatchStream {
+                state: State::Starting(start),
+                is_complete,
+                rest: None,
+                held: None,
+            };
         }
         let is_complete = Arc::new(AtomicBool::new(false));
         let mut rest = Rest { database, command, keys };
-        let mut stream = BatchStream { state: State::Done, is_complete, rest: None };
+        let mut stream = BatchStream { state: State::Done, is_complete, rest: None, held: None };
         if let Some((start, is_complete)) = rest.start() {
             (stream.state, stream.is_complete) = (State::Starting(start), is_complete);
         }
@@ -104,6 +112,7 @@ impl Stream for BatchStream {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.held = None;
         loop {
             match &mut self.state {
                 State::Starting(start) => match ready!(start.as_mut().poll(context)) {
@@ -114,7 +123,14 @@ impl Stream for BatchStream {
                     }
                 },
                 State::Receiving(receiver) => {
-                    let item = ready!(receiver.poll_recv(context));
+                    let item = match ready!(receiver.poll_recv(context)) {
+                        None => None,
+                        Some(Ok(Sent { batch, charge })) => {
+                            self.held = charge;
+                            Some(Ok(batch))
+                        }
+                        Some(Err(error)) => Some(Err(error)),
+                    };
                     if let (Some(Ok(batch)), Some(rest)) = (&item, &mut self.rest)
                         && let Some(limit) = &mut rest.command.row_limit
                     {

@@ -15,6 +15,7 @@
 mod class;
 mod governed;
 mod latency;
+mod memory;
 mod point;
 mod write;
 
@@ -22,5 +23,6 @@ mod write;
 mod tests;
 
 pub use governed::PlanStatus;
+pub use memory::{BatchCharge, ReadMemory, ReadMemoryStatus};
 pub use point::{ClassStatus, Intake, Permit};
 pub use write::WaitingWrite;

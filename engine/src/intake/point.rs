@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::class::{Class, Next, Waiter};
 use super::governed::{Governed, PlanStatus};
+use super::memory::{BatchCharge, ReadMemory};
 use super::write::{WaitingWrite, Writes};
 use crate::clock::Clock;
 use crate::config::{READ_MEMORY_BYTES_MAX, READ_PLAN_MS, READ_QUEUE_MAX};
@@ -63,6 +64,7 @@ pub struct ClassStatus {
 
 struct Inner {
     clock: Arc<dyn Clock>,
+    memory: Arc<ReadMemory>,
     classes: [RefCell<Class>; ReadClass::COUNT],
     /// Somebody is handing out turns already.
     handing: [Cell<bool>; ReadClass::COUNT],
@@ -80,12 +82,14 @@ pub struct Intake {
 }
 
 impl Intake {
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
+    /// A point whose reads share `memory` for their batches with those of other shards.
+    pub fn new(clock: Arc<dyn Clock>, memory: Arc<ReadMemory>) -> Self {
         let interval_ns = Cell::new(clock.monotonic_ns());
         Intake {
             writes: Rc::new(Writes::new(clock.clone())),
             inner: Rc::new(Inner {
                 clock,
+                memory,
                 classes: ReadClass::ALL
                     .map(|class| RefCell::new(Class::new(class, NATIVE[class as usize]))),
                 handing: Default::default(),
@@ -202,11 +206,17 @@ impl Intake {
         }
     }
 
+    /// The memory of batches.
+    pub fn memory(&self) -> &Arc<ReadMemory> {
+        &self.inner.memory
+    }
+
     /// Refuses those that wait for too long, and asks for plans when an interval is over. The bytes
     /// are those of memtables, and how many make writes wait.
     pub fn tick(&self, memtable_bytes: u64, memtable_bytes_max: u64) {
         ReadClass::ALL.into_iter().for_each(|class| self.inner.hand_out(class));
         let now_ns = self.inner.clock.monotonic_ns();
+        self.inner.memory.refuse_late(now_ns);
         let elapsed_ns = now_ns.saturating_sub(self.interval_ns.get());
         if elapsed_ns < READ_PLAN_MS * 1_000_000 {
             return;
@@ -399,6 +409,26 @@ pub struct Permit {
 }
 
 impl Permit {
+    /// Bytes that the next batch should end at, by the memory that is free.
+    pub fn batch_bytes(&self) -> usize {
+        self.charge.inner.memory.batch_bytes()
+    }
+
+    /// Memory for a batch of `bytes`. While it has to wait for that others may have the turn.
+    ///
+    /// Errors: `Overloaded` when that takes too long.
+    pub async fn charge_batch(&mut self, bytes: usize) -> Result<BatchCharge> {
+        let inner = self.charge.inner.clone();
+        if let Some(charge) = inner.memory.try_charge(bytes) {
+            return Ok(charge);
+        }
+        self.step_aside();
+        let is_going = self.began_ns.is_none();
+        let charge = inner.memory.charge(bytes, is_going, inner.clock.monotonic_ns()).await;
+        self.step_in().await;
+        charge
+    }
+
     /// A batch is ready, or with 0 bytes the end.
     pub fn answer(&mut self, batch_bytes: usize) {
         if let Some(began_ns) = self.began_ns.take() {

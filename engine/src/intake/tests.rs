@@ -91,7 +91,7 @@ type Waiting = Pin<Box<dyn Future<Output = Result<Permit>>>>;
 impl World {
     fn new(running_max: u32, memory_bytes_max: u64, queued_max: u32, wait_us_max: u64) -> Self {
         let clock = SimulatedClock::new(1_000_000);
-        let intake = Rc::new(Intake::new(clock.clone()));
+        let intake = Rc::new(Intake::new(clock.clone(), ReadMemory::new(1 << 30)));
         let script = Script::default();
         let limits = ReadLimits { running_max, memory_bytes_max, queued_max, wait_us_max };
         script.limits.set(Some(limits));

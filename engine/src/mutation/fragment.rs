@@ -44,6 +44,15 @@ pub enum Fragment {
 }
 
 impl Fragment {
+    /// Bytes of the row that it holds, about.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Fragment::StaticRow(row) | Fragment::Row { row, .. } => row.memory_bytes(),
+            Fragment::FlatRow(flat) => flat.memory_bytes(),
+            _ => 0,
+        }
+    }
+
     /// A row in its other form; what is no row of the cache stays.
     pub fn thawed(self) -> Fragment {
         match self {

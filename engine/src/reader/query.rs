@@ -35,8 +35,8 @@ pub enum LiveContent<'a> {
     StaticOnly,
 }
 
-/// Takes live rows.
-pub type TakeRows<'t> = dyn FnMut(LiveRows<'_>) -> Result<()> + 't;
+/// Takes live rows; says whether more are wanted now.
+pub type TakeRows<'t> = dyn FnMut(LiveRows<'_>) -> Result<bool> + 't;
 
 /// How far a reader went without waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +72,8 @@ struct Open {
     /// The stronger of the partition's deletion and the range tombstone in force.
     covering: Option<Tombstone>,
     static_row: Option<Rc<Row>>,
+    /// Bytes of key and static row, which every row of a batch repeats.
+    repeated_bytes: usize,
     has_rows: bool,
 }
 
@@ -82,7 +84,7 @@ impl QueryReader {
         QueryReader { source, buffer: VecDeque::new(), view }
     }
 
-    /// Hands up to `rows_max` rows to `take`, as far as they are in memory. Rows that only the row cache
+    /// Hands up to `rows_max` rows to `take`, as far as they are in memory and `take` wants more. Rows that only the row cache
     /// has are handed over where they lie, and many at once.
     ///
     /// Errors: those of `take`.
@@ -136,10 +138,16 @@ impl View {
         count: usize,
         take: &mut TakeRows<'_>,
     ) -> Result<()> {
-        self.rows_left = self.rows_left.saturating_sub(count);
         let open = self.open();
         open.has_rows = true;
-        take(LiveRows { partition: &open.key, content, static_row: open.static_row.as_deref() })
+        let static_row = open.static_row.as_deref();
+        let wants_more = take(LiveRows { partition: &open.key, content, static_row })?;
+        self.given(count, wants_more);
+        Ok(())
+    }
+
+    fn given(&mut self, count: usize, wants_more: bool) {
+        self.rows_left = if wants_more { self.rows_left.saturating_sub(count) } else { 0 };
     }
 
     /// Takes note of a fragment, and hands over a row that it makes visible.
@@ -147,13 +155,20 @@ impl View {
         let now_seconds = self.now_seconds;
         match fragment {
             Fragment::PartitionStart { key, deletion } => {
-                let covering = deletion;
-                let open = Open { key, deletion, covering, static_row: None, has_rows: false };
-                self.partition = Some(open);
+                let repeated_bytes = key.as_bytes().len();
+                self.partition = Some(Open {
+                    key,
+                    deletion,
+                    covering: deletion,
+                    static_row: None,
+                    repeated_bytes,
+                    has_rows: false,
+                });
             }
             Fragment::StaticRow(row) => {
                 let open = self.open();
                 open.static_row = live(row, open.deletion, now_seconds);
+                open.repeated_bytes += open.static_row.as_ref().map_or(0, |row| row.memory_bytes());
             }
             Fragment::RangeTombstoneChange { tombstone, .. } => {
                 let open = self.open();
@@ -171,12 +186,12 @@ impl View {
                     && self.show_static_only
                     && !open.has_rows
                 {
-                    self.rows_left = self.rows_left.saturating_sub(1);
-                    take(LiveRows {
+                    let wants_more = take(LiveRows {
                         partition: &open.key,
                         content: LiveContent::StaticOnly,
                         static_row: Some(static_row),
                     })?;
+                    self.given(1, wants_more);
                 }
             }
         }
@@ -228,11 +243,12 @@ impl Pass<'_, '_> {
     /// The rows in front that are handed over as they are and in this turn, and their bytes.
     #[inline]
     fn whole<'r, 'f>(&mut self, rows: &'r [&'f FlatRow]) -> (&'r [&'f FlatRow], usize) {
-        let covering = self.view.open().covering;
+        let open = self.view.open();
+        let (covering, repeated_bytes) = (open.covering, open.repeated_bytes);
         let most = rows.len().min(self.view.rows_left).min(self.fragments_left);
         let (mut count, mut bytes) = (0, 0);
         while count < most && bytes < self.bytes_left && self.view.is_whole(rows[count], covering) {
-            bytes += rows[count].memory_bytes();
+            bytes += rows[count].memory_bytes() + repeated_bytes;
             count += 1;
         }
         (&rows[..count], bytes)
@@ -324,7 +340,7 @@ mod tests {
                     LiveContent::Flat(flat) => seen.extend(flat.iter().map(|flat| flat.thaw())),
                     LiveContent::StaticOnly => {}
                 }
-                Ok(())
+                Ok(true)
             };
             if reader.pull(10, &mut take).unwrap() == Pulled::End {
                 return seen;

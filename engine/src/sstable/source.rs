@@ -13,7 +13,7 @@ use super::partition_index::{Entry, find, read_entry};
 use super::partition_reader::{Front, PartitionReader, Progress};
 use super::sstable::Sstable;
 use super::window::{Content, Window};
-use crate::config::FRAGMENTS_PER_FILL_MAX;
+use crate::config::{FILL_BYTES_MAX, FRAGMENTS_PER_FILL_MAX};
 use crate::error::{Error, Result};
 use crate::mutation::{Fragment, FragmentSource, PartitionRange, Position, Slice};
 use crate::schema::{PartitionKey, Token};
@@ -232,7 +232,15 @@ impl SstableSource {
         (start, goal): (usize, usize),
         out: &mut VecDeque<Fragment>,
     ) -> Result<()> {
+        let (mut counted, mut bytes) = (start, 0);
         while out.len() < goal {
+            // Partitions may be long rows each: what was made so far is taken first.
+            let made = out.range(counted.min(out.len())..);
+            bytes += made.map(Fragment::memory_bytes).sum::<usize>();
+            counted = out.len();
+            if bytes >= FILL_BYTES_MAX {
+                return Ok(());
+            }
             match self.partition.take() {
                 Some(mut partition) => {
                     match partition.step(&mut self.data, out, (start, goal)).await {

@@ -222,7 +222,12 @@ impl Window {
             self.bytes = Bytes::Read(piece);
             return Ok(());
         }
-        self.content.append(access, range, self.bytes.join(0)).await
+        let joined = self.bytes.join(0);
+        // A long value; what is short grows as it comes, and need not be there before.
+        if bytes > SCAN_BYTES_MAX {
+            joined.reserve_exact(usize::try_from(bytes).unwrap_or(0));
+        }
+        self.content.append(access, range, joined).await
     }
 
     /// Starts afresh at the unit that holds `at`.

@@ -16,5 +16,5 @@ pub use attached::AttachedOpening;
 pub use fragments::{FragmentKind, FragmentReport};
 pub use large_data::LargeThing;
 pub use open::{TableOpening, clear_leftovers};
-pub use read::{Partitions, ReadCommand};
+pub use read::{Partitions, ReadCommand, Sent};
 pub use table::{Table, TableStats};

@@ -7,11 +7,11 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use super::table::Table;
 use crate::batch::{BatchBuilder, RecordBatch};
-use crate::config::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
+use crate::config::{BATCH_BYTES_MAX, BATCH_BYTES_UNCHARGED, BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use crate::error::Result;
-use crate::intake::Permit;
+use crate::intake::{BatchCharge, Permit};
 use crate::mutation::{ClusteringRange, PartitionRange, Slice};
-use crate::reader::{Pulled, QueryReader};
+use crate::reader::{LiveRows, Pulled, QueryReader};
 use crate::runtime;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{ColumnId, PartitionKey};
@@ -42,6 +42,16 @@ pub enum Partitions {
     Shard(u32),
 }
 
+/// A batch on its way to its receiver, with the memory that it has; a short one has none of its own.
+#[derive(Debug)]
+pub struct Sent {
+    pub batch: RecordBatch,
+    pub charge: Option<BatchCharge>,
+}
+
+/// Where the batches of a read go.
+type Batches = mpsc::Sender<Result<Sent>>;
+
 impl Table {
     /// Runs a read and sends its batches; stops early when the receiver is gone. While the receiver
     /// takes nothing, others have the turn of the permit.
@@ -49,7 +59,7 @@ impl Table {
         self: Rc<Self>,
         command: ReadCommand,
         now_seconds: i32,
-        batches: mpsc::Sender<Result<RecordBatch>>,
+        batches: Batches,
         permit: &mut Permit,
     ) {
         let ended = self.run(command, now_seconds, &batches, permit).await;
@@ -66,7 +76,7 @@ impl Table {
         &self,
         command: ReadCommand,
         now_seconds: i32,
-        batches: &mpsc::Sender<Result<RecordBatch>>,
+        batches: &Batches,
         permit: &mut Permit,
     ) -> Result<()> {
         let ranges: Vec<PartitionRange> = match command.partitions {
@@ -77,9 +87,9 @@ impl Table {
             }
             Partitions::Shard(_) => vec![PartitionRange::full()],
         };
-        let mut builder = BatchBuilder::new(command.schema, &command.columns, now_seconds);
+        let builder = BatchBuilder::new(command.schema, &command.columns, now_seconds);
+        let mut output = Output::new(builder, batches, permit);
         let mut left = command.row_limit.unwrap_or(usize::MAX);
-        let mut batch_rows = BATCH_ROWS_FIRST;
         // A partition without live rows shows its static row, unless rows were asked for by key.
         let show_static_only = command.slice.ranges == [ClusteringRange::full()];
         'ranges: for range in &ranges {
@@ -89,16 +99,18 @@ impl Table {
                 if left == 0 {
                     break 'ranges;
                 }
-                let before = builder.rows();
-                let wanted = left.min(batch_rows - before);
-                let pulled = reader.pull(wanted, &mut |rows| builder.push(rows))?;
-                left -= builder.rows() - before;
-                if builder.rows() == batch_rows {
-                    if !send(batches, builder.finish()?, permit).await {
-                        return Ok(());
-                    }
-                    permit.step_in().await;
-                    batch_rows = (batch_rows * 2).min(BATCH_ROWS_MAX);
+                if !output.make_room().await? {
+                    return Ok(());
+                }
+                if output.is_full() && !output.send_and_go_on().await? {
+                    return Ok(());
+                }
+                let before = output.builder.rows();
+                let wanted = left.min(output.rows_max - before);
+                let pulled = reader.pull(wanted, &mut |rows| output.push(rows))?;
+                left -= output.builder.rows() - before;
+                if output.is_full() && !output.send_and_go_on().await? {
+                    return Ok(());
                 }
                 if pulled == Pulled::End {
                     break;
@@ -112,26 +124,120 @@ impl Table {
                 }
             }
         }
-        if builder.rows() > 0 {
+        if output.builder.rows() > 0 {
             // A receiver that is gone wants nothing more.
-            send(batches, builder.finish()?, permit).await;
+            output.send().await?;
         }
         Ok(())
     }
 }
 
-/// Hands over a batch; false when the receiver is gone.
-async fn send(
-    batches: &mpsc::Sender<Result<RecordBatch>>,
-    batch: RecordBatch,
-    permit: &mut Permit,
-) -> bool {
-    permit.answer(batch.get_array_memory_size());
-    let batch = match batches.try_send(Ok(batch)) {
-        Ok(()) => return true,
-        Err(TrySendError::Closed(_)) => return false,
-        Err(TrySendError::Full(batch)) => batch,
-    };
-    permit.step_aside();
-    batches.send(batch).await.is_ok()
+/// The batch in formation. It ends by rows or by bytes; what it has beyond a little is charged before
+/// it is built.
+struct Output<'a> {
+    builder: BatchBuilder,
+    batches: &'a Batches,
+    permit: &'a mut Permit,
+    /// Rows at which the batch ends.
+    rows_max: usize,
+    /// Bytes at which the batch ends, or its charge is due.
+    bytes_max: usize,
+    charge: Option<BatchCharge>,
+    /// Of the batch before.
+    row_bytes: usize,
+    /// The batch before was so long that the next is built only when its receiver has taken it.
+    was_long: bool,
+}
+
+impl<'a> Output<'a> {
+    fn new(builder: BatchBuilder, batches: &'a Batches, permit: &'a mut Permit) -> Self {
+        Output {
+            builder,
+            batches,
+            permit,
+            rows_max: BATCH_ROWS_FIRST,
+            bytes_max: BATCH_BYTES_UNCHARGED,
+            charge: None,
+            row_bytes: 0,
+            was_long: false,
+        }
+    }
+
+    /// Adds rows; says whether more are wanted.
+    fn push(&mut self, rows: LiveRows<'_>) -> Result<bool> {
+        self.builder.push(rows)?;
+        Ok(self.builder.bytes() < self.bytes_max)
+    }
+
+    fn is_full(&self) -> bool {
+        let has_all = self.charge.is_some() && self.builder.bytes() >= self.bytes_max;
+        self.builder.rows() == self.rows_max || has_all
+    }
+
+    /// Sees to it that there is memory for another row; false when the receiver is gone.
+    ///
+    /// Errors: `Overloaded` when it takes too long.
+    async fn make_room(&mut self) -> Result<bool> {
+        if std::mem::take(&mut self.was_long) && !self.wait_until_taken().await {
+            return Ok(false);
+        }
+        let at_hand = self.builder.bytes();
+        let next = at_hand.saturating_add(self.row_bytes);
+        if self.charge.is_some() || next < BATCH_BYTES_UNCHARGED {
+            return Ok(true);
+        }
+        let bytes = self.permit.batch_bytes().max(next);
+        let charge = tokio::select! {
+            biased;
+            charge = self.permit.charge_batch(bytes) => charge?,
+            () = self.batches.closed() => return Ok(false),
+        };
+        self.charge = Some(charge);
+        self.bytes_max = bytes.min(BATCH_BYTES_MAX);
+        Ok(true)
+    }
+
+    /// Hands over the batch; false when the receiver is gone.
+    async fn send(&mut self) -> Result<bool> {
+        let rows = self.builder.rows();
+        let batch = self.builder.finish()?;
+        let bytes = batch.get_array_memory_size();
+        self.row_bytes = bytes / rows.max(1);
+        self.was_long = bytes >= BATCH_BYTES_MAX / 2;
+        self.rows_max = (self.rows_max * 2).min(BATCH_ROWS_MAX);
+        self.bytes_max = BATCH_BYTES_UNCHARGED;
+        let mut charge = self.charge.take();
+        if let Some(charge) = &mut charge {
+            charge.settle(bytes);
+        }
+        self.permit.answer(bytes);
+        let sent = match self.batches.try_send(Ok(Sent { batch, charge })) {
+            Ok(()) => return Ok(true),
+            Err(TrySendError::Closed(_)) => return Ok(false),
+            Err(TrySendError::Full(sent)) => sent,
+        };
+        self.permit.step_aside();
+        Ok(self.batches.send(sent).await.is_ok())
+    }
+
+    /// As `send`, when more comes.
+    async fn send_and_go_on(&mut self) -> Result<bool> {
+        let is_sent = self.send().await?;
+        self.permit.step_in().await;
+        Ok(is_sent)
+    }
+
+    /// Waits until the receiver has taken all that was sent; false when it is gone.
+    async fn wait_until_taken(&mut self) -> bool {
+        let all = self.batches.max_capacity();
+        match self.batches.try_reserve_many(all) {
+            Ok(_) => return true,
+            Err(TrySendError::Closed(())) => return false,
+            Err(TrySendError::Full(())) => {}
+        }
+        self.permit.step_aside();
+        let is_there = self.batches.reserve_many(all).await.is_ok();
+        self.permit.step_in().await;
+        is_there
+    }
 }

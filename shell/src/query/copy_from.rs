@@ -8,10 +8,14 @@ use std::fs::File;
 use std::io::{BufReader, Write as _};
 use std::os::unix::fs::MetadataExt;
 
-use datafusion::prelude::ParquetReadOptions;
+use datafusion::parquet;
+use datafusion::parquet::file::metadata::RowGroupMetaData;
+use datafusion::parquet::file::reader::{FileReader, SerializedFileReader};
+use datafusion::prelude::{DataFrame, ParquetReadOptions};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tidegate_engine::batch::{WriteOptions, expiry, mutations, put_value};
+use tidegate_engine::config::BATCH_BYTES_MAX;
 use tidegate_engine::{
     ClusteringKey, ColumnId, ColumnKind, Database, Liveness, Mutation, PartitionKey, Row,
     SchemaRef, TableSchema, Value,
@@ -27,8 +31,9 @@ use super::session::{Progress, Session};
 use super::stamp;
 use super::write;
 
-/// Rows of one batch of writes.
+/// Rows of one batch of writes, and bytes of the file at which it ends as well.
 const BATCH_ROWS: usize = 2048;
+const BATCH_BYTES: u64 = 4 << 20;
 /// Batches that are written at the same time.
 const BATCHES_IN_FLIGHT_MAX: usize = 4;
 /// Batches that wait between reading and writing.
@@ -215,6 +220,7 @@ impl Loader {
     /// Sends batches until the file ends or nobody listens.
     fn run(mut self, sender: &mpsc::Sender<Batch>) -> Result<Rejects> {
         let mut batch = Vec::with_capacity(BATCH_ROWS);
+        let mut bytes_before = self.reader.bytes_read();
         loop {
             let failed = match self.reader.read() {
                 Ok(Next::End) => break,
@@ -231,9 +237,11 @@ impl Loader {
                 }
                 Err(error) => Some(io("read", &self.file, error)),
             };
-            if failed.is_some() || batch.len() == BATCH_ROWS {
+            let bytes = self.reader.bytes_read();
+            let is_full = batch.len() == BATCH_ROWS || bytes - bytes_before >= BATCH_BYTES;
+            if failed.is_some() || is_full {
+                bytes_before = bytes;
                 let mutations = std::mem::replace(&mut batch, Vec::with_capacity(BATCH_ROWS));
-                let bytes = self.reader.bytes_read();
                 if sender.blocking_send(Batch { mutations, bytes }).is_err() {
                     return Ok(self.rejects);
                 }
@@ -436,6 +444,17 @@ impl Rejects {
     }
 }
 
+/// Rows of a Parquet file that make about as many bytes as a batch may have.
+fn rows_at_once(file: &str) -> parquet::errors::Result<usize> {
+    let reader = SerializedFileReader::new(File::open(file)?)?;
+    let groups = reader.metadata().row_groups();
+    let sum = |of: fn(&RowGroupMetaData) -> i64| -> u64 {
+        groups.iter().map(|group| u64::try_from(of(group)).unwrap_or(0)).sum()
+    };
+    let row_bytes = sum(RowGroupMetaData::total_byte_size) / sum(RowGroupMetaData::num_rows).max(1);
+    Ok((BATCH_BYTES_MAX as u64 / row_bytes.max(1)).max(1) as usize)
+}
+
 /// Parquet has types already: its batches become mutations as those of an INSERT do.
 async fn parquet(
     session: &Session,
@@ -450,7 +469,15 @@ async fn parquet(
         let message = format!("cannot read '{}': {}", copy.file, error.message);
         QueryError { message, ..error }.at(copy.file_span)
     };
-    let mut frame = session.context.read_parquet(&copy.file, read).await.map_err(named)?;
+    let frame = session.context.read_parquet(&copy.file, read).await.map_err(named)?;
+    let (mut state, plan) = frame.into_parts();
+    // A file that cannot be looked into has no long rows as far as anybody knows.
+    if let Ok(rows) = rows_at_once(&copy.file) {
+        let config = state.config().clone();
+        let rows = config.batch_size().min(rows);
+        *state.config_mut() = config.with_batch_size(rows);
+    }
+    let mut frame = DataFrame::new(state, plan);
     if !copy.columns.is_empty() {
         let names: Vec<&str> = copy.columns.iter().map(|name| name.value.as_str()).collect();
         frame = frame.select_columns(&names)?;

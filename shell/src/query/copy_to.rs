@@ -15,6 +15,9 @@ use super::outcome::Outcome;
 use super::parse::{CopyOptions, CopyTo, Format};
 use super::session::{Progress, Session};
 
+/// Bytes that a Parquet writer gathers before it ends a row group.
+const ROW_GROUP_BYTES_MAX: usize = 64 << 20;
+
 enum Writer {
     Csv(CsvWriter),
     Parquet(Box<ArrowWriter<BufWriter<File>>>),
@@ -35,7 +38,13 @@ impl Writer {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), String> {
         match self {
             Writer::Csv(writer) => writer.write(batch),
-            Writer::Parquet(writer) => writer.write(batch).map_err(|error| error.to_string()),
+            Writer::Parquet(writer) => {
+                writer.write(batch).map_err(|error| error.to_string())?;
+                if writer.memory_size() >= ROW_GROUP_BYTES_MAX {
+                    writer.flush().map_err(|error| error.to_string())?;
+                }
+                Ok(())
+            }
         }
     }
 

@@ -179,7 +179,7 @@ fn read(
     let mut batches = Vec::new();
     loop {
         let wanted = batch_rows - builder.rows();
-        let pulled = reader.pull(wanted, &mut |rows| builder.push(rows)).unwrap();
+        let pulled = reader.pull(wanted, &mut |rows| builder.push(rows).map(|()| true)).unwrap();
         assert!(builder.rows() <= batch_rows);
         if builder.rows() == batch_rows {
             batches.push(builder.finish().unwrap());
@@ -239,7 +239,7 @@ fn a_turn_ends_where_rows_are_large() {
         let pulled = reader.pull(usize::MAX, &mut |live| {
             let LiveContent::Flat(flats) = live.content else { panic!("rows of the cache") };
             rows += flats.len();
-            Ok(())
+            Ok(true)
         });
         turns.push(rows);
         if pulled.unwrap() == Pulled::End {

@@ -23,7 +23,7 @@ fn select(table: &Rc<Sstable>, schema: &SchemaRef, direction: Direction) -> Vec<
     let mut rows = Vec::new();
     loop {
         let wanted = 1000 - builder.rows();
-        let pulled = reader.pull(wanted, &mut |rows| builder.push(rows)).unwrap();
+        let pulled = reader.pull(wanted, &mut |rows| builder.push(rows).map(|()| true)).unwrap();
         if builder.rows() == 1000 {
             rows.extend(json_rows(schema, &builder.finish().unwrap()));
         }

@@ -17,6 +17,7 @@ use super::place::PlaceRef;
 use super::version::{Version, Walk};
 use super::{Handle, RowCache};
 use crate::cache::page_cache::Arrival;
+use crate::config::CACHED_ROW_BYTES_MAX;
 use crate::error::Result;
 use crate::mutation::{
     ClusteringRange, Direction, FlatRow, Fragment, FragmentSource, Position, Row, Tombstone, Weight,
@@ -348,7 +349,12 @@ impl Population {
     /// Puts in the entry that comes next and links it to the one before.
     fn reach(&mut self, place: PlaceRef<'_>, row: Option<&Row>, tombstone: Option<Tombstone>) {
         let flat = || row.map_or_else(|| place.flat(), |row| FlatRow::row(place.prefix, row));
-        let entry = self.target.put(place, flat, tombstone, self.run);
+        // A row that is as long as thousands is read again rather than kept.
+        let is_long = row.is_some_and(|row| row.memory_bytes() > CACHED_ROW_BYTES_MAX);
+        let entry = match is_long {
+            true => None,
+            false => self.target.put(place, flat, tombstone, self.run),
+        };
         let previous = std::mem::replace(&mut self.previous, entry);
         if let (Some(previous), Some(entry)) = (&previous, &self.previous) {
             self.link(previous, entry);

@@ -17,7 +17,7 @@ use super::place::PlaceRef;
 use super::version::{Known, NO_SLOT, Out, Step, Version, Walk, sought};
 use super::{Handle, RowCache};
 use crate::cache::page_cache::Arrival;
-use crate::config::FRAGMENTS_PER_FILL_MAX;
+use crate::config::{CACHED_ROW_BYTES_MAX, FRAGMENTS_PER_FILL_MAX};
 use crate::error::Result;
 use crate::mutation::{
     ClusteringRange, Direction, Filled, FlatRow, Fragment, FragmentSink, FragmentSource,
@@ -274,7 +274,7 @@ impl CachedRead {
         let place = PlaceRef::row(row.as_ordered());
         let has_row = found.row.is_some();
         let flat = found.row.unwrap_or_else(|| place.flat());
-        if let Some(target) = target {
+        if let Some(target) = target.filter(|_| flat.memory_bytes() <= CACHED_ROW_BYTES_MAX) {
             target.put(place, || flat.clone(), found.tombstone, 0);
         }
         let range = found.tombstone.map(|_| ClusteringRange::prefix(row.clone()));

@@ -18,14 +18,14 @@ use crate::runtime::{ShardContext, SimulatedTimer};
 /// Turns that tasks get between two steps of simulated time.
 const TURNS_PER_MS: usize = 20;
 
-fn run(test: impl AsyncFnOnce(Arc<SimulatedClock>)) {
+pub(super) fn run(test: impl AsyncFnOnce(Arc<SimulatedClock>)) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let clock = SimulatedClock::new(1_700_000_000_000_000);
     LocalSet::new().block_on(&runtime, test(clock));
 }
 
 /// A database of one shard; time passes by itself.
-async fn open(
+pub(super) async fn open(
     disk: &SimulatedDisk,
     clock: &Arc<SimulatedClock>,
     change: impl FnOnce(Options) -> Options,

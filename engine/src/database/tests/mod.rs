@@ -22,6 +22,7 @@ mod flush;
 mod options;
 mod hostile;
 mod limits;
+mod long_rows;
 mod point_reads;
 mod policies;
 mod recording;
