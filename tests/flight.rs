@@ -9,6 +9,8 @@
 mod calls;
 #[path = "flight/clients.rs"]
 mod clients;
+#[path = "flight/load.rs"]
+mod load;
 #[path = "flight/ticket.rs"]
 mod ticket;
 #[path = "skip.rs"]
@@ -34,9 +36,15 @@ struct Service {
 
 impl Service {
     fn start(directory: &Path) -> Self {
+        Service::start_with(directory, &[])
+    }
+
+    /// Starts it with options of its own.
+    fn start_with(directory: &Path, options: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
             .args(["--shards", "2", "--data"])
             .arg(directory.join("data"))
+            .args(options)
             .args(["serve", "--listen", "127.0.0.1:0"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())

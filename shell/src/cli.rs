@@ -17,6 +17,7 @@ use tidegate_engine::trace::TraceFormat;
 use tidegate_engine::{Backend, Database, Durability, Options, os};
 
 use crate::allocator;
+use crate::memory::{MemoryPlan, MemoryWishes};
 use crate::output::{self, Mode};
 use crate::query::QueryMemory;
 use crate::session::Session;
@@ -64,7 +65,7 @@ pub struct Cli {
     pub timing: Switch,
 
     /// Memory that all queries together may hold, such as 1GiB; sorts and groupings beyond it go to
-    /// temporary files [default: a quarter of the machine's, at least 256MiB].
+    /// temporary files [default: a quarter of --memory].
     #[arg(long, value_name = "SIZE", value_parser = parse_size, global = true)]
     pub query_memory: Option<usize>,
 
@@ -102,11 +103,18 @@ pub struct DatabaseArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256), global = true)]
     pub shards: Option<u32>,
 
-    /// Page cache of every shard, such as 64MiB.
+    /// Memory that the program may use, such as 1GiB: for caches, memtables, reads, queries and
+    /// connections [default: three quarters of the control group's or the machine's, of which caches and
+    /// memtables take 64MiB a shard at most].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, global = true)]
+    pub memory: Option<usize>,
+
+    /// Page cache of every shard, such as 64MiB [default: its part of --memory].
     #[arg(long, value_name = "SIZE", value_parser = parse_size, global = true)]
     pub cache_bytes: Option<usize>,
 
-    /// Memtables of every shard before they are flushed, such as 64MiB.
+    /// Memtables of every shard before they are flushed, such as 64MiB; they may take twice that
+    /// [default: their part of --memory].
     #[arg(long, value_name = "SIZE", value_parser = parse_size, global = true)]
     pub memtable_bytes: Option<usize>,
 
@@ -303,11 +311,24 @@ impl Cli {
         self
     }
 
+    /// How memory is divided.
+    ///
+    /// Errors: in words, what does not fit.
+    pub fn memory_plan(&self) -> Result<MemoryPlan, String> {
+        let wishes = MemoryWishes {
+            total: self.database.memory,
+            cache: self.database.cache_bytes,
+            memtable: self.database.memtable_bytes,
+            queries: self.query_memory,
+        };
+        MemoryPlan::new(wishes, self.database.shard_count(), os::memory_limit())
+    }
+
     /// A session on a database, as the options say, that writes to stdout.
     ///
     /// Errors: in words, why statements cannot be run.
     pub fn session(&self, database: &Database) -> Result<Session, String> {
-        let memory = QueryMemory::new(self.query_memory);
+        let memory = QueryMemory::new(Some(self.memory_plan()?.queries));
         let mut session = Session::new(database.clone(), memory, Box::new(output::stdout()))?;
         session.mode = self.mode.unwrap_or(match io::stdout().is_terminal() {
             true => Mode::Table,
@@ -322,26 +343,30 @@ impl Cli {
 
 impl DatabaseArguments {
     /// The engine's options for these arguments.
-    pub fn options(&self) -> Options {
+    pub fn options(&self, memory: &MemoryPlan) -> Options {
         let mut options = Options::new(&self.directory);
         options.shards = self.shards;
         options.durability = self.durability;
         options.backend = self.backend();
-        options.cache_bytes = self.cache_bytes.unwrap_or(options.cache_bytes);
-        options.memtable_bytes = self.memtable_bytes.unwrap_or(options.memtable_bytes);
+        options.cache_bytes = memory.cache;
+        options.memtable_bytes = memory.memtable;
+        options.read_memory_bytes = memory.reads as u64;
         options.policy_compiler = Some(policy_compiler());
         options
     }
 
     /// Bytes that caches and memtables have at most, of all shards: writes wait when memtables take
     /// twice what they should.
-    pub fn memory_bytes(&self) -> usize {
-        let options = self.options();
-        let shards = match options.shards {
+    pub fn memory_bytes(&self, memory: &MemoryPlan) -> usize {
+        self.shard_count() * (memory.cache + 2 * memory.memtable)
+    }
+
+    /// Shards that the database will have.
+    fn shard_count(&self) -> usize {
+        match self.shards {
             Some(shards) => shards as usize,
             None => os::available_cores().map_or(1, |cores| cores.len()),
-        };
-        shards * (options.cache_bytes + 2 * options.memtable_bytes)
+        }
     }
 
     /// The engine's name of the chosen disk backend.

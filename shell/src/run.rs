@@ -59,21 +59,25 @@ pub fn run(cli: Cli) -> u8 {
 }
 
 async fn run_in_runtime(cli: Cli) -> u8 {
-    if let Some(Action::Sstable(arguments)) = &cli.action
-        && let SstableAction::Query { sql, files, skip_damaged } = &arguments.action
-    {
-        return sstable::run_query(&cli, sql, files, *skip_damaged).await;
-    }
     if let Some(Action::Plugin { command }) = &cli.action {
         return plugin::run(command, cli.mode.unwrap_or_default());
     }
+    let memory = match cli.memory_plan() {
+        Ok(memory) => memory,
+        Err(error) => return fail(&error),
+    };
+    if let Some(Action::Sstable(arguments)) = &cli.action
+        && let SstableAction::Query { sql, files, skip_damaged } = &arguments.action
+    {
+        return sstable::run_query(&cli, &memory, (sql, files), *skip_damaged).await;
+    }
     if cli.database.prefault {
-        let bytes = cli.database.memory_bytes();
+        let bytes = cli.database.memory_bytes(&memory);
         if let Err(error) = allocator::prefault(bytes) {
             tracing::warn!(%error, bytes, "memory is not taken beforehand");
         }
     }
-    let database = match Database::open(cli.database.options()).await {
+    let database = match Database::open(cli.database.options(&memory)).await {
         Ok(database) => database,
         Err(error) => {
             let directory = cli.database.directory.display();
@@ -82,8 +86,8 @@ async fn run_in_runtime(cli: Cli) -> u8 {
     };
     let code = match &cli.action {
         Some(Action::Serve { listen }) => {
-            match flight::serve(database.clone(), QueryMemory::new(cli.query_memory), *listen).await
-            {
+            let queries = QueryMemory::new(Some(memory.queries));
+            match flight::serve(database.clone(), queries, memory.connections, *listen).await {
                 Ok(()) => 0,
                 Err(error) => fail(&error),
             }

@@ -84,8 +84,8 @@ impl QueryReader {
         QueryReader { source, buffer: VecDeque::new(), view }
     }
 
-    /// Hands up to `rows_max` rows to `take`, as far as they are in memory and `take` wants more. Rows that only the row cache
-    /// has are handed over where they lie, and many at once.
+    /// Hands up to `rows_max` rows to `take`, as far as they are in memory and `take` wants more.
+    /// Rows that only the row cache has are handed over where they lie, and many at once.
     ///
     /// Errors: those of `take`.
     pub fn pull(&mut self, rows_max: usize, take: &mut TakeRows<'_>) -> Result<Pulled> {

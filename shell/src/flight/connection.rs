@@ -10,27 +10,45 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
 use tonic::transport::server::Connected;
 
 /// Names a connection; 0 stands for none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Connection(pub u64);
 
+/// Marks the numbers of connections that there is no room for.
+const REFUSED: u64 = 1 << 63;
+
+impl Connection {
+    /// A connection that there is no room for.
+    pub(super) fn refused(number: u64) -> Self {
+        Connection(number | REFUSED)
+    }
+
+    /// Whether there is no room for it.
+    pub(super) fn is_refused(self) -> bool {
+        self.0 & REFUSED != 0
+    }
+}
+
 /// The bytes of a connection.
 pub(super) struct Wire {
     stream: TcpStream,
     connection: Connection,
     on_close: Arc<dyn Fn(Connection) + Send + Sync>,
+    /// Its place among all.
+    _place: OwnedSemaphorePermit,
 }
 
 impl Wire {
     /// A wire that calls `on_close` when it is dropped.
     pub(super) fn new(
-        stream: TcpStream,
+        (stream, place): (TcpStream, OwnedSemaphorePermit),
         connection: Connection,
         on_close: Arc<dyn Fn(Connection) + Send + Sync>,
     ) -> Self {
-        Wire { stream, connection, on_close }
+        Wire { stream, connection, on_close, _place: place }
     }
 }
 

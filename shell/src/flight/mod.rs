@@ -3,6 +3,7 @@
 //! Invariant: only addresses of this machine are served, for there are no users and no TLS yet.
 //! `statement` says which call runs what; `service` lists the calls.
 
+mod admission;
 mod connection;
 mod error;
 mod front;
@@ -29,9 +30,10 @@ use futures::{Stream, TryStreamExt};
 use tidegate_engine::Database;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 
+use self::admission::Connections;
 use self::connection::{Connection, Wire};
 use self::front::Front;
 use self::service::{Service, State};
@@ -46,15 +48,17 @@ const CUT_SECONDS_MAX: u64 = 1;
 /// How often a silent connection is asked whether it is alive, and how long for an answer.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// Serves `database` on `listen` until Ctrl-C or SIGTERM; then no call is taken any more, running
-/// ones may end within [`DRAIN_SECONDS_MAX`], and what is left is cut: a client that does not read
-/// its answer keeps nobody waiting. A second signal ends the process at once, with 128 and the
-/// signal's number as its code. The database stays open.
+/// Serves `database` on `listen`, to so many connections as `connection_bytes` have room for, until
+/// Ctrl-C or SIGTERM; then no call is taken any more, running ones may end within
+/// [`DRAIN_SECONDS_MAX`], and what is left is cut: a client that does not read its answer keeps nobody
+/// waiting. A second signal ends the process at once, with 128 and the signal's number as its code.
+/// The database stays open.
 ///
 /// Errors: a sentence when the address cannot be used.
 pub async fn serve(
     database: Database,
     memory: QueryMemory,
+    connection_bytes: usize,
     listen: SocketAddr,
 ) -> Result<(), String> {
     assert!(listen.ip().is_loopback(), "the command line takes loopback addresses only");
@@ -66,7 +70,8 @@ pub async fn serve(
     let threads =
         crate::thread::pool().map_err(|error| format!("cannot start threads: {error}"))?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let mut server = threads.spawn(listen_until(database, memory, listen, stopped));
+    let mut server =
+        threads.spawn(listen_until(database, memory, (connection_bytes, listen), stopped));
     let ended = tokio::select! {
         ended = &mut server => Some(ended),
         _ = interrupt.recv() => None,
@@ -97,7 +102,7 @@ pub async fn serve(
 async fn listen_until(
     database: Database,
     memory: QueryMemory,
-    listen: SocketAddr,
+    (connection_bytes, listen): (usize, SocketAddr),
     stopped: tokio::sync::oneshot::Receiver<()>,
 ) -> Result<(), String> {
     let listener = TcpListener::bind(listen)
@@ -105,10 +110,12 @@ async fn listen_until(
         .map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let service = Service::new(database, memory).map_err(|status| status.message().to_owned())?;
-    let incoming = incoming(listener, service.state());
+    let connections = Connections::new(connection_bytes);
+    let incoming = incoming(&connections, listener, service.state());
     let service = FlightServiceServer::new(Front(service))
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(usize::MAX);
+    let service = InterceptedService::new(service, move |request| connections.check(request));
     let server = Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
@@ -123,6 +130,7 @@ async fn listen_until(
 
 /// Connections as they come. Their sessions are told when they are closed.
 fn incoming(
+    connections: &Connections,
     listener: TcpListener,
     state: &Arc<dyn State>,
 ) -> impl Stream<Item = std::io::Result<Wire>> + use<> {
@@ -130,10 +138,14 @@ fn incoming(
     let closed = Arc::clone(&state);
     let on_close: Arc<dyn Fn(Connection) + Send + Sync> =
         Arc::new(move |connection| closed.sessions().connection_closed(connection));
-    TcpIncoming::from(listener).with_nodelay(Some(true)).map_ok(move |stream| {
+    connections.accept(listener).map_ok(move |accepted| {
         last += 1;
-        let connection = Connection(last);
-        state.sessions().connection_opened(connection);
-        Wire::new(stream, connection, Arc::clone(&on_close))
+        let connection = if accepted.is_refused {
+            Connection::refused(last)
+        } else {
+            state.sessions().connection_opened(Connection(last));
+            Connection(last)
+        };
+        Wire::new((accepted.stream, accepted.place), connection, Arc::clone(&on_close))
     })
 }

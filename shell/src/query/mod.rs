@@ -34,6 +34,7 @@ mod identifier;
 mod insert;
 mod instant;
 mod literal;
+mod memory;
 mod named_cast;
 mod number;
 mod outcome;
@@ -63,8 +64,9 @@ mod tests;
 
 pub use datafusion::arrow;
 pub use error::{ErrorKind, QueryError, Result, Span, nearest};
+pub use memory::QueryMemory;
 pub use outcome::{Description, Outcome, OutcomeKind, RowStream, count_schema};
 pub use parameter::fit;
 pub use replay::{load_candidate, load_trace, read_component, replay_row, replay_schema};
-pub use session::{Progress, ProgressSink, QueryMemory, Session, SessionOptions};
+pub use session::{Progress, ProgressSink, Session, SessionOptions};
 pub use statement::{Statement, is_complete, split};

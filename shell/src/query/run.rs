@@ -8,6 +8,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef as ArrowSc
 use datafusion::common::ScalarValue;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::prelude::DataFrame;
 use datafusion::sql::parser::Statement as SqlStatement;
 use futures::StreamExt;
@@ -245,9 +246,15 @@ impl Session {
         Ok(Outcome::rows(schema, rows))
     }
 
-    /// Plans and starts a query.
+    /// Plans and starts a query, when it is its turn; the stream gives that back as it is dropped.
     pub(super) async fn stream(&self, plan: LogicalPlan) -> Result<SendableRecordBatchStream> {
-        Ok(DataFrame::new(self.context.state(), plan).execute_stream().await?)
+        let turn = self.options.memory.turn().await?;
+        let rows = DataFrame::new(self.context.state(), plan).execute_stream().await?;
+        let schema = rows.schema();
+        let rows = rows.inspect(move |_| {
+            let _held = &turn;
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 
     /// The rows of a query statement.

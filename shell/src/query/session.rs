@@ -13,7 +13,6 @@ use datafusion::common::{
     DataFusionError, ParamValues, ResolvedTableReference, ScalarValue, TableReference,
 };
 use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -27,6 +26,7 @@ use super::catalog::{CATALOG, Engine, TideCatalog};
 use super::element;
 use super::error::{QueryError, Result};
 use super::insert;
+use super::memory::QueryMemory;
 use super::named_cast;
 use super::outcome::{Description, Outcome, OutcomeKind};
 use super::parameter::{self, check_count, row_of};
@@ -56,30 +56,6 @@ pub struct Progress {
 
 /// Told how far a COPY, ATTACH or IMPORT has come.
 pub type ProgressSink = Arc<dyn Fn(Progress) + Send + Sync>;
-
-/// Least bytes that queries get by default.
-const QUERY_MEMORY_BYTES_MIN: usize = 256 << 20;
-
-/// What all queries of the sessions that share it may hold in memory; sorts and groupings that
-/// need more go to temporary files, anything else fails.
-#[derive(Clone)]
-pub struct QueryMemory(Arc<dyn MemoryPool>);
-
-impl QueryMemory {
-    /// Memory of `bytes`; by default a quarter of the machine's, but no less than 256 MiB.
-    pub fn new(bytes: Option<usize>) -> Self {
-        let default = || (physical_memory_bytes() / 4).max(QUERY_MEMORY_BYTES_MIN);
-        QueryMemory(Arc::new(FairSpillPool::new(bytes.unwrap_or_else(default))))
-    }
-}
-
-/// Bytes of memory of this machine; 0 when the kernel does not tell.
-fn physical_memory_bytes() -> usize {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = total.and_then(|rest| rest.split_whitespace().next()?.parse::<usize>().ok());
-    kib.map_or(0, |kib| kib.saturating_mul(1024))
-}
 
 /// How a session is set up.
 #[derive(Clone)]
@@ -135,8 +111,9 @@ impl Session {
         settings.sql_parser.collect_spans = true;
         settings.sql_parser.parse_float_as_decimal = true;
         settings.execution.sort_pushdown_buffer_capacity = SORT_BUFFER_BYTES;
-        let runtime =
-            RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&options.memory.0)).build_arc()?;
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::clone(options.memory.pool()))
+            .build_arc()?;
         let state = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(runtime)

@@ -12,12 +12,18 @@ use super::targets;
 use crate::batch;
 use crate::cli::{Cli, Input, SstableFiles};
 use crate::exit::{EXIT_FAILED, fail};
+use crate::memory::MemoryPlan;
 
 /// SSTables of one directory, and the name of the table that they become.
 type Group = (PathBuf, Vec<SstableName>, String);
 
 /// Runs a statement over files; returns the exit code. To be called within the runtime.
-pub(crate) async fn run(cli: &Cli, sql: &str, files: &SstableFiles, skip_damaged: bool) -> u8 {
+pub(crate) async fn run(
+    cli: &Cli,
+    memory: &MemoryPlan,
+    (sql, files): (&str, &SstableFiles),
+    skip_damaged: bool,
+) -> u8 {
     let groups = match groups(cli, files).await {
         Ok(groups) => groups,
         Err(messages) => {
@@ -27,7 +33,7 @@ pub(crate) async fn run(cli: &Cli, sql: &str, files: &SstableFiles, skip_damaged
     let scratch = std::env::temp_dir().join(format!("tidegate-query-{}", std::process::id()));
     let mut arguments = cli.database.clone();
     arguments.directory.clone_from(&scratch);
-    let mut options = arguments.options();
+    let mut options = arguments.options(memory);
     options.durability = Durability::None;
     let code = match Database::open(options).await {
         Ok(database) => {

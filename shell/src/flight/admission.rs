@@ -1,0 +1,136 @@
+//! How many connections there may be, and what those beyond that are told.
+//!
+//! Invariant: accepting never ends but with the service; a shortage of descriptors is waited out.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::Stream;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::{Request, Status};
+
+use super::connection::Connection;
+
+/// What a connection takes: buffers of both sides, and what its calls have beside their batches.
+const CONNECTION_BYTES: usize = 64 << 10;
+/// Connections that are told why they are refused; more are closed at once.
+const REFUSED_MAX: usize = 64;
+/// Pause after a connection could not be accepted.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How many connections there may be.
+#[derive(Debug, Clone)]
+pub(super) struct Connections {
+    room: Arc<Semaphore>,
+    refusals: Arc<Semaphore>,
+    connections_max: usize,
+}
+
+impl Connections {
+    /// As many as there is room for in `bytes`.
+    pub(super) fn new(bytes: usize) -> Self {
+        let connections_max = (bytes / CONNECTION_BYTES).clamp(1, Semaphore::MAX_PERMITS);
+        Connections {
+            room: Arc::new(Semaphore::new(connections_max)),
+            refusals: Arc::new(Semaphore::new(REFUSED_MAX)),
+            connections_max,
+        }
+    }
+
+    /// Refuses a call of a connection that there is no room for.
+    pub(super) fn check(&self, request: Request<()>) -> Result<Request<()>, Status> {
+        match request.extensions().get::<Connection>() {
+            Some(connection) if connection.is_refused() => {
+                Err(Status::resource_exhausted(format!(
+                    "{} connections are open, as many as there is memory for: close some, try again \
+                 later, or give the service more memory (--memory)",
+                    self.connections_max
+                )))
+            }
+            _ => Ok(request),
+        }
+    }
+
+    /// The connections of a listener, without end.
+    pub(super) fn accept(
+        &self,
+        listener: TcpListener,
+    ) -> impl Stream<Item = io::Result<Accepted>> + use<> {
+        let connections = self.clone();
+        futures::stream::unfold((listener, connections), async |(listener, connections)| {
+            loop {
+                match listener.accept().await {
+                    Ok((stream, _)) => {
+                        if let Some(accepted) = connections.admit(stream) {
+                            return Some((Ok(accepted), (listener, connections)));
+                        }
+                    }
+                    Err(error) => {
+                        // Of one connection that is gone already, or for want of descriptors.
+                        tracing::warn!(%error, "a connection cannot be accepted");
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                }
+            }
+        })
+    }
+
+    /// `None` where even saying no would take too much.
+    fn admit(&self, stream: TcpStream) -> Option<Accepted> {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection gathers what it sends");
+        }
+        if let Ok(place) = self.room.clone().try_acquire_owned() {
+            return Some(Accepted { stream, place, is_refused: false });
+        }
+        let place = self.refusals.clone().try_acquire_owned().ok()?;
+        Some(Accepted { stream, place, is_refused: true })
+    }
+}
+
+/// A connection that was accepted, and its place among all.
+pub(super) struct Accepted {
+    pub(super) stream: TcpStream,
+    pub(super) place: OwnedSemaphorePermit,
+    /// There is no room for it.
+    pub(super) is_refused: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn connections_beyond_the_limit_are_told_so_and_make_room_as_they_close() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let connections = Connections::new(2 * CONNECTION_BYTES);
+        let mut accepted = Box::pin(connections.accept(listener));
+        let mut clients = Vec::new();
+        let mut served = Vec::new();
+        for _ in 0..3 {
+            clients.push(TcpStream::connect(address).await.unwrap());
+            served.push(accepted.next().await.unwrap().unwrap());
+        }
+        let refused: Vec<bool> = served.iter().map(|accepted| accepted.is_refused).collect();
+        assert_eq!(refused, [false, false, true]);
+        let mut request = Request::new(());
+        request.extensions_mut().insert(Connection::refused(3));
+        let refused = connections.check(request).unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
+        assert!(refused.message().contains("2 connections are open"), "{refused}");
+        assert!(refused.message().contains("--memory"), "{refused}");
+        assert!(connections.check(Request::new(())).is_ok());
+        served.remove(0);
+        clients.push(TcpStream::connect(address).await.unwrap());
+        let next = accepted.next().await.unwrap().unwrap();
+        assert!(!next.is_refused);
+        let mut request = Request::new(());
+        request.extensions_mut().insert(Connection(4));
+        assert!(connections.check(request).is_ok());
+    }
+}

@@ -1,0 +1,246 @@
+//! How the memory of the program is divided: one number, and what of it goes to whom.
+//!
+//! ```text
+//! control group or machine ── three quarters ──> --memory
+//!   caches 25 %   memtables 25 %   batches of reads 15 %   queries 25 %   connections 10 %
+//! ```
+//! The last quarter is for what nobody counts: the program itself, stacks, what the allocator keeps.
+//! Invariant: the parts are no more than the whole; a part that is given by an option comes off the
+//! whole first, and what is left is divided among the others in these proportions.
+
+use std::fmt;
+
+use tidegate_engine::config::{CACHE_BYTES_DEFAULT, MEMTABLE_BYTES_DEFAULT};
+use tidegate_engine::os::MemoryLimit;
+
+const CACHES_PERCENT: usize = 25;
+const MEMTABLES_PERCENT: usize = 25;
+const READS_PERCENT: usize = 15;
+const QUERIES_PERCENT: usize = 25;
+const CONNECTIONS_PERCENT: usize = 10;
+/// Writers wait when memtables hold their share so many times.
+const MEMTABLE_SHARES: usize = 2;
+/// Least bytes of each part, so that it can do anything at all.
+const CACHE_BYTES_MIN: usize = 1 << 20;
+const MEMTABLE_BYTES_MIN: usize = 1 << 20;
+const READS_BYTES_MIN: usize = 16 << 20;
+const QUERIES_BYTES_MIN: usize = 16 << 20;
+const CONNECTIONS_BYTES_MIN: usize = 8 << 20;
+/// Largest share of memtables that nobody asked for: what is flushed at once.
+const MEMTABLE_BYTES_MAX: usize = 256 << 20;
+/// What is divided where the kernel does not tell how much there is.
+const TOTAL_BYTES_UNKNOWN: usize = 1 << 30;
+
+const _: () = assert!(
+    CACHES_PERCENT + MEMTABLES_PERCENT + READS_PERCENT + QUERIES_PERCENT + CONNECTIONS_PERCENT
+        == 100
+);
+
+/// What the options say of memory, bytes; `None` where they say nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MemoryWishes {
+    pub total: Option<usize>,
+    /// Of the cache of a shard.
+    pub cache: Option<usize>,
+    /// Of the memtables of a shard.
+    pub memtable: Option<usize>,
+    pub queries: Option<usize>,
+}
+
+/// Who has how much, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryPlan {
+    pub total: usize,
+    /// Of the cache of each shard.
+    pub cache: usize,
+    /// Of the memtables of each shard, which may take twice that.
+    pub memtable: usize,
+    /// Of the batches of all reads.
+    pub reads: usize,
+    pub queries: usize,
+    pub connections: usize,
+}
+
+/// A part that is still to be given out.
+struct Part {
+    percent: usize,
+    bytes_min: usize,
+}
+
+impl MemoryPlan {
+    /// Divides memory among `shards`; `limit` is what the system allows.
+    ///
+    /// Errors: a sentence, when what is asked for does not fit.
+    pub fn new(
+        wishes: MemoryWishes,
+        shards: usize,
+        limit: Option<(u64, MemoryLimit)>,
+    ) -> Result<Self, String> {
+        let available = limit.map_or(TOTAL_BYTES_UNKNOWN as u64 * 4 / 3, |(bytes, _)| bytes);
+        let available = usize::try_from(available).unwrap_or(usize::MAX);
+        let total = wishes.total.unwrap_or(available / 4 * 3);
+        let whole = |bytes: Option<usize>, times: usize| bytes.map(|bytes| bytes * times);
+        let part = |percent, bytes_min| Part { percent, bytes_min };
+        // Parts, what the options say of them, and the name of the option.
+        let parts = [
+            (part(CACHES_PERCENT, CACHE_BYTES_MIN * shards), whole(wishes.cache, shards)),
+            (
+                part(MEMTABLES_PERCENT, MEMTABLE_BYTES_MIN * MEMTABLE_SHARES * shards),
+                whole(wishes.memtable, shards * MEMTABLE_SHARES),
+            ),
+            (part(READS_PERCENT, READS_BYTES_MIN), None),
+            (part(QUERIES_PERCENT, QUERIES_BYTES_MIN), wishes.queries),
+            (part(CONNECTIONS_PERCENT, CONNECTIONS_BYTES_MIN), None),
+        ];
+        let fixed: usize = parts.iter().filter_map(|(_, wish)| *wish).sum();
+        let open = || parts.iter().filter(|(_, wish)| wish.is_none()).map(|(part, _)| part);
+        let least: usize = open().map(|part| part.bytes_min).sum();
+        if fixed.saturating_add(least) > total {
+            return Err(refusal(wishes, shards, (total, fixed, least), limit));
+        }
+        // Above its least each part has its proportion of what is left.
+        let (rest, percents) = (total - fixed - least, open().map(|part| part.percent).sum());
+        let share = |(part, wish): &(Part, Option<usize>)| {
+            let own = |percents: usize| part.bytes_min + rest / percents * part.percent;
+            wish.unwrap_or_else(|| own(percents))
+        };
+        let [caches, memtables, reads, queries, connections] =
+            [0, 1, 2, 3, 4].map(|n| share(&parts[n]));
+        // Who did not ask for more gets the caches that he always got: beyond them not every policy
+        // could be put in charge.
+        let most = |bytes_max: usize| if wishes.total.is_some() { usize::MAX } else { bytes_max };
+        let memtable = memtables / shards / MEMTABLE_SHARES;
+        Ok(MemoryPlan {
+            total,
+            cache: wishes.cache.unwrap_or((caches / shards).min(most(CACHE_BYTES_DEFAULT))),
+            memtable: wishes
+                .memtable
+                .unwrap_or(memtable.min(most(MEMTABLE_BYTES_DEFAULT)).min(MEMTABLE_BYTES_MAX)),
+            reads,
+            queries,
+            connections,
+        })
+    }
+}
+
+/// Says which options ask for too much.
+fn refusal(
+    wishes: MemoryWishes,
+    shards: usize,
+    (total, fixed, least): (usize, usize, usize),
+    limit: Option<(u64, MemoryLimit)>,
+) -> String {
+    let mut asked = Vec::new();
+    if let Some(bytes) = wishes.cache {
+        asked.push(format!("--cache-bytes {} for each of {shards} shards", Bytes(bytes)));
+    }
+    if let Some(bytes) = wishes.memtable {
+        asked.push(format!("--memtable-bytes {}, twice for each of {shards} shards", Bytes(bytes)));
+    }
+    if let Some(bytes) = wishes.queries {
+        asked.push(format!("--query-memory {}", Bytes(bytes)));
+    }
+    let whole = match (wishes.total, limit) {
+        (Some(_), _) => format!("--memory {}", Bytes(total)),
+        (None, Some((bytes, limit))) => {
+            let whose = match limit {
+                MemoryLimit::Group => "control group",
+                MemoryLimit::Machine => "machine",
+            };
+            let bytes = Bytes(usize::try_from(bytes).unwrap_or(usize::MAX));
+            format!("{} (three quarters of the {bytes} of the {whose})", Bytes(total))
+        }
+        (None, None) => format!("{}", Bytes(total)),
+    };
+    if asked.is_empty() {
+        return format!(
+            "{whole} is too little: {shards} shards want {} at least; raise --memory or take fewer \
+             --shards",
+            Bytes(least)
+        );
+    }
+    format!(
+        "the parts do not fit: {} take {} and the others want {} at least, but all there is is \
+         {whole}; lower them or raise --memory",
+        asked.join(", "),
+        Bytes(fixed),
+        Bytes(least)
+    )
+}
+
+/// A size as people write it.
+pub struct Bytes(pub usize);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            bytes @ 0..1024 => write!(f, "{bytes} B"),
+            bytes @ 1024..0x10_0000 => write!(f, "{} KiB", bytes >> 10),
+            bytes @ 0x10_0000..0x4000_0000 => write!(f, "{} MiB", bytes >> 20),
+            bytes => write!(f, "{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+    const GROUP: Option<(u64, MemoryLimit)> = Some((1 << 30, MemoryLimit::Group));
+
+    fn sum(plan: &MemoryPlan, shards: usize) -> usize {
+        let of_shard = plan.cache + MEMTABLE_SHARES * plan.memtable;
+        of_shard * shards + plan.reads + plan.queries + plan.connections
+    }
+
+    #[test]
+    fn the_parts_are_no_more_than_the_whole() {
+        for mib in [80, 100, 512, 1 << 10, 16 << 10] {
+            for shards in [1, 2, 8] {
+                for is_asked_for in [false, true] {
+                    let bytes = mib * MIB;
+                    let total = is_asked_for.then_some(bytes);
+                    let wishes = MemoryWishes { total, ..MemoryWishes::default() };
+                    let limit = Some((bytes as u64 / 3 * 4, MemoryLimit::Machine));
+                    let plan = MemoryPlan::new(wishes, shards, limit).unwrap();
+                    assert!(sum(&plan, shards) <= plan.total && plan.total <= bytes, "{plan:?}");
+                    assert!(plan.reads >= READS_BYTES_MIN && plan.cache >= CACHE_BYTES_MIN);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_default_comes_from_the_limit_and_keeps_small_caches() {
+        let plan = MemoryPlan::new(MemoryWishes::default(), 2, GROUP).unwrap();
+        assert_eq!(plan.total, 768 * MIB);
+        assert_eq!(plan.cache, CACHE_BYTES_DEFAULT);
+        assert!((150 * MIB..200 * MIB).contains(&plan.queries), "{plan:?}");
+        let wishes = MemoryWishes { total: Some(8 << 30), ..MemoryWishes::default() };
+        let plan = MemoryPlan::new(wishes, 2, GROUP).unwrap();
+        assert!(plan.cache > 4 * CACHE_BYTES_DEFAULT, "{plan:?}");
+        assert_eq!(plan.memtable, MEMTABLE_BYTES_MAX);
+    }
+
+    #[test]
+    fn what_is_asked_for_comes_first_and_must_fit() {
+        let wishes = MemoryWishes {
+            total: Some(1 << 30),
+            cache: Some(200 * MIB),
+            queries: Some(300 * MIB),
+            ..MemoryWishes::default()
+        };
+        let plan = MemoryPlan::new(wishes, 2, GROUP).unwrap();
+        assert_eq!((plan.cache, plan.queries), (200 * MIB, 300 * MIB));
+        assert!(sum(&plan, 2) <= 1 << 30, "{plan:?}");
+        let wishes = MemoryWishes { cache: Some(1 << 30), ..MemoryWishes::default() };
+        let error = MemoryPlan::new(wishes, 2, GROUP).unwrap_err();
+        for part in ["--cache-bytes 1.0 GiB", "2 shards", "768 MiB", "control group", "--memory"] {
+            assert!(error.contains(part), "{error}");
+        }
+        let little = MemoryWishes { total: Some(10 * MIB), ..MemoryWishes::default() };
+        let error = MemoryPlan::new(little, 2, None).unwrap_err();
+        assert!(error.contains("--memory 10 MiB is too little"), "{error}");
+    }
+}
