@@ -1,9 +1,9 @@
 //! Long statements are parsed and planned apart from short ones.
 //!
 //! Invariant: what plans a statement of over [`SHORT_BYTES_MAX`] runs on a thread that serves no other
-//! call. At most half of the processors plan long statements at once, of at most [`LONG_BYTES_MAX`]
-//! together (or one that is longer by itself); the others wait, and beyond [`WAITING_MAX`] are
-//! refused. A text of over [`STATEMENT_BYTES_MAX`] is refused before anything is made of it.
+//! call. At most half of the processors plan long queries at once, and [`WRITES_MAX`] threads plan and
+//! do long writes, which wait for disks as well, of at most [`LONG_BYTES_MAX`] together; the others
+//! wait, and beyond [`WAITING_MAX`] are refused. A text of over [`STATEMENT_BYTES_MAX`] is refused before anything is made of it.
 
 use std::future::Future;
 use std::num::NonZero;
@@ -21,14 +21,36 @@ const SHORT_BYTES_MAX: usize = 32 << 10;
 const STATEMENT_BYTES_MAX: usize = 8 << 20;
 /// All texts that are planned at once apart from short ones.
 const LONG_BYTES_MAX: usize = 8 << 20;
+/// Long writes that are planned and done at once.
+const WRITES_MAX: usize = 4;
 /// Long statements that wait.
 const WAITING_MAX: usize = 64;
 const KIB: usize = 1 << 10;
 
+/// What is asked of a statement before it is parsed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Size {
+    bytes: usize,
+    is_write: bool,
+}
+
+impl Size {
+    /// Of a text, whose first word says whether it writes.
+    pub(super) fn of(text: &str) -> Self {
+        let word: String =
+            text.trim_start().chars().take_while(char::is_ascii_alphabetic).take(7).collect();
+        let writes = ["insert", "update", "delete"];
+        let is_write = writes.iter().any(|known| word.eq_ignore_ascii_case(known));
+        Size { bytes: text.len(), is_write }
+    }
+}
+
 /// Where statements are planned.
 pub(super) struct Planning {
-    /// Threads that may plan long statements.
-    turns: Arc<Semaphore>,
+    /// Threads that may plan long queries.
+    queries: Arc<Semaphore>,
+    /// Threads that may plan and do long writes.
+    writes: Arc<Semaphore>,
     /// KiB of text that may be planned.
     room: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
@@ -39,7 +61,8 @@ impl Planning {
     pub(super) fn new(processors: usize) -> Self {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         Planning {
-            turns: semaphore((processors / 2).max(1)),
+            queries: semaphore((processors / 2).max(1)),
+            writes: semaphore(WRITES_MAX),
             room: semaphore(LONG_BYTES_MAX / KIB),
             waiting: semaphore(WAITING_MAX),
         }
@@ -50,15 +73,16 @@ impl Planning {
         Planning::new(std::thread::available_parallelism().map_or(1, NonZero::get))
     }
 
-    /// Does `work`, which parses and plans a text of so many bytes.
+    /// Does `work`, which parses and plans a text of that size.
     ///
     /// Errors: INVALID_ARGUMENT for a text that is too long; RESOURCE_EXHAUSTED when too many wait;
     /// those of `work`.
     pub(super) async fn run<T: Send + 'static>(
         &self,
-        text_bytes: usize,
+        text: Size,
         work: impl Future<Output = Result<T, Status>> + Send + 'static,
     ) -> Result<T, Status> {
+        let Size { bytes: text_bytes, is_write } = text;
         if text_bytes > STATEMENT_BYTES_MAX {
             return Err(invalid(format!(
                 "the statement takes {text_bytes} bytes, at most {STATEMENT_BYTES_MAX} are possible: \
@@ -76,7 +100,8 @@ impl Planning {
         })?;
         let kib = u32::try_from(text_bytes.min(LONG_BYTES_MAX).div_ceil(KIB)).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room).acquire_many_owned(kib).await.map_err(closed)?;
-        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(closed)?;
+        let turns = if is_write { &self.writes } else { &self.queries };
+        let turn = Arc::clone(turns).acquire_owned().await.map_err(closed)?;
         drop(place);
         let runtime = Handle::current();
         let planned = tokio::task::spawn_blocking(move || {
@@ -99,11 +124,12 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn long_statements_are_planned_one_after_another_on_threads_of_their_own() {
         let planning = Planning::new(2);
+        let query = |bytes| Size { bytes, is_write: false };
         let here = std::thread::current().id();
         let at_work = Arc::new(AtomicUsize::new(0));
         let plan = |bytes| {
             let at_work = Arc::clone(&at_work);
-            planning.run(bytes, async move {
+            planning.run(query(bytes), async move {
                 let together = at_work.fetch_add(1, Ordering::SeqCst);
                 tokio::task::yield_now().await;
                 std::thread::yield_now();
@@ -124,13 +150,25 @@ mod tests {
     async fn a_text_that_is_too_long_and_a_queue_that_is_too_long_are_refused() {
         let planning = Planning::new(2);
         let done = || async { Ok(()) };
-        let long = planning.run(STATEMENT_BYTES_MAX + 1, done()).await.unwrap_err();
+        let query = |bytes| Size { bytes, is_write: false };
+        let long = planning.run(query(STATEMENT_BYTES_MAX + 1), done()).await.unwrap_err();
         assert_eq!(long.code(), Code::InvalidArgument);
-        assert!(planning.run(STATEMENT_BYTES_MAX, done()).await.is_ok());
+        assert!(planning.run(query(STATEMENT_BYTES_MAX), done()).await.is_ok());
         let _places =
             Arc::clone(&planning.waiting).try_acquire_many_owned(WAITING_MAX as u32).unwrap();
-        let full = planning.run(SHORT_BYTES_MAX + 1, done()).await.unwrap_err();
+        let full = planning.run(query(SHORT_BYTES_MAX + 1), done()).await.unwrap_err();
         assert_eq!(full.code(), Code::ResourceExhausted);
-        assert!(planning.run(SHORT_BYTES_MAX, done()).await.is_ok());
+        assert!(planning.run(query(SHORT_BYTES_MAX), done()).await.is_ok());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_long_write_does_not_wait_for_long_queries() {
+        let planning = Planning::new(2);
+        let _turn = Arc::clone(&planning.queries).try_acquire_owned().unwrap();
+        let text = format!("  insert INTO t VALUES {}", "(1),".repeat(SHORT_BYTES_MAX));
+        assert!(planning.run(Size::of(&text), async { Ok(()) }).await.is_ok());
+        for (text, wanted) in [("DELETE FROM t", true), ("deleted", false), ("SELECT 1", false)] {
+            assert_eq!(Size::of(text).is_write, wanted, "{text}");
+        }
     }
 }

@@ -34,7 +34,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::error::invalid;
 use super::outgoing::Form;
-use super::planning::Planning;
+use super::planning::{Planning, Size};
 use super::running::Running;
 use super::seal::{Purpose, Seal, random};
 use super::session::{Held, Sessions};
@@ -123,9 +123,9 @@ impl Service {
 
     /// Plans a statement, or runs it where it is no query.
     async fn plan(&self, session: Arc<Held>, bound: Bound, form: Form) -> Result<Planned, Status> {
-        let bytes = bound.text.len();
+        let size = Size::of(&bound.text);
         let work = async move { statement::plan(&session, bound, form).await };
-        self.0.planning().run(bytes, work).await
+        self.0.planning().run(size, work).await
     }
 
     /// Runs a statement for its effect.
@@ -135,9 +135,9 @@ impl Service {
         bound: Bound,
         rows: Option<RecordBatch>,
     ) -> Result<i64, Status> {
-        let bytes = bound.text.len();
+        let size = Size::of(&bound.text);
         let work = async move { statement::update(&session, bound, rows).await };
-        self.0.planning().run(bytes, work).await
+        self.0.planning().run(size, work).await
     }
 
     async fn schema_of<T>(
@@ -146,9 +146,9 @@ impl Service {
         bound: Bound,
         request: &Request<T>,
     ) -> Result<Bytes, Status> {
-        let (form, bytes) = (session.form(request.metadata()), bound.text.len());
+        let (form, size) = (session.form(request.metadata()), Size::of(&bound.text));
         let work = async move { statement::schema(&session, &bound, form).await };
-        ipc(&*self.0.planning().run(bytes, work).await?)
+        ipc(&*self.0.planning().run(size, work).await?)
     }
 
     /// What GetSchema tells of a statement, as an IPC message.
@@ -300,9 +300,9 @@ impl FlightSqlService for Service {
             Promise::Message(message) => return done(Outcome::message(message)),
         };
         let fetch = self.0.running().begin(query.id.clone())?;
-        let (bytes, own) = (query.bound.text.len(), Arc::clone(&session));
+        let (size, own) = (Size::of(&query.bound.text), Arc::clone(&session));
         let work = async move { statement::redeem(&own, query).await };
-        let planned = fetch.unless_cancelled(self.0.planning().run(bytes, work));
+        let planned = fetch.unless_cancelled(self.0.planning().run(size, work));
         let (schema, rows) = planned.await?;
         Ok(encode(schema, hold(fetch.rows(rows), session)))
     }
@@ -328,9 +328,9 @@ impl FlightSqlService for Service {
         let session = self.session(&request)?;
         no_transaction(query.transaction_id.as_ref())?;
         let (form, bound) = (session.form(request.metadata()), Self::bound(&session, query.query));
-        let bytes = bound.text.len();
+        let size = Size::of(&bound.text);
         let work = async move { statement::prepare(&session, bound, form).await };
-        let Prepared { bound, schema, parameters } = self.0.planning().run(bytes, work).await?;
+        let Prepared { bound, schema, parameters } = self.0.planning().run(size, work).await?;
         // Drivers take a statement without a dataset schema for an update.
         let dataset_schema = schema.map_or(Ok(Bytes::new()), |schema| ipc(&schema))?;
         Ok(ActionCreatePreparedStatementResult {
@@ -363,9 +363,9 @@ impl FlightSqlService for Service {
         let Some(rows) = decode_parameters(request.into_inner()).await? else {
             return Ok(DoPutPreparedStatementResult { prepared_statement_handle: Some(handle) });
         };
-        let (bytes, own) = (bound.text.len(), Arc::clone(&session));
+        let (size, own) = (Size::of(&bound.text), Arc::clone(&session));
         let work = async move { statement::bind(&own, bound, rows).await };
-        let updated = self.0.planning().run(bytes, work).await?.close(self.0.seal())?;
+        let updated = self.0.planning().run(size, work).await?.close(self.0.seal())?;
         session.remember(handle, updated.clone());
         Ok(DoPutPreparedStatementResult { prepared_statement_handle: Some(updated) })
     }

@@ -218,7 +218,8 @@ impl Sessions {
     pub(super) fn start<T>(&self, request: &Request<T>) -> Result<String, Status> {
         let token: String = random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
         let user = user(request.metadata());
-        self.insert(&mut lock(&self.all), Name::Token(token.clone()), user, connection(request))?;
+        let name = Name::Token(token.clone());
+        self.insert(&mut lock(&self.all), name, user, connection(request), false)?;
         Ok(token)
     }
 
@@ -228,6 +229,7 @@ impl Sessions {
         name: Name,
         user: String,
         connection: Connection,
+        was_used: bool,
     ) -> Result<Arc<FlightSession>, Status> {
         let now_ns = self.clock().monotonic_ns();
         let connections = all.if_open(connection);
@@ -248,8 +250,7 @@ impl Sessions {
         let keyspace = &SessionOptions::default().keyspace;
         let query = self.template.at(keyspace).map_err(|error| status(&error))?;
         let session = Arc::new(FlightSession::new(query, now_ns));
-        let entry =
-            Entry { session: Arc::clone(&session), user, connections, was_used: false, number };
+        let entry = Entry { session: Arc::clone(&session), user, connections, was_used, number };
         all.insert(name, entry);
         Ok(session)
     }
@@ -276,7 +277,7 @@ impl Sessions {
                 }
                 Name::Connection(_, user) => {
                     let user = user.clone();
-                    self.insert(&mut all, name, user, connection)?
+                    self.insert(&mut all, name, user, connection, true)?
                 }
             },
         };
@@ -448,6 +449,21 @@ mod tests {
         world.sessions.connection_closed(Connection(2));
         assert!(world.sessions.start(&world.basic(3, "a")).is_ok());
         assert!(world.sessions.of(&world.bearer(1, &live)).is_ok());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_connection_keeps_its_session_when_there_are_too_many() {
+        let world = World::new().await;
+        let first = world.request(1, "");
+        world.sessions.of(&first).unwrap().remember("h".into(), "b".into());
+        for connection in 2..=SESSIONS_PER_USER_MAX as u64 {
+            world.sessions.of(&world.request(connection, "")).unwrap();
+        }
+        let refused = world.sessions.of(&world.request(100_000, "")).err().unwrap();
+        assert_eq!(refused.code(), Code::ResourceExhausted);
+        assert_eq!(world.sessions.of(&first).unwrap().latest(&"h".into()), "b");
+        world.sessions.connection_closed(Connection(2));
+        assert!(world.sessions.of(&world.request(100_000, "")).is_ok());
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

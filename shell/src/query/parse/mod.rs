@@ -218,9 +218,12 @@ fn other_statement(tokens: &[TokenWithSpan]) -> Result<Command> {
     if first(&["truncate", "begin", "commit", "rollback", "merge", "grant", "revoke"]) {
         let error = QueryError::unsupported(format!("{} is not offered", tokens[0].token))
             .at(cursor.span());
-        return Err(match first(&["rollback"]) {
-            true => error.with_help("ROLLBACK POLICY brings back the policy before"),
-            false => error,
+        return Err(if first(&["rollback"]) {
+            error.with_help("ROLLBACK POLICY brings back the policy before")
+        } else if first(&["begin", "commit"]) {
+            error.with_help("there are no transactions: every statement takes effect by itself")
+        } else {
+            error
         });
     }
     let error = QueryError::new(
