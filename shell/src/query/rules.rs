@@ -9,8 +9,10 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use super::arithmetic::CheckArithmetic;
 use super::compare::{Compare, CompareFloats};
+use super::frame::RangeAsGroups;
 use super::identifier::CompareIdentifiers;
 use super::instant::{CompareExactly, HideCasts};
+use super::multiset::CountCopies;
 use super::number::NumberBesideFloat;
 use super::union::{DrawCurtains, HangCurtains};
 
@@ -23,8 +25,10 @@ const SORT_RULE: &str = "EnsureRequirements";
 pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
         vec![Arc::new(NumberBesideFloat), Arc::new(Compare), Arc::new(CompareIdentifiers)];
+    rules.push(Arc::new(RangeAsGroups));
     // Operands have a common type from here on.
     rules.extend(Analyzer::new().rules);
+    rules.push(Arc::new(CountCopies));
     rules.push(Arc::new(CompareFloats));
     rules.push(Arc::new(HideCasts));
     rules.push(Arc::new(CheckArithmetic));

@@ -10,6 +10,7 @@ mod number;
 mod order;
 mod plan;
 mod policy;
+mod relational;
 mod replay;
 mod row_value;
 mod session;

@@ -1,0 +1,89 @@
+//! Windows and set operations, where DataFusion alone would not answer, or not rightly.
+
+use super::World;
+
+async fn table() -> World {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int PRIMARY KEY, at time, b blob, v int)").await;
+    world
+        .run(
+            "INSERT INTO t (k, at, b, v) VALUES \
+             (1, TIME '10:00:00', X'01', 7), (2, TIME '09:00:00', X'00ff', 7), \
+             (3, TIME '10:00:00', X'02', 7), (4, NULL, NULL, NULL), (5, NULL, X'01', NULL)",
+        )
+        .await;
+    world
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn windows_are_ordered_by_times_of_day_and_bytes() {
+    let world = table().await;
+    for (window, wanted) in [
+        ("rank() OVER (ORDER BY at)", "2 1 2 4 4"),
+        ("dense_rank() OVER (ORDER BY b DESC)", "3 4 2 1 3"),
+        // All rows that sort like this one are within the frame.
+        ("count(*) OVER (ORDER BY at)", "3 1 3 5 5"),
+        ("sum(k) OVER (PARTITION BY v ORDER BY b)", "3 2 6 9 5"),
+        ("lag(k) OVER (ORDER BY at, k)", "2  1 3 4"),
+        (
+            "count(*) OVER (ORDER BY at RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)",
+            "4 5 4 2 2",
+        ),
+    ] {
+        let text = format!("SELECT {window} AS w FROM t ORDER BY k");
+        assert_eq!(world.column(&text).await.join(" "), wanted, "{window}");
+    }
+    // There is no distance between two of them.
+    let error = world
+        .error("SELECT count(*) OVER (ORDER BY b RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t")
+        .await;
+    assert!(error.message.contains("Cannot run range queries"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn set_operations_with_all_count_copies() {
+    let world = table().await;
+    for (text, wanted) in [
+        ("SELECT v FROM t EXCEPT ALL SELECT 7", ",,7,7"),
+        ("SELECT v FROM t EXCEPT ALL SELECT v FROM t WHERE k IN (1, 3, 4)", ",7"),
+        ("SELECT v FROM t EXCEPT ALL SELECT v FROM t", ""),
+        ("SELECT v FROM t EXCEPT SELECT 8", ",7"),
+        ("SELECT v FROM t INTERSECT ALL SELECT v FROM t WHERE k IN (1, 2, 4)", ",7,7"),
+        ("SELECT v FROM t INTERSECT ALL SELECT 7::bigint", "7"),
+        ("SELECT v FROM t INTERSECT SELECT 7", "7"),
+        ("SELECT DISTINCT v FROM t INTERSECT ALL SELECT v FROM t", ",7"),
+        ("SELECT v FROM (SELECT v FROM t EXCEPT ALL SELECT 7) WHERE v IS NOT NULL", "7,7"),
+    ] {
+        let mut found = world.column(text).await;
+        found.sort();
+        assert_eq!(found.join(","), wanted, "{text}");
+    }
+    let rows = "SELECT count(*) FROM (SELECT v, k FROM t EXCEPT ALL SELECT 7, 1)";
+    assert_eq!(world.column(rows).await, ["4"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn columns_of_any_role_and_nullability_are_united_and_grouped() {
+    let world = table().await;
+    world.run("CREATE TABLE s (k smallint PRIMARY KEY, f boolean)").await;
+    world.run("INSERT INTO s (k, f) VALUES (1, true), (9, NULL)").await;
+    let mut found = world.column("SELECT k FROM s UNION SELECT v FROM t").await;
+    found.sort();
+    assert_eq!(found, ["", "1", "7", "9"]);
+    let mut found = world.column("SELECT DISTINCT f IS TRUE FROM s").await;
+    found.sort();
+    assert_eq!(found, ["false", "true"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_of_many_groups_may_be_nan() {
+    let world = World::new().await;
+    world.run("CREATE TABLE f (k int PRIMARY KEY, d double)").await;
+    for (k, d) in ["'NaN'", "1", "'NaN'", "2", "'Infinity'", "3", "'NaN'", "0"].iter().enumerate() {
+        world.run(&format!("INSERT INTO f (k, d) VALUES ({k}, CAST({d} AS double))")).await;
+    }
+    let text = "SELECT DISTINCT d FROM f ORDER BY d DESC LIMIT 3";
+    assert_eq!(world.column(text).await, ["NaN", "inf", "3.0"]);
+    let text = "SELECT d FROM f GROUP BY d ORDER BY d LIMIT 2";
+    assert_eq!(world.column(text).await, ["0.0", "1.0"]);
+}
