@@ -1,0 +1,118 @@
+//! Arrow batches as rows of the model, and whether they are the answer.
+
+use tidegate::query::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use tidegate::query::arrow::datatypes::*;
+
+use super::ast::{Body, Expr, Query, Source};
+use super::evaluate::{Answer, Row, compare_keys};
+use super::value::Value;
+
+/// All rows of a result.
+pub fn rows(batches: &[RecordBatch]) -> Vec<Row> {
+    let row = |batch: &RecordBatch, at: usize| {
+        batch.columns().iter().map(|column| value(column, at)).collect()
+    };
+    batches
+        .iter()
+        .flat_map(|batch| (0..batch.num_rows()).map(|at| row(batch, at)).collect::<Vec<Row>>())
+        .collect()
+}
+
+fn value(array: &ArrayRef, at: usize) -> Value {
+    macro_rules! number {
+        ($ty:ty) => {
+            array.as_primitive::<$ty>().value(at)
+        };
+    }
+    if array.is_null(at) || *array.data_type() == DataType::Null {
+        return Value::Null;
+    }
+    match array.data_type() {
+        DataType::Boolean => Value::Bool(array.as_boolean().value(at)),
+        DataType::Int8 => Value::Int(number!(Int8Type).into()),
+        DataType::Int16 => Value::Int(number!(Int16Type).into()),
+        DataType::Int32 => Value::Int(number!(Int32Type).into()),
+        DataType::Int64 => Value::Int(number!(Int64Type).into()),
+        DataType::UInt8 => Value::Int(number!(UInt8Type).into()),
+        DataType::UInt16 => Value::Int(number!(UInt16Type).into()),
+        DataType::UInt32 => Value::Int(number!(UInt32Type).into()),
+        DataType::UInt64 => Value::Int(number!(UInt64Type).into()),
+        DataType::Float32 => Value::Float(number!(Float32Type).into()),
+        DataType::Float64 => Value::Float(number!(Float64Type)),
+        DataType::Decimal128(_, scale) => {
+            Value::Decimal(number!(Decimal128Type), u8::try_from(*scale).expect("a scale"))
+        }
+        DataType::Decimal256(_, scale) => {
+            let unscaled = number!(Decimal256Type).to_i128().expect("a number of 38 digits");
+            Value::Decimal(unscaled, u8::try_from(*scale).expect("a scale"))
+        }
+        DataType::Utf8 => Value::Text(array.as_string::<i32>().value(at).to_owned()),
+        DataType::LargeUtf8 => Value::Text(array.as_string::<i64>().value(at).to_owned()),
+        DataType::Utf8View => Value::Text(array.as_string_view().value(at).to_owned()),
+        DataType::Binary => Value::Blob(array.as_binary::<i32>().value(at).to_vec()),
+        DataType::LargeBinary => Value::Blob(array.as_binary::<i64>().value(at).to_vec()),
+        DataType::BinaryView => Value::Blob(array.as_binary_view().value(at).to_vec()),
+        DataType::Date32 => Value::Date(number!(Date32Type)),
+        DataType::Time64(TimeUnit::Nanosecond) => Value::Time(number!(Time64NanosecondType)),
+        DataType::Timestamp(unit, _) => Value::Timestamp(match unit {
+            TimeUnit::Second => number!(TimestampSecondType) * 1_000_000_000,
+            TimeUnit::Millisecond => number!(TimestampMillisecondType) * 1_000_000,
+            TimeUnit::Microsecond => number!(TimestampMicrosecondType) * 1_000,
+            TimeUnit::Nanosecond => number!(TimestampNanosecondType),
+        }),
+        other => panic!("the test does not read {other}"),
+    }
+}
+
+/// Whether a query hands out columns of a table as they are, the sign of a zero included.
+fn is_plain(query: &Query) -> bool {
+    match &query.body {
+        Body::Select(select) => {
+            matches!(select.source, Some(Source::Table(..)))
+                && !select.distinct
+                && !select.is_grouped
+                && select.items.iter().all(|(expr, _)| matches!(expr, Expr::Column(..)))
+                && query.with.is_empty()
+        }
+        _ => false,
+    }
+}
+
+/// Checks rows that were found against the answer of the model. Of rows that sort alike any may
+/// come first, and before a LIMIT ends any of them may come at all.
+///
+/// Errors: what differs.
+pub fn check(query: &Query, answer: &Answer, found: &[Row]) -> Result<(), String> {
+    let strict = is_plain(query);
+    let start = query.offset.min(answer.rows.len());
+    let end = query
+        .limit
+        .map_or(answer.rows.len(), |limit| answer.rows.len().min(start.saturating_add(limit)));
+    if found.len() != end - start {
+        return Err(format!("{} rows, and not {}", found.len(), end - start));
+    }
+    let mut at = 0;
+    while at < answer.rows.len() {
+        let keys = &answer.rows[at].1;
+        let alike = answer.rows[at..]
+            .iter()
+            .take_while(|(_, other)| compare_keys(&answer.order, keys, other).is_eq());
+        let alike = alike.count();
+        let (from, to) = (at.clamp(start, end), (at + alike).clamp(start, end));
+        let mut expected: Vec<&Row> =
+            answer.rows[at..at + alike].iter().map(|(row, _)| row).collect();
+        for row in &found[from - start..to - start] {
+            let is_it = |wanted: &&Row| is_same_row(wanted, row, strict);
+            let Some(place) = expected.iter().position(is_it) else {
+                return Err(format!("row {} is {row:?}, none of {expected:?}", from - start));
+            };
+            expected.swap_remove(place);
+        }
+        at += alike;
+    }
+    Ok(())
+}
+
+fn is_same_row(a: &Row, b: &Row, strict: bool) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_same(b, strict))
+}
