@@ -74,6 +74,8 @@ pub struct Corruption {
     pub wanted: String,
     /// What was found instead.
     pub found: String,
+    /// What can be done about it, in words; empty where only the file's own content would help.
+    pub remedy: String,
 }
 
 impl fmt::Display for Corruption {
@@ -85,7 +87,8 @@ impl fmt::Display for Corruption {
             self.offset,
             self.wanted,
             self.found
-        )
+        )?;
+        if self.remedy.is_empty() { Ok(()) } else { write!(f, ": {}", self.remedy) }
     }
 }
 
@@ -107,7 +110,16 @@ impl Error {
             offset,
             wanted: wanted.to_string(),
             found: found.to_string(),
+            remedy: String::new(),
         }))
+    }
+
+    /// The same error, and what can be done about it where it is one of damage.
+    pub fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
+        if let Error::Corrupt(corruption) = &mut self {
+            corruption.remedy = remedy.into();
+        }
+        self
     }
 
     /// An operating-system error of `operation` on `path`.

@@ -22,6 +22,7 @@ pub mod rate;
 pub mod intake;
 pub mod disk;
 pub mod runtime;
+pub mod ledger;
 pub mod commitlog;
 pub mod plugin;
 pub mod replay;
@@ -33,12 +34,12 @@ pub mod batch;
 pub mod table;
 pub mod database;
 
-pub use commitlog::Durability;
+pub use commitlog::{Durability, Recovery};
 pub use database::{
     AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream, CacheReport,
     Catalog, DamageReport, Database, Import, ImportProgress, Imported, IntakeReport,
-    LargeDataReport, Options, PolicyExit, PolicyInfo, PolicyReport, RateReport, RecordingSummary,
-    RolledBack, RowCacheReport, ShadowReport, TableReport,
+    LargeDataReport, LeftOut, Options, PolicyExit, PolicyInfo, PolicyReport, RateReport,
+    RecordingSummary, RolledBack, RowCacheReport, ShadowReport, TableReport,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};

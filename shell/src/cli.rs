@@ -14,7 +14,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use tidegate_engine::plugin::{CompileLimits, CompilerCommand};
 use tidegate_engine::replay::Capacity;
 use tidegate_engine::trace::TraceFormat;
-use tidegate_engine::{Backend, Database, Durability, Options, os};
+use tidegate_engine::{Backend, Database, Durability, Options, Recovery, os};
 
 use crate::allocator;
 use crate::memory::{MemoryPlan, MemoryWishes};
@@ -98,6 +98,11 @@ pub struct DatabaseArguments {
     /// none (whenever the kernel writes it).
     #[arg(long, value_name = "WHEN", value_parser = parse_durability, default_value = "sync", global = true)]
     pub durability: Durability,
+
+    /// Open although commitlogs of earlier runs are damaged or incomplete: skip-damaged-log leaves out
+    /// the writes that cannot be read, and says on stderr which those are.
+    #[arg(long, value_name = "HOW", value_parser = parse_recovery, global = true)]
+    pub recover: Option<Recovery>,
 
     /// Shards, each a thread with its part of the data [default: one a core]. An existing database may be opened with another number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256), global = true)]
@@ -348,6 +353,7 @@ impl DatabaseArguments {
         options.shards = self.shards;
         options.durability = self.durability;
         options.backend = self.backend();
+        options.recovery = self.recover.unwrap_or_default();
         options.cache_bytes = memory.cache;
         options.memtable_bytes = memory.memtable;
         options.read_memory_bytes = memory.reads as u64;
@@ -424,6 +430,10 @@ fn parse_durability(text: &str) -> Result<Durability, String> {
     }
 }
 
+fn parse_recovery(text: &str) -> Result<Recovery, String> {
+    text.parse().map_err(|error: tidegate_engine::Error| error.to_string())
+}
+
 /// An address of this machine only: there are no users, passwords or TLS yet.
 fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr = text
@@ -483,6 +493,15 @@ mod tests {
         for wrong in ["periodic", "periodic:0", "periodic:x", "always"] {
             assert!(parse_durability(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn recovery_has_one_way() {
+        let cli = parse(&["--recover=skip-damaged-log", "-c", "SELECT 1"]).unwrap();
+        assert_eq!(cli.database.options().recovery, Recovery::SkipDamagedLog);
+        assert_eq!(parse(&[]).unwrap().database.options().recovery, Recovery::Refuse);
+        let wrong = parse(&["--recover=all"]).unwrap_err().to_string();
+        assert!(wrong.contains("skip-damaged-log"), "{wrong}");
     }
 
     #[test]

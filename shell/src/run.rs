@@ -84,6 +84,9 @@ async fn run_in_runtime(cli: Cli) -> u8 {
             return fail(&format!("cannot open the database in {directory}: {error}"));
         }
     };
+    for left_out in database.left_out().await.unwrap_or_default() {
+        eprintln!("warning: {left_out}");
+    }
     let code = match &cli.action {
         Some(Action::Serve { listen }) => {
             let queries = QueryMemory::new(Some(memory.queries));

@@ -6,6 +6,8 @@ use crate::config::PAGE_BYTES;
 /// Size of a block, and what writes are padded to.
 pub(super) const BLOCK_BYTES: usize = PAGE_BYTES;
 const TRAILER_BYTES: usize = 16;
+/// Set in the segment of a trailer where a chunk starts. Ids are milliseconds and never get there.
+const STARTS_CHUNK: u64 = 1 << 63;
 /// Bytes of records in one block.
 pub(super) const PAYLOAD_BYTES: usize = BLOCK_BYTES - TRAILER_BYTES;
 
@@ -15,11 +17,14 @@ pub(super) struct Trailer {
     pub segment: u64,
     /// Every byte of the segment before this offset was on stable storage when the block formed.
     pub stable: u32,
+    /// The block is the first of its chunk: a record starts with it.
+    pub starts_chunk: bool,
 }
 
 /// Writes the trailer of the block that stands at `offset` of its segment.
 pub(super) fn seal(block: &mut [u8], offset: u32, trailer: Trailer) {
-    block[PAYLOAD_BYTES..][..8].copy_from_slice(&trailer.segment.to_be_bytes());
+    let mark = if trailer.starts_chunk { STARTS_CHUNK } else { 0 };
+    block[PAYLOAD_BYTES..][..8].copy_from_slice(&(trailer.segment | mark).to_be_bytes());
     block[PAYLOAD_BYTES + 8..][..4].copy_from_slice(&trailer.stable.to_be_bytes());
     let crc = crc(block, offset);
     block[BLOCK_BYTES - 4..].copy_from_slice(&crc.to_be_bytes());
@@ -30,8 +35,10 @@ pub(super) fn inspect(block: &[u8], offset: u32) -> Option<Trailer> {
     if block.len() != BLOCK_BYTES || stored_crc(block) != crc(block, offset) {
         return None;
     }
+    let segment = u64::from_be_bytes(block[PAYLOAD_BYTES..][..8].try_into().ok()?);
     Some(Trailer {
-        segment: u64::from_be_bytes(block[PAYLOAD_BYTES..][..8].try_into().ok()?),
+        segment: segment & !STARTS_CHUNK,
+        starts_chunk: segment & STARTS_CHUNK != 0,
         stable: u32::from_be_bytes(block[PAYLOAD_BYTES + 8..][..4].try_into().ok()?),
     })
 }
@@ -73,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_block_is_valid_only_whole_and_in_its_place() {
-        let trailer = Trailer { segment: 77, stable: 8192 };
+        let trailer = Trailer { segment: 77, stable: 8192, starts_chunk: true };
         let mut block = vec![9; BLOCK_BYTES];
         seal(&mut block, 4096, trailer);
         assert_eq!(inspect(&block, 4096), Some(trailer));

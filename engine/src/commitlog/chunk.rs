@@ -73,7 +73,6 @@ impl Chunk {
     /// The blocks as they go to disk and the offset they go to. A segment's first chunk takes the
     /// header block along.
     pub fn blocks(&self, header: &[u8], stable: u32) -> (u32, AlignedBuffer) {
-        let trailer = Trailer { segment: self.segment, stable };
         let start = if self.start == RECORDS_START { 0 } else { self.start };
         let header = (start == 0).then_some(header);
         let mut buffer = AlignedBuffer::with_capacity((self.end() - start) as usize);
@@ -82,7 +81,9 @@ impl Chunk {
         for (at, payload) in payloads.enumerate() {
             let block = &mut buffer[at * BLOCK_BYTES..][..BLOCK_BYTES];
             block[..payload.len()].copy_from_slice(payload);
-            block::seal(block, start + (at * BLOCK_BYTES) as u32, trailer);
+            let offset = start + (at * BLOCK_BYTES) as u32;
+            let starts_chunk = offset == self.start;
+            block::seal(block, offset, Trailer { segment: self.segment, stable, starts_chunk });
         }
         (start, buffer)
     }
@@ -108,8 +109,9 @@ mod tests {
         assert_eq!(chunk.push(&[4; 1]), (12288 + 5008 - PAYLOAD_BYTES) as u32);
         let (start, buffer) = chunk.blocks(b"header", 0);
         assert_eq!((start, buffer.len(), &buffer[..6]), (0, 4 * 4096, &b"header"[..]));
-        let trailer = Some(Trailer { segment: 3, stable: 0 });
         for at in (0..buffer.len()).step_by(BLOCK_BYTES) {
+            let starts_chunk = at as u32 == RECORDS_START;
+            let trailer = Some(Trailer { segment: 3, stable: 0, starts_chunk });
             assert_eq!(block::inspect(&buffer[at..at + BLOCK_BYTES], at as u32), trailer);
         }
     }

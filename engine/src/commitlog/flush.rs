@@ -68,7 +68,10 @@ impl Commitlog {
                 Step::Finish(segment) => {
                     self.finish(segment).await;
                     let log = self.clone();
-                    tokio::task::spawn_local(async move { log.release().await });
+                    tokio::task::spawn_local(async move {
+                        log.tell_finished(segment).await;
+                        log.release().await;
+                    });
                 }
             }
         }
@@ -100,7 +103,11 @@ impl Commitlog {
             (file, segment.written)
         };
         let mut buffer = AlignedBuffer::padded(&[0; BLOCK_BYTES]);
-        block::seal(&mut buffer, offset, Trailer { segment: id, stable: offset });
+        block::seal(
+            &mut buffer,
+            offset,
+            Trailer { segment: id, stable: offset, starts_chunk: false },
+        );
         let (result, _) = file.write_at(offset.into(), buffer).await;
         if let Err(error) = result {
             self.poison(&error);
@@ -111,6 +118,7 @@ impl Commitlog {
             segment.is_finished = true;
             segment.file = None;
         }
+        inner.previous = (id, offset);
     }
 
     /// Makes what is written of a segment stable.

@@ -20,6 +20,7 @@ use crate::clock::Clock;
 use crate::config::MUTATION_BYTES_MAX;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
+use crate::ledger::Ledger;
 use crate::mutation::{Mutation, codec};
 use crate::schema::TableId;
 
@@ -53,6 +54,8 @@ pub struct CommitlogOptions {
     pub segment_bytes: usize,
     /// Segments get ids from here on, or greater ones: above all that SSTables remember.
     pub first_segment_min: u64,
+    /// Where the segments are recorded, if anywhere.
+    pub ledger: Option<Rc<Ledger>>,
 }
 
 impl CommitlogOptions {
@@ -126,6 +129,8 @@ pub(super) struct Inner {
     pub next_flight: u64,
     /// The segment that chunks are written to.
     pub writing: Option<u64>,
+    /// The last segment that got its end block, and where that stands; zeros for none.
+    pub previous: (u64, u32),
     pub is_pumping: bool,
     /// What has gathered must be written though it is little.
     pub flush_wanted: bool,
@@ -184,7 +189,9 @@ impl Commitlog {
         // SSTables remember positions, so an id must not come back even if all files are gone and
         // the clock was set back.
         let now_ms = u64::try_from(clock.wall_us() / 1000).unwrap_or(0);
-        let first = last.map_or(1, |last| last + 1).max(now_ms).max(options.first_segment_min);
+        let named = options.ledger.as_ref().map_or(0, |ledger| ledger.segment_max());
+        let last = last.unwrap_or(0).max(named);
+        let first = (last + 1).max(now_ms).max(options.first_segment_min);
         let log = Rc::new(Commitlog {
             disk,
             clock,
@@ -202,6 +209,7 @@ impl Commitlog {
                 in_flight: 0,
                 next_flight: 0,
                 writing: None,
+                previous: (0, 0),
                 is_pumping: false,
                 flush_wanted: false,
                 is_syncing: false,
@@ -386,7 +394,11 @@ impl Commitlog {
             let last = log.inner.borrow_mut().writing.take();
             if let Some(last) = last {
                 log.finish(last).await;
+                log.tell_finished(last).await;
             }
+            log.release().await;
+            log.discard_spares().await;
+            log.tell_the_rest().await;
             log.failure().map_or(Ok(()), Err)
         };
         tokio::task::spawn_local(closing).await.unwrap_or(Err(Error::Closed))
@@ -398,6 +410,7 @@ impl Commitlog {
             shard: self.options.shard,
             shard_count: self.options.shard_count,
             segment_bytes: self.options.segment_bytes as u32,
+            previous: self.inner.borrow().previous,
         }
     }
 

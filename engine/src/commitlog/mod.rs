@@ -1,10 +1,11 @@
 //! The commitlog: every write of a shard, on disk before it is acknowledged.
 //!
 //! ```text
-//! directory := CommitLog-1-<id>.log ...           one per segment, ids only increase
+//! directory := CommitLog-2-<id>.log ...           one per segment, ids only increase
 //! segment   := header block, chunk ..., end block, unused blocks
 //! chunk     := blocks written by one disk write; whole records, padded with zeros
 //! block     := 4080 bytes of payload, u64 segment, u32 stable, u32 crc          4096 bytes
+//!              (the top bit of the segment: a chunk starts here)
 //! record    := u32 size, u32 crc of size, a mutation (`mutation::codec`)        big endian
 //! ```
 //! A block is written once and never again, so an acknowledged record cannot be torn later. Every
@@ -22,7 +23,11 @@
 //! 15,000, write+fdatasync through the page cache 10,000.
 //!
 //! Segments do not overlap: the first chunk of one is written when the one before is stable and
-//! has its end block. So what replay finds is a prefix of what was appended.
+//! has its end block. So what replay finds is a prefix of what was appended. A header says which
+//! segment was before and where it ended, and the shard's ledger (`crate::ledger`) which segments
+//! there are: one that is missing, cut or empty is damage like any other. What damage may have cost
+//! is told to the caller, segment by segment; the rest is handed out. `Recovery::SkipDamagedLog`
+//! goes on behind damaged blocks as well, at the next block where a chunk starts.
 
 mod block;
 mod chunk;
@@ -32,10 +37,12 @@ mod position;
 mod prepare;
 mod receipt;
 mod replay;
+mod salvage;
 mod segment;
 #[cfg(test)]
 mod tests;
 
 pub use log::{Commitlog, CommitlogOptions, CommitlogStats, Durability};
 pub use position::ReplayPosition;
-pub use replay::{ReplaySummary, remove_segments, replay};
+pub use replay::{Damaged, Recovery, Replay, ReplaySummary, remove_segments};
+pub use segment::id_of;

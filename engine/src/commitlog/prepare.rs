@@ -9,6 +9,7 @@ use super::log::{Commitlog, Durability};
 use super::segment::{self, Segment};
 use crate::disk::{Access, AlignedBuffer, DiskFile, OpenOptions};
 use crate::error::{Error, Result};
+use crate::ledger::Entry;
 
 /// Segments that wait, ready, for their turn; more that become free are removed.
 const SPARE_SEGMENTS_MAX: usize = 2;
@@ -34,7 +35,9 @@ impl Commitlog {
             }
             file.sync().await?;
             self.disk.sync_directory(&self.options.directory).await?;
-            self.open_segment(id).await
+            let opened = self.open_segment(id).await?;
+            self.tell_segment(id).await;
+            Ok(opened)
         };
         let result = made.await;
         if result.is_err() {
@@ -59,7 +62,70 @@ impl Commitlog {
         self.disk.rename(&from, &to).await?;
         self.disk.sync_directory(directory).await?;
         self.inner.borrow_mut().stats.segments_recycled += 1;
-        self.open_segment(new).await
+        let opened = self.open_segment(new).await?;
+        self.tell_segment(new).await;
+        Ok(opened)
+    }
+
+    /// Has the ledger know of a segment that is there from now on. Without that the segment serves
+    /// all the same; only that it is missing would not be noticed.
+    async fn tell_segment(&self, id: u64) {
+        let Some(ledger) = &self.options.ledger else { return };
+        let bytes = self.options.segment_bytes as u64;
+        if let Err(error) = ledger.record(vec![Entry::Segment { id, bytes }]).await {
+            tracing::warn!(%error, segment = id, "the ledger could not be told of a segment");
+        }
+    }
+
+    /// Has the ledger know of which tables a finished segment holds records. Returns whether the
+    /// segment may go without being missed.
+    pub(super) async fn tell_finished(&self, id: u64) -> bool {
+        let Some(ledger) = &self.options.ledger else { return true };
+        let tables = match self.inner.borrow().segments.get(&id) {
+            Some(segment) if segment.is_finished && !segment.is_told => segment.tables.clone(),
+            other => return other.is_some_and(|segment| segment.is_told),
+        };
+        if let Err(error) = ledger.record(vec![Entry::Finished { id, tables }]).await {
+            tracing::warn!(%error, segment = id, "a commitlog segment stays: the ledger names it");
+            return false;
+        }
+        if let Some(segment) = self.inner.borrow_mut().segments.get_mut(&id) {
+            segment.is_told = true;
+        }
+        true
+    }
+
+    /// Has the ledger know what it was to be told along with something else.
+    pub(super) async fn tell_the_rest(&self) {
+        if let Some(ledger) = &self.options.ledger
+            && let Err(error) = ledger.record(Vec::new()).await
+        {
+            tracing::debug!(%error, "the ledger still names segments that went");
+        }
+    }
+
+    /// Removes a segment that was never used.
+    async fn discard(&self, id: u64) {
+        if let Some(ledger) = self.options.ledger.as_ref().filter(|l| l.names_segment(id))
+            && let Err(error) = ledger.record(vec![Entry::Released { ids: vec![id] }]).await
+        {
+            tracing::warn!(%error, segment = id, "an unused commitlog segment stays");
+            return;
+        }
+        self.remove(id).await;
+    }
+
+    /// Removes the segments that wait for their turn: the log is closed.
+    pub(super) async fn discard_spares(&self) {
+        let spares: Vec<u64> = {
+            let mut inner = self.inner.borrow_mut();
+            let first = inner.last_used + 1;
+            let spares = inner.segments.split_off(&first);
+            spares.into_iter().filter(|(_, spare)| spare.is_ready()).map(|(id, _)| id).collect()
+        };
+        for id in spares {
+            self.discard(id).await;
+        }
     }
 
     pub(super) fn spawn_prepare(self: &Rc<Self>, id: u64) {
@@ -100,7 +166,7 @@ impl Commitlog {
                     self.pump();
                 } else {
                     drop(file);
-                    self.remove(id).await;
+                    self.discard(id).await;
                 }
             }
             Err(error) if error.is_shortage() => {
@@ -150,7 +216,7 @@ impl Commitlog {
             receipt.settle(Err(error.clone()));
         }
         for id in unused {
-            self.remove(id).await;
+            self.discard(id).await;
         }
         self.pump();
     }
@@ -158,15 +224,17 @@ impl Commitlog {
     /// Recycles or removes every finished segment whose records are all in SSTables.
     pub(super) async fn release(self: &Rc<Self>) {
         loop {
-            let (old, new) = {
+            let Some(old) = self.first_free() else { return };
+            // Once the file is gone nothing else tells that nothing is lost with it.
+            if !self.tell_finished(old).await && self.first_free() == Some(old) {
+                return;
+            }
+            let new = {
                 let mut inner = self.inner.borrow_mut();
-                if inner.failure.is_some() {
-                    return;
+                // Meanwhile another task may have released it.
+                if inner.failure.is_some() || inner.segments.remove(&old).is_none() {
+                    continue;
                 }
-                let free = |segment: &Segment| segment.is_finished && segment.tables.is_empty();
-                let old = inner.segments.iter().find(|(_, segment)| free(segment));
-                let Some(old) = old.map(|(id, _)| *id) else { return };
-                inner.segments.remove(&old);
                 let spares = inner.segments.range(inner.last_used + 1..).count();
                 let mut new = None;
                 if spares < SPARE_SEGMENTS_MAX && !inner.is_closed {
@@ -175,8 +243,12 @@ impl Commitlog {
                     inner.next_id += 1;
                     inner.segments.insert(id, Segment::preparing());
                 }
-                (old, new)
+                new
             };
+            if let Some(ledger) = &self.options.ledger {
+                // Its file goes at once: should this be forgotten, SSTables have its records.
+                ledger.record_later(Entry::Released { ids: vec![old] });
+            }
             match new {
                 Some(new) => {
                     let result = self.recycle(old, new).await;
@@ -185,6 +257,15 @@ impl Commitlog {
                 None => self.remove(old).await,
             }
         }
+    }
+
+    /// The oldest segment whose records are all in SSTables.
+    fn first_free(&self) -> Option<u64> {
+        let inner = self.inner.borrow();
+        let free = |segment: &Segment| segment.is_finished && segment.tables.is_empty();
+        let mut segments = inner.segments.iter();
+        let old = segments.find(|(_, segment)| free(segment)).map(|(id, _)| *id);
+        old.filter(|_| inner.failure.is_none())
     }
 
     async fn remove(&self, id: u64) {

@@ -1,23 +1,61 @@
 //! Reading a log back after a start.
 //!
 //! Invariant: records are handed out in the order they were appended, each whole and checked; the
-//! log ends at the first place that was never acknowledged. A place that was, and is damaged, is
-//! an error: nothing behind it is handed out.
+//! log ends at the first place that was never acknowledged. A place that was, and is damaged, ends
+//! its segment and is told; what follows in later segments is handed out, so the caller must see
+//! which tables may lack something.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::str::FromStr;
 
 use super::ReplayPosition;
 use super::block::{self, BLOCK_BYTES, PAYLOAD_BYTES};
 use super::chunk::{FRAME_BYTES, next_start, offset_of};
+use super::salvage::salvage;
 use super::segment::{self, Header, RECORDS_START};
 use crate::checksum::crc32;
 use crate::disk::{Disk, read_file, remove_if_there};
 use crate::error::{Error, Result};
+use crate::ledger::SegmentEntry;
 use crate::mutation::{Mutation, codec};
 
+/// What is done about damage of a commitlog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Recovery {
+    /// Tables that may have lost writes are refused until the log is whole again.
+    #[default]
+    Refuse,
+    /// Writes that cannot be read are left out, each place is told, and the segments go.
+    SkipDamagedLog,
+}
+
+impl FromStr for Recovery {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "skip-damaged-log" => Ok(Recovery::SkipDamagedLog),
+            _ => Err(Error::invalid(format!("recover is skip-damaged-log, not '{text}'"))),
+        }
+    }
+}
+
+/// A segment that is not as it was written.
+#[derive(Debug, Clone)]
+pub struct Damaged {
+    pub segment: u64,
+    /// Records at this offset and behind it may be lost.
+    pub from: u32,
+    pub error: Error,
+    /// With [`Recovery::SkipDamagedLog`], the bytes that were left out; a missing file has none.
+    pub left_out: Vec<Range<u32>>,
+}
+
 /// What replay found.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ReplaySummary {
     /// Segments with at least a header.
     pub segments: u64,
@@ -26,43 +64,114 @@ pub struct ReplaySummary {
     pub bytes: u64,
     /// Segments that end in writes that were under way when the process or machine stopped.
     pub torn_tails: u64,
+    /// Segments that are missing or damaged, by id.
+    pub damaged: Vec<Damaged>,
     /// Every segment file found, in order, unused ones included: to be removed once all records
     /// are in SSTables.
     pub paths: Vec<PathBuf>,
 }
 
-/// Reads the segments in a shard's directory whose ids are below `before`, in order, and calls
-/// `apply` for each record. A log that was started since has the later ids.
-///
-/// Errors: `Corrupt` with file and offset where an acknowledged record is damaged; `Unavailable`
-/// for a newer format; `Io`; whatever `apply` returns.
-pub async fn replay(
-    disk: &Rc<dyn Disk>,
-    directory: &Path,
-    before: u64,
-    apply: &mut dyn FnMut(ReplayPosition, Mutation) -> Result<()>,
-) -> Result<ReplaySummary> {
-    let entries = disk.list(directory).await?;
-    let mut ids: Vec<(u64, PathBuf)> = entries
-        .iter()
-        .filter(|entry| !entry.is_directory)
-        .filter_map(|entry| Some((segment::id_of(&entry.name)?, directory.join(&entry.name))))
-        .filter(|(id, _)| *id < before)
-        .collect();
-    ids.sort();
-    let mut summary = ReplaySummary::default();
-    for (id, path) in ids {
-        let content = read_file(&**disk, &path).await?;
-        let wanted = replay_segment(id, &path, &content, apply, &mut summary)?;
-        // A header stands only in a segment whose size was stable before.
-        if let Some(wanted) = wanted.filter(|wanted| *wanted as usize != content.len()) {
-            let wanted = format!("a segment of {wanted} bytes");
-            let found = format!("{} bytes", content.len());
-            return Err(Error::corrupt(path, content.len() as u64, wanted, found));
+/// Takes what replay finds.
+pub(super) type Apply<'a> = dyn FnMut(ReplayPosition, Mutation) -> Result<()> + 'a;
+
+/// One log to be read back.
+pub struct Replay<'a> {
+    pub disk: &'a Rc<dyn Disk>,
+    /// The shard's own directory.
+    pub directory: &'a Path,
+    /// Only segments with lesser ids are read: a log that was started since has the later ones.
+    pub before: u64,
+    /// The segments that must be there.
+    pub known: &'a BTreeMap<u64, SegmentEntry>,
+    pub recovery: Recovery,
+}
+
+impl Replay<'_> {
+    /// Reads the segments in the order of their ids and calls `apply` for each record.
+    ///
+    /// Errors: `Unavailable` for a newer format; whatever `apply` returns; `Io` when the directory
+    /// cannot be listed, and where trying again may help. Damage is told in the summary.
+    pub async fn run(&self, apply: &mut Apply<'_>) -> Result<ReplaySummary> {
+        let entries = match self.disk.list(self.directory).await {
+            Err(error) if error.is_missing_file() => Vec::new(),
+            entries => entries?,
+        };
+        let found = entries.iter().filter(|entry| !entry.is_directory);
+        let found = found.filter_map(|entry| Some((segment::id_of(&entry.name)?, &entry.name)));
+        let found: BTreeMap<u64, &String> = found.filter(|(id, _)| *id < self.before).collect();
+        let known = self.known.keys().copied().filter(|id| *id < self.before);
+        let ids: BTreeSet<u64> = found.keys().copied().chain(known).collect();
+        let mut summary = ReplaySummary::default();
+        let mut ends = BTreeMap::new();
+        for id in ids {
+            let damage = match found.get(&id) {
+                Some(name) => {
+                    let path = self.directory.join(name);
+                    summary.paths.push(path.clone());
+                    self.one(id, &path, &mut ends, apply, &mut summary).await?
+                }
+                None => Some(self.missing(id)),
+            };
+            summary.damaged.extend(damage);
         }
-        summary.paths.push(path);
+        summary.damaged.sort_by_key(|damaged| damaged.segment);
+        Ok(summary)
     }
-    Ok(summary)
+
+    fn missing(&self, segment: u64) -> Damaged {
+        let path = segment::path(self.directory, segment);
+        let bytes = self.known.get(&segment).map_or(0, |entry| entry.bytes);
+        let wanted = format!("a commitlog segment of {bytes} bytes");
+        let error = Error::corrupt(path, 0, wanted, "no file");
+        Damaged { segment, from: 0, error, left_out: Vec::new() }
+    }
+
+    async fn one(
+        &self,
+        id: u64,
+        path: &Path,
+        ends: &mut BTreeMap<u64, (PathBuf, u32)>,
+        apply: &mut Apply<'_>,
+        summary: &mut ReplaySummary,
+    ) -> Result<Option<Damaged>> {
+        let content = match read_file(&**self.disk, path).await {
+            Ok(content) => content,
+            Err(error) if error.is_retryable() => return Err(error),
+            Err(error) => {
+                let left_out = Vec::new();
+                return Ok(Some(Damaged { segment: id, from: 0, error, left_out }));
+            }
+        };
+        let read = replay_segment(id, path, &content, apply, summary)?;
+        if let Some(Header { previous: (before, end), .. }) = read.header
+            && let Some((path, found)) = ends.remove(&before)
+            && found < end
+        {
+            let wanted = format!("blocks up to {end}, as segment {id} says");
+            let error = Error::corrupt(path, found.into(), wanted, format!("none from {found}"));
+            let left_out = vec![found..end];
+            summary.damaged.push(Damaged { segment: before, from: found, error, left_out });
+        }
+        let cut = || {
+            // A header stands only in a segment whose size was stable before.
+            let stated = read.header.map(|header| u64::from(header.segment_bytes));
+            let wanted = stated.max(self.known.get(&id).map(|entry| entry.bytes))?;
+            let bytes = content.len() as u64;
+            let wanted_words = format!("a commitlog segment of {wanted} bytes");
+            let found = format!("{bytes} bytes");
+            let error = || Error::corrupt(path, bytes, wanted_words, found);
+            (wanted != bytes).then(|| (read.end.min(bytes as u32), error()))
+        };
+        let Some((from, error)) = read.damage.or_else(cut) else {
+            ends.insert(id, (path.to_owned(), read.end));
+            return Ok(None);
+        };
+        let left_out = match self.recovery {
+            Recovery::Refuse => Vec::new(),
+            Recovery::SkipDamagedLog => salvage(id, path, &content, from, apply, summary)?,
+        };
+        Ok(Some(Damaged { segment: id, from, error, left_out }))
+    }
 }
 
 /// Removes segment files, oldest first, and makes that durable. Files that are gone are no error.
@@ -78,51 +187,121 @@ pub async fn remove_segments(disk: &Rc<dyn Disk>, paths: &[PathBuf]) -> Result<(
     Ok(())
 }
 
-/// Replays the content of one segment; returns the size that its header tells, if it has one.
+/// What the content of a segment gave.
+#[derive(Default)]
+pub(super) struct SegmentRead {
+    pub header: Option<Header>,
+    /// Offset behind the last block that is whole.
+    pub end: u32,
+    /// Where acknowledged records are damaged, and how.
+    pub damage: Option<(u32, Error)>,
+}
+
+/// Replays the content of one segment up to its end or to damage.
+///
+/// Errors: `Unavailable` for a newer format; whatever `apply` returns.
 pub(super) fn replay_segment(
     id: u64,
     path: &Path,
     content: &[u8],
-    apply: &mut dyn FnMut(ReplayPosition, Mutation) -> Result<()>,
+    apply: &mut Apply<'_>,
     summary: &mut ReplaySummary,
-) -> Result<Option<u32>> {
-    let (blocks, was_torn) = valid_blocks(id, path, content)?;
+) -> Result<SegmentRead> {
+    let (blocks, was_torn, gap) = valid_blocks(id, path, content);
+    let mut read = SegmentRead { header: None, end: end_of(&blocks), damage: None };
+    if let Some(gap) = gap {
+        read.damage = Some((read.end, gap));
+    }
     let Some((header, blocks)) = blocks.split_first() else {
-        summary.torn_tails += u64::from(was_torn);
-        return Ok(None);
+        summary.torn_tails += u64::from(was_torn && read.damage.is_none());
+        return Ok(read);
     };
-    let header = Header::decode(header, path)?;
-    if header.segment != id {
-        return Err(Error::corrupt(path, 8, format!("segment {id}"), header.segment));
+    match Header::decode(header, path) {
+        Ok(header) if header.segment == id => read.header = Some(header),
+        Ok(header) => {
+            let error = Error::corrupt(path, 8, format!("segment {id}"), header.segment);
+            read.damage = Some((0, error));
+            return Ok(read);
+        }
+        Err(error @ Error::Corrupt(_)) => {
+            read.damage = Some((0, error));
+            return Ok(read);
+        }
+        Err(error) => return Err(error),
     }
     summary.segments += 1;
     let payload = blocks.concat();
+    let stopped = hand_out((id, RECORDS_START), path, &payload, apply, summary)?;
+    let was_cut = matches!(stopped, Stop::Cut(_));
+    match stopped {
+        Stop::Damage(at, error) => read.damage = Some((at, error)),
+        // A record that runs into the damage is lost with it.
+        Stop::Cut(at) => read.damage = read.damage.map(|(_, error)| (at, error)),
+        Stop::End => {}
+    }
+    summary.torn_tails += u64::from((was_torn || was_cut) && read.damage.is_none());
+    Ok(read)
+}
+
+fn end_of(blocks: &[&[u8]]) -> u32 {
+    (blocks.len() * BLOCK_BYTES) as u32
+}
+
+/// Why records come to an end.
+pub(super) enum Stop {
+    End,
+    /// The record at this offset runs out of the blocks.
+    Cut(u32),
+    /// What stands at this offset is no record.
+    Damage(u32, Error),
+}
+
+/// Hands out the records in the payloads of blocks, of which the first stands at `place`: a segment
+/// and an offset.
+///
+/// Errors: whatever `apply` returns.
+pub(super) fn hand_out(
+    place: (u64, u32),
+    path: &Path,
+    payload: &[u8],
+    apply: &mut Apply<'_>,
+    summary: &mut ReplaySummary,
+) -> Result<Stop> {
     let mut at = 0;
-    let mut was_cut = false;
-    while let Some(size) = frame_at(&payload, &mut at, path)? {
-        let start = at + FRAME_BYTES;
-        let offset = RECORDS_START + offset_of(at);
-        let Some(record) = payload.get(start..start + size) else {
-            was_cut = true;
-            break;
+    loop {
+        let size = match frame_at(payload, &mut at, path, place.1) {
+            Ok(Some(size)) => size,
+            Ok(None) => return Ok(Stop::End),
+            Err(error) => return Ok(Stop::Damage(place.1 + offset_of(at), error)),
         };
-        let mutation = codec::decode(record)
-            .map_err(|error| Error::corrupt(path, offset.into(), "a mutation", error))?;
-        apply(ReplayPosition { segment: id, offset }, mutation)?;
+        let start = at + FRAME_BYTES;
+        let offset = place.1 + offset_of(at);
+        let Some(record) = payload.get(start..start + size) else { return Ok(Stop::Cut(offset)) };
+        let mutation = match codec::decode(record) {
+            Ok(mutation) => mutation,
+            Err(error) => {
+                let error = Error::corrupt(path, offset.into(), "a mutation", error);
+                return Ok(Stop::Damage(offset, error));
+            }
+        };
+        apply(ReplayPosition { segment: place.0, offset }, mutation)?;
         summary.records += 1;
         summary.bytes += size as u64;
         at = start + size;
     }
-    summary.torn_tails += u64::from(was_torn || was_cut);
-    Ok(Some(header.segment_bytes))
 }
 
-/// Payloads of the blocks up to the end of the log in this segment, and whether something that is
-/// not whole follows.
-fn valid_blocks<'a>(id: u64, path: &Path, content: &'a [u8]) -> Result<(Vec<&'a [u8]>, bool)> {
+/// Payloads of the blocks up to the end of the log in this segment, whether something that is not
+/// whole follows, and damage: a block that is not there though a later one vouches for it.
+fn valid_blocks<'a>(
+    id: u64,
+    path: &Path,
+    content: &'a [u8],
+) -> (Vec<&'a [u8]>, bool, Option<Error>) {
     let mut payloads = Vec::new();
     let mut end = None;
     let mut was_torn = false;
+    let mut damage = None;
     for (at, block) in content.chunks(BLOCK_BYTES).enumerate() {
         if block::is_zero(block) {
             end.get_or_insert(at);
@@ -135,11 +314,11 @@ fn valid_blocks<'a>(id: u64, path: &Path, content: &'a [u8]) -> Result<(Vec<&'a 
             (Some(trailer), Some(end)) => {
                 was_torn = true;
                 let missing = (end * BLOCK_BYTES) as u32;
-                if trailer.stable > missing {
+                if trailer.stable > missing && damage.is_none() {
                     let bad = &content[missing as usize..][..BLOCK_BYTES];
                     let found = block::describe(bad, missing);
                     let wanted = format!("a block of segment {id}");
-                    return Err(Error::corrupt(path, missing.into(), wanted, found));
+                    damage = Some(Error::corrupt(path, missing.into(), wanted, found));
                 }
             }
             (None, _) => {
@@ -148,11 +327,11 @@ fn valid_blocks<'a>(id: u64, path: &Path, content: &'a [u8]) -> Result<(Vec<&'a 
             }
         }
     }
-    Ok((payloads, was_torn))
+    (payloads, was_torn, damage)
 }
 
 /// Size of the next record at or behind `at`, which is moved to its frame; none at the end.
-fn frame_at(payload: &[u8], at: &mut usize, path: &Path) -> Result<Option<usize>> {
+fn frame_at(payload: &[u8], at: &mut usize, path: &Path, first: u32) -> Result<Option<usize>> {
     loop {
         *at = next_start(*at);
         let Some(frame) = payload.get(*at..*at + FRAME_BYTES) else { return Ok(None) };
@@ -160,7 +339,7 @@ fn frame_at(payload: &[u8], at: &mut usize, path: &Path) -> Result<Option<usize>
             let size: [u8; 4] = frame[..4].try_into().expect("a frame has eight bytes");
             let crc = u32::from_be_bytes(frame[4..].try_into().expect("a frame has eight bytes"));
             if crc32(&size) != crc {
-                let offset = RECORDS_START + offset_of(*at);
+                let offset = first + offset_of(*at);
                 let wanted = format!("size checksum {:08x}", crc32(&size));
                 return Err(Error::corrupt(path, offset.into(), wanted, format!("{crc:08x}")));
             }

@@ -1,7 +1,9 @@
 //! The log at its own border: what is acknowledged, what replay finds, what is refused.
 
 mod crash;
+mod damage;
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -12,6 +14,7 @@ use super::*;
 use crate::clock::SimulatedClock;
 use crate::disk::{AlignedBuffer, Disk, Faults, OpenOptions, SimulatedDisk, read_file};
 use crate::error::{Error, Result};
+use crate::ledger::SegmentEntry;
 use crate::mutation::{Cell as Value, Mutation, Row};
 use crate::schema::{ColumnId, PartitionKey, TableId};
 
@@ -36,6 +39,7 @@ fn options(durability: Durability) -> CommitlogOptions {
         durability,
         segment_bytes: SEGMENT_BYTES,
         first_segment_min: 0,
+        ledger: None,
     }
 }
 
@@ -66,12 +70,27 @@ type Records = Vec<(ReplayPosition, Mutation)>;
 
 async fn try_replay(disk: &SimulatedDisk) -> (Records, Result<ReplaySummary>) {
     let mut records = Vec::new();
-    let result = replay(&disk.shared(), &directory(), u64::MAX, &mut |position, mutation| {
-        records.push((position, mutation));
-        Ok(())
-    })
-    .await;
-    (records, result)
+    let result =
+        replay_with(disk, Recovery::Refuse, &BTreeMap::new(), &mut |position, mutation| {
+            records.push((position, mutation));
+            Ok(())
+        })
+        .await;
+    let whole = |summary: ReplaySummary| match summary.damaged.first() {
+        Some(damaged) => Err(damaged.error.clone()),
+        None => Ok(summary),
+    };
+    (records, result.and_then(whole))
+}
+
+async fn replay_with(
+    disk: &SimulatedDisk,
+    recovery: Recovery,
+    known: &BTreeMap<u64, SegmentEntry>,
+    apply: &mut replay::Apply<'_>,
+) -> Result<ReplaySummary> {
+    let (disk, directory) = (&disk.shared(), &directory());
+    Replay { disk, directory, before: u64::MAX, known, recovery }.run(apply).await
 }
 
 async fn replayed(disk: &SimulatedDisk) -> (Records, ReplaySummary) {
@@ -236,7 +255,7 @@ fn flushed_segments_are_released_and_others_stay() {
         used.dedup();
         assert!(used.len() >= 5, "{used:?}");
         let held = positions[35].segment;
-        let exists = |files: &[String], id: u64| files.contains(&format!("CommitLog-1-{id}.log"));
+        let exists = |files: &[String], id: u64| files.contains(&format!("CommitLog-2-{id}.log"));
 
         // One record short of everything: the segment of the last one must stay.
         log.mark_flushed(TableId(1), positions[98]).await.unwrap();
@@ -324,7 +343,11 @@ fn a_tail_torn_at_any_byte_is_the_end_and_no_error() {
         for at in (start..end).step_by(BLOCK_BYTES) {
             let block = &mut old[at..at + BLOCK_BYTES];
             block[..PAYLOAD_BYTES].fill(7);
-            block::seal(block, at as u32, Trailer { segment: 3, stable: u32::MAX });
+            block::seal(
+                block,
+                at as u32,
+                Trailer { segment: 3, stable: u32::MAX, starts_chunk: true },
+            );
         }
         let mut zeros = whole.clone();
         zeros[start..end].fill(0);
@@ -550,7 +573,7 @@ fn errors_of_apply_stop_replay() {
     run(async {
         let (disk, _, _) = three_chunks().await;
         let mut count = 0;
-        let result = replay(&disk.shared(), &directory(), u64::MAX, &mut |_, _| {
+        let result = replay_with(&disk, Recovery::Refuse, &BTreeMap::new(), &mut |_, _| {
             count += 1;
             if count == 2 { Err(Error::invalid("enough")) } else { Ok(()) }
         })

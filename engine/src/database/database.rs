@@ -13,13 +13,15 @@ use tokio::sync::{mpsc, oneshot};
 use super::catalog::{Catalog, check_name, shared};
 use super::component::Components;
 use super::layout::Layout;
+use super::opening::Ledgers;
 use super::policy_change::Trials;
 use super::recording::Recording;
+use super::replaying::LeftOut;
 use super::report::TableReport;
 use super::shard::{Shard, ShardOptions};
 use super::stream::{BatchStream, Starting};
 use crate::clock::{Clock, SystemClock};
-use crate::commitlog::Durability;
+use crate::commitlog::{Durability, Recovery};
 use crate::config::{
     BATCHES_BYTES_DEFAULT, CACHE_BYTES_DEFAULT, COMMITLOG_SEGMENT_BYTES, MEMTABLE_BYTES_DEFAULT,
     OPEN_FILES_MAX, OPEN_FILES_ONE_IN,
@@ -33,7 +35,7 @@ use crate::plugin::{CompilerCommand, HostOptions};
 use crate::runtime::{ExecutorOptions, ShardContext, ShardHandle, start, start_local};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{LargeDataThresholds, PartitionKey, TableId, TableSchema};
-use crate::table::ReadCommand;
+use crate::table::{Reached, ReadCommand};
 
 /// Instances of policies that a shard has at one time: of eviction the active one, a candidate, the
 /// one kept for a rollback and a shadow; of each of the four other worlds the active one and the next;
@@ -60,6 +62,8 @@ pub struct Options {
     pub read_memory_bytes: u64,
     /// Size of a commitlog segment.
     pub commitlog_segment_bytes: usize,
+    /// What is done when a commitlog of an earlier run is damaged or incomplete.
+    pub recovery: Recovery,
     /// From which sizes on data is recorded and warned of as large, unless a table says otherwise.
     pub large_data: LargeDataThresholds,
     /// Compiles policies in a process of its own; in this process where absent.
@@ -81,6 +85,7 @@ impl Options {
             open_files: None,
             read_memory_bytes: BATCHES_BYTES_DEFAULT,
             commitlog_segment_bytes: COMMITLOG_SEGMENT_BYTES,
+            recovery: Recovery::default(),
             large_data: LargeDataThresholds::default(),
             policy_compiler: None,
             clock: SystemClock::shared(),
@@ -189,19 +194,20 @@ impl Database {
             .call("load catalog", |shard| async move { shard.load_catalog().await }.boxed_local())
             .await??;
         let schemas: Vec<SchemaRef> = catalog.all_tables().cloned().collect();
-        let folders: Vec<PathBuf> = schemas.iter().map(|schema| layout.table(schema)).collect();
-        let newest = first
-            .call("remove leftovers", |shard| {
-                async move { shard.remove_leftovers(folders).await }.boxed_local()
+        let leftovers = first
+            .call("remove leftovers", {
+                let schemas = schemas.clone();
+                move |shard: Rc<Shard>| {
+                    async move { shard.remove_leftovers(schemas).await }.boxed_local()
+                }
             })
             .await??;
-        let first_segment_min = newest.map_or(0, |newest| newest.segment + 1);
         // Every shard replays before any segment goes: with another shard count they read the same.
         let opened = try_join_all(shards.iter().map(|shard| {
-            let schemas = schemas.clone();
+            let (schemas, leftovers) = (schemas.clone(), leftovers.clone());
             async move {
                 let open = move |shard: Rc<Shard>| {
-                    async move { shard.open_tables(schemas, first_segment_min).await }.boxed_local()
+                    async move { shard.open_tables(schemas, leftovers).await }.boxed_local()
                 };
                 shard.call("open tables", open).await?
             }
@@ -209,14 +215,8 @@ impl Database {
         .await?;
         // Each shard found its own rows in them: where one could not keep all of its own, all stay.
         if let Some(read) = opened.into_iter().collect::<Option<Vec<_>>>() {
-            let mut spent: Vec<PathBuf> = read.into_iter().flatten().collect();
-            spent.sort();
-            spent.dedup();
-            first
-                .call("remove segments", |shard| {
-                    async move { shard.remove_spent(spent).await }.boxed_local()
-                })
-                .await??;
+            let spent = read.into_iter().flatten().collect();
+            remove_spent(&shards, spent, leftovers.ledgers).await?;
         }
         // Machine code cannot be checked: where others could write it, it is made anew each time. What
         // is not there is on a disk that was handed in.
@@ -246,6 +246,32 @@ impl Database {
         };
         database.restore_policies().await?;
         Ok(database)
+    }
+
+    /// What was left out of damaged commitlogs when the database was opened; only with
+    /// `Options::recovery`.
+    ///
+    /// Errors: `Closed`.
+    pub fn left_out(&self) -> BoxFuture<'_, Result<Vec<LeftOut>>> {
+        async move {
+            let mut all: Vec<LeftOut> = Vec::new();
+            for shard in &self.inner.shards {
+                let take = |shard: Rc<Shard>| ready(shard.left_out.borrow().clone()).boxed_local();
+                for left_out in shard.call("left out", take).await? {
+                    // Logs of another shard count are read by every shard.
+                    match all.iter_mut().find(|other| other.file == left_out.file) {
+                        Some(other) => other.tables.extend(left_out.tables),
+                        None => all.push(left_out),
+                    }
+                }
+            }
+            for left_out in &mut all {
+                left_out.tables.sort();
+                left_out.tables.dedup();
+            }
+            Ok(all)
+        }
+        .boxed()
     }
 
     /// What compiles policies, where that is another process.
@@ -417,7 +443,8 @@ impl Database {
                 let schema = schema.clone();
                 shard
                     .call("add table", move |shard| {
-                        async move { shard.add_table(schema).await }.boxed_local()
+                        let added = async move { shard.add_table(schema, Reached::new()).await };
+                        added.boxed_local()
                     })
                     .await??;
             }
@@ -648,6 +675,27 @@ impl Shards {
     }
 }
 
+/// Removes segments that SSTables of all shards have.
+async fn remove_spent(
+    shards: &[ShardHandle<Shard>],
+    mut spent: Vec<PathBuf>,
+    ledgers: Ledgers,
+) -> Result<()> {
+    spent.sort();
+    spent.dedup();
+    let release =
+        |shard: Rc<Shard>| async move { shard.release_old_segments().await }.boxed_local();
+    for shard in shards {
+        if !shard.call("release segments", release).await?? {
+            return Ok(());
+        }
+    }
+    let remove = move |shard: Rc<Shard>| {
+        async move { shard.remove_spent(spent, ledgers).await }.boxed_local()
+    };
+    shards[0].call("remove segments", remove).await?
+}
+
 fn shard_options(
     options: &Options,
     shard_count: u32,
@@ -663,6 +711,7 @@ fn shard_options(
         memtable_bytes: options.memtable_bytes,
         cache_bytes: options.cache_bytes,
         commitlog_segment_bytes: options.commitlog_segment_bytes,
+        recovery: options.recovery,
         large_data: options.large_data,
         open_files: (open_files / shard_count as usize).min(OPEN_FILES_MAX),
         read_memory: memory.clone(),

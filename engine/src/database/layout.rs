@@ -7,6 +7,8 @@
 //! policies/<sha256>-<build>.code their machine code, for this build and processor
 //! policies/<shard>-of-<count>.state what a shard's policy left at the last end
 //! commitlog/<shard>-of-<count>/ segments of one shard
+//! ledger/<shard>-of-<count>     which manifests and segments must be there
+//! set-aside/                    writes from commitlogs that do not fit their table
 //! data/<keyspace>/<table>-<id>/ SSTables and their manifests
 //! ```
 
@@ -61,6 +63,20 @@ impl Layout {
         self.commitlogs().join(format!("{shard}-of-{shard_count}"))
     }
 
+    pub(super) fn ledgers(&self) -> PathBuf {
+        self.root.join("ledger")
+    }
+
+    pub(super) fn ledger(&self, shard: u32, shard_count: u32) -> PathBuf {
+        self.ledgers().join(format!("{shard}-of-{shard_count}"))
+    }
+
+    /// A write that does not fit its table, by where it stood in the log of a shard.
+    pub(super) fn set_aside(&self, log: (u32, u32), segment: u64, offset: u32) -> PathBuf {
+        let name = format!("{}-of-{}-{segment}-{offset}.mutation", log.0, log.1);
+        self.root.join("set-aside").join(name)
+    }
+
     pub(super) fn data(&self) -> PathBuf {
         self.root.join("data")
     }
@@ -74,8 +90,8 @@ impl Layout {
 /// Length of a table id in names.
 const TABLE_ID_DIGITS: usize = 32;
 
-/// Shard and shard count in the name of a commitlog folder.
-pub(super) fn parse_commitlog_name(name: &str) -> Option<(u32, u32)> {
+/// Shard and shard count in the name of a commitlog folder or a ledger.
+pub(super) fn parse_log_name(name: &str) -> Option<(u32, u32)> {
     let (shard, count) = name.split_once("-of-")?;
     Some((shard.parse().ok()?, count.parse().ok()?))
 }

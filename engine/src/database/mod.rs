@@ -15,6 +15,7 @@ mod policy_change;
 mod policy_shard;
 mod recording;
 mod replay;
+mod replaying;
 mod report;
 mod rows;
 mod shard;
@@ -32,6 +33,7 @@ pub use import::{Import, ImportProgress, Imported};
 pub use options::AlteredTable;
 pub use policy_change::RolledBack;
 pub use recording::RecordingSummary;
+pub use replaying::LeftOut;
 pub use report::{
     CacheReport, DamageReport, IntakeReport, LargeDataReport, PolicyExit, PolicyInfo, PolicyReport,
     RateReport, RowCacheReport, ShadowReport, TableReport,

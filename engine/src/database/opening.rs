@@ -1,56 +1,75 @@
-//! Opening a shard: the catalog, what crashes left, tables, the commitlogs of earlier runs.
+//! Opening a shard: the catalog, what crashes left, tables; the commitlogs of earlier runs are read
+//! in `replaying.rs`.
 //!
 //! Invariant: nothing that may hold acknowledged writes is removed before SSTables have them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::catalog::Catalog;
 use super::layout;
 use super::shard::Shard;
-use crate::commitlog::{self, Commitlog, CommitlogOptions, ReplayPosition, ReplaySummary};
+use crate::commitlog::{Commitlog, CommitlogOptions, ReplayPosition};
 use crate::disk::{DirectoryEntry, read_file, write_file_atomically};
 use crate::error::{Error, Result};
-use crate::mutation::Mutation;
+use crate::ledger::{Entry, Known, Ledger};
 use crate::os;
+use crate::runtime;
 use crate::schema::TableId;
 use crate::schema::table_schema::SchemaRef;
-use crate::table::clear_leftovers;
+use crate::table::{Reached, clear_leftovers};
+
+/// Pause before a commitlog for which there was no room is tried again.
+const COMMITLOG_RETRY: Duration = Duration::from_secs(1);
+
+/// What all ledgers said at the start, by shard and shard count.
+pub(super) type Ledgers = Arc<BTreeMap<(u32, u32), Known>>;
+
+/// What cleaning the data folder found.
+#[derive(Clone, Default)]
+pub(super) struct Leftovers {
+    /// Ids of commitlog segments begin here, above all that SSTables remember.
+    pub(super) first_segment_min: u64,
+    pub(super) ledgers: Ledgers,
+}
+
+/// What the ledgers know of the manifests of one table.
+pub(super) fn reached(ledgers: &Ledgers, table: TableId) -> Reached {
+    let known =
+        ledgers.iter().filter_map(|(log, known)| Some((*log, known.manifests.get(&table)?)));
+    known.map(|(log, sequence)| (log, *sequence)).collect()
+}
 
 impl Shard {
     /// Opens the tables, replays the commitlogs and writes what they held to SSTables. Returns the
     /// segments that were read, which are spent when every shard has come this far; `None` when
     /// some of what they hold for this shard is in no SSTable, and no segment may go.
     ///
-    /// A table that cannot be opened answers with the reason, one that cannot be flushed refuses
-    /// writes and says so; without room for a commitlog all writes are refused.
+    /// A table that cannot be opened, or that may have lost writes, answers with the reason; one that
+    /// cannot be flushed refuses writes and says so. Without room for a commitlog all writes are
+    /// refused until there is some.
     ///
-    /// Errors: `Io`, `Corrupt` naming a file of the commitlog.
+    /// Errors: `Io`; `Unavailable` for a commitlog of a newer format.
     pub(super) async fn open_tables(
         self: &Rc<Self>,
         schemas: Vec<SchemaRef>,
-        first_segment_min: u64,
+        leftovers: Leftovers,
     ) -> Result<Option<Vec<PathBuf>>> {
         let (shard, shard_count) = (self.context.shard, self.context.shard_count);
-        let disk = self.context.disk.clone();
-        let own = self.options.layout.commitlog(shard, shard_count);
-        disk.create_directories(&own).await?;
-        disk.sync_directory(&self.options.layout.commitlogs()).await?;
+        let path = self.options.layout.ledger(shard, shard_count);
+        let ledger = Ledger::open(self.context.disk.clone(), &path).await?;
+        *self.ledger.borrow_mut() = Some(ledger.clone());
+        self.forget_dropped(&ledger, &schemas).await;
         // The segments of earlier runs, before this run adds its own.
-        let old_logs = self.old_logs().await?;
-        let options = CommitlogOptions {
-            directory: own,
-            shard,
-            shard_count,
-            durability: self.options.durability,
-            segment_bytes: self.options.commitlog_segment_bytes,
-            first_segment_min,
-        };
-        let commitlog = Commitlog::open(disk, self.context.clock.clone(), options).await;
+        let old_logs = self.old_logs(&leftovers.ledgers).await?;
+        self.first_segment.set(leftovers.first_segment_min);
+        let commitlog = self.start_commitlog().await;
         match &commitlog {
             Err(error) if error.is_disk_full() => {
-                tracing::error!(shard, %error, "no room for a commitlog: reads only");
+                tracing::error!(shard, %error, "no room for a commitlog: reads only until there is");
             }
             Err(error) => return Err(error.clone()),
             Ok(_) => {}
@@ -59,9 +78,13 @@ impl Shard {
         // Of the own log only what stood there before this run is replayed.
         let first_segment =
             commitlog.as_ref().map_or(u64::MAX, |log| log.current_position().segment);
+        if commitlog.is_ok() {
+            self.first_segment.set(first_segment);
+        }
         *self.commitlog.borrow_mut() = commitlog;
         for schema in schemas {
-            if let Err(error) = self.add_table(schema.clone()).await {
+            let reached = reached(&leftovers.ledgers, schema.id);
+            if let Err(error) = self.add_table(schema.clone(), reached).await {
                 let table = schema.full_name();
                 tracing::error!(shard, table, %error, "a table cannot be opened; others go on");
                 is_all_kept = false;
@@ -70,7 +93,10 @@ impl Shard {
         }
         let mut read = Vec::new();
         for (directory, log) in old_logs {
-            read.extend(self.replay(&directory, log, first_segment).await?.paths);
+            let known = leftovers.ledgers.get(&log).cloned().unwrap_or_default();
+            let replayed = self.replay(&directory, (log, known), first_segment).await?;
+            is_all_kept &= replayed.is_all_kept;
+            read.extend(replayed.paths);
         }
         for table in self.tables() {
             match table.flush().await {
@@ -87,22 +113,85 @@ impl Shard {
         }
         self.note_stuck();
         self.start_background();
+        if self.commitlog().is_err() {
+            self.start_commitlog_later();
+        }
         Ok(is_all_kept.then_some(read))
     }
 
-    /// Cleans the data folder of what crashes left, `tables` being the folders of tables that exist.
-    /// Returns the newest commitlog position that an SSTable reaches.
+    /// The ledger forgets tables that the catalog does not have.
+    async fn forget_dropped(&self, ledger: &Ledger, schemas: &[SchemaRef]) {
+        let ids: BTreeSet<TableId> = schemas.iter().map(|schema| schema.id).collect();
+        let known = ledger.known();
+        let dropped = known.manifests.keys().filter(|id| !ids.contains(id));
+        dropped.for_each(|table| ledger.record_later(Entry::Dropped { table: *table }));
+    }
+
+    /// Starts the shard's commitlog behind the segments that are there.
+    ///
+    /// Errors: as `Commitlog::open`.
+    async fn start_commitlog(&self) -> Result<Rc<Commitlog>> {
+        let (shard, shard_count) = (self.context.shard, self.context.shard_count);
+        let disk = self.context.disk.clone();
+        let directory = self.options.layout.commitlog(shard, shard_count);
+        disk.create_directories(&directory).await?;
+        disk.sync_directory(&self.options.layout.commitlogs()).await?;
+        let options = CommitlogOptions {
+            directory,
+            shard,
+            shard_count,
+            durability: self.options.durability,
+            segment_bytes: self.options.commitlog_segment_bytes,
+            first_segment_min: self.first_segment.get(),
+            ledger: self.ledger.borrow().clone(),
+        };
+        Commitlog::open(disk, self.context.clock.clone(), options).await
+    }
+
+    /// Tries again and again to start a commitlog for which there was no room.
+    fn start_commitlog_later(self: &Rc<Self>) {
+        let shard = Rc::downgrade(self);
+        let context = self.context.clone();
+        runtime::spawn_local("commitlog", async move {
+            loop {
+                context.sleep(COMMITLOG_RETRY).await;
+                let Some(shard) = shard.upgrade().filter(|shard| shard.check_open().is_ok()) else {
+                    return;
+                };
+                match shard.start_commitlog().await {
+                    Ok(commitlog) => return shard.take_commitlog(commitlog).await,
+                    Err(error) => *shard.commitlog.borrow_mut() = Err(error),
+                }
+            }
+        });
+    }
+
+    /// Writes go on with a commitlog for which there is room at last.
+    async fn take_commitlog(&self, commitlog: Rc<Commitlog>) {
+        if self.check_open().is_err() {
+            // What closes has not seen it.
+            let _ = commitlog.close().await;
+            return;
+        }
+        for table in self.tables() {
+            table.set_commitlog(commitlog.clone());
+        }
+        *self.commitlog.borrow_mut() = Ok(commitlog);
+        tracing::warn!(shard = self.context.shard, "there is room for a commitlog: writes go on");
+    }
+
+    /// Cleans the data folder of what crashes left, `schemas` being the tables that exist.
     ///
     /// Errors: `Io`, `Corrupt` naming the file.
-    pub(super) async fn remove_leftovers(
-        &self,
-        tables: Vec<PathBuf>,
-    ) -> Result<Option<ReplayPosition>> {
+    pub(super) async fn remove_leftovers(&self, schemas: Vec<SchemaRef>) -> Result<Leftovers> {
+        let ledgers = Arc::new(self.read_ledgers().await?);
         self.context.disk.create_directories(&self.options.layout.data()).await?;
+        let tables: BTreeMap<PathBuf, TableId> =
+            schemas.iter().map(|schema| (self.options.layout.table(schema), schema.id)).collect();
         let mut newest = None;
         for table in self.table_folders().await? {
-            if tables.contains(&table) {
-                newest = newest.max(self.clear_table(&table).await);
+            if let Some(id) = tables.get(&table) {
+                newest = newest.max(self.clear_table(&table, &reached(&ledgers, *id)).await);
             } else {
                 let directory = table.display();
                 tracing::info!(%directory, "removing a table that was dropped");
@@ -111,7 +200,21 @@ impl Shard {
                 }
             }
         }
-        Ok(newest)
+        let first_segment_min = newest.map_or(0, |newest: ReplayPosition| newest.segment + 1);
+        Ok(Leftovers { first_segment_min, ledgers })
+    }
+
+    async fn read_ledgers(&self) -> Result<BTreeMap<(u32, u32), Known>> {
+        let folder = self.options.layout.ledgers();
+        let mut ledgers = BTreeMap::new();
+        for entry in self.list(&folder).await? {
+            if let Some(log) = layout::parse_log_name(&entry.name) {
+                let path = folder.join(&entry.name);
+                let ledger = Ledger::open(self.context.disk.clone(), &path).await?;
+                ledgers.insert(log, ledger.known());
+            }
+        }
+        Ok(ledgers)
     }
 
     /// Folders in the data folder that are named as a table's, of all keyspaces.
@@ -132,17 +235,17 @@ impl Shard {
     }
 
     /// What is in a folder; nothing where there is none.
-    async fn list(&self, folder: &Path) -> Result<Vec<DirectoryEntry>> {
+    pub(super) async fn list(&self, folder: &Path) -> Result<Vec<DirectoryEntry>> {
         match self.context.disk.list(folder).await {
             Err(error) if error.is_missing_file() => Ok(Vec::new()),
             result => result,
         }
     }
 
-    /// A manifest that is damaged or cannot be read is left as it is: its table will not open, and
-    /// says why.
-    async fn clear_table(&self, directory: &Path) -> Option<ReplayPosition> {
-        match clear_leftovers(&self.context.disk, directory).await {
+    /// A manifest that is damaged, missing, older than it was or cannot be read is left as it is: its
+    /// table will not open, and says why.
+    async fn clear_table(&self, directory: &Path, reached: &Reached) -> Option<ReplayPosition> {
+        match clear_leftovers(&self.context.disk, directory, reached).await {
             Ok(newest) => newest,
             Err(error) => {
                 tracing::error!(%error, "a table's files are left as they are");
@@ -203,7 +306,7 @@ impl Shard {
         let commitlogs = self.options.layout.commitlogs();
         for entry in self.list(&commitlogs).await? {
             let path = commitlogs.join(&entry.name);
-            let is_log = layout::parse_commitlog_name(&entry.name).is_some();
+            let is_log = layout::parse_log_name(&entry.name).is_some();
             if is_log && !self.list(&path).await?.is_empty() {
                 return Ok(Some(path));
             }
@@ -232,66 +335,5 @@ impl Shard {
         self.check_open()?;
         let path = self.options.layout.catalog();
         write_file_atomically(&*self.context.disk, &path, &catalog.encode()).await
-    }
-
-    /// Commitlog folders with the shard and shard count that wrote them: the own one, and those of
-    /// other shard counts.
-    async fn old_logs(&self) -> Result<Vec<(PathBuf, (u32, u32))>> {
-        let own = (self.context.shard, self.context.shard_count);
-        let commitlogs = self.options.layout.commitlogs();
-        let entries = self.context.disk.list(&commitlogs).await?;
-        Ok(entries
-            .iter()
-            .filter_map(|entry| Some((entry, layout::parse_commitlog_name(&entry.name)?)))
-            .filter(|(_, log)| *log == own || log.1 != own.1)
-            .map(|(entry, log)| (commitlogs.join(&entry.name), log))
-            .collect())
-    }
-
-    async fn replay(
-        &self,
-        directory: &Path,
-        log: (u32, u32),
-        first_segment: u64,
-    ) -> Result<ReplaySummary> {
-        let (shard, shard_count) = (self.context.shard, self.context.shard_count);
-        let is_own_log = log == (shard, shard_count);
-        let mut flushed: BTreeMap<TableId, Option<ReplayPosition>> = BTreeMap::new();
-        for table in self.tables() {
-            flushed.insert(table.schema().id, table.flushed_through(log).await);
-        }
-        let tables = self.tables.borrow().clone();
-        let mut apply = |position: ReplayPosition, mutation: Mutation| {
-            let Some(Ok(table)) = tables.get(&mutation.table) else {
-                // The table was dropped, or could not be opened: then the log is kept.
-                return Ok(());
-            };
-            let is_flushed = flushed[&mutation.table].is_some_and(|through| position <= through);
-            let is_own = mutation.key.token().shard(shard_count) == shard;
-            if !is_flushed && is_own {
-                table.active().replay(is_own_log.then_some(position), mutation);
-            }
-            Ok(())
-        };
-        let before = if is_own_log { first_segment } else { u64::MAX };
-        commitlog::replay(&self.context.disk, directory, before, &mut apply).await
-    }
-
-    /// Removes segments that every shard has replayed, and folders of other shard counts that are
-    /// empty then.
-    ///
-    /// Errors: `Io`.
-    pub(super) async fn remove_spent(&self, segments: Vec<PathBuf>) -> Result<()> {
-        commitlog::remove_segments(&self.context.disk, &segments).await?;
-        let commitlogs = self.options.layout.commitlogs();
-        for entry in self.context.disk.list(&commitlogs).await? {
-            let is_foreign = layout::parse_commitlog_name(&entry.name)
-                .is_some_and(|(_, count)| count != self.context.shard_count);
-            let path = commitlogs.join(&entry.name);
-            if is_foreign && self.context.disk.list(&path).await?.is_empty() {
-                self.context.disk.remove_directory(&path).await?;
-            }
-        }
-        self.context.disk.sync_directory(&commitlogs).await
     }
 }

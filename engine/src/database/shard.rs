@@ -18,13 +18,15 @@ use tokio::sync::{Notify, mpsc};
 use super::flushing::Flushing;
 use super::layout::Layout;
 use super::policy_shard::ShardPolicies;
+use super::replaying::LeftOut;
 use super::rows::free_rows;
 use super::worlds::Prepared;
 use crate::cache::PageCache;
 use crate::clock::Random;
-use crate::commitlog::{Commitlog, Durability};
+use crate::commitlog::{Commitlog, Durability, Recovery};
 use crate::error::{Error, Result};
 use crate::intake::{Intake, ReadMemory};
+use crate::ledger::Ledger;
 use crate::memtable::PendingWrite;
 use crate::mutation::Mutation;
 use crate::os;
@@ -34,7 +36,7 @@ use crate::rate::Limiter;
 use crate::runtime::{self, ShardContext};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{LargeDataThresholds, PartitionKey, TableId};
-use crate::table::{Partitions, ReadCommand, Sent, Table, TableOpening, TableStats};
+use crate::table::{Partitions, Reached, ReadCommand, Sent, Table, TableOpening, TableStats};
 
 /// Longest time between two looks at what time brings: unsynced records, waiting cache events.
 const TICK: Duration = Duration::from_millis(50);
@@ -47,6 +49,7 @@ pub(super) struct ShardOptions {
     pub(super) memtable_bytes: usize,
     pub(super) cache_bytes: usize,
     pub(super) commitlog_segment_bytes: usize,
+    pub(super) recovery: Recovery,
     pub(super) large_data: LargeDataThresholds,
     /// Files for reading that may be open while nobody reads them.
     pub(super) open_files: usize,
@@ -65,6 +68,12 @@ pub struct Shard {
     pub(super) tables: RefCell<BTreeMap<TableId, Result<Rc<Table>>>>,
     /// What writes are told where there is none.
     pub(super) commitlog: RefCell<Result<Rc<Commitlog>>>,
+    /// What must be on disk; none before the tables are opened.
+    pub(super) ledger: RefCell<Option<Rc<Ledger>>>,
+    /// Segments of the commitlog with lesser ids are of earlier runs.
+    pub(super) first_segment: Cell<u64>,
+    /// What replay left out.
+    pub(super) left_out: RefCell<Vec<LeftOut>>,
     /// Bytes of all memtables that were not flushed.
     pub(super) unflushed_bytes: Rc<Cell<usize>>,
     pub(super) flushing: Flushing,
@@ -97,6 +106,9 @@ impl Shard {
             cache,
             tables: RefCell::default(),
             commitlog: RefCell::new(Err(Error::Closed)),
+            ledger: RefCell::default(),
+            first_segment: Cell::new(0),
+            left_out: RefCell::default(),
             unflushed_bytes: Rc::default(),
             flushing: Flushing::default(),
             closing: Cell::new(false),
@@ -145,13 +157,17 @@ impl Shard {
         self.tables.borrow().iter().map(report).collect()
     }
 
-    pub(super) async fn add_table(&self, schema: SchemaRef) -> Result<()> {
+    /// Opens a table whose manifests have `reached` what the ledgers know.
+    pub(super) async fn add_table(&self, schema: SchemaRef, reached: Reached) -> Result<()> {
         self.check_open()?;
+        let ledger = self.ledger.borrow().clone().ok_or(Error::Closed)?;
         let opening = TableOpening {
             schema: schema.clone(),
             directory: self.options.layout.table(&schema),
             disk: self.context.disk.clone(),
             commitlog: self.commitlog().ok(),
+            ledger,
+            reached,
             cache: self.cache.clone(),
             shard_bytes: self.unflushed_bytes.clone(),
             shard: self.context.shard,
@@ -319,7 +335,7 @@ impl Shard {
     ) -> Result<(PendingWrite, impl Future<Output = Result<()>> + use<>)> {
         table.check_writable()?;
         self.check_owned(&mutation.key)?;
-        mutation.check(table.schema())?;
+        table.check(&mutation)?;
         let (position, durable) = self.commitlog()?.append(&mutation)?;
         Ok((table.active().begin_write(position, mutation), durable))
     }

@@ -1,12 +1,15 @@
 //! A write to one partition of one table.
 
 use super::cell::{Cell, CellState};
+use super::multi_cell::MultiCell;
 use super::range_tombstone::RangeTombstone;
 use super::row::Row;
 use super::tombstone::Tombstone;
+use crate::config::PARTITION_KEY_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::schema::{
-    ClusteringKey, Column, ColumnId, ColumnKind, DataType, PartitionKey, TableId, TableSchema,
+    ClusteringKey, ClusteringShape, Column, ColumnId, ColumnKind, DataType, PartitionKey, TableId,
+    TableSchema,
 };
 
 /// Everything one statement does to one partition; applied as a whole or not at all.
@@ -33,14 +36,29 @@ impl Mutation {
             range_tombstones: Vec::new(),
         }
     }
-    /// Checks that every cell is one of a column of `schema`, of the right kind and shape. Whether a
-    /// value is one of its column's type is looked at no further than its length.
+
+    /// Checks that keys are keys of `schema`, whose clustering keys have `shape`, and that every cell is one of its columns, of the right
+    /// kind and shape: what passes can be written to an SSTable. Whether a value is one of its
+    /// column's type is looked at no further than its length.
     ///
-    /// Errors: `Invalid` naming the column.
-    pub fn check(&self, schema: &TableSchema) -> Result<()> {
+    /// Errors: `Invalid` naming the key or the column.
+    pub fn check(&self, schema: &TableSchema, shape: &ClusteringShape) -> Result<()> {
+        self.check_keys(schema, shape)?;
+        let has_statics = || schema.columns.iter().any(|column| column.kind == ColumnKind::Static);
+        if self.static_row.is_some() && !has_statics() {
+            let name = schema.full_name();
+            return Err(Error::invalid(format!("{name} has no static columns, and a static row")));
+        }
         let rows = self.rows.iter().map(|(_, row)| (row, ColumnKind::Regular));
         let statics = self.static_row.iter().map(|row| (row, ColumnKind::Static));
         for (row, kind) in rows.chain(statics) {
+            if !row.cells.is_sorted_by(|(a, _), (b, _)| a < b)
+                || !row.multi.is_sorted_by(|(a, _), (b, _)| a < b)
+            {
+                let name = schema.full_name();
+                let why = "cells of a row stand in the order of columns, one a column";
+                return Err(Error::invalid(format!("{name}: {why}")));
+            }
             for (id, cell) in &row.cells {
                 let column = column(schema, *id, kind)?;
                 check_cell(schema, column, cell)?;
@@ -53,10 +71,52 @@ impl Mutation {
                 if multi.is_empty() {
                     return Err(refusal(schema, column, "nothing is written to it"));
                 }
+                check_paths(schema, column, multi)?;
             }
         }
         Ok(())
     }
+
+    fn check_keys(&self, schema: &TableSchema, shape: &ClusteringShape) -> Result<()> {
+        let refused = |what: &str, why: String| {
+            let name = schema.full_name();
+            Err(Error::invalid(format!("this is no {what} of {name}: {why}")))
+        };
+        let bytes = self.key.as_bytes().len();
+        if bytes == 0 || bytes > PARTITION_KEY_BYTES_MAX {
+            let why = format!("it has {bytes} bytes, 1 to {PARTITION_KEY_BYTES_MAX} are possible");
+            return refused("partition key", why);
+        }
+        if let Err(error) = self.key.components(schema) {
+            return refused("partition key", error.to_string());
+        }
+        for (key, _) in &self.rows {
+            if let Err(why) = shape.check_whole(key) {
+                return refused("clustering key", why);
+            }
+        }
+        for deleted in &self.range_tombstones {
+            for bound in [&deleted.range.start, &deleted.range.end] {
+                if let Err(why) = shape.check_prefix(&bound.prefix) {
+                    return refused("bound of a deleted range", why);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_paths(schema: &TableSchema, column: &Column, multi: &MultiCell) -> Result<()> {
+    let Some(ty) = column.ty.path_type() else { return Ok(()) };
+    if !multi.cells.is_sorted_by(|(a, _), (b, _)| a < b) {
+        return Err(refusal(schema, column, "its elements are not in order, or one comes twice"));
+    }
+    for (path, _) in &multi.cells {
+        if path.stored(&ty).is_err() {
+            return Err(refusal(schema, column, "an element's place is none of its type"));
+        }
+    }
+    Ok(())
 }
 
 fn refusal(schema: &TableSchema, column: &Column, why: &str) -> Error {

@@ -267,6 +267,48 @@ impl ClusteringShape {
         ClusteringShape { columns: schema.clustering_key().map(shape).collect() }
     }
 
+    /// Checks that a key has a value for each clustering column, and that an SSTable can hold it.
+    ///
+    /// Errors: in words, what is wrong.
+    pub fn check_whole(&self, key: &ClusteringKey) -> Result<(), String> {
+        // No value is longer than its ordered form.
+        if key.as_ordered().len() <= CLUSTERING_VALUE_BYTES_MAX && self.is_whole(key) {
+            return Ok(());
+        }
+        let (values, wanted) = (self.check_prefix(key)?, self.columns.len());
+        if values == wanted {
+            return Ok(());
+        }
+        Err(format!("it has {values} of {wanted} values"))
+    }
+
+    /// Checks that a key has values for the first clustering columns, and that an SSTable can hold
+    /// it; returns for how many.
+    ///
+    /// Errors: in words, what is wrong.
+    pub fn check_prefix(&self, key: &ClusteringKey) -> Result<usize, String> {
+        let mut rest = key.as_ordered();
+        let mut stored = Vec::new();
+        for (at, (ty, order, _)) in self.columns.iter().enumerate() {
+            if rest.is_empty() {
+                return Ok(at);
+            }
+            stored.clear();
+            let taken = decode_component(ty, *order, rest, &mut stored);
+            let taken = taken.map_err(|error| error.to_string())?;
+            if stored.len() > CLUSTERING_VALUE_BYTES_MAX {
+                let bytes = stored.len();
+                let most = CLUSTERING_VALUE_BYTES_MAX;
+                return Err(format!("a value has {bytes} bytes, at most {most} are possible"));
+            }
+            rest = &rest[taken..];
+        }
+        match rest.len() {
+            0 => Ok(self.columns.len()),
+            more => Err(format!("{more} bytes stand behind its last value")),
+        }
+    }
+
     /// Whether the key has a value for each clustering column, and nothing else.
     pub fn is_whole(&self, key: &ClusteringKey) -> bool {
         let mut rest = key.as_ordered();

@@ -35,7 +35,7 @@ impl DamageLog {
     /// Notes that damage was met, and whether the read goes on behind it. Other errors are none.
     pub fn add(&self, error: &Error, is_skipped: bool) {
         let Error::Corrupt(corruption) = error else { return };
-        let Corruption { file, offset, wanted, found } = &**corruption;
+        let Corruption { file, offset, wanted, found, .. } = &**corruption;
         let mut places = self.places.borrow_mut();
         let is_full = places.len() >= DAMAGE_PLACES_MAX;
         let place = (file.clone(), *offset);

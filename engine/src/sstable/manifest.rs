@@ -18,17 +18,15 @@ use serde::{Deserialize, Serialize};
 
 use super::component::generation_of;
 use super::info::SstableInfo;
-use crate::checksum::crc32;
 use crate::commitlog::ReplayPosition;
 use crate::config::PAGE_BYTES;
 use crate::disk::{
     Access, AlignedBuffer, Disk, DiskFile, OpenOptions, read_file, write_file_atomically,
 };
 use crate::error::{Error, Result};
+use crate::ledger::frame;
 
-const MAGIC: &[u8; 4] = b"TGMF";
-/// Magic, CRC, length, sequence.
-const FRAME_HEAD_BYTES: usize = 20;
+const MAGIC: [u8; 4] = *b"TGMF";
 /// Folder of whole SSTables that no manifest named.
 pub const LOST: &str = "lost";
 /// The log is rewritten as one frame when it has this many.
@@ -55,6 +53,8 @@ pub struct Manifest {
     size: u64,
     frames: usize,
     next_sequence: u64,
+    /// Sequence of the last frame that has edits; 0 for none.
+    edited: u64,
     live: BTreeMap<u64, SstableInfo>,
     flushed_through: Option<ReplayPosition>,
     /// An append failed: what is on disk is not known.
@@ -70,6 +70,7 @@ impl Manifest {
             size: 0,
             frames: 0,
             next_sequence: 1,
+            edited: 0,
             live: BTreeMap::new(),
             flushed_through: None,
             is_broken: false,
@@ -81,28 +82,72 @@ impl Manifest {
     /// Errors: `Io`; `Corrupt` for damage before the last frame, and for edits that contradict each
     /// other.
     pub async fn open(disk: Rc<dyn Disk>, path: &Path) -> Result<Self> {
+        Manifest::open_from(disk, path, 0).await
+    }
+
+    /// As [`open`](Self::open), of a manifest that is known to have had the frame `reached`.
+    ///
+    /// Errors: as `open`; `Corrupt`, and nothing was changed, when it has that frame no more.
+    pub async fn open_from(disk: Rc<dyn Disk>, path: &Path, reached: u64) -> Result<Self> {
         let mut manifest = Manifest::empty(disk.clone(), path);
         let content = match read_file(&*disk, path).await {
             Ok(content) => content,
-            Err(error) if error.is_missing_file() => return Ok(manifest),
+            Err(error) if error.is_missing_file() => Vec::new(),
             Err(error) => return Err(error),
         };
         manifest.replay(&content)?;
+        manifest.check_reaches(reached)?;
         if (manifest.size as usize) < content.len() {
-            manifest.rewrite().await?;
+            match manifest.rewrite().await {
+                Ok(()) => {}
+                // The next edit does it, when there is room.
+                Err(error) if error.is_disk_full() => {
+                    let path = path.display();
+                    tracing::warn!(%path, %error, "the torn end of a manifest stays for now");
+                    manifest.is_broken = true;
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(manifest)
+    }
+
+    /// Sequence of the last frame that has edits; 0 for none.
+    pub fn edited(&self) -> u64 {
+        self.edited
+    }
+
+    fn check_reaches(&self, sequence: u64) -> Result<()> {
+        let last = self.next_sequence - 1;
+        if last >= sequence {
+            return Ok(());
+        }
+        let found = match self.frames {
+            0 => "no frame that is whole: the file is missing, empty or damaged".to_owned(),
+            _ => format!("frames up to {last}: the file is an older one, was cut or is damaged"),
+        };
+        let folder = self.path.parent().unwrap_or(&self.path).display();
+        let remedy = format!(
+            "bring the file back; or, as its SSTables are still there, IMPORT SSTABLES '{folder}' \
+             INTO another table of the same columns, and then DROP this one"
+        );
+        let wanted = format!("frame {sequence}, which the ledger names");
+        Err(Error::corrupt(&self.path, self.size, wanted, found).with_remedy(remedy))
     }
 
     fn replay(&mut self, content: &[u8]) -> Result<()> {
         let mut at = 0;
         while at < content.len() {
-            let Some((sequence, edits, end)) = parse_frame(&content[at..]) else {
+            let Some((sequence, edits, end)) = frame::parse::<Vec<Edit>>(MAGIC, &content[at..])
+            else {
                 return self.check_torn(content, at);
             };
             if self.frames > 0 && sequence != self.next_sequence {
                 let wanted = format!("sequence {}", self.next_sequence);
                 return Err(Error::corrupt(&self.path, at as u64, wanted, sequence));
+            }
+            if !edits.is_empty() {
+                self.edited = sequence;
             }
             self.apply(edits).map_err(|found| {
                 Error::corrupt(&self.path, at as u64, "edits that follow from the others", found)
@@ -119,7 +164,7 @@ impl Manifest {
     fn check_torn(&self, content: &[u8], at: usize) -> Result<()> {
         let later = (at + PAGE_BYTES..content.len()).step_by(PAGE_BYTES);
         for later in later {
-            if let Some((sequence, ..)) = parse_frame(&content[later..])
+            if let Some((sequence, ..)) = frame::parse::<Vec<Edit>>(MAGIC, &content[later..])
                 && sequence > self.next_sequence
             {
                 let found = format!("damage, and frame {sequence} at {later}");
@@ -170,8 +215,11 @@ impl Manifest {
     /// Errors: `Io`; the live set is as before then. What such an append left on disk is not known,
     /// so the next one replaces the whole file.
     pub async fn append(&mut self, edits: Vec<Edit>) -> Result<()> {
-        let before = (self.live.clone(), self.flushed_through);
-        let frame = encode_frame(self.next_sequence, &edits);
+        let before = (self.live.clone(), self.flushed_through, self.edited);
+        if !edits.is_empty() {
+            self.edited = self.next_sequence;
+        }
+        let frame = frame::encode(MAGIC, self.next_sequence, &edits);
         if let Err(contradiction) = self.apply(edits) {
             panic!("{}: {contradiction}", self.path.display());
         }
@@ -183,7 +231,7 @@ impl Manifest {
         };
         match written {
             Ok(()) => self.is_broken = false,
-            Err(_) => (self.live, self.flushed_through) = before,
+            Err(_) => (self.live, self.flushed_through, self.edited) = before,
         }
         written
     }
@@ -235,42 +283,16 @@ impl Manifest {
             .map(|info| Edit::Add { info: info.clone(), replay_through: None })
             .collect();
         edits.extend(self.flushed_through.map(|through| Edit::Flushed { through }));
-        let mut frames = encode_frame(self.next_sequence, &edits);
-        frames.extend(encode_frame(self.next_sequence + 1, &[]));
+        let edited = self.next_sequence;
+        let mut frames = frame::encode(MAGIC, self.next_sequence, &edits);
+        frames.extend(frame::encode(MAGIC, self.next_sequence + 1, &[] as &[Edit; 0]));
         write_file_atomically(&*self.disk, &self.path, &frames).await?;
         self.size = frames.len() as u64;
         self.frames = 2;
+        self.edited = edited;
         self.next_sequence += 2;
         Ok(())
     }
-}
-
-/// A frame, padded to whole pages.
-fn encode_frame(sequence: u64, edits: &[Edit]) -> Vec<u8> {
-    let json = serde_json::to_vec(edits).expect("edits have only text keys");
-    let mut checked = (json.len() as u32).to_be_bytes().to_vec();
-    checked.extend_from_slice(&sequence.to_be_bytes());
-    checked.extend_from_slice(&json);
-    let mut frame = MAGIC.to_vec();
-    frame.extend_from_slice(&crc32(&checked).to_be_bytes());
-    frame.extend_from_slice(&checked);
-    frame.resize(frame.len().next_multiple_of(PAGE_BYTES), 0);
-    frame
-}
-
-/// Sequence, edits and padded length of the frame at the front of `bytes`, if it is whole.
-fn parse_frame(bytes: &[u8]) -> Option<(u64, Vec<Edit>, usize)> {
-    let checked = bytes.strip_prefix(MAGIC)?;
-    let (crc, checked) = checked.split_first_chunk::<4>()?;
-    let length = u32::from_be_bytes(*checked.first_chunk::<4>()?) as usize;
-    let content = checked.get(..length.checked_add(12)?)?;
-    if crc32(content) != u32::from_be_bytes(*crc) {
-        return None;
-    }
-    let sequence = u64::from_be_bytes(*content[4..].first_chunk::<8>()?);
-    let edits = serde_json::from_slice(&content[12..]).ok()?;
-    let end = (FRAME_HEAD_BYTES + length).next_multiple_of(PAGE_BYTES);
-    Some((sequence, edits, end.min(bytes.len())))
 }
 
 /// Clears SSTable files away whose generation no manifest names. Those without table of contents are

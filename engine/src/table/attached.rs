@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::runtime::Gate;
 use crate::schema::table_schema::SchemaRef;
-use crate::schema::{LargeDataThresholds, OnCorruption, TableOptions};
+use crate::schema::{ClusteringShape, LargeDataThresholds, OnCorruption, TableOptions};
 use crate::sstable::manifest::Manifest;
 use crate::sstable::{Sstable, SstableName};
 
@@ -71,8 +71,11 @@ impl Table {
             manifest: tokio::sync::Mutex::new(Manifest::empty(disk.clone(), &directory)),
             directory,
             disk,
+            clustering: ClusteringShape::of(&schema),
             schema,
-            commitlog: None,
+            commitlog: RefCell::new(None),
+            ledger: None,
+            owed: Cell::new(None),
             shard,
             shard_count,
             foreign_flushed: BTreeMap::new(),

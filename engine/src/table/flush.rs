@@ -12,10 +12,11 @@ use std::rc::Rc;
 use super::table::{LiveSstable, Table};
 use super::uncovered::Uncovered;
 use crate::error::Result;
+use crate::ledger::Entry;
 use crate::memtable::Memtable;
 use crate::mutation::{Direction, Fragment, PartitionRange, Slice};
 use crate::runtime;
-use crate::sstable::manifest::Edit;
+use crate::sstable::manifest::{Edit, Manifest};
 use crate::sstable::{Sstable, SstableWriter, WriterOptions, remove_files};
 
 impl Table {
@@ -60,7 +61,7 @@ impl Table {
         let mut manifest = self.manifest.lock().await;
         loop {
             let oldest = self.sealed.borrow().front().cloned();
-            let Some(memtable) = oldest else { return Ok(()) };
+            let Some(memtable) = oldest else { return self.settle(&mut manifest).await };
             memtable.wait_for_writes().await;
             if self.dropped.get() {
                 self.sealed.take().iter().for_each(|memtable| memtable.release());
@@ -91,19 +92,35 @@ impl Table {
             // changes nothing.
             self.sealed.borrow_mut().pop_front();
             memtable.release();
-            manifest.seal().await?;
-            for generation in self.unnamed.take() {
-                remove_files(&*self.disk, &self.directory, generation).await?;
-            }
-            if let (Some(through), Some(commitlog)) = (through, &self.commitlog)
-                && let Err(error) = commitlog.mark_flushed(self.schema.id, through).await
-            {
-                // The log is closed to writes; the flush itself is done.
-                let table = self.schema.full_name();
-                tracing::warn!(table, %error, "commitlog segments were not released");
-            }
+            self.owed.set(self.owed.get().max(through));
+            let settled = self.settle(&mut manifest).await;
             memtable.dismantle().await;
+            settled?;
         }
+    }
+
+    /// Does what is left to do when SSTables have what memtables had: sees to it that the manifest
+    /// cannot lose its edits unnoticed, and only then lets commitlog segments go. What fails is
+    /// done by the next flush.
+    async fn settle(&self, manifest: &mut Manifest) -> Result<()> {
+        let Some(through) = self.owed.get() else { return Ok(()) };
+        manifest.seal().await?;
+        for generation in self.unnamed.take() {
+            remove_files(&*self.disk, &self.directory, generation).await?;
+        }
+        if let Some(ledger) = &self.ledger {
+            let (table, sequence) = (self.schema.id, manifest.edited());
+            ledger.record(vec![Entry::Manifest { table, sequence }]).await?;
+        }
+        if let Some(commitlog) = self.commitlog()
+            && let Err(error) = commitlog.mark_flushed(self.schema.id, through).await
+        {
+            // The log is closed to writes; the flush itself is done.
+            let table = self.schema.full_name();
+            tracing::warn!(table, %error, "commitlog segments were not released");
+        }
+        self.owed.set(None);
+        Ok(())
     }
 
     /// Brings the row cache up to the SSTable that `memtable` became.

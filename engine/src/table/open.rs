@@ -17,12 +17,16 @@ use crate::cache::{PageCache, RowCache};
 use crate::commitlog::{Commitlog, ReplayPosition};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
+use crate::ledger::{Entry, Ledger};
 use crate::memtable::Memtable;
 use crate::runtime::Gate;
 use crate::schema::table_schema::SchemaRef;
-use crate::schema::{LargeDataThresholds, OnCorruption};
+use crate::schema::{ClusteringShape, LargeDataThresholds, OnCorruption};
 use crate::sstable::manifest::{LOST, Manifest, clear_unnamed};
 use crate::sstable::{DamageLog, Sstable, generation_of};
+
+/// Sequences that the manifests of a table are known to have reached, by shard and shard count.
+pub type Reached = BTreeMap<(u32, u32), u64>;
 
 /// What a table is opened with.
 pub struct TableOpening {
@@ -32,6 +36,10 @@ pub struct TableOpening {
     pub disk: Rc<dyn Disk>,
     /// None when the shard has none for want of room.
     pub commitlog: Option<Rc<Commitlog>>,
+    /// Where edits of the manifest are recorded.
+    pub ledger: Rc<Ledger>,
+    /// What the manifests of the table must have reached, by shard and shard count.
+    pub reached: Reached,
     pub cache: Rc<PageCache>,
     /// Bytes of all memtables of the shard.
     pub shard_bytes: Rc<Cell<usize>>,
@@ -46,7 +54,8 @@ impl Table {
     ///
     /// Errors: `Io`, `Corrupt` naming the file.
     pub async fn open(opening: TableOpening) -> Result<Rc<Table>> {
-        let TableOpening { schema, directory, disk, commitlog, cache, .. } = opening;
+        let TableOpening { schema, directory, disk, commitlog, cache, ledger, .. } = opening;
+        let reached = opening.reached;
         let TableOpening { shard_bytes, shard, shard_count, large_data, .. } = opening;
         disk.create_directories(&directory).await?;
         // The folder of the keyspace and that of all data: either may be new.
@@ -56,7 +65,9 @@ impl Table {
         let names: Vec<String> =
             disk.list(&directory).await?.into_iter().map(|entry| entry.name).collect();
         let own = directory.join(manifest_name(shard, shard_count));
-        let manifest = Manifest::open(disk.clone(), &own).await?;
+        let own_reached = reached.get(&(shard, shard_count)).copied().unwrap_or(0);
+        let manifest = Manifest::open_from(disk.clone(), &own, own_reached).await?;
+        watch(&ledger, &manifest, &schema).await;
         let mut sstables = Vec::new();
         let damage = Rc::new(DamageLog::default());
         // A file that is left out stays where it is, and in the manifest.
@@ -76,12 +87,12 @@ impl Table {
         for &generation in manifest.live().keys() {
             sstables.extend(open(generation, false).await?);
         }
-        for name in &names {
-            let Some((other_shard, count)) = parse_manifest_name(name) else { continue };
+        for ((other_shard, count), reached) in manifests_of(&names, &reached) {
             if count == shard_count {
                 continue;
             }
-            let other = Manifest::open(disk.clone(), &directory.join(name)).await?;
+            let path = directory.join(manifest_name(other_shard, count));
+            let other = Manifest::open_from(disk.clone(), &path, reached).await?;
             for &generation in other.live().keys() {
                 sstables.extend(open(generation, true).await?);
             }
@@ -103,10 +114,13 @@ impl Table {
         Ok(Rc::new(Table {
             options: RefCell::new(schema.options.clone()),
             rows,
+            clustering: ClusteringShape::of(&schema),
             schema,
             directory,
             disk,
-            commitlog,
+            commitlog: RefCell::new(commitlog),
+            ledger: Some(ledger),
+            owed: Cell::new(None),
             shard,
             shard_count,
             active: RefCell::new(Memtable::new(shard_bytes.clone())),
@@ -129,6 +143,18 @@ impl Table {
     }
 }
 
+/// Has the ledger know of a manifest that it knows nothing of, or too little: of a data directory
+/// that had no ledger, or of the edits before a crash. It is a watch more, so it may fail.
+async fn watch(ledger: &Ledger, manifest: &Manifest, schema: &SchemaRef) {
+    let (table, sequence) = (schema.id, manifest.edited());
+    if ledger.manifest(table) < sequence
+        && let Err(error) = ledger.record(vec![Entry::Manifest { table, sequence }]).await
+    {
+        let table = schema.full_name();
+        tracing::warn!(table, %error, "the ledger could not be told of a manifest");
+    }
+}
+
 /// Clears away SSTable files in a table's folder that no manifest names: what crashes left. Returns
 /// the newest commitlog position that the manifests know. To be called before any shard opens the
 /// table.
@@ -138,15 +164,17 @@ impl Table {
 pub async fn clear_leftovers(
     disk: &Rc<dyn Disk>,
     directory: &Path,
+    reached: &Reached,
 ) -> Result<Option<ReplayPosition>> {
     let mut live = BTreeSet::new();
     let mut newest = None;
-    for entry in disk.list(directory).await? {
-        if parse_manifest_name(&entry.name).is_some() {
-            let manifest = Manifest::open(disk.clone(), &directory.join(&entry.name)).await?;
-            live.extend(manifest.live().keys());
-            newest = newest.max(manifest.flushed_through());
-        }
+    let names: Vec<String> =
+        disk.list(directory).await?.into_iter().map(|entry| entry.name).collect();
+    for ((shard, count), reached) in manifests_of(&names, reached) {
+        let path = directory.join(manifest_name(shard, count));
+        let manifest = Manifest::open_from(disk.clone(), &path, reached).await?;
+        live.extend(manifest.live().keys());
+        newest = newest.max(manifest.flushed_through());
     }
     let cleared = clear_unnamed(&**disk, directory, &live).await;
     let directory = directory.display();
@@ -169,6 +197,14 @@ pub async fn clear_leftovers(
 
 pub(super) fn manifest_name(shard: u32, shard_count: u32) -> String {
     format!("manifest-{shard}-of-{shard_count}")
+}
+
+/// Manifests that are there and those that must be, each with what it must have reached.
+fn manifests_of(names: &[String], reached: &Reached) -> Reached {
+    let there = names.iter().filter_map(|name| Some((parse_manifest_name(name)?, 0)));
+    let mut all: Reached = there.collect();
+    all.extend(reached.iter().map(|(log, sequence)| (*log, *sequence)));
+    all
 }
 
 fn parse_manifest_name(name: &str) -> Option<(u32, u32)> {

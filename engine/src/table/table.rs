@@ -16,21 +16,30 @@ use crate::cache::{PageCache, RowCache, RowFuture, Underlying};
 use crate::commitlog::{Commitlog, ReplayPosition};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
+use crate::ledger::{Entry, Ledger};
 use crate::memtable::Memtable;
-use crate::mutation::{ClusteringRange, FragmentSource, PartitionRange, Slice};
+use crate::mutation::{ClusteringRange, FragmentSource, Mutation, PartitionRange, Slice};
 use crate::reader::MergeSource;
 use crate::runtime::Gate;
 use crate::schema::table_schema::SchemaRef;
-use crate::schema::{ClusteringKey, LargeDataThresholds, OnCorruption, PartitionKey, TableOptions};
+use crate::schema::{
+    ClusteringKey, ClusteringShape, LargeDataThresholds, OnCorruption, PartitionKey, TableOptions,
+};
 use crate::sstable::manifest::Manifest;
 use crate::sstable::{DamageLog, HashedKey, Sstable};
 
 /// See the head of this file.
 pub struct Table {
     pub(super) schema: SchemaRef,
+    pub(super) clustering: ClusteringShape,
     pub(super) directory: PathBuf,
     pub(super) disk: Rc<dyn Disk>,
-    pub(super) commitlog: Option<Rc<Commitlog>>,
+    /// None where the shard has none, for want of room.
+    pub(super) commitlog: RefCell<Option<Rc<Commitlog>>>,
+    /// Where the manifest's edits are recorded; none of a table that is never written.
+    pub(super) ledger: Option<Rc<Ledger>>,
+    /// SSTables have everything up to here, and the commitlog was not told yet.
+    pub(super) owed: Cell<Option<ReplayPosition>>,
     pub(super) shard: u32,
     pub(super) shard_count: u32,
     /// Bytes of all memtables of the shard, this table's among them.
@@ -157,6 +166,13 @@ pub struct TableStats {
 }
 
 impl Table {
+    /// Checks that a write can be flushed.
+    ///
+    /// Errors: `Invalid` naming the key or column that does not fit.
+    pub fn check(&self, mutation: &Mutation) -> Result<()> {
+        mutation.check(&self.schema, &self.clustering)
+    }
+
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -352,9 +368,21 @@ impl Table {
     /// Errors: `Io` from removing segments.
     pub async fn release_commitlog(&self) -> Result<()> {
         let everything = ReplayPosition { segment: u64::MAX, offset: u32::MAX };
-        match &self.commitlog {
+        if let Some(ledger) = &self.ledger {
+            ledger.record_later(Entry::Dropped { table: self.schema.id });
+        }
+        match self.commitlog() {
             Some(commitlog) => commitlog.mark_flushed(self.schema.id, everything).await,
             None => Ok(()),
         }
+    }
+
+    pub(super) fn commitlog(&self) -> Option<Rc<Commitlog>> {
+        self.commitlog.borrow().clone()
+    }
+
+    /// Gives the table the shard's commitlog, which could not be made when the table was opened.
+    pub fn set_commitlog(&self, commitlog: Rc<Commitlog>) {
+        *self.commitlog.borrow_mut() = Some(commitlog);
     }
 }

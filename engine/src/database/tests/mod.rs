@@ -28,6 +28,7 @@ mod policies;
 mod recording;
 mod several_shards;
 mod swap;
+mod watched;
 mod worlds;
 
 fn column(name: &str, ty: DataType, kind: ColumnKind) -> Column {

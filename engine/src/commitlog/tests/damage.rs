@@ -1,0 +1,226 @@
+//! Segments that are missing, cut, empty or damaged: what is told, and what is salvaged.
+
+use super::*;
+use crate::ledger::Ledger;
+
+fn ledger_path() -> PathBuf {
+    PathBuf::from("/data/ledger/0-of-1")
+}
+
+/// A log that is recorded in a ledger.
+async fn open_watched(disk: &SimulatedDisk) -> (Rc<Commitlog>, Rc<Ledger>) {
+    let ledger = Ledger::open(disk.shared(), &ledger_path()).await.unwrap();
+    let options = CommitlogOptions { ledger: Some(ledger.clone()), ..options(Durability::Sync) };
+    let clock = SimulatedClock::new(START_US);
+    (Commitlog::open(disk.shared(), clock, options).await.unwrap(), ledger)
+}
+
+/// What a start after a crash finds: records, damage by segment and offset, and words for it.
+async fn found(disk: &SimulatedDisk, recovery: Recovery) -> (Records, Vec<Damaged>) {
+    let ledger = Ledger::open(disk.shared(), &ledger_path()).await.unwrap();
+    let mut records = Vec::new();
+    let known = ledger.known().segments;
+    let mut take = |position, mutation| {
+        records.push((position, mutation));
+        Ok(())
+    };
+    let summary = replay_with(disk, recovery, &known, &mut take).await.unwrap();
+    (records, summary.damaged)
+}
+
+/// Records over several segments; table 2 wrote only into the first.
+async fn fill(log: &Rc<Commitlog>) -> Vec<ReplayPosition> {
+    let mut positions = vec![append(log, &mutation(2, 0, 10)).await.unwrap()];
+    for number in 1..60 {
+        positions.push(append(log, &mutation(1, number, 3000)).await.unwrap());
+    }
+    positions
+}
+
+fn segments(positions: &[ReplayPosition]) -> Vec<u64> {
+    let mut ids: Vec<u64> = positions.iter().map(|position| position.segment).collect();
+    ids.dedup();
+    assert!(ids.len() > 3, "{ids:?}");
+    ids
+}
+
+async fn cut(disk: &SimulatedDisk, id: u64, bytes: u64) {
+    let path = segment::path(&directory(), id);
+    let options = OpenOptions { access: crate::disk::Access::ReadWrite, data_sync: true };
+    disk.open(&path, options).await.unwrap().truncate(bytes).await.unwrap();
+}
+
+#[test]
+fn a_segment_that_is_missing_or_cut_is_told() {
+    for bytes in [None, Some(0), Some(BLOCK_BYTES as u64), Some(5000)] {
+        run(async {
+            let disk = SimulatedDisk::new(1);
+            let (log, _) = open_watched(&disk).await;
+            let positions = fill(&log).await;
+            let ids = segments(&positions);
+            let disk = disk.power_cut();
+            assert!(found(&disk, Recovery::Refuse).await.1.is_empty());
+            for (nth, id) in ids.iter().enumerate() {
+                let disk = disk.clone();
+                let whole = read_file(&disk, &segment::path(&directory(), *id)).await.unwrap();
+                match bytes {
+                    Some(bytes) => cut(&disk, *id, bytes).await,
+                    None => disk.remove(&segment::path(&directory(), *id)).await.unwrap(),
+                }
+                let (records, damaged) = found(&disk, Recovery::Refuse).await;
+                let told: Vec<u64> = damaged.iter().map(|damaged| damaged.segment).collect();
+                assert_eq!(told, [*id], "segment {nth} cut to {bytes:?}");
+                assert!(matches!(damaged[0].error, Error::Corrupt(_)), "{:?}", damaged[0]);
+                // Nothing of the other segments is kept back.
+                let others = positions.iter().filter(|position| position.segment != *id);
+                let found: Vec<_> = records.iter().map(|(position, _)| *position).collect();
+                assert!(others.clone().all(|position| found.contains(position)));
+                if bytes.is_none() {
+                    let path = segment::path(&directory(), *id);
+                    disk.open(&path, OpenOptions::CREATE).await.unwrap();
+                }
+                overwrite(&disk, &segment::path(&directory(), *id), &whole).await;
+            }
+        });
+    }
+}
+
+#[test]
+fn a_tail_of_zeros_is_noticed_because_the_next_segment_knows_the_end() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let (log, _) = open_watched(&disk).await;
+        let positions = fill(&log).await;
+        let ids = segments(&positions);
+        let last = positions.iter().rfind(|position| position.segment == ids[0]).unwrap();
+        let path = segment::path(&directory(), ids[0]);
+        let mut content = read_file(&disk, &path).await.unwrap();
+        // No block is left behind the hole that could vouch for it.
+        let from = last.offset as usize / BLOCK_BYTES * BLOCK_BYTES;
+        content[from..].fill(0);
+        overwrite(&disk, &path, &content).await;
+        let (_, damaged) = found(&disk, Recovery::Refuse).await;
+        let told: Vec<_> = damaged.iter().map(|damaged| (damaged.segment, damaged.from)).collect();
+        assert_eq!(told, [(ids[0], from as u32)]);
+        assert!(damaged[0].error.to_string().contains(&format!("segment {}", ids[1])));
+    });
+}
+
+#[test]
+fn segments_that_were_released_are_not_missed() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let (log, ledger) = open_watched(&disk).await;
+        let positions = fill(&log).await;
+        let ids = segments(&positions);
+        log.mark_flushed(TableId(1), *positions.last().unwrap()).await.unwrap();
+        for round in 0..2 {
+            let after = disk.power_cut();
+            let (_, damaged) = found(&after, Recovery::Refuse).await;
+            // Whoever comes back to a file that went knows whose records it held: nobody's.
+            for damaged in damaged {
+                let known = ledger.known().segments.remove(&damaged.segment);
+                let entry = known.unwrap_or_default();
+                let flushed = Some((u64::MAX, 0));
+                assert!(!entry.may_hold((damaged.segment, 0), TableId(1), flushed), "{damaged:?}");
+            }
+            if round == 0 {
+                return check_rest(&after, ids[0]).await;
+            }
+        }
+    });
+}
+
+async fn check_rest(disk: &SimulatedDisk, first: u64) {
+    // Table 2 wrote into the first segment only, and nothing of it was flushed.
+    let ledger = Ledger::open(disk.shared(), &ledger_path()).await.unwrap();
+    let known = ledger.known().segments;
+    assert!(known[&first].may_hold((first, 0), TableId(2), None));
+    let later = known.iter().filter(|(id, entry)| **id > first && entry.tables.is_some());
+    for (id, entry) in later {
+        assert!(!entry.may_hold((*id, 0), TableId(2), None), "segment {id}");
+    }
+    disk.remove(&segment::path(&directory(), first)).await.unwrap();
+    let (_, damaged) = found(disk, Recovery::Refuse).await;
+    assert!(damaged.iter().any(|damaged| damaged.segment == first));
+}
+
+#[test]
+fn a_log_that_was_closed_leaves_nothing_to_be_missed() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let (log, _) = open_watched(&disk).await;
+        let positions = fill(&log).await;
+        for table in [1, 2] {
+            log.mark_flushed(TableId(table), *positions.last().unwrap()).await.unwrap();
+        }
+        log.close().await.unwrap();
+        assert_eq!(segment_files(&disk).await, Vec::<String>::new());
+        let (records, damaged) = found(&disk, Recovery::Refuse).await;
+        assert!(records.is_empty() && damaged.is_empty(), "{damaged:?}");
+        let ledger = Ledger::open(disk.shared(), &ledger_path()).await.unwrap();
+        assert!(ledger.known().segments.is_empty() && ledger.segment_max() > 0);
+    });
+}
+
+#[test]
+fn behind_damage_the_next_chunk_is_read_and_the_rest_is_named() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let (log, _) = open_watched(&disk).await;
+        // A record that runs over blocks, and holds what looks like a log itself.
+        let mut planted = mutation(1, 3, 9000);
+        let mut decoy = Vec::new();
+        crate::mutation::codec::encode(&mutation(1, 77, 10), &mut decoy);
+        let row = planted.static_row.as_mut().unwrap();
+        let frame = [&(decoy.len() as u32).to_be_bytes()[..]; 1].concat();
+        let crc = crate::checksum::crc32(&frame).to_be_bytes();
+        let one = [&frame[..], &crc, &decoy].concat();
+        row.cells = vec![(ColumnId(0), Value::live(3, one.repeat(300)))];
+        let mut positions = Vec::new();
+        for number in 0..8 {
+            let record = if number == 3 { planted.clone() } else { mutation(1, number, 100) };
+            positions.push(append(&log, &record).await.unwrap());
+        }
+        let path = path_of(positions[0]);
+        let ends: Vec<u32> = positions[1..].iter().map(|position| position.offset).collect();
+        for (damaged, end) in ends.iter().enumerate() {
+            let at = positions[damaged].offset;
+            disk.corrupt(&path, u64::from(at) + 30, 1);
+            let (records, told) = found(&disk, Recovery::SkipDamagedLog).await;
+            let kept: Vec<_> = records.iter().map(|(position, _)| *position).collect();
+            let wanted: Vec<_> =
+                positions.iter().copied().filter(|position| position.offset != at).collect();
+            assert_eq!(kept, wanted, "record {damaged}");
+            assert!(records.iter().all(|(_, record)| number_of(record) != 77));
+            assert_eq!((told.len(), told[0].from), (1, at), "{told:?}");
+            assert_eq!(told[0].left_out, [at..*end], "record {damaged}");
+            disk.corrupt(&path, u64::from(at) + 30, 1);
+        }
+        // The header tells nothing that the name does not.
+        disk.corrupt(&path, 5, 1);
+        assert_eq!(found(&disk, Recovery::SkipDamagedLog).await.0.len(), 8);
+    });
+}
+
+#[test]
+fn records_that_two_damaged_places_leave_are_all_found() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let (log, _) = open_watched(&disk).await;
+        let mut positions = Vec::new();
+        for number in 0..12 {
+            positions.push(append(&log, &mutation(1, number, 100)).await.unwrap());
+        }
+        let path = path_of(positions[0]);
+        for damaged in [2, 3, 7] {
+            disk.corrupt(&path, u64::from(positions[damaged].offset) + 30, 1);
+        }
+        let (records, told) = found(&disk, Recovery::SkipDamagedLog).await;
+        let numbers: Vec<i64> = records.iter().map(|(_, record)| number_of(record)).collect();
+        assert_eq!(numbers, [0, 1, 4, 5, 6, 8, 9, 10, 11]);
+        let ranges =
+            [positions[2].offset..positions[4].offset, positions[7].offset..positions[8].offset];
+        assert_eq!(told[0].left_out, ranges);
+    });
+}

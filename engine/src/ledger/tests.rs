@@ -1,0 +1,147 @@
+//! What a ledger keeps over crashes, damage and a full disk.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use super::{Entry, Known, Ledger, SegmentEntry};
+use crate::config::PAGE_BYTES;
+use crate::disk::{Disk, Faults, SimulatedDisk};
+use crate::schema::TableId;
+
+fn run<T>(body: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(body)
+}
+
+fn path() -> PathBuf {
+    Path::new("/db/ledger/0-of-1").to_owned()
+}
+
+async fn open(disk: &SimulatedDisk) -> Rc<Ledger> {
+    Ledger::open(disk.shared(), &path()).await.unwrap()
+}
+
+fn segment(id: u64) -> Entry {
+    Entry::Segment { id, bytes: 4096 }
+}
+
+fn manifest(table: u128, sequence: u64) -> Entry {
+    Entry::Manifest { table: TableId(table), sequence }
+}
+
+#[test]
+fn what_was_recorded_is_known_after_power_cuts() {
+    run(async {
+        let mut disk = SimulatedDisk::new(1);
+        let mut ledger = open(&disk).await;
+        let mut expected = Known::default();
+        // Far more than the file has room for.
+        for id in 1..300 {
+            let tables = BTreeMap::from([(TableId(id.into()), 7)]);
+            let mut entries = vec![segment(id), manifest(u128::from(id % 5), id)];
+            if id % 2 == 0 {
+                entries.push(Entry::Finished { id, tables });
+            }
+            if id % 3 == 0 {
+                entries.push(Entry::Released { ids: vec![id - 1] });
+            }
+            entries.iter().for_each(|entry| expected.apply(entry));
+            ledger.record(entries).await.unwrap();
+            if id % 7 == 0 {
+                disk = disk.power_cut();
+                ledger = open(&disk).await;
+                assert_eq!(ledger.known(), expected, "after {id}");
+            }
+        }
+    });
+}
+
+#[test]
+fn an_entry_that_waits_goes_along_with_the_next() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let ledger = open(&disk).await;
+        ledger.record(vec![segment(1), segment(2)]).await.unwrap();
+        ledger.record_later(Entry::Released { ids: vec![1] });
+        assert!(open(&disk).await.names_segment(1) && !ledger.names_segment(1));
+        ledger.record(vec![manifest(1, 1)]).await.unwrap();
+        let found = open(&disk.power_cut()).await;
+        assert_eq!(found.known(), ledger.known());
+        assert_eq!(found.known().segments.into_keys().collect::<Vec<_>>(), [2]);
+    });
+}
+
+#[test]
+fn on_a_full_disk_the_reserved_room_serves() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let ledger = open(&disk).await;
+        ledger.record(vec![segment(1)]).await.unwrap();
+        disk.set_faults(Faults { capacity_bytes: Some(0), ..Faults::default() });
+        for sequence in 1..60 {
+            ledger.record(vec![manifest(1, sequence)]).await.unwrap();
+        }
+        let found = open(&disk).await.known();
+        assert_eq!(found.manifests, BTreeMap::from([(TableId(1), 59)]));
+        let refused = loop {
+            if let Err(error) = ledger.record(vec![manifest(1, 60)]).await {
+                break error;
+            }
+        };
+        assert!(refused.is_disk_full(), "{refused}");
+        disk.set_faults(Faults::default());
+        // What could not be recorded is, as soon as there is room.
+        ledger.record(vec![]).await.unwrap();
+        assert_eq!(open(&disk.power_cut()).await.known(), ledger.known());
+    });
+}
+
+#[test]
+fn a_failed_entry_is_written_again_with_the_next() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let ledger = open(&disk).await;
+        ledger.record(vec![segment(1)]).await.unwrap();
+        disk.set_faults(Faults { write_error_one_in: 1, ..Faults::default() });
+        ledger.record(vec![segment(2)]).await.unwrap_err();
+        disk.set_faults(Faults::default());
+        ledger.record(vec![segment(3)]).await.unwrap();
+        let found = open(&disk.power_cut()).await.known();
+        assert_eq!(found.segments.keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
+    });
+}
+
+#[test]
+fn damage_costs_the_damaged_entries_only() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let ledger = open(&disk).await;
+        for id in 1..=4 {
+            ledger.record(vec![segment(id)]).await.unwrap();
+        }
+        // The first entry makes the file, so the second stands in the second page.
+        disk.corrupt(&path(), PAGE_BYTES as u64 + 30, 1);
+        let ledger = open(&disk).await;
+        let found = ledger.known().segments;
+        assert_eq!(found.keys().copied().collect::<Vec<_>>(), [1, 3, 4]);
+        ledger.record(vec![segment(5)]).await.unwrap();
+        assert_eq!(open(&disk).await.known(), ledger.known());
+        disk.remove(&path()).await.unwrap();
+        assert_eq!(open(&disk).await.known(), Known::default());
+    });
+}
+
+#[test]
+fn a_segment_tells_whose_records_it_may_hold() {
+    let (one, two) = (TableId(1), TableId(2));
+    let finished = SegmentEntry { bytes: 1, tables: Some(BTreeMap::from([(one, 100)])) };
+    assert!(finished.may_hold((5, 0), one, None) && finished.may_hold((5, 0), one, Some((5, 99))));
+    assert!(
+        !finished.may_hold((5, 0), one, Some((5, 100))) && !finished.may_hold((5, 0), two, None)
+    );
+    assert!(finished.may_hold((5, 100), one, None) && !finished.may_hold((5, 101), one, None));
+    let open = SegmentEntry { bytes: 1, tables: None };
+    assert!(open.may_hold((5, 0), one, None) && open.may_hold((5, 0), two, Some((5, 9999))));
+    assert!(!open.may_hold((5, 0), one, Some((6, 0))));
+}
