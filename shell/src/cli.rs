@@ -95,7 +95,7 @@ pub struct DatabaseArguments {
     pub io: Io,
 
     /// When a write counts as done: sync (on disk), periodic:MS (on disk within MS milliseconds),
-    /// none (whenever the kernel writes it).
+    /// none (on disk whenever the kernel writes it, which gets it within 50 milliseconds).
     #[arg(long, value_name = "WHEN", value_parser = parse_durability, default_value = "sync", global = true)]
     pub durability: Durability,
 

@@ -38,7 +38,8 @@ pub enum Durability {
     Sync,
     /// When it is in memory; [`Commitlog::tick`] makes it durable every `ms` milliseconds.
     Periodic { ms: u64 },
-    /// When it is in memory; durable only by [`Commitlog::sync`] or when its segment is full.
+    /// When it is in memory; [`Commitlog::tick`] hands it to the kernel. Durable only by
+    /// [`Commitlog::sync`] or when its segment is full.
     None,
 }
 
@@ -321,10 +322,14 @@ impl Commitlog {
         }
     }
 
-    /// Starts a sync when one is due. The shard calls this every few milliseconds; it matters only
-    /// in mode `Periodic`.
+    /// Starts a sync when one is due, in mode `Periodic`; in mode `None` hands what has gathered to
+    /// the kernel. The shard calls this every few milliseconds.
     pub fn tick(self: &Rc<Self>) {
-        let Durability::Periodic { ms } = self.options.durability else { return };
+        let ms = match self.options.durability {
+            Durability::Periodic { ms } => ms,
+            Durability::None => return self.hand_over(),
+            Durability::Sync => return,
+        };
         {
             let mut inner = self.inner.borrow_mut();
             let Some(since) = inner.unsynced_since_ns else { return };
@@ -340,6 +345,15 @@ impl Commitlog {
             let _ = log.sync_now().await;
             log.inner.borrow_mut().is_syncing = false;
         });
+    }
+
+    fn hand_over(self: &Rc<Self>) {
+        let mut inner = self.inner.borrow_mut();
+        if inner.forming.is_some() && inner.failure.is_none() && !inner.is_closed {
+            inner.flush_wanted = true;
+            drop(inner);
+            self.pump();
+        }
     }
 
     /// Everything of `table` at or before `through` is in SSTables now. Segments that nothing else

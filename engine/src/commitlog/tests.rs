@@ -238,6 +238,22 @@ fn without_durability_a_full_buffer_is_written_and_sync_works() {
 }
 
 #[test]
+fn without_durability_a_tick_hands_over_what_has_gathered() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let log = open(&disk, Durability::None).await;
+        append(&log, &mutation(1, 0, 100)).await.unwrap();
+        log.tick();
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!((log.stats().flushes, log.stats().syncs), (1, 0));
+        // The process is gone; the machine is not.
+        assert_eq!(replayed(&disk).await.0.len(), 1);
+    });
+}
+
+#[test]
 fn flushed_segments_are_released_and_others_stay() {
     run(async {
         let disk = SimulatedDisk::new(1);

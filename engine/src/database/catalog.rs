@@ -1,7 +1,8 @@
 //! Keyspaces, tables and policies: what the database knows of itself, as one immutable snapshot.
 //!
 //! On disk the catalog is one JSON file, replaced whole; its first line is the format version and
-//! the CRC of the rest, so that a newer format and damage are told apart.
+//! the CRC of what stands before and behind it (up to version 2, of what stands behind it), so that
+//! a newer format and damage are told apart.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ use crate::schema::{TableId, TableSchema, UserType};
 /// Keyspace of tables that name none.
 pub const DEFAULT_KEYSPACE: &str = "default";
 /// Newest format that this build reads, and the one it writes. 2 has columns of collections, tuples and
-/// user types.
-pub(super) const FORMAT_VERSION: u32 = 2;
+/// user types; from 3 on the checksum covers the version as well, and the shards have ledgers.
+pub(super) const FORMAT_VERSION: u32 = 3;
 
 /// An immutable snapshot of the catalog.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -175,9 +176,9 @@ impl Catalog {
     /// Bytes of the catalog file.
     pub(super) fn encode(&self) -> Vec<u8> {
         let body = serde_json::to_vec_pretty(self).expect("a catalog is plain data");
-        let mut file =
-            format!("tidegate-catalog {FORMAT_VERSION} {:08x}\n", crate::checksum::crc32(&body))
-                .into_bytes();
+        let front = format!("tidegate-catalog {FORMAT_VERSION} ");
+        let crc = checksum(FORMAT_VERSION, &front, &body);
+        let mut file = format!("{front}{crc:08x}\n").into_bytes();
         file.extend_from_slice(&body);
         file
     }
@@ -195,23 +196,20 @@ impl Catalog {
             return Err(wanted());
         }
         let version: u32 = words.next().and_then(|word| word.parse().ok()).ok_or_else(wanted)?;
+        let body = file.get(end + 1..).unwrap_or_default();
+        let crc =
+            words.next().and_then(|word| u32::from_str_radix(word, 16).ok()).ok_or_else(wanted)?;
+        let front = line.rfind(' ').map_or("", |at| &line[..=at]);
+        let found = checksum(version, front, body);
+        if crc != found {
+            let (wanted, found) = (format!("crc {crc:08x}"), format!("crc {found:08x}"));
+            return Err(Error::corrupt(path, 0, wanted, found));
+        }
         if version > FORMAT_VERSION {
             return Err(Error::Unavailable(format!(
                 "{} was written by a newer version of Tidegate (format {version}; this build reads up to {FORMAT_VERSION}): upgrade, or use another data directory",
                 path.display()
             )));
-        }
-        let body = file.get(end + 1..).unwrap_or_default();
-        let crc =
-            words.next().and_then(|word| u32::from_str_radix(word, 16).ok()).ok_or_else(wanted)?;
-        let found = crate::checksum::crc32(body);
-        if crc != found {
-            return Err(Error::corrupt(
-                path,
-                end as u64 + 1,
-                format!("crc {crc:08x}"),
-                format!("crc {found:08x}"),
-            ));
         }
         serde_json::from_slice(body)
             .map_err(|error| Error::corrupt(path, end as u64 + 1, "a catalog", error.to_string()))
@@ -225,6 +223,17 @@ impl Catalog {
             .min()
             .map(|(_, name)| name)
     }
+}
+
+/// The checksum of a catalog file of a format version: of all before it and behind its line, where
+/// the format covers its own version.
+fn checksum(version: u32, front: &str, body: &[u8]) -> u32 {
+    let mut crc = crate::checksum::Crc32::new();
+    if version > 2 {
+        crc.update(front.as_bytes());
+    }
+    crc.update(body);
+    crc.finish()
 }
 
 /// On disk a keyspace is a list of its tables.

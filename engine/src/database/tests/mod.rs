@@ -222,7 +222,8 @@ async fn a_newer_or_damaged_catalog_is_refused_by_name() {
     Database::open(options.clone()).await.unwrap().close().await.unwrap();
     let path = directory.path().join("catalog");
     let good = std::fs::read(&path).unwrap();
-    std::fs::write(&path, b"tidegate-catalog 99 00000000\n{}").unwrap();
+    let crc = crate::checksum::crc32(b"tidegate-catalog 99 {}");
+    std::fs::write(&path, format!("tidegate-catalog 99 {crc:08x}\n{{}}")).unwrap();
     let newer = Database::open(options.clone()).await.err().unwrap().to_string();
     assert!(newer.contains("newer version"), "{newer}");
     let mut damaged = good.clone();
@@ -230,6 +231,23 @@ async fn a_newer_or_damaged_catalog_is_refused_by_name() {
     std::fs::write(&path, damaged).unwrap();
     let corrupt = Database::open(options.clone()).await.err().unwrap().to_string();
     assert!(corrupt.contains("corrupt file") && corrupt.contains("catalog"), "{corrupt}");
+    // Of the first line every byte is covered, the digit of the version too.
+    let line = good.iter().position(|byte| *byte == b'\n').unwrap();
+    for at in 0..=line {
+        for flip in [1, 2, 4, 8, 0x10] {
+            let mut damaged = good.clone();
+            damaged[at] ^= flip;
+            std::fs::write(&path, damaged).unwrap();
+            let error = Database::open(options.clone()).await.err();
+            let text = error.map(|error| error.to_string()).unwrap_or_default();
+            assert!(text.contains("corrupt file"), "byte {at}, bit {flip}: {text}");
+        }
+    }
+    // A catalog of the format before.
+    let body = &good[line + 1..];
+    let old = format!("tidegate-catalog 2 {:08x}\n", crate::checksum::crc32(body));
+    std::fs::write(&path, [old.as_bytes(), body].concat()).unwrap();
+    Database::open(options.clone()).await.unwrap().close().await.unwrap();
     std::fs::write(&path, good).unwrap();
     Database::open(options).await.unwrap().close().await.unwrap();
 }
