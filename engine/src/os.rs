@@ -34,6 +34,8 @@ pub const O_DIRECTORY: i32 = OFlags::DIRECTORY.bits() as i32;
 pub const EACCES: i32 = Errno::ACCESS.raw_os_error();
 /// What `open` answers where the file system has no direct I/O.
 pub const EINVAL: i32 = Errno::INVAL.raw_os_error();
+/// The operation was given up.
+pub const ECANCELED: i32 = Errno::CANCELED.raw_os_error();
 /// The file system lacks the operation.
 pub const EOPNOTSUPP: i32 = Errno::OPNOTSUPP.raw_os_error();
 

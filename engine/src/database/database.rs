@@ -309,10 +309,10 @@ impl Database {
 
     /// Stores a changed catalog, then lets everyone see it.
     pub(super) async fn publish(&self, catalog: Catalog) -> Result<()> {
-        let stored = catalog.clone();
+        let (stored, before) = (catalog.clone(), self.catalog());
         self.handle(0)
             .call("store catalog", move |shard| {
-                async move { shard.store_catalog(&stored).await }.boxed_local()
+                async move { shard.store_catalog(&stored, Some(&before)).await }.boxed_local()
             })
             .await??;
         self.replace_catalog(catalog);
@@ -448,15 +448,48 @@ impl Database {
                     })
                     .await??;
             }
-            database.publish(changed).await?;
+            if let Err(error) = database.publish(changed).await {
+                database.forget_table(&schema).await?;
+                return Err(error);
+            }
             Ok(schema)
         };
         self.uninterrupted(change)
     }
 
+    /// Has every shard forget a table; its files stay.
+    async fn forget_table(&self, schema: &SchemaRef) -> Result<()> {
+        let id = schema.id;
+        for shard in &self.inner.shards {
+            let remove =
+                move |shard: Rc<Shard>| async move { shard.remove_table(id).await }.boxed_local();
+            shard.call("remove table", remove).await??;
+        }
+        Ok(())
+    }
+
+    /// Stops the writes of a table that is about to be dropped, and waits for those under way, or
+    /// lets writes go on.
+    async fn freeze_table(&self, schema: &SchemaRef, is_frozen: bool) -> Result<()> {
+        let id = schema.id;
+        for shard in &self.inner.shards {
+            let freeze = move |shard: Rc<Shard>| {
+                async move {
+                    if let Ok(table) = shard.table(id) {
+                        table.freeze(is_frozen).await;
+                    }
+                }
+                .boxed_local()
+            };
+            shard.call("freeze table", freeze).await?;
+        }
+        Ok(())
+    }
+
     /// Drops a table and its data.
     ///
-    /// Errors: `NotFound`, `Io`.
+    /// Errors: `NotFound`; `Io`, and the table is as before; `Unavailable` when it is not known whether
+    /// the next start finds it: until it is dropped again it takes no writes.
     pub fn drop_table(
         &self,
         keyspace: &str,
@@ -483,14 +516,16 @@ impl Database {
             }
             let mut changed = catalog.changed();
             changed.remove_table(keyspace, name);
-            database.publish(changed).await?;
-            for shard in &database.inner.shards {
-                let id = schema.id;
-                let remove = move |shard: Rc<Shard>| {
-                    async move { shard.remove_table(id).await }.boxed_local()
-                };
-                shard.call("remove table", remove).await??;
+            // What is acknowledged from here on would go with a table that the next start may not
+            // find, though the statement fails.
+            database.freeze_table(&schema, true).await?;
+            if let Err(error) = database.publish(changed).await {
+                if !matches!(error, Error::Unavailable(_)) {
+                    database.freeze_table(&schema, false).await?;
+                }
+                return Err(error);
             }
+            database.forget_table(&schema).await?;
             let remove = move |shard: Rc<Shard>| {
                 async move { shard.remove_table_files(&schema).await }.boxed_local()
             };

@@ -293,7 +293,7 @@ impl Shard {
                     self.context.disk.create_directories(&folder).await?;
                 }
                 // Makes the folders durable as well: they stand beside the catalog.
-                self.store_catalog(&catalog).await?;
+                self.store_catalog(&catalog, None).await?;
                 self.sync_ancestors().await?;
                 Ok(catalog)
             }
@@ -328,12 +328,32 @@ impl Shard {
         Ok(())
     }
 
-    /// Replaces the catalog on disk, in one step.
+    /// Replaces the catalog `before` on disk, in one step.
     ///
-    /// Errors: `Io`.
-    pub(super) async fn store_catalog(&self, catalog: &Catalog) -> Result<()> {
+    /// Errors: `Io`, and the one before stands there; `Unavailable` when nobody knows which it is.
+    pub(super) async fn store_catalog(
+        &self,
+        catalog: &Catalog,
+        before: Option<&Catalog>,
+    ) -> Result<()> {
         self.check_open()?;
         let path = self.options.layout.catalog();
-        write_file_atomically(&*self.context.disk, &path, &catalog.encode()).await
+        let disk = &*self.context.disk;
+        let stored = write_file_atomically(disk, &path, &catalog.encode()).await;
+        let (Err(error), Some(before)) = (&stored, before) else { return stored };
+        // It may have its name already, and only that not be durable.
+        let content = read_file(disk, &path).await;
+        let found = content.and_then(|content| Catalog::decode(&path, &content));
+        if found.is_ok_and(|found| found.version() == before.version()) {
+            return stored;
+        }
+        match write_file_atomically(disk, &path, &before.encode()).await {
+            Ok(()) => stored,
+            Err(second) => Err(Error::Unavailable(format!(
+                "the catalog could not be written ({error}), and the one before not put back \
+                 ({second}): which of them the next start finds is not known; do it again, or open \
+                 the database again"
+            ))),
+        }
     }
 }

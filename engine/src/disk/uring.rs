@@ -1,7 +1,9 @@
 //! The disk through io_uring, by tokio-uring; the only module that names that crate.
 //!
 //! Invariant: the kernel owns a buffer from submission to completion. A future dropped in between
-//! leaves the buffer with the ring, which frees it when the kernel is done.
+//! leaves the buffer with the ring, which frees it when the kernel is done. A ring that goes would
+//! free them at once (tokio-uring's driver forgets what it cancels), so [`run`] waits until the
+//! kernel has given back every buffer.
 //!
 //! What the ring cannot do here runs on tokio's pool: `ftruncate` (a ring operation only since
 //! 6.9, unknown to tokio-uring), listing (no ring operation exists) and `mkdir -p` (a chain of
@@ -12,6 +14,7 @@
 //! sleep. A task that keeps the thread busy must let it come to that point: `runtime/preempt.rs`
 //! says how.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::ops::ControlFlow;
@@ -59,21 +62,63 @@ pub fn run<F: Future>(make: impl FnOnce(Rc<dyn Disk>) -> F) -> io::Result<F::Out
     let mut builder = tokio_uring::builder();
     builder.entries(RING_ENTRIES).uring_builder(&ring);
     let runtime = tokio_uring::Runtime::new(&builder)?;
-    Ok(runtime.block_on(async move { make(Rc::new(UringDisk::new())).await }))
+    runtime.block_on(async move {
+        let lent = Rc::new(Lent::default());
+        let output = make(Rc::new(UringDisk { lent: lent.clone() })).await;
+        lent.drain().await?;
+        Ok(output)
+    })
 }
 
 /// A disk on the ring of the surrounding tokio-uring runtime.
-#[derive(Debug, Default)]
-pub struct UringDisk;
+#[derive(Debug)]
+pub struct UringDisk {
+    lent: Rc<Lent>,
+}
 
-impl UringDisk {
-    pub fn new() -> Self {
-        UringDisk
+/// Buffers that the kernel may be writing to or reading from.
+#[derive(Debug, Default)]
+struct Lent {
+    count: Cell<usize>,
+    /// No more are lent.
+    is_closing: Cell<bool>,
+}
+
+impl Lent {
+    /// Waits until all are back. Reads and writes that come meanwhile are refused.
+    async fn drain(&self) -> io::Result<()> {
+        self.is_closing.set(true);
+        while self.count.get() > 0 {
+            // Lets the ring and the tasks that are left go on.
+            tokio_uring::no_op().await?;
+        }
+        Ok(())
     }
 }
 
-/// A buffer in the form that tokio-uring hands to the kernel.
-struct RingBuffer(AlignedBuffer);
+/// One buffer that is lent: given back when it is dropped, by whoever has it then.
+#[derive(Debug)]
+struct Loan(Rc<Lent>);
+
+impl Loan {
+    /// Errors: the ring is about to go.
+    fn new(lent: &Rc<Lent>) -> io::Result<Loan> {
+        if lent.is_closing.get() {
+            return Err(io::Error::from_raw_os_error(os::ECANCELED));
+        }
+        lent.count.set(lent.count.get() + 1);
+        Ok(Loan(lent.clone()))
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        self.0.count.set(self.0.count.get() - 1);
+    }
+}
+
+/// A buffer in the form that tokio-uring hands to the kernel. Fields are dropped in this order.
+struct RingBuffer(AlignedBuffer, Loan);
 
 // SAFETY: the memory is on the heap and stays put when the buffer moves; `AlignedBuffer` frees it
 // only when dropped, and all of it is initialised.
@@ -138,7 +183,8 @@ impl Disk for UringDisk {
     ) -> LocalBoxFuture<'a, Result<Rc<dyn DiskFile>>> {
         Box::pin(async move {
             let file = open(path, options).await.map_err(|e| Error::io("open", path, &e))?;
-            Ok(Rc::new(UringFile { file, path: path.to_owned() }) as Rc<dyn DiskFile>)
+            let (path, lent) = (path.to_owned(), self.lent.clone());
+            Ok(Rc::new(UringFile { file, path, lent }) as Rc<dyn DiskFile>)
         })
     }
 
@@ -182,6 +228,7 @@ impl Disk for UringDisk {
 struct UringFile {
     file: tokio_uring::fs::File,
     path: PathBuf,
+    lent: Rc<Lent>,
 }
 
 impl UringFile {
@@ -208,7 +255,11 @@ impl UringFile {
 
     async fn read_fully(&self, offset: u64, buffer: AlignedBuffer) -> (Result<()>, AlignedBuffer) {
         let wanted = buffer.capacity();
-        let mut buffer = RingBuffer(buffer);
+        let loan = match Loan::new(&self.lent) {
+            Ok(loan) => loan,
+            Err(error) => return (Err(self.error("read", &error)), buffer),
+        };
+        let mut buffer = RingBuffer(buffer, loan);
         buffer.0.set_len(0);
         let mut done = 0;
         loop {
@@ -231,7 +282,11 @@ impl UringFile {
 
     async fn write_fully(&self, offset: u64, buffer: AlignedBuffer) -> (Result<()>, AlignedBuffer) {
         let length = buffer.len();
-        let mut buffer = RingBuffer(buffer);
+        let loan = match Loan::new(&self.lent) {
+            Ok(loan) => loan,
+            Err(error) => return (Err(self.error("write", &error)), buffer),
+        };
+        let mut buffer = RingBuffer(buffer, loan);
         let mut done = 0;
         while done < length {
             let rest = buffer.slice(done..length);
@@ -324,6 +379,48 @@ mod tests {
         if permitted() {
             run(conformance::reads_without_direct_io).unwrap();
         }
+    }
+
+    #[test]
+    fn a_ring_that_goes_waits_for_the_buffers_that_the_kernel_has() {
+        if !permitted() {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        let (closes, closing) = std::sync::mpsc::channel();
+        let is_written = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let (told, writes_to) = (is_written.clone(), path.clone());
+        // A read of an empty pipe is with the kernel until somebody writes.
+        let writer = std::thread::spawn(move || {
+            closing.recv().unwrap();
+            told.store(true, std::sync::atomic::Ordering::SeqCst);
+            std::fs::write(&writes_to, [7; 4096]).unwrap();
+        });
+        run(|disk| async move {
+            let options = OpenOptions { access: Access::ReadWrite, data_sync: false };
+            let pipe = disk.open(&path, options).await.unwrap();
+            let mut abandoned = pipe.read_at(0, AlignedBuffer::with_capacity(4096));
+            assert!(futures::poll!(&mut abandoned).is_pending());
+            drop(abandoned);
+            let held = pipe.clone();
+            // It comes when the ring is closing, and is refused.
+            tokio::task::spawn_local(async move {
+                loop {
+                    let buffer = AlignedBuffer::with_capacity(4096);
+                    if held.read_at(0, buffer).await.0.is_err() {
+                        return;
+                    }
+                }
+            });
+            closes.send(()).unwrap();
+        })
+        .unwrap();
+        let was_written = is_written.load(std::sync::atomic::Ordering::SeqCst);
+        assert!(was_written, "the ring went while the kernel had a buffer");
+        writer.join().unwrap();
     }
 
     #[test]

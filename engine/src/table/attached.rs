@@ -84,6 +84,7 @@ impl Table {
             unnamed: RefCell::default(),
             dropped: Cell::new(false),
             stuck: RefCell::default(),
+            is_frozen: Cell::new(false),
             flushes_awaited: Gate::new(),
             is_attached: true,
         };
@@ -102,10 +103,10 @@ impl Table {
         (infos().map(|info| info.data_bytes).sum(), infos().map(|info| info.rows).sum())
     }
 
-    /// Errors: `Invalid` for an attached table.
+    /// Errors: `Invalid` for an attached table; `Unavailable` while it is being dropped.
     pub(super) fn check_own(&self) -> Result<()> {
         if !self.is_attached() {
-            return Ok(());
+            return self.check_not_frozen();
         }
         Err(Error::invalid(format!(
             "table '{}' is attached and can only be read: IMPORT SSTABLES '{}' INTO a table of this \

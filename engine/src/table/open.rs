@@ -135,6 +135,7 @@ impl Table {
             unnamed: RefCell::default(),
             dropped: Cell::new(false),
             stuck: RefCell::default(),
+            is_frozen: Cell::new(false),
             flushes_awaited: Gate::new(),
             is_attached: false,
             large_data,

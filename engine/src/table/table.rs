@@ -63,6 +63,8 @@ pub struct Table {
     pub(super) dropped: Cell<bool>,
     /// What the last flush met, if its cause is in this table alone.
     pub(super) stuck: RefCell<Option<Error>>,
+    /// The table is being dropped.
+    pub(super) is_frozen: Cell<bool>,
     /// Who waits for a flush is inside; it is never closed.
     pub(super) flushes_awaited: Gate,
     /// The table is one of foreign SSTables.
@@ -166,6 +168,29 @@ pub struct TableStats {
 }
 
 impl Table {
+    /// Stops writes, and waits for those under way, or lets them go on.
+    pub async fn freeze(&self, is_frozen: bool) {
+        self.is_frozen.set(is_frozen);
+        if is_frozen {
+            let sealed: Vec<Rc<Memtable>> = self.sealed.borrow().iter().cloned().collect();
+            for memtable in sealed.into_iter().chain([self.active()]) {
+                memtable.wait_for_writes().await;
+            }
+        }
+    }
+
+    /// Errors: `Unavailable` while the table is being dropped.
+    pub(super) fn check_not_frozen(&self) -> Result<()> {
+        if !self.is_frozen.get() {
+            return Ok(());
+        }
+        let table = self.schema.full_name();
+        Err(Error::Unavailable(format!(
+            "table '{table}' takes no writes: it is being dropped, or the catalog could not be \
+             written when it was: DROP TABLE again, or open the database again"
+        )))
+    }
+
     /// Checks that a write can be flushed.
     ///
     /// Errors: `Invalid` naming the key or column that does not fit.

@@ -15,9 +15,11 @@ use crate::schema::{
 };
 use crate::table::{Partitions, ReadCommand};
 
+mod catalog_store;
 mod charges;
 mod collection;
 mod equal_tokens;
+mod failing_disk;
 mod flush;
 mod options;
 mod hostile;

@@ -1,0 +1,135 @@
+//! A catalog that cannot be stored: memory and disk agree, and where nobody can know what is on
+//! disk, nothing is acknowledged that could be lost.
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::path::Path;
+use std::rc::Rc;
+
+use tokio::task::LocalSet;
+
+use super::failing_disk::FailingDisk;
+use super::*;
+use crate::clock::SimulatedClock;
+use crate::disk::{Disk, SimulatedDisk};
+use crate::error::{Error, Result};
+use crate::runtime::{ShardContext, SimulatedTimer};
+
+/// A disk on which steps of storing the catalog fail, by number: making the file, renaming it,
+/// syncing the folder, and again.
+fn failing(
+    disk: &SimulatedDisk,
+    step: Rc<Cell<usize>>,
+    fails: Rc<Cell<(usize, usize)>>,
+) -> Rc<dyn Disk> {
+    FailingDisk::shared(disk.shared(), move |path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if path != Path::new("/db") && !name.starts_with("catalog") {
+            return None;
+        }
+        let (at, (from, to)) = (step.get(), fails.get());
+        step.set(at + 1);
+        (from..to).contains(&at).then_some(5)
+    })
+}
+
+async fn open(disk: Rc<dyn Disk>) -> Database {
+    let clock = SimulatedClock::new(1_700_000_000_000_000);
+    let timer = Rc::new(SimulatedTimer::new(clock.clone()));
+    let context = ShardContext::new((0, 1), disk, clock.clone(), timer, 5);
+    let options =
+        Options { commitlog_segment_bytes: 1 << 16, clock, ..Options::new(Path::new("/db")) };
+    Database::open_local(options, vec![context]).await.unwrap()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Statement {
+    CreateTable,
+    DropTable,
+    CreateKeyspace,
+}
+
+async fn run(database: &Database, statement: Statement) -> Result<()> {
+    match statement {
+        Statement::CreateTable => {
+            let other = TableSchema { name: "u".into(), ..definition() };
+            database.create_table(other, false).await.map(|_| ())
+        }
+        Statement::DropTable => database.drop_table("default", "t", false).await,
+        Statement::CreateKeyspace => database.create_keyspace("k", false).await,
+    }
+}
+
+/// Keyspaces and tables.
+fn names(database: &Database) -> Vec<String> {
+    let catalog = database.catalog();
+    let tables = catalog.all_tables().map(|table| table.full_name());
+    catalog.keyspaces().map(str::to_owned).chain(tables).collect()
+}
+
+/// One run: the statement fails at these steps; then a write, a power cut, and another start.
+async fn play(statement: Statement, fails: Range<usize>, seed: u64) {
+    let what = format!("{statement:?} fails at {fails:?}, seed {seed}");
+    let disk = SimulatedDisk::new(seed);
+    let (step, faults) = (Rc::new(Cell::new(0)), Rc::new(Cell::new((0, 0))));
+    let database = open(failing(&disk, step.clone(), faults.clone())).await;
+    let t = database.create_table(definition(), false).await.unwrap();
+    database.apply(insert(&t, "a", 1, 1, 1)).await.unwrap();
+    let before = names(&database);
+    step.set(0);
+    faults.set((fails.start, fails.end));
+    let error = run(&database, statement).await.expect_err(&what);
+    faults.set((0, 0));
+    assert_eq!(names(&database), before, "{what}: memory is as before");
+    let is_known = !matches!(error, Error::Unavailable(_));
+    assert_eq!(is_known, fails.len() == 1, "{what}: {error}");
+    let written = database.apply(insert(&t, "a", 2, 2, 2)).await;
+    let takes_writes = is_known || statement != Statement::DropTable;
+    assert_eq!(written.is_ok(), takes_writes, "{what}: {written:?}");
+
+    let again = open(disk.power_cut().shared()).await;
+    if is_known {
+        assert_eq!(names(&again), before, "{what}: the disk is as memory was");
+    }
+    if let Some(schema) = again.catalog().table("default", "t") {
+        let rows = count_rows(&again, schema, "a").await.unwrap();
+        assert_eq!(rows, 1 + usize::from(takes_writes), "{what}");
+        if names(&again) == before {
+            // Once the disk works the statement does as well.
+            run(&again, statement).await.unwrap();
+        }
+    } else {
+        assert!(!takes_writes, "{what}: an acknowledged write is gone with its table");
+    }
+}
+
+#[test]
+fn a_catalog_that_cannot_be_stored_is_the_one_before() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for statement in [Statement::CreateTable, Statement::DropTable, Statement::CreateKeyspace] {
+        // A step of storing it; the sync of its name, and all of putting the old one back.
+        for fails in [0..1, 1..2, 2..3, 2..9] {
+            for seed in 0..12 {
+                LocalSet::new().block_on(&runtime, play(statement, fails.clone(), seed));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_table_whose_drop_failed_unknown_is_dropped_by_the_next_one() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    LocalSet::new().block_on(&runtime, async {
+        let disk = SimulatedDisk::new(1);
+        let (step, fails) = (Rc::new(Cell::new(0)), Rc::new(Cell::new((0, 0))));
+        let database = open(failing(&disk, step.clone(), fails.clone())).await;
+        database.create_table(definition(), false).await.unwrap();
+        step.set(0);
+        fails.set((2, 9));
+        run(&database, Statement::DropTable).await.unwrap_err();
+        fails.set((0, 0));
+        run(&database, Statement::DropTable).await.unwrap();
+        let again = open(disk.power_cut().shared()).await;
+        assert!(again.catalog().table("default", "t").is_none());
+    });
+}

@@ -1,0 +1,67 @@
+//! A disk on which a test decides which names cannot be made, renamed or made durable.
+
+use std::future::ready;
+use std::path::Path;
+use std::rc::Rc;
+
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+
+use crate::disk::{Access, DirectoryEntry, Disk, DiskFile, OpenOptions};
+use crate::error::{Error, Result};
+
+/// See the head of this file.
+pub(super) struct FailingDisk<F> {
+    inner: Rc<dyn Disk>,
+    /// The errno that an operation on this path ends with: making a file or folder, renaming to it,
+    /// or syncing the folder.
+    fails: F,
+}
+
+impl<F: Fn(&Path) -> Option<i32> + 'static> FailingDisk<F> {
+    pub(super) fn shared(inner: Rc<dyn Disk>, fails: F) -> Rc<dyn Disk> {
+        Rc::new(FailingDisk { inner, fails })
+    }
+
+    fn refused<'a, T: 'a>(&self, path: &Path) -> Option<LocalBoxFuture<'a, Result<T>>> {
+        let code = (self.fails)(path)?;
+        let error = Error::io("make", path, &std::io::Error::from_raw_os_error(code));
+        Some(ready(Err(error)).boxed_local())
+    }
+}
+
+impl<F: Fn(&Path) -> Option<i32> + 'static> Disk for FailingDisk<F> {
+    fn open<'a>(
+        &'a self,
+        path: &'a Path,
+        options: OpenOptions,
+    ) -> LocalBoxFuture<'a, Result<Rc<dyn DiskFile>>> {
+        let makes = options.access == Access::Create;
+        let refused = if makes { self.refused(path) } else { None };
+        refused.unwrap_or_else(|| self.inner.open(path, options))
+    }
+
+    fn create_directories<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
+        self.refused(path).unwrap_or_else(|| self.inner.create_directories(path))
+    }
+
+    fn rename<'a>(&'a self, from: &'a Path, to: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
+        self.refused(to).unwrap_or_else(|| self.inner.rename(from, to))
+    }
+
+    fn remove<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
+        self.inner.remove(path)
+    }
+
+    fn remove_directory<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
+        self.inner.remove_directory(path)
+    }
+
+    fn sync_directory<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
+        self.refused(path).unwrap_or_else(|| self.inner.sync_directory(path))
+    }
+
+    fn list<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<Vec<DirectoryEntry>>> {
+        self.inner.list(path)
+    }
+}
