@@ -30,6 +30,14 @@ pub const COMMITLOG_SEGMENT_BYTES: usize = 32 << 20;
 /// Largest mutation the commitlog takes: half a segment.
 pub const MUTATION_BYTES_MAX: usize = COMMITLOG_SEGMENT_BYTES / 2;
 
+/// Default bytes of commitlog segments a shard keeps: near them tables are flushed for the log's
+/// sake, then writers are slowed down, then they wait.
+pub const COMMITLOG_BYTES_DEFAULT: usize = 512 << 20;
+/// Segments that fit into the least limit of a commitlog.
+pub const COMMITLOG_SEGMENTS_MIN: usize = 8;
+/// Longest time that one write is held up because the commitlog nears its limit.
+pub const COMMITLOG_DELAY_MAX: Duration = Duration::from_millis(20);
+
 /// How long a thread is to have a core where others wait for it, a fifth of the task quota.
 pub const TIME_SLICE: Duration = Duration::from_micros(TASK_QUOTA_US / 5);
 
@@ -135,6 +143,7 @@ const _: () = assert!(POLICY_STATE_BYTES_MAX <= POLICY_MEMORY_BYTES_MAX);
 const _: () = assert!(PAGE_BYTES.is_multiple_of(SECTOR_BYTES));
 const _: () = assert!(COMMITLOG_SEGMENT_BYTES.is_multiple_of(PAGE_BYTES));
 const _: () = assert!(MUTATION_BYTES_MAX < COMMITLOG_SEGMENT_BYTES);
+const _: () = assert!(COMMITLOG_BYTES_DEFAULT >= COMMITLOG_SEGMENTS_MIN * COMMITLOG_SEGMENT_BYTES);
 const _: () = assert!(COMPRESSION_CHUNK_BYTES_DEFAULT.is_power_of_two());
 const _: () = assert!(COMPRESSION_CHUNK_BYTES_DEFAULT <= COMPRESSION_CHUNK_BYTES_MAX);
 const _: () = assert!(BATCH_ROWS_FIRST <= BATCH_ROWS_MAX);

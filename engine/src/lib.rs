@@ -37,9 +37,9 @@ pub mod database;
 pub use commitlog::{Durability, Recovery};
 pub use database::{
     AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream, CacheReport,
-    Catalog, DamageReport, Database, Import, ImportProgress, Imported, IntakeReport,
-    LargeDataReport, LeftOut, Options, PolicyExit, PolicyInfo, PolicyReport, RateReport,
-    RecordingSummary, RolledBack, RowCacheReport, ShadowReport, TableReport,
+    Catalog, CommitlogReport, DamageReport, Database, Import, ImportProgress, Imported,
+    IntakeReport, LargeDataReport, LeftOut, Options, PolicyExit, PolicyInfo, PolicyReport,
+    RateReport, RecordingSummary, RolledBack, RowCacheReport, ShadowReport, TableReport,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};

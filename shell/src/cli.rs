@@ -123,6 +123,11 @@ pub struct DatabaseArguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, global = true)]
     pub memtable_bytes: Option<usize>,
 
+    /// Commitlog of every shard, such as 512MiB: near it tables are flushed and writes slowed down, at
+    /// it they wait [default: 512MiB].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, global = true)]
+    pub commitlog_bytes: Option<usize>,
+
     /// Take the memory of caches and memtables from the kernel at the start and keep it, as a server
     /// should: else the first use of each 2 MiB of it holds somebody up.
     #[arg(long, global = true)]
@@ -357,6 +362,7 @@ impl DatabaseArguments {
         options.cache_bytes = memory.cache;
         options.memtable_bytes = memory.memtable;
         options.read_memory_bytes = memory.reads as u64;
+        options.commitlog_bytes = self.commitlog_bytes.unwrap_or(options.commitlog_bytes);
         options.policy_compiler = Some(policy_compiler());
         options
     }

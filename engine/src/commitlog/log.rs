@@ -113,6 +113,8 @@ pub(super) struct Inner {
     /// The segments of this log, spare ones (ids above `last_used`) included.
     pub segments: BTreeMap<u64, Segment>,
     pub next_id: u64,
+    /// Segments whose files are being removed.
+    pub removing: usize,
     /// The greatest segment that ever got a record.
     pub last_used: u64,
     /// Records may still go into segment `last_used`.
@@ -200,6 +202,7 @@ impl Commitlog {
             inner: RefCell::new(Inner {
                 segments: BTreeMap::from([(first, Segment::preparing())]),
                 next_id: first + 1,
+                removing: 0,
                 last_used: first,
                 is_active: true,
                 next_start: RECORDS_START,
@@ -388,7 +391,21 @@ impl Commitlog {
 
     /// Bytes of the segment files of this log, spare ones included; older logs' do not count.
     pub fn bytes_on_disk(&self) -> u64 {
-        (self.inner.borrow().segments.len() * self.options.segment_bytes) as u64
+        let inner = self.inner.borrow();
+        ((inner.segments.len() + inner.removing) * self.options.segment_bytes) as u64
+    }
+
+    /// The oldest segment that cannot go, other than the one that is written to, and a table whose
+    /// records are in it and in no SSTable.
+    pub fn oldest_pin(&self) -> Option<(u64, TableId)> {
+        let inner = self.inner.borrow();
+        let mut older = inner.segments.range(..inner.last_used);
+        older.find_map(|(id, segment)| Some((*id, *segment.tables.keys().next()?)))
+    }
+
+    /// Tries again to let segments go that nothing needs.
+    pub async fn release_free(self: &Rc<Self>) {
+        self.release().await;
     }
 
     pub fn stats(&self) -> CommitlogStats {

@@ -242,6 +242,8 @@ impl Commitlog {
                     let id = inner.next_id;
                     inner.next_id += 1;
                     inner.segments.insert(id, Segment::preparing());
+                } else {
+                    inner.removing += 1;
                 }
                 new
             };
@@ -254,7 +256,10 @@ impl Commitlog {
                     let result = self.recycle(old, new).await;
                     self.prepared(new, result).await;
                 }
-                None => self.remove(old).await,
+                None => {
+                    self.remove(old).await;
+                    self.inner.borrow_mut().removing -= 1;
+                }
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod crash;
 mod damage;
+mod time;
 
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::catalog::{Catalog, check_name, shared};
 use super::component::Components;
 use super::layout::Layout;
+use super::log_limit;
 use super::opening::Ledgers;
 use super::policy_change::Trials;
 use super::recording::Recording;
@@ -23,7 +24,8 @@ use super::stream::{BatchStream, Starting};
 use crate::clock::{Clock, SystemClock};
 use crate::commitlog::{Durability, Recovery};
 use crate::config::{
-    BATCHES_BYTES_DEFAULT, CACHE_BYTES_DEFAULT, COMMITLOG_SEGMENT_BYTES, MEMTABLE_BYTES_DEFAULT,
+    BATCHES_BYTES_DEFAULT, CACHE_BYTES_DEFAULT, COMMITLOG_BYTES_DEFAULT, COMMITLOG_SEGMENT_BYTES,
+    MEMTABLE_BYTES_DEFAULT,
     OPEN_FILES_MAX, OPEN_FILES_ONE_IN,
 };
 use crate::disk::Backend;
@@ -62,6 +64,9 @@ pub struct Options {
     pub read_memory_bytes: u64,
     /// Size of a commitlog segment.
     pub commitlog_segment_bytes: usize,
+    /// Bytes that the segments of a shard's commitlog take at most: near them tables are flushed for
+    /// its sake, then writes are slowed down, then they wait. At least eight segments.
+    pub commitlog_bytes: usize,
     /// What is done when a commitlog of an earlier run is damaged or incomplete.
     pub recovery: Recovery,
     /// From which sizes on data is recorded and warned of as large, unless a table says otherwise.
@@ -85,6 +90,7 @@ impl Options {
             open_files: None,
             read_memory_bytes: BATCHES_BYTES_DEFAULT,
             commitlog_segment_bytes: COMMITLOG_SEGMENT_BYTES,
+            commitlog_bytes: COMMITLOG_BYTES_DEFAULT,
             recovery: Recovery::default(),
             large_data: LargeDataThresholds::default(),
             policy_compiler: None,
@@ -189,6 +195,7 @@ impl Database {
         layout: Layout,
         shards: Vec<ShardHandle<Shard>>,
     ) -> Result<Database> {
+        log_limit::check(&options)?;
         let first = &shards[0];
         let catalog = first
             .call("load catalog", |shard| async move { shard.load_catalog().await }.boxed_local())
@@ -746,6 +753,7 @@ fn shard_options(
         memtable_bytes: options.memtable_bytes,
         cache_bytes: options.cache_bytes,
         commitlog_segment_bytes: options.commitlog_segment_bytes,
+        commitlog_bytes: options.commitlog_bytes,
         recovery: options.recovery,
         large_data: options.large_data,
         open_files: (open_files / shard_count as usize).min(OPEN_FILES_MAX),

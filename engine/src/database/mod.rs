@@ -8,6 +8,7 @@ mod database;
 mod flushing;
 mod import;
 mod layout;
+mod log_limit;
 mod opening;
 mod options;
 mod policies;
@@ -35,8 +36,8 @@ pub use policy_change::RolledBack;
 pub use recording::RecordingSummary;
 pub use replaying::LeftOut;
 pub use report::{
-    CacheReport, DamageReport, IntakeReport, LargeDataReport, PolicyExit, PolicyInfo, PolicyReport,
-    RateReport, RowCacheReport, ShadowReport, TableReport,
+    CacheReport, CommitlogReport, DamageReport, IntakeReport, LargeDataReport, PolicyExit,
+    PolicyInfo, PolicyReport, RateReport, RowCacheReport, ShadowReport, TableReport,
 };
 pub use shard::Shard;
 pub use stream::BatchStream;

@@ -202,6 +202,20 @@ pub struct PolicyExit {
     pub last_events: Vec<u64>,
 }
 
+/// The commitlog of one shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitlogReport {
+    pub shard: u32,
+    /// Bytes of its segment files, those that wait for their turn included.
+    pub bytes: u64,
+    pub limit_bytes: u64,
+    /// Writes that were slowed down near the limit, and that had to wait at it.
+    pub slowed: u64,
+    pub stopped: u64,
+    /// Keyspace and name of a table that keeps the oldest segment.
+    pub oldest_pin: Option<(String, String)>,
+}
+
 /// The cache of one shard.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CacheReport {

@@ -17,6 +17,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::flushing::Flushing;
 use super::layout::Layout;
+use super::log_limit::LogLimit;
 use super::policy_shard::ShardPolicies;
 use super::replaying::LeftOut;
 use super::rows::free_rows;
@@ -49,6 +50,7 @@ pub(super) struct ShardOptions {
     pub(super) memtable_bytes: usize,
     pub(super) cache_bytes: usize,
     pub(super) commitlog_segment_bytes: usize,
+    pub(super) commitlog_bytes: usize,
     pub(super) recovery: Recovery,
     pub(super) large_data: LargeDataThresholds,
     /// Files for reading that may be open while nobody reads them.
@@ -68,6 +70,7 @@ pub struct Shard {
     pub(super) tables: RefCell<BTreeMap<TableId, Result<Rc<Table>>>>,
     /// What writes are told where there is none.
     pub(super) commitlog: RefCell<Result<Rc<Commitlog>>>,
+    pub(super) log_limit: LogLimit,
     /// What must be on disk; none before the tables are opened.
     pub(super) ledger: RefCell<Option<Rc<Ledger>>>,
     /// Segments of the commitlog with lesser ids are of earlier runs.
@@ -106,6 +109,7 @@ impl Shard {
             cache,
             tables: RefCell::default(),
             commitlog: RefCell::new(Err(Error::Closed)),
+            log_limit: LogLimit::default(),
             ledger: RefCell::default(),
             first_segment: Cell::new(0),
             left_out: RefCell::default(),
@@ -231,6 +235,10 @@ impl Shard {
                 // Meanwhile it may have been dropped.
                 table = shard.table(mutation.table)?;
             }
+            if shard.is_log_long() {
+                shard.wait_for_log().await?;
+                table = shard.table(mutation.table)?;
+            }
             let pending = shard.begin(&table, mutation)?;
             shard.finish(pending).await
         }
@@ -252,6 +260,11 @@ impl Shard {
                 if shard.is_over_memory() {
                     shard.finish_all(std::mem::take(&mut pending)).await?;
                     shard.wait_for_memory().await?;
+                }
+                if shard.is_log_long() {
+                    // Those that wait for a segment would be waited for.
+                    shard.finish_all(std::mem::take(&mut pending)).await?;
+                    shard.wait_for_log().await?;
                 }
                 let begun = shard.table(mutation.table).and_then(|table| {
                     shard.admit(&table, &mutation.key, Operation::Write)?;
@@ -387,6 +400,7 @@ impl Shard {
         let most = 2 * self.options.memtable_bytes;
         self.intake.tick(self.memtable_bytes() as u64, most as u64);
         if self.intake.has_late_write() {
+            self.wake_log_waiters();
             self.flushing.flushed.notify_waiters();
         }
     }
@@ -445,6 +459,7 @@ impl Shard {
     pub(super) async fn close(&self) -> Result<()> {
         self.closing.set(true);
         self.closed.notify_waiters();
+        self.wake_log_waiters();
         self.flushing.flushed.notify_waiters();
         self.store_policy_state().await;
         let flushed = self.flush(None).await;

@@ -518,6 +518,20 @@ async fn metrics(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
             all.push(("row_cache_continuity".to_owned(), cache.shard, table, share));
         }
     }
+    let logs = database.commitlog_report().await?;
+    for log in &logs {
+        let figures = [
+            ("commitlog_bytes", log.bytes),
+            ("commitlog_limit_bytes", log.limit_bytes),
+            ("commitlog_slowed_writes", log.slowed),
+            ("commitlog_stopped_writes", log.stopped),
+        ];
+        all.extend(figures.map(|(name, value)| (name.to_owned(), log.shard, None, value as f64)));
+        if let Some((keyspace, table)) = &log.oldest_pin {
+            let table = Some((keyspace.as_str(), table.as_str()));
+            all.push(("commitlog_pins_oldest".to_owned(), log.shard, table, 1.0));
+        }
+    }
     let stalls = database.stalls();
     for cache in &caches {
         let own = || stalls.iter().filter(|(shard, _)| *shard == cache.shard).map(|(_, s)| s);

@@ -10,6 +10,9 @@ use futures::future::LocalBoxFuture;
 use crate::disk::{Access, DirectoryEntry, Disk, DiskFile, OpenOptions};
 use crate::error::{Error, Result};
 
+/// Instead of an errno: the operation waits, and asks again.
+pub(super) const WAITS: i32 = -1;
+
 /// See the head of this file.
 pub(super) struct FailingDisk<F> {
     inner: Rc<dyn Disk>,
@@ -25,9 +28,12 @@ impl<F: Fn(&Path) -> Option<i32> + 'static> FailingDisk<F> {
 
     fn refused<'a, T: 'a>(&self, path: &Path) -> Option<LocalBoxFuture<'a, Result<T>>> {
         let code = (self.fails)(path)?;
-        let error = Error::io("make", path, &std::io::Error::from_raw_os_error(code));
-        Some(ready(Err(error)).boxed_local())
+        Some(ready(Err(failed(path, code))).boxed_local())
     }
+}
+
+fn failed(path: &Path, code: i32) -> Error {
+    Error::io("make", path, &std::io::Error::from_raw_os_error(code))
 }
 
 impl<F: Fn(&Path) -> Option<i32> + 'static> Disk for FailingDisk<F> {
@@ -36,9 +42,17 @@ impl<F: Fn(&Path) -> Option<i32> + 'static> Disk for FailingDisk<F> {
         path: &'a Path,
         options: OpenOptions,
     ) -> LocalBoxFuture<'a, Result<Rc<dyn DiskFile>>> {
-        let makes = options.access == Access::Create;
-        let refused = if makes { self.refused(path) } else { None };
-        refused.unwrap_or_else(|| self.inner.open(path, options))
+        let open = async move {
+            let makes = options.access == Access::Create;
+            loop {
+                match (self.fails)(path).filter(|_| makes) {
+                    None => return self.inner.open(path, options).await,
+                    Some(WAITS) => tokio::task::yield_now().await,
+                    Some(code) => return Err(failed(path, code)),
+                }
+            }
+        };
+        open.boxed_local()
     }
 
     fn create_directories<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {

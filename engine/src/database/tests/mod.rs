@@ -20,6 +20,8 @@ mod charges;
 mod collection;
 mod equal_tokens;
 mod failing_disk;
+mod log_limit;
+mod dropped;
 mod flush;
 mod options;
 mod hostile;

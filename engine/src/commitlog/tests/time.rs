@@ -1,0 +1,68 @@
+//! What the clock decides: periodic syncs, and ids of segments that never come back.
+
+use super::*;
+use crate::ledger::Ledger;
+
+/// Lets every operation of the disk end.
+async fn settle() {
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn an_append_that_comes_during_a_sync_is_durable_after_the_next_tick() {
+    let mut met = 0;
+    for seed in 0..40 {
+        run(async {
+            let clock = SimulatedClock::new(START_US);
+            let faults = Faults { delay_turns_max: 30, ..Faults::default() };
+            let disk = SimulatedDisk::with_faults(seed, faults);
+            let options = options(Durability::Periodic { ms: 10 });
+            let log = Commitlog::open(disk.shared(), clock.clone(), options).await.unwrap();
+            append(&log, &mutation(1, 0, 10)).await.unwrap();
+            clock.advance(Duration::from_millis(10));
+            log.tick();
+            while log.stats().flushes == 0 {
+                tokio::task::yield_now().await;
+            }
+            let syncs = log.stats().syncs;
+            append(&log, &mutation(1, 1, 10)).await.unwrap();
+            met += u32::from(syncs == 0);
+            settle().await;
+            // Nobody writes any more.
+            clock.advance(Duration::from_millis(10));
+            log.tick();
+            settle().await;
+            let (records, _) = replayed(&disk.power_cut()).await;
+            let numbers: Vec<i64> = records.iter().map(|(_, record)| number_of(record)).collect();
+            assert_eq!(numbers, [0, 1], "seed {seed}");
+        });
+    }
+    assert!(met > 20, "only {met} appends came while a sync was under way");
+}
+
+#[test]
+fn ids_of_segments_never_come_back_whatever_the_clock_says() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let path = PathBuf::from("/data/ledger/0-of-1");
+        let mut last = ReplayPosition::default();
+        // It stands still, goes back by an hour, and to before the epoch.
+        for start_us in [START_US, START_US, START_US - 3_600_000_000, -1] {
+            let clock = SimulatedClock::new(start_us);
+            let ledger = Ledger::open(disk.shared(), &path).await.unwrap();
+            let options = CommitlogOptions { ledger: Some(ledger), ..options(Durability::Sync) };
+            let log = Commitlog::open(disk.shared(), clock, options).await.unwrap();
+            for number in 0..30 {
+                let position = append(&log, &mutation(1, number, 3000)).await.unwrap();
+                assert!(position > last, "{position:?} after {last:?}");
+                last = position;
+            }
+            // All files go: only the ledger knows.
+            log.mark_flushed(TableId(1), last).await.unwrap();
+            log.close().await.unwrap();
+            assert_eq!(segment_files(&disk).await, Vec::<String>::new());
+        }
+    });
+}

@@ -1,0 +1,264 @@
+//! The limit of a shard's commitlog: a table that is rarely written must not keep all of it.
+//!
+//! ```text
+//! 0 ------------- 1/2 ----------------- 3/4 ------------ limit - 2 segments --- limit
+//!                  flush what pins the    and slow each      and writers wait
+//!                  oldest segment         write down
+//! ```
+//! Invariant: a write begins only while there is room for the segment that it may need and for the
+//! spare one behind it, so the files never take more than the limit.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready, try_join_all};
+use tokio::sync::Notify;
+
+use super::database::{Database, Options};
+use super::report::CommitlogReport;
+use super::shard::Shard;
+use crate::config::{COMMITLOG_DELAY_MAX, COMMITLOG_SEGMENTS_MIN};
+use crate::error::{Error, Result};
+use crate::runtime;
+use crate::table::Table;
+
+/// Pause before a flush that freed nothing is tried again; it doubles up to the maximum.
+const RETRY: Duration = Duration::from_millis(250);
+const RETRY_MAX: Duration = Duration::from_secs(8);
+/// Segments that a write may need besides those that are there: its own and a spare one.
+const SEGMENTS_AHEAD: u64 = 2;
+
+/// See the head of this file.
+#[derive(Default)]
+pub(super) struct LogLimit {
+    /// Tables are being flushed for the log's sake.
+    is_running: Cell<bool>,
+    /// Told after each of those flushes.
+    tried: Notify,
+    /// Why the last of them freed nothing.
+    failure: RefCell<Option<String>>,
+    /// Writes that were slowed down, and that had to wait.
+    slowed: Cell<u64>,
+    stopped: Cell<u64>,
+}
+
+/// What a write meets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Free,
+    Flush,
+    Slow(Duration),
+    Stop,
+}
+
+fn stage(bytes: u64, limit: u64, segment: u64) -> Stage {
+    let slow_from = limit / 4 * 3;
+    if bytes + SEGMENTS_AHEAD * segment > limit {
+        Stage::Stop
+    } else if bytes > slow_from {
+        let share = (bytes - slow_from) as f64 / (limit - slow_from) as f64;
+        Stage::Slow(COMMITLOG_DELAY_MAX.mul_f64(share.min(1.0)))
+    } else if bytes > limit / 2 {
+        Stage::Flush
+    } else {
+        Stage::Free
+    }
+}
+
+/// Checks that a limit leaves room for what a log always needs.
+///
+/// Errors: `Invalid`.
+pub(super) fn check(options: &Options) -> Result<()> {
+    let least = COMMITLOG_SEGMENTS_MIN * options.commitlog_segment_bytes;
+    if options.commitlog_bytes >= least {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the commitlog of a shard cannot be limited to {} bytes: at least {least} are needed, \
+         {COMMITLOG_SEGMENTS_MIN} segments",
+        options.commitlog_bytes
+    )))
+}
+
+impl Shard {
+    fn log_stage(&self) -> Stage {
+        let Ok(log) = self.commitlog() else { return Stage::Free };
+        let options = &self.options;
+        let (limit, segment) = (options.commitlog_bytes, options.commitlog_segment_bytes);
+        stage(log.bytes_on_disk(), limit as u64, segment as u64)
+    }
+
+    /// Whether the log is so long that something is to be done about it.
+    pub(super) fn is_log_long(&self) -> bool {
+        self.log_stage() != Stage::Free
+    }
+
+    /// Has tables flushed that pin the oldest segments, holds a write up where the log nears its
+    /// limit, and lets it wait where that is reached.
+    ///
+    /// Errors: `Overloaded` when what pins the log cannot be flushed, naming it, or when the write
+    /// waits for longer than load shedding lets it; `Closed`.
+    pub(super) async fn wait_for_log(self: &Rc<Self>) -> Result<()> {
+        let (mut was_slowed, mut waiting) = (false, None);
+        loop {
+            match self.log_stage() {
+                Stage::Free => return Ok(()),
+                Stage::Flush => {
+                    self.shorten_log();
+                    return Ok(());
+                }
+                Stage::Slow(_) if was_slowed || waiting.is_some() => return Ok(()),
+                Stage::Slow(delay) => {
+                    self.shorten_log();
+                    was_slowed = true;
+                    count(&self.log_limit.slowed);
+                    self.context.sleep(delay).await;
+                }
+                Stage::Stop => {
+                    let waiting = waiting.get_or_insert_with(|| {
+                        count(&self.log_limit.stopped);
+                        self.intake.wait_write()
+                    });
+                    waiting.check()?;
+                    self.wait_for_segments().await?;
+                }
+            }
+        }
+    }
+
+    async fn wait_for_segments(self: &Rc<Self>) -> Result<()> {
+        self.check_open()?;
+        let tried = self.log_limit.tried.notified();
+        self.shorten_log();
+        if let Some(failure) = &*self.log_limit.failure.borrow() {
+            let (shard, mebibytes) = (self.context.shard, self.options.commitlog_bytes >> 20);
+            return Err(Error::Overloaded(format!(
+                "the commitlog of shard {shard} has reached its limit of {mebibytes} MiB \
+                 (--commitlog-bytes): {failure}"
+            )));
+        }
+        tried.await;
+        Ok(())
+    }
+
+    /// Has writes that wait for the log look again whether they still should.
+    pub(super) fn wake_log_waiters(&self) {
+        self.log_limit.tried.notify_waiters();
+    }
+
+    /// Flushes tables that pin the oldest segments until the log is short, unless that runs already.
+    fn shorten_log(self: &Rc<Self>) {
+        if self.log_limit.is_running.replace(true) {
+            return;
+        }
+        let shard = self.clone();
+        runtime::spawn_local("log limit", async move {
+            let mut pause = RETRY;
+            while shard.is_log_long() && shard.check_open().is_ok() {
+                let failure = shard.flush_oldest_pin().await.err();
+                let has_failed = failure.is_some();
+                if let Some(failure) = &failure {
+                    tracing::error!(shard = shard.context.shard, failure, "the log stays long");
+                }
+                *shard.log_limit.failure.borrow_mut() = failure;
+                shard.log_limit.tried.notify_waiters();
+                if has_failed {
+                    shard.context.sleep(pause).await;
+                    pause = (pause * 2).min(RETRY_MAX);
+                } else {
+                    pause = RETRY;
+                }
+            }
+            *shard.log_limit.failure.borrow_mut() = None;
+            shard.log_limit.is_running.set(false);
+            shard.log_limit.tried.notify_waiters();
+        });
+    }
+
+    /// Flushes one table that keeps the oldest segment.
+    ///
+    /// Errors: in words, why that freed nothing.
+    async fn flush_oldest_pin(&self) -> Result<(), String> {
+        let Ok(log) = self.commitlog() else { return Ok(()) };
+        let before = (log.oldest_pin(), log.bytes_on_disk());
+        let mut name = "no table".to_owned();
+        if let Some((_, table)) = before.0 {
+            let Ok(table) = self.table(table) else {
+                return Err(format!("table {} pins it, which is not open", table.hex()));
+            };
+            name = table.schema().full_name();
+            table.flush_in_background().await.map_err(|error| {
+                format!("table {name} pins its oldest segment and cannot be flushed: {error}")
+            })?;
+        }
+        log.release_free().await;
+        if (log.oldest_pin(), log.bytes_on_disk()) != before {
+            return Ok(());
+        }
+        Err(format!("{name} pins its oldest segment, and still nothing can be removed"))
+    }
+
+    pub(super) fn commitlog_report(&self) -> CommitlogReport {
+        let log = self.commitlog().ok();
+        let pin = log.as_ref().and_then(|log| log.oldest_pin());
+        let pin = pin.and_then(|(_, table)| self.table(table).ok());
+        let name = |table: Rc<Table>| {
+            let schema = table.schema();
+            (schema.keyspace.clone(), schema.name.clone())
+        };
+        CommitlogReport {
+            shard: self.context.shard,
+            bytes: log.map_or(0, |log| log.bytes_on_disk()),
+            limit_bytes: self.options.commitlog_bytes as u64,
+            slowed: self.log_limit.slowed.get(),
+            stopped: self.log_limit.stopped.get(),
+            oldest_pin: pin.map(name),
+        }
+    }
+}
+
+fn count(counter: &Cell<u64>) {
+    counter.set(counter.get() + 1);
+}
+
+impl Database {
+    /// The commitlog of each shard.
+    ///
+    /// Errors: `Closed`.
+    pub fn commitlog_report(&self) -> BoxFuture<'_, Result<Vec<CommitlogReport>>> {
+        async move {
+            let report = |shard: Rc<Shard>| ready(shard.commitlog_report()).boxed_local();
+            let calls = self.inner.shards.iter().map(|shard| shard.call("commitlog", report));
+            try_join_all(calls).await
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_follow_each_other_and_leave_room_for_two_segments() {
+        let of = |segments: u64| stage(segments * 10, 160, 10);
+        assert_eq!((of(0), of(8), of(9)), (Stage::Free, Stage::Free, Stage::Flush));
+        assert_eq!((of(12), of(15)), (Stage::Flush, Stage::Stop));
+        let Stage::Slow(first) = of(13) else { panic!("{:?}", of(13)) };
+        let Stage::Slow(second) = of(14) else { panic!("{:?}", of(14)) };
+        assert!(first < second && second < COMMITLOG_DELAY_MAX);
+        // The least limit knows no slowness.
+        assert_eq!((stage(60, 80, 10), stage(61, 80, 10)), (Stage::Flush, Stage::Stop));
+    }
+
+    #[test]
+    fn a_limit_without_room_is_refused() {
+        let mut options = Options::new("/db");
+        check(&options).unwrap();
+        options.commitlog_bytes = COMMITLOG_SEGMENTS_MIN * options.commitlog_segment_bytes - 1;
+        let refused = check(&options).unwrap_err().to_string();
+        assert!(refused.contains("8 segments"), "{refused}");
+    }
+}

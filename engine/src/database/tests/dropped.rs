@@ -1,0 +1,182 @@
+//! What a table leaves behind: its log, its writers, its numbers; and what a clock that goes back
+//! does not do.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use super::failing_disk::{FailingDisk, WAITS};
+use super::log_limit::{SEGMENT_BYTES, log_bytes, open, open_at, run};
+use super::*;
+use crate::clock::{Clock, SimulatedClock};
+use crate::disk::{AlignedBuffer, Disk, OpenOptions, SimulatedDisk};
+use crate::error::Error;
+
+const MEMTABLE_BYTES: usize = 32 << 10;
+
+#[test]
+fn a_dropped_table_releases_its_log() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let database = open(disk.shared(), 1 << 30).await;
+        let kept = TableSchema { name: "kept".into(), ..definition() };
+        let kept = database.create_table(kept, false).await.unwrap();
+        let t = database.create_table(definition(), false).await.unwrap();
+        for at in 0..70 {
+            database.apply(insert(&t, "a", at, 1, 1)).await.unwrap();
+        }
+        database.apply(insert(&kept, "a", 1, 1, 1)).await.unwrap();
+        let before = log_bytes(&disk).await;
+        assert!(before >= 5 * SEGMENT_BYTES, "{before}");
+        database.drop_table("default", "t", false).await.unwrap();
+        // The one that is written to, and spare ones.
+        let after = log_bytes(&disk).await;
+        assert!(after <= 3 * SEGMENT_BYTES, "{after} of {before}");
+        let again = open(disk.power_cut().shared(), 1 << 30).await;
+        assert_eq!(count_rows(&again, &kept, "a").await.unwrap(), 1);
+        assert!(again.catalog().table("default", "t").is_none());
+    });
+}
+
+#[test]
+fn a_write_that_waited_for_memory_while_its_table_was_dropped_is_refused() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let is_held = Rc::new(Cell::new(false));
+        let holds = is_held.clone();
+        let slow = FailingDisk::shared(disk.shared(), move |path| {
+            let is_sstable = path.to_string_lossy().ends_with("-Data.db");
+            (holds.get() && is_sstable).then_some(WAITS)
+        });
+        let database = open(slow, MEMTABLE_BYTES).await;
+        let full = TableSchema { name: "full".into(), ..definition() };
+        let full = database.create_table(full, false).await.unwrap();
+        let t = database.create_table(definition(), false).await.unwrap();
+        is_held.set(true);
+        let memory = async || {
+            let reports = database.table_report().await.unwrap();
+            reports.iter().map(|report| report.memtable_bytes).sum::<u64>()
+        };
+        let mut at = 0;
+        while memory().await <= 2 * MEMTABLE_BYTES as u64 {
+            database.apply(insert(&full, "a", at, 1, 1)).await.unwrap();
+            at += 1;
+        }
+        // Nothing is flushed meanwhile: both wait.
+        let mut waiting = [
+            Box::pin(database.apply(insert(&t, "a", 1, 1, 1))),
+            Box::pin(database.apply(insert(&full, "a", at, 1, 1))),
+        ];
+        for _ in 0..200 {
+            for write in &mut waiting {
+                assert!(futures::poll!(write).is_pending(), "it waits for memory");
+            }
+            tokio::task::yield_now().await;
+        }
+        database.drop_table("default", "t", false).await.unwrap();
+        is_held.set(false);
+        let [of_dropped, of_full] = waiting;
+        let refused = of_dropped.await;
+        assert!(matches!(refused, Err(Error::NotFound { .. })), "{refused:?}");
+        of_full.await.unwrap();
+        assert_eq!(count_rows(&database, &full, "a").await.unwrap(), at as usize + 1);
+        let again = open(disk.power_cut().shared(), MEMTABLE_BYTES).await;
+        assert_eq!(count_rows(&again, &full, "a").await.unwrap(), at as usize + 1);
+    });
+}
+
+/// Generations of the table's SSTables, those set aside included.
+async fn generations(disk: &SimulatedDisk, folder: &Path) -> Vec<u64> {
+    let mut found = Vec::new();
+    for folder in [folder.to_owned(), folder.join("lost")] {
+        let names = disk.list(&folder).await.unwrap();
+        found.extend(names.iter().filter_map(|entry| crate::sstable::generation_of(&entry.name)));
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+#[test]
+fn numbers_of_sstables_that_were_set_aside_are_never_given_again() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let database = open(disk.shared(), 1 << 30).await;
+        let t = database.create_table(definition(), false).await.unwrap();
+        database.apply(insert(&t, "a", 1, 1, 1)).await.unwrap();
+        database.flush(None).await.unwrap();
+        database.close().await.unwrap();
+        let folder = PathBuf::from(format!("/db/data/default/t-{}", t.id.hex()));
+        let mut used = generations(&disk, &folder).await;
+        // As a crash between the last file of an SSTable and the manifest leaves it.
+        let lost = used.iter().max().unwrap() + 40;
+        for component in ["Data.db", "TOC.txt"] {
+            let path = folder.join(format!("me-{lost}-big-{component}"));
+            let file = disk.open(&path, OpenOptions::CREATE).await.unwrap();
+            file.write_at(0, AlignedBuffer::padded(b"x")).await.0.unwrap();
+            file.sync().await.unwrap();
+        }
+        disk.sync_directory(&folder).await.unwrap();
+        used.push(lost);
+        for round in 2..5 {
+            let database = open(disk.shared(), 1 << 30).await;
+            database.apply(insert(&t, "a", round, 1, 1)).await.unwrap();
+            database.flush(None).await.unwrap();
+            database.close().await.unwrap();
+            let new = generations(&disk, &folder).await.into_iter().max().unwrap();
+            assert!(used.iter().all(|old| *old < new), "{new} after {used:?}");
+            used.push(new);
+        }
+        let database = open(disk.shared(), 1 << 30).await;
+        assert_eq!(count_rows(&database, &t, "a").await.unwrap(), 4);
+    });
+}
+
+#[test]
+fn writes_after_the_clock_went_back_are_replayed_and_the_later_one_wins() {
+    run(async {
+        let (start_us, hour_us) = (1_700_000_000_000_000, 3_600_000_000);
+        for has_ledger in [true, false] {
+            let mut disk = SimulatedDisk::new(1);
+            let database = open_at(disk.shared(), 1 << 30, start_us).await;
+            let t = database.create_table(definition(), false).await.unwrap();
+            for round in 0..4 {
+                database.apply(insert(&t, "a", round, 1, 1)).await.unwrap();
+            }
+            // Segments are gone, SSTables remember the position.
+            database.close().await.unwrap();
+            for round in 1..4 {
+                if !has_ledger {
+                    for entry in disk.list(Path::new("/db/ledger")).await.unwrap() {
+                        disk.remove(&Path::new("/db/ledger").join(entry.name)).await.unwrap();
+                    }
+                }
+                let database = open_at(disk.shared(), 1 << 30, start_us - round * hour_us).await;
+                let at = 10 * round as i32;
+                database.apply(insert(&t, "a", at, round, 2)).await.unwrap();
+                disk = disk.power_cut();
+                let database = open_at(disk.shared(), 1 << 30, start_us - round * hour_us).await;
+                let found = count_rows(&database, &t, "a").await.unwrap();
+                assert_eq!(found, 4 + round as usize, "round {round}, ledger {has_ledger}");
+                database.close().await.unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn timestamps_ascend_though_the_clock_stands_still() {
+    run(async {
+        let clock = SimulatedClock::new(1_700_000_000_000_000);
+        let disk = SimulatedDisk::new(1);
+        let database = open(disk.shared(), 1 << 30).await;
+        let t = database.create_table(definition(), false).await.unwrap();
+        // Each is written before any time can pass.
+        let stamps: Vec<i64> = (0..100).map(|_| database.timestamp_us()).collect();
+        assert!(stamps.is_sorted_by(|a, b| a < b) && stamps[0] >= clock.wall_us(), "{stamps:?}");
+        let writes = stamps.iter().map(|at| insert(&t, "a", 1, *at, *at));
+        database.apply_many(writes.collect()).await.unwrap();
+        let all = Slice::full(Direction::Forward);
+        assert_eq!(rows(&database, &t, all, None).await, [*stamps.last().unwrap()]);
+    });
+}

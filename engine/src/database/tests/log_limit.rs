@@ -1,0 +1,138 @@
+//! A log with a limit: a tiny table beside a busy one, and a table that cannot be flushed.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::task::LocalSet;
+
+use super::failing_disk::FailingDisk;
+use super::*;
+use crate::clock::SimulatedClock;
+use crate::disk::{Disk, SimulatedDisk};
+use crate::error::Error;
+use crate::runtime::{ShardContext, SimulatedTimer};
+
+pub(super) const SEGMENT_BYTES: usize = 64 << 10;
+const LIMIT: usize = 10 * SEGMENT_BYTES;
+/// Turns that tasks get between two steps of simulated time.
+const TURNS_PER_MS: usize = 20;
+
+pub(super) async fn open(disk: Rc<dyn Disk>, memtable_bytes: usize) -> Database {
+    open_at(disk, memtable_bytes, 1_700_000_000_000_000).await
+}
+
+/// A database of one shard on a disk, whose time goes by itself from `start_us` on.
+pub(super) async fn open_at(disk: Rc<dyn Disk>, memtable_bytes: usize, start_us: i64) -> Database {
+    let clock = SimulatedClock::new(start_us);
+    let timer = SimulatedTimer::new(clock.clone());
+    let moved = timer.clone();
+    tokio::task::spawn_local(async move {
+        loop {
+            for _ in 0..TURNS_PER_MS {
+                tokio::task::yield_now().await;
+            }
+            moved.advance(Duration::from_millis(1));
+        }
+    });
+    let context = ShardContext::new((0, 1), disk, clock.clone(), Rc::new(timer), 5);
+    let options = Options {
+        commitlog_segment_bytes: SEGMENT_BYTES,
+        commitlog_bytes: LIMIT,
+        memtable_bytes,
+        clock,
+        ..Options::new(Path::new("/db"))
+    };
+    Database::open_local(options, vec![context]).await.unwrap()
+}
+
+/// Bytes of segment files on the disk.
+pub(super) async fn log_bytes(disk: &SimulatedDisk) -> usize {
+    let log = Path::new("/db/commitlog/0-of-1");
+    disk.list(log).await.unwrap().len() * SEGMENT_BYTES
+}
+
+pub(super) fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    LocalSet::new().block_on(&runtime, test);
+}
+
+#[test]
+fn a_tiny_table_does_not_keep_the_log_of_a_busy_one() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        // Memtables alone would never be flushed.
+        let database = open(disk.shared(), 1 << 30).await;
+        let tiny = TableSchema { name: "tiny".into(), ..definition() };
+        let tiny = database.create_table(tiny, false).await.unwrap();
+        let busy = database.create_table(definition(), false).await.unwrap();
+        database.apply(insert(&tiny, "a", 1, 1, 1)).await.unwrap();
+        let mut longest = 0;
+        for at in 0..600 {
+            // Alone each takes a block of the log.
+            database.apply(insert(&busy, "a", at, 1, 1)).await.unwrap();
+            if at % 100 == 0 {
+                let many = (0..50).map(|row| insert(&busy, "b", 1000 * at + row, 2, 1));
+                database.apply_many(many.collect()).await.unwrap();
+            }
+            longest = longest.max(log_bytes(&disk).await);
+        }
+        assert!(longest > LIMIT / 2 && longest <= LIMIT, "{longest} of {LIMIT}");
+        let report = &database.commitlog_report().await.unwrap()[0];
+        assert!(report.bytes <= report.limit_bytes, "{report:?}");
+        let flushed = |name: &str, reports: &[crate::database::TableReport]| {
+            reports.iter().find(|report| report.table == name).unwrap().sstables
+        };
+        let reports = database.table_report().await.unwrap();
+        assert_eq!(flushed("tiny", &reports), 1, "it is flushed when it pins, and not again");
+        assert!(flushed("t", &reports) >= 1);
+        let again = open(disk.power_cut().shared(), 1 << 30).await;
+        assert_eq!(count_rows(&again, &busy, "a").await.unwrap(), 600);
+        assert_eq!(count_rows(&again, &tiny, "a").await.unwrap(), 1);
+    });
+}
+
+#[test]
+fn what_pins_the_log_and_cannot_be_flushed_stops_writers_with_its_name() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let is_broken = Rc::new(Cell::new(false));
+        let fails = is_broken.clone();
+        let failing = FailingDisk::shared(disk.shared(), move |path| {
+            let is_sstable = path.to_string_lossy().ends_with(".db");
+            (fails.get() && is_sstable).then_some(28)
+        });
+        let database = open(failing, 1 << 30).await;
+        let t = database.create_table(definition(), false).await.unwrap();
+        is_broken.set(true);
+        let mut written = 0;
+        let error = loop {
+            match database.apply(insert(&t, "a", written, 1, 1)).await {
+                Ok(()) => written += 1,
+                Err(error) => break error,
+            }
+            assert!(written < 1000, "nothing stops the writer");
+        };
+        let text = error.to_string();
+        assert!(matches!(error, Error::Overloaded(_)) && error.is_retryable(), "{text}");
+        let wanted = ["commitlog of shard 0", "its limit", "--commitlog-bytes", "default.t pins"];
+        assert!(wanted.iter().all(|part| text.contains(part)), "{text}");
+        assert!(log_bytes(&disk).await <= LIMIT);
+        let report = database.commitlog_report().await.unwrap().remove(0);
+        assert!(report.slowed > 0 && report.stopped > 0, "{report:?}");
+        assert_eq!(report.oldest_pin, Some(("default".to_owned(), "t".to_owned())));
+        assert_eq!(count_rows(&database, &t, "a").await.unwrap(), written as usize, "reads go on");
+        // Once it can be flushed, writes go on.
+        is_broken.set(false);
+        let mut tries = 0;
+        while database.apply(insert(&t, "a", written, 1, 1)).await.is_err() {
+            tries += 1;
+            assert!(tries < 100_000, "writes do not go on");
+            tokio::task::yield_now().await;
+        }
+        assert!(log_bytes(&disk).await <= LIMIT);
+        let again = open(disk.power_cut().shared(), 1 << 30).await;
+        assert_eq!(count_rows(&again, &t, "a").await.unwrap(), written as usize + 1);
+    });
+}
