@@ -203,9 +203,9 @@ impl Database {
         let schemas: Vec<SchemaRef> = catalog.all_tables().cloned().collect();
         let leftovers = first
             .call("remove leftovers", {
-                let schemas = schemas.clone();
+                let (schemas, version) = (schemas.clone(), catalog.version());
                 move |shard: Rc<Shard>| {
-                    async move { shard.remove_leftovers(schemas).await }.boxed_local()
+                    async move { shard.remove_leftovers(schemas, version).await }.boxed_local()
                 }
             })
             .await??;
@@ -224,6 +224,11 @@ impl Database {
         if let Some(read) = opened.into_iter().collect::<Option<Vec<_>>>() {
             let spent = read.into_iter().flatten().collect();
             remove_spent(&shards, spent, leftovers.ledgers).await?;
+            let redundant = leftovers.redundant;
+            let remove = move |shard: Rc<Shard>| {
+                async move { shard.remove_redundant(redundant).await }.boxed_local()
+            };
+            shards[0].call("remove redundant", remove).await??;
         }
         // Machine code cannot be checked: where others could write it, it is made anew each time. What
         // is not there is on a disk that was handed in.
@@ -450,7 +455,8 @@ impl Database {
                 let schema = schema.clone();
                 shard
                     .call("add table", move |shard| {
-                        let added = async move { shard.add_table(schema, Reached::new()).await };
+                        let added =
+                            async move { shard.add_table(schema, (Reached::new(), 0)).await };
                         added.boxed_local()
                     })
                     .await??;

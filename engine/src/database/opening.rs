@@ -12,15 +12,17 @@ use std::time::Duration;
 use super::catalog::Catalog;
 use super::layout;
 use super::shard::Shard;
-use crate::commitlog::{Commitlog, CommitlogOptions, ReplayPosition};
-use crate::disk::{DirectoryEntry, read_file, write_file_atomically};
+use crate::commitlog::{Commitlog, CommitlogOptions, Recovery, ReplayPosition};
+use crate::disk::{DirectoryEntry, read_file, remove_if_there, write_file_atomically};
 use crate::error::{Error, Result};
 use crate::ledger::{Entry, Known, Ledger};
 use crate::os;
 use crate::runtime;
 use crate::schema::TableId;
 use crate::schema::table_schema::SchemaRef;
-use crate::table::{Reached, clear_leftovers};
+use crate::sstable::generation_of;
+use crate::sstable::manifest::LOST;
+use crate::table::{Cleared, Reached, clear_leftovers};
 
 /// Pause before a commitlog for which there was no room is tried again.
 const COMMITLOG_RETRY: Duration = Duration::from_secs(1);
@@ -34,6 +36,10 @@ pub(super) struct Leftovers {
     /// Ids of commitlog segments begin here, above all that SSTables remember.
     pub(super) first_segment_min: u64,
     pub(super) ledgers: Ledgers,
+    /// Files of SSTables that were set aside and that the commitlog has all of, by table.
+    pub(super) redundant: Vec<(TableId, PathBuf)>,
+    /// That of the catalog.
+    pub(super) version: u64,
 }
 
 /// What the ledgers know of the manifests of one table.
@@ -41,6 +47,19 @@ pub(super) fn reached(ledgers: &Ledgers, table: TableId) -> Reached {
     let known =
         ledgers.iter().filter_map(|(log, known)| Some((*log, known.manifests.get(&table)?)));
     known.map(|(log, sequence)| (log, *sequence)).collect()
+}
+
+/// Says what lies in a table's folder of SSTables that no manifest names, and what to do with it.
+fn tell_of_lost(table: &Path, files: usize) {
+    if files > 0 {
+        let folder = table.join(LOST);
+        let folder = folder.display();
+        tracing::warn!(
+            %folder, files,
+            "SSTables that no manifest names are kept here: ATTACH SSTABLES reads them, IMPORT \
+             SSTABLES brings them back; what is not needed may be removed by hand"
+        );
+    }
 }
 
 impl Shard {
@@ -62,7 +81,10 @@ impl Shard {
         let path = self.options.layout.ledger(shard, shard_count);
         let ledger = Ledger::open(self.context.disk.clone(), &path).await?;
         *self.ledger.borrow_mut() = Some(ledger.clone());
-        self.forget_dropped(&ledger, &schemas).await;
+        self.forget_dropped(&ledger, &schemas);
+        if shard == 0 {
+            ledger.record_later(Entry::Catalog { version: leftovers.version });
+        }
         // The segments of earlier runs, before this run adds its own.
         let old_logs = self.old_logs(&leftovers.ledgers).await?;
         self.first_segment.set(leftovers.first_segment_min);
@@ -83,8 +105,11 @@ impl Shard {
         }
         *self.commitlog.borrow_mut() = commitlog;
         for schema in schemas {
-            let reached = reached(&leftovers.ledgers, schema.id);
-            if let Err(error) = self.add_table(schema.clone(), reached).await {
+            let id = schema.id;
+            let numbered = leftovers.ledgers.values();
+            let numbered = numbered.filter_map(|known| known.generations.get(&id)).max();
+            let before = (reached(&leftovers.ledgers, id), numbered.copied().unwrap_or(0));
+            if let Err(error) = self.add_table(schema.clone(), before).await {
                 let table = schema.full_name();
                 tracing::error!(shard, table, %error, "a table cannot be opened; others go on");
                 is_all_kept = false;
@@ -120,7 +145,7 @@ impl Shard {
     }
 
     /// The ledger forgets tables that the catalog does not have.
-    async fn forget_dropped(&self, ledger: &Ledger, schemas: &[SchemaRef]) {
+    fn forget_dropped(&self, ledger: &Ledger, schemas: &[SchemaRef]) {
         let ids: BTreeSet<TableId> = schemas.iter().map(|schema| schema.id).collect();
         let known = ledger.known();
         let dropped = known.manifests.keys().filter(|id| !ids.contains(id));
@@ -180,18 +205,46 @@ impl Shard {
         tracing::warn!(shard = self.context.shard, "there is room for a commitlog: writes go on");
     }
 
-    /// Cleans the data folder of what crashes left, `schemas` being the tables that exist.
+    /// Cleans the data folder of what crashes left, `schemas` being the tables that exist in this
+    /// version of the catalog.
     ///
-    /// Errors: `Io`, `Corrupt` naming the file.
-    pub(super) async fn remove_leftovers(&self, schemas: Vec<SchemaRef>) -> Result<Leftovers> {
-        let ledgers = Arc::new(self.read_ledgers().await?);
+    /// Errors: `Io`, `Corrupt` naming the file; the catalog is named, and nothing was removed, when it
+    /// is an older one: the folders of newer tables would go.
+    pub(super) async fn remove_leftovers(
+        &self,
+        schemas: Vec<SchemaRef>,
+        version: u64,
+    ) -> Result<Leftovers> {
+        let (ledgers, vouches) = self.read_ledgers().await?;
+        let reached_version = ledgers.values().map(|known| known.catalog).max().unwrap_or(0);
+        if version < reached_version {
+            let wanted =
+                format!("version {reached_version} of the catalog, which the ledger names");
+            let found = format!("version {version}");
+            let error = Error::corrupt(self.options.layout.catalog(), 0, wanted, found);
+            return Err(error.with_remedy(format!(
+                "bring the newer file back; or remove the folder {} to go on with this one, and \
+                 tables that it does not know are removed with their data",
+                self.options.layout.ledgers().display()
+            )));
+        }
+        let ledgers = Arc::new(ledgers);
         self.context.disk.create_directories(&self.options.layout.data()).await?;
         let tables: BTreeMap<PathBuf, TableId> =
             schemas.iter().map(|schema| (self.options.layout.table(schema), schema.id)).collect();
         let mut newest = None;
+        let mut redundant = Vec::new();
         for table in self.table_folders().await? {
             if let Some(id) = tables.get(&table) {
-                newest = newest.max(self.clear_table(&table, &reached(&ledgers, *id)).await);
+                let cleared = self.clear_table(&table, &reached(&ledgers, *id)).await;
+                newest = newest.max(cleared.newest);
+                // A log of which something is left out does not have all of them.
+                let vouches = vouches && self.options.recovery == Recovery::Refuse;
+                let unexplained = if vouches { 0 } else { cleared.set_aside.len() };
+                if vouches {
+                    redundant.extend(cleared.set_aside.into_iter().map(|path| (*id, path)));
+                }
+                tell_of_lost(&table, cleared.lost_before + unexplained);
             } else {
                 let directory = table.display();
                 tracing::info!(%directory, "removing a table that was dropped");
@@ -201,20 +254,59 @@ impl Shard {
             }
         }
         let first_segment_min = newest.map_or(0, |newest: ReplayPosition| newest.segment + 1);
-        Ok(Leftovers { first_segment_min, ledgers })
+        Ok(Leftovers { first_segment_min, ledgers, redundant, version })
     }
 
-    async fn read_ledgers(&self) -> Result<BTreeMap<(u32, u32), Known>> {
+    /// Removes files that were set aside at this start and that SSTables have all of meanwhile.
+    ///
+    /// Errors: `Io`.
+    pub(super) async fn remove_redundant(&self, files: Vec<(TableId, PathBuf)>) -> Result<()> {
+        let Some(ledger) = self.ledger.borrow().clone().filter(|_| !files.is_empty()) else {
+            return Ok(());
+        };
+        let numbered = files.iter().filter_map(|(table, path)| {
+            let generation = generation_of(path.file_name()?.to_str()?)?;
+            Some(Entry::Numbered { table: *table, generation })
+        });
+        // Their numbers must not be given again, so they are kept where the files are not.
+        if let Err(error) = ledger.record(numbered.collect()).await {
+            tracing::warn!(%error, "SSTables that were set aside stay in 'lost'");
+            return Ok(());
+        }
+        let disk = &*self.context.disk;
+        let mut folders = BTreeSet::new();
+        for (_, path) in &files {
+            remove_if_there(disk, path).await?;
+            folders.extend(path.parent().map(Path::to_path_buf));
+        }
+        for lost in folders {
+            if disk.list(&lost).await?.is_empty() {
+                disk.remove_directory(&lost).await?;
+            } else {
+                disk.sync_directory(&lost).await?;
+            }
+        }
+        tracing::info!(files = files.len(), "removed SSTables that the commitlog had all of");
+        Ok(())
+    }
+
+    /// All ledgers, and whether nothing that one of them said is missing.
+    async fn read_ledgers(&self) -> Result<(BTreeMap<(u32, u32), Known>, bool)> {
         let folder = self.options.layout.ledgers();
         let mut ledgers = BTreeMap::new();
+        let mut are_whole = true;
         for entry in self.list(&folder).await? {
             if let Some(log) = layout::parse_log_name(&entry.name) {
                 let path = folder.join(&entry.name);
                 let ledger = Ledger::open(self.context.disk.clone(), &path).await?;
+                are_whole &= ledger.was_whole();
                 ledgers.insert(log, ledger.known());
             }
         }
-        Ok(ledgers)
+        let counts: BTreeSet<u32> = ledgers.keys().map(|(_, count)| *count).collect();
+        let are_all = |count: &u32| (0..*count).all(|shard| ledgers.contains_key(&(shard, *count)));
+        let vouches = are_whole && !ledgers.is_empty() && counts.iter().all(are_all);
+        Ok((ledgers, vouches))
     }
 
     /// Folders in the data folder that are named as a table's, of all keyspaces.
@@ -244,12 +336,12 @@ impl Shard {
 
     /// A manifest that is damaged, missing, older than it was or cannot be read is left as it is: its
     /// table will not open, and says why.
-    async fn clear_table(&self, directory: &Path, reached: &Reached) -> Option<ReplayPosition> {
+    async fn clear_table(&self, directory: &Path, reached: &Reached) -> Cleared {
         match clear_leftovers(&self.context.disk, directory, reached).await {
-            Ok(newest) => newest,
+            Ok(cleared) => cleared,
             Err(error) => {
                 tracing::error!(%error, "a table's files are left as they are");
-                None
+                Cleared::default()
             }
         }
     }
@@ -328,6 +420,15 @@ impl Shard {
         Ok(())
     }
 
+    /// Has the ledger know how far the catalog is. It is a watch more, so it may fail.
+    async fn watch_catalog(&self, catalog: &Catalog) {
+        let Some(ledger) = self.ledger.borrow().clone() else { return };
+        let version = catalog.version();
+        if let Err(error) = ledger.record(vec![Entry::Catalog { version }]).await {
+            tracing::warn!(%error, "the ledger could not be told of the catalog");
+        }
+    }
+
     /// Replaces the catalog `before` on disk, in one step.
     ///
     /// Errors: `Io`, and the one before stands there; `Unavailable` when nobody knows which it is.
@@ -340,6 +441,9 @@ impl Shard {
         let path = self.options.layout.catalog();
         let disk = &*self.context.disk;
         let stored = write_file_atomically(disk, &path, &catalog.encode()).await;
+        if stored.is_ok() {
+            self.watch_catalog(catalog).await;
+        }
         let (Err(error), Some(before)) = (&stored, before) else { return stored };
         // It may have its name already, and only that not be durable.
         let content = read_file(disk, &path).await;

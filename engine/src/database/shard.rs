@@ -161,8 +161,13 @@ impl Shard {
         self.tables.borrow().iter().map(report).collect()
     }
 
-    /// Opens a table whose manifests have `reached` what the ledgers know.
-    pub(super) async fn add_table(&self, schema: SchemaRef, reached: Reached) -> Result<()> {
+    /// Opens a table of which the ledgers know what its manifests have reached, and the greatest
+    /// number of an SSTable that is gone.
+    pub(super) async fn add_table(
+        &self,
+        schema: SchemaRef,
+        (reached, generation_max): (Reached, u64),
+    ) -> Result<()> {
         self.check_open()?;
         let ledger = self.ledger.borrow().clone().ok_or(Error::Closed)?;
         let opening = TableOpening {
@@ -172,6 +177,7 @@ impl Shard {
             commitlog: self.commitlog().ok(),
             ledger,
             reached,
+            generation_max,
             cache: self.cache.clone(),
             shard_bytes: self.unflushed_bytes.clone(),
             shard: self.context.shard,

@@ -26,8 +26,12 @@ const PAGES_FULL: usize = 32;
 pub enum Entry {
     /// The manifest of a table has a frame of this sequence.
     Manifest { table: TableId, sequence: u64 },
+    /// The catalog has reached this version.
+    Catalog { version: u64 },
     /// The table was dropped.
     Dropped { table: TableId },
+    /// Numbers of SSTables of a table up to this one were given, though their files may be gone.
+    Numbered { table: TableId, generation: u64 },
     /// A commitlog segment is there, of so many bytes; what it holds is not known.
     Segment { id: u64, bytes: u64 },
     /// No more is written to a segment. It holds records of these tables that no SSTable had at
@@ -71,6 +75,10 @@ impl SegmentEntry {
 pub struct Known {
     /// By table, the sequence that its manifest has reached.
     pub manifests: BTreeMap<TableId, u64>,
+    /// The version that the catalog has reached.
+    pub catalog: u64,
+    /// By table, the greatest number of an SSTable whose files were removed.
+    pub generations: BTreeMap<TableId, u64>,
     /// By id.
     pub segments: BTreeMap<u64, SegmentEntry>,
     /// Greatest segment id that was ever named.
@@ -84,8 +92,14 @@ impl Known {
                 let known = self.manifests.entry(*table).or_default();
                 *known = (*known).max(*sequence);
             }
+            Entry::Catalog { version } => self.catalog = self.catalog.max(*version),
             Entry::Dropped { table } => {
                 self.manifests.remove(table);
+                self.generations.remove(table);
+            }
+            Entry::Numbered { table, generation } => {
+                let known = self.generations.entry(*table).or_default();
+                *known = (*known).max(*generation);
             }
             Entry::Segment { id, bytes } => {
                 let entry = SegmentEntry { bytes: *bytes, tables: None };
@@ -110,6 +124,9 @@ impl Known {
         let manifests = self.manifests.iter();
         let manifests = manifests
             .map(|(table, sequence)| Entry::Manifest { table: *table, sequence: *sequence });
+        let generations = self.generations.iter();
+        let generations = generations
+            .map(|(table, generation)| Entry::Numbered { table: *table, generation: *generation });
         // The greatest id comes along though its segment may be gone.
         let id = self.segment_max;
         let greatest = [Entry::Segment { id, bytes: 0 }, Entry::Released { ids: vec![id] }];
@@ -118,7 +135,8 @@ impl Known {
             let finished = finished.map(|tables| Entry::Finished { id: *id, tables });
             [Entry::Segment { id: *id, bytes: segment.bytes }].into_iter().chain(finished)
         });
-        manifests.chain(greatest).chain(segments).collect()
+        let catalog = [Entry::Catalog { version: self.catalog }];
+        manifests.chain(catalog).chain(generations).chain(greatest).chain(segments).collect()
     }
 }
 
@@ -135,6 +153,8 @@ pub struct Ledger {
     known: RefCell<Known>,
     /// Entries that go along with the next that is recorded.
     waiting: RefCell<Vec<Entry>>,
+    /// The file was there, and nothing of it was damaged.
+    was_whole: bool,
     file: tokio::sync::Mutex<LedgerFile>,
 }
 
@@ -168,12 +188,18 @@ impl Ledger {
             path: path.to_owned(),
             known: RefCell::new(known),
             waiting: RefCell::default(),
+            was_whole: !file.is_broken,
             file: tokio::sync::Mutex::new(file),
         }))
     }
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether it was there when it was opened, and whole.
+    pub fn was_whole(&self) -> bool {
+        self.was_whole
     }
 
     /// What it says as of now.

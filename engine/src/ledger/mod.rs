@@ -1,7 +1,8 @@
 //! What must be on disk, recorded apart from it: so that what is gone is noticed.
 //!
 //! A manifest that is missing or was cut back, and a commitlog segment that is missing or empty,
-//! look like ones that were never written. The ledger of a shard says that they were.
+//! look like ones that were never written; with an older catalog newer tables look dropped. The
+//! ledger of a shard says what there was.
 //!
 //! ```text
 //! file  := frame*, zeros                 room for all frames is taken when the file is made

@@ -40,6 +40,8 @@ pub struct TableOpening {
     pub ledger: Rc<Ledger>,
     /// What the manifests of the table must have reached, by shard and shard count.
     pub reached: Reached,
+    /// Numbers of SSTables up to this one were given, though their files may be gone.
+    pub generation_max: u64,
     pub cache: Rc<PageCache>,
     /// Bytes of all memtables of the shard.
     pub shard_bytes: Rc<Cell<usize>>,
@@ -55,7 +57,7 @@ impl Table {
     /// Errors: `Io`, `Corrupt` naming the file.
     pub async fn open(opening: TableOpening) -> Result<Rc<Table>> {
         let TableOpening { schema, directory, disk, commitlog, cache, ledger, .. } = opening;
-        let reached = opening.reached;
+        let (reached, generation_max) = (opening.reached, opening.generation_max);
         let TableOpening { shard_bytes, shard, shard_count, large_data, .. } = opening;
         disk.create_directories(&directory).await?;
         // The folder of the keyspace and that of all data: either may be new.
@@ -108,6 +110,7 @@ impl Table {
         }
         // Shards share the folder: each takes the generations of its own residue.
         let highest = names.iter().filter_map(|name| generation_of(name)).max().unwrap_or(0);
+        let highest = highest.max(generation_max);
         let stride = u64::from(shard_count);
         let next_generation = (highest / stride + 1) * stride + u64::from(shard);
         let rows = RowCache::new(cache.clone(), schema.clone());
@@ -156,9 +159,19 @@ async fn watch(ledger: &Ledger, manifest: &Manifest, schema: &SchemaRef) {
     }
 }
 
-/// Clears away SSTable files in a table's folder that no manifest names: what crashes left. Returns
-/// the newest commitlog position that the manifests know. To be called before any shard opens the
-/// table.
+/// What clearing a table's folder found.
+#[derive(Debug, Clone, Default)]
+pub struct Cleared {
+    /// Newest commitlog position that the manifests know.
+    pub newest: Option<ReplayPosition>,
+    /// Files of whole SSTables that were set aside, where they are now.
+    pub set_aside: Vec<PathBuf>,
+    /// Files that were set aside before.
+    pub lost_before: usize,
+}
+
+/// Clears away SSTable files in a table's folder that no manifest names: what crashes left. To be
+/// called before any shard opens the table.
 ///
 /// Errors: `Io`, `Corrupt` naming the manifest; then nothing was changed. Files that cannot be
 /// cleared away are told and stay.
@@ -166,16 +179,20 @@ pub async fn clear_leftovers(
     disk: &Rc<dyn Disk>,
     directory: &Path,
     reached: &Reached,
-) -> Result<Option<ReplayPosition>> {
+) -> Result<Cleared> {
     let mut live = BTreeSet::new();
-    let mut newest = None;
+    let mut result = Cleared::default();
     let names: Vec<String> =
         disk.list(directory).await?.into_iter().map(|entry| entry.name).collect();
     for ((shard, count), reached) in manifests_of(&names, reached) {
         let path = directory.join(manifest_name(shard, count));
         let manifest = Manifest::open_from(disk.clone(), &path, reached).await?;
         live.extend(manifest.live().keys());
-        newest = newest.max(manifest.flushed_through());
+        result.newest = result.newest.max(manifest.flushed_through());
+    }
+    let lost = directory.join(LOST);
+    if names.iter().any(|name| name == LOST) {
+        result.lost_before = disk.list(&lost).await?.len();
     }
     let cleared = clear_unnamed(&**disk, directory, &live).await;
     let directory = directory.display();
@@ -184,7 +201,7 @@ pub async fn clear_leftovers(
         Err(error) => {
             // They do no harm: no number is given twice, and the next start tries again.
             tracing::warn!(%directory, %error, "unfinished SSTables stay for now");
-            return Ok(newest);
+            return Ok(result);
         }
     };
     if !removed.is_empty() {
@@ -193,7 +210,8 @@ pub async fn clear_leftovers(
     if !moved.is_empty() {
         tracing::warn!(%directory, ?moved, "SSTables that no manifest names were moved to 'lost'");
     }
-    Ok(newest)
+    result.set_aside = moved.iter().map(|name| lost.join(name)).collect();
+    Ok(result)
 }
 
 pub(super) fn manifest_name(shard: u32, shard_count: u32) -> String {

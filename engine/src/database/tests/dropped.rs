@@ -97,39 +97,53 @@ async fn generations(disk: &SimulatedDisk, folder: &Path) -> Vec<u64> {
     found
 }
 
+/// A table with an SSTable, and the number of another one as a crash before the manifest leaves it.
+async fn with_unnamed(disk: &SimulatedDisk) -> (SchemaRef, PathBuf, u64) {
+    let database = open(disk.shared(), 1 << 30).await;
+    let t = database.create_table(definition(), false).await.unwrap();
+    database.apply(insert(&t, "a", 1, 1, 1)).await.unwrap();
+    database.flush(None).await.unwrap();
+    database.close().await.unwrap();
+    let folder = PathBuf::from(format!("/db/data/default/t-{}", t.id.hex()));
+    let unnamed = generations(disk, &folder).await.into_iter().max().unwrap() + 40;
+    for component in ["Data.db", "TOC.txt"] {
+        let path = folder.join(format!("me-{unnamed}-big-{component}"));
+        let file = disk.open(&path, OpenOptions::CREATE).await.unwrap();
+        file.write_at(0, AlignedBuffer::padded(b"x")).await.0.unwrap();
+        file.sync().await.unwrap();
+    }
+    disk.sync_directory(&folder).await.unwrap();
+    (t, folder, unnamed)
+}
+
 #[test]
-fn numbers_of_sstables_that_were_set_aside_are_never_given_again() {
-    run(async {
-        let disk = SimulatedDisk::new(1);
-        let database = open(disk.shared(), 1 << 30).await;
-        let t = database.create_table(definition(), false).await.unwrap();
-        database.apply(insert(&t, "a", 1, 1, 1)).await.unwrap();
-        database.flush(None).await.unwrap();
-        database.close().await.unwrap();
-        let folder = PathBuf::from(format!("/db/data/default/t-{}", t.id.hex()));
-        let mut used = generations(&disk, &folder).await;
-        // As a crash between the last file of an SSTable and the manifest leaves it.
-        let lost = used.iter().max().unwrap() + 40;
-        for component in ["Data.db", "TOC.txt"] {
-            let path = folder.join(format!("me-{lost}-big-{component}"));
-            let file = disk.open(&path, OpenOptions::CREATE).await.unwrap();
-            file.write_at(0, AlignedBuffer::padded(b"x")).await.0.unwrap();
-            file.sync().await.unwrap();
-        }
-        disk.sync_directory(&folder).await.unwrap();
-        used.push(lost);
-        for round in 2..5 {
+fn what_was_set_aside_goes_when_the_log_had_it_and_its_number_is_never_given_again() {
+    // Without ledgers nobody knows that the manifests are whole: then it stays.
+    for has_ledger in [true, false] {
+        run(async {
+            let disk = SimulatedDisk::new(1);
+            let (t, folder, unnamed) = with_unnamed(&disk).await;
+            if !has_ledger {
+                disk.remove(Path::new("/db/ledger/0-of-1")).await.unwrap();
+            }
+            let mut used = vec![unnamed];
+            for round in 2..5 {
+                let database = open(disk.shared(), 1 << 30).await;
+                let lost = disk.list(&folder.join("lost")).await.unwrap().len();
+                assert_eq!(lost, if has_ledger { 0 } else { 2 }, "round {round}");
+                database.apply(insert(&t, "a", round, 1, 1)).await.unwrap();
+                database.flush(None).await.unwrap();
+                database.close().await.unwrap();
+                let mut new = generations(&disk, &folder).await;
+                new.retain(|generation| *generation != unnamed);
+                let new = new.into_iter().max().unwrap();
+                assert!(used.iter().all(|old| *old < new), "{new} after {used:?}");
+                used.push(new);
+            }
             let database = open(disk.shared(), 1 << 30).await;
-            database.apply(insert(&t, "a", round, 1, 1)).await.unwrap();
-            database.flush(None).await.unwrap();
-            database.close().await.unwrap();
-            let new = generations(&disk, &folder).await.into_iter().max().unwrap();
-            assert!(used.iter().all(|old| *old < new), "{new} after {used:?}");
-            used.push(new);
-        }
-        let database = open(disk.shared(), 1 << 30).await;
-        assert_eq!(count_rows(&database, &t, "a").await.unwrap(), 4);
-    });
+            assert_eq!(count_rows(&database, &t, "a").await.unwrap(), 4);
+        });
+    }
 }
 
 #[test]

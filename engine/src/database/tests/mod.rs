@@ -23,6 +23,7 @@ mod failing_disk;
 mod log_limit;
 mod dropped;
 mod flush;
+mod full_disk;
 mod options;
 mod hostile;
 mod limits;

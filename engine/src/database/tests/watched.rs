@@ -153,6 +153,27 @@ async fn a_directory_without_ledger_opens_and_is_watched_from_then_on() {
     database.close().await.unwrap();
 }
 
+#[tokio::test]
+async fn an_older_catalog_does_not_take_newer_tables_along() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path()).await;
+    create(&database, "u").await;
+    let catalog = directory.path().join("catalog");
+    let older = fs::read(&catalog).unwrap();
+    let t = create(&database, "t").await;
+    write(&database, &t, 0..5).await;
+    database.close().await.unwrap();
+    let newer = fs::read(&catalog).unwrap();
+    fs::write(&catalog, older).unwrap();
+    let refused = Database::open(options(directory.path())).await.err().unwrap().to_string();
+    let wanted = [catalog.to_str().unwrap(), "which the ledger names", "bring the newer file back"];
+    assert!(wanted.iter().all(|part| refused.contains(part)), "{refused}");
+    fs::write(&catalog, newer).unwrap();
+    let database = open(directory.path()).await;
+    assert_eq!(count(&database, "t").await.unwrap(), 5);
+    database.close().await.unwrap();
+}
+
 /// A crash with writes of `t` in several segments; those of `u` were in the first and are flushed.
 async fn crashed() -> (tempfile::TempDir, Vec<PathBuf>) {
     let directory = tempfile::tempdir().unwrap();
@@ -304,19 +325,20 @@ async fn writes_of_a_log_that_no_sstable_can_hold_are_set_aside() {
     let database = open(directory.path()).await;
     let schema = create(&database, "t").await;
     database.close().await.unwrap();
-    let log = CommitlogOptions {
-        directory: directory.path().join("commitlog/0-of-1"),
-        shard: 0,
-        shard_count: 1,
-        durability: Durability::Sync,
-        segment_bytes: 1 << 20,
-        first_segment_min: 0,
-        ledger: None,
-    };
     let mut writes = unfit(&schema);
     let count_unfit = writes.len();
     writes.insert(2, insert(&schema, "a", 7, 7, 7));
+    let folder = directory.path().join("commitlog/0-of-1");
     let append = || {
+        let log = CommitlogOptions {
+            directory: folder,
+            shard: 0,
+            shard_count: 1,
+            durability: Durability::Sync,
+            segment_bytes: 1 << 20,
+            first_segment_min: 0,
+            ledger: None,
+        };
         crate::disk::run(crate::disk::Backend::Blocking, |disk, _| async move {
             let log = Commitlog::open(disk, SystemClock::shared(), log).await?;
             for write in &writes {

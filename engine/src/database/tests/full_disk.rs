@@ -1,0 +1,96 @@
+//! A start on a full disk: reads only, and writes as soon as there is room, without another start.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::failing_disk::FailingDisk;
+use super::log_limit::{SEGMENT_BYTES, run};
+use super::*;
+use crate::clock::SimulatedClock;
+use crate::disk::{Access, AlignedBuffer, Disk, OpenOptions, SimulatedDisk};
+use crate::runtime::{ShardContext, SimulatedTimer};
+
+async fn open(disk: &Rc<dyn Disk>, shards: u32) -> Database {
+    let clock = SimulatedClock::new(1_700_000_000_000_000);
+    let timer = SimulatedTimer::new(clock.clone());
+    let moved = timer.clone();
+    tokio::task::spawn_local(async move {
+        loop {
+            tokio::task::yield_now().await;
+            moved.advance(Duration::from_millis(1));
+        }
+    });
+    let contexts = (0..shards).map(|shard| {
+        let (clock, timer) = (clock.clone(), Rc::new(timer.clone()));
+        ShardContext::new((shard, shards), disk.clone(), clock, timer, 5)
+    });
+    let options = Options {
+        commitlog_segment_bytes: SEGMENT_BYTES,
+        clock: clock.clone(),
+        ..Options::new(Path::new("/db"))
+    };
+    Database::open_local(options, contexts.collect()).await.unwrap()
+}
+
+/// A disk on which nothing new can be made while it is full, no folder of a new shard count either.
+fn may_be_full(disk: &SimulatedDisk, is_full: Rc<Cell<bool>>) -> Rc<dyn Disk> {
+    FailingDisk::shared(disk.shared(), move |path| {
+        let text = path.to_string_lossy();
+        let new = ["CommitLog", "-of-2", ".db", ".tmp", "lost"];
+        (is_full.get() && new.iter().any(|part| text.contains(part))).then_some(28)
+    })
+}
+
+/// Half a frame behind the last one, as a crash leaves it.
+async fn tear(disk: &SimulatedDisk, manifest: &Path) {
+    let options = OpenOptions { access: Access::ReadWrite, data_sync: true };
+    let file = disk.open(manifest, options).await.unwrap();
+    let end = file.size().await.unwrap();
+    file.write_at(end, AlignedBuffer::padded(b"TGMF and not much else")).await.0.unwrap();
+}
+
+async fn play(shards: u32, is_torn: bool) {
+    let what = format!("{shards} shards, torn {is_torn}");
+    let disk = SimulatedDisk::new(1);
+    let database = open(&disk.shared(), 1).await;
+    let t = database.create_table(definition(), false).await.unwrap();
+    for row in 0..10 {
+        if row == 5 {
+            database.flush(None).await.unwrap();
+        }
+        database.apply(insert(&t, "a", row, 1, 1)).await.unwrap();
+    }
+    let disk = disk.power_cut();
+    let folder = PathBuf::from(format!("/db/data/default/t-{}", t.id.hex()));
+    if is_torn {
+        tear(&disk, &folder.join("manifest-0-of-1")).await;
+    }
+    let is_full = Rc::new(Cell::new(true));
+    let database = open(&may_be_full(&disk, is_full.clone()), shards).await;
+    assert_eq!(count_rows(&database, &t, "a").await.unwrap(), 10, "{what}: reads go on");
+    for _ in 0..3 {
+        let refused = database.apply(insert(&t, "a", 10, 1, 1)).await.unwrap_err();
+        assert!(refused.is_disk_full() && refused.is_retryable(), "{what}: {refused}");
+    }
+    is_full.set(false);
+    let mut tries = 0;
+    while let Err(error) = database.apply(insert(&t, "a", 10, 1, 1)).await {
+        assert!(error.is_disk_full() && tries < 100_000, "{what}: {error}");
+        tries += 1;
+        tokio::task::yield_now().await;
+    }
+    assert!(tries > 0, "{what}: it was tried again");
+    database.flush(None).await.unwrap();
+    database.apply(insert(&t, "a", 11, 1, 1)).await.unwrap();
+    let again = open(&disk.power_cut().shared(), 1).await;
+    assert_eq!(count_rows(&again, &t, "a").await.unwrap(), 12, "{what}");
+}
+
+#[test]
+fn writes_go_on_without_another_start_when_there_is_room() {
+    for (shards, is_torn) in [(1, false), (1, true), (2, false), (2, true)] {
+        run(play(shards, is_torn));
+    }
+}
