@@ -118,7 +118,7 @@ impl Drop for Loan {
 }
 
 /// A buffer in the form that tokio-uring hands to the kernel. Fields are dropped in this order.
-struct RingBuffer(AlignedBuffer, Loan);
+struct RingBuffer(AlignedBuffer, #[expect(dead_code, reason = "held until it is dropped")] Loan);
 
 // SAFETY: the memory is on the heap and stays put when the buffer moves; `AlignedBuffer` frees it
 // only when dropped, and all of it is initialised.

@@ -19,6 +19,9 @@ fn path() -> PathBuf {
 }
 
 async fn open(disk: &SimulatedDisk) -> Rc<Ledger> {
+    // The data directory itself is durable.
+    disk.create_directories(Path::new("/db")).await.unwrap();
+    disk.sync_directory(Path::new("/")).await.unwrap();
     Ledger::open(disk.shared(), &path()).await.unwrap()
 }
 

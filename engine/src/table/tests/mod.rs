@@ -11,8 +11,9 @@ use std::rc::Rc;
 
 use futures::executor::block_on;
 
-use super::{Table, TableOpening};
+use super::{Reached, Table, TableOpening};
 use crate::cache::PageCache;
+use crate::ledger::Ledger;
 use crate::mutation::{Cell, Fragment, FragmentSource, Liveness, Mutation, Row};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{
@@ -60,11 +61,16 @@ impl World {
     fn open(disk: MemoryDisk, schema: SchemaRef, cache_bytes: usize, shard: (u32, u32)) -> World {
         let cache = PageCache::new(cache_bytes, 1);
         let memtable_bytes: Rc<Counter<usize>> = Rc::default();
+        let ledger_path = Path::new(DIRECTORY).join("ledger");
+        let ledger = block_on(Ledger::open(Rc::new(disk.clone()), &ledger_path)).unwrap();
         let opening = TableOpening {
             schema,
             directory: Path::new(DIRECTORY).to_owned(),
             disk: Rc::new(disk.clone()),
             commitlog: None,
+            ledger,
+            reached: Reached::new(),
+            generation_max: 0,
             cache: cache.clone(),
             shard_bytes: memtable_bytes.clone(),
             shard: shard.0,
