@@ -16,7 +16,8 @@ fn an_append_that_comes_during_a_sync_is_durable_after_the_next_tick() {
     for seed in 0..40 {
         run(async {
             let clock = SimulatedClock::new(START_US);
-            let faults = Faults { delay_turns_max: 30, ..Faults::default() };
+            // Long enough for the test to get a turn meanwhile.
+            let faults = Faults { delay_turns_max: 2000, ..Faults::default() };
             let disk = SimulatedDisk::with_faults(seed, faults);
             let options = options(Durability::Periodic { ms: 10 });
             let log = Commitlog::open(disk.shared(), clock.clone(), options).await.unwrap();

@@ -41,13 +41,6 @@ async fn count(database: &Database, name: &str) -> crate::error::Result<usize> {
     count_rows(database, &schema_of(database, name), "a").await
 }
 
-fn file_of(directory: &Path, name: &str) -> PathBuf {
-    let found = files(directory).into_iter().filter(|path| path.ends_with(name));
-    let found: Vec<PathBuf> = found.collect();
-    assert_eq!(found.len(), 1, "{name}: {found:?}");
-    found[0].clone()
-}
-
 /// Segments of the log, oldest first.
 fn segments(directory: &Path) -> Vec<PathBuf> {
     let log = directory.join("commitlog/0-of-1");
