@@ -97,7 +97,9 @@ public class Points {
                 continue;
             }
             try {
-                method.invoke(metadata);
+                if (method.invoke(metadata) instanceof ResultSet rows) {
+                    rows.close();
+                }
                 count++;
             } catch (InvocationTargetException error) {
                 throw new AssertionError(method.getName(), error.getCause());
