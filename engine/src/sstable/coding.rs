@@ -11,7 +11,7 @@ pub(super) use crate::schema::vint::{put_svint, put_vint};
 use crate::schema::vint::{unzigzag, vint_of};
 
 /// Why bytes could not be read.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The input ends too early; at least `needed` bytes are wanted, counted from its start.
     Short { needed: u64 },

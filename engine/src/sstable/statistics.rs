@@ -507,9 +507,7 @@ pub(super) fn decode_file(bytes: &[u8], version: Version) -> Parsed<(Statistics,
         return Err(before.bad(PARTITIONER, String::from_utf8_lossy(partitioner)));
     }
     let statistics = Statistics::decode(&mut parts.body(2, "statistics")?, version)?;
+    // The estimate of the number of keys is not looked at: no read needs it.
     let header = Header::decode(&mut parts.body(3, "header")?)?;
-    if parts.has_crcs {
-        parts.body(1, "compaction")?;
-    }
     Ok((statistics, header))
 }

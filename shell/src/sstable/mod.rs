@@ -287,6 +287,9 @@ fn print_verification(out: &mut dyn Write, found: &Verification) -> io::Result<(
     for skipped in &found.skipped {
         writeln!(out, "  not checked: {skipped}")?;
     }
+    for note in &found.notes {
+        writeln!(out, "  note: {note}")?;
+    }
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use super::super::scylla::{ScyllaMetadata, TokenBound};
 use super::dump_index::StoredSummary;
 use super::files::Inspector;
 use super::json::Json;
-use super::metadata::{LogPosition, Metadata};
+use super::metadata::{LogPosition, Metadata, Sketch};
 use super::rows::StoredLayout;
 use super::types::{KeyType, StoredType};
 use super::value;
@@ -116,7 +116,7 @@ pub async fn dump_statistics(sstable: &Inspector) -> Result<String> {
     };
     match metadata.keys_estimate() {
         Some(estimate) => line("Estimated cardinality", &estimate),
-        None => line("Estimated cardinality", &"unknown"),
+        None => line("Estimated cardinality", &unknown(&metadata.sketch)),
     }
     let header = &metadata.header;
     line("EncodingStats minTTL", &days(header.bases.min_ttl));
@@ -133,6 +133,18 @@ pub async fn dump_statistics(sstable: &Inspector) -> Result<String> {
     line("RegularColumns", &columns(&header.regulars));
     line("IsTransient", &metadata.is_transient);
     Ok(out)
+}
+
+/// Why there is no estimate of the number of keys.
+fn unknown(sketch: &Sketch) -> String {
+    match sketch {
+        Sketch::Other { bytes, what } => {
+            let mut hex = String::new();
+            value::hex(bytes, &mut hex);
+            format!("unknown ({what}: 0x{hex})")
+        }
+        _ => "unknown".to_owned(),
+    }
 }
 
 /// `Statistics.db` as JSON.

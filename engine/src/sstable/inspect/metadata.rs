@@ -17,8 +17,17 @@ pub(super) enum Sketch {
     /// Encoded hashes.
     Sparse(Vec<u32>),
     Registers(Vec<u8>),
-    /// A form that is not known.
-    Other,
+    /// A form that is not known: its bytes, and what they look like. Nobody needs it to read rows.
+    Other {
+        bytes: Vec<u8>,
+        what: String,
+    },
+    /// Of the form that Cassandra writes, or so it says, and not to be read as such: a fault in what
+    /// begins at `base` of the file.
+    Damaged {
+        base: u64,
+        fault: Fault,
+    },
 }
 
 /// What `Statistics.db` says.
@@ -68,8 +77,7 @@ impl Metadata {
         let partitioner = String::from_utf8(validation.bytes16()?.to_vec())
             .map_err(|_| before.bad("the name of a partitioner", "bytes that are no UTF-8"))?;
         let bloom_fp_chance = validation.f64()?;
-        let mut compaction = parts.body(1, "compaction")?;
-        let sketch = Sketch::decode(compaction.bytes32()?)?;
+        let sketch = Sketch::of_part(parts.body(1, "compaction"));
         let header = Header::decode(&mut parts.body(3, "header")?)?;
         let mut input = parts.body(2, "statistics")?;
         let input = &mut input;
@@ -154,8 +162,14 @@ impl Metadata {
                 };
                 Some(estimate.round() as u64)
             }
-            Sketch::Other => None,
+            Sketch::Other { .. } | Sketch::Damaged { .. } => None,
         }
+    }
+
+    /// Whether the estimate is of the form that only ScyllaDB writes.
+    pub(super) fn has_scylla_sketch(&self) -> bool {
+        let is_scylla = |bytes: &[u8]| precisions(bytes) == Some(SCYLLA_PRECISIONS);
+        matches!(&self.sketch, Sketch::Other { bytes, .. } if is_scylla(bytes))
     }
 
     /// How many partitions were counted.
@@ -165,20 +179,67 @@ impl Metadata {
     }
 }
 
+/// Precisions of Cassandra's estimate and of ScyllaDB's: bits that choose a register, and those that a
+/// sparse form keeps.
+const CASSANDRA_PRECISIONS: (u32, u32) = (13, 25);
+const SCYLLA_PRECISIONS: (u32, u32) = (4, 0);
+/// Version of the library's form.
+const SKETCH_VERSION: [u8; 4] = [0xff, 0xff, 0xff, 0xfe];
+
+/// The two precisions that a sketch of the known version names.
+fn precisions(bytes: &[u8]) -> Option<(u32, u32)> {
+    let mut input = Input::new(bytes);
+    let head: [u8; 4] = input.array().ok()?;
+    let both = (leb128(&mut input).ok()?, leb128(&mut input).ok()?);
+    (head == SKETCH_VERSION).then_some(both)
+}
+
 impl Sketch {
+    /// From the compaction part, where that was found and its checksum, if it has one, is right.
+    fn of_part(part: Parsed<Input<'_>>) -> Sketch {
+        let mut part = match part {
+            Ok(part) => part,
+            Err(fault) => return Sketch::Damaged { base: 0, fault },
+        };
+        // Old writers put a list of the files before it, by number, that this one was made of.
+        let mut old = part.clone();
+        let bytes = match part.clone().bytes32() {
+            Ok(bytes) if bytes.len() as u64 + 4 == part.remaining() => Ok(bytes),
+            _ => (|| {
+                let count = old.count32()?;
+                old.take(count.saturating_mul(4))?;
+                old.bytes32()
+            })(),
+        };
+        let Ok(bytes) = bytes else {
+            let left = part.remaining();
+            let bytes = part.take(left).unwrap_or_default().to_vec();
+            return Sketch::Other { bytes, what: "one that ends early".to_owned() };
+        };
+        let other = |what: String| Sketch::Other { bytes: bytes.to_vec(), what };
+        match precisions(bytes) {
+            None => other("one of another version".to_owned()),
+            Some(CASSANDRA_PRECISIONS) => {
+                let base = part.at() + part.remaining() - bytes.len() as u64;
+                Sketch::decode(bytes).unwrap_or_else(|fault| Sketch::Damaged { base, fault })
+            }
+            Some((registers, sparse)) => {
+                let by = match (registers, sparse) {
+                    SCYLLA_PRECISIONS => ", as ScyllaDB's is",
+                    _ => "",
+                };
+                other(format!("one of precisions {registers} and {sparse}{by}"))
+            }
+        }
+    }
+
+    /// One of Cassandra's precisions.
     fn decode(bytes: &[u8]) -> Parsed<Sketch> {
         let mut input = Input::new(bytes);
         let before = input.clone();
-        let head: [u8; 4] = input.array()?;
-        if head != [0xff, 0xff, 0xff, 0xfe] {
-            // Older versions of the library.
-            return Ok(Sketch::Other);
-        }
-        let (precision, sparse_precision) = (leb128(&mut input)?, leb128(&mut input)?);
-        if precision != 13 || sparse_precision != 25 {
-            let found = format!("{precision} and {sparse_precision}");
-            return Err(before.bad("precisions of 13 and 25 bits", found));
-        }
+        input.take(SKETCH_VERSION.len() as u64)?;
+        let precision = leb128(&mut input)?;
+        let _sparse_precision = leb128(&mut input)?;
         let sketch = match leb128(&mut input)? {
             0 => {
                 let size = u64::from(leb128(&mut input)?);

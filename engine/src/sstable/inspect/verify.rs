@@ -20,7 +20,7 @@ use super::dump_data::{key_values, value_type};
 use super::dump_index::{IndexReader, StoredBlocks, StoredSummary};
 use super::files::Inspector;
 use super::json::Json;
-use super::metadata::Metadata;
+use super::metadata::{Metadata, Sketch};
 use super::order::{Prefix, compare};
 use super::rows::{RowReader, Step, StoredColumn, StoredFront, StoredLayout, StoredRow};
 use super::seen::Seen;
@@ -49,6 +49,8 @@ pub struct Verification {
     pub data_bytes: u64,
     /// What was not checked, and why.
     pub skipped: Vec<String>,
+    /// What other products do otherwise, and what is not known here. None of it is damage.
+    pub notes: Vec<String>,
     /// The first problems; each names a file and a place in it.
     pub problems: Vec<Error>,
     /// How many there were in all.
@@ -72,6 +74,7 @@ impl Verification {
             ("problem_count", Json::number(self.problem_count)),
             ("problems", texts(self.problems.iter().map(ToString::to_string).collect())),
             ("not_checked", texts(self.skipped.clone())),
+            ("notes", texts(self.notes.clone())),
         ]);
         document.to_line()
     }
@@ -132,7 +135,8 @@ pub async fn verify(sstable: &Inspector, progress: VerifyProgress<'_>) -> Verifi
         let metadata = sstable.metadata().await;
         if let Some(metadata) = found.take(metadata) {
             // ScyllaDB counts some things in other ways.
-            let is_exact = scylla.is_none() || sstable.has(Component::Tidegate);
+            let is_scylla = scylla.is_some() || metadata.has_scylla_sketch();
+            let is_exact = !is_scylla || sstable.has(Component::Tidegate);
             walk(sstable, &metadata, is_exact, &mut found, progress).await;
         }
     }
@@ -148,6 +152,16 @@ async fn walk(
     progress: VerifyProgress<'_>,
 ) {
     let path = sstable.path(Component::Statistics);
+    match &metadata.sketch {
+        Sketch::Damaged { base, fault } => found.add(fault.clone().into_error(&path, *base)),
+        Sketch::Other { bytes, what } => found.notes.push(format!(
+            "{}: the estimate of the number of keys ({} bytes) is {what}; reads do not need it, and \
+             it was not checked",
+            path.display(),
+            bytes.len()
+        )),
+        Sketch::Registers(_) | Sketch::Sparse(_) => {}
+    }
     if metadata.partitioner != PARTITIONER {
         found.add(Error::corrupt(&path, 0, PARTITIONER, &metadata.partitioner));
     }

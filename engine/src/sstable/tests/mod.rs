@@ -15,6 +15,7 @@ mod manifests;
 pub(crate) mod memory_disk;
 mod model;
 mod mutations;
+mod products;
 mod rewrite;
 mod round_trip;
 mod salvage;
