@@ -12,7 +12,7 @@ use super::layout::{Layout, ValueColumn};
 use crate::error::{Error, Result};
 use crate::mutation::{FlatRow, MultiCell, Row};
 use crate::reader::{LiveContent, LiveRows};
-use crate::schema::order::decode_component;
+use crate::schema::order::{decode_component, is_null};
 use crate::schema::table_schema::SchemaRef as TableSchemaRef;
 use crate::schema::{ColumnId, PartitionKey};
 
@@ -138,8 +138,9 @@ impl BatchBuilder {
             } else {
                 self.component.clear();
                 let taken = decode_component(&part.ty, part.order, rest, &mut self.component)?;
+                let has_value = !is_null(part.order, rest);
                 rest = &rest[taken..];
-                Some(self.component.as_slice())
+                has_value.then_some(self.component.as_slice())
             };
             for output in &part.outputs {
                 self.columns.push(*output, stored)?;

@@ -80,7 +80,9 @@ pub(super) fn struct_fields(ty: &DataType) -> Fields {
 }
 
 /// The Arrow schema of the named columns, in that order. Key columns are not nullable, but for the
-/// clustering key of a table with static columns: a partition may have those alone. Each field says its CQL type and role in its metadata (`tidegate.type`, `tidegate.kind`).
+/// clustering key of a table with static columns: a partition may have those alone; and for that of old
+/// tables, whose rows may lack the last values. Each field says its CQL type and role in its metadata
+/// (`tidegate.type`, `tidegate.kind`).
 pub fn arrow_schema(schema: &TableSchema, columns: &[ColumnId]) -> SchemaRef {
     let fields: Vec<Field> = columns.iter().map(|id| field(schema, *id)).collect();
     Arc::new(Schema::new(fields))
@@ -96,7 +98,7 @@ fn field(schema: &TableSchema, id: ColumnId) -> Field {
     };
     let nullable = match column.kind {
         ColumnKind::PartitionKey { .. } => false,
-        ColumnKind::ClusteringKey { .. } => schema.has_static_columns(),
+        ColumnKind::ClusteringKey { .. } => schema.has_static_columns() || schema.may_lack(id),
         ColumnKind::Static | ColumnKind::Regular => true,
     };
     Field::new(&column.name, arrow_type(&column.ty), nullable).with_metadata(HashMap::from([

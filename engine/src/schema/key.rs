@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use super::key_bytes::KeyBytes;
-use super::order::{Plain, decode_component, encode_component};
+use super::order::{Plain, decode_component, encode_component, is_null};
 use super::table_schema::{ClusteringOrder, Column, TableSchema};
 use super::token::Token;
 use super::types::DataType;
@@ -220,7 +220,27 @@ impl ClusteringKey {
         unreachable!("a component never consists of 0xff alone")
     }
 
-    /// The stored bytes of each clustering column present in this key or prefix.
+    /// The first clustering column of which this key or prefix lacks the value.
+    ///
+    /// Errors: `Invalid` when the bytes are no key of `schema`.
+    pub fn first_null<'s>(&self, schema: &'s TableSchema) -> Result<Option<&'s Column>> {
+        let mut rest: &[u8] = &self.0;
+        let mut stored = Vec::new();
+        for column in schema.clustering_key() {
+            let order = column.clustering_order();
+            if rest.is_empty() {
+                break;
+            }
+            if is_null(order, rest) {
+                return Ok(Some(column));
+            }
+            stored.clear();
+            rest = &rest[decode_component(&column.ty, order, rest, &mut stored)?..];
+        }
+        Ok(None)
+    }
+
+    /// The stored bytes of each clustering column present in this key or prefix; none where it is null.
     ///
     /// Errors: `Invalid` when the bytes are no key of `schema`.
     pub fn stored(&self, schema: &TableSchema) -> Result<Vec<Vec<u8>>> {

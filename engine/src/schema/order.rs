@@ -1,7 +1,8 @@
 //! Order-preserving form of clustering values: byte order of the encoding equals column order.
 //!
 //! ```text
-//! component := 0x01                       empty value (sorts first)
+//! component := 0x00 0x01                  null (sorts first): rows of old tables may lack values
+//!            | 0x01                       empty value
 //!            | 0x02 payload               any other value
 //! payload   := fixed-width transform      numbers, times, uuids
 //!            | escaped bytes 00 00        text, blob, inet (00 in the data becomes 00 ff)
@@ -23,6 +24,8 @@ use crate::schema::value::{minimal_twos_complement, sign_extended};
 const END: u8 = 0x00;
 const EMPTY: u8 = 0x01;
 const PRESENT: u8 = 0x02;
+/// Two bytes, so that a component never consists of 0xff alone when it is inverted.
+const NULL: [u8; 2] = [0x00, 0x01];
 
 /// Appends the ordered form of the serialised value `stored` of type `ty`.
 ///
@@ -41,8 +44,22 @@ pub fn encode_component(
     Ok(())
 }
 
+/// Appends the ordered form of a missing value.
+pub fn encode_null(order: ClusteringOrder, out: &mut Vec<u8>) {
+    let flip = if order == ClusteringOrder::Descending { 0xff } else { 0 };
+    out.extend(NULL.map(|byte| byte ^ flip));
+}
+
+/// Whether the component at the front of `encoded` is a missing value.
+#[inline]
+pub fn is_null(order: ClusteringOrder, encoded: &[u8]) -> bool {
+    let flip = if order == ClusteringOrder::Descending { 0xff } else { 0 };
+    encoded.first().is_some_and(|byte| byte ^ flip == NULL[0])
+}
+
 /// Reads one component from the front of `encoded`, appends its stored form to `out` and returns
-/// how many bytes of `encoded` it took.
+/// how many bytes of `encoded` it took. Of a missing value nothing is appended: [`is_null`] tells it from
+/// an empty one.
 ///
 /// Errors: `Invalid` when the bytes are no encoding of the type.
 pub fn decode_component(
@@ -52,6 +69,9 @@ pub fn decode_component(
     out: &mut Vec<u8>,
 ) -> Result<usize> {
     let flip = if order == ClusteringOrder::Descending { 0xff } else { 0 };
+    if encoded.first_chunk() == Some(&NULL.map(|byte| byte ^ flip)) {
+        return Ok(NULL.len());
+    }
     decode_value(ty, flip, encoded, out)
         .ok_or_else(|| Error::invalid(format!("bytes are no ordered form of {}", ty.sql_name())))
 }
@@ -626,6 +646,27 @@ mod tests {
                         assert_eq!(stored, value.to_bytes(), "{value:?}");
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_missing_value_stands_before_an_empty_one() {
+        for (ty, ladder) in ladders() {
+            for order in [ClusteringOrder::Ascending, ClusteringOrder::Descending] {
+                let (mut null, mut empty) = (Vec::new(), Vec::new());
+                encode_null(order, &mut null);
+                encode_component(&ty, order, &[], &mut empty).unwrap();
+                assert!(is_null(order, &null) && !is_null(order, &empty) && !is_null(order, &[]));
+                let rest = ordered(&ty, order, &ladder[0]);
+                assert!(!is_null(order, &rest));
+                let is_ascending = order == ClusteringOrder::Ascending;
+                assert!((null < empty) == is_ascending && (empty < rest) == is_ascending);
+                let (mut out, length) = (Vec::new(), null.len());
+                null.extend_from_slice(&rest);
+                assert_eq!(decode_component(&ty, order, &null, &mut out).unwrap(), length);
+                assert!(out.is_empty());
+                assert!(decode_component(&ty, order, &null[..1], &mut out).is_err());
             }
         }
     }

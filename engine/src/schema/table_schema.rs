@@ -105,6 +105,10 @@ pub struct TableOptions {
     pub on_corruption: OnCorruption,
     /// How new data files are compressed; not at all where absent.
     pub compression: Option<Compression>,
+    /// Rows may lack the values of clustering columns behind the first, as those of tables `WITH COMPACT
+    /// STORAGE` do. Of attached tables only.
+    #[serde(skip)]
+    pub has_partial_keys: bool,
 }
 
 /// Operations a second on one partition; none where absent.
@@ -126,6 +130,7 @@ impl Default for TableOptions {
             large_data: LargeDataOptions::default(),
             on_corruption: OnCorruption::default(),
             compression: None,
+            has_partial_keys: false,
         }
     }
 }
@@ -196,6 +201,13 @@ impl TableSchema {
 
     pub fn has_static_columns(&self) -> bool {
         self.columns.iter().any(|column| column.kind == ColumnKind::Static)
+    }
+
+    /// Whether rows may lack a value of this clustering column. Where they do, they stand before others.
+    pub fn may_lack(&self, id: ColumnId) -> bool {
+        let kind = self.column(id).kind;
+        let is_behind = matches!(kind, ColumnKind::ClusteringKey { position: 1.., .. });
+        self.options.has_partial_keys && is_behind
     }
 
     /// `keyspace.name`.

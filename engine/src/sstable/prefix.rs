@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! values := (vint header, value of each column that is not empty) for every 32 columns
-//! header    2 bits a column: 1 = empty, 2 = null
+//! header    2 bits a column: 1 = empty, 2 = null, in tables WITH COMPACT STORAGE
 //! bound  := u8 kind, u16 n, values          a prefix of n columns
 //! row    := u8 4, values                    (in the promoted index only)
 //! ```
@@ -13,10 +13,14 @@ use super::coding::{Input, Parsed, put_vint};
 use super::layout::Layout;
 use crate::mutation::{Position, Weight};
 use crate::schema::ClusteringKey;
-use crate::schema::order::{decode_component, encode_component};
+use crate::schema::order::{decode_component, encode_component, encode_null, is_null};
 
 /// Columns that share one header number.
 pub(super) const BATCH_COLUMNS: usize = 32;
+
+/// What the header says of a value that is not there.
+const EMPTY: u64 = 1;
+const NULL: u64 = 2;
 
 /// Kind byte of a row in the promoted index.
 pub(super) const KIND_ROW: u8 = 4;
@@ -80,7 +84,8 @@ impl Bound {
 #[derive(Debug, Default)]
 pub(super) struct PrefixEncoder {
     stored: Vec<u8>,
-    ends: Vec<usize>,
+    /// End of each value, and whether there is none.
+    ends: Vec<(usize, bool)>,
 }
 
 impl PrefixEncoder {
@@ -96,23 +101,24 @@ impl PrefixEncoder {
             }
             let taken = decode_component(ty, *order, rest, &mut self.stored)
                 .expect("clustering keys in memory are in the ordered form of their table");
+            self.ends.push((self.stored.len(), is_null(*order, rest)));
             rest = &rest[taken..];
-            self.ends.push(self.stored.len());
         }
         assert!(rest.is_empty(), "a clustering key has bytes beyond its last column");
     }
 
     fn put_split(&self, layout: &Layout, out: &mut Vec<u8>) {
-        let start = |i: usize| if i == 0 { 0 } else { self.ends[i - 1] };
+        let start = |i: usize| if i == 0 { 0 } else { self.ends[i - 1].0 };
         for batch in (0..self.ends.len()).step_by(BATCH_COLUMNS) {
             let batch = batch..self.ends.len().min(batch + BATCH_COLUMNS);
             let header = batch
                 .clone()
-                .filter(|&i| start(i) == self.ends[i])
-                .fold(0u64, |header, i| header | 1 << (2 * (i % BATCH_COLUMNS)));
+                .filter(|&i| start(i) == self.ends[i].0)
+                .map(|i| (i, if self.ends[i].1 { NULL } else { EMPTY }))
+                .fold(0u64, |header, (i, bits)| header | bits << (2 * (i % BATCH_COLUMNS)));
             put_vint(out, header);
             for i in batch {
-                let value = &self.stored[start(i)..self.ends[i]];
+                let value = &self.stored[start(i)..self.ends[i].0];
                 if !value.is_empty() && layout.clustering[i].0.fixed_bytes().is_none() {
                     put_vint(out, value.len() as u64);
                 }
@@ -142,12 +148,13 @@ impl PrefixEncoder {
         self.put_split(layout, out);
     }
 
-    /// The stored values of a key.
+    /// The stored values of a key; empty ones in the place of nulls.
     pub(super) fn values(&mut self, layout: &Layout, key: &ClusteringKey) -> Vec<Vec<u8>> {
         self.split(layout, key);
         let mut start = 0;
         let ends = self.ends.iter();
-        ends.map(|&end| self.stored[std::mem::replace(&mut start, end)..end].to_vec()).collect()
+        ends.map(|&(end, _)| self.stored[std::mem::replace(&mut start, end)..end].to_vec())
+            .collect()
     }
 }
 
@@ -202,8 +209,12 @@ fn read_values_into(
                 Some(length) => input.take(length as u64)?,
                 None => input.vbytes()?,
             },
-            1 => &[],
-            _ => return Err(before.bad("a clustering value", "a null")),
+            EMPTY => &[],
+            NULL => {
+                encode_null(*order, ordered);
+                continue;
+            }
+            _ => return Err(before.bad("a clustering value", "one that is empty and null")),
         };
         encode_component(ty, *order, value, ordered).map_err(|error| {
             before.bad(format!("a clustering value of {}", ty.sql_name()), error)
@@ -227,8 +238,8 @@ pub(super) fn skip_values(input: &mut Input<'_>, layout: &Layout, count: usize) 
         match (header >> (2 * within) & 3, ty.fixed_bytes()) {
             (0, Some(length)) => _ = input.take(length as u64)?,
             (0, None) => _ = input.vbytes()?,
-            (1, _) => {}
-            _ => return Err(input.bad("a clustering value", "a null")),
+            (EMPTY | NULL, _) => {}
+            _ => return Err(input.bad("a clustering value", "one that is empty and null")),
         }
     }
     Ok(())

@@ -186,7 +186,8 @@ fn decide_ranges(schema: &TableSchema, found: &mut [Found], access: &mut Access)
                 .collect();
             if let Some(narrowed) = narrowed {
                 ranges = narrowed;
-                found.taken = true;
+                // A range to the least value has the rows, too, that lack one.
+                found.taken = !schema.may_lack(*id);
             }
         }
     }
@@ -590,6 +591,24 @@ mod tests {
         assert_eq!(access.rows.map(|rows| rows.len()), Some(2));
         assert_eq!(access.fixed, [ColumnId(0), ColumnId(1), ColumnId(3)]);
         assert!(decide(&table(), &filters[..3]).rows.is_none());
+    }
+
+    #[test]
+    fn bounds_of_columns_that_rows_may_lack_are_checked_again() {
+        let mut table = table();
+        let filters = [
+            col("pk").eq(lit(1)),
+            col("qk").eq(lit("x")),
+            col("a").eq(lit(1)),
+            col("b").lt(lit(5)),
+        ];
+        assert_eq!(decide(&table, &filters).residual.len(), 0);
+        let ranges = decide(&table, &filters).ranges;
+        table.options.has_partial_keys = true;
+        let access = decide(&table, &filters);
+        assert_eq!((access.residual, access.ranges), (filters[3..].to_vec(), ranges));
+        // The first column is always there.
+        assert_eq!(decide(&table, &[col("a").lt(lit(5))]).residual.len(), 0);
     }
 
     #[test]

@@ -274,8 +274,9 @@ fn clustering_order(
         let (Some(expr), true) = (physical(id), is_alike) else { break };
         let is_natural_descending = column.clustering_order() == ClusteringOrder::Descending;
         let descending = is_natural_descending != direction.is_reversed();
-        order
-            .push(PhysicalSortExpr::new(expr, SortOptions { descending, nulls_first: descending }));
+        // What a row lacks stands before all values; elsewhere there are no nulls.
+        let nulls_first = descending != table.may_lack(id);
+        order.push(PhysicalSortExpr::new(expr, SortOptions { descending, nulls_first }));
     }
     order
 }
