@@ -34,6 +34,32 @@ impl Version {
     }
 }
 
+/// Versions that are not read, and who writes them.
+const OTHER_VERSIONS: [(&str, &str); 12] = [
+    ("hf", "Cassandra 1.1"),
+    ("ic", "Cassandra 1.2"),
+    ("jb", "Cassandra 2.0"),
+    ("ka", "Cassandra 2.1"),
+    ("la", "Cassandra 2.2"),
+    ("ma", "Cassandra 3.0"),
+    ("mb", "Cassandra 3.0"),
+    ("na", "a release candidate of Cassandra 4.0"),
+    ("oa", "Cassandra 5"),
+    ("da", "Cassandra 5"),
+    ("ms", "ScyllaDB 2025.4 and later"),
+    ("mt", "ScyllaDB 2026.2 and later"),
+];
+
+/// The version in the name of a data file that is not read, with who writes it: `<version>-<id>-big-…`, or
+/// `<keyspace>-<table>-<version>-<id>-…` before Cassandra 2.2.
+fn other_version(file_name: &str) -> Option<(&'static str, &'static str)> {
+    let known = |name: &str| OTHER_VERSIONS.into_iter().find(|(version, _)| *version == name);
+    let parts: Vec<&str> = file_name.split('-').collect();
+    let is_new = matches!(parts[..], [_, _, "big" | "bti", _]);
+    let at = if is_new { Some(0) } else { parts.len().checked_sub(3).filter(|at| *at >= 2) };
+    known(parts.get(at?)?)
+}
+
 /// What the names of one SSTable's files have in common: `<version>-<id>-big-<component>`. The id is
 /// a number here and in older products, and 28 digits and letters of a UUID in newer ones.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,7 +76,7 @@ impl SstableName {
 
     /// From the name of any of its files, without the directory.
     ///
-    /// Errors: `Invalid` for other files and other versions.
+    /// Errors: `Invalid` for other files and, with who writes them, for other versions.
     pub fn parse(file_name: &str) -> Result<Self> {
         let parsed = (|| {
             let (version, rest) = file_name.split_once('-')?;
@@ -63,9 +89,14 @@ impl SstableName {
         })();
         parsed.ok_or_else(|| {
             let versions = Version::ALL.map(Version::name).join(", ");
-            Error::invalid(format!(
-                "'{file_name}' is no file of an SSTable in the big format of version {versions}"
-            ))
+            Error::invalid(match other_version(file_name) {
+                Some((version, product)) => format!(
+                    "version {version} ({product}) is not supported, {versions} are: '{file_name}'"
+                ),
+                None => format!(
+                    "'{file_name}' is no file of an SSTable in the big format of version {versions}"
+                ),
+            })
         })
     }
 
@@ -191,14 +222,6 @@ pub fn generation_of(file_name: &str) -> Option<u64> {
     if canonical { generation.parse().ok() } else { None }
 }
 
-/// Checks that a component a reader cannot do without is in the table of contents.
-pub(super) fn require(toc: &[String], component: Component, toc_path: &Path) -> Result<()> {
-    if toc.iter().any(|name| name == component.suffix()) {
-        return Ok(());
-    }
-    Err(Error::corrupt(toc_path, 0, format!("a line '{}'", component.suffix()), "none"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,6 +234,27 @@ mod tests {
         assert_eq!(generation_of("me-42-big-TOC.txt.tmp"), Some(42));
         for other in ["nb-42-big-Data.db", "me-042-big-Data.db", "me-x-big-Data.db", "manifest-0"] {
             assert_eq!(generation_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn other_versions_are_named_with_their_product() {
+        for (file, told) in [
+            ("oa-1-big-Data.db", "version oa (Cassandra 5) is not supported"),
+            ("da-3gsm_0lob_1zdg02we44my8dy25w-bti-Data.db", "version da (Cassandra 5)"),
+            ("la-5-big-Data.db", "version la (Cassandra 2.2)"),
+            ("ks-t-ka-5-Data.db", "version ka (Cassandra 2.1)"),
+            ("ks-t-tmp-jb-5-Data.db", "version jb (Cassandra 2.0)"),
+            ("ms-5-big-Data.db", "version ms (ScyllaDB"),
+            ("mt-5-big-Data.db", "version mt (ScyllaDB"),
+        ] {
+            let message = SstableName::parse(file).unwrap_err().to_string();
+            assert!(message.starts_with(told) || message.contains(told), "{message}");
+            assert!(message.contains(&format!("'{file}'")), "{message}");
+        }
+        for other in ["zz-1-big-Data.db", "ka-5-Data.db", "oa", "x-oa-1", "-Data.db"] {
+            let message = SstableName::parse(other).unwrap_err().to_string();
+            assert!(message.contains("is no file of an SSTable"), "{message}");
         }
     }
 

@@ -21,6 +21,16 @@ pub struct Damage {
     pub count: u64,
     /// How many of them went on behind it; the others failed.
     pub skipped_count: u64,
+    /// How often the file was made anew from others when the SSTable was opened, and nothing was lost.
+    pub rebuilt_count: u64,
+}
+
+/// What became of the read that met damage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Failed,
+    Skipped,
+    Rebuilt,
 }
 
 /// The damage that one table on one shard has met since it was opened.
@@ -34,6 +44,15 @@ pub struct DamageLog {
 impl DamageLog {
     /// Notes that damage was met, and whether the read goes on behind it. Other errors are none.
     pub fn add(&self, error: &Error, is_skipped: bool) {
+        self.note(error, if is_skipped { End::Skipped } else { End::Failed });
+    }
+
+    /// Notes damage of a component that others made good: no row is lost. Other errors are none.
+    pub fn add_rebuilt(&self, error: &Error) {
+        self.note(error, End::Rebuilt);
+    }
+
+    fn note(&self, error: &Error, end: End) {
         let Error::Corrupt(corruption) = error else { return };
         let Corruption { file, offset, wanted, found, .. } = &**corruption;
         let mut places = self.places.borrow_mut();
@@ -44,8 +63,12 @@ impl DamageLog {
             return;
         }
         let damage = places.entry(place).or_insert_with(|| {
-            if is_skipped {
-                tracing::warn!(%error, "reads leave out a damaged part of a file");
+            match end {
+                End::Failed => {}
+                End::Skipped => tracing::warn!(%error, "reads leave out a damaged part of a file"),
+                End::Rebuilt => {
+                    tracing::warn!(%error, "a damaged component is done without; no row is lost");
+                }
             }
             Damage {
                 file: file.clone(),
@@ -54,10 +77,12 @@ impl DamageLog {
                 found: found.clone(),
                 count: 0,
                 skipped_count: 0,
+                rebuilt_count: 0,
             }
         });
         damage.count += 1;
-        damage.skipped_count += u64::from(is_skipped);
+        damage.skipped_count += u64::from(end == End::Skipped);
+        damage.rebuilt_count += u64::from(end == End::Rebuilt);
     }
 
     /// The places, by file and offset.
@@ -76,6 +101,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_was_rebuilt_is_counted_apart() {
+        let log = DamageLog::default();
+        let error = Error::corrupt("f", 0, "a file", "none");
+        log.add_rebuilt(&error);
+        log.add_rebuilt(&error);
+        log.add(&error, true);
+        let [damage] = &log.places()[..] else { panic!("one place") };
+        assert_eq!((damage.count, damage.skipped_count, damage.rebuilt_count), (3, 1, 2));
+    }
+
+    #[test]
     fn places_are_counted_and_limited() {
         let log = DamageLog::default();
         log.add(&Error::Closed, true);
@@ -85,6 +121,7 @@ mod tests {
         log.add(&at(7), false);
         let [damage] = &log.places()[..] else { panic!("one place") };
         assert_eq!((damage.offset, damage.count, damage.skipped_count), (7, 2, 1));
+        assert_eq!(damage.rebuilt_count, 0);
         assert_eq!((damage.wanted.as_str(), damage.found.as_str()), ("CRC 1", "CRC 2"));
         for offset in 0..2 * DAMAGE_PLACES_MAX as u64 {
             log.add(&at(offset), true);

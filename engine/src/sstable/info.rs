@@ -80,6 +80,32 @@ impl SstableInfo {
         }
     }
 
+    /// For a file whose statistics are lost: extents are as wide as they can be.
+    pub(super) fn without_statistics(
+        generation: u64,
+        summary: &Summary,
+        integrity: Option<&Integrity>,
+        (data_bytes, index_bytes): (u64, u64),
+    ) -> Self {
+        SstableInfo {
+            generation,
+            data_bytes,
+            index_bytes,
+            partitions: integrity.map_or(0, |integrity| integrity.partitions),
+            rows: integrity.map_or(0, |integrity| integrity.rows),
+            tombstones: integrity.map(|integrity| integrity.tombstones),
+            first_key: summary.first.clone(),
+            last_key: summary.last.clone(),
+            min_timestamp: i64::MIN,
+            max_timestamp: i64::MAX,
+            min_deletion_time: i32::MIN,
+            max_deletion_time: i32::MAX,
+            min_ttl: 0,
+            max_ttl: i32::MAX,
+            replay: None,
+        }
+    }
+
     /// Bases for a file that is written from this one's data; see [`Bases::least`] for several.
     pub fn bases(&self) -> Bases {
         let has_times = self.min_deletion_time != i32::MAX;

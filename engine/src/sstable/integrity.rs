@@ -4,15 +4,19 @@
 //! file := "TDGT", u32 version, u64 feature bits, vbytes engine version,
 //!         vint partitions, vint rows, vint tombstones,
 //!         (vint size, vint n, n x u32 CRC of a 4 KiB page) for Data, then for Index,
-//!         vint n, n x (vbytes component, vint size, u32 CRC), u32 CRC of all before
+//!         vint n, n x (vbytes component, vint size, u32 CRC),
+//!         vbytes serialization header, u32 CRC of all before
 //! ```
-//! Other products ignore this component; a file without it is read with fewer checks.
+//! Other products ignore this component; a file without it is read with fewer checks. The header is that
+//! of `Statistics.db`, a second time: without it no row can be read. Early files lack it.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::coding::{Fault, Input, Parsed, put_vbytes, put_vint};
 use super::component::Component;
 use super::file::Written;
+use super::layout::Header;
 use crate::checksum::crc32;
 use crate::config::PAGE_BYTES;
 use crate::error::{Error, Result};
@@ -47,11 +51,13 @@ pub(super) struct Integrity {
     pub(super) index: Pages,
     /// Name, size and CRC of each other component.
     pub(super) components: Vec<(String, u64, u32)>,
+    /// How rows are laid out.
+    pub(super) header: Option<Header>,
 }
 
 impl Integrity {
     /// The record of a new SSTable without its small components.
-    pub(super) fn new(counts: (u64, u64, u64), data: Pages, index: Pages) -> Self {
+    pub(super) fn new(counts: (u64, u64, u64), data: Pages, index: Pages, header: Header) -> Self {
         Integrity {
             features: FEATURE_EXACT_PREVIOUS_SIZES,
             engine_version: env!("CARGO_PKG_VERSION").into(),
@@ -61,7 +67,19 @@ impl Integrity {
             data,
             index,
             components: Vec::new(),
+            header: Some(header),
         }
+    }
+
+    /// All components of the SSTable.
+    pub(super) fn components(&self) -> BTreeSet<Component> {
+        let is_noted = |component: &Component| {
+            let is_named = |(name, ..): &(String, u64, u32)| name == component.suffix();
+            self.components.iter().any(is_named)
+        };
+        let noted = Component::ALL.into_iter().filter(is_noted);
+        let others = [Component::Data, Component::Index, Component::Tidegate, Component::Toc];
+        noted.chain(others).collect()
     }
 
     /// Notes the content of a small component.
@@ -103,6 +121,11 @@ impl Integrity {
             put_vbytes(&mut out, name.as_bytes());
             put_vint(&mut out, *size);
             out.extend_from_slice(&crc.to_be_bytes());
+        }
+        if let Some(header) = &self.header {
+            let mut bytes = Vec::new();
+            header.encode(&mut bytes);
+            put_vbytes(&mut out, &bytes);
         }
         let crc = crc32(&out);
         out.extend_from_slice(&crc.to_be_bytes());
@@ -148,6 +171,10 @@ impl Integrity {
             let name = String::from_utf8_lossy(input.vbytes()?).into_owned();
             Ok((name, input.vint()?, input.u32()?))
         })?;
+        let header = match input.remaining() {
+            0 => None,
+            _ => Some(Header::decode(&mut Input::new(input.vbytes()?))?),
+        };
         Ok(Integrity {
             features,
             engine_version,
@@ -157,6 +184,7 @@ impl Integrity {
             data,
             index,
             components,
+            header,
         })
     }
 }

@@ -54,6 +54,7 @@ mod item;
 mod large_data;
 mod layout;
 pub mod manifest;
+mod open;
 mod partition_index;
 mod partition_reader;
 mod prefix;

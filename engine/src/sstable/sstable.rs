@@ -4,27 +4,21 @@ use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;
 
-use super::coding::{Fault, Input, Parsed};
-use super::component::{Component, SstableName, require};
-use super::compressed::CompressedFile;
-use super::compression_info::CompressionInfo;
+use super::component::SstableName;
 use super::damage::DamageLog;
-use super::file::{Access, CheckedFile, Checks, SCAN_BYTES_MAX};
+use super::file::{Access, CheckedFile};
 use super::filter::{BloomFilter, HashedKey};
 use super::index_page::IndexPage;
 use super::info::SstableInfo;
-use super::integrity::Integrity;
 use super::layout::Layout;
-use super::partition_index::read_entry;
+use super::open::{Opening, Origin, open};
 use super::row_read::KnownPartition;
 use super::scylla::ScyllaMetadata;
 use super::source::SstableSource;
-use super::statistics;
-use super::summary::{Summary, SummaryBuilder};
-use super::window::{Content, Window};
+use super::summary::Summary;
+use super::window::Content;
 use crate::cache::{PageCache, ParsedFile};
-use crate::config::PAGE_BYTES;
-use crate::disk::{Disk, read_file};
+use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::mutation::{FragmentSource, PartitionRange, Slice};
 use crate::policy::event::EntryKind;
@@ -44,25 +38,39 @@ pub struct Sstable {
     /// Partitions whose promoted index was parsed, by their token.
     pub(super) known: ParsedFile<KnownPartition>,
     pub(super) parses_left_out: Cell<u32>,
+    mended: Vec<Error>,
+}
+
+/// What an SSTable is made of once it was opened.
+pub(super) struct Parts {
+    pub(super) info: SstableInfo,
+    pub(super) scylla: Option<Box<ScyllaMetadata>>,
+    pub(super) layout: Layout,
+    pub(super) summary: Summary,
+    pub(super) filter: Option<BloomFilter>,
+    pub(super) data: Content,
+    pub(super) index: Rc<CheckedFile>,
+    pub(super) mended: Vec<Error>,
 }
 
 impl Sstable {
-    /// Opens the SSTable of this generation that this engine wrote; see
-    /// [`open_named`](Self::open_named).
+    /// Opens the SSTable of this generation that this engine wrote and that a manifest names, with what
+    /// that says of it if it is at hand; see [`open_named`](Self::open_named).
     pub async fn open(
         disk: Rc<dyn Disk>,
         cache: Rc<PageCache>,
         directory: &Path,
-        generation: u64,
+        (generation, known): (u64, Option<&SstableInfo>),
         schema: SchemaRef,
     ) -> Result<Rc<Self>> {
-        let name = SstableName::native(generation);
-        Sstable::open_named(disk, cache, directory, &name, schema).await
+        let (name, origin) = (&SstableName::native(generation), Origin::Own(known));
+        open(Opening { disk, cache, directory, name, schema, origin }).await
     }
 
     /// Opens an SSTable of any readable version, whoever wrote it. Small components are read and
     /// checked whole; data and index are checked page by page, or chunk by chunk, as they are read.
-    /// A summary that is not in the table of contents is made from the index.
+    /// Small components that are damaged or missing are made anew from the others, in memory, as far as
+    /// those tell what was in them: [`mended`](Self::mended).
     ///
     /// Errors: `Io`, also when it has no table of contents; `Corrupt`; `Invalid` when its columns
     /// are not those of `schema` or when its codec is unknown.
@@ -73,10 +81,7 @@ impl Sstable {
         name: &SstableName,
         schema: SchemaRef,
     ) -> Result<Rc<Self>> {
-        let toc = read_file(&*disk, &name.path(directory, Component::Toc)).await?;
-        let toc =
-            String::from_utf8_lossy(&toc).lines().map(|line| line.trim().to_owned()).collect();
-        Sstable::open_listed(disk, cache, (directory, name), schema, toc).await
+        open(Opening { disk, cache, directory, name, schema, origin: Origin::Foreign }).await
     }
 
     /// As [`open_named`](Self::open_named), but an SSTable without table of contents is taken to have
@@ -90,152 +95,30 @@ impl Sstable {
         name: &SstableName,
         schema: SchemaRef,
     ) -> Result<Rc<Self>> {
-        match read_file(&*disk, &name.path(directory, Component::Toc)).await {
-            Err(error) if error.is_missing_file() => {}
-            _ => return Sstable::open_named(disk, cache, directory, name, schema).await,
-        }
-        let prefix = format!("{}-", name.prefix());
-        let entries = disk.list(directory).await?.into_iter();
-        let toc = entries.filter_map(|entry| Some(entry.name.strip_prefix(&prefix)?.to_owned()));
-        let toc = toc.collect();
-        Sstable::open_listed(disk, cache, (directory, name), schema, toc).await
+        open(Opening { disk, cache, directory, name, schema, origin: Origin::Loose }).await
     }
 
-    /// Opens an SSTable that has the components of `toc`.
-    async fn open_listed(
-        disk: Rc<dyn Disk>,
-        cache: Rc<PageCache>,
-        (directory, name): (&Path, &SstableName),
-        schema: SchemaRef,
-        toc: Vec<String>,
-    ) -> Result<Rc<Self>> {
-        let version = name.version();
-        let path = |component: Component| name.path(directory, component);
-        let toc_path = path(Component::Toc);
-        let has = |component: Component| toc.iter().any(|name| name == component.suffix());
-        for needed in [Component::Data, Component::Index, Component::Statistics] {
-            require(&toc, needed, &toc_path)?;
-        }
-        let mut integrity = None;
-        if has(Component::Tidegate) {
-            let path = path(Component::Tidegate);
-            integrity = Some(Integrity::decode(&read_file(&*disk, &path).await?, &path)?);
-        }
-        let mut scylla = None;
-        if has(Component::Scylla) {
-            let path = path(Component::Scylla);
-            let content = read_file(&*disk, &path).await?;
-            if let Some(integrity) = &integrity {
-                integrity.check(Component::Scylla, &path, &content)?;
-            }
-            let decoded = ScyllaMetadata::decode(&content);
-            scylla = Some(Box::new(decoded.map_err(|fault| fault.into_error(&path, 0))?));
-        }
-        let read = async |component: Component| -> Result<Vec<u8>> {
-            let path = name.path(directory, component);
-            let content = read_file(&*disk, &path).await?;
-            if let Some(integrity) = &integrity {
-                integrity.check(component, &path, &content)?;
-            }
-            if let Some(scylla) = &scylla {
-                scylla.check(component, &path, &content)?;
-            }
-            Ok(content)
-        };
-        let whole = |component: Component| {
-            let path = path(component);
-            move |fault: Fault| fault.into_error(&path, 0)
-        };
-
-        let content = read(Component::Statistics).await?;
-        let (statistics, header) =
-            statistics::decode_file(&content, version).map_err(whole(Component::Statistics))?;
-        let layout = Rc::new(header.layout(&schema, &path(Component::Statistics))?);
-        let mut filter = None;
-        if has(Component::Filter) {
-            let content = read(Component::Filter).await?;
-            filter =
-                Some(BloomFilter::decode(&content, version).map_err(whole(Component::Filter))?);
-        }
-        if has(Component::Digest) && integrity.is_some() {
-            read(Component::Digest).await?;
-        }
-        let mut chunks = None;
-        if has(Component::Crc) {
-            let content = read(Component::Crc).await?;
-            chunks = Some(decode_chunks(&content).map_err(whole(Component::Crc))?);
-        }
-
-        let (data_checks, index_checks, data_size, index_size) = match &integrity {
-            Some(integrity) => (
-                Checks::Pages(integrity.data.crcs.clone()),
-                Checks::Pages(integrity.index.crcs.clone()),
-                Some(integrity.data.size),
-                Some(integrity.index.size),
-            ),
-            None => (
-                chunks.map_or(Checks::None, |(bytes, crcs)| Checks::Chunks(bytes, crcs)),
-                Checks::None,
-                None,
-                None,
-            ),
-        };
-        let data_path = path(Component::Data);
-        let stored = CheckedFile::open(
-            &*disk,
-            cache.clone(),
-            (data_path, EntryKind::DataPage),
-            data_size,
-            data_checks,
-        )
-        .await?;
-        let data_bytes = stored.size();
-        let data = if has(Component::CompressionInfo) {
-            let content = read(Component::CompressionInfo).await?;
-            let path = path(Component::CompressionInfo);
-            let info = CompressionInfo::decode(&content, version, data_bytes, &path)?;
-            Content::Compressed(CompressedFile::new(stored, info))
-        } else {
-            Content::Plain(stored)
-        };
-        let pages = ParsedFile::new(cache.clone(), EntryKind::PartitionIndexPage, 0);
-        let known = ParsedFile::new(cache.clone(), EntryKind::PartitionIndexPage, 0);
-        let index_path = path(Component::Index);
-        let index = CheckedFile::open(
-            &*disk,
-            cache,
-            (index_path, EntryKind::IndexPage),
-            index_size,
-            index_checks,
-        )
-        .await?;
-        let summary = if has(Component::Summary) {
-            let content = read(Component::Summary).await?;
-            Summary::decode(&content, index.size()).map_err(whole(Component::Summary))?
-        } else {
-            build_summary(&index).await?
-        };
-        let parses_left_out = Cell::new(0);
-        let generation = name.generation();
-        let info = match &integrity {
-            Some(integrity) => SstableInfo::new(generation, &summary, &statistics, integrity),
-            None => {
-                let sizes = (data_bytes, index.size());
-                SstableInfo::of_foreign(generation, &summary, &statistics, sizes)
-            }
-        };
-        Ok(Rc::new(Sstable {
+    pub(super) fn of_parts(cache: Rc<PageCache>, parts: Parts) -> Rc<Self> {
+        let Parts { info, scylla, layout, summary, filter, data, index, mended } = parts;
+        Rc::new(Sstable {
             info,
             scylla,
-            layout,
+            layout: Rc::new(layout),
             summary,
             filter,
             data,
             index,
-            pages,
-            known,
-            parses_left_out,
-        }))
+            pages: ParsedFile::new(cache.clone(), EntryKind::PartitionIndexPage, 0),
+            known: ParsedFile::new(cache, EntryKind::PartitionIndexPage, 0),
+            parses_left_out: Cell::new(0),
+            mended,
+        })
+    }
+
+    /// Damage of small components that was met while the SSTable was opened, and that something else
+    /// made good.
+    pub fn mended(&self) -> &[Error] {
+        &self.mended
     }
 
     /// The data file.
@@ -323,38 +206,4 @@ impl Sstable {
     ) -> Box<dyn FragmentSource> {
         Box::new(SstableSource::new(self.clone(), (range, slice), Access::Rows, None))
     }
-}
-
-/// Reads a whole `CRC.db`: bytes that one checksum covers, and the checksums.
-pub(super) fn decode_chunks(content: &[u8]) -> Parsed<(u64, Vec<u32>)> {
-    let mut input = Input::new(content);
-    let before = input.clone();
-    let bytes = u64::from(input.u32()?);
-    let sizes = PAGE_BYTES as u64..=SCAN_BYTES_MAX;
-    if !bytes.is_power_of_two() || !sizes.contains(&bytes) {
-        let wanted =
-            format!("chunks of {} to {} bytes, a power of two", sizes.start(), sizes.end());
-        return Err(before.bad(wanted, bytes));
-    }
-    let count = input.remaining() / 4;
-    Ok((bytes, input.items(count, 4, |input| input.u32())?))
-}
-
-/// Samples an index anew.
-async fn build_summary(index: &Rc<CheckedFile>) -> Result<Summary> {
-    let mut window = Window::new(Content::Plain(index.clone()), Access::Scan);
-    let mut builder = SummaryBuilder::default();
-    let mut at = 0;
-    let mut last: Option<PartitionKey> = None;
-    while at < index.size() {
-        let entry = read_entry(&mut window, at, u64::MAX).await?;
-        if let Some(last) = last.filter(|last| *last >= entry.key) {
-            let (wanted, found) = (format!("a key after {last:?}"), format!("{:?}", entry.key));
-            return Err(Error::corrupt(index.path(), at, wanted, found));
-        }
-        builder.add(&entry.key, at);
-        at = entry.next;
-        last = Some(entry.key);
-    }
-    builder.finish().ok_or_else(|| Error::corrupt(index.path(), 0, "an entry", "an empty file"))
 }

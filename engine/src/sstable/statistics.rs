@@ -498,16 +498,19 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Reads a whole `Statistics.db`.
-pub(super) fn decode_file(bytes: &[u8], version: Version) -> Parsed<(Statistics, Header)> {
-    let parts = Parts::locate(bytes, version)?;
-    let before = parts.body(0, "validation")?;
-    let partitioner = before.clone().bytes16()?;
-    if partitioner != PARTITIONER.as_bytes() {
-        return Err(before.bad(PARTITIONER, String::from_utf8_lossy(partitioner)));
-    }
-    let statistics = Statistics::decode(&mut parts.body(2, "statistics")?, version)?;
-    // The estimate of the number of keys is not looked at: no read needs it.
-    let header = Header::decode(&mut parts.body(3, "header")?)?;
-    Ok((statistics, header))
+/// Reads the partitioner's name and the chance of the bloom filter.
+pub(super) fn decode_validation(bytes: &[u8], version: Version) -> Parsed<(String, f64)> {
+    let mut input = Parts::locate(bytes, version)?.body(0, "validation")?;
+    let partitioner = String::from_utf8_lossy(input.bytes16()?).into_owned();
+    Ok((partitioner, input.f64()?))
+}
+
+/// Reads the statistics. The estimate of the number of keys is not looked at: no read needs it.
+pub(super) fn decode_statistics(bytes: &[u8], version: Version) -> Parsed<Statistics> {
+    Statistics::decode(&mut Parts::locate(bytes, version)?.body(2, "statistics")?, version)
+}
+
+/// Reads the serialization header.
+pub(super) fn decode_header(bytes: &[u8], version: Version) -> Parsed<Header> {
+    Header::decode(&mut Parts::locate(bytes, version)?.body(3, "header")?)
 }

@@ -30,6 +30,9 @@ const HAS_ALL_COLUMNS: u8 = 0x20;
 const HAS_COMPLEX_DELETION: u8 = 0x40;
 const EXTENSION: u8 = 0x80;
 const IS_STATIC: u8 = 0x01;
+/// Flags behind `EXTENSION` of deletions that a newer row marker undoes: Cassandra's once, and ScyllaDB's.
+const SHADOWABLE: u8 = 0x02;
+const SHADOWABLE_OF_SCYLLA: u8 = 0x80;
 
 const CELL_IS_DELETED: u8 = 0x01;
 const CELL_IS_EXPIRING: u8 = 0x02;
@@ -289,7 +292,13 @@ pub(super) fn read_head(input: &mut Input<'_>, layout: &Layout) -> Parsed<Head> 
         return Ok(Head::End);
     }
     if flags & EXTENSION != 0 {
-        return Err(before.bad("flags of a clustering row", format!("{flags:#04x}")));
+        let found = match input.u8()? {
+            SHADOWABLE | SHADOWABLE_OF_SCYLLA => {
+                "a shadowable tombstone, of a materialized view, which is not supported".to_owned()
+            }
+            extended => format!("{flags:#04x} {extended:#04x}"),
+        };
+        return Err(before.bad("flags of a clustering row", found));
     }
     if flags & IS_MARKER != 0 {
         if flags != IS_MARKER {

@@ -444,7 +444,7 @@ impl SstableWriter {
         ];
         let counts =
             (self.partitions, statistics.rows_count as u64, self.collector.tombstones_count);
-        let mut integrity = Integrity::new(counts, data.into(), index.into());
+        let mut integrity = Integrity::new(counts, data.into(), index.into(), self.header);
         small.iter().for_each(|(component, content)| integrity.add(*component, content));
         let tidegate = (Component::Tidegate, integrity.encode());
         for (component, content) in small.iter().chain([&tidegate]) {

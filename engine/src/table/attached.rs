@@ -17,7 +17,7 @@ use crate::runtime::Gate;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{ClusteringShape, LargeDataThresholds, OnCorruption, TableOptions};
 use crate::sstable::manifest::Manifest;
-use crate::sstable::{Sstable, SstableName};
+use crate::sstable::{DamageLog, Sstable, SstableName};
 
 /// What an attached table is opened with.
 pub struct AttachedOpening {
@@ -41,6 +41,7 @@ impl Table {
         let AttachedOpening { schema, directory, on_corruption, disk, cache, shard, shard_count } =
             opening;
         let (mut sstables, mut failed) = (Vec::new(), Vec::new());
+        let damage = Rc::new(DamageLog::default());
         for name in names {
             let opened = Sstable::open_foreign(
                 disk.clone(),
@@ -52,6 +53,7 @@ impl Table {
             match opened.await {
                 Ok(sstable) => {
                     opened_one(&sstable);
+                    sstable.mended().iter().for_each(|error| damage.add_rebuilt(error));
                     sstables.push(LiveSstable { sstable, is_shared: true });
                 }
                 Err(error) => failed.push((name.clone(), error)),
@@ -61,7 +63,7 @@ impl Table {
         let table = Table {
             options: RefCell::new(options),
             large_data: LargeDataThresholds::default(),
-            damage: Rc::default(),
+            damage,
             active: RefCell::new(Memtable::new(Rc::default())),
             shard_bytes: Rc::default(),
             sealed: RefCell::default(),

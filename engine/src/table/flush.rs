@@ -189,7 +189,9 @@ impl Table {
         }
         let (disk, cache) = (self.disk.clone(), self.cache.clone());
         let schema = self.schema.clone();
-        let sstable = Sstable::open(disk, cache, &self.directory, generation, schema).await?;
+        let written = (generation, None);
+        let sstable = Sstable::open(disk, cache, &self.directory, written, schema).await?;
+        sstable.mended().iter().for_each(|error| self.damage.add_rebuilt(error));
         self.warn_of_large_data(&sstable);
         Ok(Some(sstable))
     }

@@ -23,7 +23,7 @@ use crate::runtime::Gate;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{ClusteringShape, LargeDataThresholds, OnCorruption};
 use crate::sstable::manifest::{LOST, Manifest, clear_unnamed};
-use crate::sstable::{DamageLog, Sstable, generation_of};
+use crate::sstable::{DamageLog, Sstable, SstableInfo, generation_of};
 
 /// Sequences that the manifests of a table are known to have reached, by shard and shard count.
 pub type Reached = BTreeMap<(u32, u32), u64>;
@@ -75,10 +75,14 @@ impl Table {
         // A file that is left out stays where it is, and in the manifest.
         let skips = schema.options.on_corruption == OnCorruption::Skip;
         let mut foreign_flushed = BTreeMap::new();
-        let open = async |generation: u64, is_shared: bool| {
+        let open = async |info: &SstableInfo, is_shared: bool| {
             let (disk, cache, schema) = (disk.clone(), cache.clone(), schema.clone());
-            match Sstable::open(disk, cache, &directory, generation, schema).await {
-                Ok(sstable) => Ok(Some(LiveSstable { sstable, is_shared })),
+            let known = (info.generation, Some(info));
+            match Sstable::open(disk, cache, &directory, known, schema).await {
+                Ok(sstable) => {
+                    sstable.mended().iter().for_each(|error| damage.add_rebuilt(error));
+                    Ok(Some(LiveSstable { sstable, is_shared }))
+                }
                 Err(error @ Error::Corrupt(_)) if skips => {
                     damage.add(&error, true);
                     Ok(None)
@@ -86,8 +90,8 @@ impl Table {
                 Err(error) => Err(error),
             }
         };
-        for &generation in manifest.live().keys() {
-            sstables.extend(open(generation, false).await?);
+        for info in manifest.live().values() {
+            sstables.extend(open(info, false).await?);
         }
         for ((other_shard, count), reached) in manifests_of(&names, &reached) {
             if count == shard_count {
@@ -95,8 +99,8 @@ impl Table {
             }
             let path = directory.join(manifest_name(other_shard, count));
             let other = Manifest::open_from(disk.clone(), &path, reached).await?;
-            for &generation in other.live().keys() {
-                sstables.extend(open(generation, true).await?);
+            for info in other.live().values() {
+                sstables.extend(open(info, true).await?);
             }
             if let Some(through) = other.flushed_through() {
                 foreign_flushed.insert((other_shard, count), through);

@@ -116,7 +116,8 @@ impl Large {
 /// A row for each place of damage that reads met since the start.
 pub(super) fn corruption_fields() -> Vec<Field> {
     let (file, offset) = (text("file"), count("offset"));
-    let found = [file, offset, text("wanted"), text("found"), count("times"), count("skipped")];
+    let counts = [count("times"), count("skipped"), count("rebuilt")];
+    let found = [file, offset, text("wanted"), text("found")].into_iter().chain(counts);
     [text("keyspace_name"), text("table_name"), shard()].into_iter().chain(found).collect()
 }
 
@@ -132,5 +133,6 @@ pub(super) async fn corruption(database: &Engine) -> Result<Vec<ArrayRef>, Engin
         texts(all.iter().map(|report| report.damage.found.as_str())),
         counts(all.iter().map(|report| report.damage.count)),
         counts(all.iter().map(|report| report.damage.skipped_count)),
+        counts(all.iter().map(|report| report.damage.rebuilt_count)),
     ])
 }

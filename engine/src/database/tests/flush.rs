@@ -277,21 +277,19 @@ async fn a_table_that_cannot_be_opened_keeps_the_others_going_and_loses_nothing(
     database.apply(insert(&healthy, "a", 1, 9, 1)).await.unwrap();
     database.close().await.unwrap();
     let table = directory.path().join(format!("data/default/t-{}", schema.id.hex()));
-    let summary = files(&table)
+    let index = files(&table)
         .into_iter()
-        .find(|path| path.to_string_lossy().ends_with("Summary.db"))
+        .find(|path| path.to_string_lossy().ends_with("Index.db"))
         .unwrap();
-    let good = std::fs::read(&summary).unwrap();
-    let mut bad = good.clone();
-    bad[3] ^= 1;
-    std::fs::write(&summary, bad).unwrap();
+    let good = std::fs::read(&index).unwrap();
+    std::fs::write(&index, b"short").unwrap();
 
     let database = Database::open(options(directory.path())).await.unwrap();
     assert_eq!(rows(&database, &healthy, Slice::full(Direction::Forward), None).await, [9]);
     let refused = database.apply(insert(&schema, "a", 2, 2, 1)).await.unwrap_err().to_string();
-    assert!(refused.contains("Summary.db"), "{refused}");
+    assert!(refused.contains("Index.db"), "{refused}");
     database.close().await.unwrap();
-    std::fs::write(&summary, good).unwrap();
+    std::fs::write(&index, good).unwrap();
     let database = Database::open(options(directory.path())).await.unwrap();
     assert_eq!(rows(&database, &schema, Slice::full(Direction::Forward), None).await, [1]);
     database.close().await.unwrap();
@@ -319,18 +317,16 @@ async fn segments_stay_while_one_shard_cannot_keep_what_they_hold_for_it() {
     let image = crash_image(directory.path());
     database.close().await.unwrap();
 
-    let summaries: Vec<PathBuf> = files(image.path())
+    let indexes: Vec<PathBuf> = files(image.path())
         .into_iter()
-        .filter(|path| path.to_string_lossy().ends_with("Summary.db"))
+        .filter(|path| path.to_string_lossy().ends_with("Index.db"))
         .collect();
-    assert_eq!(summaries.len(), 3, "an SSTable a shard");
-    let good = std::fs::read(&summaries[0]).unwrap();
-    let mut bad = good.clone();
-    bad[3] ^= 1;
-    std::fs::write(&summaries[0], bad).unwrap();
+    assert_eq!(indexes.len(), 3, "an SSTable a shard");
+    let good = std::fs::read(&indexes[0]).unwrap();
+    std::fs::write(&indexes[0], b"short").unwrap();
     open(image.path(), 3).await.unwrap().close().await.unwrap();
 
-    std::fs::write(&summaries[0], good).unwrap();
+    std::fs::write(&indexes[0], good).unwrap();
     let database = open(image.path(), 3).await.unwrap();
     for pk in &keys {
         let command = read_of(&schema, pk, Slice::full(Direction::Forward), None);

@@ -109,14 +109,15 @@ async fn a_file_that_cannot_be_opened_is_left_out_when_the_table_says_so() {
     let database = Database::open(options(directory.path())).await.unwrap();
     database.apply(insert(&schema, "a", 5000, 7, 2)).await.unwrap();
     database.close().await.unwrap();
-    let statistics = files_of_table(directory.path(), "Statistics.db");
-    assert_eq!(statistics.len(), 2);
-    flip(&statistics[0], 100);
+    let indexes = files_of_table(directory.path(), "Index.db");
+    assert_eq!(indexes.len(), 2);
+    let good = std::fs::read(&indexes[0]).unwrap();
+    std::fs::write(&indexes[0], b"short").unwrap();
     let before = files_of_table(directory.path(), "");
 
     let database = Database::open(options(directory.path())).await.unwrap();
     let error = try_rows(&database, &schema, Direction::Forward).await.unwrap_err().to_string();
-    assert!(error.contains("Statistics.db"), "{error}");
+    assert!(error.contains("Index.db"), "{error}");
     let skip = |options: &mut TableOptions| options.on_corruption = OnCorruption::Skip;
     assert_eq!(database.alter_table("default", "t", skip).await.unwrap().shards_closed, 1);
     database.close().await.unwrap();
@@ -124,14 +125,54 @@ async fn a_file_that_cannot_be_opened_is_left_out_when_the_table_says_so() {
     let database = Database::open(options(directory.path())).await.unwrap();
     assert_eq!(try_rows(&database, &schema, Direction::Forward).await.unwrap(), 1);
     let [told] = &database.damage_report().await.unwrap()[..] else { panic!("one place") };
-    assert_eq!(told.damage.file, statistics[0]);
+    assert_eq!(told.damage.file, indexes[0]);
     database.close().await.unwrap();
     assert_eq!(files_of_table(directory.path(), ""), before);
 
     // Repaired, it is there again.
-    flip(&statistics[0], 100);
+    std::fs::write(&indexes[0], good).unwrap();
     let database = Database::open(options(directory.path())).await.unwrap();
     assert_eq!(try_rows(&database, &schema, Direction::Forward).await.unwrap(), 1001);
+    database.close().await.unwrap();
+}
+
+/// What others tell of a damaged component is taken from them at the start: all rows are there, and what
+/// was damaged is told and counted, whatever the table says of corruption. Nothing on disk changes.
+#[tokio::test]
+async fn damaged_components_that_others_tell_cost_no_row() {
+    let directory = tempfile::tempdir().unwrap();
+    let schema = filled(directory.path()).await;
+    let small = [
+        "Summary.db",
+        "Filter.db",
+        "Statistics.db",
+        "CRC.db",
+        "Digest.crc32",
+        "Scylla.db",
+        "Tidegate.db",
+        "TOC.txt",
+    ];
+    let one = |suffix: &str| files_of_table(directory.path(), suffix).remove(0);
+    for suffix in small {
+        let path = one(suffix);
+        flip(&path, 5);
+        let damaged = std::fs::read(&path).unwrap();
+        let database = Database::open(options(directory.path())).await.unwrap();
+        for direction in [Direction::Forward, Direction::Reversed] {
+            let rows = try_rows(&database, &schema, direction).await;
+            assert_eq!(rows.unwrap_or_else(|error| panic!("{suffix}: {error}")), 1000);
+        }
+        let [told] = &database.damage_report().await.unwrap()[..] else { panic!("{suffix}") };
+        assert_eq!(told.damage.file, path);
+        assert_eq!((told.damage.count, told.damage.rebuilt_count), (1, 1), "{suffix}");
+        // Writes go on beside it.
+        database.apply(insert(&schema, "a", 1, 1, 1)).await.unwrap();
+        database.close().await.unwrap();
+        assert!(std::fs::read(&path).unwrap() == damaged, "{suffix} was changed");
+        flip(&path, 5);
+    }
+    let database = Database::open(options(directory.path())).await.unwrap();
+    assert!(database.damage_report().await.unwrap().is_empty());
     database.close().await.unwrap();
 }
 

@@ -178,9 +178,12 @@ impl DataDump {
             }
             out.push_str(" },\n");
         }
-        if let Some(deletion) = row.deletion {
+        let deletions =
+            [("deletion_info", row.deletion), ("shadowable_deletion_info", row.shadowable)];
+        for (name, deletion) in deletions {
+            let Some(deletion) = deletion else { continue };
             out.push_str("        ");
-            deletion_info(deletion, out);
+            named_deletion(name, deletion, out);
             out.push_str(",\n");
         }
         let layout = self.layout.clone();
@@ -304,9 +307,13 @@ impl DataDump {
 }
 
 fn deletion_info(tombstone: Tombstone, out: &mut String) {
+    named_deletion("deletion_info", tombstone, out);
+}
+
+fn named_deletion(name: &str, tombstone: Tombstone, out: &mut String) {
     let _ = write!(
         out,
-        "\"deletion_info\" : {{ \"marked_deleted\" : \"{}\", \"local_delete_time\" : \"{}\" }}",
+        "\"{name}\" : {{ \"marked_deleted\" : \"{}\", \"local_delete_time\" : \"{}\" }}",
         tombstone.timestamp, tombstone.deletion_time
     );
 }

@@ -108,6 +108,8 @@ pub(super) struct StoredRow {
     pub(super) prefix: Prefix,
     pub(super) liveness: Option<StoredLiveness>,
     pub(super) deletion: Option<Tombstone>,
+    /// Of a materialized view: a newer row marker undoes it.
+    pub(super) shadowable: Option<Tombstone>,
     pub(super) columns: Vec<StoredCells>,
 }
 
@@ -226,10 +228,30 @@ fn parse_front(input: &mut Input<'_>, layout: &StoredLayout, at: u64) -> Parsed<
             return Err(before.bad("flags of a static row", found));
         }
         let prefix = Prefix { kind: KIND_ROW, values: Vec::new() };
-        let row = parse_row(input, layout, &layout.statics, (flags, at, start), prefix)?;
+        let shape = (&layout.statics[..], None);
+        let row = parse_row(input, layout, shape, (flags, at, start), prefix)?;
         static_row = Some(row);
     }
     Ok(StoredFront { at, key, deletion, static_row, body: at + input.at() })
+}
+
+/// Which tombstone of a row a newer row marker undoes.
+#[derive(Debug, Clone, Copy)]
+enum Shadowable {
+    /// Its deletion, in Cassandra's form.
+    Deletion,
+    /// One that ScyllaDB writes behind the deletion.
+    Another,
+}
+
+impl Shadowable {
+    fn of_flags(flags: u8, extended: u8) -> Option<Self> {
+        match extended {
+            0x02 if flags & 0x10 != 0 => Some(Shadowable::Deletion),
+            0x80 => Some(Shadowable::Another),
+            _ => None,
+        }
+    }
 }
 
 fn parse_unfiltered(input: &mut Input<'_>, layout: &StoredLayout, at: u64) -> Parsed<Step> {
@@ -258,10 +280,17 @@ fn parse_unfiltered(input: &mut Input<'_>, layout: &StoredLayout, at: u64) -> Pa
             let end = at + input.at();
             Ok(Step::Marker(StoredMarker { at, end, previous, prefix, closing, opening }))
         }
-        flags if flags & 0x83 == 0 => {
+        flags if flags & 0x03 == 0 => {
+            let shadowable = match flags & 0x80 {
+                0 => None,
+                _ => Some(Shadowable::of_flags(flags, input.u8()?).ok_or_else(|| {
+                    before.bad("flags of a row", format!("{flags:#04x} and others"))
+                })?),
+            };
             let values = parse_values(input, layout, layout.clustering.len() as u64)?;
             let prefix = Prefix { kind: KIND_ROW, values };
-            let row = parse_row(input, layout, &layout.regulars, (flags, at, at), prefix)?;
+            let shape = (&layout.regulars[..], shadowable);
+            let row = parse_row(input, layout, shape, (flags, at, at), prefix)?;
             Ok(Step::Row(row))
         }
         flags => Err(before.bad("flags of a row, marker or end", format!("{flags:#04x}"))),
@@ -272,14 +301,14 @@ fn parse_unfiltered(input: &mut Input<'_>, layout: &StoredLayout, at: u64) -> Pa
 fn parse_row(
     input: &mut Input<'_>,
     layout: &StoredLayout,
-    columns: &[StoredColumn],
+    shape: (&[StoredColumn], Option<Shadowable>),
     (flags, base, at): (u8, u64, u64),
     prefix: Prefix,
 ) -> Parsed<StoredRow> {
     let size = input.vint()?;
     let body_at = input.at();
     let mut body = Input::new(input.take(size)?);
-    let mut row = parse_body(&mut body, layout, columns, flags)
+    let mut row = parse_body(&mut body, layout, shape, flags)
         .map_err(|fault| within(fault, body_at, size))?;
     row.at = at;
     row.end = base + input.at();
@@ -290,7 +319,7 @@ fn parse_row(
 fn parse_body(
     body: &mut Input<'_>,
     layout: &StoredLayout,
-    columns: &[StoredColumn],
+    (columns, shadowable): (&[StoredColumn], Option<Shadowable>),
     flags: u8,
 ) -> Parsed<StoredRow> {
     let mut row = StoredRow {
@@ -300,6 +329,7 @@ fn parse_body(
         prefix: Prefix { kind: KIND_ROW, values: Vec::new() },
         liveness: None,
         deletion: None,
+        shadowable: None,
         columns: Vec::new(),
     };
     if flags & 0x04 != 0 {
@@ -315,6 +345,11 @@ fn parse_body(
     }
     if flags & 0x10 != 0 {
         row.deletion = Some(tombstone(body, layout)?);
+    }
+    match shadowable {
+        None => {}
+        Some(Shadowable::Deletion) => row.shadowable = row.deletion.take(),
+        Some(Shadowable::Another) => row.shadowable = Some(tombstone(body, layout)?),
     }
     let places = match flags & 0x20 {
         0 => parse_subset(body, columns.len())?,

@@ -1,8 +1,9 @@
 //! The statistics that the data of a file comes to, to be held against those that it states.
 //!
-//! Numbers that Cassandra derives from every row are recomputed its way and must be equal. ScyllaDB
-//! counts some of them otherwise; of its files only what readers rely on is checked: that no value
-//! lies outside the stated extents.
+//! Numbers that Cassandra derives from every row are recomputed its way and must be equal; but for the
+//! histogram of drop times, which its versions gather in different ways: there a difference is told, and
+//! no damage. ScyllaDB counts some of them otherwise; of its files only what readers rely on is checked:
+//! that no value lies outside the stated extents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +19,24 @@ use crate::mutation::Tombstone;
 const DROP_TIME_ROUND: i64 = 60;
 /// From this many different ones on they are joined, in an order that cannot be told any more.
 const DROP_TIMES_MAX: usize = 100;
+
+/// Who counted, and so what must be equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counted {
+    /// This engine: everything.
+    Here,
+    ByCassandra,
+    ByScylla,
+}
+
+/// Something that a file states and its data has otherwise.
+#[derive(Debug, PartialEq)]
+pub(super) struct Difference {
+    pub(super) wanted: String,
+    pub(super) stated: String,
+    /// Products merely do it in different ways.
+    pub(super) is_custom: bool,
+}
 
 pub(super) struct Seen {
     sizes: Buckets,
@@ -151,7 +170,7 @@ impl Seen {
             self.ttls.add(live.ttl);
             self.deletion_time(live.expiry);
         }
-        if let Some(deletion) = row.deletion {
+        for deletion in row.deletion.into_iter().chain(row.shadowable) {
             self.tombstone(deletion);
         }
         for stored in &row.columns {
@@ -180,9 +199,12 @@ impl Seen {
         &self,
         stated: &Metadata,
         version: Version,
-        is_exact: bool,
-    ) -> Vec<(String, String)> {
+        counted: Counted,
+    ) -> Vec<Difference> {
+        let is_exact = counted != Counted::ByScylla;
         let mut out = Vec::new();
+        let differs =
+            |wanted: String, stated: String| Difference { wanted, stated, is_custom: false };
         let mut extent = |name: &str, seen: Option<(i64, i64)>, stated: (i64, i64)| {
             let fits = match seen {
                 Some(seen) if is_exact => seen == stated,
@@ -191,7 +213,7 @@ impl Seen {
             };
             if let Some((min, max)) = seen.filter(|_| !fits) {
                 let wanted = format!("{name} from {min} to {max}, as in the data");
-                out.push((wanted, format!("{} to {}", stated.0, stated.1)));
+                out.push(differs(wanted, format!("{} to {}", stated.0, stated.1)));
             }
         };
         let wide = |seen: Option<(i32, i32)>| seen.map(|(a, b)| (i64::from(a), i64::from(b)));
@@ -206,21 +228,27 @@ impl Seen {
         }
         let mut number = |name: &str, seen: i64, stated: i64| {
             if seen != stated {
-                out.push((format!("{seen} {name}, as in the data"), stated.to_string()));
+                out.push(differs(format!("{seen} {name}, as in the data"), stated.to_string()));
             }
         };
         number("rows", self.rows, stated.rows_count);
         number("columns set", self.columns, stated.columns_count);
-        let mut check = |is_equal: bool, name: &str| {
+        let mut check = |is_equal: bool, name: &str, is_custom: bool| {
             if !is_equal {
-                out.push((format!("the {name} of the data"), "another".to_owned()));
+                let (wanted, stated) = (format!("the {name} of the data"), "another".to_owned());
+                out.push(Difference { wanted, stated, is_custom });
             }
         };
-        check(self.sizes.equals(&stated.partition_sizes), "histogram of partition sizes");
-        check(self.cells.equals(&stated.cells_per_partition), "histogram of cells a partition");
+        check(self.sizes.equals(&stated.partition_sizes), "histogram of partition sizes", false);
+        check(
+            self.cells.equals(&stated.cells_per_partition),
+            "histogram of cells a partition",
+            false,
+        );
         let drop_times = self.drop_times.iter().map(|(second, count)| (*second as f64, *count));
         let is_known = self.drop_times.len() < DROP_TIMES_MAX;
-        check(!is_known || drop_times.eq(stated.drop_times.iter().copied()), "drop times");
+        let is_equal = drop_times.eq(stated.drop_times.iter().copied());
+        check(!is_known || is_equal, "drop times", counted != Counted::Here);
         let is_sketch_right = match &stated.sketch {
             Sketch::Registers(registers) => *registers == self.cardinality.registers(),
             Sketch::Sparse(codes) => {
@@ -229,7 +257,7 @@ impl Seen {
             // What there is to say of these was said.
             Sketch::Other { .. } | Sketch::Damaged { .. } => true,
         };
-        check(is_sketch_right, "estimate of the number of keys");
+        check(is_sketch_right, "estimate of the number of keys", false);
         out
     }
 
@@ -239,7 +267,7 @@ impl Seen {
         &self,
         stated: &Metadata,
         version: Version,
-        out: &mut Vec<(String, String)>,
+        out: &mut Vec<Difference>,
     ) {
         let Some((min, max)) = &self.clustering else { return };
         if version == Version::Mc {
@@ -250,7 +278,9 @@ impl Seen {
         let compare = |stated: &[Vec<u8>], seen: &Prefix| {
             let mut pairs = stated.iter().zip(&seen.values).zip(&keys);
             let differ = pairs.find_map(|((stated, seen), key)| {
-                let order = compare_key(key, Some(stated), seen.as_deref());
+                // A list of values has no nulls.
+                let seen = seen.as_deref().unwrap_or_default();
+                let order = compare_key(key, Some(stated), Some(seen));
                 order.is_ne().then_some(order)
             });
             differ.unwrap_or(std::cmp::Ordering::Equal)
@@ -267,7 +297,8 @@ impl Seen {
             let is_wrong = order.is_gt() || (order.is_lt() && !self.has_ranges && is_whole);
             if is_wrong {
                 let wanted = format!("a {name} clustering key as in the data");
-                out.push((wanted, format!("{values:02x?}")));
+                let stated = format!("{values:02x?}");
+                out.push(Difference { wanted, stated, is_custom: false });
             }
         }
     }

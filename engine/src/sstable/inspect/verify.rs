@@ -9,7 +9,7 @@
 //! After damage in a partition the walk goes on at the next one that the index names. Memory is one
 //! row, one promoted index, and the small components.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::super::component::Component;
 use super::super::filter::BloomFilter;
@@ -23,7 +23,7 @@ use super::json::Json;
 use super::metadata::{Metadata, Sketch};
 use super::order::{Prefix, compare};
 use super::rows::{RowReader, Step, StoredColumn, StoredFront, StoredLayout, StoredRow};
-use super::seen::Seen;
+use super::seen::{Counted, Seen};
 use super::stored::{check_pages, check_ratio, check_small, check_stored, check_toc};
 use super::value;
 use crate::error::{Error, Result};
@@ -53,8 +53,10 @@ pub struct Verification {
     pub notes: Vec<String>,
     /// The first problems; each names a file and a place in it.
     pub problems: Vec<Error>,
-    /// How many there were in all.
+    /// How many there were in all; the same one that is met again counts once.
     pub problem_count: u64,
+    /// Place of the last one.
+    last: Option<(PathBuf, u64)>,
 }
 
 impl Verification {
@@ -79,11 +81,37 @@ impl Verification {
         document.to_line()
     }
 
+    /// Adds a problem, once: whatever needs damaged bytes fails at the same place.
     pub(super) fn add(&mut self, problem: Error) {
+        if let Error::Corrupt(corruption) = &problem {
+            let is_known = self.problems.iter().any(|known| {
+                matches!(known, Error::Corrupt(known)
+                    if (&known.file, known.offset) == (&corruption.file, corruption.offset)
+                        && (&known.wanted, &known.found) == (&corruption.wanted, &corruption.found))
+            });
+            let place = (corruption.file.clone(), corruption.offset);
+            if is_known || self.last.as_ref() == Some(&place) && self.is_full() {
+                return;
+            }
+            self.last = Some(place);
+        }
         self.problem_count += 1;
-        if self.problems.len() < PROBLEMS_KEPT_MAX {
+        if !self.is_full() {
             self.problems.push(problem);
         }
+    }
+
+    fn is_full(&self) -> bool {
+        self.problems.len() >= PROBLEMS_KEPT_MAX
+    }
+
+    /// Statistics that are not those of the data and that products gather in different ways.
+    pub(super) fn note_other_count(&mut self, path: &Path, wanted: &str, stated: &str) {
+        self.notes.push(format!(
+            "{}: it does not state {wanted}, but {stated}: products count it in different ways, and \
+             reads do not need it",
+            path.display()
+        ));
     }
 
     /// The value, or nothing and a problem more.
@@ -134,10 +162,12 @@ pub async fn verify(sstable: &Inspector, progress: VerifyProgress<'_>) -> Verifi
     if sstable.has(Component::Statistics) {
         let metadata = sstable.metadata().await;
         if let Some(metadata) = found.take(metadata) {
-            // ScyllaDB counts some things in other ways.
-            let is_scylla = scylla.is_some() || metadata.has_scylla_sketch();
-            let is_exact = !is_scylla || sstable.has(Component::Tidegate);
-            walk(sstable, &metadata, is_exact, &mut found, progress).await;
+            let counted = match scylla.is_some() || metadata.has_scylla_sketch() {
+                _ if sstable.has(Component::Tidegate) => Counted::Here,
+                true => Counted::ByScylla,
+                false => Counted::ByCassandra,
+            };
+            walk(sstable, &metadata, counted, &mut found, progress).await;
         }
     }
     found
@@ -147,7 +177,7 @@ pub async fn verify(sstable: &Inspector, progress: VerifyProgress<'_>) -> Verifi
 async fn walk(
     sstable: &Inspector,
     metadata: &Metadata,
-    is_exact: bool,
+    counted: Counted,
     found: &mut Verification,
     progress: VerifyProgress<'_>,
 ) {
@@ -180,8 +210,9 @@ async fn walk(
     if !sstable.has(Component::Data) {
         return;
     }
-    if is_exact {
-        let checked = check_ratio(sstable, metadata, found).await;
+    if counted != Counted::ByScylla {
+        let is_own = counted == Counted::Here;
+        let checked = check_ratio(sstable, (metadata, is_own), found).await;
         found.take(checked);
     }
     let rows = sstable.rows(layout.clone()).await;
@@ -197,10 +228,11 @@ async fn walk(
         first_key: None,
         last_key: None,
         keys: 0,
+        shadowable_rows: 0,
         is_whole: true,
     };
     walk.run(index, found, progress).await;
-    walk.finish(metadata, is_exact, found);
+    walk.finish(metadata, counted, found);
 }
 
 async fn read_filter(
@@ -244,6 +276,8 @@ struct Walk<'a> {
     last_key: Option<PartitionKey>,
     /// Entries of the index.
     keys: u64,
+    /// Rows with tombstones that queries do not know.
+    shadowable_rows: u64,
     /// Nothing was left out so far.
     is_whole: bool,
 }
@@ -410,6 +444,7 @@ impl Walk<'_> {
             let (at, end, previous, prefix) = match self.rows.next().await? {
                 Step::Row(row) => {
                     found.rows += 1;
+                    self.shadowable_rows += u64::from(row.shadowable.is_some());
                     self.check_cells(&row, &self.layout.regulars, found);
                     self.seen.row(&row, &self.layout.regulars, Some(&self.layout.clustering));
                     check.start(row.at, &row.prefix, found);
@@ -505,9 +540,16 @@ impl Walk<'_> {
     }
 
     /// What can be said when all was seen.
-    fn finish(&self, metadata: &Metadata, is_exact: bool, found: &mut Verification) {
+    fn finish(&self, metadata: &Metadata, counted: Counted, found: &mut Verification) {
         if let Some(summary) = &self.summary {
-            self.check_summary(summary, is_exact, found);
+            self.check_summary(summary, counted, found);
+        }
+        if self.shadowable_rows > 0 {
+            found.notes.push(format!(
+                "{}: {} rows have shadowable tombstones, of a materialized view, which queries refuse",
+                self.sstable.path(Component::Data).display(),
+                self.shadowable_rows
+            ));
         }
         if !self.is_whole {
             found.skip("damaged data or index: statistics and the bloom filter's other bits");
@@ -521,14 +563,19 @@ impl Walk<'_> {
             found.add(Error::corrupt(path, 8 + 8 * at as u64, wanted, bits));
         }
         let path = self.sstable.path(Component::Statistics);
-        for (wanted, value) in
-            self.seen.differences(metadata, self.sstable.name().version(), is_exact)
-        {
-            found.add(Error::corrupt(&path, metadata.statistics_at, wanted, value));
+        let version = self.sstable.name().version();
+        for differs in self.seen.differences(metadata, version, counted) {
+            let (wanted, stated) = (differs.wanted, differs.stated);
+            match differs.is_custom {
+                true => found.note_other_count(&path, &wanted, &stated),
+                false => {
+                    found.add(Error::corrupt(&path, metadata.statistics_at, wanted, stated));
+                }
+            }
         }
     }
 
-    fn check_summary(&self, summary: &StoredSummary, is_exact: bool, found: &mut Verification) {
+    fn check_summary(&self, summary: &StoredSummary, counted: Counted, found: &mut Verification) {
         let path = self.sstable.path(Component::Summary);
         for (key, position, at) in &summary.samples[self.samples_met..] {
             let key = PartitionKey::from_bytes(key.as_slice());
@@ -536,7 +583,8 @@ impl Walk<'_> {
             found.add(Error::corrupt(&path, *at, wanted, format!("{key:?} at {position}")));
         }
         let ends = [(&summary.first, &self.first_key), (&summary.last, &self.last_key)];
-        for (stored, seen) in ends {
+        // Of damaged data the first or the last partition may be missing.
+        for (stored, seen) in ends.into_iter().filter(|_| self.is_whole) {
             if let Some(seen) = seen.as_ref().filter(|seen| seen.as_bytes() != stored.as_slice()) {
                 let stored = PartitionKey::from_bytes(stored.as_slice());
                 let (wanted, key) = (format!("{seen:?}"), format!("{stored:?}"));
@@ -551,7 +599,7 @@ impl Walk<'_> {
             return;
         }
         // Samples at equal distances, as Cassandra takes them.
-        let is_even = is_exact && !self.sstable.has(Component::Tidegate);
+        let is_even = counted == Counted::ByCassandra;
         if self.is_whole && is_even && summary.sampling_level == 128 {
             let wanted = (self.keys as i64 + interval - 1) / interval;
             let stored = (summary.samples.len() as i64, i64::from(summary.size_at_full_sampling));

@@ -43,6 +43,9 @@ pub(super) fn compress(disk: &MemoryDisk, (codec, class): (Codec, &str), chunk_b
     disk.set_content(&path, stored);
     disk.set_content(&Component::CompressionInfo.path(directory(), 1), info);
     disk.set_content(&Component::Toc.path(directory(), 1), COMPONENTS.into());
+    for other in [Component::Crc, Component::Digest, Component::Scylla, Component::Tidegate] {
+        block_on(shared(disk).remove(&other.path(directory(), 1))).unwrap();
+    }
 }
 
 #[test]
@@ -176,8 +179,9 @@ fn a_scan_reads_past_the_cache_and_a_key_through_it() {
     let (schema, partitions) = sample(&disk);
     compress(&disk, CODECS[0], 256);
     let cache = PageCache::new(64 << 20, 1);
-    let table =
-        block_on(Sstable::open(shared(&disk), cache.clone(), directory(), 1, schema)).unwrap();
+    let name = SstableName::native(1);
+    let opened = Sstable::open_named(shared(&disk), cache.clone(), directory(), &name, schema);
+    let table = block_on(opened).unwrap();
     let slice = Slice::full(Direction::Forward);
     read(&table, &PartitionRange::full(), &slice).unwrap();
     assert_eq!(cache.stats().total.pages, 0);

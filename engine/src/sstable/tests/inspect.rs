@@ -81,7 +81,11 @@ fn verified(sstable: &Inspector) -> Verification {
 
 /// What the other reader finds wrong with generation 1.
 pub(super) fn verified_native(disk: &MemoryDisk) -> Verification {
-    verified(&inspector(disk, directory(), &SstableName::native(1)))
+    verified_named(disk, &SstableName::native(1))
+}
+
+pub(super) fn verified_named(disk: &MemoryDisk, name: &SstableName) -> Verification {
+    verified(&inspector(disk, directory(), name))
 }
 
 /// The dump of a table's data, of whichever name.
@@ -408,20 +412,34 @@ fn wrong_statistics_are_found() {
     let sstable = open_fixture("me", "tombs");
     let metadata = block_on(sstable.metadata()).unwrap();
     let content = disk_content(&sstable);
-    let mut fields = vec![
+    let fields = vec![
         metadata.min_timestamp.to_be_bytes().to_vec(),
         metadata.max_timestamp.to_be_bytes().to_vec(),
         [metadata.columns_count.to_be_bytes(), metadata.rows_count.to_be_bytes()].concat(),
         metadata.min_deletion_time.to_be_bytes().to_vec(),
     ];
-    fields.push(metadata.drop_times[0].0.to_be_bytes().to_vec());
-    for field in fields {
+    let with_other = |field: &[u8]| {
         let at = content.windows(field.len()).position(|bytes| bytes == field).unwrap();
         let last = at + field.len() - 1;
-        let found = damaged(("me", "tombs"), Component::Statistics, |content| content[last] ^= 1);
+        damaged(("me", "tombs"), Component::Statistics, |content| content[last] ^= 1)
+    };
+    for field in fields {
+        let found = with_other(&field);
         assert!(!found.is_sound(), "{field:?}");
         assert_names(&found, Component::Statistics);
     }
+    // Versions of Cassandra gather these in different ways: told, and no damage.
+    let found = with_other(&metadata.drop_times[0].0.to_be_bytes());
+    assert!(found.is_sound(), "{:?}", found.problems);
+    assert!(found.notes[0].contains("drop times"), "{:?}", found.notes);
+    let compressed = block_on(open_fixture("me", "simple_lz4").metadata()).unwrap();
+    let ratio = compressed.compression_ratio.to_be_bytes();
+    let found = damaged(("me", "simple_lz4"), Component::Statistics, |content| {
+        let at = content.windows(8).position(|bytes| bytes == ratio).unwrap();
+        content[at + 1] ^= 1;
+    });
+    assert!(found.is_sound(), "{:?}", found.problems);
+    assert!(found.notes[0].contains("a compression ratio of 0."), "{:?}", found.notes);
     // The cardinality estimate.
     let found = damaged(("me", "simple_none"), Component::Statistics, |content| content[600] ^= 1);
     assert_names(&found, Component::Statistics);
@@ -467,6 +485,29 @@ fn missing_and_foreign_files_are_told() {
     assert!(found.to_json().contains("\"status\": \"damaged\""));
     let error = block_on(Inspector::open(shared(&disk), &directory, &SstableName::native(77)));
     assert!(matches!(error.err(), Some(Error::NotFound { .. })));
+}
+
+/// One byte spoils a chunk, and with it each partition in it: that is one place.
+#[test]
+fn one_flipped_byte_is_told_once() {
+    for (fixture, most) in [
+        (("me", "simple_lz4"), 1),
+        (("nb", "simple_zstd"), 1),
+        (("me", "hashkeys"), 1),
+        // The values that it is in are told, too.
+        (("me", "simple_none"), 2),
+        (("me", "wide_none"), 2),
+    ] {
+        for share in [3, 7, 11] {
+            let found = damaged(fixture, Component::Data, |content| {
+                let at = content.len() * share / 13;
+                content[at] ^= 0x40;
+            });
+            let told: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
+            assert!((1..=most).contains(&found.problem_count), "{fixture:?} {share}: {told:#?}");
+            assert_eq!(told.len() as u64, found.problem_count);
+        }
+    }
 }
 
 #[test]

@@ -42,7 +42,8 @@ fn table(seed: u64, cache: Rc<PageCache>) -> Option<(Rc<Sstable>, Partitions)> {
     let options = WriterOptions { column_index_bytes: 64, ..WriterOptions::default() };
     let fragments = all_fragments(&partitions, &Slice::full(Direction::Forward));
     write(&disk, 1, &schema, options, fragments)?;
-    let table = block_on(Sstable::open(shared(&disk), cache, directory(), 1, schema)).unwrap();
+    let table =
+        block_on(Sstable::open(shared(&disk), cache, directory(), (1, None), schema)).unwrap();
     Some((table, partitions))
 }
 

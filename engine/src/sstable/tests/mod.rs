@@ -64,9 +64,16 @@ fn write(
     })
 }
 
+/// As files of whoever wrote them.
 fn open(disk: &MemoryDisk, generation: u64, schema: &SchemaRef) -> Result<Rc<Sstable>> {
+    foreign::open_named(disk, &SstableName::native(generation), schema)
+}
+
+/// As a manifest names them that says nothing else.
+fn open_own(disk: &MemoryDisk, generation: u64, schema: &SchemaRef) -> Result<Rc<Sstable>> {
     let cache = PageCache::new(64 << 20, 1);
-    block_on(Sstable::open(shared(disk), cache, directory(), generation, schema.clone()))
+    let known = (generation, None);
+    block_on(Sstable::open(shared(disk), cache, directory(), known, schema.clone()))
 }
 
 fn drain(mut source: Box<dyn FragmentSource>) -> Result<Vec<Fragment>> {
