@@ -38,8 +38,9 @@ pub use commitlog::{Durability, Recovery};
 pub use database::{
     AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream, CacheReport,
     Catalog, CommitlogReport, DamageReport, Database, Import, ImportProgress, Imported,
-    IntakeReport, LargeDataReport, LeftOut, Options, PolicyExit, PolicyInfo, PolicyReport,
-    RateReport, RecordingSummary, RolledBack, RowCacheReport, ShadowReport, TableReport,
+    IntakeReport, LargeDataReport, LeftOut, OnUnknown, Options, PolicyExit, PolicyInfo,
+    PolicyReport, RateReport, RecordingSummary, RolledBack, RowCacheReport, ShadowReport,
+    TableReport,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};

@@ -39,8 +39,18 @@ pub struct Attachment {
     pub keyspace: String,
     pub name: String,
     pub on_corruption: OnCorruption,
+    pub on_unknown: OnUnknown,
     /// Told of the files that are open.
     pub progress: AttachProgress,
+}
+
+/// What becomes of SSTables of versions that are not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnUnknown {
+    /// Nothing is done as long as there is one.
+    Fail,
+    /// They are left out, and told.
+    Skip,
 }
 
 /// Told rows and bytes of the data files that the first shard has opened, after each, on its thread.
@@ -76,6 +86,23 @@ pub(super) struct Survey {
     pub(super) found: FoundSchema,
     pub(super) names: Vec<SstableName>,
     pub(super) failed: Vec<AttachedFile>,
+    /// Of versions that are not read.
+    pub(super) unknown: Vec<AttachedFile>,
+}
+
+impl Survey {
+    /// Errors: `Invalid` for files of versions that are not read, unless they are to be left out.
+    pub(super) fn check_unknown(&self, on_unknown: OnUnknown, directory: &Path) -> Result<()> {
+        let first = self.unknown.iter().find_map(|file| file.error.as_ref());
+        let Some(first) = first.filter(|_| on_unknown == OnUnknown::Fail) else { return Ok(()) };
+        Err(Error::invalid(format!(
+            "{} of {} SSTables of {} cannot be read; the first: {first}; WITH (ON_UNKNOWN = 'skip') \
+             leaves them out",
+            self.unknown.len(),
+            self.unknown.len() + self.names.len() + self.failed.len(),
+            directory.display()
+        )))
+    }
 }
 
 impl Database {
@@ -83,15 +110,17 @@ impl Database {
     /// process ends.
     ///
     /// Errors: `NotFound` for the keyspace, or when the directory has no SSTables; `Exists`; `Invalid`
-    /// for files of different tables and for key columns of types that tables cannot have here;
-    /// `Corrupt` and `Io` for files that cannot be read, unless damaged ones are to be left out.
+    /// for files of different tables, for key columns of types that tables cannot have here, and for
+    /// files of other versions, unless those are to be left out; `Corrupt` and `Io` for files that cannot
+    /// be read, unless damaged ones are to be left out.
     pub fn attach(&self, attachment: Attachment) -> BoxFuture<'static, Result<Attached>> {
         let database = self.clone();
         self.uninterrupted(async move { database.attach_now(attachment).await })
     }
 
     async fn attach_now(&self, attachment: Attachment) -> Result<Attached> {
-        let Attachment { directory, names, keyspace, name, on_corruption, progress } = attachment;
+        let Attachment { directory, names, keyspace, name, .. } = attachment;
+        let Attachment { on_corruption, on_unknown, progress, .. } = attachment;
         check_name("table", &name)?;
         let catalog = self.catalog();
         if !catalog.has_keyspace(&keyspace) {
@@ -101,9 +130,10 @@ impl Database {
             return Err(Error::Exists { kind: "table", name: format!("{keyspace}.{name}") });
         }
         let survey = self.survey(&directory, names).await?;
+        survey.check_unknown(on_unknown, &directory)?;
         let mut files = survey.failed;
         let id = catalog.fresh_table_id(self.clock().wall_us());
-        let (mut schema, notes) = table_schema(&survey.found, id)?;
+        let (mut schema, mut notes) = table_schema(&survey.found, id)?;
         (schema.keyspace, schema.name) = (keyspace, name);
         schema.options.comment = format!("attached from {}", directory.display());
         schema.validate()?;
@@ -136,6 +166,15 @@ impl Database {
         }
         let there = names.iter().map(|name| data_path(&directory, name));
         files.extend(there.map(|path| AttachedFile { path, error: None }));
+        if !survey.unknown.is_empty() {
+            notes.push(format!(
+                "{} SSTables are left out, and what is in them alone is missing: their versions are \
+                 not supported",
+                survey.unknown.len()
+            ));
+        }
+        notes.extend(self.notes_of_damage(schema.id).await?);
+        files.extend(survey.unknown);
         files.sort_by(|a, b| a.path.cmp(&b.path));
         let mut changed = catalog.changed();
         changed.add_attached(schema.clone());
@@ -171,6 +210,28 @@ impl Database {
             shard.call("detach", forget).await??;
         }
         Ok(())
+    }
+
+    /// What was damaged when the files of a table were opened, and was made anew.
+    async fn notes_of_damage(&self, id: TableId) -> Result<Vec<String>> {
+        let ask = move |shard: Rc<Shard>| {
+            async move {
+                let tables = shard.tables().into_iter().filter(|table| table.schema().id == id);
+                let places = tables.flat_map(|table| table.damage().places());
+                let rebuilt = places.filter(|damage| damage.rebuilt_count > 0);
+                rebuilt
+                    .map(|damage| {
+                        let file = damage.file.display();
+                        let (wanted, found) = (damage.wanted, damage.found);
+                        format!(
+                            "{file} is damaged and done without: wanted {wanted}, found {found}"
+                        )
+                    })
+                    .collect()
+            }
+            .boxed_local()
+        };
+        self.handle(0).call("damage", ask).await
     }
 
     pub(super) async fn survey(
@@ -217,7 +278,7 @@ impl Shard {
     /// Errors: see [`Database::attach`].
     async fn survey(&self, directory: &Path, names: Option<Vec<SstableName>>) -> Result<Survey> {
         let disk = &self.context.disk;
-        let (mut found, mut failed) = (Vec::new(), Vec::new());
+        let (mut found, mut failed, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
         let listed = match names {
             Some(names) => {
                 names.into_iter().map(|name| (data_path(directory, &name), Ok(name))).collect()
@@ -233,8 +294,14 @@ impl Shard {
         }
         let mut sstables = Vec::new();
         for (path, name) in listed {
+            let name = match name {
+                Ok(name) => name,
+                Err(error) => {
+                    unknown.push(AttachedFile { path, error: Some(error) });
+                    continue;
+                }
+            };
             let looked = async {
-                let name = name?;
                 let sstable = Inspector::open(disk.clone(), directory, &name).await?;
                 // Whether the header can be read.
                 sstable.metadata().await?;
@@ -248,13 +315,12 @@ impl Shard {
                 Err(error) => failed.push(AttachedFile { path, error: Some(error) }),
             }
         }
-        if let Some(error) =
-            failed.first().and_then(|f| f.error.as_ref()).filter(|_| found.is_empty())
-        {
+        let first = failed.iter().chain(&unknown).find_map(|file| file.error.as_ref());
+        if let Some(error) = first.filter(|_| found.is_empty()) {
             return Err(error.clone());
         }
         let sstables: Vec<&Inspector> = sstables.iter().collect();
-        Ok(Survey { found: find_schema(&sstables).await?, names: found, failed })
+        Ok(Survey { found: find_schema(&sstables).await?, names: found, failed, unknown })
     }
 
     /// Opens an attached table; files that cannot be opened are handed back.
@@ -347,7 +413,10 @@ fn table_schema(found: &FoundSchema, id: TableId) -> Result<(TableSchema, Vec<St
             }
         }
     }
-    let options = TableOptions::default();
+    // What a header shows of a dense table WITH COMPACT STORAGE; others look so, too.
+    let is_dense =
+        found.clustering.len() > 1 && found.statics.is_empty() && found.regulars.len() <= 1;
+    let options = TableOptions { has_partial_keys: is_dense, ..TableOptions::default() };
     let (keyspace, name) = (String::new(), String::new());
     Ok((TableSchema { id, keyspace, name, columns, options }, notes))
 }

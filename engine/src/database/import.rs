@@ -16,7 +16,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, try_join_all};
 use tokio::sync::mpsc;
 
-use super::attach::{AttachProgress, AttachedFile, Survey};
+use super::attach::{AttachProgress, AttachedFile, OnUnknown, Survey};
 use super::database::Database;
 use super::shard::Shard;
 use crate::error::{Error, Result};
@@ -45,6 +45,7 @@ pub struct Import {
     pub table: String,
     /// `Skip` leaves out files that cannot be opened and the rest of files in which damage is met.
     pub on_corruption: OnCorruption,
+    pub on_unknown: OnUnknown,
 }
 
 /// How far an import has come.
@@ -80,15 +81,16 @@ impl Database {
     /// Copies the SSTables of a directory into a table whose columns have the names and types that the
     /// files have; `progress` is told how far it has come.
     ///
-    /// Errors: `NotFound` for the table; `Invalid` for an attached table, and naming the first column
-    /// that the table lacks or has otherwise; `Corrupt` and `Io` of a file; those of `apply`.
+    /// Errors: `NotFound` for the table; `Invalid` for an attached table, naming the first column that the
+    /// table lacks or has otherwise, and for files of other versions, unless they are to be left out;
+    /// `Corrupt` and `Io` of a file; those of `apply`.
     pub fn import<'a>(
         &'a self,
         import: Import,
         progress: &'a mut (dyn FnMut(ImportProgress) + Send),
     ) -> BoxFuture<'a, Result<Imported>> {
         async move {
-            let Import { directory, keyspace, table, on_corruption } = import;
+            let Import { directory, keyspace, table, on_corruption, on_unknown } = import;
             let catalog = self.catalog();
             let schema = catalog.table(&keyspace, &table).cloned().ok_or_else(|| {
                 Error::NotFound { kind: "table", name: format!("{keyspace}.{table}") }
@@ -96,7 +98,9 @@ impl Database {
             if catalog.is_attached(&keyspace, &table) {
                 return Err(Error::invalid(format!("table '{table}' is attached, not own")));
             }
-            let Survey { found, names, failed } = self.survey(&directory, None).await?;
+            let survey = self.survey(&directory, None).await?;
+            survey.check_unknown(on_unknown, &directory)?;
+            let Survey { found, names, failed, unknown } = survey;
             if let Some(error) = failed.iter().find_map(|file| file.error.as_ref())
                 && on_corruption == OnCorruption::Fail
             {
@@ -146,6 +150,7 @@ impl Database {
             }
             let left_out = ended?.into_iter().next().unwrap_or_default();
             let mut files = failed;
+            files.extend(unknown);
             let path = |name: &SstableName| name.path(&directory, crate::sstable::Component::Data);
             for name in names {
                 let error = left_out.iter().find(|(other, _)| *other == name);
@@ -192,6 +197,33 @@ fn check_columns(found: &crate::sstable::inspect::FoundSchema, schema: &SchemaRe
     }
 }
 
+/// Rows of own tables have whole keys.
+///
+/// Errors: `Invalid` for a row or bound that lacks a value of its key.
+fn check_key(fragment: &Fragment, schema: &SchemaRef) -> Result<()> {
+    // The first one is always there.
+    if schema.clustering_key().nth(1).is_none() {
+        return Ok(());
+    }
+    let flat;
+    let key = match fragment {
+        Fragment::Row { key, .. } => key,
+        Fragment::FlatRow(row) => {
+            flat = ClusteringKey::from_ordered(row.key());
+            &flat
+        }
+        Fragment::RangeTombstoneChange { position, .. } => &position.prefix,
+        _ => return Ok(()),
+    };
+    let Some(column) = key.first_null(schema)? else { return Ok(()) };
+    Err(Error::invalid(format!(
+        "the files have a row without a value of clustering column '{}', as tables WITH COMPACT \
+         STORAGE may, and rows of {} need one: ATTACH the files to read them",
+        column.name,
+        schema.full_name()
+    )))
+}
+
 impl Shard {
     /// Copies what this shard owns. Returns the files that were left out.
     async fn import(
@@ -203,7 +235,7 @@ impl Shard {
         told: mpsc::Sender<Told>,
     ) -> Result<Vec<(SstableName, Error)>> {
         self.check_open()?;
-        let id = schema.id;
+        let (id, own) = (schema.id, schema.clone());
         let untold = AttachProgress::default();
         let (files, failed) =
             self.open_foreign(schema.clone(), directory, on_corruption, names, untold).await;
@@ -226,6 +258,7 @@ impl Shard {
             source.fill(&mut fragments).await?;
             let is_end = fragments.is_empty();
             for fragment in fragments.drain(..) {
+                check_key(&fragment, &own)?;
                 copy.take(fragment);
             }
             if is_end || copy.batch_bytes >= BATCH_BYTES {

@@ -27,7 +27,7 @@ mod worlds;
 #[cfg(test)]
 mod tests;
 
-pub use attach::{AttachProgress, Attached, AttachedFile, Attachment};
+pub use attach::{AttachProgress, Attached, AttachedFile, Attachment, OnUnknown};
 pub use catalog::Catalog;
 pub use database::{Database, Options};
 pub use import::{Import, ImportProgress, Imported};

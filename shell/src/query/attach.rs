@@ -49,13 +49,15 @@ fn names(session: &Session, name: &TableName) -> (String, String) {
 pub async fn attach(session: &Session, attach: &Attach) -> Result<Outcome> {
     let directory = directory(session, &attach.directory, attach.directory_span)?;
     let (keyspace, name) = names(session, &attach.name);
-    let on_corruption = attach.on_corruption;
+    let (on_corruption, on_unknown) = (attach.on_corruption, attach.on_unknown);
     let sink = session.options.progress.clone();
     let progress = AttachProgress(sink.map(|sink| {
         let tell = move |rows, bytes| sink(Progress { rows, bytes, bytes_max: 0 });
         Arc::new(tell) as Arc<dyn Fn(u64, u64) + Send + Sync>
     }));
-    let attachment = Attachment { directory, names: None, keyspace, name, on_corruption, progress };
+    let names = None;
+    let attachment =
+        Attachment { directory, names, keyspace, name, on_corruption, on_unknown, progress };
     let attached = session.database.attach(attachment).await.map_err(QueryError::from);
     let attached = attached.map_err(|error| match error.span {
         Some(_) => error,
@@ -79,8 +81,8 @@ pub async fn import(session: &Session, import: &ImportSstables) -> Result<Outcom
     let directory = directory(session, &import.directory, import.directory_span)?;
     let schema = session.table(&import.table)?;
     let (keyspace, table) = (schema.keyspace.clone(), schema.name.clone());
-    let on_corruption = import.on_corruption;
-    let order = Import { directory, keyspace, table, on_corruption };
+    let (on_corruption, on_unknown) = (import.on_corruption, import.on_unknown);
+    let order = Import { directory, keyspace, table, on_corruption, on_unknown };
     let sink = session.options.progress.clone();
     let mut tell = move |told: ImportProgress| {
         let Some(sink) = &sink else { return };

@@ -78,14 +78,19 @@ pub(crate) fn run(action: &SstableAction, backend: Backend, mode: Mode) -> u8 {
     done.unwrap_or_else(|error| fail(&error.to_string()))
 }
 
-/// SSTables of the files and directories that were named, each once, by directory.
-///
-/// Errors: in words, one for each that is none.
-pub(super) async fn targets(
-    disk: &dyn Disk,
-    files: &SstableFiles,
-) -> (Vec<(PathBuf, SstableName)>, Vec<String>) {
-    let (mut found, mut wrong) = (Vec::new(), Vec::new());
+/// What the files and directories are that were named.
+#[derive(Default)]
+pub(super) struct Targets {
+    /// Each once, by directory.
+    found: Vec<(PathBuf, SstableName)>,
+    /// In words, one for each that is no SSTable.
+    wrong: Vec<String>,
+    /// The same for those in directories that are of another version.
+    unknown: Vec<String>,
+}
+
+pub(super) async fn targets(disk: &dyn Disk, files: &SstableFiles) -> Targets {
+    let Targets { mut found, mut wrong, mut unknown } = Targets::default();
     for file in &files.files {
         let path = std::path::absolute(file).unwrap_or_else(|_| file.clone());
         if !path.is_dir() {
@@ -96,16 +101,16 @@ pub(super) async fn targets(
             }
             continue;
         }
-        let before = found.len() + wrong.len();
+        let before = found.len() + unknown.len();
         match list(disk, &path).await {
             Ok(names) => {
                 for (_, name) in names {
                     match name {
                         Ok(name) => found.push((path.clone(), name)),
-                        Err(error) => wrong.push(format!("{}: {error}", path.display())),
+                        Err(error) => unknown.push(format!("{}: {error}", path.display())),
                     }
                 }
-                if found.len() + wrong.len() == before {
+                if found.len() + unknown.len() == before {
                     let hint = "no file in it ends with -Data.db";
                     wrong.push(format!("{} holds no SSTable: {hint}", file.display()));
                 }
@@ -119,7 +124,7 @@ pub(super) async fn targets(
             once.push(target);
         }
     }
-    (once, wrong)
+    Targets { found: once, wrong, unknown }
 }
 
 struct Tool {
@@ -133,9 +138,9 @@ struct Tool {
 impl Tool {
     /// Errors: from the output only; all others are told, and remembered.
     async fn run(&mut self, action: &SstableAction, files: &SstableFiles) -> io::Result<()> {
-        let (targets, wrong) = targets(&*self.disk, files).await;
-        for message in wrong {
-            self.tell(&message);
+        let Targets { found: targets, wrong, unknown } = targets(&*self.disk, files).await;
+        for message in wrong.iter().chain(&unknown) {
+            self.tell(message);
         }
         if matches!(action, SstableAction::DumpSchema(_)) {
             return self.schemas(&targets).await;

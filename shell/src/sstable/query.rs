@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use tidegate_engine::sstable::SstableName;
 use tidegate_engine::sstable::inspect::{Inspector, find_schema};
 use tidegate_engine::{
-    AttachProgress, Attachment, Database, Durability, Error, OnCorruption, disk,
+    AttachProgress, Attachment, Database, Durability, Error, OnCorruption, OnUnknown, disk,
 };
 
-use super::targets;
+use super::{Targets, targets};
 use crate::batch;
 use crate::cli::{Cli, Input, SstableFiles};
 use crate::exit::{EXIT_FAILED, fail};
@@ -57,12 +57,18 @@ async fn groups(cli: &Cli, files: &SstableFiles) -> Result<Vec<Group>, Vec<Strin
     // The disk is that of one thread, which the runtime's are not.
     let found = tokio::task::spawn_blocking(move || {
         disk::run(backend, |disk, _| async move {
-            let (targets, wrong) = targets(&*disk, &files).await;
+            let Targets { found, mut wrong, unknown } = targets(&*disk, &files).await;
+            // What can be read is, and the rest told.
+            if found.is_empty() {
+                wrong.extend(unknown);
+            } else {
+                unknown.iter().for_each(|message| eprintln!("note: left out: {message}"));
+            }
             if !wrong.is_empty() {
                 return Err(wrong);
             }
             let mut groups: Vec<Group> = Vec::new();
-            for (directory, name) in targets {
+            for (directory, name) in found {
                 if let Some(group) = groups.iter_mut().find(|group| group.0 == directory) {
                     group.1.push(name);
                     continue;
@@ -96,6 +102,8 @@ async fn query(
             keyspace: "default".to_owned(),
             name: table_name(&table),
             on_corruption: if skip_damaged { OnCorruption::Skip } else { OnCorruption::Fail },
+            // Those of directories were told.
+            on_unknown: OnUnknown::Skip,
             progress: AttachProgress::default(),
         };
         match database.attach(attachment).await {

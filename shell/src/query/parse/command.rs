@@ -2,8 +2,8 @@
 
 use datafusion::sql::parser::Statement as SqlStatement;
 use datafusion::sql::sqlparser::ast;
-use tidegate_engine::OnCorruption;
 use tidegate_engine::schema::{ClusteringOrder, TableOptions};
+use tidegate_engine::{OnCorruption, OnUnknown};
 
 use super::table_option::TableOption;
 use super::type_name::TypeName;
@@ -135,6 +135,7 @@ pub struct Attach {
     pub directory_span: Span,
     pub name: TableName,
     pub on_corruption: OnCorruption,
+    pub on_unknown: OnUnknown,
 }
 
 /// IMPORT SSTABLES.
@@ -144,6 +145,7 @@ pub struct ImportSstables {
     pub directory_span: Span,
     pub table: TableName,
     pub on_corruption: OnCorruption,
+    pub on_unknown: OnUnknown,
 }
 
 /// What SHOW lists.

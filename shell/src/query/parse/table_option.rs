@@ -98,12 +98,17 @@ pub fn table_option(cursor: &mut Cursor<'_>) -> Result<TableOption> {
 
 /// `'fail'` or `'skip'`, of tables and of ATTACH.
 pub fn on_corruption(cursor: &mut Cursor<'_>) -> Result<OnCorruption> {
+    choice(cursor, "on_corruption", (OnCorruption::Fail, OnCorruption::Skip))
+}
+
+/// `fail` or `skip`.
+pub fn choice<T>(cursor: &mut Cursor<'_>, option: &str, (fail, skip): (T, T)) -> Result<T> {
     let span = cursor.span();
     match cursor.option_value()?.to_lowercase().as_str() {
-        "fail" => Ok(OnCorruption::Fail),
-        "skip" => Ok(OnCorruption::Skip),
+        "fail" => Ok(fail),
+        "skip" => Ok(skip),
         other => {
-            let message = format!("option on_corruption takes fail or skip, not '{other}'");
+            let message = format!("option {option} takes fail or skip, not '{other}'");
             Err(QueryError::invalid(message).at(span))
         }
     }

@@ -268,3 +268,28 @@ fn syntax_errors_stand_at_the_token() {
         assert_eq!(error.span.map(|span| span.column), Some(column), "{text}: {error}");
     }
 }
+
+#[test]
+fn attach_and_import_say_what_becomes_of_other_files() {
+    use tidegate_engine::{OnCorruption, OnUnknown};
+    let options = |text: &str| match command(text) {
+        Command::Attach(attach) => (attach.on_corruption, attach.on_unknown),
+        Command::Import(import) => (import.on_corruption, import.on_unknown),
+        _ => panic!("{text}"),
+    };
+    let (attach, import) = ("ATTACH SSTABLES '/d' AS t", "IMPORT SSTABLES '/d' INTO t");
+    assert_eq!(options(attach), (OnCorruption::Fail, OnUnknown::Skip));
+    assert_eq!(options(import), (OnCorruption::Fail, OnUnknown::Fail));
+    let both = "WITH (ON_UNKNOWN = 'skip', ON_CORRUPTION skip)";
+    assert_eq!(options(&format!("{import} {both}")), (OnCorruption::Skip, OnUnknown::Skip));
+    let fail = format!("{attach} (on_unknown = 'fail')");
+    assert_eq!(options(&fail), (OnCorruption::Fail, OnUnknown::Fail));
+    for (text, wanted) in [
+        ("WITH (on_unknown = 'drop')", "option on_unknown takes fail or skip, not 'drop'"),
+        ("WITH (on_unkown = 'skip')", "on_unknown"),
+    ] {
+        let error = error(&format!("{attach} {text}"));
+        let told = format!("{} {:?}", error.message, error.help);
+        assert!(told.contains(wanted), "{told}");
+    }
+}
