@@ -403,11 +403,10 @@ impl Found<'_> {
     /// The data, and the bytes of its file.
     async fn open_data(&mut self) -> Result<(Content, u64)> {
         let chunks = self.decoded(Component::Crc, decode_chunks).await?;
-        let (size, checks) = match (&self.integrity, chunks) {
-            (Some(integrity), _) => {
-                (Some(integrity.data.size), Checks::Pages(integrity.data.crcs.clone()))
-            }
-            (None, chunks) => {
+        let pages = self.integrity.as_ref().map(|integrity| integrity.data.clone());
+        let (size, checks) = match pages {
+            Some(pages) => (Some(pages.size), Checks::Pages(pages.crcs)),
+            None => {
                 let size = self.known().map(|info| info.data_bytes);
                 (size, self.covering(size, chunks).await?)
             }
