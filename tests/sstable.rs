@@ -8,6 +8,7 @@
 mod answer;
 #[path = "sstable/products.rs"]
 mod products;
+mod skip;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

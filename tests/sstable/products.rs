@@ -1,11 +1,11 @@
 //! Files of ScyllaDB's own tests: not part of the project, so looked at only where they are.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::answer::*;
+use super::skip::skip;
 
 const ARCHIVE: &str = "sstables-scylla.tar.gz";
 /// Tables whose rows are not given, by the name of their directory, and why.
@@ -61,10 +61,7 @@ fn apart(root: &Path, to: &Path) -> Vec<Files> {
 #[test]
 fn scylladbs_files_are_sound_and_say_the_same_in_every_version() {
     let Some(folder) = std::env::var_os("TIDEGATE_FIXTURES").map(PathBuf::from) else {
-        let note =
-            "SKIPPED: set TIDEGATE_FIXTURES to the folder of the SSTables (ScyllaDB's files)\n";
-        // Not by the macro, whose output of a test that passes is not shown.
-        std::io::stderr().write_all(note.as_bytes()).unwrap();
+        skip("files of ScyllaDB", "TIDEGATE_FIXTURES is not set: they are not part of the project");
         return;
     };
     let temporary = tempfile::tempdir().unwrap();
