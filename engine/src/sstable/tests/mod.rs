@@ -19,6 +19,7 @@ mod products;
 mod rewrite;
 mod round_trip;
 mod salvage;
+mod several_pages;
 
 use std::collections::VecDeque;
 use std::path::Path;
