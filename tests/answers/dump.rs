@@ -79,12 +79,12 @@ fn cell(value: &Value) -> Json {
     json!(format!("{kind}:{}", text(value)))
 }
 
-/// Casts of fractions to integers round elsewhere, averages of decimals do not, and zones need
-/// columns that know theirs.
+/// Casts of fractions to integers round elsewhere, averages of decimals do not, zones need columns
+/// that know theirs, and texts in rows stay texts.
 fn is_portable(query: &Query) -> bool {
     let mut is_portable = true;
     visit_query(&mut query.clone(), &mut |expr| match expr {
-        Expr::Cast(_, _, true) => is_portable = false,
+        Expr::Cast(_, _, true) | Expr::Row(..) | Expr::InRows { .. } => is_portable = false,
         Expr::Part(_, _, zone) if *zone != "UTC" => is_portable = false,
         Expr::Aggregate(of) if of.summary == Summary::Average => is_portable = false,
         _ => {}
