@@ -241,7 +241,7 @@ fn pull(reader: &mut QueryReader, max: usize, seen: &mut Vec<Seen>) -> bool {
             }
             LiveContent::StaticOnly => add(None, Vec::new()),
         }
-        Ok(())
+        Ok(true)
     };
     match reader.pull(max, &mut take).unwrap() {
         Pulled::End => false,
