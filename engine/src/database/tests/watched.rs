@@ -319,6 +319,12 @@ async fn writes_of_a_log_that_no_sstable_can_hold_are_set_aside() {
     let schema = create(&database, "t").await;
     database.close().await.unwrap();
     let mut writes = unfit(&schema);
+    // Of what the log's own form cannot hold, nothing is ever in a log.
+    writes.retain(|write| {
+        let mut record = Vec::new();
+        crate::mutation::codec::encode(write, &mut record);
+        crate::mutation::codec::decode(&record).is_ok()
+    });
     let count_unfit = writes.len();
     writes.insert(2, insert(&schema, "a", 7, 7, 7));
     let folder = directory.path().join("commitlog/0-of-1");
