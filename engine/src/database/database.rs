@@ -25,8 +25,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::commitlog::{Durability, Recovery};
 use crate::config::{
     BATCHES_BYTES_DEFAULT, CACHE_BYTES_DEFAULT, COMMITLOG_BYTES_DEFAULT, COMMITLOG_SEGMENT_BYTES,
-    MEMTABLE_BYTES_DEFAULT,
-    OPEN_FILES_MAX, OPEN_FILES_ONE_IN,
+    MEMTABLE_BYTES_DEFAULT, OPEN_FILES_MAX, OPEN_FILES_ONE_IN,
 };
 use crate::disk::Backend;
 use crate::error::{Error, Result};

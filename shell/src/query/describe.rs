@@ -117,6 +117,8 @@ fn options(options: &TableOptions) -> Vec<(&'static str, String)> {
         large_data,
         on_corruption,
         compression,
+        // Found out when files are attached; no statement sets it.
+        has_partial_keys: _,
     } = options;
     let on_corruption = match on_corruption {
         OnCorruption::Fail => "fail",
