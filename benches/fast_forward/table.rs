@@ -135,7 +135,8 @@ impl Table {
     pub async fn open(disk: &Rc<CountingDisk>, directory: &Path, generation: u64) -> Table {
         let cache = PageCache::new(CACHE_BYTES, 1);
         let below: Rc<dyn Disk> = disk.clone();
-        let sstable = Sstable::open(below, cache.clone(), directory, generation, schema()).await;
+        let sstable =
+            Sstable::open(below, cache.clone(), directory, (generation, None), schema()).await;
         disk.take();
         Table { disk: disk.clone(), cache, sstable: sstable.unwrap() }
     }
