@@ -149,7 +149,7 @@ impl Replay<'_> {
         {
             let wanted = format!("blocks up to {end}, as segment {id} says");
             let error = Error::corrupt(path, found.into(), wanted, format!("none from {found}"));
-            let left_out = vec![found..end];
+            let left_out = std::iter::once(found..end).collect();
             summary.damaged.push(Damaged { segment: before, from: found, error, left_out });
         }
         let cut = || {

@@ -182,12 +182,12 @@ mod tests {
             for is_whole in [true, false] {
                 let (sender, receiver) = mpsc::channel(4);
                 for _ in 0..sent {
-                    sender.send(Ok(batch())).await.unwrap();
+                    sender.send(Ok(Sent { batch: batch(), charge: None })).await.unwrap();
                 }
                 drop(sender);
                 let is_complete = Arc::new(AtomicBool::new(is_whole));
                 let state = State::Receiving(receiver);
-                let mut stream = BatchStream { state, is_complete, rest: None };
+                let mut stream = BatchStream { state, is_complete, rest: None, held: None };
                 let items: Vec<_> = stream.by_ref().collect().await;
                 let what = format!("{sent} batches, all sent: {is_whole}");
                 let batches = items.iter().filter(|item| item.is_ok()).count();

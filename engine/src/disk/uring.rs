@@ -394,7 +394,8 @@ mod tests {
         let is_written = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
         let (told, writes_to) = (is_written.clone(), path.clone());
         // A read of an empty pipe is with the kernel until somebody writes.
-        let writer = std::thread::spawn(move || {
+        let writer = std::thread::Builder::new().name("writer".into());
+        let writer = writer.spawn(move || {
             closing.recv().unwrap();
             told.store(true, std::sync::atomic::Ordering::SeqCst);
             std::fs::write(&writes_to, [7; 4096]).unwrap();

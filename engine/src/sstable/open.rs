@@ -37,7 +37,7 @@ use super::window::{Content, Window};
 use crate::cache::PageCache;
 use crate::config::PAGE_BYTES;
 use crate::disk::{Disk, read_file};
-use crate::error::{Corruption, Error, Result};
+use crate::error::{Error, Result};
 use crate::policy::event::EntryKind;
 use crate::schema::PartitionKey;
 use crate::schema::table_schema::SchemaRef;
@@ -473,12 +473,13 @@ fn is_of(error: &Error, path: &Path) -> bool {
 
 /// The error of a `Statistics.db` that says more than what is wrong in it.
 fn without_header(error: Error) -> Error {
-    let Error::Corrupt(corruption) = error else { return error };
-    let Corruption { file, offset, wanted, found } = *corruption;
-    let found = format!(
-        "{found}; it says how rows are laid out, which no other file tells: restore it from a copy"
-    );
-    Error::corrupt(file, offset, wanted, found)
+    let Error::Corrupt(mut corruption) = error else { return error };
+    if corruption.remedy.is_empty() {
+        corruption.remedy = "it says how rows are laid out, which no other file tells: \
+                             restore it from a copy"
+            .to_owned();
+    }
+    Error::Corrupt(corruption)
 }
 
 /// Reads a whole `CRC.db`: bytes that one checksum covers, and the checksums.
