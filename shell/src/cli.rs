@@ -504,8 +504,9 @@ mod tests {
     #[test]
     fn recovery_has_one_way() {
         let cli = parse(&["--recover=skip-damaged-log", "-c", "SELECT 1"]).unwrap();
-        assert_eq!(cli.database.options().recovery, Recovery::SkipDamagedLog);
-        assert_eq!(parse(&[]).unwrap().database.options().recovery, Recovery::Refuse);
+        let recovery = |cli: &Cli| cli.database.options(&cli.memory_plan().unwrap()).recovery;
+        assert_eq!(recovery(&cli), Recovery::SkipDamagedLog);
+        assert_eq!(recovery(&parse(&[]).unwrap()), Recovery::Refuse);
         let wrong = parse(&["--recover=all"]).unwrap_err().to_string();
         assert!(wrong.contains("skip-damaged-log"), "{wrong}");
     }

@@ -1,6 +1,7 @@
 //! Aggregates over the rows of a group.
 
 use std::cmp::Ordering;
+use std::slice::from_ref;
 
 use super::ast::{Aggregate, Summary};
 use super::evaluate::{Model, Outcome, Place, Row, Scope, is_equal_row};
@@ -31,8 +32,7 @@ pub fn aggregate(
             Some(argument) => model.value(argument, &place)?,
             None => Value::Bool(true),
         };
-        let is_new =
-            || !values.iter().any(|known| is_equal_row(&[known.clone()], &[value.clone()]));
+        let is_new = || !values.iter().any(|known| is_equal_row(from_ref(known), from_ref(&value)));
         if !of.distinct || is_new() {
             values.push(value);
         }

@@ -415,11 +415,13 @@ fn negate(truth: Option<bool>, negated: bool) -> Option<bool> {
 }
 
 /// Whether a row is in a list: unknown where a null hides whether it is.
+#[expect(clippy::manual_try_fold, reason = "None is SQL's unknown, no failure")]
 fn is_in(row: &[Value], list: &[Row]) -> Option<bool> {
     list.iter().fold(Some(false), |found, item| or(found, compare_rows(Binary::Equal, row, item)))
 }
 
 /// Rows as SQL compares them: all fields for equality, else the first that differs or is null.
+#[expect(clippy::manual_try_fold, reason = "None is SQL's unknown, no failure")]
 fn compare_rows(binary: Binary, left: &[Value], right: &[Value]) -> Option<bool> {
     let fields = || left.iter().zip(right).map(|(a, b)| compare(a, b));
     let is_equal = fields().fold(Some(true), |all, field| and(all, field.map(Ordering::is_eq)));

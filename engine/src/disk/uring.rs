@@ -400,6 +400,7 @@ mod tests {
             told.store(true, std::sync::atomic::Ordering::SeqCst);
             std::fs::write(&writes_to, [7; 4096]).unwrap();
         });
+        let writer = writer.unwrap();
         run(|disk| async move {
             let options = OpenOptions { access: Access::ReadWrite, data_sync: false };
             let pipe = disk.open(&path, options).await.unwrap();
