@@ -7,6 +7,7 @@
 //! cut off. Where the types of the operands leave no room for that the operators stay; elsewhere a
 //! function of ours stands in their place, under their names.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Decimal256Array};
@@ -147,6 +148,28 @@ fn magnitude(expr: &Expr, schema: &DFSchema) -> u32 {
     }
 }
 
+/// Expressions with more parts than this are named by a hash.
+const NAMED_NODES_MAX: usize = 64;
+
+/// How many operators and operands an expression has; beyond [`NAMED_NODES_MAX`] some number above it.
+fn nodes(expr: &Expr) -> usize {
+    let (mut open, mut count) = (vec![expr], 0);
+    while let Some(expr) = open.pop() {
+        count += 1;
+        if count > NAMED_NODES_MAX {
+            break;
+        }
+        match expr {
+            Expr::ScalarFunction(function) => open.extend(&function.args),
+            Expr::BinaryExpr(binary) => open.extend([&*binary.left, &*binary.right]),
+            Expr::Cast(cast) => open.push(&cast.expr),
+            Expr::Negative(inner) => open.push(inner),
+            _ => {}
+        }
+    }
+    count
+}
+
 /// An operator that gives a value of its type or an error.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Checked {
@@ -172,6 +195,12 @@ impl ScalarUDFImpl for Checked {
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        if args.iter().map(nodes).sum::<usize>() > NAMED_NODES_MAX {
+            // The planner asks every level of a chain for its name, and each would write all below.
+            let mut hasher = DefaultHasher::new();
+            (self.op, args).hash(&mut hasher);
+            return Ok(format!("… {} … #{:016x}", self.op, hasher.finish()));
+        }
         Ok(format!("{} {} {}", args[0].schema_name(), self.op, args[1].schema_name()))
     }
 

@@ -86,10 +86,13 @@ pub enum Keys {
     Own,
     /// Those of other products, which keep decimals with the scale that they were given with.
     Foreign,
+    /// Just the one that is named: an UPDATE makes the row, so of two zeros it must not take both.
+    Named,
 }
 
 /// Decides what `filters` (all of which must hold) let a read of an own table leave out.
-pub fn decide(schema: &TableSchema, filters: &[Expr]) -> Access {
+#[cfg(test)]
+fn decide(schema: &TableSchema, filters: &[Expr]) -> Access {
     decide_for(schema, filters, Keys::Own)
 }
 
@@ -108,6 +111,12 @@ pub fn decide_for(schema: &TableSchema, filters: &[Expr], whose: Keys) -> Access
         }
         match condition(schema, filter) {
             Some((column, condition)) => {
+                let condition = match condition {
+                    Condition::OneOf(values) if whose != Keys::Named => {
+                        Condition::OneOf(values.into_iter().flat_map(equal).collect())
+                    }
+                    other => other,
+                };
                 found.push(Found { column, condition, expr: filter.clone(), taken: false });
             }
             None => access.residual.push(filter.clone()),
@@ -125,7 +134,7 @@ fn decide_keys(schema: &TableSchema, found: &mut [Found], access: &mut Access, w
     let sets = ids.iter().map(|id| value_set(found, *id));
     let Some(sets) = sets.collect::<Option<Vec<Vec<Value>>>>() else { return };
     let sets: Vec<Vec<Value>> = match whose {
-        Keys::Own => sets,
+        Keys::Own | Keys::Named => sets,
         Keys::Foreign => {
             sets.into_iter().map(|set| set.into_iter().flat_map(scales).collect()).collect()
         }
@@ -305,7 +314,7 @@ fn conjuncts(expr: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// A condition on one key column that keys or ranges can say.
+/// A condition on one key column that keys or ranges can say; values are as they were named.
 fn condition(schema: &TableSchema, expr: &Expr) -> Option<(ColumnId, Condition)> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
@@ -328,7 +337,7 @@ fn condition(schema: &TableSchema, expr: &Expr) -> Option<(ColumnId, Condition)>
                 _ => return None,
             };
             match op {
-                Operator::Eq => Some((key.id, Condition::OneOf(equal(value)))),
+                Operator::Eq => Some((key.id, Condition::OneOf(vec![value]))),
                 Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq
                     if key.is_by_time || is_ordered_alike(&key.column.ty) =>
                 {
@@ -341,7 +350,7 @@ fn condition(schema: &TableSchema, expr: &Expr) -> Option<(ColumnId, Condition)>
         Expr::InList(InList { expr, list, negated: false }) => {
             let key = key_column(schema, expr)?;
             let values: Option<Vec<Value>> = list.iter().map(|item| key.literal(item)).collect();
-            Some((key.id, Condition::OneOf(values?.into_iter().flat_map(equal).collect())))
+            Some((key.id, Condition::OneOf(values?)))
         }
         // A boolean column is its own condition.
         Expr::Column(_) => boolean(schema, expr, true),

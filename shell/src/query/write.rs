@@ -19,7 +19,7 @@ use super::element::Changes;
 use super::error::{QueryError, Result};
 use super::literal;
 use super::parse::{Name, TableName};
-use super::pushdown::{self, Access};
+use super::pushdown::{self, Access, Keys};
 use super::scan::slices_text;
 
 /// What an UPDATE or DELETE touches.
@@ -57,7 +57,8 @@ pub fn target(
             _ => return Err(keys_only(verb)),
         }
     };
-    let access = pushdown::decide(schema, filters);
+    let whose = if verb == "UPDATE" { Keys::Named } else { Keys::Own };
+    let access = pushdown::decide_for(schema, filters, whose);
     if access.is_empty() {
         return Ok(None);
     }

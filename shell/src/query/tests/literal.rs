@@ -202,3 +202,19 @@ async fn numbers_are_equal_in_lists_as_they_are_elsewhere() {
         assert_eq!(world.column(&format!("SELECT {zero}")).await, [wanted], "{zero}");
     }
 }
+
+/// An UPDATE makes the row that it names: of two zeros, which SQL takes for equal, just that one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_update_of_a_zero_writes_one_row() {
+    let world = World::new().await;
+    world.run("CREATE TABLE z (p int, c double, v int, PRIMARY KEY (p, c))").await;
+    world.run("UPDATE z SET v = 1 WHERE p = 5 AND c = 0.0").await;
+    assert_eq!(world.column("SELECT count(*) FROM z").await, ["1"]);
+    world.run("UPDATE z SET v = 2 WHERE p = 5 AND c = -0.0").await;
+    assert_eq!(
+        world.column("SELECT v FROM z WHERE p = 5 AND c = 0.0 ORDER BY v").await,
+        ["1", "2"]
+    );
+    world.run("DELETE FROM z WHERE p = 5 AND c = 0.0").await;
+    assert_eq!(world.column("SELECT count(*) FROM z").await, ["0"]);
+}
