@@ -19,6 +19,7 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_datafusion_err, internal_err};
+use datafusion::logical_expr::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
@@ -50,18 +51,20 @@ fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 op,
                 Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide
             );
-            let types = (left.get_type(schema), right.get_type(schema), expr.get_type(schema));
+            let types = type_of(left, schema).and_then(|a| {
+                let b = type_of(right, schema)?;
+                let ty = BinaryTypeCoercer::new(&a, op, &b).get_result_type()?;
+                Ok((a, b, ty))
+            });
             match types {
-                (Ok(a), Ok(b), Ok(ty))
-                    if is_arithmetic && needs_check(&expr, [&a, &b], &ty, schema) =>
-                {
+                Ok((a, b, ty)) if is_arithmetic && needs_check(&expr, [&a, &b], &ty, schema) => {
                     Some((*op, ty))
                 }
                 _ => None,
             }
         }
         // The least integer has no opposite.
-        Expr::Negative(inner) => match inner.get_type(schema) {
+        Expr::Negative(inner) => match type_of(inner, schema) {
             Ok(ty) if ty.is_signed_integer() && !fits(magnitude(inner, schema), &ty) => {
                 Some((Operator::Minus, ty))
             }
@@ -75,8 +78,16 @@ fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::Negative(inner) => vec![lit(ScalarValue::new_zero(&ty)?), *inner],
         other => return Ok(Transformed::no(other)),
     };
-    let function = Arc::new(ScalarUDF::from(Checked::new(op, ty)));
+    let function = Arc::new(ScalarUDF::from(Checked::new(op, ty, &args)));
     Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, args))))
+}
+
+/// The type of an expression; that of an operator of ours without a look at what is below it.
+fn type_of(expr: &Expr, schema: &DFSchema) -> Result<DataType> {
+    match Checked::of(expr) {
+        Some(checked) => Ok(checked.ty.clone()),
+        None => expr.get_type(schema),
+    }
 }
 
 /// Whether an operator of such operands could give what its type does not hold.
@@ -141,34 +152,15 @@ fn magnitude(expr: &Expr, schema: &DFSchema) -> u32 {
                 _ => 64,
             }
         }
-        other => match other.get_type(schema) {
+        other => match type_of(other, schema) {
             Ok(ty) if ty.is_integer() => of_type(&ty),
             _ => 64,
         },
     }
 }
 
-/// Expressions with more parts than this are named by a hash.
-const NAMED_NODES_MAX: usize = 64;
-
-/// How many operators and operands an expression has; beyond [`NAMED_NODES_MAX`] some number above it.
-fn nodes(expr: &Expr) -> usize {
-    let (mut open, mut count) = (vec![expr], 0);
-    while let Some(expr) = open.pop() {
-        count += 1;
-        if count > NAMED_NODES_MAX {
-            break;
-        }
-        match expr {
-            Expr::ScalarFunction(function) => open.extend(&function.args),
-            Expr::BinaryExpr(binary) => open.extend([&*binary.left, &*binary.right]),
-            Expr::Cast(cast) => open.push(&cast.expr),
-            Expr::Negative(inner) => open.push(inner),
-            _ => {}
-        }
-    }
-    count
-}
+/// Expressions with more operators than this are named by a hash.
+const NAMED_OPERATORS_MAX: usize = 32;
 
 /// An operator that gives a value of its type or an error.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -176,11 +168,37 @@ struct Checked {
     op: Operator,
     ty: DataType,
     signature: Signature,
+    /// Operators of ours in the expression when it was made, this one included.
+    operators: usize,
+    /// A hash of the expression when it was made. The planner asks every level of a chain for its
+    /// name; where each wrote or hashed all below, a thousand additions would take minutes.
+    digest: u64,
 }
 
 impl Checked {
-    fn new(op: Operator, ty: DataType) -> Self {
-        Checked { op, ty, signature: Signature::any(2, Volatility::Immutable) }
+    fn new(op: Operator, ty: DataType, args: &[Expr]) -> Self {
+        let mut hasher = DefaultHasher::new();
+        op.hash(&mut hasher);
+        let mut operators = 1;
+        for arg in args {
+            match Checked::of(arg) {
+                Some(inner) => {
+                    inner.digest.hash(&mut hasher);
+                    operators += inner.operators;
+                }
+                None => arg.hash(&mut hasher),
+            }
+        }
+        let signature = Signature::any(2, Volatility::Immutable);
+        Checked { op, ty, signature, operators, digest: hasher.finish() }
+    }
+
+    /// The operator of ours that an expression is, if it is one.
+    fn of(expr: &Expr) -> Option<&Checked> {
+        match expr {
+            Expr::ScalarFunction(call) => call.func.inner().downcast_ref(),
+            _ => None,
+        }
     }
 }
 
@@ -195,11 +213,8 @@ impl ScalarUDFImpl for Checked {
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        if args.iter().map(nodes).sum::<usize>() > NAMED_NODES_MAX {
-            // The planner asks every level of a chain for its name, and each would write all below.
-            let mut hasher = DefaultHasher::new();
-            (self.op, args).hash(&mut hasher);
-            return Ok(format!("… {} … #{:016x}", self.op, hasher.finish()));
+        if self.operators > NAMED_OPERATORS_MAX {
+            return Ok(format!("… {} … #{:016x}", self.op, self.digest));
         }
         Ok(format!("{} {} {}", args[0].schema_name(), self.op, args[1].schema_name()))
     }

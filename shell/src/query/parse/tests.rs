@@ -286,7 +286,7 @@ fn attach_and_import_say_what_becomes_of_other_files() {
     assert_eq!(options(&fail), (OnCorruption::Fail, OnUnknown::Fail));
     for (text, wanted) in [
         ("WITH (on_unknown = 'drop')", "option on_unknown takes fail or skip, not 'drop'"),
-        ("WITH (on_unkown = 'skip')", "on_unknown"),
+        ("WITH (on_unkown = 'skip')", "ON_CORRUPTION and ON_UNKNOWN"),
     ] {
         let error = error(&format!("{attach} {text}"));
         let told = format!("{} {:?}", error.message, error.help);
