@@ -86,7 +86,7 @@ fn errors_at_eighty_columns() {
         all.push('\n');
     }
     insta::assert_snapshot!("errors", all);
-    let screens = ["DESCRIBE t;", "DESCRIBE system.row_cache;", "SELECT * FROM t;"];
+    let screens = ["DESCRIBE t;", "DESCRIBE system.row_cache;", "SELECT * FROM t ORDER BY a;"];
     insta::assert_snapshot!("describe", screens.map(|text| person.types(&[text])).join("\n"));
     person.leaves();
 }
