@@ -495,7 +495,7 @@ fn one_flipped_byte_is_told_once() {
         (("nb", "simple_zstd"), 1),
         (("me", "hashkeys"), 1),
         // The values that it is in are told, too.
-        (("me", "simple_none"), 4),
+        (("me", "simple_none"), 12),
         (("me", "wide_none"), 2),
     ] {
         for share in [3, 7, 11] {
