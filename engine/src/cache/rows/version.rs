@@ -203,6 +203,15 @@ pub(super) fn sought(range: &ClusteringRange) -> Option<&ClusteringKey> {
     range.as_prefix().filter(|prefix| !prefix.is_empty())
 }
 
+/// The slot of the entry that says where a known stretch begins, if one stands at this lower bound. A
+/// walk uses it as well: without it nothing behind it is known.
+fn bound_slot(tree: &Tree, start: &Position) -> Option<Slot> {
+    let place = PlaceRef::of(start);
+    // Nothing needs an entry at the start, and a row that stands here was given before.
+    let is_bound = !place.prefix.is_empty() && place.weight != Weight::At;
+    if is_bound { tree.get(place).map(|view| view.claim.slot) } else { None }
+}
+
 /// The first place after which a row may follow `place`.
 pub(super) fn past(place: PlaceRef<'_>) -> Position {
     let weight = if place.weight == Weight::At { Weight::After } else { place.weight };
@@ -380,6 +389,7 @@ impl Version {
     ) -> Step {
         let tree = self.tree.borrow();
         let Walk { rest: ClusteringRange { start, end }, in_force, .. } = walk;
+        used.extend(bound_slot(&tree, start));
         let mut entries = tree.behind(PlaceRef::of(start));
         let last_place = PlaceRef::of(end);
         // The entry behind which the walk stands; at the start of the range there is none.
@@ -493,6 +503,7 @@ impl Version {
             }
             let Some(stop) = lower else {
                 out.change(in_force, None, || start.clone());
+                used.extend(bound_slot(&tree, start));
                 return Step::Done;
             };
             let Stop { place, claim, .. } = stop;
@@ -623,7 +634,10 @@ impl Version {
         let Some((flat, gone)) = self.tree.borrow_mut().remove(place) else { return };
         let is_bound = !flat.has_row() && place.weight != Weight::At;
         self.change_next(place, |next| {
-            let joins = is_bound && gone.is_known_before && gone.tombstone == next.tombstone;
+            // Nothing lies before the start.
+            let is_start = place.prefix.is_empty();
+            let joins =
+                is_bound && (is_start || gone.is_known_before && gone.tombstone == next.tombstone);
             next.is_known_before && joins
         });
     }

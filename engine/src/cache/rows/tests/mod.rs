@@ -3,8 +3,9 @@
 
 mod budget;
 mod faults;
-mod held;
 mod gaps;
+mod held;
+mod hot;
 mod ids;
 mod interleavings;
 mod stops;
