@@ -1,5 +1,6 @@
 //! The bytes of files against every checksum that there is of them.
 
+use std::ops::Range;
 use std::path::Path;
 
 use super::super::component::Component;
@@ -103,13 +104,16 @@ fn check_crc(path: &Path, offset: u64, wanted: u32, found: u32) -> Result<()> {
 }
 
 /// The data file as stored against `Digest.crc32`, `CRC.db` and the chunks' own checksums.
+///
+/// Returns the ranges of uncompressed data whose checksums are wrong.
 pub(super) async fn check_stored(
     sstable: &Inspector,
     integrity: Option<&Integrity>,
     found: &mut Verification,
     progress: VerifyProgress<'_>,
-) -> Result<()> {
+) -> Result<Vec<Range<u64>>> {
     let file = sstable.stored(Component::Data).await?;
+    let mut damaged = Vec::new();
     let path = sstable.path(Component::Data);
     let mut units = None;
     if sstable.has(Component::Crc) {
@@ -127,10 +131,10 @@ pub(super) async fn check_stored(
     }
     let before = found.problem_count;
     if let Some(integrity) = integrity {
-        check_pages(sstable, Component::Data, &integrity.data, found).await?;
+        damaged = check_pages(sstable, Component::Data, &integrity.data, found).await?;
     }
     if let Some(info) = sstable.compression(file.size()).await? {
-        check_chunks(&file, &info, found).await?;
+        damaged = check_chunks(&file, &info, found).await?;
     } else if units.is_none() && integrity.is_none() {
         found.skip("no CRC.db: checksums of parts of the data file");
     }
@@ -148,7 +152,9 @@ pub(super) async fn check_stored(
             let pieces = piece.chunks(*bytes as usize).zip(crcs.get(first..).unwrap_or_default());
             for (i, (piece, crc)) in pieces.enumerate() {
                 let offset = at + i as u64 * bytes;
-                found.take(check_crc(&path, offset, *crc, crc32(piece)));
+                if found.take(check_crc(&path, offset, *crc, crc32(piece))).is_none() {
+                    damaged.push(offset..offset + piece.len() as u64);
+                }
             }
         }
         at += length;
@@ -157,7 +163,7 @@ pub(super) async fn check_stored(
     let is_told = found.problem_count > before;
     if !sstable.has(Component::Digest) {
         found.skip("no Digest.crc32: the checksum of the whole data file");
-        return Ok(());
+        return Ok(damaged);
     }
     let digest_path = sstable.path(Component::Digest);
     let content = sstable.read(Component::Digest).await?;
@@ -167,23 +173,29 @@ pub(super) async fn check_stored(
         let wanted = format!("{sum}, the CRC of {}", Component::Data.suffix());
         found.add(Error::corrupt(digest_path, 0, wanted, text));
     }
-    Ok(())
+    Ok(damaged)
 }
 
+/// Returns the ranges of uncompressed data whose chunks have wrong checksums.
 async fn check_chunks(
     file: &CheckedFile,
     info: &CompressionInfo,
     found: &mut Verification,
-) -> Result<()> {
+) -> Result<Vec<Range<u64>>> {
+    let mut damaged = Vec::new();
     for number in 0..info.data_bytes.div_ceil(info.chunk_bytes) {
         let chunk = info.chunk(number);
         let mut stored = Vec::new();
         let range = (chunk.at, chunk.stored_bytes + CRC_BYTES);
         file.append(Access::Scan, range, &mut stored).await?;
         let (content, crc) = stored.split_last_chunk::<4>().expect("the checksum was read too");
-        found.take(check_crc(file.path(), chunk.at, u32::from_be_bytes(*crc), crc32(content)));
+        let checked = check_crc(file.path(), chunk.at, u32::from_be_bytes(*crc), crc32(content));
+        if found.take(checked).is_none() {
+            let start = number * info.chunk_bytes;
+            damaged.push(start..start + info.chunk_bytes);
+        }
     }
-    Ok(())
+    Ok(damaged)
 }
 
 /// The stated compression against the chunks.
@@ -218,12 +230,15 @@ pub(super) async fn check_ratio(
 }
 
 /// A file against the checksums of its pages in `Tidegate.db`.
+///
+/// Returns the ranges of the file whose checksums are wrong.
 pub(super) async fn check_pages(
     sstable: &Inspector,
     component: Component,
     pages: &Pages,
     found: &mut Verification,
-) -> Result<()> {
+) -> Result<Vec<Range<u64>>> {
+    let mut damaged = Vec::new();
     let file = sstable.stored(component).await?;
     if file.size() != pages.size {
         let (wanted, size) = (format!("{} bytes", pages.size), format!("{} bytes", file.size()));
@@ -236,8 +251,10 @@ pub(super) async fn check_pages(
         file.append(Access::Scan, (at, READ_BYTES.min(file.size() - at)), &mut piece).await?;
         for (page, (content, crc)) in piece.chunks(PAGE_BYTES).zip(crcs).enumerate() {
             let offset = at + (page * PAGE_BYTES) as u64;
-            found.take(check_crc(file.path(), offset, *crc, crc32(content)));
+            if found.take(check_crc(file.path(), offset, *crc, crc32(content))).is_none() {
+                damaged.push(offset..offset + content.len() as u64);
+            }
         }
     }
-    Ok(())
+    Ok(damaged)
 }

@@ -9,6 +9,7 @@
 //! After damage in a partition the walk goes on at the next one that the index names. Memory is one
 //! row, one promoted index, and the small components.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::super::component::Component;
@@ -101,6 +102,12 @@ impl Verification {
         }
     }
 
+    /// Leaves one problem of those that were added since there were `count`.
+    fn keep_first_since(&mut self, count: u64) {
+        self.problem_count = self.problem_count.min(count + 1);
+        self.problems.truncate(self.problem_count.try_into().unwrap_or(usize::MAX));
+    }
+
     fn is_full(&self) -> bool {
         self.problems.len() >= PROBLEMS_KEPT_MAX
     }
@@ -149,9 +156,10 @@ pub async fn verify(sstable: &Inspector, progress: VerifyProgress<'_>) -> Verifi
     let scylla = sstable.scylla().await;
     let scylla = found.take(scylla).flatten();
     let integrity = check_small(sstable, scylla.as_ref(), &mut found).await;
+    let mut damaged = Vec::new();
     if sstable.has(Component::Data) {
         let checked = check_stored(sstable, integrity.as_ref(), &mut found, progress).await;
-        found.take(checked);
+        damaged = found.take(checked).unwrap_or_default();
     }
     if let Some(integrity) = &integrity
         && sstable.has(Component::Index)
@@ -167,7 +175,7 @@ pub async fn verify(sstable: &Inspector, progress: VerifyProgress<'_>) -> Verifi
                 true => Counted::ByScylla,
                 false => Counted::ByCassandra,
             };
-            walk(sstable, &metadata, counted, &mut found, progress).await;
+            walk(sstable, (&metadata, counted), damaged, &mut found, progress).await;
         }
     }
     found
@@ -176,8 +184,8 @@ pub async fn verify(sstable: &Inspector, progress: VerifyProgress<'_>) -> Verifi
 /// Data, index, summary, filter and statistics against each other.
 async fn walk(
     sstable: &Inspector,
-    metadata: &Metadata,
-    counted: Counted,
+    (metadata, counted): (&Metadata, Counted),
+    damaged: Vec<Range<u64>>,
     found: &mut Verification,
     progress: VerifyProgress<'_>,
 ) {
@@ -229,7 +237,8 @@ async fn walk(
         last_key: None,
         keys: 0,
         shadowable_rows: 0,
-        is_whole: true,
+        is_whole: damaged.is_empty(),
+        damaged,
     };
     walk.run(index, found, progress).await;
     walk.finish(metadata, counted, found);
@@ -280,6 +289,9 @@ struct Walk<'a> {
     shadowable_rows: u64,
     /// Nothing was left out so far.
     is_whole: bool,
+    /// Where checksums of the uncompressed data are wrong, ascending. That was told: of a partition
+    /// that has a part in it one thing more is told, as the others may come of the same bytes.
+    damaged: Vec<Range<u64>>,
 }
 
 impl Walk<'_> {
@@ -314,13 +326,14 @@ impl Walk<'_> {
             }
             if !is_readable {
                 let Some((_, entry, _)) = &entry else { return };
-                if entry.place.start <= self.rows.at() {
+                if entry.place.start < self.rows.at() {
                     continue;
                 }
                 self.rows.skip_to(entry.place.start);
                 is_readable = true;
             }
             let index_path = self.sstable.path(Component::Index);
+            let (start, before) = (self.rows.at(), found.problem_count);
             match self.rows.next().await {
                 Ok(Step::Partition(front)) => {
                     if entry.is_none() && has_index {
@@ -349,9 +362,20 @@ impl Walk<'_> {
                     (is_readable, self.is_whole) = (false, false);
                 }
             }
+            if self.is_damaged(start..self.rows.at()) {
+                found.keep_first_since(before);
+                // A damaged length leads anywhere: the index knows where the next one starts.
+                is_readable &= index.is_none();
+            }
             found.data_bytes = self.rows.at().min(size);
             progress(found.rows, size / 2 + found.data_bytes / 2, size);
         }
+    }
+
+    /// Whether a checksum of these bytes is wrong. Bytes of no length stand for what could not be read.
+    fn is_damaged(&self, bytes: Range<u64>) -> bool {
+        let next = self.damaged.partition_point(|range| range.end <= bytes.start);
+        self.damaged.get(next).is_some_and(|range| range.start < bytes.end.max(bytes.start + 1))
     }
 
     fn check_sample(&mut self, at: u64, entry: &Entry, found: &mut Verification) {
@@ -379,7 +403,7 @@ impl Walk<'_> {
         entry: Option<&(u64, Entry, Option<StoredBlocks>)>,
         found: &mut Verification,
     ) {
-        let key = PartitionKey::from_bytes(front.key.as_slice());
+        let mut key = PartitionKey::from_bytes(front.key.as_slice());
         let content = self.rows.content();
         if let Some((at, entry, _)) = entry {
             let path = self.sstable.path(Component::Index);
@@ -410,6 +434,10 @@ impl Walk<'_> {
                 let wanted = format!("bits that admit {key:?}");
                 found.add(Error::corrupt(path, 8, wanted, "bits that do not"));
             }
+        }
+        // Those that follow are compared with the key that it had.
+        if let Some((_, entry, _)) = entry.filter(|_| self.is_damaged(front.at..front.body)) {
+            key = entry.key.clone();
         }
         if self.first_key.is_none() {
             self.first_key = Some(key.clone());
