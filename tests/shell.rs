@@ -342,12 +342,13 @@ fn a_long_chain_of_operators_is_run_or_refused() {
         format!("SELECT count(*) AS n FROM system.tables WHERE true{}", " AND true".repeat(999));
     let output = run(directory.path(), &["--mode", "csv", "-c", &all]);
     assert_eq!((out(&output).as_str(), err(&output).as_str()), ("n\n0\n", ""));
-    for text in [chain(20_000), format!("SELECT true{}", " AND true".repeat(10_000))] {
-        let output = run(directory.path(), &["-c", &text]);
-        let is_refused = err(&output).contains("nested too deeply");
-        let wanted = if is_refused { Some(1) } else { Some(0) };
-        assert_eq!(output.status.code(), wanted, "{}", err(&output));
-    }
+    // A chain of AND may be grouped in any way, so its length is no depth. One of `+` may not.
+    let all = format!("SELECT true{} AS b", " AND true".repeat(10_000));
+    let output = run(directory.path(), &["--mode", "csv", "-c", &all]);
+    assert_eq!((out(&output).as_str(), err(&output).as_str()), ("b\ntrue\n", ""));
+    let output = run(directory.path(), &["-c", &chain(20_000)]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).contains("nested too deeply"), "{}", err(&output));
 }
 
 #[test]

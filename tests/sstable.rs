@@ -203,6 +203,89 @@ fn files_of_other_versions_are_left_out_or_refused() {
     assert!(err(&output).contains("version oa (Cassandra 5) is not supported"), "{}", err(&output));
 }
 
+/// A row of two clustering columns and a value of type int, the second clustering value missing or not.
+fn compact_row(previous: u8, (a, b): (i32, Option<i32>), value: i32) -> Vec<u8> {
+    // All columns, and what follows of the key: two bits a column, 2 for null.
+    let mut row = vec![0x20, if b.is_some() { 0 } else { 0b10_00 }];
+    row.extend(a.to_be_bytes());
+    row.extend(b.into_iter().flat_map(i32::to_be_bytes));
+    // Size of the body; a cell with a timestamp of its own.
+    row.extend([7, previous, 0, 0]);
+    row.extend(value.to_be_bytes());
+    row
+}
+
+/// Rows of tables WITH COMPACT STORAGE may lack the last values of their key: those are null.
+#[test]
+fn rows_that_lack_a_clustering_value_show_null() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let create = "CREATE TABLE own (pk int, a int, b int, v int, PRIMARY KEY (pk, a, b))";
+    // The bounds that the statistics state hold for the rows below as well.
+    let insert = "INSERT INTO own VALUES (1, 0, 0, 1), (1, 9, 9, 1)";
+    rows_sharded("1", path, &[create.into(), insert.into()]);
+    // The header of a table of ours, over data as Cassandra writes it.
+    let statistics = own_files(path, "own", "-Statistics.db").remove(0);
+    let files = path.join("compact");
+    std::fs::create_dir_all(&files).unwrap();
+    std::fs::copy(statistics, files.join("me-1-big-Statistics.db")).unwrap();
+    let key = [0, 4, 0, 0, 0, 1];
+    let mut data = key.to_vec();
+    data.extend([0x7f, 0xff, 0xff, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0]);
+    let mut previous = data.len() as u8;
+    let keys = [(1, None), (1, Some(5)), (2, None), (2, Some(7))];
+    for (i, key) in keys.into_iter().enumerate() {
+        let row = compact_row(previous, key, 10 * (1 + i as i32));
+        previous = row.len() as u8;
+        data.extend(row);
+    }
+    data.push(1);
+    std::fs::write(files.join("me-1-big-Data.db"), data).unwrap();
+    std::fs::write(files.join("me-1-big-Index.db"), [&key[..], &[0, 0]].concat()).unwrap();
+
+    let attach = format!("ATTACH SSTABLES '{}' AS t", files.display());
+    let values = |select: &str| -> Vec<i64> {
+        let found = rows(path, &[attach.clone(), select.to_owned()]);
+        found.iter().map(|row| row["v"].as_i64().unwrap()).collect()
+    };
+    let all = rows(path, &[attach.clone(), "SELECT ck1, ck2, v FROM t".into()]);
+    let wanted = [(1, None, 10), (1, Some(5), 20), (2, None, 30), (2, Some(7), 40)];
+    let row = |(a, b, v): (i32, Option<i32>, i32)| {
+        let b = b.map_or(Json::Null, Json::from);
+        serde_json::json!({ "ck1": a, "ck2": b, "v": v })
+    };
+    assert_eq!(all, wanted.map(row));
+    for (condition, wanted) in [
+        ("ck2 IS NULL", &[10, 30][..]),
+        ("ck2 IS NOT NULL", &[20, 40]),
+        ("pk = 1 AND ck1 = 1 AND ck2 < 6", &[20]),
+        ("pk = 1 AND ck1 = 2 AND ck2 > 6", &[40]),
+        ("pk = 1 AND ck1 = 1 AND ck2 = 5", &[20]),
+        ("pk = 1 AND ck1 > 1", &[30, 40]),
+        ("pk = 1 AND ck1 = 2", &[30, 40]),
+    ] {
+        let select = format!("SELECT v FROM t WHERE {condition} ORDER BY v");
+        assert_eq!(values(&select), wanted, "{condition}");
+    }
+    for (order, wanted) in [
+        ("ck1, ck2", [20, 10, 40, 30]),
+        ("ck1, ck2 NULLS FIRST", [10, 20, 30, 40]),
+        ("ck1 DESC, ck2 DESC", [30, 40, 10, 20]),
+        ("ck1 DESC, ck2 DESC NULLS LAST", [40, 30, 20, 10]),
+    ] {
+        let select = format!("SELECT v FROM t WHERE pk = 1 ORDER BY {order}");
+        assert_eq!(values(&select), wanted, "{order}");
+    }
+    let create = create.replace(" a ", " ck1 ").replace(" b ", " ck2 ");
+    let create = create.replace("pk, a, b", "pk, ck1, ck2").replace("own", "copy");
+    let import = format!("IMPORT SSTABLES '{}' INTO copy", files.display());
+    let output = run_in(path, &["-c", &create, "-c", &import]);
+    assert_eq!(output.status.code(), Some(1));
+    let message = err(&output);
+    let named = ["without a value of clustering column 'ck2'", "COMPACT", "ATTACH"];
+    assert!(named.iter().all(|part| message.contains(part)), "{message}");
+}
+
 #[test]
 fn imported_tables_hold_what_cassandra_selects() {
     for table in &tables() {

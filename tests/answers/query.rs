@@ -84,13 +84,13 @@ impl Generator {
         query
     }
 
-    /// Anything without groups over a source with `depth` joins or subqueries.
-    fn plain(&mut self, tables: &[Table], depth: usize) -> Query {
+    /// A query without groups, order and limit, and the fields of its source.
+    fn ungrouped(&mut self, tables: &[Table], depth: usize, distinct: bool) -> (Query, Vec<Field>) {
         let from = self.from(tables, depth);
         let condition = self.filter(tables, &from);
-        let items = self.items(&from.fields, 2);
-        let mut query = Query::of(Select {
-            distinct: false,
+        let items = self.items(&from.fields, if distinct { 1 } else { 2 });
+        let query = Query::of(Select {
+            distinct,
             items,
             source: Some(from.source),
             condition,
@@ -98,10 +98,16 @@ impl Generator {
             is_grouped: false,
             having: None,
         });
+        (query, from.fields)
+    }
+
+    /// Anything without groups over a source with `depth` joins or subqueries.
+    fn plain(&mut self, tables: &[Table], depth: usize) -> Query {
+        let (mut query, fields) = self.ungrouped(tables, depth, false);
         if self.chance(50) {
             query.order = (0..1 + self.below(3))
                 .map(|_| {
-                    let field = self.pick(&from.fields);
+                    let field = self.pick(&fields);
                     // Of computed keys some are refused ("does not satisfy order requirements").
                     let expr = column(&field);
                     let descending = self.chance(50);
@@ -381,18 +387,7 @@ impl Generator {
     }
 
     fn distinct(&mut self, tables: &[Table]) -> Query {
-        let from = self.from(tables, 1);
-        let condition = self.filter(tables, &from);
-        let items = self.items(&from.fields, 1);
-        let mut query = Query::of(Select {
-            distinct: true,
-            items,
-            source: Some(from.source),
-            condition,
-            group: Vec::new(),
-            is_grouped: false,
-            having: None,
-        });
+        let (mut query, _) = self.ungrouped(tables, 1, true);
         if self.chance(50) {
             self.limit_all(&mut query);
         }

@@ -1,7 +1,9 @@
 //! Tickets and prepared statements: who can make them, what they redeem, and from where.
 
-use arrow::array::{AsArray, Float64Array, Int64Array, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Int32Type, Int64Type};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Int32Type, Int64Type, Schema};
 use arrow_flight::sql::{
     Any, CommandPreparedStatementQuery, ProstMessageExt, TicketStatementQuery,
 };
@@ -32,6 +34,16 @@ type Answer = arrow_flight::error::Result<Vec<RecordBatch>>;
 
 async fn fetch(client: &mut Client, ticket: Ticket) -> Answer {
     client.do_get(ticket).await?.try_collect().await
+}
+
+/// Parameters of a statement, in order.
+fn parameters(values: impl IntoIterator<Item = ArrayRef>) -> RecordBatch {
+    let names = (1..).map(|n: i32| n.to_string());
+    RecordBatch::try_from_iter(names.zip(values)).unwrap()
+}
+
+fn types_of(schema: &Schema) -> Vec<DataType> {
+    schema.fields().iter().map(|field| field.data_type().clone()).collect()
 }
 
 fn ticket_of(info: &FlightInfo) -> Ticket {
@@ -134,22 +146,10 @@ fn a_result_has_the_types_of_what_is_bound() {
         let mut client = connect(&service).await;
         run(&mut client, "CREATE TABLE t (k int PRIMARY KEY, temp double)").await;
         run(&mut client, "INSERT INTO t VALUES (1, NULL)").await;
-        let number = || {
-            RecordBatch::try_from_iter([("1", std::sync::Arc::new(Int64Array::from(vec![7])) as _)])
-        };
-        let float = || {
-            RecordBatch::try_from_iter([(
-                "1",
-                std::sync::Arc::new(Float64Array::from(vec![7.5])) as _,
-            )])
-        };
-        let text = || {
-            RecordBatch::try_from_iter([(
-                "1",
-                std::sync::Arc::new(StringArray::from(vec!["x"])) as _,
-            )])
-        };
-        for (statement, parameters, wanted, shown) in [
+        let number = || parameters([Arc::new(Int64Array::from(vec![7])) as ArrayRef]);
+        let float = || parameters([Arc::new(Float64Array::from(vec![7.5])) as ArrayRef]);
+        let text = || parameters([Arc::new(StringArray::from(vec!["x"])) as ArrayRef]);
+        for (statement, bound, wanted, shown) in [
             ("SELECT ?", number(), DataType::Int64, "7"),
             ("SELECT ?", text(), DataType::Utf8, "x"),
             ("SELECT k + ? FROM t", number(), DataType::Int32, "8"),
@@ -158,7 +158,7 @@ fn a_result_has_the_types_of_what_is_bound() {
             ("SELECT k FROM t WHERE k < ?", number(), DataType::Int32, "1"),
         ] {
             let mut prepared = client.prepare(statement.into(), None).await.unwrap();
-            prepared.set_parameters(parameters.unwrap()).unwrap();
+            prepared.set_parameters(bound).unwrap();
             let info = prepared.execute().await.unwrap();
             let promised = info.clone().try_decode_schema().unwrap();
             assert_eq!(*promised.field(0).data_type(), wanted, "{statement}");
@@ -184,21 +184,16 @@ fn parameters_are_advertised_wide_and_narrowed_with_a_check() {
         run(&mut client, "CREATE TABLE t (k int PRIMARY KEY, s smallint, f float, at time)").await;
         let insert = "INSERT INTO t VALUES (?, ?, ?, NULL)";
         let mut prepared = client.prepare(insert.into(), None).await.unwrap();
-        let types: Vec<DataType> = prepared
-            .parameter_schema()
-            .unwrap()
-            .fields()
-            .iter()
-            .map(|f| f.data_type().clone())
-            .collect();
-        assert_eq!(types, [DataType::Int64, DataType::Int64, DataType::Float64]);
+        assert_eq!(
+            types_of(prepared.parameter_schema().unwrap()),
+            [DataType::Int64, DataType::Int64, DataType::Float64]
+        );
         let row = |k: i64, s: i64| {
-            RecordBatch::try_from_iter([
-                ("1", std::sync::Arc::new(Int64Array::from(vec![k])) as _),
-                ("2", std::sync::Arc::new(Int64Array::from(vec![s])) as _),
-                ("3", std::sync::Arc::new(Float64Array::from(vec![0.1])) as _),
+            parameters([
+                Arc::new(Int64Array::from(vec![k])) as ArrayRef,
+                Arc::new(Int64Array::from(vec![s])),
+                Arc::new(Float64Array::from(vec![0.1])),
             ])
-            .unwrap()
         };
         prepared.set_parameters(row(1, 300)).unwrap();
         assert_eq!(prepared.execute_update().await.unwrap(), 1);
@@ -207,19 +202,12 @@ fn parameters_are_advertised_wide_and_narrowed_with_a_check() {
         assert_eq!(code, Code::InvalidArgument);
         assert_eq!(text, "$2: 40000 is out of range for Int16");
         let mut find = client.prepare("SELECT k FROM t WHERE f = ?".into(), None).await.unwrap();
-        let tenth = std::sync::Arc::new(Float64Array::from(vec![0.1])) as _;
-        find.set_parameters(RecordBatch::try_from_iter([("1", tenth)]).unwrap()).unwrap();
+        let tenth = Arc::new(Float64Array::from(vec![0.1])) as ArrayRef;
+        find.set_parameters(parameters([tenth])).unwrap();
         let info = find.execute().await.unwrap();
         assert_eq!(fetch(&mut client, ticket_of(&info)).await.unwrap()[0].num_rows(), 1);
         let cast = client.prepare("SELECT CAST(? AS bigint), ? FROM t".into(), None).await.unwrap();
-        let types: Vec<DataType> = cast
-            .parameter_schema()
-            .unwrap()
-            .fields()
-            .iter()
-            .map(|f| f.data_type().clone())
-            .collect();
-        assert_eq!(types, [DataType::Int64, DataType::Utf8]);
+        assert_eq!(types_of(cast.parameter_schema().unwrap()), [DataType::Int64, DataType::Utf8]);
     });
     assert_eq!(service.stop().0, Some(0));
 }

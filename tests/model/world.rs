@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Duration;
 
 use futures::TryStreamExt;
 use tidegate_engine::batch::{RecordBatch, value_at};
@@ -75,16 +74,7 @@ pub async fn open(
     clock: &std::sync::Arc<SimulatedClock>,
     life: Life,
 ) -> Result<(Database, SchemaRef)> {
-    let timer = SimulatedTimer::new(clock.clone());
-    let moved = timer.clone();
-    tokio::task::spawn_local(async move {
-        loop {
-            for _ in 0..TURNS_PER_MS {
-                tokio::task::yield_now().await;
-            }
-            moved.advance(Duration::from_millis(1));
-        }
-    });
+    let (timer, _) = SimulatedTimer::passing(clock.clone(), TURNS_PER_MS);
     let contexts = (0..life.shards)
         .map(|shard| {
             let place = (shard, life.shards);

@@ -13,7 +13,7 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::LocalBoxFuture;
+use futures::future::{LocalBoxFuture, ready};
 
 use super::{Access, AlignedBuffer, DirectoryEntry, Disk, DiskFile, OpenOptions};
 use crate::config::{DESCRIPTOR_WAIT, OPEN_FILES_MAX};
@@ -296,6 +296,12 @@ struct ReadFile {
     slot: Rc<Slot>,
 }
 
+impl ReadFile {
+    fn read_only(&self) -> Error {
+        Error::invalid(format!("{} is open for reading only", self.slot.path.display()))
+    }
+}
+
 impl DiskFile for ReadFile {
     fn path(&self) -> &Path {
         &self.slot.path
@@ -326,28 +332,22 @@ impl DiskFile for ReadFile {
 
     fn write_at(
         &self,
-        offset: u64,
+        _offset: u64,
         buffer: AlignedBuffer,
     ) -> LocalBoxFuture<'_, (Result<()>, AlignedBuffer)> {
-        async move {
-            match self.slot.opened().await {
-                Ok(file) => file.write_at(offset, buffer).await,
-                Err(error) => (Err(error), buffer),
-            }
-        }
-        .boxed_local()
+        ready((Err(self.read_only()), buffer)).boxed_local()
     }
 
     fn sync(&self) -> LocalBoxFuture<'_, Result<()>> {
         async move { self.slot.opened().await?.sync().await }.boxed_local()
     }
 
-    fn allocate(&self, bytes: u64) -> LocalBoxFuture<'_, Result<()>> {
-        async move { self.slot.opened().await?.allocate(bytes).await }.boxed_local()
+    fn allocate(&self, _bytes: u64) -> LocalBoxFuture<'_, Result<()>> {
+        ready(Err(self.read_only())).boxed_local()
     }
 
-    fn truncate(&self, bytes: u64) -> LocalBoxFuture<'_, Result<()>> {
-        async move { self.slot.opened().await?.truncate(bytes).await }.boxed_local()
+    fn truncate(&self, _bytes: u64) -> LocalBoxFuture<'_, Result<()>> {
+        ready(Err(self.read_only())).boxed_local()
     }
 
     fn keep_open(&self) -> LocalBoxFuture<'_, Result<()>> {

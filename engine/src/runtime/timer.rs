@@ -13,6 +13,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures::future::LocalBoxFuture;
+use tokio::task::JoinHandle;
 
 use crate::clock::{Clock, SimulatedClock};
 
@@ -63,6 +64,22 @@ impl SimulatedTimer {
             woken.extend(waker.take());
         }
         woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// A timer whose time passes by itself on the `LocalSet` at hand: a millisecond after every
+    /// `turns_per_ms` turns of the other tasks.
+    pub fn passing(clock: Arc<SimulatedClock>, turns_per_ms: usize) -> (Rc<Self>, JoinHandle<()>) {
+        let timer = Self::new(clock);
+        let moved = timer.clone();
+        let mover = tokio::task::spawn_local(async move {
+            loop {
+                for _ in 0..turns_per_ms {
+                    tokio::task::yield_now().await;
+                }
+                moved.advance(Duration::from_millis(1));
+            }
+        });
+        (timer, mover)
     }
 
     /// Moves time to the earliest deadline and wakes its sleepers. False when nobody sleeps.

@@ -62,14 +62,8 @@ impl SstableInfo {
         (data_bytes, index_bytes): (u64, u64),
     ) -> Self {
         SstableInfo {
-            generation,
-            data_bytes,
-            index_bytes,
             partitions: statistics.partition_sizes.count(),
             rows: statistics.rows_count.max(0) as u64,
-            tombstones: None,
-            first_key: summary.first.clone(),
-            last_key: summary.last.clone(),
             min_timestamp: statistics.min_timestamp,
             max_timestamp: statistics.max_timestamp,
             min_deletion_time: statistics.min_deletion_time,
@@ -77,6 +71,7 @@ impl SstableInfo {
             min_ttl: statistics.min_ttl,
             max_ttl: statistics.max_ttl,
             replay: statistics.replay,
+            ..Self::without_statistics(generation, summary, None, (data_bytes, index_bytes))
         }
     }
 

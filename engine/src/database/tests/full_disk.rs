@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::Duration;
 
 use super::failing_disk::FailingDisk;
 use super::log_limit::{SEGMENT_BYTES, run};
@@ -14,14 +13,7 @@ use crate::runtime::{ShardContext, SimulatedTimer};
 
 async fn open(disk: &Rc<dyn Disk>, shards: u32) -> Database {
     let clock = SimulatedClock::new(1_700_000_000_000_000);
-    let timer = SimulatedTimer::new(clock.clone());
-    let moved = timer.clone();
-    tokio::task::spawn_local(async move {
-        loop {
-            tokio::task::yield_now().await;
-            moved.advance(Duration::from_millis(1));
-        }
-    });
+    let (timer, _) = SimulatedTimer::passing(clock.clone(), 1);
     let contexts = (0..shards).map(|shard| {
         let (clock, timer) = (clock.clone(), Rc::new(timer.clone()));
         ShardContext::new((shard, shards), disk.clone(), clock, timer, 5)

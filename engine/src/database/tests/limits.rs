@@ -5,7 +5,6 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::task::LocalSet;
 
@@ -30,16 +29,7 @@ pub(super) async fn open(
     clock: &Arc<SimulatedClock>,
     change: impl FnOnce(Options) -> Options,
 ) -> Result<Database> {
-    let timer = SimulatedTimer::new(clock.clone());
-    let moved = timer.clone();
-    tokio::task::spawn_local(async move {
-        loop {
-            for _ in 0..TURNS_PER_MS {
-                tokio::task::yield_now().await;
-            }
-            moved.advance(Duration::from_millis(1));
-        }
-    });
+    let (timer, _) = SimulatedTimer::passing(clock.clone(), TURNS_PER_MS);
     let options = change(Options {
         commitlog_segment_bytes: 1 << 18,
         clock: clock.clone(),

@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Duration;
 
 use tokio::task::LocalSet;
 
@@ -26,16 +25,7 @@ pub(super) async fn open(disk: Rc<dyn Disk>, memtable_bytes: usize) -> Database 
 /// A database of one shard on a disk, whose time goes by itself from `start_us` on.
 pub(super) async fn open_at(disk: Rc<dyn Disk>, memtable_bytes: usize, start_us: i64) -> Database {
     let clock = SimulatedClock::new(start_us);
-    let timer = SimulatedTimer::new(clock.clone());
-    let moved = timer.clone();
-    tokio::task::spawn_local(async move {
-        loop {
-            for _ in 0..TURNS_PER_MS {
-                tokio::task::yield_now().await;
-            }
-            moved.advance(Duration::from_millis(1));
-        }
-    });
+    let (timer, _) = SimulatedTimer::passing(clock.clone(), TURNS_PER_MS);
     let context = ShardContext::new((0, 1), disk, clock.clone(), Rc::new(timer), 5);
     let options = Options {
         commitlog_segment_bytes: SEGMENT_BYTES,

@@ -44,16 +44,7 @@ impl World {
     pub(super) fn live(&self, life: impl AsyncFnOnce(Life)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         LocalSet::new().block_on(&runtime, async {
-            let timer = SimulatedTimer::new(self.clock.clone());
-            let moved = timer.clone();
-            let mover = tokio::task::spawn_local(async move {
-                loop {
-                    for _ in 0..TURNS_PER_MS {
-                        tokio::task::yield_now().await;
-                    }
-                    moved.advance(Duration::from_millis(1));
-                }
-            });
+            let (timer, mover) = SimulatedTimer::passing(self.clock.clone(), TURNS_PER_MS);
             let contexts = (0..SHARDS).map(|shard| {
                 let (clock, timer) = (self.clock.clone(), Rc::new(timer.clone()));
                 ShardContext::new((shard, SHARDS), self.disk.shared(), clock, timer, 5)
