@@ -1,7 +1,9 @@
 //! Random writes, reads, flushes, faults, restarts and power cuts against a reference.
 //!
-//! Each seed plays several lives of one database on one simulated disk. What was acknowledged must
-//! be there after whatever happened; what was under way when the power went may be there, whole.
+//! Each seed plays several lives of one database of two tables on one simulated disk. What was
+//! acknowledged must be there after whatever happened; what was under way when the power went may be
+//! there, whole. Where no fault was on in a life, nothing may fail; faults come while the database
+//! opens and closes, too, and at the end of some plays a bit of a file turns.
 //! `TIDEGATE_SEEDS=from..to` plays other seeds, `TIDEGATE_SEEDS=n` replays one.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
@@ -19,19 +21,21 @@ use std::time::Duration;
 use futures::future::join_all;
 use tidegate_engine::clock::{Random, SimulatedClock};
 use tidegate_engine::disk::{Counters, Faults, SimulatedDisk};
-use tidegate_engine::{Database, Direction, Durability, SchemaRef};
+use tidegate_engine::{Database, Direction, Durability, Error, Result};
 use tokio::task::LocalSet;
 
 use reference::{Bound, Change, Key, Put, Range, Reference, Seen, Write};
-use world::{Life, now};
+use world::{Life, PARTITIONS, Tables, now};
 
 const SEEDS: u64 = 1000;
-const PARTITIONS: u64 = 6;
 /// Values of each clustering column.
 const VALUES: u64 = 8;
 const LIVES: u64 = 4;
 const STEPS_MAX: u64 = 40;
 const MS: u64 = 1000;
+/// Values of the first clustering column where partitions are large: more rows than a leaf of the
+/// row cache or of an index page takes.
+const VALUES_MANY: u64 = 40;
 
 /// What became of the seeds, to see that a run met what it is meant to meet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,6 +48,15 @@ struct Met {
     /// Writes under way at a power cut that were there afterwards, and that were not.
     survived: u64,
     vanished: u64,
+    /// Opens that a fault made fail, and those that it did not.
+    failed_opens: u64,
+    faulty_opens: u64,
+    tables_made: u64,
+    large_writes: u64,
+    equal_timestamps: u64,
+    /// Reads of files with a turned bit that were refused, and those that were right.
+    damage_told: u64,
+    damage_passed: u64,
     disk: (u64, u64, u64),
 }
 
@@ -57,8 +70,17 @@ struct Player {
     writes: i64,
     /// No later write is as old as this one.
     floor: i64,
+    /// Timestamp of the last write.
+    last_timestamp: i64,
+    /// Values of the first clustering column.
+    values: u64,
     /// Part of a refused batch may be visible: only the next start tells which.
     is_unclear: bool,
+    /// Whether operations of the disk fail at present.
+    is_faulty: bool,
+    /// Whether none failed on purpose in this life.
+    is_clean: bool,
+    tables_made: u64,
     met: Met,
 }
 
@@ -70,6 +92,7 @@ enum End {
 impl Player {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
+        let values = if random.one_in(16) { VALUES_MANY } else { VALUES };
         Player {
             disk: SimulatedDisk::new(random.next_u64()),
             random,
@@ -78,7 +101,12 @@ impl Player {
             unsure: BTreeMap::new(),
             writes: 0,
             floor: 0,
+            last_timestamp: 0,
+            values,
             is_unclear: false,
+            is_faulty: false,
+            is_clean: true,
+            tables_made: 0,
             met: Met::default(),
         }
     }
@@ -88,27 +116,79 @@ impl Player {
         let is_sync = !self.random.one_in(4);
         let durability = if is_sync { Durability::Sync } else { Durability::None };
         for _ in 0..LIVES {
+            if is_sync && self.random.one_in(3) {
+                self.open_under_faults(durability);
+            }
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             let life = Life::draw(&mut self.random, durability);
             let local = LocalSet::new();
             let end = local.block_on(&runtime, self.live(life));
-            let next = match end {
-                End::Restart => {
-                    self.met.restarts += 1;
-                    self.disk.clone()
-                }
-                End::PowerCut => {
-                    self.met.power_cuts += 1;
-                    self.disk.power_cut()
-                }
-            };
-            self.count(self.disk.counters());
-            // Tasks of the life that ended see a dead disk, or none at all.
-            drop(local);
-            self.disk = next;
-            self.disk.set_faults(Faults { delay_turns_max: 4, ..Faults::default() });
+            self.end(end, local);
+        }
+        match self.random.below(4) {
+            0 if is_sync => self.turn_a_bit(durability),
+            1 if is_sync => self.lie(durability),
+            _ => {}
         }
         self.met
+    }
+
+    /// The disk as the next life finds it.
+    fn end(&mut self, end: End, local: LocalSet) {
+        let next = match end {
+            End::Restart => {
+                self.met.restarts += 1;
+                self.disk.clone()
+            }
+            End::PowerCut => {
+                self.met.power_cuts += 1;
+                self.disk.power_cut()
+            }
+        };
+        self.count(self.disk.counters());
+        // Tasks of the life that ended see a dead disk, or none at all.
+        drop(local);
+        self.disk = next;
+        self.set_faults(Faults { delay_turns_max: 4, ..Faults::default() });
+        self.is_clean = true;
+    }
+
+    fn set_faults(&mut self, faults: Faults) {
+        let harmless = Faults { delay_turns_max: faults.delay_turns_max, ..Faults::default() };
+        self.is_faulty = faults != harmless;
+        self.is_clean &= !self.is_faulty;
+        self.disk.set_faults(faults);
+    }
+
+    /// Opens the database while the disk fails, and closes it, or stops in the middle.
+    fn open_under_faults(&mut self, durability: Durability) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let life = Life::draw(&mut self.random, durability);
+        let local = LocalSet::new();
+        self.draw_faults();
+        self.met.faulty_opens += 1;
+        let turns = self.random.one_in(3).then(|| self.random.below(2000));
+        let (disk, clock) = (self.disk.clone(), self.clock.clone());
+        let is_open = local.block_on(&runtime, async move {
+            let open = tokio::task::spawn_local(async move {
+                let (database, _) = world::open(&disk, &clock, life).await?;
+                // With a fault on, closing may say that something could not be written.
+                let _ = database.close().await;
+                Ok::<(), Error>(())
+            });
+            match turns {
+                Some(turns) => {
+                    for _ in 0..turns {
+                        tokio::task::yield_now().await;
+                    }
+                    None
+                }
+                None => Some(open.await.unwrap().is_ok()),
+            }
+        });
+        self.met.failed_opens += u64::from(is_open == Some(false));
+        let end = if is_open.is_none() { End::PowerCut } else { End::Restart };
+        self.end(end, local);
     }
 
     fn count(&mut self, counters: Counters) {
@@ -120,82 +200,144 @@ impl Player {
     async fn live(&mut self, life: Life) -> End {
         let may_cut = life.durability == Durability::Sync;
         let opened = world::open(&self.disk, &self.clock, life).await;
-        let (database, schema) = opened.expect("a database opens after whatever happened to it");
-        self.settle(&database, &schema).await;
+        let (database, mut tables) =
+            opened.expect("a database opens after whatever happened to it");
+        self.settle(&database, &tables).await;
         let steps = self.random.below(STEPS_MAX);
         for _ in 0..steps {
-            self.step(&database, &schema, may_cut).await;
+            self.step(&database, &mut tables, may_cut).await;
             if std::mem::take(&mut self.is_unclear) {
                 break;
             }
         }
         if may_cut && self.random.one_in(2) {
-            self.cut_while_busy(&database, &schema).await;
+            self.cut_while_busy(&database, &tables).await;
             return End::PowerCut;
         }
-        self.disk.set_faults(Faults::default());
+        if may_cut && self.random.one_in(4) {
+            self.draw_faults();
+        } else {
+            self.set_faults(Faults::default());
+        }
         // After a failed sync the log is closed to writes, and closing says so.
-        let _ = database.close().await;
+        let closed = database.close().await;
+        self.succeeds("close", &closed);
         End::Restart
     }
 
-    async fn step(&mut self, database: &Database, schema: &SchemaRef, may_fail: bool) {
+    /// Reads fail while a fault is on, and not for what is past.
+    fn may_fail(&self, what: &str, error: &Error) {
+        assert!(self.is_faulty, "{what}, without a fault at present: {error}");
+    }
+
+    /// Where no fault was on in this life, nothing fails.
+    fn succeeds<T>(&self, what: &str, result: &Result<T>) {
+        if let Err(error) = result {
+            assert!(!self.is_clean, "{what}, without any fault: {error}");
+        }
+    }
+
+    async fn step(&mut self, database: &Database, tables: &mut Tables, may_fail: bool) {
         match self.random.below(20) {
-            0..10 => self.write(database, schema).await,
-            10..15 => self.read(database, schema).await,
-            15 => self.scan(database, schema).await,
-            16 => {
-                // Refused when the disk is full or broken; the memtables stay.
-                let database = database.clone();
-                let flush = async move {
-                    let _ = database.flush(None).await;
-                };
-                match self.random.below(3) {
-                    0 => flush.await,
-                    // Reads and writes meet it at every place where it lets others run.
-                    _ => drop(tokio::task::spawn_local(flush)),
-                }
-            }
+            0..10 => self.write(database, tables).await,
+            10..15 => self.read(database, tables).await,
+            15 => self.scan(database, tables).await,
+            16 => self.flush(database).await,
             17 if self.random.one_in(3) => database.invalidate_cache(None).await.unwrap(),
+            17 if self.random.one_in(3) => self.make_and_drop(database, tables).await,
             17 => self.clock.advance(Duration::from_secs(self.random.below(30))),
             18 if may_fail => self.draw_faults(),
-            _ => self.disk.set_faults(Faults::default()),
+            _ => self.set_faults(Faults::default()),
         }
+    }
+
+    async fn flush(&mut self, database: &Database) {
+        if self.random.one_in(3) {
+            // Refused when the disk is full or broken; the memtables stay.
+            let flushed = database.flush(None).await;
+            self.succeeds("flush", &flushed);
+            return;
+        }
+        // Reads and writes meet it at every place where it lets others run.
+        let database = database.clone();
+        let is_clean = self.is_clean;
+        drop(tokio::task::spawn_local(async move {
+            match database.flush(None).await {
+                // A fault may have come meanwhile; then the next step says so.
+                Ok(()) | Err(Error::Closed | Error::Io { .. } | Error::Poisoned { .. }) => {}
+                Err(error) => assert!(!is_clean, "flush, without any fault: {error}"),
+            }
+        }));
+    }
+
+    /// Changes of the catalog while reads and writes go on: a table comes and goes, and the second
+    /// table is made anew.
+    async fn make_and_drop(&mut self, database: &Database, tables: &mut Tables) {
+        self.tables_made += 1;
+        self.met.tables_made += 1;
+        let name = format!("x{}", self.tables_made);
+        let other = database.clone();
+        let change = async move {
+            let made = other.create_table(world::definition(&name), false).await?;
+            other.flush(Some(made.id)).await?;
+            other.drop_table("default", &name, false).await
+        };
+        let (changed, ()) = futures::join!(change, async {
+            for _ in 0..3 {
+                self.write(database, tables).await;
+                self.read(database, tables).await;
+            }
+        });
+        self.succeeds("a change of the catalog", &changed);
+        // Whether a change was made that failed, nobody knows before the next start.
+        if !self.is_clean || !self.random.one_in(3) {
+            return;
+        }
+        database.drop_table("default", world::SECOND, false).await.unwrap();
+        self.reference.writes.retain(|partition, _| *partition < PARTITIONS);
+        self.unsure.retain(|partition, _| *partition < PARTITIONS);
+        let made = database.create_table(world::definition(world::SECOND), false).await;
+        tables.replace_second(made.unwrap());
     }
 
     fn draw_faults(&mut self) {
         let mut faults = Faults { delay_turns_max: 1 << self.random.below(6), ..Faults::default() };
-        match self.random.below(6) {
+        match self.random.below(10) {
             0 => faults.read_error_one_in = 1 + self.random.below(20),
             1 => faults.write_error_one_in = 20 + self.random.below(100),
             2 => faults.sync_error_one_in = 20 + self.random.below(100),
             3 => faults.capacity_bytes = Some(self.random.below(1 << 20)),
+            4 => faults.open_files_max = Some(self.random.below(60)),
+            5 => faults.name_error_one_in = 1 + self.random.below(20),
+            6 => faults.stall_one_in = 20 + self.random.below(200),
+            7 => faults.short_one_in = 1 + self.random.below(3),
             _ => {}
         }
-        self.disk.set_faults(faults);
+        self.set_faults(faults);
     }
 
     /// Some writes at the same time.
-    async fn write(&mut self, database: &Database, schema: &SchemaRef) {
+    async fn write(&mut self, database: &Database, tables: &Tables) {
         let writes: Vec<Write> = (0..1 + self.random.below(4)).map(|_| self.draw_write()).collect();
-        let mutations = writes.iter().map(|write| world::mutation(schema, write));
+        let mutations = writes.iter().map(|write| world::mutation(tables, write));
         if self.random.one_in(3) {
             let result = database.apply_many(mutations.collect()).await;
-            self.is_unclear = result.is_err();
+            self.is_unclear |= result.is_err();
             for write in writes {
-                self.told(write, result.is_ok());
+                self.told(write, &result);
             }
         } else {
             let results = join_all(mutations.map(|mutation| database.apply(mutation))).await;
             for (write, result) in writes.into_iter().zip(results) {
-                self.told(write, result.is_ok());
+                self.told(write, &result);
             }
         }
     }
 
     /// The engine said that a write is done, or that it is not.
-    fn told(&mut self, write: Write, is_done: bool) {
-        if is_done {
+    fn told(&mut self, write: Write, result: &Result<()>) {
+        self.succeeds("write", result);
+        if result.is_ok() {
             self.met.acknowledged += 1;
             self.reference.add(write);
         } else {
@@ -205,10 +347,10 @@ impl Player {
     }
 
     /// Leaves writes, and perhaps a flush, under way.
-    async fn cut_while_busy(&mut self, database: &Database, schema: &SchemaRef) {
+    async fn cut_while_busy(&mut self, database: &Database, tables: &Tables) {
         for _ in 0..self.random.below(4) {
             let write = self.draw_write();
-            let (database, mutation) = (database.clone(), world::mutation(schema, &write));
+            let (database, mutation) = (database.clone(), world::mutation(tables, &write));
             self.unsure.entry(write.partition).or_default().push(write);
             tokio::task::spawn_local(async move {
                 let _ = database.apply(mutation).await;
@@ -225,8 +367,118 @@ impl Player {
         }
     }
 
+    /// A life on a disk that acknowledges writes and loses them or puts them elsewhere, and a look at
+    /// what it left. What was acknowledged may be gone; what nobody wrote never shows.
+    fn lie(&mut self, durability: Durability) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        for is_lying in [true, false] {
+            let mut faults = Faults::default();
+            if is_lying && self.random.one_in(2) {
+                faults.lost_write_one_in = 1 + self.random.below(30);
+            } else if is_lying {
+                faults.misdirected_write_one_in = 1 + self.random.below(30);
+            }
+            let life = Life::draw(&mut self.random, durability);
+            let local = LocalSet::new();
+            local.block_on(&runtime, async {
+                let opened = world::open(&self.disk, &self.clock, life).await;
+                let Ok((database, tables)) = opened else {
+                    self.met.damage_told += 1;
+                    return;
+                };
+                self.set_faults(faults);
+                for _ in 0..STEPS_MAX / 2 {
+                    let write = self.draw_write();
+                    let _ = database.apply(world::mutation(&tables, &write)).await;
+                    self.unsure.entry(write.partition).or_default().push(write);
+                    if self.random.one_in(10) {
+                        let _ = database.flush(None).await;
+                    }
+                }
+                for partition in 0..2 * PARTITIONS {
+                    self.look_for_inventions(&database, &tables, partition).await;
+                }
+                let _ = database.close().await;
+            });
+            drop(local);
+            self.disk.set_faults(Faults::default());
+        }
+    }
+
+    /// Every value that a partition shows was once written to its row.
+    async fn look_for_inventions(&mut self, database: &Database, tables: &Tables, partition: i32) {
+        let slice = (&[Range::FULL][..], Direction::Forward);
+        let read = world::read(database, tables, partition, slice, (None, false)).await;
+        let Ok(found) = read else {
+            self.met.damage_told += 1;
+            return;
+        };
+        self.met.damage_passed += 1;
+        let known = self.reference.writes.get(&partition).into_iter().flatten();
+        let unsure = self.unsure.get(&partition).into_iter().flatten();
+        let writes: Vec<&Write> = known.chain(unsure).collect();
+        for row in found {
+            if let Some(what) = reference::invention(&writes, &row) {
+                panic!("partition {partition} shows {row:?}: nobody wrote its {what}");
+            }
+        }
+    }
+
+    /// Turns a bit of an SSTable. Reads are refused, or right.
+    fn turn_a_bit(&mut self, durability: Durability) {
+        // What was under way stays unsure: nothing can be said of it.
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let life = Life::draw(&mut self.random, durability);
+        let local = LocalSet::new();
+        let is_whole = local.block_on(&runtime, async {
+            let (database, tables) = world::open(&self.disk, &self.clock, life).await.unwrap();
+            self.settle(&database, &tables).await;
+            let closed = database.close().await;
+            closed.is_ok()
+        });
+        drop(local);
+        assert!(is_whole, "a database closes without a fault");
+        let mut files = self.disk.files();
+        files.retain(|(path, bytes)| *bytes > 0 && path.to_string_lossy().contains("-big-"));
+        if files.is_empty() {
+            return;
+        }
+        let (path, bytes) = &files[self.random.below(files.len() as u64) as usize];
+        let offset = self.random.below(*bytes);
+        self.disk.corrupt(path, offset, 1 << self.random.below(8));
+        let local = LocalSet::new();
+        local.block_on(&runtime, async {
+            // What other files tell as well costs no row.
+            let indispensable = ["Data.db", "Index.db", "CompressionInfo.db"];
+            let may_refuse =
+                indispensable.iter().any(|name| path.to_string_lossy().ends_with(name));
+            let opened = world::open(&self.disk, &self.clock, life).await;
+            let (database, tables) = opened.expect("a bit of an SSTable refuses no database");
+            for partition in 0..2 * PARTITIONS {
+                let slice = (&[Range::FULL][..], Direction::Forward);
+                let read = world::read(&database, &tables, partition, slice, (None, false)).await;
+                let found = match read {
+                    Ok(found) => found,
+                    Err(error) => {
+                        assert!(may_refuse, "{}, byte {offset}: {error}", path.display());
+                        self.met.damage_told += 1;
+                        continue;
+                    }
+                };
+                let wanted = self.reference.read(partition, &[Range::FULL], now(&self.clock));
+                if found != wanted {
+                    let place = format!("{}, byte {offset}", path.display());
+                    differ(&format!("{partition}, a bit turned in {place}"), &found, &wanted);
+                }
+                self.met.damage_passed += 1;
+            }
+            // Its memtables are empty: there is nothing that it could fail to write.
+            let _ = database.close().await;
+        });
+    }
+
     /// Finds out which of the unsure writes are there. Each is there whole or not at all.
-    async fn settle(&mut self, database: &Database, schema: &SchemaRef) {
+    async fn settle(&mut self, database: &Database, tables: &Tables) {
         if !self.unsure.is_empty() {
             // Of a deletion that deletes nothing yet nobody can say whether it is there: nothing
             // may come that it would delete.
@@ -237,7 +489,7 @@ impl Player {
             let slice = (&[Range::FULL][..], Direction::Forward);
             let before = now(&self.clock);
             let found =
-                world::read(database, schema, partition, slice, (None, false)).await.unwrap();
+                world::read(database, tables, partition, slice, (None, false)).await.unwrap();
             let seconds = [before, now(&self.clock)];
             let chosen = (0_u64..1 << unsure.len()).find_map(|bits| {
                 let mut writes = known.clone();
@@ -256,11 +508,11 @@ impl Player {
             self.met.vanished += unsure.len() as u64 - u64::from(bits.count_ones());
             self.reference.writes.insert(partition, writes);
         }
-        self.scan(database, schema).await;
+        self.scan(database, tables).await;
     }
 
-    async fn read(&mut self, database: &Database, schema: &SchemaRef) {
-        let partition = self.random.below(PARTITIONS) as i32;
+    async fn read(&mut self, database: &Database, tables: &Tables) {
+        let partition = self.random.below(2 * PARTITIONS as u64) as i32;
         let ranges = match self.random.below(3) {
             0 => vec![Range::FULL],
             1 => vec![self.draw_range()],
@@ -282,9 +534,9 @@ impl Player {
         let past_cache = self.random.one_in(6);
         let before = now(&self.clock);
         let options = (limit, past_cache);
-        let read = world::read(database, schema, partition, (&ranges, direction), options).await;
+        let read = world::read(database, tables, partition, (&ranges, direction), options).await;
         // A fault of the disk is told; a wrong answer is never given.
-        let Ok(found) = read else { return };
+        let Ok(found) = read.inspect_err(|error| self.may_fail("read", error)) else { return };
         let expected = |now| {
             let mut rows = self.reference.read(partition, &ranges, now);
             if direction == Direction::Reversed {
@@ -300,11 +552,12 @@ impl Player {
         self.met.reads += 1;
     }
 
-    async fn scan(&mut self, database: &Database, schema: &SchemaRef) {
+    async fn scan(&mut self, database: &Database, tables: &Tables) {
         let direction =
             if self.random.one_in(2) { Direction::Forward } else { Direction::Reversed };
         let before = now(&self.clock);
-        let Ok(found) = world::scan(database, schema, direction).await else { return };
+        let scan = world::scan(database, tables, direction).await;
+        let Ok(found) = scan.inspect_err(|error| self.may_fail("scan", error)) else { return };
         let mut partitions: BTreeMap<i32, Vec<Seen>> = BTreeMap::new();
         let mut last = None;
         for (partition, row) in found {
@@ -342,13 +595,17 @@ impl Player {
         self.random.below(VALUES) as i32
     }
 
+    fn first_value(&mut self) -> i32 {
+        self.random.below(self.values) as i32
+    }
+
     fn draw_key(&mut self) -> Key {
-        Key { a: self.value(), b: self.value() }
+        Key { a: self.first_value(), b: self.value() }
     }
 
     /// An interval of clustering keys, never empty.
     fn draw_range(&mut self) -> Range {
-        let (low, high) = (self.value(), self.value());
+        let (low, high) = (self.first_value(), self.first_value());
         let (low, high) = (low.min(high), low.max(high));
         let bound = |a, is_after| Bound { a: Some(a), b: None, is_after };
         let exact = |a, b, is_after| Bound { a: Some(a), b: Some(b), is_after };
@@ -357,7 +614,10 @@ impl Player {
             1 => Range { start: bound(low, false), end: Bound::END },
             2 => Range { start: Bound::START, end: bound(high, true) },
             // `b` descends: the greater value stands first.
-            3 => Range { start: exact(low, high, false), end: exact(low, low, true) },
+            3 => {
+                let (b, c) = (self.value(), self.value());
+                Range { start: exact(low, b.max(c), false), end: exact(low, b.min(c), true) }
+            }
             _ => Range { start: exact(low, self.value(), true), end: bound(high + 1, false) },
         }
     }
@@ -385,7 +645,13 @@ impl Player {
         // Some writes come late: their timestamps are older than those of earlier writes.
         let late = if self.random.one_in(5) { self.random.below(40) as i64 } else { 0 };
         let late = late.min(self.writes - self.floor - 1);
-        let timestamp = (self.writes - late) * MS as i64 * 1000 + self.writes;
+        let mut timestamp = (self.writes - late) * MS as i64 * 1000 + self.writes;
+        // Two writes at one moment are told apart by what they say.
+        if self.random.one_in(8) && self.last_timestamp > self.floor * MS as i64 * 1000 {
+            timestamp = self.last_timestamp;
+            self.met.equal_timestamps += 1;
+        }
+        self.last_timestamp = timestamp;
         let mut changes = Vec::new();
         match self.random.below(20) {
             0 => changes.push(Change::DeletePartition),
@@ -394,9 +660,15 @@ impl Player {
             5 => changes.push(Change::Static(self.draw_put(Self::draw_text))),
             _ => {
                 let first = self.draw_key();
-                for i in 0..1 + self.random.below(4) as i32 {
+                let is_large = self.values == VALUES_MANY && self.random.one_in(4);
+                self.met.large_writes += u64::from(is_large);
+                let rows =
+                    if is_large { 60 + self.random.below(140) } else { 1 + self.random.below(4) };
+                for i in 0..rows as i32 {
                     // Different rows: one write gives a cell one value.
-                    let key = Key { a: first.a, b: (first.b + i) % VALUES as i32 };
+                    let b = first.b + i;
+                    let a = (first.a + b / VALUES as i32) % self.values as i32;
+                    let key = Key { a, b: b % VALUES as i32 };
                     let put =
                         |player: &mut Self| Some(player.draw_put(|p| p.random.next_u64() as i64));
                     let v = if self.random.one_in(4) { None } else { put(self) };
@@ -414,7 +686,7 @@ impl Player {
                 }
             }
         }
-        let partition = self.random.below(PARTITIONS) as i32;
+        let partition = self.random.below(2 * PARTITIONS as u64) as i32;
         Write { partition, timestamp, now: now(&self.clock), changes }
     }
 }
@@ -473,6 +745,13 @@ fn what_was_acknowledged_survives_everything() {
         ("restarts", sum(|met| met.restarts)),
         ("survived", sum(|met| met.survived)),
         ("vanished", sum(|met| met.vanished)),
+        ("opens that failed", sum(|met| met.failed_opens)),
+        ("opens under faults", sum(|met| met.faulty_opens)),
+        ("tables made and dropped", sum(|met| met.tables_made)),
+        ("writes of many rows", sum(|met| met.large_writes)),
+        ("equal timestamps", sum(|met| met.equal_timestamps)),
+        ("damage told", sum(|met| met.damage_told)),
+        ("reads beside damage", sum(|met| met.damage_passed)),
     ];
     println!("{} seeds: {met:?}", played.len());
     if played.len() as u64 >= SEEDS {

@@ -92,7 +92,7 @@ pub enum Change {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
     pub partition: i32,
-    /// Unique among all writes.
+    /// Sometimes that of an earlier write.
     pub timestamp: i64,
     /// Second at which it was written.
     pub now: i32,
@@ -114,12 +114,44 @@ pub struct Reference {
     pub writes: BTreeMap<i32, Vec<Write>>,
 }
 
-fn newest<'a, T: Clone + 'a>(
+/// The order of stored values: of their bytes.
+pub trait Stored: Clone {
+    fn compare(&self, other: &Self) -> Ordering;
+}
+
+impl Stored for i64 {
+    fn compare(&self, other: &Self) -> Ordering {
+        self.to_be_bytes().cmp(&other.to_be_bytes())
+    }
+}
+
+impl Stored for String {
+    fn compare(&self, other: &Self) -> Ordering {
+        self.as_bytes().cmp(other.as_bytes())
+    }
+}
+
+/// Which of two values of one cell stands: at one timestamp null before what expires, that before
+/// what stays, then what expires later, then the greater value.
+fn stands<T: Stored>((a_time, a): &(i64, &Put<T>), (b_time, b): &(i64, &Put<T>)) -> Ordering {
+    let rank = |put: &Put<T>| match (&put.value, put.expiry) {
+        (None, _) => (2, 0),
+        (Some(_), Some((expiry, _))) => (1, expiry),
+        (Some(_), None) => (0, 0),
+    };
+    let by_value = || match (&a.value, &b.value) {
+        (Some(a), Some(b)) => a.compare(b),
+        _ => Ordering::Equal,
+    };
+    a_time.cmp(b_time).then_with(|| rank(a).cmp(&rank(b))).then_with(by_value)
+}
+
+fn newest<'a, T: Stored + 'a>(
     puts: impl Iterator<Item = (i64, &'a Put<T>)>,
     deleted: i64,
     now: i32,
 ) -> Option<T> {
-    let (timestamp, put) = puts.max_by_key(|(timestamp, _)| *timestamp)?;
+    let (timestamp, put) = puts.max_by(stands)?;
     let is_gone = timestamp <= deleted || put.expiry.is_some_and(|(expiry, _)| expiry <= now);
     if is_gone { None } else { put.value.clone() }
 }
@@ -139,6 +171,33 @@ impl Reference {
     pub fn partitions(&self) -> impl Iterator<Item = i32> {
         self.writes.keys().copied()
     }
+}
+
+/// Which part of a row no write ever put there, if there is one.
+pub fn invention(writes: &[&Write], row: &Seen) -> Option<&'static str> {
+    let changes = || writes.iter().flat_map(|write| &write.changes);
+    let is_put = |found: &dyn Fn(&Change) -> bool| changes().any(found);
+    let of_row =
+        |change: &Change| matches!(change, Change::Row { key, .. } if Some(*key) == row.key);
+    let is_v = |change: &Change| match change {
+        Change::Row { v: Some(put), .. } => of_row(change) && put.value == row.v,
+        _ => false,
+    };
+    let is_w = |change: &Change| match change {
+        Change::Row { w: Some(put), .. } => of_row(change) && put.value == row.w,
+        _ => false,
+    };
+    let is_s = |change: &Change| matches!(change, Change::Static(put) if put.value == row.s);
+    if row.key.is_some() && !is_put(&of_row) {
+        return Some("key");
+    }
+    if row.v.is_some() && !is_put(&is_v) {
+        return Some("v");
+    }
+    if row.w.is_some() && !is_put(&is_w) {
+        return Some("w");
+    }
+    (row.s.is_some() && !is_put(&is_s)).then_some("static value")
 }
 
 /// What a reader sees of a partition that these writes made.
@@ -178,7 +237,9 @@ pub fn read(writes: &[Write], ranges: &[Range], now: i32) -> Vec<Seen> {
                 _ => None,
             })
         };
-        let inserted = rows().filter(|(_, insert, ..)| **insert).max_by_key(|row| row.0);
+        let inserted = rows()
+            .filter(|(_, insert, ..)| **insert)
+            .max_by_key(|row| (row.0, row.2.is_some(), row.2.map_or(0, |(expiry, _)| expiry)));
         let is_inserted = inserted.is_some_and(|(timestamp, _, expiry, ..)| {
             timestamp > deleted && expiry.is_none_or(|(expiry, _)| expiry > now)
         });

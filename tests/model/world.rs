@@ -23,13 +23,32 @@ const W: ColumnId = ColumnId(5);
 /// Turns that tasks get between two steps of simulated time.
 const TURNS_PER_MS: usize = 50;
 
-pub fn definition() -> TableSchema {
+/// Partitions of each table: those from 0 on are the first one's, those from here on the second's.
+pub const PARTITIONS: i32 = 6;
+
+/// Both tables.
+#[derive(Debug, Clone)]
+pub struct Tables([SchemaRef; 2]);
+
+impl Tables {
+    /// The table of a partition.
+    pub fn of(&self, partition: i32) -> &SchemaRef {
+        &self.0[usize::from(partition >= PARTITIONS)]
+    }
+
+    /// Puts a new definition in the place of the second table's.
+    pub fn replace_second(&mut self, schema: SchemaRef) {
+        self.0[1] = schema;
+    }
+}
+
+pub fn definition(name: &str) -> TableSchema {
     let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
     let clustering = |position, order| ColumnKind::ClusteringKey { position, order };
     TableSchema {
         id: TableId(0),
         keyspace: "default".into(),
-        name: "t".into(),
+        name: name.into(),
         columns: vec![
             column("pk", DataType::Int, ColumnKind::PartitionKey { position: 0 }),
             column("a", DataType::Int, clustering(0, ClusteringOrder::Ascending)),
@@ -73,7 +92,7 @@ pub async fn open(
     disk: &SimulatedDisk,
     clock: &std::sync::Arc<SimulatedClock>,
     life: Life,
-) -> Result<(Database, SchemaRef)> {
+) -> Result<(Database, Tables)> {
     let (timer, _) = SimulatedTimer::passing(clock.clone(), TURNS_PER_MS);
     let contexts = (0..life.shards)
         .map(|shard| {
@@ -92,11 +111,20 @@ pub async fn open(
         ..Options::new(Path::new("/db"))
     };
     let database = Database::open_local(options, contexts).await?;
-    let schema = match database.catalog().table("default", "t") {
-        Some(schema) => schema.clone(),
-        None => database.create_table(definition(), false).await?,
-    };
-    Ok((database, schema))
+    let first = table(&database, FIRST).await?;
+    let second = table(&database, SECOND).await?;
+    Ok((database, Tables([first, second])))
+}
+
+pub const FIRST: &str = "t";
+pub const SECOND: &str = "u";
+
+/// A table, which is made when it is not there.
+async fn table(database: &Database, name: &str) -> Result<SchemaRef> {
+    match database.catalog().table("default", name) {
+        Some(schema) => Ok(schema.clone()),
+        None => database.create_table(definition(name), false).await,
+    }
 }
 
 pub fn now(clock: &SimulatedClock) -> i32 {
@@ -130,7 +158,8 @@ fn cell<T>(put: &Put<T>, timestamp: i64, now: i32, bytes: impl Fn(&T) -> Vec<u8>
 }
 
 /// The write as the engine takes it.
-pub fn mutation(schema: &TableSchema, write: &Write) -> Mutation {
+pub fn mutation(tables: &Tables, write: &Write) -> Mutation {
+    let schema = tables.of(write.partition);
     let timestamp = write.timestamp;
     let tombstone = Tombstone { timestamp, deletion_time: write.now };
     let text = |text: &String| text.as_bytes().to_vec();
@@ -215,11 +244,12 @@ fn command(schema: &SchemaRef, partitions: Partitions, slice: Slice) -> ReadComm
 /// Reads slices of one partition; rows come in `direction`.
 pub async fn read(
     database: &Database,
-    schema: &SchemaRef,
+    tables: &Tables,
     partition: i32,
     (ranges, direction): (&[Range], Direction),
     (row_limit, past_cache): (Option<usize>, bool),
 ) -> Result<Vec<Seen>> {
+    let schema = tables.of(partition);
     let ranges = ranges.iter().map(|range| clustering_range(schema, *range)).collect();
     let partitions = Partitions::Keys(vec![partition_key(schema, partition)]);
     let command = command(schema, partitions, Slice { ranges, direction });
@@ -227,16 +257,18 @@ pub async fn read(
     Ok(run(database, command).await?.into_iter().map(|(_, seen)| seen).collect())
 }
 
-/// Reads everything: partition and row, each partition in one piece.
+/// Reads both tables: partition and row, each partition in one piece.
 pub async fn scan(
     database: &Database,
-    schema: &SchemaRef,
+    tables: &Tables,
     direction: Direction,
 ) -> Result<Vec<(i32, Seen)>> {
     let mut all = Vec::new();
-    for shard in 0..database.shard_count() {
-        let slice = Slice::full(direction);
-        all.extend(run(database, command(schema, Partitions::Shard(shard), slice)).await?);
+    for schema in &tables.0 {
+        for shard in 0..database.shard_count() {
+            let slice = Slice::full(direction);
+            all.extend(run(database, command(schema, Partitions::Shard(shard), slice)).await?);
+        }
     }
     Ok(all)
 }

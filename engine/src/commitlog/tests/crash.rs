@@ -150,8 +150,7 @@ fn faults_and_power_cuts_together_lose_nothing_acknowledged() {
             sync_error_one_in: [0, 0, 5, 20][seed as usize % 4],
             capacity_bytes: [None, Some(3 * SEGMENT_BYTES as u64)][seed as usize % 2],
             delay_turns_max: 1 + seed as u32 % 9,
-            read_error_one_in: 0,
-            open_files_max: None,
+            ..Faults::default()
         };
         let durability =
             if seed % 5 == 0 { Durability::Periodic { ms: 10 } } else { Durability::Sync };
@@ -172,7 +171,9 @@ fn a_seed_decides_the_whole_run() {
     let once = |seed| {
         let disk = SimulatedDisk::new(seed);
         let (seen, after) = run(crash_run(&disk, Durability::Sync, seed));
-        (seen.acknowledged, run(replayed(&after)).0, disk.counters())
+        let (records, summary) = run(replayed(&after));
+        let told = (summary.segments, summary.bytes, summary.torn_tails, summary.paths);
+        (seen.acknowledged, records, disk.counters(), told)
     };
     for seed in [3, 4] {
         assert_eq!(once(seed), once(seed));

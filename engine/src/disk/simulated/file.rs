@@ -1,5 +1,6 @@
 //! Handles of simulated files: reads, writes and syncs, with their faults.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -11,8 +12,8 @@ use super::names::InodeNumber;
 use super::{EBADF, EINVAL, EIO, ENOSPC, SimulatedDisk, failed};
 use crate::clock::Random;
 use crate::config::PAGE_BYTES;
-use crate::disk::{Access, AlignedBuffer, DiskFile, OpenOptions};
-use crate::error::Result;
+use crate::disk::{Access, AlignedBuffer, DiskFile, OpenOptions, transfer};
+use crate::error::{Error, Result};
 
 /// A handle of a simulated file.
 #[derive(Debug)]
@@ -36,18 +37,31 @@ impl SimulatedFile {
         if !offset.is_multiple_of(PAGE_BYTES as u64) {
             return Err(failed("read", &self.path, EINVAL));
         }
-        self.disk.turn("read", &self.path).await?;
-        let mut state = self.disk.state.borrow_mut();
-        state.counters.reads += 1;
-        let one_in = state.faults.read_error_one_in;
-        if state.one_in(one_in) {
-            return Err(failed("read", &self.path, EIO));
+        self.disk.state.borrow_mut().counters.reads += 1;
+        let wanted = buffer.capacity();
+        let mut done = 0;
+        loop {
+            self.disk.turn("read", &self.path).await?;
+            let mut state = self.disk.state.borrow_mut();
+            let one_in = state.faults.read_error_one_in;
+            if state.one_in(one_in) {
+                return Err(failed("read", &self.path, EIO));
+            }
+            let end = state.piece_end(done, wanted);
+            buffer.set_len(wanted);
+            let inode = state.inode(self.number);
+            let read = inode.live.read(offset + done as u64, &mut buffer[done..end]);
+            buffer.set_len(0);
+            let after = transfer::after_read(done, wanted, Ok(read));
+            match after.map_err(|error| Error::io("read", &self.path, &error))? {
+                ControlFlow::Continue(reached) => done = reached,
+                ControlFlow::Break(length) => {
+                    buffer.set_len(length);
+                    state.counters.bytes_read += length as u64;
+                    return Ok(());
+                }
+            }
         }
-        buffer.set_len(buffer.capacity());
-        let length = state.inode(self.number).live.read(offset, buffer);
-        buffer.set_len(length);
-        state.counters.bytes_read += length as u64;
-        Ok(())
     }
 
     async fn write(&self, offset: u64, buffer: &[u8]) -> Result<()> {
@@ -59,17 +73,28 @@ impl SimulatedFile {
         if buffer.is_empty() {
             return self.disk.turn("write", &self.path).await;
         }
+        self.disk.state.borrow_mut().counters.writes += 1;
+        let mut done = 0;
+        while done < buffer.len() {
+            let end = self.disk.state.borrow_mut().piece_end(done, buffer.len());
+            self.write_piece(offset + done as u64, &buffer[done..end]).await?;
+            let after = transfer::after_write(done, buffer.len(), Ok(end - done));
+            done = after.map_err(|error| Error::io("write", &self.path, &error))?;
+        }
+        self.disk.state.borrow_mut().counters.bytes_written += buffer.len() as u64;
+        Ok(())
+    }
+
+    /// What one call to the kernel writes.
+    async fn write_piece(&self, offset: u64, buffer: &[u8]) -> Result<()> {
+        let page = PAGE_BYTES as u64;
         let mut write = WriteInFlight { file: self, operation: None };
         {
             let mut state = self.disk.state.borrow_mut();
             if state.dead {
                 return Err(failed("write", &self.path, EIO));
             }
-            state.counters.writes += 1;
-            let pages: Vec<Page> = buffer
-                .chunks(PAGE_BYTES)
-                .filter_map(|page| Some(Rc::new(page.try_into().ok()?)))
-                .collect();
+            let pages: Vec<Page> = pages_of(buffer);
             let growth = state.inode(self.number).growth_bytes(offset / page, pages.len() as u64);
             if !state.has_room(growth) {
                 return Err(failed("write", &self.path, ENOSPC));
@@ -79,17 +104,37 @@ impl SimulatedFile {
             write.operation = Some(operation);
         }
         self.disk.turn("write", &self.path).await?;
-        let failing = {
+        let (failing, is_lost, is_misdirected) = {
             let mut state = self.disk.state.borrow_mut();
-            let one_in = state.faults.write_error_one_in;
-            state.one_in(one_in)
+            let faults = state.faults;
+            let failing = state.one_in(faults.write_error_one_in);
+            let is_lost = state.one_in(faults.lost_write_one_in);
+            (failing, is_lost, state.one_in(faults.misdirected_write_one_in))
         };
-        write.finish(if failing { Outcome::Torn } else { Outcome::Done });
         if failing {
+            write.finish(Outcome::Torn);
             return Err(failed("write", &self.path, EIO));
         }
-        self.disk.state.borrow_mut().counters.bytes_written += buffer.len() as u64;
+        if !is_lost && !is_misdirected {
+            write.finish(Outcome::Done);
+            return Ok(());
+        }
+        write.finish(Outcome::Undone);
+        if is_misdirected {
+            self.write_elsewhere(buffer);
+        }
         Ok(())
+    }
+
+    /// Writes over some pages of the file.
+    fn write_elsewhere(&self, buffer: &[u8]) {
+        let mut state = self.disk.state.borrow_mut();
+        let pages = state.inode(self.number).live.size / PAGE_BYTES as u64;
+        let last = pages.saturating_sub((buffer.len() / PAGE_BYTES) as u64);
+        let (page, operation) = (state.random.below(last + 1), state.number());
+        let inode = state.inode(self.number);
+        inode.begin_write(operation, page, pages_of(buffer));
+        inode.finish_write(operation, self.options.data_sync);
     }
 
     async fn commit(&self) -> Result<()> {
@@ -182,6 +227,11 @@ impl Drop for SimulatedFile {
     }
 }
 
+fn pages_of(buffer: &[u8]) -> Vec<Page> {
+    let pages = buffer.chunks(PAGE_BYTES);
+    pages.filter_map(|page| Some(Rc::new(page.try_into().ok()?))).collect()
+}
+
 /// How a write ends.
 enum Outcome {
     Done,
@@ -191,7 +241,7 @@ enum Outcome {
     Undone,
 }
 
-/// A write that has begun. Given up before its end, it happens as a whole or not at all.
+/// A call that writes and has begun. Given up before its end, it happens as a whole or not at all.
 struct WriteInFlight<'a> {
     file: &'a SimulatedFile,
     operation: Option<u64>,

@@ -21,6 +21,7 @@ use futures::future::LocalBoxFuture;
 
 use super::{Access, DirectoryEntry, Disk, DiskFile, OpenOptions};
 use crate::clock::Random;
+use crate::config::PAGE_BYTES;
 use crate::error::{Error, Result};
 use file::SimulatedFile;
 use inode::Inode;
@@ -52,9 +53,24 @@ pub struct Faults {
     pub capacity_bytes: Option<u64>,
     /// Descriptors that there are; EMFILE beyond them.
     pub open_files_max: Option<u64>,
+    /// One creation of a file, rename or creation of a directory in this many fails with ENOSPC;
+    /// 0 = none.
+    pub name_error_one_in: u64,
+    /// One transfer of several pages in this many ends early and is gone on with, as the kernel may
+    /// have it; 0 = none.
+    pub short_one_in: u64,
+    /// One operation in this many hangs for thousands of turns; 0 = none.
+    pub stall_one_in: u64,
+    /// One write in this many is acknowledged and never happens; 0 = none.
+    pub lost_write_one_in: u64,
+    /// One write in this many is acknowledged and goes to another place of its file; 0 = none.
+    pub misdirected_write_one_in: u64,
     /// Most executor turns that one operation takes.
     pub delay_turns_max: u32,
 }
+
+/// Turns that a hanging operation takes.
+const STALL_TURNS: u32 = 2000;
 
 impl Default for Faults {
     /// No faults, short delays.
@@ -65,6 +81,11 @@ impl Default for Faults {
             sync_error_one_in: 0,
             capacity_bytes: None,
             open_files_max: None,
+            name_error_one_in: 0,
+            short_one_in: 0,
+            stall_one_in: 0,
+            lost_write_one_in: 0,
+            misdirected_write_one_in: 0,
             delay_turns_max: 4,
         }
     }
@@ -131,6 +152,23 @@ impl State {
             .map(|(_, inode)| inode.disk_bytes())
             .sum();
         used + more <= capacity
+    }
+
+    /// Where a transfer that got to `done` of `wanted` bytes gets next; both are whole pages.
+    fn piece_end(&mut self, done: usize, wanted: usize) -> usize {
+        let pages = ((wanted - done) / PAGE_BYTES) as u64;
+        let one_in = self.faults.short_one_in;
+        if pages > 1 && self.one_in(one_in) {
+            done + (1 + self.random.below(pages - 1) as usize) * PAGE_BYTES
+        } else {
+            wanted
+        }
+    }
+
+    /// Fails when the disk has no room for a name.
+    fn take_name(&mut self, operation: &'static str, path: &Path) -> Result<()> {
+        let one_in = self.faults.name_error_one_in;
+        if self.one_in(one_in) { Err(failed(operation, path, ENOSPC)) } else { Ok(()) }
     }
 
     /// Fails when no descriptor is free.
@@ -246,6 +284,14 @@ impl SimulatedDisk {
         })
     }
 
+    /// Paths and sizes of all files, in the order of their paths.
+    pub fn files(&self) -> Vec<(PathBuf, u64)> {
+        let state = self.state.borrow();
+        let size = |number| state.inodes.get(&number).map_or(0, |inode: &Inode| inode.live.size);
+        let files = state.names.files();
+        files.map(|(path, number)| (path.to_path_buf(), size(number))).collect()
+    }
+
     /// Turns the bits set in `flip` of one byte of a file; panics when there is no such byte.
     pub fn corrupt(&self, path: &Path, offset: u64, flip: u8) {
         let mut state = self.state.borrow_mut();
@@ -260,7 +306,9 @@ impl SimulatedDisk {
         let turns = {
             let mut state = self.state.borrow_mut();
             let max = u64::from(state.faults.delay_turns_max);
-            state.random.below(max + 1) as u32
+            let one_in = state.faults.stall_one_in;
+            let stall = if state.one_in(one_in) { STALL_TURNS } else { 0 };
+            state.random.below(max + 1) as u32 + stall
         };
         Turns(turns).await;
         if self.state.borrow().dead {
@@ -280,6 +328,7 @@ impl SimulatedDisk {
             (None, Access::Create) => {
                 parent_of(&state, "open", path)?;
                 state.check_folder("open", path)?;
+                state.take_name("open", path)?;
                 let number = state.number();
                 state.inodes.insert(number, Inode::default());
                 state.names.add(path, Entry::File(number));
@@ -303,6 +352,7 @@ impl SimulatedDisk {
                 Some(Entry::File(_)) => return Err(failed("create directory", path, ENOTDIR)),
                 None => {
                     state.check_folder("create directory", directory)?;
+                    state.take_name("create directory", path)?;
                     state.names.add(directory, Entry::Directory);
                 }
             }
@@ -325,6 +375,7 @@ impl SimulatedDisk {
         if state.names.get(to) == Some(Entry::Directory) {
             return Err(failed("rename", to, EISDIR));
         }
+        state.take_name("rename", from)?;
         if from != to {
             state.names.rename(from, to, number);
         }

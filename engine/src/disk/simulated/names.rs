@@ -73,6 +73,14 @@ impl Names {
         self.live.get(path).copied()
     }
 
+    /// Files by their paths.
+    pub fn files(&self) -> impl Iterator<Item = (&Path, InodeNumber)> {
+        self.live.iter().filter_map(|(path, entry)| match entry {
+            Entry::File(number) => Some((path.as_path(), *number)),
+            Entry::Directory => None,
+        })
+    }
+
     fn change(&mut self, change: Change) {
         change.apply(&mut self.live);
         self.pending.push((self.next_change, change));

@@ -52,6 +52,61 @@ fn the_simulated_disk_conforms() {
 }
 
 #[test]
+fn short_transfers_and_stalls_change_nothing() {
+    for seed in 0..20 {
+        let faults = Faults { short_one_in: 2, stall_one_in: 50, ..Faults::default() };
+        let disk = disk(seed, faults);
+        block_on(conformance::run(disk.shared(), &path("root")));
+        block_on(async {
+            let file = create(&disk, "a").await;
+            let pages: Vec<u8> = (0..16 * PAGE_BYTES).map(|at| (at / PAGE_BYTES) as u8).collect();
+            file.write_at(0, AlignedBuffer::padded(&pages)).await.0.unwrap();
+            let (read, found) = file.read_at(0, AlignedBuffer::for_reading(20 * PAGE_BYTES)).await;
+            read.unwrap();
+            assert_eq!(found[..], pages, "as much as there is, in order");
+        });
+    }
+}
+
+#[test]
+fn a_disk_without_room_for_names_says_so_and_changes_nothing() {
+    let disk = disk(1, Faults::default());
+    block_on(async {
+        create(&disk, "a").await;
+        disk.set_faults(Faults { name_error_one_in: 1, ..Faults::default() });
+        assert_eq!(code(disk.open(&path("b"), OpenOptions::CREATE).await), Some(ENOSPC));
+        assert_eq!(code(disk.rename(&path("a"), &path("b")).await), Some(ENOSPC));
+        assert_eq!(code(disk.create_directories(&path("c/d")).await), Some(ENOSPC));
+        // What is there can be opened, and goes.
+        disk.open(&path("a"), OpenOptions::READ).await.unwrap();
+        assert_eq!(disk.files(), [(path("a"), 0)]);
+        disk.remove(&path("a")).await.unwrap();
+        assert_eq!(disk.files(), []);
+    });
+}
+
+#[test]
+fn a_lying_disk_acknowledges_what_it_loses_or_puts_elsewhere() {
+    let fill = |faults: Faults| {
+        let disk = disk(7, Faults::default());
+        block_on(async {
+            let file = create(&disk, "a").await;
+            file.write_at(0, AlignedBuffer::padded(&[1; 4 * PAGE_BYTES])).await.0.unwrap();
+            disk.set_faults(faults);
+            file.write_at(2 * PAGE, page(2)).await.0.unwrap();
+            let (read, found) = file.read_at(0, AlignedBuffer::for_reading(4 * PAGE_BYTES)).await;
+            read.unwrap();
+            found.chunks(PAGE_BYTES).map(|page| page[0]).collect::<Vec<u8>>()
+        })
+    };
+    assert_eq!(fill(Faults::default()), [1, 1, 2, 1]);
+    assert_eq!(fill(Faults { lost_write_one_in: 1, ..Faults::default() }), [1, 1, 1, 1]);
+    let misdirected = fill(Faults { misdirected_write_one_in: 1, ..Faults::default() });
+    assert_eq!(misdirected.iter().filter(|page| **page == 2).count(), 1, "{misdirected:?}");
+    assert_eq!(misdirected[2], 1, "the seed puts it elsewhere");
+}
+
+#[test]
 fn errors_carry_real_codes() {
     let disk = disk(1, Faults::default());
     block_on(async {
