@@ -9,6 +9,9 @@ use crate::mutation::{ClusteringRange, Direction, Position, Weight};
 const LOOKED_AT_ONCE_MAX: usize = if cfg!(test) { 4 } else { 1024 };
 const SIDE_BY_SIDE: usize = 32;
 
+/// The same where entries of a partition are counted, which is not gone on with later.
+const COUNTED_AT_ONCE_MAX: usize = 8 * 1024;
+
 /// Where a read from below may end; see [`Version::ahead`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ahead {
@@ -132,11 +135,15 @@ impl Version {
     pub(super) fn known_entries(&self, max: usize) -> Option<usize> {
         let tree = self.tree.borrow();
         let mut entries = tree.iter();
-        let mut count = 0;
-        while count < max {
+        let mut seen = Seen { worth: max, looked: 0, known: 0 };
+        while !seen.is_worth_it() {
+            if seen.looked >= COUNTED_AT_ONCE_MAX {
+                // What takes so long to look at is long enough.
+                return Some(max);
+            }
             let run = entries.run(PlaceRef::END).rows.len();
             entries.pass(run);
-            count += run;
+            seen.run(run);
             let Stop { place, claim, .. } = Stop::new(entries.next(), self.end());
             // Before what stands at the start there is no gap, nor behind the one row that there can be.
             let is_start = place.prefix.is_empty() && place.weight != Weight::After;
@@ -147,10 +154,10 @@ impl Version {
                 return None;
             }
             if place == PlaceRef::END {
-                return Some(count);
+                return Some(seen.known);
             }
-            count += 1;
+            seen.entry();
         }
-        Some(count)
+        Some(seen.known)
     }
 }

@@ -25,6 +25,10 @@ use crate::mutation::{
 use crate::runtime;
 use crate::schema::ClusteringKey;
 
+/// Entries between two rows of the files that are linked in one step: absent rows that were asked for
+/// may be any number.
+const LINKED_AT_ONCE_MAX: usize = 256;
+
 /// How far a gap is read.
 pub(super) struct Plan {
     /// What is asked for: the gap, and perhaps what comes behind it.
@@ -262,11 +266,14 @@ impl Target {
     fn link_all(&self, lower: &FlatRow, upper: &FlatRow, tombstone: Option<Tombstone>) {
         let mut last = lower.clone();
         let place = PlaceRef::of_flat(upper);
-        while let Some(between) = self.version.first_between(PlaceRef::of_flat(&last), place) {
+        for _ in 0..LINKED_AT_ONCE_MAX {
+            let Some(between) = self.version.first_between(PlaceRef::of_flat(&last), place) else {
+                return self.link(&last, upper, tombstone);
+            };
             self.link(&last, &between, tombstone);
             last = between;
         }
-        self.link(&last, upper, tombstone);
+        // What is behind stays unknown.
     }
 
     /// Says that between two entries there is nothing, `tombstone` being in force.
@@ -370,6 +377,10 @@ impl Population {
     }
 
     pub(super) fn end(mut self, gap: &ClusteringRange) {
+        if gap.is_empty() {
+            // Of nothing there is nothing to say; what stands there may have an unknown gap before it.
+            return;
+        }
         if let Some(key) = self.single.take() {
             if self.run == 0 {
                 let place = PlaceRef::row(key.as_ordered());

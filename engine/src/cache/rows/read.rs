@@ -322,14 +322,20 @@ impl CachedRead {
     }
 
     /// Begins to read a gap, and what comes behind it where that is better than to begin again there.
-    fn fill_gap(&mut self, walk: &Walk, gap: ClusteringRange) -> Fill {
-        self.cache.counts.borrow_mut().gaps_read += 1;
-        let worth = self.worth();
+    /// `None` where another reader has filled it since it was met.
+    fn fill_gap(&mut self, walk: &Walk, gap: ClusteringRange) -> Option<Fill> {
+        // Behind a gap that reaches to the end of the range there is nothing to go on over.
+        let is_last = self.direction.last(&gap) == self.direction.last(&walk.rest);
+        let worth = if is_last { 1 } else { self.worth() };
         let plan = match &self.place {
             Some((_, version)) => Plan::of_gap(version, walk, gap, worth),
             None => Plan::whole(gap),
         };
-        self.fill_of(self.open(plan.range.clone()), VecDeque::new(), plan)
+        if plan.range.is_empty() {
+            return None;
+        }
+        self.cache.counts.borrow_mut().gaps_read += 1;
+        Some(self.fill_of(self.open(plan.range.clone()), VecDeque::new(), plan))
     }
 
     /// Goes on as far as that is possible without waiting; false when it is not.
@@ -447,10 +453,10 @@ impl CachedRead {
                     self.read_row(&row, out).await?;
                     self.behind(walk, gap)
                 }
-                None => {
-                    let fill = self.fill_gap(&walk, gap);
-                    State::Filling(walk, fill)
-                }
+                None => match self.fill_gap(&walk, gap) {
+                    Some(fill) => State::Filling(walk, fill),
+                    None => State::Walking(walk),
+                },
             },
             State::Filling(walk, mut fill) => {
                 if fill.advance(out, goal).await? {

@@ -52,3 +52,38 @@ fn a_new_partition_without_room_is_not_taken_for_absent() {
     }
     assert!(absent >= 30, "{absent} found no room");
 }
+
+/// A reader that waits before a gap while another one fills it has nothing left to read: it says
+/// nothing of what lies before the gap, where nobody looked.
+#[test]
+fn a_gap_that_another_reader_filled_says_nothing_of_what_lies_before_it() {
+    let mut world = World::new(1);
+    world.pages.set_capacity_bytes(1 << 20);
+    let key = world.key();
+    let row = || Row { liveness: Some(Liveness::at(1)), ..Row::default() };
+    let data =
+        Data { exists: true, rows: (0..6).map(|ck| (ck, row())).collect(), ..Data::default() };
+    for direction in [Direction::Forward, Direction::Reversed] {
+        world.replace(BTreeMap::from([(key.clone(), data.clone())]), 1);
+        world.rows.invalidate();
+        let asked = |ranges| Asked::One(key.clone(), Slice { ranges, direction });
+        world.read_now(asked(vec![]), "the partition, none of its rows");
+        let (start, end) = (clustering(&world.schema, 2), clustering(&world.schema, 4));
+        let range = ClusteringRange { start: Position::before(start), end: Position::before(end) };
+        let asked_part = asked(vec![range]);
+        let mut slow = world.reader(&asked_part, world.disk.clone());
+        let mut out = VecDeque::new();
+        block_on(slow.fill(&mut out)).unwrap();
+        assert_eq!(out.len(), 1, "the partition's start; the reader stands before the gap");
+        world.read_now(asked_part, "another one fills the gap");
+        loop {
+            let before = out.len();
+            block_on(slow.fill(&mut out)).unwrap();
+            if out.len() == before {
+                break;
+            }
+        }
+        world.check();
+        world.read_now(Asked::One(key.clone(), Slice::full(direction)), "all");
+    }
+}
