@@ -1,5 +1,6 @@
 //! Opening, routing and changing a database.
 
+use std::collections::BTreeMap;
 use std::future::ready;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -450,18 +451,25 @@ impl Database {
             let schema = shared(schema);
             let mut changed = catalog.changed();
             changed.add_table(schema.clone());
-            for shard in &database.inner.shards {
-                let schema = schema.clone();
-                shard
-                    .call("add table", move |shard| {
-                        let added =
-                            async move { shard.add_table(schema, (Reached::new(), 0)).await };
-                        added.boxed_local()
-                    })
-                    .await??;
-            }
-            if let Err(error) = database.publish(changed).await {
-                database.forget_table(&schema).await?;
+            let made = async {
+                for shard in &database.inner.shards {
+                    let schema = schema.clone();
+                    let add = move |shard: Rc<Shard>| {
+                        async move { shard.add_table(schema, (Reached::new(), 0)).await }
+                            .boxed_local()
+                    };
+                    shard.call("add table", add).await??;
+                }
+                database.publish(changed).await
+            };
+            if let Err(error) = made.await {
+                if let Err(second) = database.forget_table(&schema).await {
+                    let table = schema.full_name();
+                    tracing::warn!(
+                        table, error = %second,
+                        "a table that could not be made is not forgotten everywhere"
+                    );
+                }
                 return Err(error);
             }
             Ok(schema)
@@ -469,15 +477,19 @@ impl Database {
         self.uninterrupted(change)
     }
 
-    /// Has every shard forget a table; its files stay.
+    /// Has every shard forget a table; its files stay. Where one fails the others go on.
+    ///
+    /// Errors: the first one.
     async fn forget_table(&self, schema: &SchemaRef) -> Result<()> {
         let id = schema.id;
+        let mut result = Ok(());
         for shard in &self.inner.shards {
             let remove =
                 move |shard: Rc<Shard>| async move { shard.remove_table(id).await }.boxed_local();
-            shard.call("remove table", remove).await??;
+            let removed = shard.call("remove table", remove).await.flatten();
+            result = result.and(removed);
         }
-        Ok(())
+        result
     }
 
     /// Stops the writes of a table that is about to be dropped, and waits for those under way, or
@@ -638,12 +650,13 @@ impl Database {
         async move {
             let mut rows = Vec::new();
             let catalog = self.catalog();
+            let schemas: BTreeMap<TableId, &SchemaRef> =
+                catalog.all_tables().map(|schema| (schema.id, schema)).collect();
             for (number, shard) in self.inner.shards.iter().enumerate() {
                 let report = |shard: Rc<Shard>| async move { shard.report_tables() }.boxed_local();
                 for (id, stats, problem) in shard.call("table report", report).await? {
                     // What is gone meanwhile, or not there yet, is left out.
-                    let schema = catalog.all_tables().find(|schema| schema.id == id);
-                    rows.extend(schema.map(|schema| TableReport {
+                    rows.extend(schemas.get(&id).map(|schema| TableReport {
                         keyspace: schema.keyspace.clone(),
                         table: schema.name.clone(),
                         shard: number as u32,

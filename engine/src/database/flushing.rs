@@ -135,14 +135,15 @@ impl Shard {
         });
     }
 
-    /// Flushes a table without haste, until memtables have grown by a quarter of their share beyond it or
-    /// somebody waits.
-    async fn flush_at_leisure(self: &Rc<Self>, table: &Rc<Table>) -> Result<()> {
+    /// Flushes a table without haste, until memtables have grown by a quarter of their share beyond it, the
+    /// log nears its limit, or somebody waits.
+    pub(super) async fn flush_at_leisure(self: &Rc<Self>, table: &Rc<Table>) -> Result<()> {
         let (shard, own) = (self.clone(), table.clone());
         let has_time = move || {
             let share = shard.options.memtable_bytes;
             let backlog = shard.flushable_bytes().saturating_sub(share);
-            backlog < share / 4 && !own.is_flush_awaited() && !shard.closing.get()
+            let is_late = backlog >= share / 4 || shard.is_log_near_limit();
+            !is_late && !own.is_flush_awaited() && !shard.closing.get()
         };
         let pace = Pace::new(self.context.timer.clone(), has_time);
         pace.run(table.flush_in_background()).await

@@ -95,13 +95,19 @@ impl Shard {
         self.log_stage() != Stage::Free
     }
 
+    /// Whether writes are held up for the log's sake.
+    pub(super) fn is_log_near_limit(&self) -> bool {
+        matches!(self.log_stage(), Stage::Slow(_) | Stage::Stop)
+    }
+
     /// Has tables flushed that pin the oldest segments, holds a write up where the log nears its
-    /// limit, and lets it wait where that is reached.
+    /// limit, and lets it wait where that is reached. `was_slowed` says whether a write of the same
+    /// batch was held up already: once is enough.
     ///
     /// Errors: `Overloaded` when what pins the log cannot be flushed, naming it, or when the write
     /// waits for longer than load shedding lets it; `Closed`.
-    pub(super) async fn wait_for_log(self: &Rc<Self>) -> Result<()> {
-        let (mut was_slowed, mut waiting) = (false, None);
+    pub(super) async fn wait_for_log(self: &Rc<Self>, was_slowed: &mut bool) -> Result<()> {
+        let mut waiting = None;
         loop {
             match self.log_stage() {
                 Stage::Free => return Ok(()),
@@ -109,10 +115,10 @@ impl Shard {
                     self.shorten_log();
                     return Ok(());
                 }
-                Stage::Slow(_) if was_slowed || waiting.is_some() => return Ok(()),
+                Stage::Slow(_) if *was_slowed || waiting.is_some() => return Ok(()),
                 Stage::Slow(delay) => {
                     self.shorten_log();
-                    was_slowed = true;
+                    *was_slowed = true;
                     count(&self.log_limit.slowed);
                     self.context.sleep(delay).await;
                 }
@@ -180,7 +186,7 @@ impl Shard {
     /// Flushes one table that keeps the oldest segment.
     ///
     /// Errors: in words, why that freed nothing.
-    async fn flush_oldest_pin(&self) -> Result<(), String> {
+    async fn flush_oldest_pin(self: &Rc<Self>) -> Result<(), String> {
         let Ok(log) = self.commitlog() else { return Ok(()) };
         let before = (log.oldest_pin(), log.bytes_on_disk());
         let mut name = "no table".to_owned();
@@ -189,7 +195,9 @@ impl Shard {
                 return Err(format!("table {} pins it, which is not open", table.hex()));
             };
             name = table.schema().full_name();
-            table.flush_in_background().await.map_err(|error| {
+            let flushed = self.flush_at_leisure(&table).await;
+            self.note_stuck();
+            flushed.map_err(|error| {
                 format!("table {name} pins its oldest segment and cannot be flushed: {error}")
             })?;
         }

@@ -22,7 +22,7 @@ use crate::schema::TableId;
 use crate::schema::table_schema::SchemaRef;
 use crate::sstable::generation_of;
 use crate::sstable::manifest::LOST;
-use crate::table::{Cleared, Reached, clear_leftovers};
+use crate::table::{Cleared, Reached, SetAside, clear_leftovers};
 
 /// Pause before a commitlog for which there was no room is tried again.
 const COMMITLOG_RETRY: Duration = Duration::from_secs(1);
@@ -47,6 +47,17 @@ pub(super) fn reached(ledgers: &Ledgers, table: TableId) -> Reached {
     let known =
         ledgers.iter().filter_map(|(log, known)| Some((*log, known.manifests.get(&table)?)));
     known.map(|(log, sequence)| (log, *sequence)).collect()
+}
+
+/// Whether the logs have every write of an SSTable that was set aside: it is a flush of this host that
+/// no manifest was told of, later than those that manifests name. What a person put there, such as a
+/// copy of a backup, is none.
+fn is_in_log(ledgers: &Ledgers, newest: Option<ReplayPosition>, set: &SetAside) -> bool {
+    let is_there = |position: ReplayPosition| {
+        ledgers.values().any(|known| known.segments.contains_key(&position.segment))
+    };
+    set.replay
+        .is_some_and(|(lower, upper)| Some(lower) > newest && is_there(lower) && is_there(upper))
 }
 
 /// Says what lies in a table's folder of SSTables that no manifest names, and what to do with it.
@@ -115,6 +126,9 @@ impl Shard {
                 is_all_kept = false;
                 self.tables.borrow_mut().insert(schema.id, Err(error));
             }
+        }
+        if let Err(error) = ledger.record(Vec::new()).await {
+            tracing::warn!(shard, %error, "the ledger could not be told of manifests");
         }
         let mut read = Vec::new();
         for (directory, log) in old_logs {
@@ -238,11 +252,16 @@ impl Shard {
             if let Some(id) = tables.get(&table) {
                 let cleared = self.clear_table(&table, &reached(&ledgers, *id)).await;
                 newest = newest.max(cleared.newest);
-                // A log of which something is left out does not have all of them.
-                let vouches = vouches && self.options.recovery == Recovery::Refuse;
-                let unexplained = if vouches { 0 } else { cleared.set_aside.len() };
-                if vouches {
-                    redundant.extend(cleared.set_aside.into_iter().map(|path| (*id, path)));
+                let mut unexplained = 0;
+                for set in cleared.set_aside {
+                    // A log of which something is left out does not have all of them.
+                    let is_in_log = vouches
+                        && self.options.recovery == Recovery::Refuse
+                        && is_in_log(&ledgers, cleared.newest, &set);
+                    match is_in_log {
+                        true => redundant.extend(set.files.into_iter().map(|path| (*id, path))),
+                        false => unexplained += set.files.len(),
+                    }
                 }
                 tell_of_lost(&table, cleared.lost_before + unexplained);
             } else {

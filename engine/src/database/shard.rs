@@ -213,10 +213,12 @@ impl Shard {
         table.rows().close();
         free_rows(&table).await;
         // Waits for a flush that is writing files.
-        table.flush().await?;
+        let flushed = table.flush().await;
         self.note_stuck();
-        table.release_commitlog().await?;
-        table.keep_files_of_readers().await
+        // Whatever failed: the name is gone, and nobody can drop the table again.
+        let released = table.release_commitlog().await;
+        let kept = table.keep_files_of_readers().await;
+        flushed.and(released).and(kept)
     }
 
     /// Removes the folder of a dropped table, once every shard has forgotten it.
@@ -242,7 +244,7 @@ impl Shard {
                 table = shard.table(mutation.table)?;
             }
             if shard.is_log_long() {
-                shard.wait_for_log().await?;
+                shard.wait_for_log(&mut false).await?;
                 table = shard.table(mutation.table)?;
             }
             let pending = shard.begin(&table, mutation)?;
@@ -262,15 +264,18 @@ impl Shard {
         async move {
             shard.intake.admit_write()?;
             let mut pending = Vec::with_capacity(mutations.len());
+            let mut was_slowed = false;
             for mutation in mutations {
                 if shard.is_over_memory() {
                     shard.finish_all(std::mem::take(&mut pending)).await?;
                     shard.wait_for_memory().await?;
                 }
                 if shard.is_log_long() {
-                    // Those that wait for a segment would be waited for.
-                    shard.finish_all(std::mem::take(&mut pending)).await?;
-                    shard.wait_for_log().await?;
+                    // A flush waits for those that are announced: none may be while this one waits.
+                    if shard.is_log_near_limit() {
+                        shard.finish_all(std::mem::take(&mut pending)).await?;
+                    }
+                    shard.wait_for_log(&mut was_slowed).await?;
                 }
                 let begun = shard.table(mutation.table).and_then(|table| {
                     shard.admit(&table, &mutation.key, Operation::Write)?;

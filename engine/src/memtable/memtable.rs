@@ -32,7 +32,10 @@ pub struct Memtable {
     rows: Cell<usize>,
     sealed: Cell<bool>,
     writes_in_flight: Cell<usize>,
+    lowest: Cell<Option<ReplayPosition>>,
     highest: Cell<Option<ReplayPosition>>,
+    /// A write came from the log of another shard count.
+    has_others: Cell<bool>,
     settled: tokio::sync::Notify,
 }
 
@@ -58,7 +61,7 @@ impl Memtable {
         mutation: Mutation,
     ) -> PendingWrite {
         assert!(!self.sealed.get(), "a sealed memtable takes no new writes");
-        self.highest.set(self.highest.get().max(Some(position)));
+        self.note(position);
         self.writes_in_flight.set(self.writes_in_flight.get() + 1);
         PendingWrite { memtable: self.clone(), mutation: Some(mutation) }
     }
@@ -66,8 +69,16 @@ impl Memtable {
     /// Merges in a write that came back from the commitlog of an earlier run; `position` where that
     /// was this shard's own log, not one of another shard count.
     pub fn replay(&self, position: Option<ReplayPosition>, mutation: Mutation) {
-        self.highest.set(self.highest.get().max(position));
+        match position {
+            Some(position) => self.note(position),
+            None => self.has_others.set(true),
+        }
         self.apply(mutation);
+    }
+
+    fn note(&self, position: ReplayPosition) {
+        self.lowest.set(Some(self.lowest.get().map_or(position, |lowest| lowest.min(position))));
+        self.highest.set(self.highest.get().max(Some(position)));
     }
 
     /// Waits until no write is in flight.
@@ -122,6 +133,12 @@ impl Memtable {
     /// memtable or in older ones.
     pub fn highest_position(&self) -> Option<ReplayPosition> {
         self.highest.get()
+    }
+
+    /// Positions of its first and last write in the shard's own log; `None` where other writes are here
+    /// as well.
+    pub fn positions(&self) -> Option<(ReplayPosition, ReplayPosition)> {
+        self.lowest.get().zip(self.highest.get()).filter(|_| !self.has_others.get())
     }
 
     pub fn is_empty(&self) -> bool {

@@ -4,8 +4,8 @@
 
 use super::cell::Cell;
 use super::tombstone::{Tombstone, strongest};
-use crate::error::Result;
-use crate::schema::order::{decode_component, encode_component};
+use crate::error::{Error, Result};
+use crate::schema::order::{decode_component, encode_component, is_null};
 use crate::schema::{ClusteringOrder, DataType};
 
 /// Which element of its column a cell is: the ordered form of a value of the column's path type, so
@@ -37,7 +37,13 @@ impl CellPath {
     /// Errors: `Invalid` when this is no path of such a column.
     pub fn stored(&self, ty: &DataType) -> Result<Vec<u8>> {
         let mut out = Vec::with_capacity(self.0.len());
-        decode_component(ty, ClusteringOrder::Ascending, &self.0, &mut out)?;
+        let taken = decode_component(ty, ClusteringOrder::Ascending, &self.0, &mut out)?;
+        if taken != self.0.len() || is_null(ClusteringOrder::Ascending, &self.0) {
+            return Err(Error::invalid(format!(
+                "an element's place is null, or has bytes behind its {}",
+                ty.sql_name()
+            )));
+        }
         Ok(out)
     }
 }

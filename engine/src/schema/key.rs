@@ -69,12 +69,12 @@ impl PartitionKey {
     }
 
     /// The key that an INSERT of the same values writes; `None` where that is this one. Other products
-    /// keep decimals as they were given, and 1.5 and 1.50 are two keys there.
+    /// keep values as they were given: 1.5 and 1.50 are two keys there, and so are two NaN.
     ///
     /// Errors: `Invalid` when the bytes are no key of `schema`.
     pub fn as_inserted(&self, schema: &TableSchema) -> Result<Option<Self>> {
         let columns: Vec<&Column> = schema.partition_key().collect();
-        if !columns.iter().any(|column| matches!(column.ty, DataType::Decimal { .. })) {
+        if !columns.iter().any(|column| column.ty.has_several_forms()) {
             return Ok(None);
         }
         let stored = self.components(schema)?;
@@ -291,8 +291,7 @@ impl ClusteringShape {
     ///
     /// Errors: in words, what is wrong.
     pub fn check_whole(&self, key: &ClusteringKey) -> Result<(), String> {
-        // No value is longer than its ordered form.
-        if key.as_ordered().len() <= CLUSTERING_VALUE_BYTES_MAX && self.is_whole(key) {
+        if self.is_plain(key) {
             return Ok(());
         }
         let (values, wanted) = (self.check_prefix(key)?, self.columns.len());
@@ -313,6 +312,9 @@ impl ClusteringShape {
             if rest.is_empty() {
                 return Ok(at);
             }
+            if is_null(*order, rest) {
+                return Err(format!("value {} is null", at + 1));
+            }
             stored.clear();
             let taken = decode_component(ty, *order, rest, &mut stored);
             let taken = taken.map_err(|error| error.to_string())?;
@@ -329,7 +331,20 @@ impl ClusteringShape {
         }
     }
 
-    /// Whether the key has a value for each clustering column, and nothing else.
+    /// Whether the key has a value of a short form for each clustering column, none of them null, and
+    /// nothing else.
+    fn is_plain(&self, key: &ClusteringKey) -> bool {
+        let mut rest = key.as_ordered();
+        for (_, _, plain) in &self.columns {
+            let mut value = [0; 8];
+            let decoded = plain.as_ref().and_then(|plain| plain.decode(rest, &mut value));
+            let Some((_, taken)) = decoded else { return false };
+            rest = &rest[taken..];
+        }
+        rest.is_empty()
+    }
+
+    /// Whether the key has a value, or null, for each clustering column, and nothing else.
     pub fn is_whole(&self, key: &ClusteringKey) -> bool {
         let mut rest = key.as_ordered();
         for (ty, order, plain) in &self.columns {

@@ -160,6 +160,16 @@ impl DataType {
         is_it || self.parts().into_iter().any(|part| part.uses(keyspace, name))
     }
 
+    /// Whether one value may have several stored forms, of which an INSERT writes one: decimals of
+    /// any scale, NaN of any bits, addresses of IPv4 within IPv6.
+    pub fn has_several_forms(&self) -> bool {
+        let own = matches!(
+            self,
+            DataType::Decimal { .. } | DataType::Float | DataType::Double | DataType::Inet
+        );
+        own || self.parts().into_iter().any(DataType::has_several_forms)
+    }
+
     /// Whether values have an order: durations and counters have none, nor has what holds them.
     pub fn has_order(&self) -> bool {
         !matches!(self, DataType::Duration | DataType::Counter)

@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use super::counter;
-use super::frozen;
+use super::frozen::{self, map_of, set_of};
 use super::types::DataType;
 use super::vint::{put_svint, take_svint};
 use crate::error::{Error, Result};
@@ -53,6 +53,19 @@ pub enum Value {
     Map(Vec<(Value, Value)>),
     /// Fields of a tuple or of a user type, in order; `None` is null.
     Tuple(Vec<Option<Value>>),
+}
+
+/// Fields beyond those of the type, which a later definition had, stay as they are.
+fn fields_as_inserted<'a>(
+    fields: Vec<Option<Value>>,
+    types: impl Iterator<Item = &'a DataType>,
+) -> Vec<Option<Value>> {
+    let mut types = types;
+    let inserted = |field: Option<Value>| match types.next() {
+        Some(ty) => field.map(|value| value.as_inserted(ty)),
+        None => field,
+    };
+    fields.into_iter().map(inserted).collect()
 }
 
 /// Digits of every decimal that is kept in memory.
@@ -136,10 +149,44 @@ impl Value {
         )
     }
 
+    /// The value that an INSERT of it into a column of type `ty` stores: one NaN, addresses of IPv4 as
+    /// such, and decimals as [`decimal_as_inserted`](Self::decimal_as_inserted) says, within
+    /// collections and tuples as well. What does not fit the type is as it was.
+    pub fn as_inserted(self, ty: &DataType) -> Value {
+        match (self, ty) {
+            (value, DataType::Frozen(inner)) => value.as_inserted(inner),
+            (Value::Float(v), _) if v.is_nan() => Value::Float(f32::NAN),
+            (Value::Double(v), _) if v.is_nan() => Value::Double(f64::NAN),
+            (Value::Inet(address), _) => Value::Inet(address.to_canonical()),
+            (Value::List(values), DataType::List(element)) => {
+                Value::List(values.into_iter().map(|value| value.as_inserted(element)).collect())
+            }
+            (Value::Set(values), DataType::Set(element)) => {
+                let inserted: Vec<Value> =
+                    values.iter().map(|value| value.clone().as_inserted(element)).collect();
+                set_of(element, inserted).unwrap_or(Value::Set(values))
+            }
+            (Value::Map(entries), DataType::Map(key, ty)) => {
+                let inserted = |(k, v): &(Value, Value)| {
+                    (k.clone().as_inserted(key), v.clone().as_inserted(ty))
+                };
+                let inserted = entries.iter().map(inserted).collect();
+                map_of(key, inserted).unwrap_or(Value::Map(entries))
+            }
+            (Value::Tuple(fields), DataType::Tuple(types)) => {
+                Value::Tuple(fields_as_inserted(fields, types.iter()))
+            }
+            (Value::Tuple(fields), DataType::User(user)) => {
+                Value::Tuple(fields_as_inserted(fields, user.fields.iter().map(|(_, ty)| ty)))
+            }
+            (value, ty) => value.decimal_as_inserted(ty),
+        }
+    }
+
     /// A decimal with the scale that an INSERT into a column of type `ty` gives it: the column's, or as
     /// few digits behind the point as it has where the type is wider than what is kept. Any other value,
     /// and a decimal that does not fit the column, is as it was.
-    pub fn as_inserted(self, ty: &DataType) -> Value {
+    fn decimal_as_inserted(self, ty: &DataType) -> Value {
         let (Value::Decimal { unscaled, scale }, DataType::Decimal { precision, scale: wanted }) =
             (&self, ty)
         else {
@@ -154,7 +201,8 @@ impl Value {
             _ if number == 0 => 0,
             _ => own.max(0),
         };
-        let power = u32::try_from(target - own).ok().and_then(|shift| 10i128.checked_pow(shift));
+        let shift = target.checked_sub(own).and_then(|shift| u32::try_from(shift).ok());
+        let power = shift.and_then(|shift| 10i128.checked_pow(shift));
         match power.and_then(|power| number.checked_mul(power)) {
             Some(unscaled) => Value::Decimal { unscaled, scale: target },
             None if number == 0 => Value::Decimal { unscaled: 0, scale: target },
@@ -508,6 +556,33 @@ fn write_all<T: fmt::Display>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_within_others_get_the_form_that_an_insert_gives_them() {
+        let decimal = |unscaled, scale| Value::Decimal { unscaled, scale };
+        let ty = DataType::Decimal { precision: 9, scale: 2 };
+        let tuple = DataType::tuple_of([ty.clone(), DataType::Int]).frozen();
+        assert!(tuple.has_several_forms() && !DataType::Text.has_several_forms());
+        let row = |value| Value::Tuple(vec![Some(value), None, Some(Value::Int(1))]);
+        assert_eq!(row(decimal(15, 1)).as_inserted(&tuple), row(decimal(150, 2)));
+        let set = DataType::set_of(ty.clone()).frozen();
+        let two = Value::Set(vec![decimal(15, 1), decimal(150, 2)]);
+        assert_eq!(two.as_inserted(&set), Value::Set(vec![decimal(150, 2)]));
+        let map = DataType::map_of(ty.clone(), DataType::Double).frozen();
+        let entry = |key, value| Value::Map(vec![(key, Value::Double(value))]);
+        let other_nan = f64::from_bits(f64::NAN.to_bits() | 1 << 63 | 1);
+        let Value::Map(found) = entry(decimal(15, 1), other_nan).as_inserted(&map) else {
+            panic!("a map stays one");
+        };
+        let [(key, Value::Double(value))] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((key, value.to_bits()), (&decimal(150, 2), f64::NAN.to_bits()));
+        let mapped: IpAddr = "::ffff:10.0.0.1".parse().unwrap();
+        let wanted = Value::Inet("10.0.0.1".parse().unwrap());
+        assert_eq!(Value::Inet(mapped).as_inserted(&DataType::Inet), wanted);
+        // As far from the column's scale as can be.
+        let far = decimal(7, i32::MIN);
+        assert_eq!(far.clone().as_inserted(&ty), far);
+    }
 
     #[test]
     fn decimals_get_the_scale_that_an_insert_gives_them() {

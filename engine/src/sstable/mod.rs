@@ -79,6 +79,7 @@ pub use filter::HashedKey;
 pub use info::SstableInfo;
 pub use large_data::{LargeKind, clustering_key_text, partition_key_text};
 pub use layout::Bases;
+pub use open::stated_positions;
 pub use scylla::{LargeData, LargeRecord, ScyllaColumn, ScyllaMetadata, ScyllaSchema, TokenBound};
 pub use sstable::Sstable;
 pub use type_name::{cql_type, marshal_name, partition_key_types};

@@ -35,6 +35,7 @@ use super::statistics::{self, PARTITIONER, Statistics};
 use super::summary::{Summary, SummaryBuilder};
 use super::window::{Content, Window};
 use crate::cache::PageCache;
+use crate::commitlog::ReplayPosition;
 use crate::config::PAGE_BYTES;
 use crate::disk::{Disk, read_file};
 use crate::error::{Error, Result};
@@ -459,6 +460,17 @@ impl Found<'_> {
             }
         }
     }
+}
+
+/// Commitlog positions of the first and last write that an SSTable of this host has, from its
+/// `Statistics.db`; `None` where that does not tell them or cannot be read.
+pub async fn stated_positions(
+    disk: &dyn Disk,
+    statistics: &Path,
+) -> Option<(ReplayPosition, ReplayPosition)> {
+    let name = SstableName::parse(statistics.file_name()?.to_str()?).ok()?;
+    let content = read_file(disk, statistics).await.ok()?;
+    statistics::decode_statistics(&content, name.version()).ok()?.replay
 }
 
 fn components_of(files: &[String]) -> BTreeSet<Component> {

@@ -61,7 +61,10 @@ impl Table {
         let mut manifest = self.manifest.lock().await;
         loop {
             let oldest = self.sealed.borrow().front().cloned();
-            let Some(memtable) = oldest else { return self.settle(&mut manifest).await };
+            let Some(memtable) = oldest else {
+                // Of a dropped table nothing is owed.
+                return if self.dropped.get() { Ok(()) } else { self.settle(&mut manifest).await };
+            };
             memtable.wait_for_writes().await;
             if self.dropped.get() {
                 self.sealed.take().iter().for_each(|memtable| memtable.release());
@@ -92,7 +95,7 @@ impl Table {
             // changes nothing.
             self.sealed.borrow_mut().pop_front();
             memtable.release();
-            self.owed.set(self.owed.get().max(through));
+            self.owed.set(Some(self.owed.get().flatten().max(through)));
             let settled = self.settle(&mut manifest).await;
             memtable.dismantle().await;
             settled?;
@@ -105,14 +108,16 @@ impl Table {
     async fn settle(&self, manifest: &mut Manifest) -> Result<()> {
         let Some(through) = self.owed.get() else { return Ok(()) };
         manifest.seal().await?;
-        for generation in self.unnamed.take() {
+        loop {
+            let Some(generation) = self.unnamed.borrow().last().copied() else { break };
             remove_files(&*self.disk, &self.directory, generation).await?;
+            self.unnamed.borrow_mut().pop();
         }
         if let Some(ledger) = &self.ledger {
             let (table, sequence) = (self.schema.id, manifest.edited());
             ledger.record(vec![Entry::Manifest { table, sequence }]).await?;
         }
-        if let Some(commitlog) = self.commitlog()
+        if let (Some(through), Some(commitlog)) = (through, self.commitlog())
             && let Err(error) = commitlog.mark_flushed(self.schema.id, through).await
         {
             // The log is closed to writes; the flush itself is done.
@@ -158,6 +163,7 @@ impl Table {
                 column_index_bytes: options.column_index_bytes,
                 compression: options.compression,
                 large_data: options.large_data.over(self.large_data),
+                replay: memtable.positions(),
                 ..WriterOptions::default()
             }
         };

@@ -15,6 +15,6 @@ mod uncovered;
 pub use attached::AttachedOpening;
 pub use fragments::{FragmentKind, FragmentReport};
 pub use large_data::LargeThing;
-pub use open::{Cleared, Reached, TableOpening, clear_leftovers};
+pub use open::{Cleared, Reached, SetAside, TableOpening, clear_leftovers};
 pub use read::{Partitions, ReadCommand, Sent};
 pub use table::{Table, TableStats};

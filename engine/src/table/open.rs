@@ -23,7 +23,7 @@ use crate::runtime::Gate;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{ClusteringShape, LargeDataThresholds, OnCorruption};
 use crate::sstable::manifest::{LOST, Manifest, clear_unnamed};
-use crate::sstable::{DamageLog, Sstable, SstableInfo, generation_of};
+use crate::sstable::{Component, DamageLog, Sstable, SstableInfo, generation_of, stated_positions};
 
 /// Sequences that the manifests of a table are known to have reached, by shard and shard count.
 pub type Reached = BTreeMap<(u32, u32), u64>;
@@ -69,7 +69,11 @@ impl Table {
         let own = directory.join(manifest_name(shard, shard_count));
         let own_reached = reached.get(&(shard, shard_count)).copied().unwrap_or(0);
         let manifest = Manifest::open_from(disk.clone(), &own, own_reached).await?;
-        watch(&ledger, &manifest, &schema).await;
+        // Of a data directory that had no ledger, or of the edits before a crash, the ledger knows nothing
+        // or too little. It is a watch more: who opens the tables has it written, once for all.
+        if ledger.manifest(schema.id) < manifest.edited() {
+            ledger.record_later(Entry::Manifest { table: schema.id, sequence: manifest.edited() });
+        }
         let mut sstables = Vec::new();
         let damage = Rc::new(DamageLog::default());
         // A file that is left out stays where it is, and in the manifest.
@@ -151,16 +155,14 @@ impl Table {
     }
 }
 
-/// Has the ledger know of a manifest that it knows nothing of, or too little: of a data directory
-/// that had no ledger, or of the edits before a crash. It is a watch more, so it may fail.
-async fn watch(ledger: &Ledger, manifest: &Manifest, schema: &SchemaRef) {
-    let (table, sequence) = (schema.id, manifest.edited());
-    if ledger.manifest(table) < sequence
-        && let Err(error) = ledger.record(vec![Entry::Manifest { table, sequence }]).await
-    {
-        let table = schema.full_name();
-        tracing::warn!(table, %error, "the ledger could not be told of a manifest");
-    }
+/// An SSTable that no manifest names.
+#[derive(Debug, Clone, Default)]
+pub struct SetAside {
+    /// Where its files are now.
+    pub files: Vec<PathBuf>,
+    /// Commitlog positions of its first and last write, as it states them; `None` for one of another
+    /// product or host, or without readable statistics.
+    pub replay: Option<(ReplayPosition, ReplayPosition)>,
 }
 
 /// What clearing a table's folder found.
@@ -168,8 +170,8 @@ async fn watch(ledger: &Ledger, manifest: &Manifest, schema: &SchemaRef) {
 pub struct Cleared {
     /// Newest commitlog position that the manifests know.
     pub newest: Option<ReplayPosition>,
-    /// Files of whole SSTables that were set aside, where they are now.
-    pub set_aside: Vec<PathBuf>,
+    /// Whole SSTables that were set aside.
+    pub set_aside: Vec<SetAside>,
     /// Files that were set aside before.
     pub lost_before: usize,
 }
@@ -214,7 +216,15 @@ pub async fn clear_leftovers(
     if !moved.is_empty() {
         tracing::warn!(%directory, ?moved, "SSTables that no manifest names were moved to 'lost'");
     }
-    result.set_aside = moved.iter().map(|name| lost.join(name)).collect();
+    let mut set_aside: BTreeMap<u64, SetAside> = BTreeMap::new();
+    for name in &moved {
+        let set = set_aside.entry(generation_of(name).unwrap_or_default()).or_default();
+        set.files.push(lost.join(name));
+        if name.ends_with(Component::Statistics.suffix()) {
+            set.replay = stated_positions(&**disk, &lost.join(name)).await;
+        }
+    }
+    result.set_aside = set_aside.into_values().collect();
     Ok(result)
 }
 

@@ -223,7 +223,10 @@ impl<'a> Output<'a> {
     /// As `send`, when more comes.
     async fn send_and_go_on(&mut self) -> Result<bool> {
         let is_sent = self.send().await?;
-        self.permit.step_in().await;
+        // Nobody waits for the rest of a read whose receiver is gone.
+        if is_sent {
+            self.permit.step_in().await;
+        }
         Ok(is_sent)
     }
 
@@ -237,7 +240,9 @@ impl<'a> Output<'a> {
         }
         self.permit.step_aside();
         let is_there = self.batches.reserve_many(all).await.is_ok();
-        self.permit.step_in().await;
+        if is_there {
+            self.permit.step_in().await;
+        }
         is_there
     }
 }

@@ -38,8 +38,9 @@ pub struct Table {
     pub(super) commitlog: RefCell<Option<Rc<Commitlog>>>,
     /// Where the manifest's edits are recorded; none of a table that is never written.
     pub(super) ledger: Option<Rc<Ledger>>,
-    /// SSTables have everything up to here, and the commitlog was not told yet.
-    pub(super) owed: Cell<Option<ReplayPosition>>,
+    /// A flush was not settled yet. The position is that up to which SSTables have everything and which
+    /// the commitlog was not told; memtables of another shard count's log have none.
+    pub(super) owed: Cell<Option<Option<ReplayPosition>>>,
     pub(super) shard: u32,
     pub(super) shard_count: u32,
     /// Bytes of all memtables of the shard, this table's among them.

@@ -6,11 +6,13 @@ use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
+use futures::FutureExt;
 use tokio::task::LocalSet;
 
 use super::failing_disk::FailingDisk;
 use super::*;
 use crate::clock::SimulatedClock;
+use crate::database::shard::Shard;
 use crate::disk::{Disk, SimulatedDisk};
 use crate::error::{Error, Result};
 use crate::runtime::{ShardContext, SimulatedTimer};
@@ -131,5 +133,50 @@ fn a_table_whose_drop_failed_unknown_is_dropped_by_the_next_one() {
         run(&database, Statement::DropTable).await.unwrap();
         let again = open(disk.power_cut().shared()).await;
         assert!(again.catalog().table("default", "t").is_none());
+    });
+}
+
+/// A table that one shard cannot make is on no other shard either.
+#[test]
+fn a_table_that_one_shard_cannot_make_is_nowhere() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    LocalSet::new().block_on(&runtime, async {
+        let disk = SimulatedDisk::new(1);
+        let is_short = Rc::new(Cell::new(true));
+        let fails = is_short.clone();
+        // Each shard makes the table's folder if there is none: every second one cannot.
+        let tries = Cell::new(0);
+        let failing = FailingDisk::shared(disk.shared(), move |path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if !fails.get() || !name.starts_with("t-") {
+                return None;
+            }
+            tries.set(tries.get() + 1);
+            (tries.get() % 2 == 0).then_some(28)
+        });
+        let clock = SimulatedClock::new(1_700_000_000_000_000);
+        let contexts = (0..2).map(|shard| {
+            let timer = Rc::new(SimulatedTimer::new(clock.clone()));
+            ShardContext::new((shard, 2), failing.clone(), clock.clone(), timer, 5)
+        });
+        let options = Options {
+            commitlog_segment_bytes: 1 << 16,
+            clock: clock.clone(),
+            ..Options::new(Path::new("/db"))
+        };
+        let database = Database::open_local(options, contexts.collect()).await.unwrap();
+        for _ in 0..3 {
+            let error = database.create_table(definition(), false).await.unwrap_err();
+            assert!(error.is_disk_full(), "{error}");
+        }
+        for shard in &database.inner.shards {
+            let count = |shard: Rc<Shard>| async move { shard.tables().len() }.boxed_local();
+            assert_eq!(shard.call("count", count).await.unwrap(), 0);
+        }
+        is_short.set(false);
+        let t = database.create_table(definition(), false).await.unwrap();
+        database.apply(insert(&t, "a", 1, 1, 1)).await.unwrap();
+        assert_eq!(count_rows(&database, &t, "a").await.unwrap(), 1);
+        database.close().await.unwrap();
     });
 }

@@ -9,7 +9,7 @@ use super::failing_disk::{FailingDisk, WAITS};
 use super::log_limit::{SEGMENT_BYTES, log_bytes, open, open_at, run};
 use super::*;
 use crate::clock::{Clock, SimulatedClock};
-use crate::disk::{AlignedBuffer, Disk, OpenOptions, SimulatedDisk};
+use crate::disk::{AlignedBuffer, Disk, OpenOptions, SimulatedDisk, read_file};
 use crate::error::Error;
 
 const MEMTABLE_BYTES: usize = 32 << 10;
@@ -104,23 +104,46 @@ async fn generations(disk: &SimulatedDisk, folder: &Path) -> Vec<u64> {
     found
 }
 
-/// A table with an SSTable, and the number of another one as a crash before the manifest leaves it.
-async fn with_unnamed(disk: &SimulatedDisk) -> (SchemaRef, PathBuf, u64) {
+/// Copies an SSTable to another disk, or under another number.
+async fn copy_sstable(from: &SimulatedDisk, to: &SimulatedDisk, folder: &Path, number: [u64; 2]) {
+    let [old, new] = number.map(|number| format!("me-{number}-big-"));
+    for entry in from.list(folder).await.unwrap() {
+        let Some(component) = entry.name.strip_prefix(&old) else { continue };
+        let content = read_file(from, &folder.join(&entry.name)).await.unwrap();
+        let path = folder.join(format!("{new}{component}"));
+        let file = to.open(&path, OpenOptions::CREATE).await.unwrap();
+        file.write_at(0, AlignedBuffer::padded(&content)).await.0.unwrap();
+        file.truncate(content.len() as u64).await.unwrap();
+        file.sync().await.unwrap();
+    }
+    to.sync_directory(folder).await.unwrap();
+}
+
+/// A table of two rows, of which the first is in an SSTable; the second one, too, where it `flushes`.
+/// The disk after the end, or else after a crash.
+async fn with_two_rows(flushes: bool) -> (SimulatedDisk, SchemaRef, PathBuf) {
+    let disk = SimulatedDisk::new(1);
     let database = open(disk.shared(), 1 << 30).await;
     let t = database.create_table(definition(), false).await.unwrap();
     database.apply(insert(&t, "a", 1, 1, 1)).await.unwrap();
     database.flush(None).await.unwrap();
-    database.close().await.unwrap();
+    database.apply(insert(&t, "a", 2, 1, 1)).await.unwrap();
     let folder = PathBuf::from(format!("/db/data/default/t-{}", t.id.hex()));
-    let unnamed = generations(disk, &folder).await.into_iter().max().unwrap() + 40;
-    for component in ["Data.db", "TOC.txt"] {
-        let path = folder.join(format!("me-{unnamed}-big-{component}"));
-        let file = disk.open(&path, OpenOptions::CREATE).await.unwrap();
-        file.write_at(0, AlignedBuffer::padded(b"x")).await.0.unwrap();
-        file.sync().await.unwrap();
+    if flushes {
+        database.close().await.unwrap();
+        return (disk, t, folder);
     }
-    disk.sync_directory(&folder).await.unwrap();
-    (t, folder, unnamed)
+    (disk.power_cut(), t, folder)
+}
+
+/// That table after a crash between its second SSTable and the manifest, and the number of that.
+async fn with_unnamed() -> (SimulatedDisk, SchemaRef, PathBuf, u64) {
+    let (disk, t, folder) = with_two_rows(false).await;
+    let (whole, same, _) = with_two_rows(true).await;
+    assert_eq!(t.id, same.id, "a seed decides the run");
+    let unnamed = generations(&whole, &folder).await.into_iter().max().unwrap();
+    copy_sstable(&whole, &disk, &folder, [unnamed; 2]).await;
+    (disk, t, folder, unnamed)
 }
 
 #[test]
@@ -128,16 +151,15 @@ fn what_was_set_aside_goes_when_the_log_had_it_and_its_number_is_never_given_aga
     // Without ledgers nobody knows that the manifests are whole: then it stays.
     for has_ledger in [true, false] {
         run(async {
-            let disk = SimulatedDisk::new(1);
-            let (t, folder, unnamed) = with_unnamed(&disk).await;
+            let (disk, t, folder, unnamed) = with_unnamed().await;
             if !has_ledger {
                 disk.remove(Path::new("/db/ledger/0-of-1")).await.unwrap();
             }
             let mut used = vec![unnamed];
-            for round in 2..5 {
+            for round in 3..6 {
                 let database = open(disk.shared(), 1 << 30).await;
                 let lost = disk.list(&folder.join("lost")).await.unwrap().len();
-                assert_eq!(lost, if has_ledger { 0 } else { 2 }, "round {round}");
+                assert_eq!(lost == 0, has_ledger, "round {round}: {lost} files");
                 database.apply(insert(&t, "a", round, 1, 1)).await.unwrap();
                 database.flush(None).await.unwrap();
                 database.close().await.unwrap();
@@ -148,7 +170,37 @@ fn what_was_set_aside_goes_when_the_log_had_it_and_its_number_is_never_given_aga
                 used.push(new);
             }
             let database = open(disk.shared(), 1 << 30).await;
-            assert_eq!(count_rows(&database, &t, "a").await.unwrap(), 4);
+            assert_eq!(count_rows(&database, &t, "a").await.unwrap(), 5);
+        });
+    }
+}
+
+/// Whatever its number and whoever wrote it: the log has nothing of a copy of a backup.
+#[test]
+fn an_sstable_that_a_person_put_into_the_folder_is_never_removed() {
+    for is_after_a_crash in [false, true] {
+        run(async {
+            let mut disk = SimulatedDisk::new(1);
+            let database = open(disk.shared(), 1 << 30).await;
+            let t = database.create_table(definition(), false).await.unwrap();
+            database.apply(insert(&t, "a", 1, 1, 1)).await.unwrap();
+            database.flush(None).await.unwrap();
+            let folder = PathBuf::from(format!("/db/data/default/t-{}", t.id.hex()));
+            let number = generations(&disk, &folder).await.into_iter().max().unwrap();
+            if is_after_a_crash {
+                database.apply(insert(&t, "a", 2, 1, 1)).await.unwrap();
+                disk = disk.power_cut();
+            } else {
+                database.close().await.unwrap();
+            }
+            copy_sstable(&disk, &disk, &folder, [number, number + 40]).await;
+            for _ in 0..2 {
+                open(disk.shared(), 1 << 30).await.close().await.unwrap();
+                let lost = disk.list(&folder.join("lost")).await.unwrap();
+                let prefix = format!("me-{}-big-", number + 40);
+                assert!(lost.len() > 5, "{lost:?}");
+                assert!(lost.iter().all(|entry| entry.name.starts_with(&prefix)), "{lost:?}");
+            }
         });
     }
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use tokio::task::LocalSet;
 
-use super::failing_disk::FailingDisk;
+use super::failing_disk::{FailingDisk, WAITS};
 use super::*;
 use crate::clock::SimulatedClock;
 use crate::disk::{Disk, SimulatedDisk};
@@ -124,5 +124,36 @@ fn what_pins_the_log_and_cannot_be_flushed_stops_writers_with_its_name() {
         assert!(log_bytes(&disk).await <= LIMIT);
         let again = open(disk.power_cut().shared(), 1 << 30).await;
         assert_eq!(count_rows(&again, &t, "a").await.unwrap(), written as usize + 1);
+    });
+}
+
+/// From half the limit on a flush is on its way, and nobody has to wait: a batch still shares its syncs.
+#[test]
+fn a_batch_shares_its_syncs_while_the_log_is_being_shortened() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let is_slow = Rc::new(Cell::new(false));
+        let waits = is_slow.clone();
+        let waiting = FailingDisk::shared(disk.shared(), move |path| {
+            (waits.get() && path.to_string_lossy().ends_with("Data.db")).then_some(WAITS)
+        });
+        let database = open(waiting, 1 << 30).await;
+        let t = database.create_table(definition(), false).await.unwrap();
+        is_slow.set(true);
+        let mut at = 0;
+        while database.commitlog_report().await.unwrap()[0].bytes <= LIMIT as u64 / 2 {
+            database.apply(insert(&t, "a", at, 1, 1)).await.unwrap();
+            at += 1;
+        }
+        let before = disk.counters().writes;
+        let many = (0..50).map(|row| insert(&t, "b", row, 2, 1));
+        database.apply_many(many.collect()).await.unwrap();
+        let writes = disk.counters().writes - before;
+        assert!(writes <= 5, "{writes} writes for 50 rows");
+        let report = &database.commitlog_report().await.unwrap()[0];
+        assert_eq!((report.slowed, report.stopped), (0, 0), "nobody had to wait");
+        is_slow.set(false);
+        assert_eq!(count_rows(&database, &t, "b").await.unwrap(), 50);
+        database.close().await.unwrap();
     });
 }

@@ -96,6 +96,14 @@ pub(super) async fn check_small(
     integrity
 }
 
+/// Adds a range behind those before it; neighbours are one.
+fn note(damaged: &mut Vec<Range<u64>>, range: Range<u64>) {
+    match damaged.last_mut() {
+        Some(last) if last.end == range.start => last.end = range.end,
+        _ => damaged.push(range),
+    }
+}
+
 fn check_crc(path: &Path, offset: u64, wanted: u32, found: u32) -> Result<()> {
     if wanted == found {
         return Ok(());
@@ -153,7 +161,7 @@ pub(super) async fn check_stored(
             for (i, (piece, crc)) in pieces.enumerate() {
                 let offset = at + i as u64 * bytes;
                 if found.take(check_crc(&path, offset, *crc, crc32(piece))).is_none() {
-                    damaged.push(offset..offset + piece.len() as u64);
+                    note(&mut damaged, offset..offset + piece.len() as u64);
                 }
             }
         }
@@ -192,7 +200,7 @@ async fn check_chunks(
         let checked = check_crc(file.path(), chunk.at, u32::from_be_bytes(*crc), crc32(content));
         if found.take(checked).is_none() {
             let start = number * info.chunk_bytes;
-            damaged.push(start..start + info.chunk_bytes);
+            note(&mut damaged, start..start + info.chunk_bytes);
         }
     }
     Ok(damaged)
@@ -252,7 +260,7 @@ pub(super) async fn check_pages(
         for (page, (content, crc)) in piece.chunks(PAGE_BYTES).zip(crcs).enumerate() {
             let offset = at + (page * PAGE_BYTES) as u64;
             if found.take(check_crc(file.path(), offset, *crc, crc32(content))).is_none() {
-                damaged.push(offset..offset + content.len() as u64);
+                note(&mut damaged, offset..offset + content.len() as u64);
             }
         }
     }
