@@ -76,16 +76,14 @@ const LINES_MAX: usize = 800;
 
 /// Variables that switch no check on or off. Every other one `.ci/run` sets.
 const VARIABLES: &[&str] = &[
-    "TIDEGATE_ANSWERS",
     "TIDEGATE_ANSWERS_WITHOUT",
-    "TIDEGATE_LOAD",
-    "TIDEGATE_TPCH_SCALE",
-    "TIDEGATE_TPCH_TABLES",
     "TIDEGATE_CLIENTS_CACHE",
     "TIDEGATE_DATA",
     "TIDEGATE_INTEROP_CACHE",
+    "TIDEGATE_LOAD",
     "TIDEGATE_SEEDS",
     "TIDEGATE_TEST_PANIC_CHILD",
+    "TIDEGATE_TPCH_TABLES",
     CHILD,
 ];
 /// Says to a test that it is the child of itself.
