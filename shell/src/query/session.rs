@@ -25,6 +25,7 @@ use super::braces;
 use super::catalog::{CATALOG, Engine, TideCatalog};
 use super::element;
 use super::error::{QueryError, Result};
+use super::heading::{headings, with_headings};
 use super::insert;
 use super::memory::QueryMemory;
 use super::named_cast;
@@ -393,6 +394,7 @@ impl Session {
         for reference in state.resolve_table_references(&sql)? {
             self.check_table(reference)?;
         }
+        let headings = headings(&sql);
         parse::take_apart(&mut sql)?;
         let mut planned = state.statement_to_plan(sql.clone()).await;
         for all in [false, true] {
@@ -408,7 +410,7 @@ impl Session {
             LogicalPlan::Ddl(_) | LogicalPlan::Copy(_) => {
                 Err(QueryError::unsupported("this statement is not offered"))
             }
-            plan => Ok(plan),
+            plan => Ok(with_headings(plan, &headings)?),
         }
     }
 

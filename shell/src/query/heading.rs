@@ -1,0 +1,101 @@
+//! Headings of a query's columns: what stands in its text. The planner's own names tell types and
+//! tables (`Int64(1)`, `max(weather.temp)`).
+//!
+//! Invariant: only names change, and no two columns get one name.
+
+use datafusion::common::{Column, Result};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::sql::parser::Statement as SqlStatement;
+use datafusion::sql::sqlparser::ast::{self, SelectItem, SetExpr, Statement};
+
+/// Most characters of a heading; what is longer is cut.
+const CHARACTERS_MAX: usize = 64;
+
+/// What the text says of a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Heading {
+    /// A column of a table or a name that was given: the planner has it.
+    Known,
+    Text(String),
+    /// As many columns as there are.
+    Wildcard,
+}
+
+/// Headings of the columns that a query selects; none where it is no SELECT.
+pub fn headings(statement: &SqlStatement) -> Vec<Heading> {
+    let SqlStatement::Statement(statement) = statement else { return Vec::new() };
+    let Statement::Query(query) = &**statement else { return Vec::new() };
+    first_select(&query.body).into_iter().flatten().map(heading).collect()
+}
+
+/// What the SELECT selects that names the columns.
+fn first_select(body: &SetExpr) -> Option<&[SelectItem]> {
+    let mut body = body;
+    loop {
+        body = match body {
+            SetExpr::Select(select) => return Some(&select.projection),
+            SetExpr::Query(query) => &query.body,
+            SetExpr::SetOperation { left, .. } => left,
+            _ => return None,
+        }
+    }
+}
+
+fn heading(item: &SelectItem) -> Heading {
+    match item {
+        SelectItem::UnnamedExpr(ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_)) => {
+            Heading::Known
+        }
+        SelectItem::UnnamedExpr(expr) => {
+            let text = expr.to_string();
+            Heading::Text(match text.char_indices().nth(CHARACTERS_MAX) {
+                None => text,
+                Some(_) => text.chars().take(CHARACTERS_MAX - 1).chain(['…']).collect(),
+            })
+        }
+        SelectItem::ExprWithAlias { .. } => Heading::Known,
+        _ => Heading::Wildcard,
+    }
+}
+
+/// The same query under headings.
+pub fn with_headings(plan: LogicalPlan, headings: &[Heading]) -> Result<LogicalPlan> {
+    let schema = plan.schema();
+    let count = schema.fields().len();
+    let wildcards = headings.iter().filter(|heading| **heading == Heading::Wildcard).count();
+    let spread = match (count + wildcards).checked_sub(headings.len()) {
+        Some(spread) if wildcards == 1 || spread == 0 && wildcards == 0 => spread,
+        _ => return Ok(plan),
+    };
+    let mut texts = Vec::with_capacity(count);
+    for heading in headings {
+        match heading {
+            Heading::Known => texts.push(None),
+            Heading::Text(text) => texts.push(Some(text.as_str())),
+            Heading::Wildcard => texts.extend((0..spread).map(|_| None)),
+        }
+    }
+    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    // Function names keep the planner's case.
+    for (text, name) in texts.iter_mut().zip(&names) {
+        text.take_if(|text| text.eq_ignore_ascii_case(name));
+    }
+    let all: Vec<&str> =
+        texts.iter().zip(&names).map(|(text, name)| text.unwrap_or(name)).collect();
+    let is_single = |name: &str| all.iter().filter(|other| **other == name).count() == 1;
+    texts.iter_mut().for_each(|text| {
+        text.take_if(|text| !is_single(text));
+    });
+    if texts.iter().all(Option::is_none) {
+        return Ok(plan);
+    }
+    let columns: Vec<Expr> = schema
+        .iter()
+        .zip(texts)
+        .map(|(field, text)| {
+            let column = Expr::Column(Column::from(field));
+            text.map_or(column.clone(), |text| column.alias(text))
+        })
+        .collect();
+    LogicalPlanBuilder::from(plan).project(columns)?.build()
+}
