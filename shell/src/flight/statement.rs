@@ -77,7 +77,7 @@ pub(super) async fn plan(
     form: Form,
 ) -> Result<Planned, Status> {
     let statement = parse(&bound.text)?;
-    let query = session.query.at(&bound.keyspace).map_err(|error| status(&error))?;
+    let query = session.query.at(&bound.keyspace);
     let (description, rows) = describe(&query, &statement, bound.rows()?).await?;
     if !description.is_query {
         if description.returns_rows {
@@ -104,7 +104,7 @@ pub(super) async fn schema(
     form: Form,
 ) -> Result<SchemaRef, Status> {
     let statement = parse(&bound.text)?;
-    let query = session.query.at(&bound.keyspace).map_err(|error| status(&error))?;
+    let query = session.query.at(&bound.keyspace);
     let (description, _) = describe(&query, &statement, bound.rows()?).await?;
     Ok(match description.returns_rows {
         true => form.schema(&description.schema),
@@ -139,7 +139,7 @@ pub(super) async fn prepare(
     form: Form,
 ) -> Result<Prepared, Status> {
     let statement = parse(&bound.text)?;
-    let query = session.query.at(&bound.keyspace).map_err(|error| status(&error))?;
+    let query = session.query.at(&bound.keyspace);
     let (description, _) = describe(&query, &statement, None).await?;
     let schema = description.returns_rows.then(|| form.schema(&description.schema));
     Ok(Prepared { bound, schema, parameters: advertised(&description.parameters) })
@@ -152,7 +152,7 @@ pub(super) async fn bind(
     rows: RecordBatch,
 ) -> Result<Bound, Status> {
     let statement = parse(&bound.text)?;
-    let query = session.query.at(&bound.keyspace).map_err(|error| status(&error))?;
+    let query = session.query.at(&bound.keyspace);
     match describe(&query, &statement, Some(rows)).await? {
         (_, Some(rows)) => bound.with_rows(&rows),
         (_, None) => Ok(bound),
@@ -182,7 +182,7 @@ pub(super) async fn update(
     rows: Option<RecordBatch>,
 ) -> Result<i64, Status> {
     let statement = parse(&bound.text)?;
-    let query = session.query.at(&bound.keyspace).map_err(|error| status(&error))?;
+    let query = session.query.at(&bound.keyspace);
     let rows = match rows {
         Some(rows) => Some(rows),
         None => bound.rows()?,
@@ -247,7 +247,7 @@ pub(super) async fn redeem(
     let text = |error: QueryError| status(&error);
     let Query { bound, schema, form, .. } = query;
     let statement = parse(&bound.text)?;
-    let own = session.query.at(&bound.keyspace).map_err(text)?;
+    let own = session.query.at(&bound.keyspace);
     let outcome = own.run_query(&statement, bound.rows()?.as_ref()).await.map_err(text)?;
     let (found, rows) = outcome.into_rows().map_err(text)?;
     let promised = try_schema_from_ipc_buffer(&schema)

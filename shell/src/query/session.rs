@@ -229,19 +229,14 @@ impl Session {
         Ok(Outcome::count(sum))
     }
 
-    /// This session as it is now, but with `keyspace` for unqualified names. What is set in it later
-    /// stays in it.
-    ///
-    /// Errors: `NotFound` when that keyspace does not exist.
-    pub fn at(&self, keyspace: &str) -> Result<Session> {
-        let session = Session {
-            database: self.database.clone(),
-            options: self.options.clone(),
-            context: SessionContext::new_with_state(self.context.state()),
-            node: self.node,
-        };
-        session.set_keyspace(keyspace)?;
-        Ok(session)
+    /// This session as it is now, but with `keyspace` for unqualified names, whether or not it exists:
+    /// who uses such a name is told. What is set in it later stays in it.
+    pub fn at(&self, keyspace: &str) -> Session {
+        let context = SessionContext::new_with_state(self.context.state());
+        let state = context.state_ref();
+        state.write().config_mut().options_mut().catalog.default_schema = keyspace.to_owned();
+        let (database, options) = (self.database.clone(), self.options.clone());
+        Session { database, options, context, node: self.node }
     }
 
     /// The table that a `DROP TABLE` would drop; `None` for other statements.
