@@ -4,7 +4,8 @@
 //! Columns give one form (lower case with hyphens; an address as short as it gets). So whatever
 //! stands beside such a column is brought into that form, and an order of time UUIDs becomes one of
 //! `timeuuid_order(…)`, a text that sorts as Cassandra sorts them. Which text is a UUID is known by the
-//! metadata of its field, so a computed text (`lower(id)`) is text.
+//! metadata of its field, so a computed text (`lower(id)`) is text. So are CASE, `coalesce`, `greatest`
+//! and `least` of UUIDs: they are compared and ordered by their letters.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,8 +18,8 @@ use datafusion::logical_expr::expr::{
     AggregateFunction, Between, Case, InList, InSubquery, ScalarFunction, Sort, WindowFunction,
 };
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, ScalarUDF, cast,
-    lit,
+    BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator,
+    ScalarUDF, cast, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
 use tidegate_engine::schema::value::{format_uuid, parse_uuid};
@@ -78,6 +79,18 @@ impl AnalyzerRule for CompareIdentifiers {
                     let is_changed = by_time(&mut sort.expr, &schema);
                     Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), is_changed))
                 }
+                // It becomes an aggregate with this order only later.
+                LogicalPlan::Distinct(Distinct::On(mut on)) => {
+                    let schema = Arc::clone(on.input.schema());
+                    let order = on.sort_expr.as_deref_mut().unwrap_or_default();
+                    let mut is_changed = by_time(order, &schema);
+                    // What is sorted first must be what is distinct.
+                    for expr in &mut on.on_expr {
+                        is_changed |= of_time(expr, &schema);
+                    }
+                    let plan = LogicalPlan::Distinct(Distinct::On(on));
+                    Ok(Transformed::new_transformed(plan, is_changed))
+                }
                 LogicalPlan::Join(mut join) => {
                     let mut is_changed = false;
                     let (left, right) = (join.left.schema(), join.right.schema());
@@ -119,12 +132,18 @@ fn kind(expr: &Expr, schema: &DFSchema) -> Option<Kind> {
 fn by_time(order: &mut [Sort], schema: &DFSchema) -> bool {
     let mut is_changed = false;
     for sort in order {
-        if kind(&sort.expr, schema) == Some(Kind::TimeUuid) {
-            sort.expr = time_order(std::mem::take(&mut sort.expr));
-            is_changed = true;
-        }
+        is_changed |= of_time(&mut sort.expr, schema);
     }
     is_changed
+}
+
+/// Makes a time UUID what sorts by its time; whether it is one.
+fn of_time(expr: &mut Expr, schema: &DFSchema) -> bool {
+    let is_one = kind(expr, schema) == Some(Kind::TimeUuid);
+    if is_one {
+        *expr = time_order(std::mem::take(expr));
+    }
+    is_one
 }
 
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
