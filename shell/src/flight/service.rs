@@ -184,7 +184,9 @@ impl Service {
         let mut status = CancelStatus::NotCancellable;
         for ticket in info.endpoint.iter().filter_map(|endpoint| endpoint.ticket.as_ref()) {
             if let Some(Promise::Query(query)) = self.promised(ticket)? {
-                self.0.running().cancel(&query.id);
+                let now = self.0.database().clock().wall_seconds();
+                let expires = self.0.seal().expires_at(Purpose::Ticket);
+                self.0.running().cancel(&query.id, now, expires);
                 status = CancelStatus::Cancelled;
             }
         }
