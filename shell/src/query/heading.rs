@@ -3,6 +3,9 @@
 //!
 //! Invariant: only names change, and no two columns get one name.
 
+use std::collections::HashSet;
+use std::fmt::{self, Write};
+
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::Statement as SqlStatement;
@@ -46,19 +49,39 @@ fn heading(item: &SelectItem) -> Heading {
         SelectItem::UnnamedExpr(ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_)) => {
             Heading::Known
         }
-        SelectItem::UnnamedExpr(expr) => {
-            let text = expr.to_string();
-            Heading::Text(match text.char_indices().nth(CHARACTERS_MAX) {
-                None => text,
-                Some(_) => text.chars().take(CHARACTERS_MAX - 1).chain(['…']).collect(),
-            })
-        }
+        SelectItem::UnnamedExpr(expr) => Heading::Text(start_of(expr)),
         SelectItem::ExprWithAlias { .. } => Heading::Known,
         _ => Heading::Wildcard,
     }
 }
 
-/// The same query under headings.
+/// The text of an expression, cut where it is long. No more of it is written than that.
+fn start_of(expr: &ast::Expr) -> String {
+    let mut start = Start { text: String::new(), left: CHARACTERS_MAX };
+    if write!(start, "{expr}").is_err() {
+        start.text.pop();
+        start.text.push('…');
+    }
+    start.text
+}
+
+/// The first characters of what is written; an error ends the writing.
+struct Start {
+    text: String,
+    left: usize,
+}
+
+impl Write for Start {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        for character in more.chars() {
+            self.left = self.left.checked_sub(1).ok_or(fmt::Error)?;
+            self.text.push(character);
+        }
+        Ok(())
+    }
+}
+
+/// The same query under headings. Of columns with one text the first has it.
 pub fn with_headings(plan: LogicalPlan, headings: &[Heading]) -> Result<LogicalPlan> {
     let schema = plan.schema();
     let count = schema.fields().len();
@@ -75,17 +98,11 @@ pub fn with_headings(plan: LogicalPlan, headings: &[Heading]) -> Result<LogicalP
             Heading::Wildcard => texts.extend((0..spread).map(|_| None)),
         }
     }
-    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-    // Function names keep the planner's case.
-    for (text, name) in texts.iter_mut().zip(&names) {
-        text.take_if(|text| text.eq_ignore_ascii_case(name));
+    let names = schema.fields().iter().map(|field| field.name().as_str());
+    let mut taken: HashSet<&str> = names.collect();
+    for text in &mut texts {
+        text.take_if(|text| !taken.insert(text));
     }
-    let all: Vec<&str> =
-        texts.iter().zip(&names).map(|(text, name)| text.unwrap_or(name)).collect();
-    let is_single = |name: &str| all.iter().filter(|other| **other == name).count() == 1;
-    texts.iter_mut().for_each(|text| {
-        text.take_if(|text| !is_single(text));
-    });
     if texts.iter().all(Option::is_none) {
         return Ok(plan);
     }
