@@ -39,6 +39,7 @@ use super::setting::Settings;
 use super::statement::{Statement, split};
 use super::system::SYSTEM_KEYSPACE;
 use super::time_uuid;
+use super::values;
 
 /// Bytes that the merge above a removed sort may read ahead; reading ahead is the shard's work.
 const SORT_BUFFER_BYTES: usize = 4 << 20;
@@ -391,14 +392,15 @@ impl Session {
         }
         let headings = headings(&sql);
         parse::take_apart(&mut sql)?;
-        let mut planned = state.statement_to_plan(sql.clone()).await;
+        let is_repeated = |error: &DataFusionError| error.strip_backtrace().contains(REPEATED_NAME);
+        // Only a SELECT has columns whose names could repeat.
+        let mut spare = (!values::is_without_query(&sql)).then(|| sql.clone());
+        let mut planned = state.statement_to_plan(sql).await;
         for all in [false, true] {
-            let is_repeated =
-                |error: &DataFusionError| error.strip_backtrace().contains(REPEATED_NAME);
-            if planned.as_ref().is_err_and(is_repeated) {
-                parse::tell_apart(&mut sql, all)?;
-                planned = state.statement_to_plan(sql.clone()).await;
-            }
+            let is_to_retry = planned.as_ref().is_err_and(is_repeated);
+            let Some(sql) = spare.as_mut().filter(|_| is_to_retry) else { break };
+            parse::tell_apart(sql, all)?;
+            planned = state.statement_to_plan(sql.clone()).await;
         }
         let plan = planned?;
         match plan {
