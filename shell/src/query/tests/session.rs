@@ -343,7 +343,7 @@ async fn a_session_of_another_keyspace_leaves_this_one_alone() {
     let world = World::new().await;
     world.run("CREATE KEYSPACE other").await;
     world.run("CREATE TABLE other.t (k int PRIMARY KEY)").await;
-    let other = world.session.at("other").unwrap();
+    let other = world.session.at("other");
     assert_eq!((other.keyspace(), world.session.keyspace()), ("other".into(), "default".into()));
     assert!(other.execute("SELECT * FROM t").await.is_ok());
     assert!(world.session.execute("SELECT * FROM t").await.is_err());
