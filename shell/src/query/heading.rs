@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::fmt::{self, Write};
+use std::ops::ControlFlow;
 
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
@@ -58,11 +59,37 @@ fn heading(item: &SelectItem) -> Heading {
 /// The text of an expression, cut where it is long. No more of it is written than that.
 fn start_of(expr: &ast::Expr) -> String {
     let mut start = Start { text: String::new(), left: CHARACTERS_MAX };
-    if write!(start, "{expr}").is_err() {
+    let has_double = ast::visit_expressions(expr, |part| match double(part) {
+        Some(_) => ControlFlow::Break(()),
+        None => ControlFlow::Continue(()),
+    });
+    let written = if has_double.is_break() {
+        let mut expr = expr.clone();
+        let _: ControlFlow<()> = ast::visit_expressions_mut(&mut expr, |part| {
+            if let Some(number) = double(part) {
+                *part = ast::Expr::value(number);
+            }
+            ControlFlow::Continue(())
+        });
+        write!(start, "{expr}")
+    } else {
+        write!(start, "{expr}")
+    };
+    if written.is_err() {
         start.text.pop();
         start.text.push('…');
     }
     start.text
+}
+
+/// A number with an exponent, of which the parser was told as a cast of a text. That text stands where
+/// the number stands, so it is shorter than a text with its quotes.
+fn double(expr: &ast::Expr) -> Option<ast::Value> {
+    let ast::Expr::Cast { expr, .. } = expr else { return None };
+    let ast::Expr::Value(ast::ValueWithSpan { value, span }) = &**expr else { return None };
+    let ast::Value::SingleQuotedString(text) = value else { return None };
+    let is_bare = span.end.column.checked_sub(span.start.column) == Some(text.len() as u64);
+    is_bare.then(|| ast::Value::Number(text.clone(), false))
 }
 
 /// The first characters of what is written; an error ends the writing.

@@ -49,11 +49,12 @@ async fn columns_are_headed_by_their_text() {
         ("SELECT DISTINCT v + 1 FROM t ORDER BY 1", "v + 1"),
         ("SELECT DISTINCT ON (v) v + 1 FROM t ORDER BY v", "v + 1"),
         ("WITH w AS (SELECT v + 1 AS n FROM t) SELECT n * 2 FROM w", "n * 2"),
-        (
-            "SELECT (SELECT max(v) FROM t), k IN (SELECT v FROM t) FROM t",
-            "(SELECT max(v) FROM t)|k IN (SELECT v FROM t)",
-        ),
+        ("SELECT (SELECT max(v) FROM t), k IN (1, 2) FROM t", "(SELECT max(v) FROM t)|k IN (1, 2)"),
         ("SELECT (k, v) < (2, 1) FROM t", "(k, v) < (2, 1)"),
+        (
+            "SELECT 1e3, -1.5E-3 * v, CAST('1e3' AS DOUBLE) FROM t",
+            "1e3|-1.5E-3 * v|CAST('1e3' AS DOUBLE)",
+        ),
         ("VALUES (1, 2)", "column1|column2"),
     ] {
         assert_eq!(headings(&world, text).await.join("|"), wanted, "{text}");
