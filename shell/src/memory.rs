@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! control group or machine ── three quarters ──> --memory
-//!   caches 25 %   memtables 25 %   batches of reads 15 %   queries 25 %   connections 10 %
+//!   caches 25 %   memtables 25 %   batches of reads 15 %   queries 25 %
+//!   connections 5 %   long tickets and prepared statements 5 %
 //! ```
 //! The last quarter is for what nobody counts: the program itself, stacks, what the allocator keeps.
 //! Invariant: the parts are no more than the whole; a part that is given by an option comes off the
@@ -17,7 +18,8 @@ const CACHES_PERCENT: usize = 25;
 const MEMTABLES_PERCENT: usize = 25;
 const READS_PERCENT: usize = 15;
 const QUERIES_PERCENT: usize = 25;
-const CONNECTIONS_PERCENT: usize = 10;
+const CONNECTIONS_PERCENT: usize = 5;
+const TICKETS_PERCENT: usize = 5;
 /// Writers wait when memtables hold their share so many times.
 const MEMTABLE_SHARES: usize = 2;
 /// Least bytes of each part, so that it can do anything at all.
@@ -26,13 +28,19 @@ const MEMTABLE_BYTES_MIN: usize = 1 << 20;
 const READS_BYTES_MIN: usize = 16 << 20;
 const QUERIES_BYTES_MIN: usize = 16 << 20;
 const CONNECTIONS_BYTES_MIN: usize = 8 << 20;
+const TICKETS_BYTES_MIN: usize = 2 << 20;
 /// Largest share of memtables that nobody asked for: what is flushed at once.
 const MEMTABLE_BYTES_MAX: usize = 256 << 20;
 /// What is divided where the kernel does not tell how much there is.
 const TOTAL_BYTES_UNKNOWN: usize = 1 << 30;
 
 const _: () = assert!(
-    CACHES_PERCENT + MEMTABLES_PERCENT + READS_PERCENT + QUERIES_PERCENT + CONNECTIONS_PERCENT
+    CACHES_PERCENT
+        + MEMTABLES_PERCENT
+        + READS_PERCENT
+        + QUERIES_PERCENT
+        + CONNECTIONS_PERCENT
+        + TICKETS_PERCENT
         == 100
 );
 
@@ -59,6 +67,8 @@ pub struct MemoryPlan {
     pub reads: usize,
     pub queries: usize,
     pub connections: usize,
+    /// Of tickets and prepared statements that are too long for their clients to carry.
+    pub tickets: usize,
 }
 
 /// A part that is still to be given out.
@@ -91,6 +101,7 @@ impl MemoryPlan {
             (part(READS_PERCENT, READS_BYTES_MIN), None),
             (part(QUERIES_PERCENT, QUERIES_BYTES_MIN), wishes.queries),
             (part(CONNECTIONS_PERCENT, CONNECTIONS_BYTES_MIN), None),
+            (part(TICKETS_PERCENT, TICKETS_BYTES_MIN), None),
         ];
         let fixed: usize = parts.iter().filter_map(|(_, wish)| *wish).sum();
         let open = || parts.iter().filter(|(_, wish)| wish.is_none()).map(|(part, _)| part);
@@ -104,8 +115,7 @@ impl MemoryPlan {
             let own = |percents: usize| part.bytes_min + rest / percents * part.percent;
             wish.unwrap_or_else(|| own(percents))
         };
-        let [caches, memtables, reads, queries, connections] =
-            [0, 1, 2, 3, 4].map(|n| share(&parts[n]));
+        let [caches, memtables, reads, queries, connections, tickets] = parts.each_ref().map(share);
         // Who did not ask for more gets the caches that he always got: beyond them not every policy
         // could be put in charge.
         let most = |bytes_max: usize| if wishes.total.is_some() { usize::MAX } else { bytes_max };
@@ -119,6 +129,7 @@ impl MemoryPlan {
             reads,
             queries,
             connections,
+            tickets,
         })
     }
 }
@@ -191,7 +202,7 @@ mod tests {
 
     fn sum(plan: &MemoryPlan, shards: usize) -> usize {
         let of_shard = plan.cache + MEMTABLE_SHARES * plan.memtable;
-        of_shard * shards + plan.reads + plan.queries + plan.connections
+        of_shard * shards + plan.reads + plan.queries + plan.connections + plan.tickets
     }
 
     #[test]

@@ -13,7 +13,6 @@ use tracing_subscriber::EnvFilter;
 use crate::allocator;
 use crate::cli::{Action, Cli, SstableAction};
 use crate::exit::fail;
-use crate::query::QueryMemory;
 use crate::{batch, flight, plugin, repl, sstable, thread};
 
 /// Does what the command line asks for and returns the exit code.
@@ -89,8 +88,7 @@ async fn run_in_runtime(cli: Cli) -> u8 {
     }
     let code = match &cli.action {
         Some(Action::Serve { listen }) => {
-            let queries = QueryMemory::new(Some(memory.queries));
-            match flight::serve(database.clone(), queries, memory.connections, *listen).await {
+            match flight::serve(database.clone(), memory, *listen).await {
                 Ok(()) => 0,
                 Err(error) => fail(&error),
             }

@@ -3,7 +3,7 @@
 use tidegate::query::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use tidegate::query::arrow::datatypes::*;
 
-use super::ast::{Body, Expr, Query, Source};
+use super::ast::{Aggregate, Body, Expr, Function, Query, Source, Summary, Unary, WindowFunction};
 use super::evaluate::{Answer, Row, compare_keys};
 use super::value::Value;
 
@@ -73,6 +73,55 @@ fn is_plain(query: &Query) -> bool {
                 && !select.is_grouped
                 && select.items.iter().all(|(expr, _)| matches!(expr, Expr::Column(..)))
                 && query.with.is_empty()
+        }
+        _ => false,
+    }
+}
+
+/// Whether nothing spares an engine the evaluation of all that a query selects, of every row or group:
+/// there are no conditions, and no parts that are skipped where others decide.
+pub fn is_bare(query: &Query) -> bool {
+    let Body::Select(select) = &query.body else { return false };
+    let is_column = |expr: &Expr| matches!(expr, Expr::Column(..));
+    matches!(select.source, None | Some(Source::Table(..)))
+        && query.with.is_empty()
+        && query.order.is_empty()
+        && (query.limit, query.offset) == (None, 0)
+        && (&select.condition, &select.having) == (&None, &None)
+        && select.group.iter().all(is_column)
+        && select.items.iter().all(|(expr, _)| is_strict(expr))
+}
+
+/// Whether an expression has no value unless all its parts have one.
+fn is_strict(expr: &Expr) -> bool {
+    let all = |exprs: &[Expr]| exprs.iter().all(is_strict);
+    let of_summary = |summary| !matches!(summary, Summary::Count | Summary::CountRows);
+    match expr {
+        Expr::Column(..) | Expr::Literal(_) => true,
+        Expr::Unary(Unary::Minus, inner) => is_strict(inner),
+        Expr::Binary(binary, left, right, _) => {
+            binary.is_arithmetic() && is_strict(left) && is_strict(right)
+        }
+        Expr::Cast(inner, _, is_try) => !is_try && is_strict(inner),
+        Expr::Call(function, arguments) => {
+            !matches!(function, Function::Coalesce | Function::NullIf) && all(arguments)
+        }
+        Expr::Aggregate(Aggregate { summary, argument, filter: None, .. }) => {
+            of_summary(*summary) && argument.as_deref().is_none_or(is_strict)
+        }
+        Expr::Window(window) => {
+            let of_function = match &window.function {
+                WindowFunction::Over(summary, argument) => {
+                    of_summary(*summary) && argument.as_deref().is_none_or(is_strict)
+                }
+                _ => false,
+            };
+            of_function
+                && window
+                    .partition
+                    .iter()
+                    .chain(window.order.iter().map(|order| &order.expr))
+                    .all(|expr| matches!(expr, Expr::Column(..)))
         }
         _ => false,
     }

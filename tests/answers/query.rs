@@ -480,6 +480,64 @@ impl Generator {
         query
     }
 
+    /// Products, sums, quotients and casts of integers that are often out of range, and nothing that
+    /// spares an engine one of them.
+    pub fn extreme(&mut self, tables: &[Table]) -> Query {
+        let from = self.table(tables);
+        let integers: Vec<Field> =
+            from.fields.iter().filter(|field| field.ty.is_integer()).cloned().collect();
+        let subject = match integers.is_empty() {
+            true => constant(Value::Int(5), Type::BigInt),
+            false => column(&self.pick(&integers)),
+        };
+        let constant = |int: i128| boxed(constant(Value::Int(int), Type::BigInt));
+        let binary =
+            |binary, left: Expr, right| Expr::Binary(binary, boxed(left), right, Type::BigInt);
+        let product =
+            binary(Binary::Multiply, subject.clone(), constant(1 << (58 + self.below(5))));
+        let way = self.below(4);
+        let item = match way {
+            0 => Expr::Aggregate(Aggregate {
+                summary: Summary::Sum,
+                distinct: self.chance(40),
+                argument: Some(boxed(product)),
+                filter: None,
+            }),
+            1 => {
+                let key = |expr: &Expr| Order {
+                    expr: expr.clone(),
+                    descending: false,
+                    nulls_first: None,
+                };
+                Expr::Window(Window {
+                    function: WindowFunction::Over(Summary::Sum, Some(boxed(product))),
+                    partition: Vec::new(),
+                    order: from.key.iter().map(key).collect(),
+                    frame: Frame::Rows(Some(self.below(4)), Some(self.below(2))),
+                })
+            }
+            2 => {
+                let divisor = constant(self.below(9) as i128 - 2);
+                let divisor = boxed(binary(Binary::Subtract, subject.clone(), divisor));
+                binary(self.pick(&[Binary::Divide, Binary::Remainder]), subject, divisor)
+            }
+            _ => Expr::Cast(boxed(product), Type::Int, false),
+        };
+        let group = match way == 0 && self.chance(50) {
+            true => vec![from.key[0].clone()],
+            false => Vec::new(),
+        };
+        Query::of(Select {
+            distinct: false,
+            items: vec![(item, "x0".to_owned())],
+            source: Some(from.source),
+            condition: None,
+            group,
+            is_grouped: way == 0,
+            having: None,
+        })
+    }
+
     fn windowed(&mut self, tables: &[Table]) -> Query {
         let from = self.table(tables);
         let condition = self.filter(tables, &from);

@@ -139,6 +139,34 @@ fn a_ticket_keeps_its_keyspace() {
 }
 
 #[test]
+fn a_session_outlives_its_keyspace() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(directory.path());
+    client_threads().block_on(async {
+        let (mut client, mut other) = (connect(&service).await, connect(&service).await);
+        for text in [
+            "CREATE TABLE t (k int PRIMARY KEY)",
+            "INSERT INTO t VALUES (1)",
+            "CREATE KEYSPACE short_lived",
+            "USE short_lived",
+        ] {
+            run(&mut client, text).await;
+        }
+        let mut prepared = client.prepare("SELECT k FROM default.t".into(), None).await.unwrap();
+        let info = prepared.execute().await.unwrap();
+        run(&mut other, "DROP KEYSPACE short_lived").await;
+        assert_eq!(fetch(&mut client, ticket_of(&info)).await.unwrap()[0].num_rows(), 1);
+        let again = prepared.execute().await.unwrap();
+        assert_eq!(fetch(&mut client, ticket_of(&again)).await.unwrap()[0].num_rows(), 1);
+        let (_, text) = refusal(client.execute("SELECT k FROM t".into(), None).await);
+        assert!(text.contains("keyspace 'short_lived' does not exist"), "{text}");
+        run(&mut client, "USE default").await;
+        assert_eq!(count(&mut client, "t").await, 1);
+    });
+    assert_eq!(service.stop().0, Some(0));
+}
+
+#[test]
 fn a_result_has_the_types_of_what_is_bound() {
     let directory = tempfile::tempdir().unwrap();
     let service = Service::start(directory.path());

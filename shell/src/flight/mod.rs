@@ -37,7 +37,7 @@ use self::admission::Connections;
 use self::connection::{Connection, Wire};
 use self::front::Front;
 use self::service::{Service, State};
-use crate::query::QueryMemory;
+use crate::memory::MemoryPlan;
 
 /// Largest message taken from a client: one batch of an ingest.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
@@ -48,17 +48,15 @@ const CUT_SECONDS_MAX: u64 = 1;
 /// How often a silent connection is asked whether it is alive, and how long for an answer.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// Serves `database` on `listen`, to so many connections as `connection_bytes` have room for, until
-/// Ctrl-C or SIGTERM; then no call is taken any more, running ones may end within
-/// [`DRAIN_SECONDS_MAX`], and what is left is cut: a client that does not read its answer keeps nobody
-/// waiting. A second signal ends the process at once, with 128 and the signal's number as its code.
-/// The database stays open.
+/// Serves `database` on `listen`, to so many connections as `memory` has room for, until Ctrl-C or
+/// SIGTERM; then no call is taken any more, running ones may end within [`DRAIN_SECONDS_MAX`], and
+/// what is left is cut: a client that does not read its answer keeps nobody waiting. A second signal
+/// ends the process at once, with 128 and the signal's number as its code. The database stays open.
 ///
 /// Errors: a sentence when the address cannot be used.
 pub async fn serve(
     database: Database,
-    memory: QueryMemory,
-    connection_bytes: usize,
+    memory: MemoryPlan,
     listen: SocketAddr,
 ) -> Result<(), String> {
     assert!(listen.ip().is_loopback(), "the command line takes loopback addresses only");
@@ -70,8 +68,7 @@ pub async fn serve(
     let threads =
         crate::thread::pool().map_err(|error| format!("cannot start threads: {error}"))?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let mut server =
-        threads.spawn(listen_until(database, memory, (connection_bytes, listen), stopped));
+    let mut server = threads.spawn(listen_until(database, memory, listen, stopped));
     let ended = tokio::select! {
         ended = &mut server => Some(ended),
         _ = interrupt.recv() => None,
@@ -101,16 +98,16 @@ pub async fn serve(
 /// Takes connections until `stopped`, then waits for their calls to end.
 async fn listen_until(
     database: Database,
-    memory: QueryMemory,
-    (connection_bytes, listen): (usize, SocketAddr),
+    memory: MemoryPlan,
+    listen: SocketAddr,
     stopped: tokio::sync::oneshot::Receiver<()>,
 ) -> Result<(), String> {
     let listener = TcpListener::bind(listen)
         .await
         .map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
-    let service = Service::new(database, memory).map_err(|status| status.message().to_owned())?;
-    let connections = Connections::new(connection_bytes);
+    let service = Service::new(database, &memory).map_err(|status| status.message().to_owned())?;
+    let connections = Connections::new(memory.connections);
     let incoming = incoming(&connections, listener, service.state());
     let service = FlightServiceServer::new(Front(service))
         .max_decoding_message_size(MESSAGE_BYTES_MAX)

@@ -3,7 +3,8 @@
 //! Invariant: what plans a statement of over [`SHORT_BYTES_MAX`] runs on a thread that serves no other
 //! call. At most half of the processors plan long queries at once, and [`WRITES_MAX`] threads plan and
 //! do long writes, which wait for disks as well, of at most [`LONG_BYTES_MAX`] together; the others
-//! wait, and beyond [`WAITING_MAX`] are refused. A text of over [`STATEMENT_BYTES_MAX`] is refused before anything is made of it.
+//! wait, and beyond [`WAITING_MAX`] are refused. A text of over [`STATEMENT_BYTES_MAX`] is refused before
+//! anything is made of it.
 
 use std::future::Future;
 use std::num::NonZero;
@@ -38,11 +39,40 @@ impl Size {
     /// Of a text, whose first word says whether it writes.
     pub(super) fn of(text: &str) -> Self {
         let word: String =
-            text.trim_start().chars().take_while(char::is_ascii_alphabetic).take(7).collect();
+            after_comments(text).chars().take_while(char::is_ascii_alphabetic).take(7).collect();
         let writes = ["insert", "update", "delete"];
         let is_write = writes.iter().any(|known| word.eq_ignore_ascii_case(known));
         Size { bytes: text.len(), is_write }
     }
+}
+
+/// What follows the white space and comments that a text begins with.
+fn after_comments(text: &str) -> &str {
+    let mut rest = text.trim_start();
+    loop {
+        let after = if rest.starts_with("--") {
+            rest.split_once('\n').map_or("", |(_, after)| after)
+        } else if rest.starts_with("/*") {
+            after_block(rest)
+        } else {
+            return rest;
+        };
+        rest = after.trim_start();
+    }
+}
+
+/// What follows a comment `/* … */`, which may have others within.
+fn after_block(text: &str) -> &str {
+    let mut depth = 0;
+    for (at, pair) in text.as_bytes().windows(2).enumerate() {
+        match pair {
+            b"/*" => depth += 1,
+            b"*/" if depth == 1 => return &text[at + 2..],
+            b"*/" => depth -= 1,
+            _ => {}
+        }
+    }
+    ""
 }
 
 /// Where statements are planned.
@@ -99,9 +129,10 @@ impl Planning {
             ))
         })?;
         let kib = u32::try_from(text_bytes.min(LONG_BYTES_MAX).div_ceil(KIB)).unwrap_or(u32::MAX);
-        let room = Arc::clone(&self.room).acquire_many_owned(kib).await.map_err(closed)?;
+        // Room comes last: only those hold it who work.
         let turns = if is_write { &self.writes } else { &self.queries };
         let turn = Arc::clone(turns).acquire_owned().await.map_err(closed)?;
+        let room = Arc::clone(&self.room).acquire_many_owned(kib).await.map_err(closed)?;
         drop(place);
         let runtime = Handle::current();
         let planned = tokio::task::spawn_blocking(move || {
@@ -167,8 +198,28 @@ mod tests {
         let _turn = Arc::clone(&planning.queries).try_acquire_owned().unwrap();
         let text = format!("  insert INTO t VALUES {}", "(1),".repeat(SHORT_BYTES_MAX));
         assert!(planning.run(Size::of(&text), async { Ok(()) }).await.is_ok());
-        for (text, wanted) in [("DELETE FROM t", true), ("deleted", false), ("SELECT 1", false)] {
+        for (text, wanted) in [
+            ("DELETE FROM t", true),
+            ("deleted", false),
+            ("SELECT 1", false),
+            ("/* x */ INSERT INTO t", true),
+            ("-- x\n -- y\n/* a /* b */ c */\nupdate t", true),
+            ("/* x */ SELECT 1 -- \nINSERT", false),
+            ("/* INSERT", false),
+            ("-- INSERT", false),
+        ] {
             assert_eq!(Size::of(text).is_write, wanted, "{text}");
         }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn statements_that_wait_for_a_turn_hold_no_room() {
+        let planning = Planning::new(2);
+        let _turn = Arc::clone(&planning.queries).try_acquire_owned().unwrap();
+        let query = Size { bytes: LONG_BYTES_MAX, is_write: false };
+        let mut waiting = Box::pin(planning.run(query, async { Ok(()) }));
+        assert!(futures::poll!(&mut waiting).is_pending());
+        let write = Size { bytes: LONG_BYTES_MAX, is_write: true };
+        assert!(planning.run(write, async { Ok(()) }).await.is_ok());
     }
 }

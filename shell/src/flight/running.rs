@@ -4,7 +4,7 @@
 //! those who come later with its ticket. At most [`CANCELLED_MAX`] cancelled queries are remembered,
 //! each as long as its ticket holds.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -29,7 +29,8 @@ pub(super) struct Running(Mutex<State>);
 struct State {
     /// Of each query: those who fetch it.
     fetches: HashMap<Bytes, Vec<Arc<watch::Sender<bool>>>>,
-    cancelled: VecDeque<Bytes>,
+    /// Until when the ticket of a cancelled query can hold, seconds since the epoch.
+    cancelled: HashMap<Bytes, i64>,
 }
 
 /// One fetch of a query.
@@ -46,25 +47,32 @@ impl Running {
     pub(super) fn begin(self: &Arc<Self>, id: Bytes) -> Result<Fetch, Status> {
         let cancel = Arc::new(watch::Sender::new(false));
         let mut state = self.lock();
-        if state.cancelled.contains(&id) {
+        if state.cancelled.contains_key(&id) {
             return Err(cancelled());
         }
         state.fetches.entry(id.clone()).or_default().push(Arc::clone(&cancel));
         Ok(Fetch { running: Arc::clone(self), id, cancel })
     }
 
-    /// Cancels the query `id`, whoever fetches it.
-    pub(super) fn cancel(&self, id: &Bytes) {
+    /// Cancels the query `id`, whoever fetches it. Its ticket holds until `expires` at most, seconds
+    /// since the epoch; `now` is the time.
+    pub(super) fn cancel(&self, id: &Bytes, now: i64, expires: i64) {
         let mut state = self.lock();
         for cancel in state.fetches.get(id).into_iter().flatten() {
             cancel.send_replace(true);
         }
-        if !state.cancelled.contains(id) {
-            state.cancelled.push_back(id.clone());
+        let cancelled = &mut state.cancelled;
+        if cancelled.len() >= CANCELLED_MAX && !cancelled.contains_key(id) {
+            cancelled.retain(|_, expires| *expires >= now);
+            // All of them hold: the one that was cancelled first goes.
+            if cancelled.len() >= CANCELLED_MAX {
+                let first = cancelled.iter().min_by_key(|(_, expires)| **expires);
+                if let Some(first) = first.map(|(id, _)| id.clone()) {
+                    cancelled.remove(&first);
+                }
+            }
         }
-        if state.cancelled.len() > CANCELLED_MAX {
-            state.cancelled.pop_front();
-        }
+        cancelled.insert(id.clone(), expires);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -136,7 +144,7 @@ mod tests {
         });
         let mut rows = fetch.rows(endless.boxed());
         assert!(rows.next().await.unwrap().is_ok());
-        running.cancel(&id);
+        running.cancel(&id, 0, 1);
         assert_eq!(rows.next().await.unwrap().unwrap_err().code(), Code::Cancelled);
         assert!(rows.next().await.is_none());
         drop(rows);
@@ -144,5 +152,23 @@ mod tests {
         assert!(other.unless_cancelled(async { Ok(1) }).await.is_ok());
         drop(other);
         assert!(running.lock().fetches.is_empty());
+    }
+
+    #[test]
+    fn cancelled_queries_are_forgotten_when_their_tickets_have_expired() {
+        let running = Arc::new(Running::default());
+        let id = |n: usize| Bytes::from(n.to_be_bytes().to_vec());
+        let at = |n: usize| i64::try_from(n).unwrap();
+        for n in 0..=CANCELLED_MAX {
+            running.cancel(&id(n), 0, at(n));
+        }
+        assert_eq!(running.lock().cancelled.len(), CANCELLED_MAX);
+        assert!(running.begin(id(0)).is_ok(), "the oldest made room");
+        assert!(running.begin(id(1)).is_err());
+        running.cancel(&id(1), 0, at(CANCELLED_MAX + 1));
+        assert!(running.begin(id(2)).is_err(), "one that was known already needs no room");
+        running.cancel(&id(CANCELLED_MAX + 1), at(CANCELLED_MAX), at(CANCELLED_MAX + 1));
+        assert_eq!(running.lock().cancelled.len(), 3);
+        assert!(running.begin(id(1)).is_err() && running.begin(id(CANCELLED_MAX)).is_err());
     }
 }

@@ -25,9 +25,7 @@ const HEAD_BYTES: usize = 11;
 /// Longest content that a client carries itself; longer ones are kept here, and it carries a digest.
 const CARRIED_BYTES_MAX: usize = 64 << 10;
 /// Longest content.
-pub(super) const CONTENT_BYTES_MAX: usize = 64 << 20;
-/// All contents kept here; what was used longest ago goes first.
-const KEPT_BYTES_MAX: usize = 256 << 20;
+const CONTENT_BYTES_MAX: usize = 64 << 20;
 
 /// What a seal is for: one made for a ticket opens no prepared statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,9 +60,11 @@ pub(super) struct Seal {
 }
 
 impl Seal {
-    /// Seals with `key`, which must be random and told to nobody.
-    pub(super) fn new(key: [u8; HASH_BYTES], clock: Arc<dyn Clock>) -> Self {
-        Seal { key, clock, kept: Mutex::default() }
+    /// Seals with `key`, which must be random and told to nobody. Long contents take `kept_bytes_max`
+    /// together; what was used longest ago goes first.
+    pub(super) fn new(key: [u8; HASH_BYTES], clock: Arc<dyn Clock>, kept_bytes_max: usize) -> Self {
+        let kept = Kept { by_digest: HashMap::new(), bytes: 0, bytes_max: kept_bytes_max, uses: 0 };
+        Seal { key, clock, kept: Mutex::new(kept) }
     }
 
     /// Seconds since the epoch at which a seal that is closed now stops to hold.
@@ -74,24 +74,29 @@ impl Seal {
 
     /// Seals `content`.
     ///
-    /// Errors: INVALID_ARGUMENT for a content beyond [`CONTENT_BYTES_MAX`].
+    /// Errors: INVALID_ARGUMENT for a content beyond [`CONTENT_BYTES_MAX`], or beyond all that is kept.
     pub(super) fn close(&self, purpose: Purpose, content: Vec<u8>) -> Result<Bytes, Status> {
-        if content.len() > CONTENT_BYTES_MAX {
+        let (name, bytes) = (purpose.name(), content.len());
+        let is_kept = bytes > CARRIED_BYTES_MAX;
+        let bytes_max = CONTENT_BYTES_MAX.min(self.kept().bytes_max);
+        if is_kept && bytes > bytes_max {
+            let help = match bytes_max {
+                CONTENT_BYTES_MAX => "",
+                _ => "; give the service more memory (--memory)",
+            };
             return Err(invalid(format!(
-                "a {} with its parameters takes {} bytes, at most {CONTENT_BYTES_MAX} are possible",
-                purpose.name(),
-                content.len()
+                "a {name} with its parameters takes {bytes} bytes, at most {bytes_max} are \
+                 possible{help}"
             )));
         }
-        let mut sealed =
-            Vec::with_capacity(HEAD_BYTES + HASH_BYTES + CARRIED_BYTES_MAX.min(content.len()));
+        let expires = self.expires_at(purpose);
+        let mut sealed = Vec::with_capacity(HEAD_BYTES + HASH_BYTES + CARRIED_BYTES_MAX.min(bytes));
         sealed.extend_from_slice(&[VERSION, purpose as u8]);
-        sealed.extend_from_slice(&self.expires_at(purpose).to_be_bytes());
-        let is_kept = content.len() > CARRIED_BYTES_MAX;
+        sealed.extend_from_slice(&expires.to_be_bytes());
         sealed.push(u8::from(is_kept));
         if is_kept {
             let digest = *blake3::hash(&content).as_bytes();
-            self.kept().insert(digest, content.into());
+            self.kept().insert(digest, content.into(), self.clock.wall_seconds(), expires);
             sealed.extend_from_slice(&digest);
         } else {
             sealed.extend_from_slice(&content);
@@ -144,34 +149,44 @@ impl Seal {
 }
 
 /// Contents by their digest.
-#[derive(Default)]
 struct Kept {
-    by_digest: HashMap<[u8; HASH_BYTES], (u64, Bytes)>,
+    by_digest: HashMap<[u8; HASH_BYTES], KeptContent>,
     bytes: usize,
+    bytes_max: usize,
     uses: u64,
 }
 
+struct KeptContent {
+    /// Counts the uses of all: when this one was used last.
+    used: u64,
+    /// When the last of its seals stops to hold, seconds since the epoch.
+    expires: i64,
+    content: Bytes,
+}
+
 impl Kept {
-    fn insert(&mut self, digest: [u8; HASH_BYTES], content: Bytes) {
+    /// Keeps a content until `expires`, seconds since the epoch; `now` is the time.
+    fn insert(&mut self, digest: [u8; HASH_BYTES], content: Bytes, now: i64, expires: i64) {
         self.uses += 1;
-        self.bytes += content.len();
-        if let Some((_, same)) = self.by_digest.insert(digest, (self.uses, content)) {
-            self.bytes -= same.len();
-        }
-        while self.bytes > KEPT_BYTES_MAX {
-            let oldest = self.by_digest.iter().min_by_key(|(_, (used, _))| *used);
+        self.by_digest.retain(|_, kept| kept.expires >= now);
+        let last = self.by_digest.get(&digest).map_or(expires, |same| same.expires.max(expires));
+        let kept = KeptContent { used: self.uses, expires: last, content };
+        self.by_digest.insert(digest, kept);
+        self.bytes = self.by_digest.values().map(|kept| kept.content.len()).sum();
+        while self.bytes > self.bytes_max {
+            let oldest = self.by_digest.iter().min_by_key(|(_, kept)| kept.used);
             let Some(digest) = oldest.map(|(digest, _)| *digest) else { break };
-            if let Some((_, content)) = self.by_digest.remove(&digest) {
-                self.bytes -= content.len();
+            if let Some(kept) = self.by_digest.remove(&digest) {
+                self.bytes -= kept.content.len();
             }
         }
     }
 
     fn get(&mut self, digest: &[u8; HASH_BYTES]) -> Option<Bytes> {
         self.uses += 1;
-        let (used, content) = self.by_digest.get_mut(digest)?;
-        *used = self.uses;
-        Some(content.clone())
+        let kept = self.by_digest.get_mut(digest)?;
+        kept.used = self.uses;
+        Some(kept.content.clone())
     }
 }
 
@@ -196,7 +211,7 @@ mod tests {
 
     fn seal(key: u8) -> (Arc<SimulatedClock>, Seal) {
         let clock = SimulatedClock::new(1_000_000_000);
-        (Arc::clone(&clock), Seal::new([key; HASH_BYTES], clock))
+        (Arc::clone(&clock), Seal::new([key; HASH_BYTES], clock, 4 * CONTENT_BYTES_MAX))
     }
 
     #[test]
@@ -256,5 +271,33 @@ mod tests {
         assert!(seal.open(Purpose::Ticket, &sealed[0]).is_ok());
         let gone = seal.open(Purpose::Ticket, &sealed[1]).unwrap_err();
         assert_eq!(gone.code(), Code::NotFound);
+    }
+
+    #[test]
+    fn long_contents_go_when_their_last_seal_expires() {
+        let (clock, seal) = seal(1);
+        let long = |byte: u8| vec![byte; CARRIED_BYTES_MAX + 1];
+        for byte in 0..3 {
+            seal.close(Purpose::Ticket, long(byte)).unwrap();
+        }
+        let statement = seal.close(Purpose::Statement, long(0)).unwrap();
+        seal.close(Purpose::Ticket, long(0)).unwrap();
+        assert_eq!(seal.kept().bytes, 3 * (CARRIED_BYTES_MAX + 1));
+        clock.advance(Duration::from_secs(3602));
+        seal.close(Purpose::Ticket, long(3)).unwrap();
+        assert_eq!(seal.kept().bytes, 2 * (CARRIED_BYTES_MAX + 1));
+        assert_eq!(seal.open(Purpose::Statement, &statement).unwrap(), long(0));
+    }
+
+    #[test]
+    fn a_content_beyond_all_memory_of_long_ones_is_refused() {
+        let seal = Seal::new([1; HASH_BYTES], SimulatedClock::new(0), 1 << 20);
+        let sealed = seal.close(Purpose::Ticket, vec![0; 1 << 20]).unwrap();
+        assert!(seal.open(Purpose::Ticket, &sealed).is_ok());
+        let error = seal.close(Purpose::Ticket, vec![0; (1 << 20) + 1]).unwrap_err();
+        assert_eq!(error.code(), Code::InvalidArgument);
+        assert!(error.message().contains("--memory"), "{error}");
+        let little = Seal::new([1; HASH_BYTES], SimulatedClock::new(0), 0);
+        assert!(little.close(Purpose::Ticket, vec![0; CARRIED_BYTES_MAX]).is_ok());
     }
 }

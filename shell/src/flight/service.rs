@@ -43,6 +43,7 @@ use super::statement::{self, Planned, Prepared, ipc};
 use super::stream::{DoGet, decode, decode_parameters, encode, encode_batch, hold};
 use super::ticket::{Bound, Promise, Ticket as Sealed};
 use super::{ingest, metadata, sql_info};
+use crate::memory::MemoryPlan;
 use crate::query::{Outcome, QueryMemory};
 
 /// The service; one for all connections.
@@ -97,9 +98,10 @@ type Rows = Result<Response<DoGet>, Status>;
 
 impl Service {
     /// A service of `database` without any session, with a key of its own for tickets.
-    pub(super) fn new(database: Database, memory: QueryMemory) -> Result<Self, Status> {
-        let sessions = Sessions::new(database.clone(), memory)?;
-        let seal = Seal::new(random()?, Arc::clone(database.clock()));
+    pub(super) fn new(database: Database, memory: &MemoryPlan) -> Result<Self, Status> {
+        let queries = QueryMemory::new(Some(memory.queries));
+        let sessions = Sessions::new(database.clone(), queries)?;
+        let seal = Seal::new(random()?, Arc::clone(database.clock()), memory.tickets);
         let (planning, running) = (Planning::of_machine(), Arc::default());
         Ok(Service(Arc::new(Own { database, sessions, seal, planning, running })))
     }
@@ -182,7 +184,9 @@ impl Service {
         let mut status = CancelStatus::NotCancellable;
         for ticket in info.endpoint.iter().filter_map(|endpoint| endpoint.ticket.as_ref()) {
             if let Some(Promise::Query(query)) = self.promised(ticket)? {
-                self.0.running().cancel(&query.id);
+                let now = self.0.database().clock().wall_seconds();
+                let expires = self.0.seal().expires_at(Purpose::Ticket);
+                self.0.running().cancel(&query.id, now, expires);
                 status = CancelStatus::Cancelled;
             }
         }

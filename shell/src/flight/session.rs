@@ -248,7 +248,7 @@ impl Sessions {
             Status::resource_exhausted(format!("{SESSIONS_MAX} sessions are in use: try later"))
         })?;
         let keyspace = &SessionOptions::default().keyspace;
-        let query = self.template.at(keyspace).map_err(|error| status(&error))?;
+        let query = self.template.at(keyspace);
         let session = Arc::new(FlightSession::new(query, now_ns));
         let entry = Entry { session: Arc::clone(&session), user, connections, was_used, number };
         all.insert(name, entry);

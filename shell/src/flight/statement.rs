@@ -51,23 +51,18 @@ pub(super) fn parse(text: &str) -> Result<Statement, Status> {
     }
 }
 
-/// What a statement would give and take; bound rows are made to fit.
+/// What a statement would give and take, with the rows that were bound to it. They fit: `bind` made
+/// them.
 async fn describe(
     query: &query::Session,
     statement: &Statement,
-    rows: Option<RecordBatch>,
-) -> Result<(Description, Option<RecordBatch>), Status> {
-    let text = |error: QueryError| status(&error);
-    let description = query.describe(statement).await.map_err(text)?;
-    let Some(rows) = rows.filter(|_| statement.parameter_count() > 0) else {
-        return Ok((description, None));
+    rows: Option<&RecordBatch>,
+) -> Result<Description, Status> {
+    let description = match rows {
+        Some(rows) if statement.parameter_count() > 0 => query.describe_with(statement, rows).await,
+        _ => query.describe(statement).await,
     };
-    let rows = fit(&rows, &description.parameters).map_err(text)?;
-    if !description.is_query {
-        return Ok((description, Some(rows)));
-    }
-    let description = query.describe_with(statement, &rows).await.map_err(text)?;
-    Ok((description, Some(rows)))
+    description.map_err(|error| status(&error))
 }
 
 /// Plans a query, runs anything else.
@@ -77,8 +72,9 @@ pub(super) async fn plan(
     form: Form,
 ) -> Result<Planned, Status> {
     let statement = parse(&bound.text)?;
-    let query = session.query.at(&bound.keyspace).map_err(|error| status(&error))?;
-    let (description, rows) = describe(&query, &statement, bound.rows()?).await?;
+    let query = session.query.at(&bound.keyspace);
+    let rows = bound.rows()?.filter(|_| statement.parameter_count() > 0);
+    let description = describe(&query, &statement, rows.as_ref()).await?;
     if !description.is_query {
         if description.returns_rows {
             return Err(Status::unimplemented(
@@ -88,10 +84,6 @@ pub(super) async fn plan(
         return done(run(session, &query, &statement, rows.as_ref()).await?);
     }
     check_bound(&statement, rows.as_ref())?;
-    let bound = match &rows {
-        Some(rows) => bound.with_rows(rows)?,
-        None => bound,
-    };
     let schema = form.schema(&description.schema);
     let ticket = Ticket::query(bound, ipc(&schema)?, form)?;
     Ok(Planned { schema, ticket, written: None })
@@ -104,8 +96,8 @@ pub(super) async fn schema(
     form: Form,
 ) -> Result<SchemaRef, Status> {
     let statement = parse(&bound.text)?;
-    let query = session.query.at(&bound.keyspace).map_err(|error| status(&error))?;
-    let (description, _) = describe(&query, &statement, bound.rows()?).await?;
+    let query = session.query.at(&bound.keyspace);
+    let description = describe(&query, &statement, bound.rows()?.as_ref()).await?;
     Ok(match description.returns_rows {
         true => form.schema(&description.schema),
         false => count_schema(),
@@ -139,8 +131,8 @@ pub(super) async fn prepare(
     form: Form,
 ) -> Result<Prepared, Status> {
     let statement = parse(&bound.text)?;
-    let query = session.query.at(&bound.keyspace).map_err(|error| status(&error))?;
-    let (description, _) = describe(&query, &statement, None).await?;
+    let query = session.query.at(&bound.keyspace);
+    let description = describe(&query, &statement, None).await?;
     let schema = description.returns_rows.then(|| form.schema(&description.schema));
     Ok(Prepared { bound, schema, parameters: advertised(&description.parameters) })
 }
@@ -152,11 +144,25 @@ pub(super) async fn bind(
     rows: RecordBatch,
 ) -> Result<Bound, Status> {
     let statement = parse(&bound.text)?;
-    let query = session.query.at(&bound.keyspace).map_err(|error| status(&error))?;
-    match describe(&query, &statement, Some(rows)).await? {
-        (_, Some(rows)) => bound.with_rows(&rows),
-        (_, None) => Ok(bound),
+    let query = session.query.at(&bound.keyspace);
+    match fitting(&query, &statement, rows).await? {
+        Some(rows) => bound.with_rows(&rows),
+        None => Ok(bound),
     }
+}
+
+/// Rows in the types of the parameters of a statement; `None` where it has none.
+async fn fitting(
+    query: &query::Session,
+    statement: &Statement,
+    rows: RecordBatch,
+) -> Result<Option<RecordBatch>, Status> {
+    if statement.parameter_count() == 0 {
+        return Ok(None);
+    }
+    let text = |error: QueryError| status(&error);
+    let wanted = query.parameters(statement).await.map_err(text)?;
+    fit(&rows, &wanted).map(Some).map_err(text)
 }
 
 /// Parameters in types that every client can send. Many take these types as they are told them and
@@ -182,14 +188,10 @@ pub(super) async fn update(
     rows: Option<RecordBatch>,
 ) -> Result<i64, Status> {
     let statement = parse(&bound.text)?;
-    let query = session.query.at(&bound.keyspace).map_err(|error| status(&error))?;
+    let query = session.query.at(&bound.keyspace);
     let rows = match rows {
-        Some(rows) => Some(rows),
-        None => bound.rows()?,
-    };
-    let rows = match rows.filter(|_| statement.parameter_count() > 0) {
-        Some(rows) => describe(&query, &statement, Some(rows)).await?.1,
-        None => None,
+        Some(rows) => fitting(&query, &statement, rows).await?,
+        None => bound.rows()?.filter(|_| statement.parameter_count() > 0),
     };
     let outcome = run(session, &query, &statement, rows.as_ref()).await?;
     Ok(match outcome.kind {
@@ -247,7 +249,7 @@ pub(super) async fn redeem(
     let text = |error: QueryError| status(&error);
     let Query { bound, schema, form, .. } = query;
     let statement = parse(&bound.text)?;
-    let own = session.query.at(&bound.keyspace).map_err(text)?;
+    let own = session.query.at(&bound.keyspace);
     let outcome = own.run_query(&statement, bound.rows()?.as_ref()).await.map_err(text)?;
     let (found, rows) = outcome.into_rows().map_err(text)?;
     let promised = try_schema_from_ipc_buffer(&schema)

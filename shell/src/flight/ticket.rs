@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn tickets_and_handles_come_back_as_they_went() {
-        let seal = Seal::new([3; 32], SimulatedClock::new(0));
+        let seal = Seal::new([3; 32], SimulatedClock::new(0), 1 << 20);
         let column = Arc::new(Int64Array::from(vec![Some(1), None])) as _;
         let rows = RecordBatch::try_from_iter([("$1", column)]).unwrap();
         let text = "SELECT 'a&b;ü' -- \n".to_owned();

@@ -40,10 +40,18 @@ pub(super) struct TablePrinter {
 
 /// How the result is drawn, once that is decided.
 enum Drawn {
-    /// With these widths.
-    Table(Vec<usize>),
+    Table(Columns),
     /// As records: the screen is too narrow.
     Records(ExpandedPrinter),
+}
+
+/// How the columns of a table are drawn.
+struct Columns {
+    widths: Vec<usize>,
+    /// Which stand at the right.
+    right: Vec<bool>,
+    /// Which are shortened to their width; others push the line out.
+    cut: Vec<bool>,
 }
 
 impl TablePrinter {
@@ -74,19 +82,20 @@ impl TablePrinter {
             return Ok(());
         };
         rule(out, &widths)?;
-        let cut = vec![true; names.len()];
-        write_row(out, &names, &widths, &vec![false; names.len()], &cut)?;
-        rule(out, &widths)?;
-        self.drawn = Some(Drawn::Table(widths));
+        let heads = (vec![false; names.len()], vec![true; names.len()]);
+        let mut columns = Columns { widths, right: heads.0, cut: heads.1 };
+        write_row(out, &names, &columns, height(&names))?;
+        rule(out, &columns.widths)?;
+        (columns.right, columns.cut) = (self.right_aligned(), self.cut());
+        self.drawn = Some(Drawn::Table(columns));
         sample.iter().try_for_each(|row| self.draw(out, row))
     }
 
     /// Writes a row of a result whose shape is decided, if the page has room for it.
     fn draw(&mut self, out: &mut dyn Write, cells: &[String]) -> io::Result<()> {
-        let (right, cut) = (self.right_aligned(), self.cut());
         match &mut self.drawn {
             Some(Drawn::Records(records)) => records.write_row(out, cells),
-            Some(Drawn::Table(widths)) => {
+            Some(Drawn::Table(columns)) => {
                 let lines = height(cells);
                 // One row is shown however high it is.
                 self.is_full |= self.shown > 0 && lines > self.lines_left;
@@ -95,7 +104,7 @@ impl TablePrinter {
                 }
                 self.lines_left = self.lines_left.saturating_sub(lines);
                 self.shown += 1;
-                write_row(out, cells, widths, &right, &cut)
+                write_row(out, cells, columns, lines)
             }
             None => unreachable!("the shape is decided before the first row is drawn"),
         }
@@ -204,7 +213,7 @@ impl Printer for TablePrinter {
             self.start(out)?;
         }
         match &self.drawn {
-            Some(Drawn::Table(widths)) if !is_empty => rule(out, widths),
+            Some(Drawn::Table(columns)) if !is_empty => rule(out, &columns.widths),
             _ => Ok(()),
         }
     }
@@ -220,18 +229,19 @@ fn rule(out: &mut dyn Write, widths: &[usize]) -> io::Result<()> {
     out.write_all(line.as_bytes())
 }
 
-/// Writes one row; columns of `cut` are shortened to their width, others push the line out.
+/// Writes one row, which takes so many lines.
 fn write_row(
     out: &mut dyn Write,
     cells: &[String],
-    widths: &[usize],
-    right: &[bool],
-    cut: &[bool],
+    columns: &Columns,
+    lines: usize,
 ) -> io::Result<()> {
-    for line in 0..height(cells) {
+    let Columns { widths, right, cut } = columns;
+    let mut parts: Vec<_> = cells.iter().map(|cell| cell.lines()).collect();
+    for _ in 0..lines {
         let mut text = String::from("|");
-        for (n, cell) in cells.iter().enumerate() {
-            let whole = cell.lines().nth(line).unwrap_or("");
+        for (n, cell) in parts.iter_mut().enumerate() {
+            let whole = cell.next().unwrap_or("");
             let part = if cut[n] { shortened(whole, widths[n]) } else { Cow::Borrowed(whole) };
             let padding = " ".repeat(widths[n].saturating_sub(width(&part)));
             if right[n] {

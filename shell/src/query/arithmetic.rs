@@ -16,50 +16,28 @@ use datafusion::arrow::datatypes::{
     ArrowNativeTypeOp, DataType, Decimal128Type, Decimal256Type, i256,
 };
 use datafusion::arrow::error::ArrowError;
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_datafusion_err, internal_err};
 use datafusion::logical_expr::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility, lit,
 };
-use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr_common::datum::apply;
 
-use super::rewrite::expressions;
-
-/// The rule; it goes after operands got a common type.
-#[derive(Debug)]
-pub struct CheckArithmetic;
-
-impl AnalyzerRule for CheckArithmetic {
-    fn name(&self) -> &str {
-        "check_arithmetic"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(expressions(plan, check)?.data)
-    }
-}
-
-fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+/// Puts a function of ours in the place of an operator that needs it; goes after operands got a common
+/// type.
+pub fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let wanted = match &expr {
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            let is_arithmetic = matches!(
-                op,
-                Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide
-            );
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_arithmetic(*op) => {
             let types = type_of(left, schema).and_then(|a| {
                 let b = type_of(right, schema)?;
                 let ty = BinaryTypeCoercer::new(&a, op, &b).get_result_type()?;
                 Ok((a, b, ty))
             });
             match types {
-                Ok((a, b, ty)) if is_arithmetic && needs_check(&expr, [&a, &b], &ty, schema) => {
-                    Some((*op, ty))
-                }
+                Ok((a, b, ty)) if needs_check(&expr, [&a, &b], &ty, schema) => Some((*op, ty)),
                 _ => None,
             }
         }
@@ -80,6 +58,10 @@ fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     };
     let function = Arc::new(ScalarUDF::from(Checked::new(op, ty, &args)));
     Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, args))))
+}
+
+fn is_arithmetic(op: Operator) -> bool {
+    matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide)
 }
 
 /// The type of an expression; that of an operator of ours without a look at what is below it.

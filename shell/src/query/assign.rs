@@ -9,7 +9,8 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, ListArray, MapArray, StructArray, new_empty_array, new_null_array,
+    Array, ArrayRef, AsArray, ListArray, MapArray, StringArray, StructArray, new_empty_array,
+    new_null_array,
 };
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::compute::kernels::cmp::distinct;
@@ -163,23 +164,18 @@ fn list(array: &ArrayRef, element: &DataType, wanted: &ArrowType) -> Result<Arra
         .map_err(|error| error.to_string())
 }
 
-/// All parts converted, one after the other, and how long each is.
+/// All parts one after the other, converted at once, and how long each is.
 fn joined(
     rows: &[Option<ArrayRef>],
     ty: &ArrowType,
     convert: impl Fn(&ArrayRef) -> Result<ArrayRef, String>,
 ) -> Result<(ArrayRef, Vec<usize>), String> {
     let lengths = rows.iter().map(|row| row.as_ref().map_or(0, |row| row.len())).collect();
-    let parts: Vec<ArrayRef> = rows
-        .iter()
-        .flatten()
-        .filter(|part| !part.is_empty())
-        .map(convert)
-        .collect::<Result<_, _>>()?;
-    let parts: Vec<&dyn Array> = parts.iter().map(|part| &**part).collect();
+    let parts: Vec<&dyn Array> =
+        rows.iter().flatten().filter(|part| !part.is_empty()).map(|part| &**part).collect();
     let values = match parts.is_empty() {
         true => new_empty_array(ty),
-        false => concat(&parts).map_err(|error| error.to_string())?,
+        false => convert(&concat(&parts).map_err(|error| error.to_string())?)?,
     };
     Ok((values, lengths))
 }
@@ -312,17 +308,15 @@ fn is_read_from_text(ty: &DataType) -> bool {
 
 fn from_text(array: &ArrayRef, ty: &DataType, wanted: &ArrowType) -> Result<ArrayRef, String> {
     let texts = cast(array, &ArrowType::Utf8)?;
-    let read = |text: Option<&str>| -> Result<ScalarValue, String> {
-        let Some(text) = text else {
-            return ScalarValue::try_from(wanted).map_err(|error| error.strip_backtrace());
-        };
-        literal::parse(ty, text)?;
-        let scalar = ScalarValue::Utf8(Some(text.trim().to_owned()));
-        scalar.cast_to(wanted).map_err(|_| format!("'{text}' is no {}", ty.sql_name()))
-    };
-    let scalars: Result<Vec<ScalarValue>, String> =
-        texts.as_string::<i32>().iter().map(read).collect();
-    ScalarValue::iter_to_array(scalars?).map_err(|error| error.strip_backtrace())
+    let texts = texts.as_string::<i32>();
+    texts.iter().flatten().try_for_each(|text| literal::parse(ty, text).map(|_| ()))?;
+    let trimmed: StringArray = texts.iter().map(|text| text.map(str::trim)).collect();
+    let trimmed = Arc::new(trimmed) as ArrayRef;
+    cast(&trimmed, wanted).map_err(|error| {
+        let is_refused = |row: &usize| cast(&trimmed.slice(*row, 1), wanted).is_err();
+        let row = (0..trimmed.len()).find(is_refused);
+        row.map_or(error, |row| format!("'{}' is no {}", texts.value(row), ty.sql_name()))
+    })
 }
 
 fn cast(array: &ArrayRef, ty: &ArrowType) -> Result<ArrayRef, String> {

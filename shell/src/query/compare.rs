@@ -1,36 +1,16 @@
 //! Comparisons of numbers of different kinds: `=`, `IN` and `BETWEEN` agree.
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Between, InList};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, cast, lit};
-use datafusion::optimizer::AnalyzerRule;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, cast, lit};
 
-use super::instant::{self, is_comparison};
-use super::rewrite::expressions;
-
-/// Goes before operands get a common type.
-#[derive(Debug)]
-pub struct Compare;
-
-impl AnalyzerRule for Compare {
-    fn name(&self) -> &str {
-        "compare"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let changed = expressions(plan, |expr, schema| {
-            instant::refine(expr, schema)?.transform_data(|expr| as_doubles(expr, schema))
-        })?;
-        Ok(changed.data)
-    }
-}
+use super::instant::is_comparison;
 
 /// A decimal and a float are compared as doubles. DataFusion would make a decimal of the float, of
-/// one precision beside `=` and of another in a list.
-fn as_doubles(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+/// one precision beside `=` and of another in a list. Goes before operands get a common type.
+pub fn as_doubles(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_mixed = |parts: &[&Expr]| {
         let types = || parts.iter().filter_map(|part| part.get_type(schema).ok());
         types().any(|ty| ty.is_decimal()) && types().any(|ty| ty.is_floating())
@@ -59,20 +39,7 @@ fn as_doubles(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 
 /// Lists of floats with a zero have both zeros: DataFusion looks longer lists up by their bits, and
 /// compares shorter ones by value. Goes after operands got a common type.
-#[derive(Debug)]
-pub struct CompareFloats;
-
-impl AnalyzerRule for CompareFloats {
-    fn name(&self) -> &str {
-        "compare_floats"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(expressions(plan, both_zeros)?.data)
-    }
-}
-
-fn both_zeros(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+pub fn both_zeros(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::InList(InList { expr, mut list, negated }) = expr else {
         return Ok(Transformed::no(expr));
     };

@@ -6,49 +6,12 @@
 //! place, and that is what the same frame of GROUPS does.
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{
-    Expr, ExprSchemable, LogicalPlan, WindowFrameBound, WindowFrameUnits,
-};
-use datafusion::optimizer::AnalyzerRule;
+use datafusion::logical_expr::{Expr, ExprSchemable, WindowFrameBound, WindowFrameUnits};
 
-/// Turns such frames into GROUPS; goes before operands get a common type.
-#[derive(Debug)]
-pub struct RangeAsGroups;
-
-impl AnalyzerRule for RangeAsGroups {
-    fn name(&self) -> &str {
-        "range_as_groups"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let changed = plan.transform_up_with_subqueries(|plan| {
-            if !matches!(plan, LogicalPlan::Window(_)) {
-                return Ok(Transformed::no(plan));
-            }
-            let schema = merge_schema(&plan.inputs());
-            let names = NamePreserver::new(&plan);
-            let changed = plan.map_expressions(|expr| {
-                // The plan above knows the column by this name.
-                let name = names.save(&expr);
-                let changed = expr.transform_up(|expr| rewrite(expr, &schema))?;
-                Ok(changed.update_data(|expr| name.restore(expr)))
-            })?;
-            if changed.transformed {
-                changed.map_data(LogicalPlan::recompute_schema)
-            } else {
-                Ok(changed)
-            }
-        })?;
-        Ok(changed.data)
-    }
-}
-
-fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+/// Turns such a frame into GROUPS; goes before operands get a common type.
+pub fn as_groups(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::WindowFunction(mut window) = expr else { return Ok(Transformed::no(expr)) };
     let params = &window.params;
     let frame = &params.window_frame;

@@ -4,27 +4,25 @@
 //! Columns give one form (lower case with hyphens; an address as short as it gets). So whatever
 //! stands beside such a column is brought into that form, and an order of time UUIDs becomes one of
 //! `timeuuid_order(…)`, a text that sorts as Cassandra sorts them. Which text is a UUID is known by the
-//! metadata of its field, so a computed text (`lower(id)`) is text.
+//! metadata of its field, so a computed text (`lower(id)`) is text. So are CASE, `coalesce`, `greatest`
+//! and `least` of UUIDs: they are compared and ordered by their letters.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field};
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{
     AggregateFunction, Between, Case, InList, InSubquery, ScalarFunction, Sort, WindowFunction,
 };
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, ScalarUDF, cast,
-    lit,
+    BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator,
+    ScalarUDF, cast, lit,
 };
-use datafusion::optimizer::AnalyzerRule;
 use tidegate_engine::schema::value::{format_uuid, parse_uuid};
 
 use super::instant::is_comparison;
-use super::rewrite::expressions_of;
 use super::time_uuid::{Bound, Canonical, TimeOrder};
 
 /// What a text names.
@@ -60,42 +58,41 @@ impl Kind {
     }
 }
 
-/// The rule; it goes before operands get a common type.
-#[derive(Debug)]
-pub struct CompareIdentifiers;
-
-impl AnalyzerRule for CompareIdentifiers {
-    fn name(&self) -> &str {
-        "compare_identifiers"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let changed = plan.transform_up_with_subqueries(|plan| {
-            let changed = expressions_of(plan, &rewrite)?;
-            changed.transform_data(|plan| match plan {
-                LogicalPlan::Sort(mut sort) => {
-                    let schema = Arc::clone(sort.input.schema());
-                    let is_changed = by_time(&mut sort.expr, &schema);
-                    Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), is_changed))
+/// Orders, and keys of joins, that are no part of an expression; goes before operands get a common type.
+pub fn of_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Sort(mut sort) => {
+            let schema = Arc::clone(sort.input.schema());
+            let is_changed = by_time(&mut sort.expr, &schema);
+            Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), is_changed))
+        }
+        // It becomes an aggregate with this order only later.
+        LogicalPlan::Distinct(Distinct::On(mut on)) => {
+            let schema = Arc::clone(on.input.schema());
+            let order = on.sort_expr.as_deref_mut().unwrap_or_default();
+            let mut is_changed = by_time(order, &schema);
+            // What is sorted first must be what is distinct.
+            for expr in &mut on.on_expr {
+                is_changed |= of_time(expr, &schema);
+            }
+            let plan = LogicalPlan::Distinct(Distinct::On(on));
+            Ok(Transformed::new_transformed(plan, is_changed))
+        }
+        LogicalPlan::Join(mut join) => {
+            let mut is_changed = false;
+            let (left, right) = (join.left.schema(), join.right.schema());
+            for (a, b) in &mut join.on {
+                let kinds = (kind(a, left), kind(b, right));
+                is_changed |= kinds.0.is_some() != kinds.1.is_some();
+                match kinds {
+                    (Some(kind), None) => bring(b, kind, right),
+                    (None, Some(kind)) => bring(a, kind, left),
+                    _ => {}
                 }
-                LogicalPlan::Join(mut join) => {
-                    let mut is_changed = false;
-                    let (left, right) = (join.left.schema(), join.right.schema());
-                    for (a, b) in &mut join.on {
-                        let kinds = (kind(a, left), kind(b, right));
-                        is_changed |= kinds.0.is_some() != kinds.1.is_some();
-                        match kinds {
-                            (Some(kind), None) => bring(b, kind, right),
-                            (None, Some(kind)) => bring(a, kind, left),
-                            _ => {}
-                        }
-                    }
-                    Ok(Transformed::new_transformed(LogicalPlan::Join(join), is_changed))
-                }
-                other => Ok(Transformed::no(other)),
-            })
-        })?;
-        Ok(changed.data)
+            }
+            Ok(Transformed::new_transformed(LogicalPlan::Join(join), is_changed))
+        }
+        other => Ok(Transformed::no(other)),
     }
 }
 
@@ -119,15 +116,22 @@ fn kind(expr: &Expr, schema: &DFSchema) -> Option<Kind> {
 fn by_time(order: &mut [Sort], schema: &DFSchema) -> bool {
     let mut is_changed = false;
     for sort in order {
-        if kind(&sort.expr, schema) == Some(Kind::TimeUuid) {
-            sort.expr = time_order(std::mem::take(&mut sort.expr));
-            is_changed = true;
-        }
+        is_changed |= of_time(&mut sort.expr, schema);
     }
     is_changed
 }
 
-fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+/// Makes a time UUID what sorts by its time; whether it is one.
+fn of_time(expr: &mut Expr, schema: &DFSchema) -> bool {
+    let is_one = kind(expr, schema) == Some(Kind::TimeUuid);
+    if is_one {
+        *expr = time_order(std::mem::take(expr));
+    }
+    is_one
+}
+
+/// Comparisons and orders within an expression; goes before operands get a common type.
+pub fn compare_all(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(match expr {
         Expr::BinaryExpr(binary) if is_comparison(binary.op) => compare(binary, schema),
         Expr::Between(Between { expr, negated, low, high }) => {

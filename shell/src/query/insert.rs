@@ -101,17 +101,28 @@ fn to_column(value: Expr, table: &TableSchema, name: &str, schema: &DFSchema) ->
     }
 }
 
-/// The rows of the VALUES of a planned INSERT.
+fn refused() -> QueryError {
+    QueryError::unsupported("INSERT takes VALUES or SELECT")
+}
+
+/// How many casts are written around each of the VALUES of an INSERT, by rows.
+///
+/// Errors: `Unsupported` for another statement.
+pub fn casts_of(statement: &SqlStatement) -> Result<Vec<Vec<usize>>> {
+    let written = super::values::list(statement).ok_or_else(refused)?;
+    let of_row = |row: &[ast::Expr]| row.iter().map(casts_written).collect();
+    Ok(written.rows.iter().map(|row| of_row(&row.content)).collect())
+}
+
+/// The rows of the VALUES of a planned INSERT; `casts` are those of [`casts_of`].
 ///
 /// Errors: `Unsupported` for another statement.
 pub fn of_values(
     plan: LogicalPlan,
-    statement: &SqlStatement,
+    casts: &[Vec<usize>],
     table: &TableSchema,
     names: &[String],
 ) -> Result<LogicalPlan> {
-    let refused = || QueryError::unsupported("INSERT takes VALUES or SELECT");
-    let written = super::values::list(statement).ok_or_else(refused)?;
     let LogicalPlan::Dml(dml) = plan else { return Err(refused()) };
     let LogicalPlan::Projection(projection) = Arc::unwrap_or_clone(dml.input) else {
         return Err(refused());
@@ -120,9 +131,9 @@ pub fn of_values(
         return Err(refused());
     };
     let empty = DFSchema::empty();
-    let rows = values.values.into_iter().zip(&written.rows).map(|(row, written)| {
-        let parts = row.into_iter().zip(&written.content).zip(names);
-        parts.map(|((value, written), name)| to_column(uncast(value, written), table, name, &empty))
+    let rows = values.values.into_iter().zip(casts).map(|(row, casts)| {
+        let parts = row.into_iter().zip(casts).zip(names);
+        parts.map(|((value, casts), name)| to_column(uncast(value, *casts), table, name, &empty))
     });
     let rows: Vec<Vec<Expr>> = rows.map(Iterator::collect).collect();
     let ids: Vec<ColumnId> =
@@ -167,7 +178,10 @@ pub fn of_update(
     let exprs = projection.expr.into_iter().map(|expr| match expr {
         Expr::Alias(Alias { expr, relation, name, metadata }) => {
             let expr = match assigned(&name) {
-                Some(written) => Box::new(as_assigned(uncast(*expr, written), table, &name)),
+                Some(written) => {
+                    let value = uncast(*expr, casts_written(written));
+                    Box::new(as_assigned(value, table, &name))
+                }
                 None => expr,
             };
             Expr::Alias(Alias { expr, relation, name, metadata })
@@ -187,9 +201,9 @@ fn as_assigned(value: Expr, table: &TableSchema, name: &str) -> Expr {
     double.unwrap_or(value)
 }
 
-/// Takes the planner's cast off a value, if there is one: one more than was written.
-fn uncast(value: Expr, written: &ast::Expr) -> Expr {
-    if casts(&value) <= casts_written(written) {
+/// Takes the planner's cast off a value, if there is one: one more than were written.
+fn uncast(value: Expr, casts_written: usize) -> Expr {
+    if casts(&value) <= casts_written {
         return value;
     }
     match value {

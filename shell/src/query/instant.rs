@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use datafusion::arrow::compute::kernels::cast_utils::Parser;
 use datafusion::arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Between, InList, ScalarFunction};
@@ -19,10 +18,9 @@ use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
-use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-use super::rewrite::{expressions, expressions_of};
+use super::rewrite::expressions_of;
 
 /// Reads a text beside a timestamp or a date in nanoseconds where its unit would cut the text; goes
 /// before operands get a common type.
@@ -87,22 +85,9 @@ fn refined(expr: Expr, beside: Option<&DataType>) -> Transformed<Expr> {
     }
 }
 
-/// Hides casts of timestamps and dates to finer timestamps that are compared with constants; goes
-/// after operands got a common type.
-#[derive(Debug)]
-pub struct HideCasts;
-
-impl AnalyzerRule for HideCasts {
-    fn name(&self) -> &str {
-        "hide_casts_of_instants"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(expressions(plan, hide)?.data)
-    }
-}
-
-fn hide(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+/// Hides a cast of a timestamp or date to a finer timestamp that is compared with constants; goes after
+/// operands got a common type.
+pub fn hide(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) => {
             let (left, right) = match (is_constant(&left), is_constant(&right)) {

@@ -31,6 +31,7 @@ mod error;
 mod explain_policy;
 mod fragments;
 mod frame;
+mod heading;
 mod identifier;
 mod insert;
 mod instant;

@@ -1,37 +1,20 @@
 //! What a number with a point is: exactly what was written, unless it stands beside a float.
 //!
 //! The planner reads `123.45` as a decimal, so that it reaches decimal columns unharmed, and would
-//! then compare floats as decimals too, which is slow and fails for large ones. This rule runs
-//! before the planner gives operands a common type.
+//! then compare floats as decimals too, which is slow and fails for large ones.
 //!
 //! Invariant: a constant decimal that is an operand beside a float, an argument of a function
 //! without a decimal column, or cast to a float, is the double nearest to its text.
 
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType};
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast, lit};
-use datafusion::optimizer::AnalyzerRule;
+use datafusion::logical_expr::{Expr, ExprSchemable, cast, lit};
 
 use super::assign;
-use super::rewrite::expressions;
 
-/// The rule; it goes first.
-#[derive(Debug)]
-pub struct NumberBesideFloat;
-
-impl AnalyzerRule for NumberBesideFloat {
-    fn name(&self) -> &str {
-        "number_beside_float"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(expressions(plan, rewrite)?.data)
-    }
-}
-
-fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+/// Makes such a number a double; goes before operands get a common type, and before all others.
+pub fn beside_float(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if let Expr::Cast(to) = &expr
         && to.field.data_type().is_floating()
         && let Some(double) = double(&to.expr)

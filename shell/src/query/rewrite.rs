@@ -1,4 +1,4 @@
-//! Walking a plan's expressions, subqueries included.
+//! Walking the expressions of a plan's node.
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
@@ -6,16 +6,8 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
-/// Changes every part of every expression of a plan, inner parts first. `change` gets the schema of
-/// the node's inputs. Columns keep their names.
-pub fn expressions(
-    plan: LogicalPlan,
-    change: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
-) -> Result<Transformed<LogicalPlan>> {
-    plan.transform_up_with_subqueries(|plan| expressions_of(plan, &change))
-}
-
-/// As [`expressions`], of one node.
+/// Changes every part of every expression of one node of a plan, inner parts first. `change` gets the
+/// schema of the node's inputs. Columns keep their names.
 pub fn expressions_of(
     plan: LogicalPlan,
     change: &impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,

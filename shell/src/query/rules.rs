@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::TransformedResult;
+use datafusion::common::{DFSchema, DataFusionError, Result};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
-use super::arithmetic::CheckArithmetic;
-use super::compare::{Compare, CompareFloats};
-use super::frame::RangeAsGroups;
-use super::identifier::CompareIdentifiers;
-use super::instant::{CompareExactly, HideCasts};
+use super::instant::CompareExactly;
 use super::multiset::CountCopies;
-use super::number::NumberBesideFloat;
+use super::rewrite::expressions_of;
 use super::union::{DrawCurtains, HangCurtains};
+use super::{arithmetic, compare, frame, identifier, instant, number};
 
 /// The rule that computes constants and looks through casts.
 const CONSTANT_RULE: &str = "simplify_expressions";
@@ -23,16 +23,53 @@ const SORT_RULE: &str = "EnsureRequirements";
 
 /// What a statement means: types of operands, and what is compared with what.
 pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
-    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
-        vec![Arc::new(NumberBesideFloat), Arc::new(Compare), Arc::new(CompareIdentifiers)];
-    rules.push(Arc::new(RangeAsGroups));
-    // Operands have a common type from here on.
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(ReadOperands)];
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(CountCopies));
-    rules.push(Arc::new(CompareFloats));
-    rules.push(Arc::new(HideCasts));
-    rules.push(Arc::new(CheckArithmetic));
+    rules.push(Arc::new(CheckOperators));
     rules
+}
+
+/// Says what operands are before they get a common type. Each change is of one operator, by the types of
+/// its operands, and leaves its own type alone; so all are made in one walk.
+#[derive(Debug)]
+struct ReadOperands;
+
+impl AnalyzerRule for ReadOperands {
+    fn name(&self) -> &str {
+        "read_operands"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let change = |expr, schema: &DFSchema| {
+            number::beside_float(expr, schema)?
+                .transform_data(|expr| instant::refine(expr, schema))?
+                .transform_data(|expr| compare::as_doubles(expr, schema))?
+                .transform_data(|expr| identifier::compare_all(expr, schema))?
+                .transform_data(|expr| frame::as_groups(expr, schema))
+        };
+        let of_node = |plan| expressions_of(plan, &change)?.transform_data(identifier::of_plan);
+        plan.transform_up_with_subqueries(of_node).data()
+    }
+}
+
+/// Replaces operators whose operands have a common type, where DataFusion's are not exact.
+#[derive(Debug)]
+struct CheckOperators;
+
+impl AnalyzerRule for CheckOperators {
+    fn name(&self) -> &str {
+        "check_operators"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let change = |expr, schema: &DFSchema| {
+            compare::both_zeros(expr, schema)?
+                .transform_data(|expr| instant::hide(expr, schema))?
+                .transform_data(|expr| arithmetic::check(expr, schema))
+        };
+        plan.transform_up_with_subqueries(|plan| expressions_of(plan, &change)).data()
+    }
 }
 
 /// Errors: `Internal` where a rule that ours go with is not there.

@@ -341,8 +341,9 @@ impl Session {
                 insert::of_query(rows, table, &names)?
             }
             None => {
-                let plan = self.bind(self.plan(statement.clone()).await?, values)?;
-                insert::of_values(plan, &statement, table, &names)?
+                let casts = insert::casts_of(&statement)?;
+                let plan = self.bind(self.plan(statement).await?, values)?;
+                insert::of_values(plan, &casts, table, &names)?
             }
         };
         Ok((plan, names))

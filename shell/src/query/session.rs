@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef as ArrowSchemaRef};
 use datafusion::common::{
     DataFusionError, ParamValues, ResolvedTableReference, ScalarValue, TableReference,
 };
@@ -25,12 +25,13 @@ use super::braces;
 use super::catalog::{CATALOG, Engine, TideCatalog};
 use super::element;
 use super::error::{QueryError, Result};
+use super::heading::{headings, with_headings};
 use super::insert;
 use super::memory::QueryMemory;
 use super::named_cast;
 use super::outcome::{Description, Outcome, OutcomeKind};
 use super::parameter::{self, check_count, row_of};
-use super::parse::{self, Command, TableName, Using, UsingValue, WriteKind};
+use super::parse::{self, Command, TableName, UsingValue, WriteKind};
 use super::place::place;
 use super::replay::{REPLAY_FUNCTION, ReplayFunction};
 use super::rules;
@@ -38,6 +39,7 @@ use super::setting::Settings;
 use super::statement::{Statement, split};
 use super::system::SYSTEM_KEYSPACE;
 use super::time_uuid;
+use super::values;
 
 /// Bytes that the merge above a removed sort may read ahead; reading ahead is the shard's work.
 const SORT_BUFFER_BYTES: usize = 4 << 20;
@@ -190,14 +192,8 @@ impl Session {
     ///
     /// Errors: with a place in the text wherever there is one.
     pub async fn run(&self, statement: &Statement) -> Result<Outcome> {
-        if statement.parameter_count() > 0 {
-            let error = QueryError::invalid(format!(
-                "the statement has parameters without values: {}",
-                statement.parameter_count()
-            ));
-            return Err(place(statement, error));
-        }
-        self.run_once(statement, &[]).await
+        check_bare(statement)?;
+        self.run_once(statement, parsed(statement)?, &[]).await
     }
 
     /// Runs one statement with parameters: column i of `parameters` is `$i`. A write runs once a
@@ -210,37 +206,44 @@ impl Session {
         parameters: &RecordBatch,
     ) -> Result<Outcome> {
         check_count(statement, parameters)?;
-        let is_write = matches!(parse::parse(statement)?, Command::Write(_));
-        if !is_write && parameters.num_rows() != 1 {
-            return Err(QueryError::invalid(format!(
-                "a query takes one row of parameters, {} were given",
-                parameters.num_rows()
-            )));
+        self.run_rows(statement, parsed(statement)?, parameters).await
+    }
+
+    async fn run_rows(
+        &self,
+        statement: &Statement,
+        command: Command,
+        parameters: &RecordBatch,
+    ) -> Result<Outcome> {
+        let count = parameters.num_rows();
+        if !matches!(command, Command::Write(_)) {
+            if count != 1 {
+                return Err(QueryError::invalid(format!(
+                    "a query takes one row of parameters, {count} were given"
+                )));
+            }
+            return self.run_once(statement, command, &row_of(parameters, 0)?).await;
         }
         let mut sum = 0;
-        for row in 0..parameters.num_rows() {
-            let outcome = self.run_once(statement, &row_of(parameters, row)?).await?;
+        for row in 0..count {
+            let values = row_of(parameters, row)?;
+            let outcome = self.run_once(statement, command.clone(), &values).await?;
             match outcome.kind {
-                OutcomeKind::Count(count) if is_write => sum += count,
+                OutcomeKind::Count(count) => sum += count,
                 _ => return Ok(outcome),
             }
         }
         Ok(Outcome::count(sum))
     }
 
-    /// This session as it is now, but with `keyspace` for unqualified names. What is set in it later
-    /// stays in it.
-    ///
-    /// Errors: `NotFound` when that keyspace does not exist.
-    pub fn at(&self, keyspace: &str) -> Result<Session> {
-        let session = Session {
-            database: self.database.clone(),
-            options: self.options.clone(),
-            context: SessionContext::new_with_state(self.context.state()),
-            node: self.node,
-        };
-        session.set_keyspace(keyspace)?;
-        Ok(session)
+    /// This session as it is now, but with `keyspace` for unqualified names, whether or not it exists:
+    /// who uses such a name is told. What is set in it later stays in it.
+    pub fn at(&self, keyspace: &str) -> Session {
+        let context = SessionContext::new_with_state(self.context.state());
+        let state = context.state_ref();
+        state.write().config_mut().options_mut().catalog.default_schema = keyspace.to_owned();
+        let (database, options) = (self.database.clone(), self.options.clone());
+        Session { database, options, context, node: self.node }
     }
 
     /// The table that a `DROP TABLE` would drop; `None` for other statements.
@@ -262,14 +265,19 @@ impl Session {
         statement: &Statement,
         parameters: Option<&RecordBatch>,
     ) -> Result<Outcome> {
-        if !parse::parse(statement)?.is_query() {
+        let command = parsed(statement)?;
+        if !command.is_query() {
             return Err(QueryError::invalid("the statement is no query"));
         }
         match parameters {
             Some(parameters) if statement.parameter_count() > 0 => {
-                self.run_with(statement, parameters).await
+                check_count(statement, parameters)?;
+                self.run_rows(statement, command, parameters).await
             }
-            _ => self.run(statement).await,
+            _ => {
+                check_bare(statement)?;
+                self.run_once(statement, command, &[]).await
+            }
         }
     }
 
@@ -293,46 +301,32 @@ impl Session {
         self.describe_bound(statement, Some(parameters)).await
     }
 
+    /// The types of the parameters of a statement, planned no further than they need.
+    ///
+    /// Errors: as `describe`.
+    pub async fn parameters(&self, statement: &Statement) -> Result<ArrowSchemaRef> {
+        let command = parsed(statement)?;
+        let sketch = self.sketch(statement, &command).await;
+        let sketch = sketch.map_err(|error| place(statement, error))?;
+        Ok(sketch.map_or_else(|| Arc::new(Schema::empty()), |(_, parameters)| parameters))
+    }
+
     async fn describe_bound(
         &self,
         statement: &Statement,
         bound: Option<&RecordBatch>,
     ) -> Result<Description> {
         let in_text = |error| place(statement, error);
-        let command = parse::parse(statement)?;
-        let mut of_elements = Vec::new();
-        let (sql, using) = match &command {
-            Command::Query(sql) => (sql, Using::default()),
-            Command::Write(write) => {
-                if !write.elements.changes.is_empty() {
-                    let table = self.table(&write.table).map_err(in_text)?;
-                    of_elements = element::parameters(&table, &write.elements).map_err(in_text)?;
-                }
-                (&write.statement, write.using)
-            }
-            other => {
-                let schema = self.own_schema(other).await?;
-                let parameters = Arc::new(Schema::empty());
-                let returns_rows = !schema.fields().is_empty();
-                let is_query = other.is_query();
-                return Ok(Description { schema, parameters, returns_rows, is_query });
-            }
+        let command = parsed(statement)?;
+        let sketch = self.sketch(statement, &command).await.map_err(in_text)?;
+        let Some((plan, parameters)) = sketch else {
+            let schema = self.own_schema(&command).await?;
+            let returns_rows = !schema.fields().is_empty();
+            let (parameters, is_query) = (Arc::new(Schema::empty()), command.is_query());
+            return Ok(Description { schema, parameters, returns_rows, is_query });
         };
-        let mut sql = sql.clone();
-        if let Command::Write(write) = &command {
-            let table = self.table(&write.table).map_err(in_text)?;
-            let names = match &write.kind {
-                WriteKind::Insert(columns) => {
-                    insert::names(write, &table, columns).map_err(in_text)?
-                }
-                WriteKind::Update(_) | WriteKind::Delete(_) => Vec::new(),
-            };
-            self.tell_literals(&mut sql, &table, &names);
-        }
-        let plan = self.plan(sql).await.map_err(in_text)?;
         let returns_rows =
             matches!(command, Command::Query(_)) && !matches!(plan, LogicalPlan::Statement(_));
-        let mut found = parameter::types(&plan)?;
         let schema = match bound.filter(|rows| returns_rows && rows.num_rows() > 0) {
             Some(rows) => {
                 let plan = self.bind(plan, &row_of(rows, 0)?).map_err(in_text)?;
@@ -341,14 +335,42 @@ impl Session {
             None if returns_rows => self.result_schema(&plan).await.map_err(in_text)?,
             None => Arc::new(Schema::empty()),
         };
-        for value in [using.ttl, using.timestamp] {
-            if let Some(UsingValue::Parameter(n)) = value {
-                found.insert(format!("${n}"), DataType::Int64);
+        let is_query = returns_rows && command.is_query();
+        Ok(Description { schema, parameters, returns_rows, is_query })
+    }
+
+    /// The logical plan of a query or write and the types of its parameters; `None` for statements of
+    /// our own.
+    async fn sketch(
+        &self,
+        statement: &Statement,
+        command: &Command,
+    ) -> Result<Option<(LogicalPlan, ArrowSchemaRef)>> {
+        let mut known = Vec::new();
+        let plan = match command {
+            Command::Query(sql) => self.plan(sql.clone()).await?,
+            Command::Write(write) => {
+                let table = self.table(&write.table)?;
+                if !write.elements.changes.is_empty() {
+                    known = element::parameters(&table, &write.elements)?;
+                }
+                let numbers = [write.using.ttl, write.using.timestamp].into_iter();
+                known.extend(numbers.filter_map(|value| match value {
+                    Some(UsingValue::Parameter(n)) => Some((n, DataType::Int64)),
+                    _ => None,
+                }));
+                let names = match &write.kind {
+                    WriteKind::Insert(columns) => insert::names(write, &table, columns)?,
+                    WriteKind::Update(_) | WriteKind::Delete(_) => Vec::new(),
+                };
+                let mut sql = write.statement.clone();
+                self.tell_literals(&mut sql, &table, &names);
+                self.plan(sql).await?
             }
-        }
-        for (n, ty) in of_elements {
-            found.insert(format!("${n}"), ty);
-        }
+            _ => return Ok(None),
+        };
+        let mut found = parameter::types(&plan)?;
+        found.extend(known.into_iter().map(|(n, ty)| (format!("${n}"), ty)));
         let parameters: Vec<Field> = (1..=statement.parameter_count())
             .map(|n| {
                 let name = format!("${n}");
@@ -357,16 +379,11 @@ impl Session {
                 Field::new(name, ty, true)
             })
             .collect();
-        let parameters = Arc::new(Schema::new(parameters));
-        let is_query = returns_rows && command.is_query();
-        Ok(Description { schema, parameters, returns_rows, is_query })
+        Ok(Some((plan, Arc::new(Schema::new(parameters)))))
     }
 
     /// The schema that running `plan` gives: the physical plan's, which knows of coercions.
-    async fn result_schema(
-        &self,
-        plan: &LogicalPlan,
-    ) -> Result<datafusion::arrow::datatypes::SchemaRef> {
+    async fn result_schema(&self, plan: &LogicalPlan) -> Result<ArrowSchemaRef> {
         if matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_)) {
             return Ok(Arc::clone(plan.schema().inner()));
         }
@@ -374,8 +391,12 @@ impl Session {
         Ok(Arc::clone(optimised.schema().inner()))
     }
 
-    async fn run_once(&self, statement: &Statement, values: &[ScalarValue]) -> Result<Outcome> {
-        let command = parse::parse(statement).map_err(|error| place(statement, error))?;
+    async fn run_once(
+        &self,
+        statement: &Statement,
+        command: Command,
+        values: &[ScalarValue],
+    ) -> Result<Outcome> {
         let mut outcome =
             self.run_command(command, values).await.map_err(|error| place(statement, error))?;
         // What goes wrong while rows are made, such as a division, has a place too.
@@ -393,22 +414,24 @@ impl Session {
         for reference in state.resolve_table_references(&sql)? {
             self.check_table(reference)?;
         }
+        let headings = headings(&sql);
         parse::take_apart(&mut sql)?;
-        let mut planned = state.statement_to_plan(sql.clone()).await;
+        let is_repeated = |error: &DataFusionError| error.strip_backtrace().contains(REPEATED_NAME);
+        // Only a SELECT has columns whose names could repeat.
+        let mut spare = (!values::is_without_query(&sql)).then(|| sql.clone());
+        let mut planned = state.statement_to_plan(sql).await;
         for all in [false, true] {
-            let is_repeated =
-                |error: &DataFusionError| error.strip_backtrace().contains(REPEATED_NAME);
-            if planned.as_ref().is_err_and(is_repeated) {
-                parse::tell_apart(&mut sql, all)?;
-                planned = state.statement_to_plan(sql.clone()).await;
-            }
+            let is_to_retry = planned.as_ref().is_err_and(is_repeated);
+            let Some(sql) = spare.as_mut().filter(|_| is_to_retry) else { break };
+            parse::tell_apart(sql, all)?;
+            planned = state.statement_to_plan(sql.clone()).await;
         }
         let plan = planned?;
         match plan {
             LogicalPlan::Ddl(_) | LogicalPlan::Copy(_) => {
                 Err(QueryError::unsupported("this statement is not offered"))
             }
-            plan => Ok(plan),
+            plan => Ok(with_headings(plan, &headings)?),
         }
     }
 
@@ -479,5 +502,20 @@ impl Session {
             let known = catalog.tables(&keyspace).map(|table| table.name.as_str());
             QueryError::not_found("table", &name.table.value, known).at(name.table.span)
         })
+    }
+}
+
+fn parsed(statement: &Statement) -> Result<Command> {
+    parse::parse(statement).map_err(|error| place(statement, error))
+}
+
+/// Errors: `Invalid` for a statement that needs values.
+fn check_bare(statement: &Statement) -> Result<()> {
+    match statement.parameter_count() {
+        0 => Ok(()),
+        count => {
+            let message = format!("the statement has parameters without values: {count}");
+            Err(place(statement, QueryError::invalid(message)))
+        }
     }
 }

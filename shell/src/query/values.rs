@@ -2,9 +2,11 @@
 //!
 //! Only what is certainly wrong is refused here; what passes is for the planner to judge.
 
+use std::ops::ControlFlow;
+
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as SqlStatement;
-use datafusion::sql::sqlparser::ast::{self, Spanned as _};
+use datafusion::sql::sqlparser::ast::{self, Spanned as _, Visit as _, Visitor};
 use tidegate_engine::batch::arrow_type;
 use tidegate_engine::{Column, DataType, TableSchema};
 
@@ -47,6 +49,22 @@ pub fn list(statement: &SqlStatement) -> Option<&ast::Values> {
     match &*insert.source.as_ref()?.body {
         ast::SetExpr::Values(values) => Some(values),
         _ => None,
+    }
+}
+
+/// Whether a statement is an INSERT of VALUES without a SELECT in it.
+pub fn is_without_query(statement: &SqlStatement) -> bool {
+    list(statement).is_some_and(|values| values.visit(&mut Queries).is_continue())
+}
+
+/// Ends at the first query.
+struct Queries;
+
+impl Visitor for Queries {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _query: &ast::Query) -> ControlFlow<()> {
+        ControlFlow::Break(())
     }
 }
 

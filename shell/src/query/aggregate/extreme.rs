@@ -11,7 +11,7 @@ use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::Accumulator;
 use tidegate_engine::schema::value::{format_uuid, parse_uuid};
 
-use super::fold::{Fold, One};
+use super::fold::Fold;
 use crate::query::time_uuid::{order_of, uuid_of};
 
 /// Floats; NaN is the greatest, −0.0 less than 0.0.
@@ -162,19 +162,30 @@ impl Fold for Times {
 #[derive(Debug)]
 pub struct SlidingTimes {
     fold: Times,
-    frame: VecDeque<Option<[u8; 16]>>,
+    /// Those that are the best once all before them have left, rising or falling. Each has its number
+    /// among all that came.
+    best: VecDeque<(u64, [u8; 16])>,
+    came: u64,
+    left: u64,
 }
 
 impl SlidingTimes {
     pub fn new(fold: Times) -> Self {
-        SlidingTimes { fold, frame: VecDeque::new() }
+        SlidingTimes { fold, best: VecDeque::new(), came: 0, left: 0 }
     }
 
-    fn best(&self) -> Result<One<Times>> {
-        let mut one = One::new(self.fold.clone());
-        let states = self.fold.states(self.frame.iter().copied().collect())?;
-        one.merge_batch(&states)?;
-        Ok(one)
+    fn push(&mut self, item: [u8; 16]) {
+        let is_max = self.fold.is_max;
+        let is_beaten = |last: &[u8; 16]| if is_max { *last <= item } else { *last >= item };
+        while self.best.back().is_some_and(|(_, last)| is_beaten(last)) {
+            self.best.pop_back();
+        }
+        self.best.push_back((self.came, item));
+    }
+
+    fn result(&self) -> Result<ScalarValue> {
+        let best = self.best.front().map(|(_, order)| *order);
+        ScalarValue::try_from_array(&self.fold.finish(vec![best])?, 0)
     }
 }
 
@@ -182,14 +193,21 @@ impl Accumulator for SlidingTimes {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let array = &*values[0];
         let item = self.fold.items(array)?;
-        self.frame.extend((0..array.len()).filter(|row| array.is_valid(*row)).map(item));
+        for row in (0..array.len()).filter(|row| array.is_valid(*row)) {
+            if let Some(item) = item(row) {
+                self.push(item);
+            }
+            self.came += 1;
+        }
         Ok(())
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         // Values leave in the order in which they came.
-        let leaving = values[0].len() - values[0].null_count();
-        self.frame.drain(..leaving.min(self.frame.len()));
+        self.left += (values[0].len() - values[0].null_count()) as u64;
+        while self.best.front().is_some_and(|(number, _)| *number < self.left) {
+            self.best.pop_front();
+        }
         Ok(())
     }
 
@@ -198,15 +216,15 @@ impl Accumulator for SlidingTimes {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        self.best()?.evaluate()
+        self.result()
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + self.frame.capacity() * size_of::<Option<[u8; 16]>>()
+        size_of_val(self) + self.best.capacity() * size_of::<(u64, [u8; 16])>()
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        self.best()?.state()
+        Ok(vec![self.result()?])
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {

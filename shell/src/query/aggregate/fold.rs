@@ -1,7 +1,8 @@
 //! From a way to fold values to DataFusion's accumulators: of one group, of many, of distinct
 //! values.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt::Debug;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
@@ -181,41 +182,63 @@ fn is_true(filter: &BooleanArray, row: usize) -> bool {
     filter.is_valid(row) && filter.value(row)
 }
 
-/// Each value of one group once. What it knows is the values.
+/// Each value of one group once. What another needs of it is the values.
 #[derive(Debug)]
 pub struct Distinct<F: Fold> {
     fold: F,
-    values: HashSet<ScalarValue>,
+    /// Of every value once.
+    state: F::State,
+    /// Values and how often they are there.
+    values: HashMap<ScalarValue, usize>,
     bytes: usize,
 }
 
 impl<F: Fold> Distinct<F> {
     pub fn new(fold: F) -> Self {
-        Distinct { fold, values: HashSet::new(), bytes: 0 }
+        Distinct { fold, state: F::State::default(), values: HashMap::new(), bytes: 0 }
     }
 }
 
 impl<F: Fold> Accumulator for Distinct<F> {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let array = &values[0];
+        let item = self.fold.items(array)?;
         for row in (0..array.len()).filter(|row| array.is_valid(*row)) {
-            let value = ScalarValue::try_from_array(array, row)?;
-            let bytes = value.size();
-            if self.values.insert(value) {
-                self.bytes += bytes;
+            match self.values.entry(ScalarValue::try_from_array(array, row)?) {
+                Entry::Occupied(mut copies) => *copies.get_mut() += 1,
+                Entry::Vacant(first) => {
+                    self.bytes += first.key().size();
+                    first.insert(1);
+                    self.fold.add(&mut self.state, item(row))?;
+                }
             }
         }
         Ok(())
     }
 
-    fn evaluate(&mut self) -> Result<ScalarValue> {
-        let mut state = F::State::default();
-        if !self.values.is_empty() {
-            let array = ScalarValue::iter_to_array(self.values.iter().cloned())?;
-            let item = self.fold.items(&*array)?;
-            (0..array.len()).try_for_each(|row| self.fold.add(&mut state, item(row)))?;
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let array = &values[0];
+        let item = self.fold.items(array)?;
+        for row in (0..array.len()).filter(|row| array.is_valid(*row)) {
+            match self.values.entry(ScalarValue::try_from_array(array, row)?) {
+                Entry::Occupied(last) if *last.get() == 1 => {
+                    self.bytes -= last.key().size();
+                    last.remove();
+                    self.fold.remove(&mut self.state, item(row))?;
+                }
+                Entry::Occupied(mut copies) => *copies.get_mut() -= 1,
+                Entry::Vacant(_) => return internal_err!("a value leaves a frame it is not in"),
+            }
         }
-        ScalarValue::try_from_array(&self.fold.finish(vec![state])?, 0)
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        F::SLIDES
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        ScalarValue::try_from_array(&self.fold.finish(vec![self.state.clone()])?, 0)
     }
 
     fn size(&self) -> usize {
@@ -223,7 +246,7 @@ impl<F: Fold> Accumulator for Distinct<F> {
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        let values: Vec<ScalarValue> = self.values.iter().cloned().collect();
+        let values: Vec<ScalarValue> = self.values.keys().cloned().collect();
         let list = ScalarValue::new_list_nullable(&values, &self.fold.input_type());
         Ok(vec![ScalarValue::List(list)])
     }

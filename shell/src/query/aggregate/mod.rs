@@ -192,7 +192,7 @@ impl AggregateUDFImpl for Exact {
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
         match self.way_of(&args) {
-            Some(Way::Numbers(fold)) if !args.is_distinct => Ok(Box::new(One::new(fold))),
+            Some(Way::Numbers(fold)) => Ok(one(fold, args.is_distinct)),
             Some(Way::Times(fold)) => Ok(Box::new(SlidingTimes::new(fold))),
             // Of floats in a window DataFusion keeps a total order.
             _ => self.inner.inner().create_sliding_accumulator(args),

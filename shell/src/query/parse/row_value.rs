@@ -4,7 +4,11 @@
 //! DataFusion makes a struct of a row, whose fields must have the types of the other's, takes
 //! literals and names in it only, and no query of several columns after IN. What a row means is
 //! said by its parts: `(a, b) = (x, y)` is `a = x AND b = y`, and an order is one of the first part
-//! that differs.
+//! that differs. Rows within rows are their parts: `((a, b), c)` compares as `(a, b, c)`.
+//!
+//! Invariant: a comparison of n parts becomes conditions of about 2·log n levels, and one within another
+//! is copied at most [`COPIED_MAX`] times with all its parts. So the tree stays about as deep as
+//! `depth` says.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -13,7 +17,7 @@ use datafusion::sql::parser::Statement as SqlStatement;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement,
-    TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
+    TableFactor, UnaryOperator, Value, VisitMut, VisitorMut, visit_expressions,
 };
 
 use crate::query::error::{ErrorKind, QueryError, Result};
@@ -23,12 +27,15 @@ use crate::query::statement::synthetic;
 pub const NAMED_CAST: &str = "named_cast";
 /// Name of the rows of a query after IN, and of their columns.
 const ROWS: &str = "__rows";
+/// Most parts that comparisons of rows copy of expressions with rows within them. An order has each
+/// several times, so that there would be no end of copies of copies.
+const COPIED_MAX: usize = 1 << 16;
 
 /// Takes rows apart that are compared.
 ///
-/// Errors: `Invalid` for rows of different lengths.
+/// Errors: `Invalid` for rows of different lengths; `Syntax` beyond [`COPIED_MAX`].
 pub fn take_apart(statement: &mut SqlStatement) -> Result<()> {
-    visit(statement, &mut Rows)
+    visit(statement, &mut Rows { left: COPIED_MAX })
 }
 
 /// Gives columns of one SELECT that would have one name different ones: `count(*)`, `count(*)_1`.
@@ -52,13 +59,16 @@ fn visit(
     }
 }
 
-struct Rows;
+struct Rows {
+    /// Parts of expressions that may still be copied.
+    left: usize,
+}
 
 impl VisitorMut for Rows {
     type Break = QueryError;
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<QueryError> {
-        match parts(expr) {
+        match self.parts(expr) {
             Ok(Some(parts)) => {
                 *expr = parts;
                 ControlFlow::Continue(())
@@ -100,57 +110,130 @@ fn call(name: &str, values: Vec<Expr>) -> Expr {
     })
 }
 
-/// A comparison of rows as one of their parts; `None` for anything else.
-fn parts(expr: &Expr) -> Result<Option<Expr>> {
-    Ok(Some(match expr {
-        Expr::BinaryOp { left, op, right } => match (row(left), row(right)) {
-            (Some(left), Some(right)) => {
-                same_length(left, right)?;
-                match compared(left, op, right) {
-                    Some(expr) => expr,
-                    None => return Ok(None),
+impl Rows {
+    /// A comparison of rows as one of their parts; `None` for anything else.
+    fn parts(&mut self, expr: &Expr) -> Result<Option<Expr>> {
+        use BinaryOperator::{And, Eq, GtEq, LtEq, Or};
+        Ok(Some(match expr {
+            Expr::BinaryOp { left, op, right } => match (row(left), row(right)) {
+                (Some(left), Some(right)) => return self.compared(left, op, right),
+                _ => return Ok(None),
+            },
+            Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
+                let (Some(left), Some(right)) = (row(left), row(right)) else { return Ok(None) };
+                let pairs = pairs(left, right)?;
+                self.copy(&pairs, 1)?;
+                let same = pairs.into_iter().map(|(left, right)| {
+                    Expr::IsNotDistinctFrom(Box::new(left.clone()), Box::new(right.clone()))
+                });
+                let same = joined(same.collect(), &And);
+                if matches!(expr, Expr::IsDistinctFrom(..)) { not(same) } else { same }
+            }
+            Expr::Between { expr, negated, low, high } => {
+                let (Some(value), Some(low), Some(high)) = (row(expr), row(low), row(high)) else {
+                    return Ok(None);
+                };
+                let above = self.compared(value, &GtEq, low)?;
+                let below = self.compared(value, &LtEq, high)?;
+                let (Some(above), Some(below)) = (above, below) else { return Ok(None) };
+                let within = joined(vec![above, below], &And);
+                if *negated { not(within) } else { within }
+            }
+            Expr::InList { expr, list, negated } => {
+                let Some(value) = row(expr) else { return Ok(None) };
+                let mut found = Vec::with_capacity(list.len());
+                for item in list {
+                    let Some(item) = row(item) else { return Ok(None) };
+                    found.extend(self.compared(value, &Eq, item)?);
                 }
+                let found = joined(found, &Or);
+                if *negated { not(found) } else { found }
             }
+            Expr::InSubquery { expr, subquery, negated } => match row(expr) {
+                Some(value) => self.among(value, subquery, *negated)?,
+                None => return Ok(None),
+            },
             _ => return Ok(None),
-        },
-        Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
-            let (Some(left), Some(right)) = (row(left), row(right)) else { return Ok(None) };
-            same_length(left, right)?;
-            let same = left.iter().zip(right).map(|(left, right)| {
-                Expr::IsNotDistinctFrom(Box::new(left.clone()), Box::new(right.clone()))
-            });
-            let same = joined(same.collect(), &BinaryOperator::And);
-            if matches!(expr, Expr::IsDistinctFrom(..)) { not(same) } else { same }
-        }
-        Expr::Between { expr, negated, low, high } => {
-            let (Some(value), Some(low), Some(high)) = (row(expr), row(low), row(high)) else {
-                return Ok(None);
-            };
-            same_length(value, low)?;
-            same_length(value, high)?;
-            let above = compared(value, &BinaryOperator::GtEq, low);
-            let below = compared(value, &BinaryOperator::LtEq, high);
-            let (Some(above), Some(below)) = (above, below) else { return Ok(None) };
-            let within = joined(vec![above, below], &BinaryOperator::And);
-            if *negated { not(within) } else { within }
-        }
-        Expr::InList { expr, list, negated } => {
-            let Some(value) = row(expr) else { return Ok(None) };
-            let mut found = Vec::with_capacity(list.len());
-            for item in list {
-                let Some(item) = row(item) else { return Ok(None) };
-                same_length(value, item)?;
-                found.extend(compared(value, &BinaryOperator::Eq, item));
+        }))
+    }
+
+    /// `None` for an operator that does not compare.
+    fn compared(
+        &mut self,
+        left: &[Expr],
+        op: &BinaryOperator,
+        right: &[Expr],
+    ) -> Result<Option<Expr>> {
+        use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
+        let pairs = pairs(left, right)?;
+        let (strict, loose) = match op {
+            Eq | NotEq => {
+                self.copy(&pairs, 1)?;
+                let each = pairs.into_iter().map(|pair| binary(pair, op)).collect();
+                return Ok(Some(joined(each, if *op == Eq { &And } else { &Or })));
             }
-            let found = joined(found, &BinaryOperator::Or);
-            if *negated { not(found) } else { found }
+            Lt | LtEq => (Lt, LtEq),
+            Gt | GtEq => (Gt, GtEq),
+            _ => return Ok(None),
+        };
+        let [first, _, ..] = pairs[..] else {
+            self.copy(&pairs, 1)?;
+            return Ok(pairs.into_iter().map(|pair| binary(pair, op)).next());
+        };
+        self.copy(&pairs, 2 + pairs.len().ilog2() as usize)?;
+        // The first part alone says which slice to read.
+        let bound = binary(first, &loose);
+        Ok(Some(joined(vec![bound, order(&pairs, &strict, op)], &And)))
+    }
+
+    /// `(a, b) IN (SELECT …)` as EXISTS. NOT IN is true where no row is the same and none may be: a
+    /// null may be anything.
+    fn among(&mut self, value: &[Expr], subquery: &Query, negated: bool) -> Result<Expr> {
+        let columns: Vec<String> = (0..value.len()).map(|n| format!("{ROWS}_{n}")).collect();
+        let text =
+            format!("SELECT 1 FROM (SELECT 1) AS {ROWS} ({}) WHERE true", columns.join(", "));
+        let wrong = || QueryError::new(ErrorKind::Internal, format!("'{text}' is not as expected"));
+        let SqlStatement::Statement(made) = super::sql(&synthetic(&text)?)? else {
+            return Err(wrong());
+        };
+        let Statement::Query(mut query) = *made else { return Err(wrong()) };
+        let SetExpr::Select(select) = &mut *query.body else { return Err(wrong()) };
+        let from = select.from.first_mut().map(|table| &mut table.relation);
+        let Some(TableFactor::Derived { subquery: inner, .. }) = from else { return Err(wrong()) };
+        **inner = subquery.clone();
+        let rows: Vec<Expr> = columns
+            .iter()
+            .map(|name| Expr::CompoundIdentifier(vec![Ident::new(ROWS), Ident::new(name)]))
+            .collect();
+        let same = self.compared(&rows, &BinaryOperator::Eq, value)?.ok_or_else(wrong)?;
+        let same = Expr::Nested(Box::new(same));
+        select.selection = Some(match negated {
+            true => Expr::IsNotFalse(Box::new(same)),
+            false => same,
+        });
+        Ok(Expr::Exists { subquery: query, negated })
+    }
+
+    /// Counts what so many copies of each part take, where rows are within it.
+    ///
+    /// Errors: `Syntax` where that is too much.
+    fn copy(&mut self, pairs: &[Pair<'_>], copies: usize) -> Result<()> {
+        for part in pairs.iter().flat_map(|(left, right)| [left, right]) {
+            let (mut parts, mut has_row) = (0, false);
+            let _: ControlFlow<()> = visit_expressions(*part, |inner| {
+                parts += 1;
+                has_row |= matches!(inner, Expr::Tuple(_));
+                ControlFlow::Continue(())
+            });
+            if has_row {
+                self.left = self.left.checked_sub(parts * copies).ok_or_else(|| {
+                    let message = "the statement has too many rows within rows";
+                    QueryError::new(ErrorKind::Syntax, message)
+                })?;
+            }
         }
-        Expr::InSubquery { expr, subquery, negated } => match row(expr) {
-            Some(value) => among(value, subquery, *negated)?,
-            None => return Ok(None),
-        },
-        _ => return Ok(None),
-    }))
+        Ok(())
+    }
 }
 
 fn row(expr: &Expr) -> Option<&[Expr]> {
@@ -161,43 +244,52 @@ fn row(expr: &Expr) -> Option<&[Expr]> {
     }
 }
 
-fn same_length(left: &[Expr], right: &[Expr]) -> Result<()> {
-    if left.len() == right.len() {
-        return Ok(());
-    }
-    let (left, right) = (left.len(), right.len());
-    Err(QueryError::invalid(format!("a row of {left} values is compared with one of {right}")))
+/// Parts of two rows that stand side by side.
+type Pair<'a> = (&'a Expr, &'a Expr);
+
+/// The parts of two rows, those of rows within both of them in their place.
+///
+/// Errors: `Invalid` for rows of different lengths.
+fn pairs<'a>(left: &'a [Expr], right: &'a [Expr]) -> Result<Vec<Pair<'a>>> {
+    let mut found = Vec::with_capacity(left.len());
+    pair_up(left, right, &mut found)?;
+    Ok(found)
 }
 
-/// `None` for an operator that does not compare.
-fn compared(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Expr> {
-    use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
-    let each = |op: &BinaryOperator| -> Vec<Expr> {
-        left.iter().zip(right).map(|(left, right)| binary(left, op, right)).collect()
-    };
-    let (strict, loose) = match op {
-        Eq => return Some(joined(each(op), &And)),
-        NotEq => return Some(joined(each(op), &Or)),
-        Lt | LtEq => (Lt, LtEq),
-        Gt | GtEq => (Gt, GtEq),
-        _ => return None,
-    };
-    let (first, others) = (0, 1..left.len());
-    if others.is_empty() {
-        return Some(binary(&left[first], op, &right[first]));
+fn pair_up<'a>(left: &'a [Expr], right: &'a [Expr], found: &mut Vec<Pair<'a>>) -> Result<()> {
+    if left.len() != right.len() {
+        let (left, right) = (left.len(), right.len());
+        let message = format!("a row of {left} values is compared with one of {right}");
+        return Err(QueryError::invalid(message));
     }
-    let rest = compared(&left[1..], op, &right[1..])?;
-    let same = binary(&left[first], &Eq, &right[first]);
-    let differs = binary(&left[first], &strict, &right[first]);
-    let by_rest = joined(vec![same, rest], &And);
-    // The first part alone says which slice to read.
-    let bound = binary(&left[first], &loose, &right[first]);
-    Some(joined(vec![bound, joined(vec![differs, by_rest], &Or)], &And))
+    for pair in left.iter().zip(right) {
+        match (row(pair.0), row(pair.1)) {
+            (Some(left), Some(right)) => pair_up(left, right, found)?,
+            _ => found.push(pair),
+        }
+    }
+    Ok(())
 }
 
-fn binary(left: &Expr, op: &BinaryOperator, right: &Expr) -> Expr {
-    let (left, right) = (Box::new(left.clone()), Box::new(right.clone()));
-    Expr::Nested(Box::new(Expr::BinaryOp { left, op: op.clone(), right }))
+/// The first half decides, or where it is the same, the second; `last` compares the last part.
+fn order(pairs: &[Pair<'_>], strict: &BinaryOperator, last: &BinaryOperator) -> Expr {
+    use BinaryOperator::{And, Eq, Or};
+    if let [pair] = pairs {
+        return binary(*pair, last);
+    }
+    let (half, rest) = pairs.split_at(pairs.len() / 2);
+    let same = joined(half.iter().map(|pair| binary(*pair, &Eq)).collect(), &And);
+    let by_rest = joined(vec![same, order(rest, strict, last)], &And);
+    joined(vec![order(half, strict, strict), by_rest], &Or)
+}
+
+fn binary((left, right): Pair<'_>, op: &BinaryOperator) -> Expr {
+    operation(left.clone(), op, right.clone())
+}
+
+fn operation(left: Expr, op: &BinaryOperator, right: Expr) -> Expr {
+    let (left, right) = (Box::new(left), Box::new(right));
+    Expr::BinaryOp { left, op: op.clone(), right }
 }
 
 /// All conditions with an operator between them, as a tree that is not deep.
@@ -205,7 +297,7 @@ fn joined(mut conditions: Vec<Expr>, op: &BinaryOperator) -> Expr {
     if conditions.len() > 1 {
         let right = joined(conditions.split_off(conditions.len() / 2), op);
         let left = joined(conditions, op);
-        return binary(&left, op, &right);
+        return operation(left, op, right);
     }
     conditions.pop().unwrap_or_else(|| Expr::value(Value::Null))
 }
@@ -213,33 +305,6 @@ fn joined(mut conditions: Vec<Expr>, op: &BinaryOperator) -> Expr {
 fn not(expr: Expr) -> Expr {
     let expr = Box::new(Expr::Nested(Box::new(expr)));
     Expr::Nested(Box::new(Expr::UnaryOp { op: UnaryOperator::Not, expr }))
-}
-
-/// `(a, b) IN (SELECT …)` as EXISTS. NOT IN is true where no row is the same and none may be: a null
-/// may be anything.
-fn among(value: &[Expr], subquery: &Query, negated: bool) -> Result<Expr> {
-    let columns: Vec<String> = (0..value.len()).map(|n| format!("{ROWS}_{n}")).collect();
-    let text = format!("SELECT 1 FROM (SELECT 1) AS {ROWS} ({}) WHERE true", columns.join(", "));
-    let wrong = || QueryError::new(ErrorKind::Internal, format!("'{text}' is not as expected"));
-    let SqlStatement::Statement(made) = super::sql(&synthetic(&text)?)? else {
-        return Err(wrong());
-    };
-    let Statement::Query(mut query) = *made else { return Err(wrong()) };
-    let SetExpr::Select(select) = &mut *query.body else { return Err(wrong()) };
-    let from = select.from.first_mut().map(|table| &mut table.relation);
-    let Some(TableFactor::Derived { subquery: inner, .. }) = from else { return Err(wrong()) };
-    **inner = subquery.clone();
-    let rows: Vec<Expr> = columns
-        .iter()
-        .map(|name| Expr::CompoundIdentifier(vec![Ident::new(ROWS), Ident::new(name)]))
-        .collect();
-    let same = compared(&rows, &BinaryOperator::Eq, value).ok_or_else(wrong)?;
-    let same = Expr::Nested(Box::new(same));
-    select.selection = Some(match negated {
-        true => Expr::IsNotFalse(Box::new(same)),
-        false => same,
-    });
-    Ok(Expr::Exists { subquery: query, negated })
 }
 
 struct Names {

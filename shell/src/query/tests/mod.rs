@@ -5,6 +5,7 @@ mod collection;
 mod copy;
 mod decimal_key;
 mod expiry;
+mod heading;
 mod literal;
 mod number;
 mod order;

@@ -81,6 +81,16 @@ async fn sums_are_exact_or_errors() {
             "0".to_owned(),
         ),
         (
+            "SELECT sum(DISTINCT b) OVER (ORDER BY n ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) \
+             FROM t WHERE g = 1 AND n < 3 ORDER BY n DESC LIMIT 1",
+            MAX.to_owned(),
+        ),
+        (
+            "SELECT sum(DISTINCT m) OVER (ORDER BY n ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) \
+             FROM t WHERE g = 1 ORDER BY n DESC LIMIT 1",
+            "0.0000000000".to_owned(),
+        ),
+        (
             "SELECT sum(CAST(b AS decimal(38, 0))) FROM t WHERE g = 2",
             "9223372036854775808".to_owned(),
         ),
@@ -93,11 +103,34 @@ async fn sums_are_exact_or_errors() {
         "SELECT sum(m) FROM t WHERE g = 2",
         "SELECT sum(b) OVER (ORDER BY n) FROM t WHERE g = 2",
         "SELECT sum(DISTINCT b) FROM t WHERE g = 2",
+        "SELECT sum(DISTINCT b) OVER (ORDER BY n ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t \
+         WHERE g = 2",
     ] {
         let error = world.error(query).await;
         let is_told =
             error.message.contains("out of range") || error.message.contains("does not fit");
         assert!(is_told, "{query}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn distinct_sums_of_a_moving_frame_follow_it() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int PRIMARY KEY, b bigint, m decimal(9, 2))").await;
+    world
+        .run(
+            "INSERT INTO t VALUES (1, 5, 0.5), (2, 5, 0.5), (3, 7, NULL), (4, NULL, 1), (5, 5, 1), \
+             (6, 5, 2)",
+        )
+        .await;
+    let frame = "OVER (ORDER BY k ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) FROM t ORDER BY k";
+    for (function, wanted) in [
+        ("sum(DISTINCT b)", "5,5,12,12,12,5"),
+        ("sum(DISTINCT m)", "0.50,0.50,0.50,1.50,1.00,3.00"),
+        ("avg(DISTINCT m)", "0.500000,0.500000,0.500000,0.750000,1.000000,1.500000"),
+    ] {
+        let found = world.column(&format!("SELECT {function} {frame}")).await;
+        assert_eq!(found.join(","), wanted, "{function}");
     }
 }
 

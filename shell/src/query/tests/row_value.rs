@@ -32,6 +32,11 @@ async fn rows_are_compared_part_by_part() {
         ("(a, b) NOT IN (SELECT a, b FROM t)", ""),
         ("(pk, b) NOT IN (SELECT 1, NULL)", "1 9"),
         ("(pk, (a, b)) = (1, (2, 'y'))", "2"),
+        ("(pk, (a, b)) > (1, (1, 'x'))", "2 1 9"),
+        ("((pk, a), b) IN (((1, 2), 'y'), ((2, 1), 'y'))", "2"),
+        ("((pk, (a)), b) IS DISTINCT FROM ((2, (9)), NULL)", "-1 0 1 2 1"),
+        ("((pk, a), b) BETWEEN ((1, 1), 'x') AND ((2, 1), 'y')", "1 2"),
+        ("((pk, a) < (1, 1), b) < (true, 'x')", "-1 1 2 1 9"),
     ] {
         let query = format!("SELECT a FROM t WHERE {condition} ORDER BY pk, a");
         let wanted: Vec<&str> = wanted.split_whitespace().collect();
@@ -41,6 +46,37 @@ async fn rows_are_compared_part_by_part() {
     assert!(plan.contains("slices=[0..]"), "{plan}");
     let error = world.error("SELECT a FROM t WHERE (a, b) = (1, 2, 3)").await;
     assert!(error.message.contains("a row of 2 values"), "{error}");
+}
+
+#[test]
+fn rows_may_be_wide_and_deep_and_are_not_copied_without_end() {
+    let threads = crate::thread::pool().unwrap();
+    threads.block_on(threads.spawn(wide_and_deep_rows())).unwrap();
+}
+
+async fn wide_and_deep_rows() {
+    let world = World::new().await;
+    let nested = |levels: usize, last: &str| {
+        let inner = (0..levels).fold(format!("(1, {last})"), |inner, _| format!("({inner}, 1)"));
+        format!("SELECT {inner} < {}", inner.replace(last, "2"))
+    };
+    assert_eq!(world.column(&nested(30, "1.5")).await, ["true"]);
+    let wide = |last: &str| vec!["1"; 5000].join(", ") + ", " + last;
+    for (op, wanted) in [("<", "true"), (">=", "false"), ("=", "false"), ("<>", "true")] {
+        let query = format!("SELECT ({}) {op} ({})", wide("1"), wide("2"));
+        assert_eq!(world.column(&query).await, [wanted], "{op}");
+    }
+    // Rows in the scalars of rows, which cannot be told otherwise than by copies.
+    let scalars = |levels: usize, op: &str| {
+        let inner =
+            (0..levels).fold("1".to_owned(), |inner, _| format!("(({inner}, 1) {op} (2, 1))"));
+        format!("SELECT {inner}")
+    };
+    let many = scalars(40, "<").replace("2, 1", "true, 1");
+    let error = world.error(&many).await;
+    assert_eq!(error.message, "the statement has too many rows within rows");
+    let deep = scalars(120, "=").replace("2, 1", "true, 1").replacen("(1, 1)", "(true, 1)", 1);
+    assert_eq!(world.column(&deep).await, ["true"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -343,11 +343,22 @@ async fn a_session_of_another_keyspace_leaves_this_one_alone() {
     let world = World::new().await;
     world.run("CREATE KEYSPACE other").await;
     world.run("CREATE TABLE other.t (k int PRIMARY KEY)").await;
-    let other = world.session.at("other").unwrap();
+    let other = world.session.at("other");
     assert_eq!((other.keyspace(), world.session.keyspace()), ("other".into(), "default".into()));
     assert!(other.execute("SELECT * FROM t").await.is_ok());
     assert!(world.session.execute("SELECT * FROM t").await.is_err());
-    assert_eq!(world.session.at("absent").err().unwrap().kind, ErrorKind::NotFound);
+    let absent = world.session.at("absent");
+    for text in
+        ["SELECT * FROM t", "INSERT INTO t VALUES (1)", "CREATE TABLE u (k int PRIMARY KEY)"]
+    {
+        let error = absent.execute(text).await.err().unwrap();
+        assert_eq!(error.kind, ErrorKind::NotFound, "{text}");
+        assert!(error.message.contains("keyspace 'absent'"), "{text}: {error}");
+    }
+    for text in ["SELECT 1", "SELECT * FROM other.t", "USE default", "SELECT * FROM u"] {
+        let is_there = absent.execute(text).await.is_ok();
+        assert_eq!(is_there, text != "SELECT * FROM u", "{text}");
+    }
     let drop = &split("DROP TABLE t").unwrap()[0];
     assert_eq!(other.table_to_drop(drop).unwrap().full_name(), "other.t");
     assert!(world.session.table_to_drop(drop).is_none());

@@ -40,6 +40,40 @@ async fn time_uuids_are_ordered_by_time_and_read_as_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_newest_of_each_is_the_newest_by_time() {
+    let world = events().await;
+    world.run(&format!("INSERT INTO e VALUES (2, '{0}', '{0}', 9)", IDS[1])).await;
+    for (query, wanted) in [
+        ("SELECT DISTINCT ON (pk) v FROM e ORDER BY pk, r DESC", "3 9"),
+        ("SELECT DISTINCT ON (pk) v FROM e ORDER BY pk DESC, tu", "9 0"),
+        ("SELECT DISTINCT ON (r) v FROM e ORDER BY r DESC, pk DESC", "3 2 9 0"),
+        ("SELECT DISTINCT ON (r) v FROM e ORDER BY r, pk", "0 1 2 3"),
+        ("SELECT max(v) FROM (SELECT DISTINCT ON (r) * FROM e ORDER BY r, pk)", "3"),
+    ] {
+        assert_eq!(world.column(query).await.join(" "), wanted, "{query}");
+    }
+    assert_eq!(world.column("SELECT DISTINCT ON (r) pk FROM e").await.len(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_least_of_a_moving_frame_follows_it() {
+    let world = events().await;
+    let other = "10000000-53ac-11e2-8080-808080808080";
+    world.run(&format!("INSERT INTO e VALUES (1, '{other}', '{}', 4)", IDS[0])).await;
+    world
+        .run("UPDATE e SET r = NULL WHERE pk = 1 AND tu = '50000000-53ab-11e2-8080-80808080807f'")
+        .await;
+    let frame = "OVER (ORDER BY tu ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM e ORDER BY tu";
+    let found = world.column(&format!("SELECT min(r) {frame}")).await;
+    assert_eq!(found, [IDS[0], IDS[0], IDS[1], IDS[3], IDS[0]]);
+    let found = world.column(&format!("SELECT max(r) {frame}")).await;
+    assert_eq!(found, [IDS[0], IDS[1], IDS[1], IDS[3], IDS[3]]);
+    let ends = "OVER (ORDER BY tu ROWS BETWEEN 3 PRECEDING AND 3 PRECEDING) FROM e ORDER BY tu";
+    let found = world.column(&format!("SELECT max(r) {ends}")).await;
+    assert_eq!(found, ["", "", "", IDS[0], IDS[1]]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn time_uuids_are_compared_by_time() {
     let world = events().await;
     let second = IDS[1];
