@@ -29,6 +29,7 @@ mod dialect;
 mod element;
 mod error;
 mod explain_policy;
+mod filter;
 mod fragments;
 mod frame;
 mod identifier;

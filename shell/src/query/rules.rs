@@ -9,6 +9,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 use super::arithmetic::CheckArithmetic;
 use super::compare::{Compare, CompareFloats};
+use super::filter::InForm;
 use super::frame::RangeAsGroups;
 use super::identifier::CompareIdentifiers;
 use super::instant::{CompareExactly, HideCasts};
@@ -18,6 +19,8 @@ use super::union::{DrawCurtains, HangCurtains};
 
 /// The rule that computes constants and looks through casts.
 const CONSTANT_RULE: &str = "simplify_expressions";
+/// The rule that takes filters towards the tables and merges their conditions.
+const FILTER_RULE: &str = "push_down_filter";
 /// The rule that plans sorts and drops their keys.
 const SORT_RULE: &str = "EnsureRequirements";
 
@@ -40,6 +43,8 @@ pub fn optimizer() -> Result<Vec<Arc<dyn OptimizerRule + Send + Sync>>> {
     let mut rules = Optimizer::new().rules;
     let at = place(rules.iter().map(|rule| rule.name()), CONSTANT_RULE)?;
     rules.insert(at + 1, Arc::new(CompareExactly));
+    let at = place(rules.iter().map(|rule| rule.name()), FILTER_RULE)?;
+    rules[at] = Arc::new(InForm(Arc::clone(&rules[at])));
     Ok(rules)
 }
 
