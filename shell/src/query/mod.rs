@@ -35,6 +35,7 @@ mod frame;
 mod identifier;
 mod insert;
 mod instant;
+mod join;
 mod literal;
 mod memory;
 mod multiset;

@@ -13,6 +13,7 @@ use super::filter::InForm;
 use super::frame::RangeAsGroups;
 use super::identifier::CompareIdentifiers;
 use super::instant::{CompareExactly, HideCasts};
+use super::join::HangJoinCurtains;
 use super::multiset::CountCopies;
 use super::number::NumberBesideFloat;
 use super::union::{DrawCurtains, HangCurtains};
@@ -62,6 +63,7 @@ pub fn physical() -> Result<Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>> {
     let at = place(rules.iter().map(|rule| rule.name()), SORT_RULE)?;
     rules.insert(at + 1, Arc::new(DrawCurtains));
     rules.insert(at, Arc::new(HangCurtains));
+    rules.insert(at, Arc::new(HangJoinCurtains));
     Ok(rules)
 }
 

@@ -45,6 +45,87 @@ async fn joined() -> World {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nulls_of_an_outer_join_are_sorted() {
+    let world = joined().await;
+    let wanted = ["1", "3", "5", "2", "4", "6"];
+    let fixed = "(SELECT v, q AS k FROM a WHERE p = 1 AND q = 2) s";
+    let literal = "(SELECT v, 5 AS k FROM a) s";
+    let counted = "(SELECT v, count(*) AS k FROM a GROUP BY v HAVING count(*) = 1) s";
+    for inner in [fixed, literal, counted] {
+        for join in [
+            format!("{inner} RIGHT JOIN b ON s.v = b.x"),
+            format!("{inner} FULL JOIN b ON s.v = b.x"),
+            format!("b LEFT JOIN {inner} ON s.v = b.x"),
+            format!("b FULL JOIN {inner} ON s.v = b.x"),
+            format!("{inner} RIGHT JOIN b ON s.v >= b.x AND s.v <= b.x"),
+            format!("b LEFT JOIN {inner} ON s.v >= b.x AND s.v <= b.x"),
+        ] {
+            let query = format!("SELECT b.x FROM {join} ORDER BY s.k, b.x");
+            assert_eq!(world.column(&query).await, wanted, "{join}");
+            let query = format!("SELECT count(*) FROM {join} GROUP BY s.k ORDER BY s.k");
+            assert_eq!(world.column(&query).await, ["3", "3"], "{join}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_join_may_be_sorted_by_a_constant() {
+    let world = joined().await;
+    for (inner, order) in [
+        ("SELECT * FROM a WHERE p = 1 AND q = 2", "s.q"),
+        ("SELECT * FROM a WHERE p = 1 AND q = 2", "s.p, s.c"),
+        ("SELECT * FROM a WHERE p = 1 AND q = 2", "s.c DESC, s.q"),
+        ("SELECT v, c, 5 AS k FROM a", "s.k"),
+        ("SELECT v, c, 5 AS k FROM a", "s.k, s.c"),
+        ("SELECT v, c, 5 AS k FROM a WHERE p = 1 AND q = 2", "s.k DESC, s.c"),
+    ] {
+        for join in [
+            format!("b JOIN ({inner}) s ON s.v = b.x"),
+            format!("({inner}) s JOIN b ON s.v = b.x"),
+            format!("b RIGHT JOIN ({inner}) s ON s.v = b.x"),
+        ] {
+            let query = format!("SELECT b.x FROM {join} ORDER BY {order}");
+            let mut found = world.column(&query).await;
+            if !order.contains("s.c") {
+                found.sort();
+                found.reverse();
+            }
+            let wanted = if order.contains("s.c DESC") { ["1", "3", "5"] } else { ["5", "3", "1"] };
+            assert_eq!(found, wanted, "{query}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn constant_columns_are_not_equal() {
+    let world = joined().await;
+    // Rows are spread by `q` as by `p` if the two are one.
+    let query = "SELECT b.x FROM (SELECT * FROM a WHERE p = 1 AND q = 2) s \
+                 JOIN b ON s.p = b.p JOIN b AS d ON s.q = d.p";
+    assert_eq!(world.column(query).await, ["1"; 3]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn partners_of_equal_rows_are_sorted() {
+    let world = World::new().await;
+    for name in ["l", "r"] {
+        world
+            .run(&format!("CREATE TABLE {name} (p int, c int, d int, PRIMARY KEY ((p), c, d))"))
+            .await;
+        let rows = "(1, 1, 1), (1, 1, 2), (1, 2, 1), (1, 2, 2)";
+        world.run(&format!("INSERT INTO {name} VALUES {rows}")).await;
+    }
+    let from = "l JOIN r ON l.c = r.c WHERE l.p = 1 AND r.p = 1";
+    let wanted = ["1 1", "1 1", "1 2", "1 2", "2 1", "2 1", "2 2", "2 2"];
+    for (one, other) in [("l", "r"), ("r", "l")] {
+        let query = format!(
+            "SELECT concat({one}.c, ' ', {other}.d) FROM {from} ORDER BY {one}.c, {other}.d"
+        );
+        assert_eq!(world.column(&query).await, wanted, "{query}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_filter_is_on_the_column_that_it_names() {
     let world = joined().await;
     let query = "SELECT b.p FROM a FULL JOIN b ON a.v = b.x \
