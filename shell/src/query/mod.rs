@@ -62,6 +62,7 @@ mod time_uuid;
 mod union;
 mod values;
 mod write;
+mod zero;
 
 #[cfg(test)]
 mod tests;

@@ -17,6 +17,7 @@ use super::join::HangJoinCurtains;
 use super::multiset::CountCopies;
 use super::number::NumberBesideFloat;
 use super::union::{DrawCurtains, HangCurtains};
+use super::zero::OneZero;
 
 /// The rule that computes constants and looks through casts.
 const CONSTANT_RULE: &str = "simplify_expressions";
@@ -36,6 +37,8 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(CountCopies));
     rules.push(Arc::new(CompareFloats));
+    // After the copies of rows are numbered.
+    rules.push(Arc::new(OneZero));
     rules.push(Arc::new(HideCasts));
     rules.push(Arc::new(CheckArithmetic));
     rules

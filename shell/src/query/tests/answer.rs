@@ -135,3 +135,76 @@ async fn a_filter_is_on_the_column_that_it_names() {
                  WHERE coalesce(a.p, 7) = 7 AND b.p > (SELECT min(v) FROM a) ORDER BY b.p LIMIT 2";
     assert_eq!(world.column(query).await, ["2", "4"]);
 }
+
+/// Rows `(n, f, d)`: floats with both zeros, and what breaks their tie.
+async fn zeros() -> World {
+    let world = World::new().await;
+    world.run("CREATE TABLE z (p int, c float, n int, v double, PRIMARY KEY ((p), c, n))").await;
+    let row = |sign: &str, n: i32| {
+        format!("(1, CAST('{sign}0.0' AS float), {n}, CAST('{sign}0.0' AS double))")
+    };
+    let rows = [row("-", 4), row("-", 2), row("", 3), row("", 1)].join(", ");
+    world.run(&format!("INSERT INTO z VALUES {rows}, (1, CAST(-1.0 AS float), 0, -1.0)")).await;
+    world
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn zeros_are_peers() {
+    let world = zeros().await;
+    let all = ["0", "1", "2", "3", "4"];
+    for key in ["v", "c", "v + 0.0", "CAST(c AS double)"] {
+        for source in ["z", "z WHERE p = 1", "(SELECT * FROM z) z", "(SELECT * FROM z LIMIT 9) z"] {
+            let query = format!("SELECT n FROM {source} ORDER BY {key}, n");
+            assert_eq!(world.column(&query).await, all, "{query}");
+            let query = format!("SELECT n FROM {source} ORDER BY {key} DESC, n LIMIT 4");
+            assert_eq!(world.column(&query).await, all[1..], "{query}");
+            let query = format!("SELECT rank() OVER (ORDER BY {key}) FROM {source} ORDER BY 1");
+            assert_eq!(world.column(&query).await, ["1", "2", "2", "2", "2"], "{query}");
+            let query = format!("SELECT count(*) OVER (ORDER BY {key}) FROM {source} ORDER BY 1");
+            assert_eq!(world.column(&query).await, ["1", "5", "5", "5", "5"], "{query}");
+            let query = format!(
+                "SELECT row_number() OVER (PARTITION BY {key} ORDER BY n) FROM {source} ORDER BY 1"
+            );
+            assert_eq!(world.column(&query).await, ["1", "1", "2", "3", "4"], "{query}");
+            let query = format!("SELECT first_value(n ORDER BY {key} DESC, n) FROM {source}");
+            assert_eq!(world.column(&query).await, ["1"], "{query}");
+            let query = format!("SELECT DISTINCT ON ({key}) n FROM {source} ORDER BY {key}, n");
+            assert_eq!(world.column(&query).await, ["0", "1"], "{query}");
+            let query = format!("SELECT count(*) FROM {source} GROUP BY {key} ORDER BY 1");
+            assert_eq!(world.column(&query).await, ["1", "4"], "{query}");
+            let query = format!("SELECT count(*) FROM {source} GROUP BY p, {key} ORDER BY 1");
+            assert_eq!(world.column(&query).await, ["1", "4"], "{query}");
+        }
+    }
+    let zero = "SELECT v FROM z WHERE v = 0.0";
+    for (operation, count) in [("INTERSECT", 2), ("EXCEPT", 2)] {
+        let query = format!(
+            "SELECT count(*) FROM ({zero} {operation} ALL SELECT v FROM z WHERE n IN (1, 3))"
+        );
+        assert_eq!(world.column(&query).await, [count.to_string()], "{query}");
+        let query =
+            format!("SELECT count(*) FROM ({zero} {operation} ALL SELECT v FROM z WHERE n < 3)");
+        assert_eq!(world.column(&query).await, [count.to_string()], "{query}");
+    }
+    // What is given back is as it was written.
+    let query = "SELECT v FROM z WHERE n IN (1, 2) ORDER BY v, n";
+    assert_eq!(world.column(query).await, ["0.0", "-0.0"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_float_that_rows_are_kept_by_is_read_in_its_order() {
+    let world = zeros().await;
+    for query in [
+        "SELECT n FROM z WHERE p = 1 ORDER BY c",
+        "SELECT n FROM z WHERE p = 1 ORDER BY c DESC LIMIT 2",
+        "SELECT n FROM z WHERE p = 1 ORDER BY p, c",
+        "SELECT n, rank() OVER (ORDER BY c) FROM z WHERE p = 1",
+        "SELECT n, rank() OVER (PARTITION BY c ORDER BY p) FROM z WHERE p = 1",
+    ] {
+        let plan = world.plan(query).await;
+        assert!(!plan.contains("SortExec"), "{query}\n{plan}");
+    }
+    // Here the order of the table is not the one asked for.
+    let plan = world.plan("SELECT n FROM z WHERE p = 1 ORDER BY c, n").await;
+    assert!(plan.contains("SortExec"), "{plan}");
+}
