@@ -23,6 +23,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use tidegate_engine::schema::value::{format_uuid, parse_uuid};
 
+use super::choice;
 use super::instant::is_comparison;
 use super::rewrite::expressions_of;
 use super::time_uuid::{Bound, Canonical, TimeOrder};
@@ -71,7 +72,9 @@ impl AnalyzerRule for CompareIdentifiers {
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let changed = plan.transform_up_with_subqueries(|plan| {
-            let changed = expressions_of(plan, &rewrite)?;
+            let changed = expressions_of(plan, &|expr, schema: &DFSchema| {
+                bring_choices(expr, schema).transform_data(|expr| rewrite(expr, schema))
+            })?;
             changed.transform_data(|plan| match plan {
                 LogicalPlan::Sort(mut sort) => {
                     let schema = Arc::clone(sort.input.schema());
@@ -100,6 +103,9 @@ impl AnalyzerRule for CompareIdentifiers {
 }
 
 fn kind(expr: &Expr, schema: &DFSchema) -> Option<Kind> {
+    if let Some(choices) = choice::of(expr) {
+        return kind_of_choices(choices, schema);
+    }
     match expr {
         Expr::Alias(alias) => kind(&alias.expr, schema),
         // A field has the text of its expression for a name: that of others would be long, and
@@ -113,6 +119,29 @@ fn kind(expr: &Expr, schema: &DFSchema) -> Option<Kind> {
         | Expr::WindowFunction(_) => Kind::of(&expr.to_field(schema).ok()?.1),
         _ => None,
     }
+}
+
+/// What all the texts name, of which one is given; literals are what the others are.
+fn kind_of_choices(choices: Vec<&Expr>, schema: &DFSchema) -> Option<Kind> {
+    let mut found = None;
+    for choice in choices {
+        match kind(choice, schema) {
+            Some(kind) if found.is_none_or(|found| found == kind) => found = Some(kind),
+            None if matches!(choice, Expr::Literal(..)) => {}
+            _ => return None,
+        }
+    }
+    found
+}
+
+/// Brings the literals among texts, of which one is given, into the form of the others.
+fn bring_choices(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let found = kind(&expr, schema);
+    let (Some(found), Some(choices)) = (found, choice::of_mut(&mut expr)) else {
+        return Transformed::no(expr);
+    };
+    choices.into_iter().for_each(|choice| bring(choice, found, schema));
+    Transformed::yes(expr)
 }
 
 /// Sorts time UUIDs by their time; whether there are any.

@@ -19,6 +19,7 @@ pub(crate) mod assign;
 mod attach;
 mod braces;
 mod catalog;
+mod choice;
 mod compare;
 mod copy_from;
 mod copy_to;

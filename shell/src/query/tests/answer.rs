@@ -208,3 +208,30 @@ async fn a_float_that_rows_are_kept_by_is_read_in_its_order() {
     let plan = world.plan("SELECT n FROM z WHERE p = 1 ORDER BY c, n").await;
     assert!(plan.contains("SortExec"), "{plan}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_uuid_that_is_chosen_is_a_uuid() {
+    let world = World::new().await;
+    let (id, other) =
+        ("0ffe8400-e29b-41d4-a716-446655440000", "0abe8400-e29b-41d4-a716-446655440000");
+    world.run("CREATE TABLE u (p int, id uuid, t text, PRIMARY KEY (p))").await;
+    world.run(&format!("INSERT INTO u VALUES (1, '{id}', 'x'), (2, NULL, NULL)")).await;
+    let (written, otherwise) = (id.to_uppercase(), other.to_uppercase());
+    for (chosen, rows) in [
+        ("CASE WHEN p < 5 THEN id END".to_owned(), vec!["1"]),
+        (format!("CASE p WHEN 2 THEN '{written}' ELSE id END"), vec!["1", "2"]),
+        (format!("coalesce(id, '{written}')"), vec!["1", "2"]),
+        (format!("coalesce(id, '{otherwise}')"), vec!["1"]),
+        (format!("nullif(id, '{otherwise}')"), vec!["1"]),
+        (format!("nullif(id, '{written}')"), vec![]),
+        (format!("greatest(id, '{otherwise}')"), vec!["1"]),
+        // Texts are compared as they are written.
+        ("coalesce(lower(id), id)".to_owned(), vec![]),
+        ("coalesce(t, id)".to_owned(), vec![]),
+    ] {
+        let query = format!("SELECT p FROM u WHERE {chosen} = '{written}' ORDER BY p");
+        assert_eq!(world.column(&query).await, rows, "{chosen}");
+    }
+    let query = format!("SELECT coalesce(id, '{otherwise}') FROM u ORDER BY p");
+    assert_eq!(world.column(&query).await, [id, other]);
+}
