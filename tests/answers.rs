@@ -39,6 +39,7 @@ mod window;
 #[path = "answers/write.rs"]
 mod write;
 
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -223,7 +224,8 @@ impl World {
             Err(error) => Err(error),
         };
         let batches = outcome
-            .map_err(|error| Difference { is_error: true, text: format!("refused: {error}") })?;
+            .map_err(|error| format!("refused: {error}"))
+            .map_err(|text| Difference { is_error: true, is_of_types: false, text })?;
         let found = compare::rows(&batches);
         self.met.queries += 1;
         self.met.rows += found.len() as u64;
@@ -232,8 +234,9 @@ impl World {
         }
         compare::check(query, &answer, &found).map_err(|text| {
             let expected: Vec<&Row> = answer.rows.iter().map(|(row, _)| row).collect();
+            let is_of_types = are_of_other_types(&found, &expected);
             let text = format!("{text}\nfound:\n{found:?}\nexpected, before LIMIT:\n{expected:?}");
-            Difference { is_error: false, text }
+            Difference { is_error: false, is_of_types, text }
         })
     }
 
@@ -269,7 +272,24 @@ impl World {
 struct Difference {
     /// The engine refuses what the model answers.
     is_error: bool,
+    /// A column has values of another type. What is made smaller keeps the types that stand in its
+    /// operators, so that `CAST(a AS double) + b` without its cast is such a difference of its own.
+    is_of_types: bool,
     text: String,
+}
+
+/// Whether there is a column all of whose values have a type that none of those expected has.
+fn are_of_other_types(found: &[Row], expected: &[&Row]) -> bool {
+    let width = expected.first().map_or(0, |row| row.len());
+    let types = |rows: &mut dyn Iterator<Item = &Row>, at: usize| -> HashSet<_> {
+        let values = rows.filter_map(|row| row.get(at));
+        values.filter(|value| !value.is_null()).map(std::mem::discriminant).collect()
+    };
+    (0..width).any(|at| {
+        let (found, expected) =
+            (types(&mut found.iter(), at), types(&mut expected.iter().copied(), at));
+        !found.is_empty() && !expected.is_empty() && found.is_disjoint(&expected)
+    })
 }
 
 impl Difference {
@@ -277,6 +297,7 @@ impl Difference {
     fn is_like(&self, other: &Difference) -> bool {
         let start = |text: &str| text.chars().take(30).collect::<String>();
         self.is_error == other.is_error
+            && self.is_of_types == other.is_of_types
             && (!self.is_error || start(&self.text) == start(&other.text))
     }
 }
