@@ -39,6 +39,7 @@ mod window;
 #[path = "answers/write.rs"]
 mod write;
 
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -235,13 +236,10 @@ impl World {
             }
             self.met.refusing += 1;
             let text = || "answered, although there is no answer".to_owned();
-            return outcome
-                .map_or(Ok(()), |_| Err(Difference { how: How::Answered, text: text() }));
+            return outcome.map_or(Ok(()), |_| Err(Difference::of(How::Answered, text())));
         };
-        let batches = outcome.map_err(|error| {
-            let text = format!("refused: {error}");
-            Difference { how: How::Refused, text }
-        })?;
+        let batches =
+            outcome.map_err(|error| Difference::of(How::Refused, format!("refused: {error}")))?;
         let found = compare::rows(&batches);
         self.met.queries += 1;
         self.met.rows += found.len() as u64;
@@ -250,8 +248,9 @@ impl World {
         }
         compare::check(query, &answer, &found).map_err(|text| {
             let expected: Vec<&Row> = answer.rows.iter().map(|(row, _)| row).collect();
+            let is_of_types = are_of_other_types(&found, &expected);
             let text = format!("{text}\nfound:\n{found:?}\nexpected, before LIMIT:\n{expected:?}");
-            Difference { how: How::Rows, text }
+            Difference { how: How::Rows, is_of_types, text }
         })
     }
 
@@ -298,14 +297,36 @@ enum How {
 
 struct Difference {
     how: How,
+    /// A column has values of another type. What is made smaller keeps the types that stand in its
+    /// operators, so that `CAST(a AS double) + b` without its cast is such a difference of its own.
+    is_of_types: bool,
     text: String,
 }
 
+/// Whether there is a column all of whose values have a type that none of those expected has.
+fn are_of_other_types(found: &[Row], expected: &[&Row]) -> bool {
+    let width = expected.first().map_or(0, |row| row.len());
+    let types = |rows: &mut dyn Iterator<Item = &Row>, at: usize| -> HashSet<_> {
+        let values = rows.filter_map(|row| row.get(at));
+        values.filter(|value| !value.is_null()).map(std::mem::discriminant).collect()
+    };
+    (0..width).any(|at| {
+        let (found, expected) =
+            (types(&mut found.iter(), at), types(&mut expected.iter().copied(), at));
+        !found.is_empty() && !expected.is_empty() && found.is_disjoint(&expected)
+    })
+}
+
 impl Difference {
+    fn of(how: How, text: String) -> Self {
+        Difference { how, is_of_types: false, text }
+    }
+
     /// Whether this is probably for the same reason.
     fn is_like(&self, other: &Difference) -> bool {
         let start = |text: &str| text.chars().take(30).collect::<String>();
         self.how == other.how
+            && self.is_of_types == other.is_of_types
             && (self.how != How::Refused || start(&self.text) == start(&other.text))
     }
 }

@@ -22,6 +22,7 @@ use datafusion::logical_expr::{
 };
 use tidegate_engine::schema::value::{format_uuid, parse_uuid};
 
+use super::choice;
 use super::instant::is_comparison;
 use super::time_uuid::{Bound, Canonical, TimeOrder};
 
@@ -97,6 +98,9 @@ pub fn of_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 }
 
 fn kind(expr: &Expr, schema: &DFSchema) -> Option<Kind> {
+    if let Some(choices) = choice::of(expr) {
+        return kind_of_choices(choices, schema);
+    }
     match expr {
         Expr::Alias(alias) => kind(&alias.expr, schema),
         // A field has the text of its expression for a name: that of others would be long, and
@@ -110,6 +114,29 @@ fn kind(expr: &Expr, schema: &DFSchema) -> Option<Kind> {
         | Expr::WindowFunction(_) => Kind::of(&expr.to_field(schema).ok()?.1),
         _ => None,
     }
+}
+
+/// What all the texts name, of which one is given; literals are what the others are.
+fn kind_of_choices(choices: Vec<&Expr>, schema: &DFSchema) -> Option<Kind> {
+    let mut found = None;
+    for choice in choices {
+        match kind(choice, schema) {
+            Some(kind) if found.is_none_or(|found| found == kind) => found = Some(kind),
+            None if matches!(choice, Expr::Literal(..)) => {}
+            _ => return None,
+        }
+    }
+    found
+}
+
+/// Brings the literals among texts, of which one is given, into the form of the others.
+fn bring_choices(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let found = kind(&expr, schema);
+    let (Some(found), Some(choices)) = (found, choice::of_mut(&mut expr)) else {
+        return Transformed::no(expr);
+    };
+    choices.into_iter().for_each(|choice| bring(choice, found, schema));
+    Transformed::yes(expr)
 }
 
 /// Sorts time UUIDs by their time; whether there are any.
@@ -132,6 +159,10 @@ fn of_time(expr: &mut Expr, schema: &DFSchema) -> bool {
 
 /// Comparisons and orders within an expression; goes before operands get a common type.
 pub fn compare_all(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    bring_choices(expr, schema).transform_data(|expr| rewrite(expr, schema))
+}
+
+fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(match expr {
         Expr::BinaryExpr(binary) if is_comparison(binary.op) => compare(binary, schema),
         Expr::Between(Between { expr, negated, low, high }) => {

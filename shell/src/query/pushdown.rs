@@ -37,6 +37,8 @@ pub struct Access {
     pub rows: Option<Vec<ClusteringKey>>,
     /// Columns that have one value in everything that is read.
     pub fixed: Vec<ColumnId>,
+    /// Those of them whose value a condition names, with that value in SQL.
+    pub named: Vec<(ColumnId, ScalarValue)>,
     /// Conditions that keys and ranges do not say.
     pub residual: Vec<Expr>,
 }
@@ -49,6 +51,7 @@ impl Access {
             ranges: vec![ClusteringRange::full()],
             rows: None,
             fixed: Vec::new(),
+            named: Vec::new(),
             residual: Vec::new(),
         }
     }
@@ -124,6 +127,7 @@ pub fn decide_for(schema: &TableSchema, filters: &[Expr], whose: Keys) -> Access
     }
     decide_keys(schema, &mut found, &mut access, whose);
     decide_ranges(schema, &mut found, &mut access);
+    access.named = access.fixed.iter().filter_map(|id| named(schema, &found, *id)).collect();
     access.residual.extend(found.into_iter().filter(|found| !found.taken).map(|found| found.expr));
     access
 }
@@ -449,10 +453,37 @@ fn is_wider_list(wide: &ArrowType, own: &ArrowType) -> bool {
     is_signed && wide.data_type().primitive_width() >= own.data_type().primitive_width()
 }
 
+/// The one value of a column as a condition names it: `column = value`, or the other way round.
+fn named(schema: &TableSchema, found: &[Found], id: ColumnId) -> Option<(ColumnId, ScalarValue)> {
+    let column = schema.column(id);
+    let wanted = arrow_type(&column.ty);
+    let of = |found: &Found| {
+        let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = &found.expr else {
+            return None;
+        };
+        let scalar = match (&**left, &**right) {
+            (Expr::Column(_), value) | (value, Expr::Column(_)) => scalar(column, value)?,
+            _ => return None,
+        };
+        (scalar.data_type() == wanted).then_some(scalar)
+    };
+    found.iter().filter(|found| found.column == id).find_map(of).map(|value| (id, value))
+}
+
 /// The literal as a value of the column, if it has just the column's type in SQL and is not null.
 fn literal(column: &Column, expr: &Expr) -> Option<Value> {
+    let scalar = scalar(column, expr)?;
+    let (own, wanted) = (scalar.data_type(), arrow_type(&column.ty));
+    if (own != wanted && !is_wider_list(&own, &wanted)) || !is_equal_alike(&column.ty) {
+        return None;
+    }
+    value_at(&scalar.to_array().ok()?, 0, &column.ty).ok()?
+}
+
+/// A literal in the Arrow type that columns of its type in SQL have.
+fn scalar(column: &Column, expr: &Expr) -> Option<ScalarValue> {
     let Expr::Literal(scalar, _) = expr else { return None };
-    let scalar = match scalar {
+    Some(match scalar {
         ScalarValue::Utf8View(text) | ScalarValue::LargeUtf8(text) => {
             ScalarValue::Utf8(text.clone())
         }
@@ -466,12 +497,7 @@ fn literal(column: &Column, expr: &Expr) -> Option<Value> {
             ScalarValue::Float32(Some(*wide as f32))
         }
         other => other.clone(),
-    };
-    let (own, wanted) = (scalar.data_type(), arrow_type(&column.ty));
-    if (own != wanted && !is_wider_list(&own, &wanted)) || !is_equal_alike(&column.ty) {
-        return None;
-    }
-    value_at(&scalar.to_array().ok()?, 0, &column.ty).ok()?
+    })
 }
 
 #[cfg(test)]

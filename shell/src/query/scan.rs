@@ -20,7 +20,7 @@ use datafusion::arrow::datatypes::{Schema, SchemaRef as ArrowSchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::expressions::Column as PhysicalColumn;
+use datafusion::physical_expr::expressions::{Column as PhysicalColumn, Literal};
 use datafusion::physical_expr::{
     AcrossPartitions, ConstExpr, EquivalenceProperties, PhysicalExpr, PhysicalSortExpr,
     ScalarFunctionExpr,
@@ -206,6 +206,9 @@ fn properties(
 enum Scope {
     /// In all streams together: what the plan claims.
     ///
+    /// Constants are claimed with their values only: DataFusion 55.2 takes two columns of which it
+    /// knows no more than that they are constant for equal to each other, and a join forgets them.
+    ///
     /// DataFusion takes a sort key that is constant in each stream out of sorts and merges alike,
     /// although it differs between streams, and shares a TopK's filter on what is left among them:
     /// <https://github.com/apache/datafusion/pull/23528>. So such constants are not claimed.
@@ -232,9 +235,11 @@ fn equivalence(
     let one_key_each =
         sources.iter().all(|source| matches!(source, Source::Keys(keys) if keys.len() == 1));
     let mut constants = Vec::new();
-    for id in &access.fixed {
-        if let Some(column) = physical(*id) {
-            constants.push(ConstExpr::new(column, AcrossPartitions::Uniform(None)));
+    if scope == Scope::Stream {
+        for id in &access.fixed {
+            if let Some(column) = physical(*id) {
+                constants.push(ConstExpr::new(column, AcrossPartitions::Uniform(None)));
+            }
         }
     }
     if one_key_each && scope == Scope::Stream {
@@ -248,6 +253,12 @@ fn equivalence(
     }
     // Constants of an empty set of expressions cannot fail to be added.
     let _ = properties.add_constants(constants);
+    for (id, value) in &access.named {
+        if let Some(column) = physical(*id) {
+            // Nor can what is equal, before there is an order.
+            let _ = properties.add_equal_conditions(column, Arc::new(Literal::new(value.clone())));
+        }
+    }
     if one_key_each {
         properties.add_ordering(clustering_order(table, access, direction, scope, physical));
     }

@@ -12,7 +12,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{AcrossPartitions, PhysicalExpr};
+use datafusion::physical_expr::{AcrossPartitions, EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{
@@ -36,7 +36,7 @@ impl PhysicalOptimizerRule for HangCurtains {
                 constants.any(|c| c.across_partitions == AcrossPartitions::Heterogeneous)
             };
             if plan.is::<UnionExec>() && differ(&plan) {
-                return Ok(Transformed::yes(Arc::new(Curtain::new(plan)) as _));
+                return Ok(Transformed::yes(Curtain::hang(plan, without_differing, false)?));
             }
             Ok(Transformed::no(plan))
         })
@@ -63,8 +63,8 @@ impl PhysicalOptimizerRule for DrawCurtains {
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|plan| match plan.downcast_ref::<Curtain>() {
-            Some(curtain) => Ok(Transformed::yes(Arc::clone(&curtain.input))),
-            None => Ok(Transformed::no(plan)),
+            Some(curtain) if !curtain.is_kept => Ok(Transformed::yes(Arc::clone(&curtain.input))),
+            _ => Ok(Transformed::no(plan)),
         })
         .data()
     }
@@ -78,18 +78,37 @@ impl PhysicalOptimizerRule for DrawCurtains {
     }
 }
 
-/// Its input without the constants that differ between partitions.
+/// What the planner is told of an input.
+pub type View = fn(&EquivalenceProperties) -> Result<EquivalenceProperties>;
+
+fn without_differing(known: &EquivalenceProperties) -> Result<EquivalenceProperties> {
+    let mut told = known.clone();
+    told.clear_per_partition_constants();
+    Ok(told)
+}
+
+/// Its input, of which the planner is told otherwise than the input tells.
 #[derive(Debug)]
-struct Curtain {
+pub struct Curtain {
     input: Arc<dyn ExecutionPlan>,
+    view: View,
+    /// Whether it still hangs when the plan runs.
+    is_kept: bool,
     properties: Arc<PlanProperties>,
 }
 
 impl Curtain {
-    fn new(input: Arc<dyn ExecutionPlan>) -> Self {
+    /// A curtain before `input`, through which it is seen as `view` has it.
+    ///
+    /// Errors: those of `view`.
+    pub fn hang(
+        input: Arc<dyn ExecutionPlan>,
+        view: View,
+        is_kept: bool,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         let mut properties = (**input.properties()).clone();
-        properties.eq_properties.clear_per_partition_constants();
-        Curtain { input, properties: Arc::new(properties) }
+        properties.eq_properties = view(&properties.eq_properties)?;
+        Ok(Arc::new(Curtain { input, view, is_kept, properties: Arc::new(properties) }))
     }
 }
 
@@ -134,7 +153,7 @@ impl ExecutionPlan for Curtain {
         let input = children.pop().ok_or_else(|| {
             DataFusionError::Internal("a curtain hangs before one input".to_owned())
         })?;
-        Ok(Arc::new(Curtain::new(input)))
+        Curtain::hang(input, self.view, self.is_kept)
     }
 
     fn execute(

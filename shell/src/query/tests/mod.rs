@@ -1,5 +1,6 @@
 //! SQL against a database in a temporary directory.
 
+mod answer;
 mod assign;
 mod collection;
 mod copy;
