@@ -1,5 +1,7 @@
 //! Arrow batches as rows of the model, and whether they are the answer.
 
+use std::collections::HashMap;
+
 use tidegate::query::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use tidegate::query::arrow::datatypes::*;
 
@@ -148,20 +150,18 @@ pub fn check(query: &Query, answer: &Answer, found: &[Row]) -> Result<(), String
             .take_while(|(_, other)| compare_keys(&answer.order, keys, other).is_eq());
         let alike = alike.count();
         let (from, to) = (at.clamp(start, end), (at + alike).clamp(start, end));
-        let mut expected: Vec<&Row> =
-            answer.rows[at..at + alike].iter().map(|(row, _)| row).collect();
-        for row in &found[from - start..to - start] {
-            let is_it = |wanted: &&Row| is_same_row(wanted, row, strict);
-            let Some(place) = expected.iter().position(is_it) else {
-                return Err(format!("row {} is {row:?}, none of {expected:?}", from - start));
-            };
-            expected.swap_remove(place);
+        let form = |row: &Row| -> Vec<String> { row.iter().map(|v| v.form(strict)).collect() };
+        let mut expected: HashMap<Vec<String>, Vec<&Row>> = HashMap::new();
+        for (row, _) in &answer.rows[at..at + alike] {
+            expected.entry(form(row)).or_default().push(row);
+        }
+        for (place, row) in (from - start..).zip(&found[from - start..to - start]) {
+            if expected.get_mut(&form(row)).and_then(Vec::pop).is_none() {
+                let left: Vec<&Row> = expected.into_values().flatten().collect();
+                return Err(format!("row {place} is {row:?}, none of {left:?}"));
+            }
         }
         at += alike;
     }
     Ok(())
-}
-
-fn is_same_row(a: &Row, b: &Row, strict: bool) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_same(b, strict))
 }

@@ -250,5 +250,5 @@ impl Table {
 }
 
 fn is_same_key(a: &Row, b: &Row) -> bool {
-    a.iter().zip(b).all(|(a, b)| a.is_same(b, true))
+    a.iter().zip(b).all(|(a, b)| a.form(true) == b.form(true))
 }

@@ -91,18 +91,20 @@ impl Value {
         matches!(self, Value::Null)
     }
 
-    /// Whether two results are one: exact but for the type's width, NaN is itself, and zeros differ
-    /// by their sign only where `strict_zero`.
-    pub fn is_same(&self, other: &Value, strict_zero: bool) -> bool {
-        match (self, other) {
-            (Value::Float(a), Value::Float(b)) => {
-                let is_sign_same = !strict_zero || a.is_sign_negative() == b.is_sign_negative();
-                (a.is_nan() && b.is_nan()) || (a == b && (*a != 0.0 || is_sign_same))
+    /// What two results have in common that are one: exact but for the type's width, NaN is itself,
+    /// and zeros differ by their sign only where `strict_zero`.
+    pub fn form(&self, strict_zero: bool) -> String {
+        match self {
+            Value::Float(v) if v.is_nan() => "NaN".to_owned(),
+            Value::Float(v) if *v == 0.0 && !strict_zero => "Float(0.0)".to_owned(),
+            Value::Decimal(unscaled, scale) => {
+                let (mut unscaled, mut scale) = (*unscaled, *scale);
+                while unscaled % 10 == 0 && scale > 0 {
+                    (unscaled, scale) = (unscaled / 10, scale - 1);
+                }
+                format!("{unscaled}e-{scale}")
             }
-            (Value::Decimal(..), Value::Decimal(..)) => {
-                compare(self, other) == Some(Ordering::Equal)
-            }
-            (a, b) => a == b,
+            other => format!("{other:?}"),
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::{Between, InList};
+use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue};
+use datafusion::logical_expr::expr::{Between, Case, InList};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, cast, lit};
 
 use super::instant::is_comparison;
@@ -35,6 +35,35 @@ pub fn as_doubles(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         other => Transformed::no(other),
     })
+}
+
+/// `nullif` of floats as a CASE over `=`: DataFusion's function tells both zeros apart, and its `=` does
+/// not. `of_equality` makes of that comparison what it makes of any. Goes before operands get a common
+/// type.
+pub fn nullif(
+    expr: Expr,
+    schema: &DFSchema,
+    of_equality: impl FnOnce(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<Expr>> {
+    let is_float = |expr: &Expr| expr.get_type(schema).is_ok_and(|ty| ty.is_floating());
+    match expr {
+        // It stands twice then, and must have one value.
+        Expr::ScalarFunction(call)
+            if call.func.name() == "nullif"
+                && call.args.len() == 2
+                && call.args.iter().any(is_float)
+                && !call.args[0].is_volatile() =>
+        {
+            let value = call.args[0].clone();
+            let [left, right] = <[Expr; 2]>::try_from(call.args)
+                .map_err(|_| DataFusionError::Internal("nullif has two arguments".to_owned()))?;
+            let equality = of_equality(left.eq(right))?.data;
+            let null = Box::new(lit(ScalarValue::Null));
+            let case = Case::new(None, vec![(Box::new(equality), null)], Some(Box::new(value)));
+            Ok(Transformed::yes(Expr::Case(case)))
+        }
+        expr => Ok(Transformed::no(expr)),
+    }
 }
 
 /// Lists of floats with a zero have both zeros: DataFusion looks longer lists up by their bits, and

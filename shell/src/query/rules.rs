@@ -50,12 +50,16 @@ impl AnalyzerRule for ReadOperands {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let change = |expr, schema: &DFSchema| {
+        let of_operator = |expr, schema: &DFSchema| {
             number::beside_float(expr, schema)?
                 .transform_data(|expr| instant::refine(expr, schema))?
                 .transform_data(|expr| compare::as_doubles(expr, schema))?
                 .transform_data(|expr| identifier::compare_all(expr, schema))?
                 .transform_data(|expr| frame::as_groups(expr, schema))
+        };
+        let change = |expr, schema: &DFSchema| {
+            compare::nullif(expr, schema, |equality| of_operator(equality, schema))?
+                .transform_data(|expr| of_operator(expr, schema))
         };
         let of_node = |plan| expressions_of(plan, &change)?.transform_data(identifier::of_plan);
         plan.transform_up_with_subqueries(of_node).data()

@@ -235,3 +235,19 @@ async fn a_uuid_that_is_chosen_is_a_uuid() {
     let query = format!("SELECT coalesce(id, '{otherwise}') FROM u ORDER BY p");
     assert_eq!(world.column(&query).await, [id, other]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nullif_takes_both_zeros_for_one() {
+    let world = World::new().await;
+    let rows = "(VALUES (0, CAST('-0.0' AS float)), (1, 0.0), (2, 1.5), (3, NULL)) AS r (n, v)";
+    for (zero, wanted) in [
+        ("0", ["true", "true", "false", "true"]),
+        ("n - n", ["true", "true", "false", "true"]),
+        ("CAST('-0.0' AS double)", ["true", "true", "false", "true"]),
+        ("1.5", ["false", "false", "true", "true"]),
+        ("NULL", ["false", "false", "false", "true"]),
+    ] {
+        let query = format!("SELECT nullif(v, {zero}) IS NULL FROM {rows} ORDER BY n");
+        assert_eq!(world.column(&query).await, wanted, "{zero}");
+    }
+}
