@@ -13,6 +13,7 @@ mod skip;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use tempfile::TempDir;
 
@@ -69,6 +70,8 @@ fn typed(commands: &str) -> String {
     commands.lines().filter(|line| !installs(line)).map(|line| format!("{line}\n")).collect()
 }
 
+static BUILDING: Mutex<()> = Mutex::new(());
+
 impl Author {
     fn new() -> Self {
         Author(tempfile::tempdir().unwrap())
@@ -96,6 +99,8 @@ impl Author {
         let mut bash = Command::new("bash");
         bash.args(["-euo", "pipefail", "-c", &typed(commands)]);
         bash.current_dir(self.0.path().join(folder));
+        // Programs of all projects have one name and one place: nobody else may build meanwhile.
+        let _alone = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
         let (is_well, out, err) = self.run(bash);
         assert!(is_well, "in '{folder}':\n{commands}\n{out}\n{err}");
         out
