@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::disk::read_file;
 
 #[test]
 fn a_memtables_bytes_are_given_back_when_it_is_flushed_or_its_table_is_dropped() {
@@ -86,4 +87,21 @@ fn names(disk: &MemoryDisk) -> Vec<u64> {
         name.ends_with("-Data.db").then(|| crate::sstable::generation_of(&name))?
     };
     disk.names().iter().filter_map(data).collect()
+}
+
+/// Writes of another shard count's log have no position here, and that log goes once they are flushed:
+/// their manifest edit is sealed and watched like any other.
+#[test]
+fn a_flush_of_writes_without_a_position_is_sealed_and_told_to_the_ledger() {
+    let world = World::open(MemoryDisk::default(), schema(true), 1 << 20, (0, 1));
+    for round in 1..3 {
+        world.write((1, round), 1, 10);
+        world.flush();
+        let sequence = block_on(world.table.manifest.lock()).edited();
+        let ledger = world.table.ledger.as_ref().unwrap();
+        assert!(sequence > 0 && ledger.manifest(world.table.schema().id) == sequence, "{round}");
+        let path = Path::new(DIRECTORY).join("manifest-0-of-1");
+        let manifest = block_on(read_file(&world.disk, &path)).unwrap();
+        assert_eq!(manifest.len(), round as usize * 2 * 4096, "an edit and its seal each");
+    }
 }
