@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use tonic::Status;
 
 use super::error::invalid;
+use crate::text::{Token, TokenKind, lex};
 
 /// Longest statement that is planned where its call came in.
 const SHORT_BYTES_MAX: usize = 32 << 10;
@@ -38,41 +39,13 @@ pub(super) struct Size {
 impl Size {
     /// Of a text, whose first word says whether it writes.
     pub(super) fn of(text: &str) -> Self {
-        let word: String =
-            after_comments(text).chars().take_while(char::is_ascii_alphabetic).take(7).collect();
+        let is_blank = |token: &Token| matches!(token.kind, TokenKind::Space | TokenKind::Comment);
+        let first = lex(text).find(|token| !is_blank(token));
+        let word = first.map_or("", |token| &text[token.range]);
         let writes = ["insert", "update", "delete"];
         let is_write = writes.iter().any(|known| word.eq_ignore_ascii_case(known));
         Size { bytes: text.len(), is_write }
     }
-}
-
-/// What follows the white space and comments that a text begins with.
-fn after_comments(text: &str) -> &str {
-    let mut rest = text.trim_start();
-    loop {
-        let after = if rest.starts_with("--") {
-            rest.split_once('\n').map_or("", |(_, after)| after)
-        } else if rest.starts_with("/*") {
-            after_block(rest)
-        } else {
-            return rest;
-        };
-        rest = after.trim_start();
-    }
-}
-
-/// What follows a comment `/* … */`, which may have others within.
-fn after_block(text: &str) -> &str {
-    let mut depth = 0;
-    for (at, pair) in text.as_bytes().windows(2).enumerate() {
-        match pair {
-            b"/*" => depth += 1,
-            b"*/" if depth == 1 => return &text[at + 2..],
-            b"*/" => depth -= 1,
-            _ => {}
-        }
-    }
-    ""
 }
 
 /// Where statements are planned.
