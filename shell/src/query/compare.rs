@@ -2,7 +2,7 @@
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue};
+use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Between, Case, InList};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, cast, lit};
 
@@ -46,24 +46,20 @@ pub fn nullif(
     of_equality: impl FnOnce(Expr) -> Result<Transformed<Expr>>,
 ) -> Result<Transformed<Expr>> {
     let is_float = |expr: &Expr| expr.get_type(schema).is_ok_and(|ty| ty.is_floating());
-    match expr {
-        // It stands twice then, and must have one value.
-        Expr::ScalarFunction(call)
-            if call.func.name() == "nullif"
-                && call.args.len() == 2
-                && call.args.iter().any(is_float)
-                && !call.args[0].is_volatile() =>
-        {
-            let value = call.args[0].clone();
-            let [left, right] = <[Expr; 2]>::try_from(call.args)
-                .map_err(|_| DataFusionError::Internal("nullif has two arguments".to_owned()))?;
-            let equality = of_equality(left.eq(right))?.data;
-            let null = Box::new(lit(ScalarValue::Null));
-            let case = Case::new(None, vec![(Box::new(equality), null)], Some(Box::new(value)));
-            Ok(Transformed::yes(Expr::Case(case)))
-        }
-        expr => Ok(Transformed::no(expr)),
-    }
+    let (value, other) = match &expr {
+        Expr::ScalarFunction(call) if call.func.name() == "nullif" => match &call.args[..] {
+            // The value stands twice then, and must be one.
+            [value, other] if !value.is_volatile() && (is_float(value) || is_float(other)) => {
+                (value, other)
+            }
+            _ => return Ok(Transformed::no(expr)),
+        },
+        _ => return Ok(Transformed::no(expr)),
+    };
+    let equality = of_equality(value.clone().eq(other.clone()))?.data;
+    let null = Box::new(lit(ScalarValue::Null));
+    let cases = vec![(Box::new(equality), null)];
+    Ok(Transformed::yes(Expr::Case(Case::new(None, cases, Some(Box::new(value.clone()))))))
 }
 
 /// Lists of floats with a zero have both zeros: DataFusion looks longer lists up by their bits, and

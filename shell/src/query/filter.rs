@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, ScalarValue};
-use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, lit};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, lit};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
@@ -42,7 +42,10 @@ impl OptimizerRule for InForm {
 
 /// A filter together with those right below it, as their conditions are taken together.
 fn in_form(plan: LogicalPlan) -> Transformed<LogicalPlan> {
-    let LogicalPlan::Filter(mut filter) = plan else { return Transformed::no(plan) };
+    let mut filter = match plan {
+        LogicalPlan::Filter(filter) if !is_in_form(&filter) => filter,
+        plan => return Transformed::no(plan),
+    };
     let mut is_changed = false;
     let mut conditions = split_conjunction_owned(filter.predicate.clone());
     while let LogicalPlan::Filter(inner) = &*filter.input {
@@ -62,18 +65,32 @@ fn in_form(plan: LogicalPlan) -> Transformed<LogicalPlan> {
     Transformed::new_transformed(LogicalPlan::Filter(filter), is_changed)
 }
 
+/// Whether a look is enough: conditions may be lists of megabytes.
+fn is_in_form(filter: &Filter) -> bool {
+    let may_change = |condition: &&Expr| {
+        is_turned(condition) || matches!(beside_zero(condition), Some((_, Some(_))))
+    };
+    !matches!(*filter.input, LogicalPlan::Filter(_))
+        && !split_conjunction(&filter.predicate).iter().any(may_change)
+}
+
+/// Whether a comparison has its constant on the left.
+fn is_turned(condition: &Expr) -> bool {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return false };
+    let is_constant = |side: &Expr| matches!(side, Expr::Literal(..));
+    is_comparison(*op) && op.swap().is_some() && is_constant(left) && !is_constant(right)
+}
+
 /// Swaps the sides of a comparison whose constant is on the left; whether it is one.
 fn constant_to_right(condition: &mut Expr) -> bool {
-    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return false };
-    let is_wrong = matches!(**left, Expr::Literal(..)) && !matches!(**right, Expr::Literal(..));
-    match op.swap() {
-        Some(swapped) if is_wrong && is_comparison(*op) => {
-            std::mem::swap(left, right);
-            *op = swapped;
-            true
-        }
-        _ => false,
+    let is_turned = is_turned(condition);
+    if let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition
+        && is_turned
+    {
+        std::mem::swap(left, right);
+        *op = op.swap().unwrap_or(*op);
     }
+    is_turned
 }
 
 /// Writes 0.0 for -0.0 where one expression is compared with zero twice; whether any is. Alone it

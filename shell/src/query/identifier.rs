@@ -4,8 +4,8 @@
 //! Columns give one form (lower case with hyphens; an address as short as it gets). So whatever
 //! stands beside such a column is brought into that form, and an order of time UUIDs becomes one of
 //! `timeuuid_order(…)`, a text that sorts as Cassandra sorts them. Which text is a UUID is known by the
-//! metadata of its field, so a computed text (`lower(id)`) is text. So are CASE, `coalesce`, `greatest`
-//! and `least` of UUIDs: they are compared and ordered by their letters.
+//! metadata of its field, so a computed text (`lower(id)`) is text. What CASE, `coalesce` and their like
+//! choose among UUIDs is one; an outer query that names it sees a text.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -15,57 +15,33 @@
 
 use std::sync::Arc;
 
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{JoinType, Result};
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{AcrossPartitions, EquivalenceProperties};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, replace_children_if_necessary,
 };
 
-use super::union::{Curtain, View};
+use super::union::{Changed, Curtain, View};
 
 /// Goes before sorts are planned.
-#[derive(Debug)]
-pub struct HangJoinCurtains;
-
-impl PhysicalOptimizerRule for HangJoinCurtains {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| {
-            let Some((join_type, is_hashed)) = join(&plan) else {
-                return Ok(Transformed::no(plan));
-            };
-            let mut is_changed = false;
-            let mut inputs = Vec::with_capacity(2);
-            for (at, input) in plan.children().into_iter().enumerate() {
-                let view = view(input.equivalence_properties(), join_type, is_hashed, at == 0);
-                inputs.push(match view {
-                    Some(view) => Curtain::hang(Arc::clone(input), view, true)?,
-                    None => Arc::clone(input),
-                });
-                is_changed |= view.is_some();
-            }
-            match is_changed {
-                true => Ok(Transformed::yes(replace_children_if_necessary(plan, inputs)?)),
-                false => Ok(Transformed::no(plan)),
-            }
-        })
-        .data()
+pub fn hang_curtains(plan: Arc<dyn ExecutionPlan>) -> Result<Changed> {
+    let Some((join_type, is_hashed)) = join(&plan) else { return Ok(Transformed::no(plan)) };
+    let mut is_changed = false;
+    let mut inputs = Vec::with_capacity(2);
+    for (at, input) in plan.children().into_iter().enumerate() {
+        let view = view(input.equivalence_properties(), join_type, is_hashed, at == 0);
+        inputs.push(match view {
+            Some(view) => Curtain::hang(Arc::clone(input), view, true)?,
+            None => Arc::clone(input),
+        });
+        is_changed |= view.is_some();
     }
-
-    fn name(&self) -> &str {
-        "hide_from_joins"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
+    match is_changed {
+        true => Ok(Transformed::yes(replace_children_if_necessary(plan, inputs)?)),
+        false => Ok(Transformed::no(plan)),
     }
 }
 

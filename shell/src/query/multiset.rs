@@ -6,34 +6,22 @@
 
 use std::sync::Arc;
 
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, NullEquality, Result};
 use datafusion::functions_window::row_number::row_number_udwf;
 use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::{
     Expr, ExprFunctionExt, Join, JoinType, LogicalPlan, LogicalPlanBuilder, build_join_schema,
 };
-use datafusion::optimizer::AnalyzerRule;
 
 /// The column of numbers; the join's output does not have it.
 const COPY: &str = "__tidegate_copy";
 
 /// Numbers the copies of rows; goes after operands got a common type.
-#[derive(Debug)]
-pub struct CountCopies;
-
-impl AnalyzerRule for CountCopies {
-    fn name(&self) -> &str {
-        "count_copies"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let count = |plan| match plan {
-            LogicalPlan::Join(join) if is_of_set(&join) => Ok(Transformed::yes(counted(join)?)),
-            plan => Ok(Transformed::no(plan)),
-        };
-        plan.transform_up_with_subqueries(count).data()
+pub fn count_copies(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Join(join) if is_of_set(&join) => Ok(Transformed::yes(counted(join)?)),
+        plan => Ok(Transformed::no(plan)),
     }
 }
 

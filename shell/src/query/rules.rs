@@ -3,21 +3,19 @@
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::TransformedResult;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, DataFusionError, Result};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::ExecutionPlan;
 
 use super::filter::InForm;
 use super::instant::CompareExactly;
-use super::join::HangJoinCurtains;
-use super::multiset::CountCopies;
 use super::rewrite::expressions_of;
-use super::union::{DrawCurtains, HangCurtains};
-use super::zero::OneZero;
-use super::{arithmetic, compare, frame, identifier, instant, number};
+use super::union::Changed;
+use super::{arithmetic, compare, frame, identifier, instant, join, multiset, number, union, zero};
 
 /// The rule that computes constants and looks through casts.
 const CONSTANT_RULE: &str = "simplify_expressions";
@@ -28,61 +26,88 @@ const MOVED_FILTERS: &str = "FilterPushdown";
 /// The rule that plans sorts and drops their keys.
 const SORT_RULE: &str = "EnsureRequirements";
 
+/// A rule that looks at every node of a plan, also within subqueries, inner ones first.
+#[derive(Debug)]
+struct OfNodes {
+    name: &'static str,
+    change: fn(LogicalPlan) -> Result<Transformed<LogicalPlan>>,
+}
+
+impl AnalyzerRule for OfNodes {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(self.change).data()
+    }
+}
+
+/// The same of a physical plan.
+#[derive(Debug)]
+struct OfOperators {
+    name: &'static str,
+    change: fn(Arc<dyn ExecutionPlan>) -> Result<Changed>,
+}
+
+impl PhysicalOptimizerRule for OfOperators {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(self.change).data()
+    }
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
 /// What a statement means: types of operands, and what is compared with what.
 pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
-    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(ReadOperands)];
+    let rule = |name, change| -> Arc<dyn AnalyzerRule + Send + Sync> {
+        Arc::new(OfNodes { name, change })
+    };
+    let mut rules = vec![rule("read_operands", read_operands)];
     rules.extend(Analyzer::new().rules);
-    rules.push(Arc::new(CountCopies));
-    rules.push(Arc::new(CheckOperators));
-    // After the copies of rows are numbered.
-    rules.push(Arc::new(OneZero));
+    rules.push(rule("count_copies", multiset::count_copies));
+    // After the copies of rows are numbered: numbers have keys, too.
+    rules.push(rule("check_operators", check_operators));
     rules
 }
 
 /// Says what operands are before they get a common type. Each change is of one operator, by the types of
 /// its operands, and leaves its own type alone; so all are made in one walk.
-#[derive(Debug)]
-struct ReadOperands;
-
-impl AnalyzerRule for ReadOperands {
-    fn name(&self) -> &str {
-        "read_operands"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let of_operator = |expr, schema: &DFSchema| {
-            number::beside_float(expr, schema)?
-                .transform_data(|expr| instant::refine(expr, schema))?
-                .transform_data(|expr| compare::as_doubles(expr, schema))?
-                .transform_data(|expr| identifier::compare_all(expr, schema))?
-                .transform_data(|expr| frame::as_groups(expr, schema))
-        };
-        let change = |expr, schema: &DFSchema| {
-            compare::nullif(expr, schema, |equality| of_operator(equality, schema))?
-                .transform_data(|expr| of_operator(expr, schema))
-        };
-        let of_node = |plan| expressions_of(plan, &change)?.transform_data(identifier::of_plan);
-        plan.transform_up_with_subqueries(of_node).data()
-    }
+fn read_operands(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let of_operator = |expr, schema: &DFSchema| {
+        number::beside_float(expr, schema)?
+            .transform_data(|expr| instant::refine(expr, schema))?
+            .transform_data(|expr| compare::as_doubles(expr, schema))?
+            .transform_data(|expr| identifier::compare_all(expr, schema))?
+            .transform_data(|expr| frame::as_groups(expr, schema))
+    };
+    let change = |expr, schema: &DFSchema| {
+        compare::nullif(expr, schema, |equality| of_operator(equality, schema))?
+            .transform_data(|expr| of_operator(expr, schema))
+    };
+    expressions_of(plan, &change)?.transform_data(identifier::of_plan)
 }
 
-/// Replaces operators whose operands have a common type, where DataFusion's are not exact.
-#[derive(Debug)]
-struct CheckOperators;
-
-impl AnalyzerRule for CheckOperators {
-    fn name(&self) -> &str {
-        "check_operators"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let change = |expr, schema: &DFSchema| {
-            compare::both_zeros(expr, schema)?
-                .transform_data(|expr| instant::hide(expr, schema))?
-                .transform_data(|expr| arithmetic::check(expr, schema))
-        };
-        plan.transform_up_with_subqueries(|plan| expressions_of(plan, &change)).data()
-    }
+/// Replaces operators whose operands have a common type, and keys of orders, where DataFusion's are not
+/// exact.
+fn check_operators(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let change = |expr, schema: &DFSchema| {
+        compare::both_zeros(expr, schema)?
+            .transform_data(|expr| instant::hide(expr, schema))?
+            .transform_data(|expr| arithmetic::check(expr, schema))?
+            .transform_data(|expr| zero::in_expression(expr, schema))
+    };
+    expressions_of(plan, &change)?.transform_data(zero::in_node)
 }
 
 /// Errors: `Internal` where a rule that ours go with is not there.
@@ -105,9 +130,10 @@ pub fn physical() -> Result<Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>> {
     let mut rules = PhysicalOptimizer::new().rules;
     rules.retain(|rule| !rule.name().starts_with(MOVED_FILTERS));
     let at = place(rules.iter().map(|rule| rule.name()), SORT_RULE)?;
-    rules.insert(at + 1, Arc::new(DrawCurtains));
-    rules.insert(at, Arc::new(HangCurtains));
-    rules.insert(at, Arc::new(HangJoinCurtains));
+    let rule = |name, change| Arc::new(OfOperators { name, change });
+    rules.insert(at + 1, rule("show_constants_of_unions", union::draw_curtain));
+    rules.insert(at, rule("hide_constants_of_unions", union::hang_curtain));
+    rules.insert(at, rule("hide_from_joins", join::hang_curtains));
     Ok(rules)
 }
 

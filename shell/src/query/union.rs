@@ -8,74 +8,36 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{AcrossPartitions, EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
 
+/// An operator of a physical plan, changed or not.
+pub type Changed = Transformed<Arc<dyn ExecutionPlan>>;
+
 /// Goes before sorts are planned.
-#[derive(Debug)]
-pub struct HangCurtains;
-
-impl PhysicalOptimizerRule for HangCurtains {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| {
-            let differ = |plan: &Arc<dyn ExecutionPlan>| {
-                let constants = plan.equivalence_properties().constants();
-                let mut constants = constants.iter();
-                constants.any(|c| c.across_partitions == AcrossPartitions::Heterogeneous)
-            };
-            if plan.is::<UnionExec>() && differ(&plan) {
-                return Ok(Transformed::yes(Curtain::hang(plan, without_differing, false)?));
-            }
-            Ok(Transformed::no(plan))
-        })
-        .data()
-    }
-
-    fn name(&self) -> &str {
-        "hide_constants_of_unions"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
+pub fn hang_curtain(plan: Arc<dyn ExecutionPlan>) -> Result<Changed> {
+    let differ = |plan: &Arc<dyn ExecutionPlan>| {
+        let constants = plan.equivalence_properties().constants();
+        constants.iter().any(|c| c.across_partitions == AcrossPartitions::Heterogeneous)
+    };
+    match plan.is::<UnionExec>() && differ(&plan) {
+        true => Ok(Transformed::yes(Curtain::hang(plan, without_differing, false)?)),
+        false => Ok(Transformed::no(plan)),
     }
 }
 
 /// Goes after sorts were planned.
-#[derive(Debug)]
-pub struct DrawCurtains;
-
-impl PhysicalOptimizerRule for DrawCurtains {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| match plan.downcast_ref::<Curtain>() {
-            Some(curtain) if !curtain.is_kept => Ok(Transformed::yes(Arc::clone(&curtain.input))),
-            _ => Ok(Transformed::no(plan)),
-        })
-        .data()
-    }
-
-    fn name(&self) -> &str {
-        "show_constants_of_unions"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+pub fn draw_curtain(plan: Arc<dyn ExecutionPlan>) -> Result<Changed> {
+    Ok(match plan.downcast_ref::<Curtain>() {
+        Some(curtain) if !curtain.is_kept => Transformed::yes(Arc::clone(&curtain.input)),
+        _ => Transformed::no(plan),
+    })
 }
 
 /// What the planner is told of an input.

@@ -17,8 +17,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, Float32Array, Float64Array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type};
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, internal_err};
 use datafusion::logical_expr::expr::{ScalarFunction, Sort};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
@@ -26,30 +25,10 @@ use datafusion::logical_expr::{
     ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use datafusion::optimizer::AnalyzerRule;
 
-use super::rewrite::expressions_of;
-
-/// The rule; it goes after operands got a common type and copies of rows were numbered.
-#[derive(Debug)]
-pub struct OneZero;
-
-impl AnalyzerRule for OneZero {
-    fn name(&self) -> &str {
-        "one_zero"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|plan| {
-            let changed = expressions_of(plan, &in_expression)?;
-            changed.transform_data(in_node)
-        })
-        .data()
-    }
-}
-
-/// Keys of windows, and of aggregates that have an order.
-fn in_expression(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+/// Keys of windows, and of aggregates that have an order; goes after operands got a common type and
+/// copies of rows were numbered.
+pub fn in_expression(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(match expr {
         Expr::WindowFunction(mut window) => {
             let mut is_changed = false;
@@ -68,8 +47,8 @@ fn in_expression(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
-/// Keys of ORDER BY, also where it chooses rows for DISTINCT ON.
-fn in_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+/// Keys of ORDER BY, also where it chooses rows for DISTINCT ON; goes with [`in_expression`].
+pub fn in_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(match plan {
         LogicalPlan::Sort(mut sort) => {
             let schema = Arc::clone(sort.input.schema());
