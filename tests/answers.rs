@@ -28,6 +28,8 @@ mod print;
 mod query;
 #[path = "answers/scalar.rs"]
 mod scalar;
+#[path = "seeds.rs"]
+mod seeds;
 #[path = "answers/shrink.rs"]
 mod shrink;
 #[path = "answers/table.rs"]
@@ -43,7 +45,6 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tidegate::query::{Session, SessionOptions};
@@ -347,35 +348,11 @@ fn play(seed: u64) -> Result<Met, String> {
     })
 }
 
-fn seeds() -> std::ops::Range<u64> {
-    let Ok(text) = std::env::var("TIDEGATE_ANSWERS") else { return 0..SEEDS };
-    let number = |text: &str| text.parse::<u64>().expect("TIDEGATE_ANSWERS is n or from..to");
-    match text.split_once("..") {
-        Some((from, to)) => number(from)..number(to),
-        None => number(&text)..number(&text) + 1,
-    }
-}
-
 #[test]
 fn answers_are_those_of_a_naive_model() {
-    let seeds = seeds();
+    let seeds = seeds::of("TIDEGATE_ANSWERS", SEEDS);
     let count = seeds.end - seeds.start;
-    let next = AtomicU64::new(seeds.start);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let worker = || {
-        let mut all = Vec::new();
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end {
-                return all;
-            }
-            all.push(play(seed));
-        }
-    };
-    let played: Vec<Result<Met, String>> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
-    });
+    let played = seeds::play(seeds, play);
     let (mut all, mut differences) = (Met::default(), Vec::new());
     for played in played {
         match played {

@@ -10,12 +10,13 @@
 
 #[path = "model/reference.rs"]
 mod reference;
+#[path = "seeds.rs"]
+mod seeds;
 #[path = "model/world.rs"]
 mod world;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -705,36 +706,11 @@ fn differ<T: PartialEq + std::fmt::Debug>(what: &str, found: &[T], wanted: &[T])
     );
 }
 
-fn seeds() -> std::ops::Range<u64> {
-    let Ok(text) = std::env::var("TIDEGATE_SEEDS") else { return 0..SEEDS };
-    let number = |text: &str| text.parse().expect("TIDEGATE_SEEDS is n or from..to");
-    match text.split_once("..") {
-        Some((from, to)) => number(from)..number(to),
-        None => number(&text)..number(&text) + 1,
-    }
-}
-
 #[test]
 fn what_was_acknowledged_survives_everything() {
-    let seeds = seeds();
-    let next = AtomicU64::new(seeds.start);
-    let played: Vec<Met> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..std::thread::available_parallelism().map_or(1, usize::from))
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut played = Vec::new();
-                    loop {
-                        let seed = next.fetch_add(1, Ordering::Relaxed);
-                        if seed >= seeds.end {
-                            return played;
-                        }
-                        let _name = NameOnPanic(seed);
-                        played.push(Player::new(seed).play());
-                    }
-                })
-            })
-            .collect();
-        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    let played = seeds::play(seeds::of("TIDEGATE_SEEDS", SEEDS), |seed| {
+        let _name = NameOnPanic(seed);
+        Player::new(seed).play()
     });
     let sum = |field: fn(&Met) -> u64| played.iter().map(field).sum::<u64>();
     let met = [

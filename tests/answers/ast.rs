@@ -227,7 +227,7 @@ pub enum Source {
     Join(JoinKind, Box<Source>, Box<Source>, Option<Expr>),
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Select {
     pub distinct: bool,
     /// Each with its name.

@@ -59,15 +59,8 @@ impl Generator {
         let residual = self.chance(30).then(|| self.condition(&from.fields, 1));
         let condition = both(from.condition.clone(), residual);
         let items = self.items(&from.fields, 0);
-        let mut query = Query::of(Select {
-            distinct: false,
-            items,
-            source: Some(from.source),
-            condition,
-            group: Vec::new(),
-            is_grouped: false,
-            having: None,
-        });
+        let mut query =
+            Query::of(Select { items, source: Some(from.source), condition, ..Select::default() });
         if self.chance(80) {
             let keys = from.key.len();
             let descending = self.chance(50);
@@ -94,9 +87,7 @@ impl Generator {
             items,
             source: Some(from.source),
             condition,
-            group: Vec::new(),
-            is_grouped: false,
-            having: None,
+            ..Select::default()
         });
         (query, from.fields)
     }
@@ -180,13 +171,10 @@ impl Generator {
         let keys = self.chance(50).then(|| inner.condition.clone()).flatten();
         let select = |item: Expr, condition| {
             Query::of(Select {
-                distinct: false,
                 items: vec![(item, "x".into())],
                 source: Some(inner.source.clone()),
                 condition,
-                group: Vec::new(),
-                is_grouped: false,
-                having: None,
+                ..Select::default()
             })
         };
         match self.below(3) {
@@ -289,9 +277,7 @@ impl Generator {
             items,
             source: Some(from.source),
             condition,
-            group: Vec::new(),
-            is_grouped: false,
-            having: None,
+            ..Select::default()
         });
         if self.chance(40) {
             self.limit_all(&mut query);
@@ -549,15 +535,8 @@ impl Generator {
             let window = self.window(&from);
             items.push((Expr::Window(window), format!("w{}", items.len())));
         }
-        let mut query = Query::of(Select {
-            distinct: false,
-            items,
-            source: Some(from.source),
-            condition,
-            group: Vec::new(),
-            is_grouped: false,
-            having: None,
-        });
+        let mut query =
+            Query::of(Select { items, source: Some(from.source), condition, ..Select::default() });
         if self.chance(30) {
             self.limit_all(&mut query);
         }
@@ -654,13 +633,10 @@ impl Generator {
                 .collect();
             let condition = self.filter(tables, &from);
             Box::new(Query::of(Select {
-                distinct: false,
                 items,
                 source: Some(from.source),
                 condition,
-                group: Vec::new(),
-                is_grouped: false,
-                having: None,
+                ..Select::default()
             }))
         };
         let (left, right) = (side(first), side(second));
@@ -686,15 +662,7 @@ impl Generator {
                 (self.constant_expr(wanted, 2), format!("r{at}"))
             })
             .collect();
-        Query::of(Select {
-            distinct: false,
-            items,
-            source: None,
-            condition: None,
-            group: Vec::new(),
-            is_grouped: false,
-            having: None,
-        })
+        Query::of(Select { items, ..Select::default() })
     }
 
     /// An expression over constants: made over the fields of a row, which constants then replace.
@@ -732,13 +700,10 @@ impl Generator {
             })
             .collect();
         let inner = Query::of(Select {
-            distinct: false,
             items,
             source: Some(from.source),
             condition: from.condition,
-            group: Vec::new(),
-            is_grouped: false,
-            having: None,
+            ..Select::default()
         });
         let (left, right) = (self.alias(), self.alias());
         let named = |alias: &String| -> Vec<Field> {
@@ -754,13 +719,10 @@ impl Generator {
         let table = |alias: &String| Box::new(Source::Table(name.clone(), alias.clone()));
         let source = Source::Join(JoinKind::Inner, table(&left), table(&right), Some(is_equal));
         let mut query = Query::of(Select {
-            distinct: false,
             items: self.items(&both_fields, 1),
             source: Some(source),
             condition: self.chance(40).then(|| self.condition(&both_fields, 1)),
-            group: Vec::new(),
-            is_grouped: false,
-            having: None,
+            ..Select::default()
         });
         query.with.push((name, inner));
         query

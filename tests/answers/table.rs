@@ -104,13 +104,9 @@ impl Table {
         let item =
             |column: &Column| (Expr::Column("q".into(), column.name.clone()), column.name.clone());
         Query::of(Select {
-            distinct: false,
             items: self.columns.iter().map(item).collect(),
             source: Some(Source::Table(self.name.clone(), "q".into())),
-            condition: None,
-            group: Vec::new(),
-            is_grouped: false,
-            having: None,
+            ..Select::default()
         })
     }
 
