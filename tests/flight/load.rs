@@ -82,17 +82,22 @@ fn long_rows_are_answered_in_little_memory() {
             writeln!(
                 statements,
                 "INSERT INTO t SELECT CASE WHEN n % 2 = 0 THEN 0 ELSE n END, n, repeat('x', {bytes}) \
-                 FROM generate_series({first}, {last}) AS s(n);"
+                 FROM generate_series({first}, {last}) AS s(n);{}",
+                // The partition in many files, each of which has its next row in memory or not.
+                if at_once == 1 && !is_full() { " FLUSH;" } else { "" }
             )
             .unwrap();
         }
         write(directory.path(), &statements);
         let service = Service::start_with(directory.path(), &[]);
-        let (idle, read) = client_threads().block_on(async {
-            count(&service.address, "SELECT count(*) FROM t").await.unwrap();
+        let (idle, read, reversed) = client_threads().block_on(async {
+            count(&service.address, "SELECT 1").await.unwrap();
             let idle = status_bytes(&service, "VmRSS");
-            (idle, count(&service.address, "SELECT * FROM t").await)
+            let reversed = "SELECT * FROM t WHERE k = 0 ORDER BY c DESC";
+            let read = count(&service.address, "SELECT * FROM t").await;
+            (idle, read, count(&service.address, reversed).await)
         });
+        assert_eq!(reversed.unwrap().0, rows / 2);
         let (found, found_bytes) = read.unwrap();
         assert_eq!(found, rows);
         assert!(found_bytes >= rows * bytes);

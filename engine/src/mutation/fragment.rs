@@ -75,6 +75,11 @@ impl Fragment {
 pub trait FragmentSource {
     fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>>;
 
+    /// Asks the source to say where a long row stands before it reads that row: a fill then ends with a
+    /// `RangeTombstoneChange` there that changes nothing. Whoever merges many sources reads one long row at
+    /// a time by that, and not the next one of each.
+    fn announce_long_rows(&mut self) {}
+
     /// As `fill`, as far as that needs no waiting: what is in memory costs no future.
     fn fill_now(&mut self, _out: &mut VecDeque<Fragment>) -> Filled {
         Filled::Waits

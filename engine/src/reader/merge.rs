@@ -1,5 +1,8 @@
 //! Merges fragment streams of one table into one: newest wins.
 //!
+//! Of long rows the merge holds the one that comes next: each input says where its own stands, and reads it
+//! when the merge has come there.
+//!
 //! Invariant: at most one partition is open at a time; the tombstone in force of the result is the
 //! strongest of those in force in the open streams.
 
@@ -69,12 +72,15 @@ impl MergeSource {
         }
         let inputs = sources
             .into_iter()
-            .map(|source| Input {
-                source,
-                buffer: VecDeque::new(),
-                done: false,
-                is_open: false,
-                in_force: None,
+            .map(|mut source| {
+                source.announce_long_rows();
+                Input {
+                    source,
+                    buffer: VecDeque::new(),
+                    done: false,
+                    is_open: false,
+                    in_force: None,
+                }
             })
             .collect();
         Box::new(MergeSource { inputs, direction, in_partition: false, in_force: None })

@@ -93,6 +93,17 @@ impl Clip {
         self.emit(position, to, out);
     }
 
+    /// Says that nothing of the range stands before `position` that was not emitted.
+    pub(super) fn announce(
+        &mut self,
+        position: Position,
+        open: Option<Tombstone>,
+        out: &mut VecDeque<Fragment>,
+    ) {
+        self.enter(open, out);
+        out.push_back(Fragment::RangeTombstoneChange { position, tombstone: self.emitted });
+    }
+
     /// Ends the range, in which `open` is in force at the end.
     pub(super) fn leave(mut self, open: Option<Tombstone>, out: &mut VecDeque<Fragment>) {
         self.enter(open, out);

@@ -34,18 +34,19 @@ pub(super) enum Item<R = Row> {
 }
 
 /// Reads the row or marker at `at`; of a row `read` takes the size of what stands before it, and what is
-/// wanted of its body. `None` when it is not at hand and must not be read.
+/// wanted of its body. `None` when it is not at hand and takes more than `read_max` bytes, which is what
+/// may be read for it.
 ///
 /// Errors: `Io`, `Corrupt`.
 pub(super) async fn read_item<R>(
     data: &mut Window,
     layout: &Layout,
-    ((at, may_read), limit): ((u64, bool), u64),
+    ((at, read_max), limit): ((u64, u64), u64),
     read: impl Fn(&mut Input<'_>, &ClusteringKey, Frame) -> Parsed<(u64, Option<R>)>,
 ) -> Result<Option<Item<R>>> {
     let mut needed = bytes_first((at, limit), data);
     loop {
-        if !may_read && !data.holds(at, needed) {
+        if needed > read_max && !data.holds(at, needed) {
             return Ok(None);
         }
         data.advance(at, needed, limit).await?;

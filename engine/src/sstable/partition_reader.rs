@@ -26,7 +26,7 @@ use std::rc::Rc;
 
 use super::clip::{Clip, Place};
 use super::coding::{Fault, Input};
-use super::file::{CheckedFile, READ_BYTES_MAX};
+use super::file::{CheckedFile, READ_BYTES_MAX, SCAN_BYTES_MAX};
 use super::index_page::LastItem;
 use super::item::{Item, bytes_first, front_of, pass, read_item};
 use super::layout::Layout;
@@ -67,6 +67,9 @@ pub(super) struct Front {
 /// Bytes of the last block that are read at once to walk through it.
 const WALK_BYTES_MAX: u64 = READ_BYTES_MAX;
 
+/// Rows of more bytes are announced to whoever asked for that: up to here a window may be as long anyway.
+const LONG_ROW_BYTES: u64 = SCAN_BYTES_MAX;
+
 /// How a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
@@ -105,6 +108,9 @@ pub(super) struct PartitionReader {
     /// For a reader that goes on behind damage: the index, and where the promoted index stands in it
     /// while it is thought to be good.
     pub(super) salvage: Option<Salvage>,
+    /// Where a long row stands is said before it is read; the one that was said last.
+    pub(super) announces: bool,
+    announced: u64,
     /// Offset of what could not be read last; `NOWHERE` when it was not in the data.
     pub(super) failed_at: Cell<u64>,
 }
@@ -161,6 +167,8 @@ impl PartitionReader {
             body_bytes: data_end.map_or(0, |end| end.saturating_sub(body)),
             bound: 0,
             salvage: salvages.then(|| (index.clone(), entry.place.promoted)),
+            announces: false,
+            announced: NOWHERE,
             failed_at: Cell::new(NOWHERE),
         })
     }
@@ -277,6 +285,36 @@ impl PartitionReader {
         Ok(())
     }
 
+    /// Whether the row at `at`, if it is a long one, has to be announced before it is read.
+    fn must_announce(&self, at: u64) -> bool {
+        self.announces && self.announced != at
+    }
+
+    /// Emits where the long row at `at` stands. False if it did: the row is for the next step.
+    async fn announce(
+        &mut self,
+        mut clip: Clip,
+        at: u64,
+        data: &mut Window,
+        out: &mut VecDeque<Fragment>,
+    ) -> Result<bool> {
+        self.announced = at;
+        let item = self.item_read(data, at).await;
+        let is_inside = match item {
+            Ok(Item::Row { key, .. }) if clip.place_of_row(&key) == Place::Inside => {
+                let position = match self.direction {
+                    Direction::Forward => Position::before(key),
+                    Direction::Reversed => Position::after(key),
+                };
+                clip.announce(position, self.open, out);
+                Ok(true)
+            }
+            item => item.map(|_| false),
+        };
+        self.clip = Some(clip);
+        is_inside.map(|is_inside| !is_inside)
+    }
+
     /// Emits what stands at `at`; false when that is not at hand and must not be read.
     async fn forward(
         &mut self,
@@ -302,8 +340,14 @@ impl PartitionReader {
             self.clip = Some(clip);
             return Ok(true);
         }
-        let item = match self.item(data, (at, may_read), limit, Some(&clip)).await {
+        let read_max = match may_read {
+            true if self.must_announce(at) => LONG_ROW_BYTES,
+            true => u64::MAX,
+            false => 0,
+        };
+        let item = match self.item(data, (at, read_max), limit, Some(&clip)).await {
             Ok(Some(item)) => item,
+            Ok(None) if may_read => return self.announce(clip, at, data, out).await,
             Ok(None) => {
                 self.clip = Some(clip);
                 return Ok(false);
@@ -547,8 +591,11 @@ impl PartitionReader {
             self.clip = Some(clip);
             return Ok(false);
         }
+        if end - at > LONG_ROW_BYTES && !data.holds(at, end - at) && self.must_announce(at) {
+            return self.announce(clip, at, data, out).await;
+        }
         let item = match data.retreat((at, end), self.bound).await {
-            Ok(()) => self.item(data, (at, true), end, Some(&clip)).await,
+            Ok(()) => self.item(data, (at, u64::MAX), end, Some(&clip)).await,
             Err(error) => Err(error),
         };
         self.failed_at.set(at);
@@ -604,16 +651,16 @@ impl PartitionReader {
 
     /// The row or marker at `at`, without cells.
     pub(super) async fn item_read(&self, data: &mut Window, at: u64) -> Result<Item> {
-        let item = self.item(data, (at, true), self.end, None).await?;
+        let item = self.item(data, (at, u64::MAX), self.end, None).await?;
         Ok(item.expect("what may be read is there"))
     }
 
     /// Reads the row or marker at `at`; a row's cells only where `wanted` says they lie inside.
-    /// `None` when it is not at hand and must not be read.
+    /// `None` as of [`read_item`].
     pub(super) async fn item(
         &self,
         data: &mut Window,
-        at: (u64, bool),
+        at: (u64, u64),
         limit: u64,
         wanted: Option<&Clip>,
     ) -> Result<Option<Item>> {

@@ -81,7 +81,7 @@ impl Sstable {
                 let flat = read_flat_row(input, layout, &layout.regulars, of)?;
                 Ok((0, Some(flat)))
             };
-            let item = read_item(&mut data, layout, ((at, true), bound), read).await?;
+            let item = read_item(&mut data, layout, ((at, u64::MAX), bound), read).await?;
             match item.expect("what may be read is there") {
                 Item::Row { key, row: content, end, .. } => match key.cmp(&row) {
                     Ordering::Less => at = end,

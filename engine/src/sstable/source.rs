@@ -49,6 +49,7 @@ pub(super) struct SstableSource {
     /// The place that was noted last.
     noted: Option<(PathBuf, u64)>,
     is_single: bool,
+    announces: bool,
     emitted: usize,
 }
 
@@ -92,6 +93,7 @@ impl SstableSource {
             damage,
             noted: None,
             is_single,
+            announces: false,
             emitted: 0,
         }
     }
@@ -187,8 +189,10 @@ impl SstableSource {
         if !salvages {
             let files = (&self.table.index, &mut self.data);
             let front = Front::new(entry, false);
-            self.partition =
-                Some(PartitionReader::open(layout, front, &self.slice, files, out).await?);
+            let mut partition =
+                PartitionReader::open(layout, front, &self.slice, files, out).await?;
+            partition.announces = self.announces;
+            self.partition = Some(partition);
             return Ok(());
         }
         self.data.set_careful(false);
@@ -201,7 +205,8 @@ impl SstableSource {
             let opened =
                 PartitionReader::open(layout.clone(), front, &self.slice, files, out).await;
             match opened {
-                Ok(partition) => {
+                Ok(mut partition) => {
+                    partition.announces = self.announces;
                     self.partition = Some(partition);
                     return Ok(());
                 }
@@ -245,6 +250,8 @@ impl SstableSource {
                 Some(mut partition) => {
                     match partition.step(&mut self.data, out, (start, goal)).await {
                         Ok(Progress::Done) => {
+                            // Other sources may have rows of the partition for long.
+                            self.data.let_go_of_long();
                             out.push_back(Fragment::PartitionEnd);
                             continue;
                         }
@@ -274,6 +281,10 @@ impl SstableSource {
 }
 
 impl FragmentSource for SstableSource {
+    fn announce_long_rows(&mut self) {
+        self.announces = true;
+    }
+
     fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {
         Box::pin(self.fill_some(out))
     }

@@ -16,6 +16,9 @@ const PAGE: u64 = PAGE_BYTES as u64;
 /// What a read needs of a partition is read at once up to this length: a second read would cost more than
 /// what it brings.
 const WHOLE_BYTES_MAX: u64 = 16 << 10;
+/// Bytes before what is wanted that a window holds on to though they are in nobody's way: only a long
+/// value has more.
+const PASSED_BYTES_MAX: u64 = 2 * SCAN_BYTES_MAX;
 /// Bytes that a window through the page cache reads ahead at first.
 const AHEAD_BYTES_MIN: u64 = PAGE;
 
@@ -123,7 +126,10 @@ impl Bytes {
     fn clear(&mut self) {
         match self {
             Bytes::Read(_) => *self = Bytes::Joined(Vec::new()),
-            Bytes::Joined(bytes) => bytes.clear(),
+            Bytes::Joined(bytes) => {
+                bytes.clear();
+                shrink(bytes);
+            }
         }
     }
 
@@ -131,12 +137,24 @@ impl Bytes {
     fn join(&mut self, skip: usize) -> &mut Vec<u8> {
         match self {
             Bytes::Read(page) => *self = Bytes::Joined(page[skip..].to_vec()),
-            Bytes::Joined(bytes) => drop(bytes.drain(..skip)),
+            Bytes::Joined(bytes) if skip > 0 => {
+                bytes.drain(..skip);
+                shrink(bytes);
+            }
+            Bytes::Joined(_) => {}
         }
         match self {
             Bytes::Joined(bytes) => bytes,
             Bytes::Read(_) => unreachable!("it was joined above"),
         }
+    }
+}
+
+/// Returns the memory of a long value that was passed.
+fn shrink(bytes: &mut Vec<u8>) {
+    let wanted = bytes.len() + SCAN_BYTES_MAX as usize;
+    if bytes.capacity() / 2 > wanted {
+        bytes.shrink_to(wanted);
     }
 }
 
@@ -237,6 +255,23 @@ impl Window {
         self.start = at / unit * unit;
     }
 
+    /// Lets the units before the one that holds `at` go.
+    fn leave_behind(&mut self, at: u64) {
+        let unit = self.content.unit_bytes();
+        let keep_from = at / unit * unit;
+        if keep_from > self.start {
+            self.bytes.join((keep_from - self.start) as usize);
+            self.start = keep_from;
+        }
+    }
+
+    /// Holds no long value any more: nothing may be read for a while.
+    pub(super) fn let_go_of_long(&mut self) {
+        if self.bytes.len() as u64 > PASSED_BYTES_MAX {
+            self.bytes = Bytes::Joined(Vec::new());
+        }
+    }
+
     /// Makes `needed` bytes from `at` available, reading ahead, though not past `limit` unless they
     /// are needed. Bytes before `at` may go.
     ///
@@ -269,18 +304,16 @@ impl Window {
     ) -> Result<()> {
         let wanted = self.content.check_range(at, needed)?;
         if at >= self.start && wanted <= self.end() {
+            if at - self.start > PASSED_BYTES_MAX {
+                self.leave_behind(at);
+            }
             return Ok(());
         }
         if at < self.start || at > self.end() {
             self.restart(at);
             self.ahead_bytes = Self::ahead_at_first(self.access);
         } else {
-            let unit = self.content.unit_bytes();
-            let keep_from = at / unit * unit;
-            if keep_from > self.start {
-                self.bytes.join((keep_from - self.start) as usize);
-                self.start = keep_from;
-            }
+            self.leave_behind(at);
         }
         let ahead_bytes = if self.is_careful { 0 } else { self.ahead_bytes };
         let is_short = limit.saturating_sub(at) <= ahead_bytes;

@@ -24,6 +24,10 @@ impl OwnedSource {
 }
 
 impl FragmentSource for OwnedSource {
+    fn announce_long_rows(&mut self) {
+        self.source.announce_long_rows();
+    }
+
     fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {
         async move {
             let before = out.len();

@@ -9,6 +9,7 @@ mod flips;
 pub(crate) mod foreign;
 mod inspect;
 mod large_data;
+mod long_rows;
 mod io;
 mod known;
 mod manifests;

@@ -2,6 +2,7 @@
 
 mod answers;
 mod bytes;
+mod long_rows;
 mod scans;
 
 use std::cell::Cell as Counter;
