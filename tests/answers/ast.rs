@@ -34,6 +34,13 @@ pub enum Expr {
         query: Box<Query>,
         negated: bool,
     },
+    /// A value compared with ANY row of a query, or with ALL.
+    Every {
+        value: Box<Expr>,
+        binary: Binary,
+        query: Box<Query>,
+        is_all: bool,
+    },
     Exists(Box<Query>, bool),
     /// The one value of a query, or null.
     Scalar(Box<Query>),

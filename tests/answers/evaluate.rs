@@ -343,6 +343,15 @@ impl Model {
                 let list = self.rows(query, Some(&place.scope))?;
                 truth(negate(is_in(&row, &list), *negated))
             }
+            Expr::Every { value, binary, query, is_all } => {
+                let value = [self.value(value, place)?];
+                let rows = self.rows(query, Some(&place.scope))?;
+                let met = rows.iter().map(|row| compare_rows(*binary, &value, row));
+                truth(match is_all {
+                    true => met.fold(Some(true), and),
+                    false => met.fold(Some(false), or),
+                })
+            }
             Expr::Exists(query, negated) => {
                 Value::Bool(self.rows(query, Some(&place.scope))?.is_empty() == *negated)
             }

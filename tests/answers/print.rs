@@ -25,7 +25,7 @@ fn binding(expr: &Expr) -> u8 {
         Expr::Unary(Unary::Minus, _) => MINUS,
         Expr::Unary(..) => IS,
         Expr::Binary(binary, ..) => binary_binding(*binary),
-        Expr::Row(..) => COMPARE,
+        Expr::Row(..) | Expr::Every { .. } => COMPARE,
         Expr::Between { .. }
         | Expr::In { .. }
         | Expr::InRows { .. }
@@ -158,6 +158,10 @@ impl Display for Expr {
             }
             Expr::InQuery { row, query, negated } => {
                 write!(f, "{} {}IN ({query})", RowOf(row), not(*negated))
+            }
+            Expr::Every { value, binary, query, is_all } => {
+                let which = if *is_all { "ALL" } else { "ANY" };
+                write!(f, "{} {} {which} ({query})", At(value, OTHER), symbol(*binary))
             }
             Expr::Exists(query, negated) => write!(f, "{}EXISTS ({query})", not(*negated)),
             Expr::Scalar(query) => write!(f, "({query})"),

@@ -160,8 +160,14 @@ impl Generator {
     }
 
     fn subquery_condition(&mut self, tables: &[Table], fields: &[Field]) -> Expr {
-        let inner = self.table(tables);
         let field = self.pick(fields);
+        // A name within hides the same name without.
+        let form = self.below(4);
+        let alias = match form {
+            0 | 3 if self.chance(40) => field.table.clone(),
+            _ => self.alias(),
+        };
+        let inner = self.table_as(tables, alias);
         let of_class: Vec<&Field> =
             inner.fields.iter().filter(|other| class(other.ty) == class(field.ty)).collect();
         let Some(inner_field) = of_class.get(self.below(of_class.len().max(1))).copied() else {
@@ -177,12 +183,28 @@ impl Generator {
                 ..Select::default()
             })
         };
-        match self.below(3) {
+        match form {
             0 => Expr::InQuery {
                 row: vec![column(&field)],
                 query: Box::new(select(inner_column, keys)),
                 negated: self.chance(35),
             },
+            3 => {
+                use Binary::*;
+                Expr::Every {
+                    value: boxed(column(&field)),
+                    binary: self.pick(&[
+                        Equal,
+                        Differs,
+                        Less,
+                        LessOrEqual,
+                        Greater,
+                        GreaterOrEqual,
+                    ]),
+                    query: Box::new(select(inner_column, keys)),
+                    is_all: self.chance(50),
+                }
+            }
             1 => {
                 let outer = column(&field);
                 let is_equal =
@@ -302,8 +324,12 @@ impl Generator {
 
     /// A table, with conditions on its key.
     fn table(&mut self, tables: &[Table]) -> From {
-        let table = self.pick(tables);
         let alias = self.alias();
+        self.table_as(tables, alias)
+    }
+
+    fn table_as(&mut self, tables: &[Table], alias: String) -> From {
+        let table = self.pick(tables);
         let field = |column: &super::table::Column| Field {
             table: alias.clone(),
             name: column.name.clone(),

@@ -17,6 +17,7 @@ fn children(expr: &mut Expr) -> Vec<&mut Expr> {
         Expr::Row(_, left, right) => left.iter_mut().chain(right).collect(),
         Expr::InRows { row, list, .. } => row.iter_mut().chain(list.iter_mut().flatten()).collect(),
         Expr::InQuery { row, .. } => row.iter_mut().collect(),
+        Expr::Every { value, .. } => vec![value],
         Expr::Like { value, .. } => vec![value],
         Expr::Case { value, arms, otherwise } => {
             let mut all: Vec<&mut Expr> = value.iter_mut().map(|value| &mut **value).collect();
@@ -50,9 +51,10 @@ fn children(expr: &mut Expr) -> Vec<&mut Expr> {
 pub fn visit(expr: &mut Expr, f: &mut dyn FnMut(&mut Expr)) {
     f(expr);
     match expr {
-        Expr::InQuery { query, .. } | Expr::Exists(query, _) | Expr::Scalar(query) => {
-            visit_query(query, f);
-        }
+        Expr::InQuery { query, .. }
+        | Expr::Every { query, .. }
+        | Expr::Exists(query, _)
+        | Expr::Scalar(query) => visit_query(query, f),
         _ => {}
     }
     for child in children(expr) {
@@ -105,7 +107,10 @@ fn visit_queries(query: &mut Query, f: &mut dyn FnMut(&mut Query)) {
         }
     }
     let mut inner = |expr: &mut Expr| match expr {
-        Expr::InQuery { query, .. } | Expr::Exists(query, _) | Expr::Scalar(query) => f(query),
+        Expr::InQuery { query, .. }
+        | Expr::Every { query, .. }
+        | Expr::Exists(query, _)
+        | Expr::Scalar(query) => f(query),
         _ => {}
     };
     visit_query(query, &mut inner);

@@ -191,7 +191,7 @@ fn statements_of_tools_are_long_and_deep() {
         for n in 0..50 {
             selects = format!("SELECT n FROM ({selects}) AS q{n}");
         }
-        for _ in 0..5 {
+        for _ in 0..50 {
             conditions = format!("SELECT count(*) FROM t WHERE k >= ({conditions})");
         }
         assert_eq!(count(&mut client, &selects).await, 3);

@@ -285,7 +285,14 @@ fn map_datafusion(error: &DataFusionError) -> QueryError {
         DataFusionError::Execution(message) => QueryError::invalid(message.clone()),
         DataFusionError::NotImplemented(message) => QueryError::unsupported(message.clone()),
         DataFusionError::ResourcesExhausted(message) => {
-            QueryError::new(ErrorKind::Overloaded, message.clone())
+            let error = QueryError::new(
+                ErrorKind::Overloaded,
+                format!("queries have no more memory: {message}"),
+            );
+            error.with_help(
+                "give the program more (--query-memory, or --memory of which that is a part), or ask for \
+                 fewer rows or columns at once",
+            )
         }
         DataFusionError::ArrowError(arrow, _) => match &**arrow {
             ArrowError::DivideByZero => QueryError::invalid("division by zero"),

@@ -14,6 +14,7 @@
 //! Arrow types cross this border (`query::arrow`), DataFusion types do not.
 
 mod aggregate;
+mod any_all;
 mod arithmetic;
 pub(crate) mod assign;
 mod attach;
@@ -25,6 +26,7 @@ mod copy_from;
 mod copy_to;
 mod csv_record;
 mod ddl;
+mod deep;
 mod describe;
 mod dialect;
 mod element;

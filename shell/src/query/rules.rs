@@ -11,6 +11,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 
+use super::any_all::AsExistence;
 use super::filter::InForm;
 use super::instant::CompareExactly;
 use super::rewrite::expressions_of;
@@ -73,7 +74,7 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let rule = |name, change| -> Arc<dyn AnalyzerRule + Send + Sync> {
         Arc::new(OfNodes { name, change })
     };
-    let mut rules = vec![rule("read_operands", read_operands)];
+    let mut rules = vec![Arc::new(AsExistence) as _, rule("read_operands", read_operands)];
     rules.extend(Analyzer::new().rules);
     rules.push(rule("count_copies", multiset::count_copies));
     // After the copies of rows are numbered: numbers have keys, too.

@@ -8,8 +8,8 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef as ArrowSc
 use datafusion::common::ScalarValue;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::execute_stream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::prelude::DataFrame;
 use datafusion::sql::parser::Statement as SqlStatement;
 use futures::StreamExt;
 use tidegate_engine::batch::{WriteOptions, expiry, mutations};
@@ -29,7 +29,7 @@ use super::session::Session;
 use super::stamp::{self, Contradiction, Repeats};
 use super::statement::synthetic;
 use super::write::{self, Target};
-use super::{attach, copy_from, copy_to, describe, element, insert};
+use super::{attach, copy_from, copy_to, deep, describe, element, insert};
 
 /// Most rows of an INSERT that are written with one call.
 pub(super) const WRITE_ROWS_MAX: usize = 4096;
@@ -249,7 +249,9 @@ impl Session {
     /// Plans and starts a query, when it is its turn; the stream gives that back as it is dropped.
     pub(super) async fn stream(&self, plan: LogicalPlan) -> Result<SendableRecordBatchStream> {
         let turn = self.options.memory.turn().await?;
-        let rows = DataFrame::new(self.context.state(), plan).execute_stream().await?;
+        let state = self.context.state();
+        let physical = deep::physical(&state, &plan).await?;
+        let rows = execute_stream(physical, state.task_ctx())?;
         let schema = rows.schema();
         let rows = rows.inspect(move |_| {
             let _held = &turn;
@@ -426,7 +428,7 @@ impl Session {
             return Err(QueryError::unsupported(format!("{verb} of this form is not offered")));
         };
         let input = insert::of_update(Arc::unwrap_or_clone(dml.input), &statement, table)?;
-        let optimised = self.context.state().optimize(&input)?;
+        let optimised = deep::optimise(&self.context.state(), &input)?;
         write::target(table, &optimised, assigned, verb).map_err(|error| {
             if error.span.is_some() { error } else { error.at(write.table.table.span) }
         })
@@ -463,7 +465,7 @@ impl Session {
             WriteKind::Insert(columns) => {
                 let (plan, _) = self.insert_input(write, &table, columns, values).await?;
                 let state = self.context.state();
-                let physical = state.create_physical_plan(&plan).await?;
+                let physical = deep::physical(&state, &plan).await?;
                 let input = datafusion::physical_plan::displayable(&*physical).indent(false);
                 let lines =
                     input.to_string().lines().map(|line| format!("  {line}\n")).collect::<String>();

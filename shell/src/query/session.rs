@@ -23,6 +23,7 @@ use tidegate_engine::{Database, SchemaRef, TableSchema};
 use super::aggregate;
 use super::braces;
 use super::catalog::{CATALOG, Engine, TideCatalog};
+use super::deep;
 use super::element;
 use super::error::{QueryError, Result};
 use super::heading::{headings, with_headings};
@@ -387,7 +388,7 @@ impl Session {
         if matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_)) {
             return Ok(Arc::clone(plan.schema().inner()));
         }
-        let optimised = self.context.state().optimize(plan)?;
+        let optimised = deep::optimise(&self.context.state(), plan)?;
         Ok(Arc::clone(optimised.schema().inner()))
     }
 

@@ -19,10 +19,12 @@ pub const RECURSIONS_MAX: usize = 4 * DEPTH_MAX;
 const PARENTHESES: usize = 1;
 const QUERY: usize = 4;
 
-/// Most queries within conditions or values of one another; in FROM they count as any other level. The
-/// planner's check of such queries takes twice as long with each (`check_subquery_expr` of DataFusion
-/// 55 goes through all below it, and is called for each of these again).
-const VALUE_QUERIES_MAX: usize = 16;
+/// Most queries within conditions or values of one another; in FROM they count as any other level.
+const VALUE_QUERIES_MAX: usize = 64;
+/// As how many of them a query counts that a value is compared with ANY or ALL of, but for `= ANY` and
+/// `<> ALL`, which are IN and NOT IN: the planner makes several of it (`rewrite_set_comparison` of
+/// DataFusion 55).
+const SET_COMPARISON: usize = 16;
 
 /// Levels of EXPLAIN, and of INTERVAL after another: the parser answers these by calling itself without
 /// a look at its stack.
@@ -54,8 +56,8 @@ struct Level {
     is_case: bool,
     /// Whether it is a query in parentheses.
     is_query: bool,
-    /// Whether a query here is a value or part of a condition.
-    is_value: bool,
+    /// As how many queries one here counts that is a value or part of a condition; 0 for any other.
+    weight: usize,
     /// Queries of that kind within one another here.
     value_queries: usize,
 }
@@ -79,9 +81,9 @@ pub fn check(tokens: &[TokenWithSpan]) -> Result<()> {
     for (n, token) in tokens.iter().enumerate() {
         let closes = match &token.token {
             Token::LParen => {
-                let is_value = is_value(&tokens[..n], &level);
+                let weight = weight(&tokens[..n], &level);
                 around.push(std::mem::take(&mut level));
-                level.is_value = is_value;
+                level.weight = weight;
                 continue;
             }
             word if is_word(word, "case") => {
@@ -95,7 +97,8 @@ pub fn check(tokens: &[TokenWithSpan]) -> Result<()> {
         if closes {
             let own = if level.is_query { QUERY } else { PARENTHESES };
             let depth = level.depth() + own;
-            let value_queries = level.value_queries + usize::from(level.is_query && level.is_value);
+            let weight = if level.is_query { level.weight } else { 0 };
+            let value_queries = level.value_queries + weight;
             level = around.pop().unwrap_or_default();
             level.inner = level.inner.max(depth);
             level.value_queries = level.value_queries.max(value_queries);
@@ -131,15 +134,14 @@ pub fn check(tokens: &[TokenWithSpan]) -> Result<()> {
     Ok(())
 }
 
-/// Whether a query whose parenthesis follows `before` is a value or part of a condition, and no part of
-/// FROM, WITH or a union.
-fn is_value(before: &[TokenWithSpan], around: &Level) -> bool {
+/// As how many queries one counts whose parenthesis follows `before`: none as part of FROM, WITH or a union.
+fn weight(before: &[TokenWithSpan], around: &Level) -> usize {
     let word = |token: &TokenWithSpan, words: &[&str]| {
         words.iter().any(|word| is_word(&token.token, word))
     };
-    match before {
+    let is_value = match before {
         [] => false,
-        [.., last] if last.token == Token::LParen => around.is_value,
+        [.., last] if last.token == Token::LParen => return around.weight,
         [.., last] if last.token == Token::Comma => !around.in_from,
         [.., union, all] if word(all, &["all", "distinct"]) => !word(union, &RELATIONS),
         [.., last] => {
@@ -147,6 +149,16 @@ fn is_value(before: &[TokenWithSpan], around: &Level) -> bool {
                 && !word(last, &["from", "lateral", "as", "into", "explain", "analyze", "verbose"])
                 && !word(last, &RELATIONS)
         }
+    };
+    let is_set_comparison = match before {
+        [.., op, any] if word(any, &["any", "some"]) => op.token != Token::Eq,
+        [.., op, all] if word(all, &["all"]) => op.token != Token::Neq,
+        _ => false,
+    };
+    match (is_value, is_set_comparison) {
+        (false, _) => 0,
+        (true, false) => 1,
+        (true, true) => SET_COMPARISON,
     }
 }
 
@@ -221,10 +233,15 @@ mod tests {
             check_text(&inner)
         };
         for open in ["SELECT 1 WHERE 1 IN ", "SELECT ", "SELECT * FROM t WHERE a = 1 AND k > "] {
-            assert!(nested(16, open).is_ok(), "{open}");
-            let error = nested(17, open).unwrap_err();
+            assert!(nested(64, open).is_ok(), "{open}");
+            let error = nested(65, open).unwrap_err();
             assert!(error.message.contains("queries within conditions"), "{error}");
         }
+        let open = "SELECT 1 WHERE 1 < ANY ";
+        assert!(nested(4, open).is_ok());
+        assert!(nested(5, open).is_err());
+        assert!(nested(64, "SELECT 1 WHERE 1 = ANY ").is_ok());
+        assert!(nested(64, "SELECT 1 WHERE 1 <> ALL ").is_ok());
         for open in
             ["SELECT * FROM ", "SELECT * FROM a JOIN ", "SELECT * FROM a, ", "SELECT 1 UNION ALL "]
         {

@@ -1,5 +1,5 @@
 //! Rows in expressions, `(a, b) > (1, 'x')`, taken apart before they are planned; and columns of
-//! one name in one SELECT, told apart.
+//! one name in one SELECT, told apart. ANY and ALL of a query, where they are IN and NOT IN.
 //!
 //! DataFusion makes a struct of a row, whose fields must have the types of the other's, takes
 //! literals and names in it only, and no query of several columns after IN. What a row means is
@@ -68,6 +68,7 @@ impl VisitorMut for Rows {
     type Break = QueryError;
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<QueryError> {
+        take_as_in(expr);
         match self.parts(expr) {
             Ok(Some(parts)) => {
                 *expr = parts;
@@ -90,6 +91,21 @@ impl VisitorMut for Rows {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// `x = ANY (query)` is `x IN (query)`, and `x <> ALL (query)` is `x NOT IN (query)`.
+fn take_as_in(expr: &mut Expr) {
+    let (left, right, negated) = match expr {
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => (left, right, false),
+        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => (left, right, true),
+        _ => return,
+    };
+    if !matches!(**right, Expr::Subquery(_)) {
+        return;
+    }
+    let take = |expr: &mut Expr| std::mem::replace(expr, Expr::value(Value::Null));
+    let (left, Expr::Subquery(subquery)) = (Box::new(take(left)), take(right)) else { return };
+    *expr = Expr::InSubquery { expr: left, subquery, negated };
 }
 
 fn call(name: &str, values: Vec<Expr>) -> Expr {

@@ -5,6 +5,7 @@ mod assign;
 mod collection;
 mod copy;
 mod decimal_key;
+mod deep;
 mod expiry;
 mod heading;
 mod literal;
