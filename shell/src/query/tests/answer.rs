@@ -32,6 +32,31 @@ async fn a_condition_may_be_there_twice() {
     assert_eq!(world.column(query).await, ["2"]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_zeros_count_once() {
+    let world = World::new().await;
+    let rows = "(VALUES (CAST('-0.0' AS double), CAST('-0.0' AS float), 1), (0.0, 0.0, 1), \
+                (2.5, 2.5, 2), (NULL, NULL, 2)) AS r (d, f, n)";
+    for (items, wanted) in [
+        ("count(DISTINCT d)", "2"),
+        ("count(DISTINCT d) + 0 * sum(n)", "2"),
+        ("count(DISTINCT f) + 0 * count(DISTINCT n)", "2"),
+        ("count(DISTINCT f) FILTER (WHERE n = 1) + 0 * min(n)", "1"),
+        ("count(DISTINCT d + f) + 0 * sum(n)", "2"),
+    ] {
+        let query = format!("SELECT {items} AS found FROM {rows}");
+        assert_eq!(world.column(&query).await, [wanted], "{items}");
+        let query = format!(
+            "SELECT max(found) FROM (SELECT n > 5, {items} AS found FROM {rows} GROUP BY n > 5)"
+        );
+        assert_eq!(world.column(&query).await, [wanted], "grouped: {items}");
+    }
+    let query = format!("SELECT count(DISTINCT d) OVER (ORDER BY n) AS found FROM {rows}");
+    assert_eq!(world.column(&query).await, ["1", "1", "2", "2"]);
+    let plan = world.plan(&format!("SELECT count(DISTINCT d), sum(n) FROM {rows}")).await;
+    assert!(plan.contains("count(DISTINCT r.d)"), "{plan}");
+}
+
 /// Tables `a` (one partition of three rows) and `b` (six rows).
 async fn joined() -> World {
     let world = World::new().await;
