@@ -1,9 +1,9 @@
 //! Random writes, reads, flushes, faults, restarts and power cuts against a reference.
 //!
 //! Each seed plays several lives of one database of two tables on one simulated disk. What was
-//! acknowledged must be there after whatever happened; what was under way when the power went may be
-//! there, whole. Where no fault was on in a life, nothing may fail; faults come while the database
-//! opens and closes, too, and at the end of some plays a bit of a file turns.
+//! acknowledged must be there after whatever happened; what was under way when the power went may
+//! be there, whole. Where no fault was on in a life, nothing may fail; faults come while the
+//! database opens and closes, too, and at the end of some plays a bit of a file turns.
 //! `TIDEGATE_SEEDS=from..to` plays other seeds, `TIDEGATE_SEEDS=n` replays one.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
@@ -25,7 +25,7 @@ use tidegate_engine::disk::{Counters, Faults, SimulatedDisk};
 use tidegate_engine::{Database, Direction, Durability, Error, Result};
 use tokio::task::LocalSet;
 
-use reference::{Bound, Change, Key, Put, Range, Reference, Seen, Write};
+use reference::{Bound, Change, Elements, Key, Put, Range, Reference, Seen, Write};
 use world::{Life, PARTITIONS, Tables, now};
 
 const SEEDS: u64 = 600;
@@ -55,6 +55,9 @@ struct Met {
     tables_made: u64,
     large_writes: u64,
     equal_timestamps: u64,
+    /// Changes of maps, and those that write a whole one.
+    elements: u64,
+    whole_maps: u64,
     /// Reads of files with a turned bit that were refused, and those that were right.
     damage_told: u64,
     damage_passed: u64,
@@ -368,8 +371,8 @@ impl Player {
         }
     }
 
-    /// A life on a disk that acknowledges writes and loses them or puts them elsewhere, and a look at
-    /// what it left. What was acknowledged may be gone; what nobody wrote never shows.
+    /// A life on a disk that acknowledges writes and loses them or puts them elsewhere, and a look
+    /// at what it left. What was acknowledged may be gone; what nobody wrote never shows.
     fn lie(&mut self, durability: Durability) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         for is_lying in [true, false] {
@@ -641,6 +644,21 @@ impl Player {
         format!("{:x}", self.random.next_u64()).repeat(length.div_ceil(16))
     }
 
+    /// Changes of a map, of few keys, so that they meet.
+    fn draw_elements(&mut self) -> Elements {
+        let replaces = self.random.one_in(3);
+        self.met.whole_maps += u64::from(replaces);
+        let first = self.random.below(VALUES) as i32;
+        let puts = (0..self.random.below(4) as i32)
+            .map(|i| {
+                let key = (first + 3 * i) % VALUES as i32;
+                (key, self.draw_put(|player| player.random.below(100) as i32))
+            })
+            .collect();
+        self.met.elements += 1;
+        Elements { replaces, puts }
+    }
+
     fn draw_write(&mut self) -> Write {
         self.writes += 1;
         // Some writes come late: their timestamps are older than those of earlier writes.
@@ -678,9 +696,10 @@ impl Player {
                     } else {
                         Some(self.draw_put(Self::draw_text))
                     };
+                    let m = self.random.one_in(3).then(|| self.draw_elements());
                     let insert = self.random.one_in(2);
                     let expiry = self.draw_expiry();
-                    changes.push(Change::Row { key, insert, expiry, v, w });
+                    changes.push(Change::Row { key, insert, expiry, v, w, m });
                 }
                 if self.random.one_in(10) {
                     changes.push(Change::Static(self.draw_put(Self::draw_text)));
@@ -726,6 +745,8 @@ fn what_was_acknowledged_survives_everything() {
         ("tables made and dropped", sum(|met| met.tables_made)),
         ("writes of many rows", sum(|met| met.large_writes)),
         ("equal timestamps", sum(|met| met.equal_timestamps)),
+        ("changes of maps", sum(|met| met.elements)),
+        ("whole maps", sum(|met| met.whole_maps)),
         ("damage told", sum(|met| met.damage_told)),
         ("reads beside damage", sum(|met| met.damage_passed)),
     ];

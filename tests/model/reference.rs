@@ -71,6 +71,14 @@ pub struct Put<T> {
     pub expiry: Option<(i32, i32)>,
 }
 
+/// What is done to the map of a row: elements that are put or taken away, each key once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elements {
+    /// A whole map: what is older goes.
+    pub replaces: bool,
+    pub puts: Vec<(i32, Put<i32>)>,
+}
+
 /// One part of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
@@ -85,6 +93,7 @@ pub enum Change {
         expiry: Option<(i32, i32)>,
         v: Option<Put<i64>>,
         w: Option<Put<String>>,
+        m: Option<Elements>,
     },
 }
 
@@ -106,6 +115,8 @@ pub struct Seen {
     pub s: Option<String>,
     pub v: Option<i64>,
     pub w: Option<String>,
+    /// Elements of the map, by key.
+    pub m: Vec<(i32, i32)>,
 }
 
 /// All writes that were acknowledged, by partition.
@@ -120,6 +131,12 @@ pub trait Stored: Clone {
 }
 
 impl Stored for i64 {
+    fn compare(&self, other: &Self) -> Ordering {
+        self.to_be_bytes().cmp(&other.to_be_bytes())
+    }
+}
+
+impl Stored for i32 {
     fn compare(&self, other: &Self) -> Ordering {
         self.to_be_bytes().cmp(&other.to_be_bytes())
     }
@@ -187,6 +204,13 @@ pub fn invention(writes: &[&Write], row: &Seen) -> Option<&'static str> {
         Change::Row { w: Some(put), .. } => of_row(change) && put.value == row.w,
         _ => false,
     };
+    let is_element = |change: &Change, (key, value): (i32, i32)| match change {
+        Change::Row { m: Some(elements), .. } => {
+            let is_it = |put: &(i32, Put<i32>)| put.0 == key && put.1.value == Some(value);
+            of_row(change) && elements.puts.iter().any(is_it)
+        }
+        _ => false,
+    };
     let is_s = |change: &Change| matches!(change, Change::Static(put) if put.value == row.s);
     if row.key.is_some() && !is_put(&of_row) {
         return Some("key");
@@ -196,6 +220,9 @@ pub fn invention(writes: &[&Write], row: &Seen) -> Option<&'static str> {
     }
     if row.w.is_some() && !is_put(&is_w) {
         return Some("w");
+    }
+    if !row.m.iter().all(|element| is_put(&|change: &Change| is_element(change, *element))) {
+        return Some("element of the map");
     }
     (row.s.is_some() && !is_put(&is_s)).then_some("static value")
 }
@@ -231,8 +258,8 @@ pub fn read(writes: &[Write], ranges: &[Range], now: i32) -> Vec<Seen> {
         let deleted = deleted_at(Some(key));
         let rows = || {
             changes().filter_map(move |(timestamp, change)| match change {
-                Change::Row { key: at, insert, expiry, v, w } if *at == key => {
-                    Some((timestamp, insert, expiry, v, w))
+                Change::Row { key: at, insert, expiry, v, w, m } if *at == key => {
+                    Some((timestamp, insert, expiry, v, w, m))
                 }
                 _ => None,
             })
@@ -245,12 +272,24 @@ pub fn read(writes: &[Write], ranges: &[Range], now: i32) -> Vec<Seen> {
         });
         let v = newest(rows().filter_map(|row| Some((row.0, row.3.as_ref()?))), deleted, now);
         let w = newest(rows().filter_map(|row| Some((row.0, row.4.as_ref()?))), deleted, now);
-        if is_inserted || v.is_some() || w.is_some() {
-            seen.push(Seen { key: Some(key), s: s.clone(), v, w });
+        let maps = || rows().filter_map(|row| Some((row.0, row.5.as_ref()?)));
+        // A whole map comes after what it takes the place of.
+        let replaced = maps().filter(|(_, map)| map.replaces).map(|(timestamp, _)| timestamp - 1);
+        let deleted = replaced.fold(deleted, i64::max);
+        let keys: BTreeSet<i32> = maps().flat_map(|(_, map)| &map.puts).map(|put| put.0).collect();
+        let element = |key: i32| {
+            let puts = maps().flat_map(|(timestamp, map)| {
+                map.puts.iter().filter(move |put| put.0 == key).map(move |put| (timestamp, &put.1))
+            });
+            Some((key, newest(puts, deleted, now)?))
+        };
+        let m: Vec<(i32, i32)> = keys.into_iter().filter_map(element).collect();
+        if is_inserted || v.is_some() || w.is_some() || !m.is_empty() {
+            seen.push(Seen { key: Some(key), s: s.clone(), v, w, m });
         }
     }
     if seen.is_empty() && s.is_some() && ranges == [Range::FULL] {
-        seen.push(Seen { key: None, s, v: None, w: None });
+        seen.push(Seen { key: None, s, v: None, w: None, m: Vec::new() });
     }
     seen
 }

@@ -7,6 +7,7 @@ use futures::TryStreamExt;
 use tidegate_engine::batch::{RecordBatch, value_at};
 use tidegate_engine::clock::{Clock, Random, SimulatedClock};
 use tidegate_engine::disk::SimulatedDisk;
+use tidegate_engine::mutation::{CellPath, MultiCell};
 use tidegate_engine::runtime::{ShardContext, SimulatedTimer};
 use tidegate_engine::{
     Cell, ClusteringKey, ClusteringOrder, ClusteringRange, Column, ColumnId, ColumnKind, DataType,
@@ -15,11 +16,12 @@ use tidegate_engine::{
     TableSchema, Tombstone, Value,
 };
 
-use crate::reference::{Bound, Change, Key, Put, Range, Seen, Write};
+use crate::reference::{Bound, Change, Elements, Key, Put, Range, Seen, Write};
 
 const S: ColumnId = ColumnId(3);
 const V: ColumnId = ColumnId(4);
 const W: ColumnId = ColumnId(5);
+const M: ColumnId = ColumnId(6);
 /// Turns that tasks get between two steps of simulated time.
 const TURNS_PER_MS: usize = 50;
 
@@ -42,6 +44,10 @@ impl Tables {
     }
 }
 
+fn map() -> DataType {
+    DataType::Map(Box::new(DataType::Int), Box::new(DataType::Int))
+}
+
 pub fn definition(name: &str) -> TableSchema {
     let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
     let clustering = |position, order| ColumnKind::ClusteringKey { position, order };
@@ -56,6 +62,7 @@ pub fn definition(name: &str) -> TableSchema {
             column("s", DataType::Text, ColumnKind::Static),
             column("v", DataType::BigInt, ColumnKind::Regular),
             column("w", DataType::Text, ColumnKind::Regular),
+            column("m", map(), ColumnKind::Regular),
         ],
         // Small blocks: even small partitions have an index.
         options: TableOptions { column_index_bytes: 256, ..TableOptions::default() },
@@ -157,6 +164,18 @@ fn cell<T>(put: &Put<T>, timestamp: i64, now: i32, bytes: impl Fn(&T) -> Vec<u8>
     }
 }
 
+/// Elements that are written with `tombstone`'s timestamp.
+fn multi_cell(elements: &Elements, tombstone: Tombstone) -> MultiCell {
+    let Tombstone { timestamp, deletion_time } = tombstone;
+    let before = Tombstone { timestamp: timestamp - 1, deletion_time };
+    let mut multi = MultiCell { deletion: elements.replaces.then_some(before), cells: Vec::new() };
+    for (key, put) in &elements.puts {
+        let path = CellPath::from_stored(&DataType::Int, &key.to_be_bytes()).unwrap();
+        multi.put(path, cell(put, timestamp, deletion_time, |value| value.to_be_bytes().to_vec()));
+    }
+    multi
+}
+
 /// The write as the engine takes it.
 pub fn mutation(tables: &Tables, write: &Write) -> Mutation {
     let schema = tables.of(write.partition);
@@ -180,7 +199,7 @@ pub fn mutation(tables: &Tables, write: &Write) -> Mutation {
                 row.put(S, cell(put, timestamp, write.now, text));
                 mutation.static_row = Some(row);
             }
-            Change::Row { key, insert, expiry, v, w } => {
+            Change::Row { key, insert, expiry, v, w, m } => {
                 let liveness = insert.then(|| match expiry {
                     None => Liveness::at(timestamp),
                     Some((expiry, ttl)) => Liveness::expiring(timestamp, *ttl, *expiry),
@@ -192,11 +211,21 @@ pub fn mutation(tables: &Tables, write: &Write) -> Mutation {
                 if let Some(put) = w {
                     row.put(W, cell(put, timestamp, write.now, text));
                 }
+                if let Some(elements) = m {
+                    row.put_multi(M, multi_cell(elements, tombstone));
+                }
                 mutation.rows.push((clustering_key(schema, *key), row));
             }
         }
     }
     mutation
+}
+
+fn element(element: (Value, Value)) -> (i32, i32) {
+    match element {
+        (Value::Int(key), Value::Int(value)) => (key, value),
+        other => panic!("no element: {other:?}"),
+    }
 }
 
 fn seen(batch: &RecordBatch) -> Vec<(i32, Seen)> {
@@ -219,7 +248,12 @@ fn seen(batch: &RecordBatch) -> Vec<(i32, Seen)> {
                 None => None,
                 other => panic!("no bigint: {other:?}"),
             };
-            (int(0, row).unwrap(), Seen { key, s: text(3, row), v, w: text(5, row) })
+            let m = match value(6, row, map()) {
+                Some(Value::Map(elements)) => elements.into_iter().map(element).collect(),
+                None => Vec::new(),
+                other => panic!("no map: {other:?}"),
+            };
+            (int(0, row).unwrap(), Seen { key, s: text(3, row), v, w: text(5, row), m })
         })
         .collect()
 }
@@ -230,7 +264,7 @@ async fn run(database: &Database, command: ReadCommand) -> Result<Vec<(i32, Seen
 }
 
 fn command(schema: &SchemaRef, partitions: Partitions, slice: Slice) -> ReadCommand {
-    let columns = (0..6).map(ColumnId).collect();
+    let columns = (0..7).map(ColumnId).collect();
     ReadCommand {
         schema: schema.clone(),
         partitions,
