@@ -1,6 +1,7 @@
 //! Pages of SSTable files, kept after they were read, what was parsed of them, and entries of row
 //! caches, within one budget. When it is used up and more than a share of it is index (pages of
-//! indexes and parsed ones), of that the one not used for longest leaves; else whom the policy names.
+//! indexes and parsed ones), of that the one not used for longest leaves; else whom the policy
+//! names.
 //!
 //! Invariant: a page comes in only where the capacity has room, else its reader gets it and it is
 //! not kept. Resident bytes exceed the capacity only after it was lowered: by pages that readers
@@ -33,9 +34,10 @@ use super::governor::{
 use super::index_share::IndexShare;
 use super::page_counts::{PageCacheStats, PageCounts};
 use super::paged_file::Flights;
-use super::rows::PlaceRef;
+use super::rows::{Handle, PlaceRef};
 use crate::config::PAGE_BYTES;
 use crate::disk::AlignedBuffer;
+use crate::mutation::FlatRow;
 use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy, Fate};
 use crate::policy::event::{EntryAttributes, EntryKind, LOAD_COST_US};
 use crate::policy::{EvictionPolicy, PolicyFailure, PolicySnapshot, Slot, TrialVerdict};
@@ -97,12 +99,21 @@ struct LinkedPage {
     bytes: u32,
     table: u32,
     key: PageKey,
-    /// Of an index: its number among those that came in, and whether it was used since it was looked
-    /// at last.
+    /// Of an index: its number among those that came in, and whether it was used since it was
+    /// looked at last.
     stamp: u64,
     is_used: bool,
     previous: Slot,
     next: Slot,
+}
+
+/// An entry of a row cache that the policy or the budget had leave.
+struct RowLeft {
+    handle: Rc<Handle>,
+    /// Its row, which says its place; without one it stood at the end of its partition.
+    flat: Option<FlatRow>,
+    kind: EntryKind,
+    bytes: u64,
 }
 
 /// A page as it is on disk, or what was parsed of some.
@@ -133,6 +144,9 @@ pub(super) struct State {
     counts: [PageCounts; KINDS],
     kinds: [Option<EntryKind>; KINDS],
     victims: Vec<Slot>,
+    /// Entries of row caches that left and whose owners were not told yet; empty while nobody holds
+    /// the state.
+    rows_left: Vec<RowLeft>,
     /// Rows that were used and whose slots were not touched yet.
     used: Vec<Slot>,
     index: IndexShare,
@@ -175,6 +189,7 @@ impl PageCache {
             counts: [PageCounts::default(); KINDS],
             kinds: [None; KINDS],
             victims: Vec::new(),
+            rows_left: Vec::new(),
             used: Vec::with_capacity(2 * USED_MAX),
             index: IndexShare::new(),
             next_file: 0,
@@ -195,6 +210,27 @@ impl PageCache {
             state.apply_used();
         }
         state
+    }
+
+    /// Does what may have entries of row caches leave, and tells their owners once the state is
+    /// free again: they take the entries out of their partitions, and may ask the cache for
+    /// anything meanwhile.
+    fn evicting<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        let (done, mut rows_left) = {
+            let state = &mut *self.state();
+            let done = work(state);
+            (done, std::mem::take(&mut state.rows_left))
+        };
+        if rows_left.is_empty() {
+            return done;
+        }
+        for RowLeft { handle, flat, kind, bytes } in rows_left.drain(..) {
+            let place = flat.as_ref().map_or(PlaceRef::END, PlaceRef::of_flat);
+            handle.evicted(place, kind, bytes);
+        }
+        // The memory is for the next ones.
+        self.state.borrow_mut().rows_left = rows_left;
+        done
     }
 
     /// What the cache holds and did since the start.
@@ -224,11 +260,12 @@ impl PageCache {
     /// Changes the budget. Pages above a lower one leave here up to a bounded number and then as
     /// [`trim`](Self::trim) or new pages come.
     pub fn set_capacity_bytes(&self, capacity_bytes: usize) {
-        let state = &mut *self.state();
-        state.capacity_bytes = capacity_bytes as u64;
-        state.doorkeeper = Doorkeeper::new(state.capacity_bytes);
-        state.governor.resize(state.capacity_bytes, slots_of(state.capacity_bytes));
-        state.make_room(0);
+        self.evicting(|state| {
+            state.capacity_bytes = capacity_bytes as u64;
+            state.doorkeeper = Doorkeeper::new(state.capacity_bytes);
+            state.governor.resize(state.capacity_bytes, slots_of(state.capacity_bytes));
+            state.make_room(0);
+        });
     }
 
     /// Percent of the budget up to which indexes are like all else: what they take beyond it leaves
@@ -245,11 +282,12 @@ impl PageCache {
     /// Goes on freeing what a lower capacity or a closed file left, a bounded number of pages; true
     /// when more is left that can be freed now.
     pub fn trim(&self) -> bool {
-        let state = &mut *self.state();
-        state.free_forgotten(4 * FORGET_PAGES_MAX);
-        let freed = state.make_room(0);
-        let over = state.governor.bytes() > state.capacity_bytes;
-        !state.forgotten.is_empty() || over && freed > 0
+        self.evicting(|state| {
+            state.free_forgotten(4 * FORGET_PAGES_MAX);
+            let freed = state.make_room(0);
+            let over = state.governor.bytes() > state.capacity_bytes;
+            !state.forgotten.is_empty() || over && freed > 0
+        })
     }
 
     /// Tells the time (a monotonic clock, ns) to the policy; the shard calls it between tasks.
@@ -361,8 +399,8 @@ impl PageCache {
         self.state().governor.status()
     }
 
-    /// Puts an admission policy before the cache, `None` to keep all that is read. `name` is the one
-    /// under which it was created.
+    /// Puts an admission policy before the cache, `None` to keep all that is read. `name` is the
+    /// one under which it was created.
     pub fn set_admission(&self, policy: Option<(String, Box<dyn AdmissionPolicy>)>) {
         let gate = policy.map(|(name, policy)| Gate::new(name, policy));
         self.state().gate = gate;
@@ -373,8 +411,8 @@ impl PageCache {
         self.state().gate.as_ref().map(Gate::status)
     }
 
-    /// Takes down every read from now on; whoever records calls [`take_recorded`](Self::take_recorded)
-    /// before the ring is full.
+    /// Takes down every read from now on; whoever records calls
+    /// [`take_recorded`](Self::take_recorded) before the ring is full.
     pub fn start_recording(&self, recorder: Recorder) {
         self.state().recorder = Some(recorder);
     }
@@ -430,8 +468,8 @@ impl PageCache {
         Some(piece)
     }
 
-    /// Keeps a parsed piece of `bytes`, if there is room; one that is there already stays. Whether one is
-    /// there now.
+    /// Keeps a parsed piece of `bytes`, if there is room; one that is there already stays. Whether
+    /// one is there now.
     pub(super) fn insert_parsed(
         &self,
         key: PageKey,
@@ -460,8 +498,8 @@ impl PageCache {
         self.state.borrow().slots.contains_key(&key)
     }
 
-    /// Whether the pages of a piece are to be kept whose rows are kept as well: when it is read for the
-    /// second time, or where an admission policy is to decide.
+    /// Whether the pages of a piece are to be kept whose rows are kept as well: when it is read for
+    /// the second time, or where an admission policy is to decide.
     pub(super) fn is_second_time(&self, first: PageKey) -> bool {
         let state = &mut *self.state();
         state.gate.is_some() || state.doorkeeper.is_known(state.residents.fingerprint(first))
@@ -482,44 +520,7 @@ impl PageCache {
         content: Content,
         bytes: u32,
     ) -> bool {
-        let state = &mut *self.state();
-        assert!(!state.slots.contains_key(&key), "a resident page is not read again");
-        state.free_forgotten(FORGET_PAGES_MAX);
-        state.record(key, kind, bytes, false);
-        let attributes = EntryAttributes {
-            fingerprint: state.residents.fingerprint(key),
-            size_bytes: bytes,
-            cost_us: LOAD_COST_US,
-            table,
-        };
-        let run = state.gate.as_mut().map_or(0, |gate| gate.run(key.file, key.page));
-        if !state.admits(run, kind, &attributes) {
-            state.governor.miss(&attributes, kind);
-            state.counts_of(kind).refused += 1;
-            return false;
-        }
-        state.make_room(u64::from(bytes));
-        let has_room = state.governor.bytes() + u64::from(bytes) <= state.capacity_bytes;
-        if !has_room || state.governor.is_full() {
-            state.governor.miss(&attributes, kind);
-            state.counts_of(kind).passed += 1;
-            return false;
-        }
-        let slot = state.governor.allocate(attributes, kind);
-        let slot = slot.expect("a slot is free where not all are taken");
-        let linked = LinkedPage {
-            kind,
-            content,
-            bytes,
-            table,
-            key,
-            stamp: 0,
-            is_used: false,
-            previous: NONE,
-            next: NONE,
-        };
-        state.place(slot, Box::new(linked));
-        true
+        self.evicting(|state| state.keep((key, kind, table), content, bytes))
     }
 
     /// Drops the pages of a closed file, the rest of a large one by and by.
@@ -554,6 +555,52 @@ impl State {
         if let Some(gate) = self.gate.as_mut().filter(|gate| gate.wants_fates()) {
             gate.tell(self.residents.fingerprint(key), what, kind);
         }
+    }
+
+    /// Keeps what was read, if it is let in and there is room; whether it is kept.
+    fn keep(
+        &mut self,
+        (key, kind, table): (PageKey, EntryKind, u32),
+        content: Content,
+        bytes: u32,
+    ) -> bool {
+        assert!(!self.slots.contains_key(&key), "a resident page is not read again");
+        self.free_forgotten(FORGET_PAGES_MAX);
+        self.record(key, kind, bytes, false);
+        let attributes = EntryAttributes {
+            fingerprint: self.residents.fingerprint(key),
+            size_bytes: bytes,
+            cost_us: LOAD_COST_US,
+            table,
+        };
+        let run = self.gate.as_mut().map_or(0, |gate| gate.run(key.file, key.page));
+        if !self.admits(run, kind, &attributes) {
+            self.governor.miss(&attributes, kind);
+            self.counts_of(kind).refused += 1;
+            return false;
+        }
+        self.make_room(u64::from(bytes));
+        let has_room = self.governor.bytes() + u64::from(bytes) <= self.capacity_bytes;
+        if !has_room || self.governor.is_full() {
+            self.governor.miss(&attributes, kind);
+            self.counts_of(kind).passed += 1;
+            return false;
+        }
+        let slot = self.governor.allocate(attributes, kind);
+        let slot = slot.expect("a slot is free where not all are taken");
+        let linked = LinkedPage {
+            kind,
+            content,
+            bytes,
+            table,
+            key,
+            stamp: 0,
+            is_used: false,
+            previous: NONE,
+            next: NONE,
+        };
+        self.place(slot, Box::new(linked));
+        true
     }
 
     /// Whether the admission policy lets in what was read after `run` neighbours.
@@ -603,8 +650,8 @@ impl State {
         freed
     }
 
-    /// Evicts what indexes take beyond their share, the least recently used first, up to `over` bytes
-    /// and a bounded number. Returns bytes freed.
+    /// Evicts what indexes take beyond their share, the least recently used first, up to `over`
+    /// bytes and a bounded number. Returns bytes freed.
     fn evict_index(&mut self, over: u64) -> u64 {
         let mut freed = 0;
         for _ in 0..INDEX_STEPS_MAX {
@@ -658,8 +705,7 @@ impl State {
             Held::Page(linked) => linked,
             Held::Row(handle, flat) => {
                 let bytes = u64::from(self.governor.last_size_bytes(slot));
-                let place = flat.as_ref().map_or(PlaceRef::END, PlaceRef::of_flat);
-                handle.evicted(place, kind, bytes);
+                self.rows_left.push(RowLeft { handle, flat, kind, bytes });
                 return kind;
             }
         };

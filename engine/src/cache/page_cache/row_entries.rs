@@ -46,9 +46,10 @@ impl PageCache {
         taken.map(|slot| (slot, state.residents.id(slot))).collect()
     }
 
-    /// A slot for an entry of a row cache (its kind and bytes), if it is let in and there is
-    /// room beside what is in use. Others leave for it, of the same partition perhaps. Without a
-    /// place it is the entry at the end of its partition.
+    /// A slot for an entry of a row cache (its kind and bytes), if it is let in and there is room
+    /// beside what is in use. Others leave for it, of the same partition perhaps: none is given
+    /// where the partition itself has left. Without a place it is the entry at the end of its
+    /// partition.
     pub(in crate::cache) fn admit_row(
         &self,
         handle: &Rc<Handle>,
@@ -56,38 +57,21 @@ impl PageCache {
         arrival: Arrival,
         (kind, bytes): (EntryKind, usize),
     ) -> Option<Slot> {
-        let state = &mut *self.state();
         let size_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let place = flat.map_or(PlaceRef::END, PlaceRef::of_flat);
-        let EntryId { fingerprint, table } = state.residents.row_id(handle, place);
-        let attributes = EntryAttributes { fingerprint, size_bytes, cost_us: LOAD_COST_US, table };
-        if let Arrival::Read { run } = arrival {
-            state.counts_of(kind).misses += 1;
-            if let Some(recorder) = &mut state.recorder {
-                recorder.push(attributes.fingerprint, size_bytes, kind as u8, false);
-            }
-            if kind != EntryKind::Dummy && !state.admits(run, kind, &attributes) {
-                state.governor.miss(&attributes, kind);
-                state.counts_of(kind).refused += 1;
-                return None;
-            }
+        let attributes = self.evicting(|state| {
+            let EntryId { fingerprint, table } = state.residents.row_id(handle, place);
+            let attributes =
+                EntryAttributes { fingerprint, size_bytes, cost_us: LOAD_COST_US, table };
+            state.make_room_for_row(&attributes, kind, arrival).then_some(attributes)
+        })?;
+        // What left was taken out of its partition, and the partition with the last of it.
+        if !handle.is_kept() {
+            return None;
         }
-        #[cfg(test)]
-        match state.admission_fault.take() {
-            Some((0, AdmissionFault::Refused)) => {
-                state.counts_of(kind).passed += 1;
-                return None;
-            }
-            Some((0, AdmissionFault::Crowded)) => {
-                state.make_room(state.capacity_bytes);
-            }
-            fault => {
-                state.admission_fault = fault.map(|(after, fault)| (after - 1, fault));
-            }
-        }
-        state.make_room(bytes as u64);
+        let state = &mut *self.state();
         let slot = match arrival {
-            _ if state.governor.bytes() + bytes as u64 > state.capacity_bytes => None,
+            _ if state.governor.bytes() + u64::from(size_bytes) > state.capacity_bytes => None,
             Arrival::Read { .. } => state.governor.allocate(attributes, kind),
             Arrival::Written => state.governor.allocate_written(attributes, kind),
         };
@@ -123,25 +107,26 @@ impl PageCache {
         (state.left(slot), u64::from(state.governor.last_size_bytes(slot)))
     }
 
-    /// A write changed the entry of a row cache: it is `flat`, where it is a row, and takes `bytes` now.
-    /// Returns what it took before.
+    /// A write changed the entry of a row cache: it is `flat`, where it is a row, and takes `bytes`
+    /// now. Returns what it took before.
     pub(in crate::cache) fn resize_row(
         &self,
         slot: Slot,
         flat: Option<FlatRow>,
         bytes: u32,
     ) -> u32 {
-        let state = &mut *self.state();
-        if let Some(flat) = flat {
-            state.residents.set_row(slot, flat);
-        }
-        let was = state.governor.last_size_bytes(slot);
-        let counts = state.counts_of(state.governor.last_kind(slot));
-        counts.bytes = counts.bytes - u64::from(was) + u64::from(bytes);
-        state.governor.resize_entry(slot, bytes, &state.residents);
-        state.governor.update(slot, &state.residents);
-        state.make_room(0);
-        was
+        self.evicting(|state| {
+            if let Some(flat) = flat {
+                state.residents.set_row(slot, flat);
+            }
+            let was = state.governor.last_size_bytes(slot);
+            let counts = state.counts_of(state.governor.last_kind(slot));
+            counts.bytes = counts.bytes - u64::from(was) + u64::from(bytes);
+            state.governor.resize_entry(slot, bytes, &state.residents);
+            state.governor.update(slot, &state.residents);
+            state.make_room(0);
+            was
+        })
     }
 
     /// A reader used the cached rows with these slots.
@@ -159,6 +144,41 @@ impl PageCache {
 }
 
 impl State {
+    /// Counts the arrival of an entry and makes room for it; false where it is not let in.
+    fn make_room_for_row(
+        &mut self,
+        attributes: &EntryAttributes,
+        kind: EntryKind,
+        arrival: Arrival,
+    ) -> bool {
+        if let Arrival::Read { run } = arrival {
+            self.counts_of(kind).misses += 1;
+            if let Some(recorder) = &mut self.recorder {
+                recorder.push(attributes.fingerprint, attributes.size_bytes, kind as u8, false);
+            }
+            if kind != EntryKind::Dummy && !self.admits(run, kind, attributes) {
+                self.governor.miss(attributes, kind);
+                self.counts_of(kind).refused += 1;
+                return false;
+            }
+        }
+        #[cfg(test)]
+        match self.admission_fault.take() {
+            Some((0, AdmissionFault::Refused)) => {
+                self.counts_of(kind).passed += 1;
+                return false;
+            }
+            Some((0, AdmissionFault::Crowded)) => {
+                self.make_room(self.capacity_bytes);
+            }
+            fault => {
+                self.admission_fault = fault.map(|(after, fault)| (after - 1, fault));
+            }
+        }
+        self.make_room(u64::from(attributes.size_bytes));
+        true
+    }
+
     /// Tells of the rows that were used.
     pub(super) fn apply_used(&mut self) {
         let State { governor, residents, counts, recorder, gate, used, .. } = self;

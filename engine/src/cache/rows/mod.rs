@@ -38,11 +38,11 @@ use crate::prefetch::Memory;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{ClusteringKey, ClusteringShape, PartitionKey};
 
-/// Bytes of an entry beside its row: 14 in the tree, 28 of its slot, and a share of what a leaf takes
-/// more and has as room.
+/// Bytes of an entry beside its row: 14 in the tree, 28 of its slot, and a share of what a leaf
+/// takes more and has as room.
 const ENTRY_BYTES: usize = 46;
-/// Bookkeeping bytes of a partition: its handle and key (150), its version (64), its places in the ring
-/// and by token (70), the first leaf of its tree (64), its number and slot (44).
+/// Bookkeeping bytes of a partition: its handle and key (150), its version (64), its places in the
+/// ring and by token (70), the first leaf of its tree (64), its number and slot (44).
 const PARTITION_BYTES: usize = 392;
 
 /// What a row cache did since it was made, and holds.
@@ -127,8 +127,8 @@ pub(super) struct Handle {
     owner: Weak<RowCache>,
 }
 
-/// The bytes of a short key and their number; no bytes of a longer one. The key itself lies elsewhere, so that
-/// readers can hold it.
+/// The bytes of a short key and their number; no bytes of a longer one. The key itself lies
+/// elsewhere, so that readers can hold it.
 #[derive(PartialEq, Eq)]
 struct ShortKey([u8; SHORT_KEY_BYTES_MAX], u8);
 
@@ -159,8 +159,8 @@ pub struct RowCache {
     partitions: RefCell<Partitions>,
     /// Whether the SSTables are known to have no partition behind the last one.
     is_end_known: Cell<bool>,
-    /// Whether a scan has marked gaps between partitions as known since all was forgotten: most caches are
-    /// read by key, and need not look for marks then.
+    /// Whether a scan has marked gaps between partitions as known since all was forgotten: most
+    /// caches are read by key, and need not look for marks then.
     has_marks: Cell<bool>,
     /// Partitions that were forgotten and whose entries are not all freed.
     forgotten: RefCell<Vec<Partitions>>,
@@ -341,11 +341,6 @@ impl RowCache {
         let kind = if flat.has_row() { EntryKind::Row } else { EntryKind::Dummy };
         let bytes = ENTRY_BYTES + flat.memory_bytes();
         let slot = self.cache.admit_row(handle, Some(flat), arrival, (kind, bytes))?;
-        if !self.knows(handle) {
-            // Making room took the partition itself.
-            self.cache.remove_row(slot);
-            return None;
-        }
         let mut counts = self.counts.borrow_mut();
         counts.insertions += 1;
         counts.bytes += bytes as u64;
@@ -477,8 +472,9 @@ impl Handle {
     /// Steps of [`prefetch`](Self::prefetch).
     pub(super) const PREFETCH_STEPS: usize = 4;
 
-    /// Has what an eviction or an insertion touches fetched, a step at a time: this, the version, the start
-    /// and then all of the root of its entries. Each step is told by what the one before fetched.
+    /// Has what an eviction or an insertion touches fetched, a step at a time: this, the version,
+    /// the start and then all of the root of its entries. Each step is told by what the one before
+    /// fetched.
     pub(super) fn prefetch(self: &Rc<Self>, step: usize) {
         if step == 0 {
             return Memory::of_shared(self).prefetch();
@@ -499,6 +495,11 @@ impl Handle {
             Some(own) => are_same(own, key.as_bytes()),
             None => *self.key == *key,
         }
+    }
+
+    /// Whether new readers of its cache, if it has one, meet it.
+    pub(super) fn is_kept(&self) -> bool {
+        self.owner.upgrade().is_none_or(|owner| owner.knows(self))
     }
 
     /// The cache took the slot of this entry back.
