@@ -2,8 +2,8 @@
 //! check, the measurements, and in a database load, shadow, promotion and the way back.
 //!
 //! Commands come out of `plugins/TUTORIAL.md` and out of the README of each new project, so what a
-//! person is told to type is what is typed here. Building takes minutes, a compiler for Wasm, clang and
-//! the registry of crates: it is done where `TIDEGATE_BUILD_GUESTS` is set, as `.ci/run` does.
+//! person is told to type is what is typed here. Building takes minutes, a compiler for Wasm, clang
+//! and the registry of crates: it is done where `TIDEGATE_BUILD_GUESTS` is set, as `.ci/run` does.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
 
@@ -155,11 +155,11 @@ fn assert_served(answered: &str, policy: &str) {
     assert_in_order(
         answered,
         &[
-            &format!("policy {policy} 0.1.0 is loaded ("),
-            &format!("{policy} runs as a shadow on one key in 1"),
-            &format!("the cache follows {policy} "),
+            &format!("Policy {policy} 0.1.0 created ("),
+            &format!("Shadow of {policy} started on one key in 1"),
+            &format!("Eviction policy set to {policy}."),
             &format!("| {policy} | 0.1.0 | eviction | active |"),
-            "the cache follows lru again",
+            "Eviction policy set back to lru.",
         ],
     );
 }

@@ -76,17 +76,17 @@ fn a_policy_is_shadowed_promoted_sabotaged_and_rolled_back() {
     let output = output.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut rest = output.as_str();
     for wanted in [
-        "s3 runs as a shadow on one key in 1 ",
+        "Shadow of s3 started on one key in 1.",
         "| lru | active | NULL | true |",
         "| s3 | shadow | 1/1 | true |",
-        "the cache follows s3 ",
+        "Eviction policy set to s3.",
         "| lru | standby |",
         "| s3 | active |",
-        "the cache follows bad ",
+        "Eviction policy set to bad.",
         "unreachable",
         "| 8000 |",
         "| bad | 0 | active | trap | apply: ",
-        "the cache follows s3 again",
+        "Eviction policy set back to s3",
         "| s3 | active |",
     ] {
         let Some(at) = rest.find(wanted) else { panic!("'{wanted}' is not in: {rest}") };

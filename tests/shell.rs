@@ -79,7 +79,7 @@ fn statements_from_the_command_line_run_in_order() {
             "SELECT * FROM reading ORDER BY at DESC",
         ],
     );
-    assert_eq!(err(&output), "table default.reading is there\n2 rows\n");
+    assert_eq!(err(&output), "Table default.reading created.\n2 rows\n");
     assert_eq!(output.status.code(), Some(0));
     let text = out(&output);
     assert!(

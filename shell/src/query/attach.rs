@@ -74,7 +74,7 @@ pub async fn detach(session: &Session, name: &TableName) -> Result<Outcome> {
     let (keyspace, table) = names(session, name);
     let detached = session.database.detach(&keyspace, &table).await;
     detached.map_err(|error| QueryError::from(error).at(name.table.span))?;
-    Ok(Outcome::message(format!("table {keyspace}.{table} is detached; its files are untouched")))
+    Ok(Outcome::message(format!("Table {keyspace}.{table} detached; its files are untouched.")))
 }
 
 pub async fn import(session: &Session, import: &ImportSstables) -> Result<Outcome> {

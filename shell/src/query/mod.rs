@@ -13,6 +13,7 @@
 //! ```
 //! Arrow types cross this border (`query::arrow`), DataFusion types do not.
 
+mod administer;
 mod aggregate;
 mod any_all;
 mod arithmetic;
@@ -27,6 +28,7 @@ mod copy_to;
 mod csv_record;
 mod ddl;
 mod deep;
+mod definition;
 mod describe;
 mod dialect;
 mod element;

@@ -1,6 +1,5 @@
 //! What each command does.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
@@ -13,18 +12,13 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::Statement as SqlStatement;
 use futures::StreamExt;
 use tidegate_engine::batch::{WriteOptions, expiry, mutations};
-use tidegate_engine::{Mutation, RolledBack, SchemaRef, TableOptions, TableSchema};
+use tidegate_engine::{Mutation, SchemaRef, TableSchema};
 
-use super::ddl::{table_schema, user_type};
 use super::element::Changes;
 use super::error::{QueryError, Result};
-use super::explain_policy::{explain_policy, figure_schema};
+use super::explain_policy::figure_schema;
 use super::outcome::Outcome;
-use super::parse::{
-    Command, CreatePolicy, Name, PolicyMode, SetCachePolicy, Show, Using, UsingValue, Write,
-    WriteKind,
-};
-use super::replay::read_component;
+use super::parse::{Command, Name, Show, Using, UsingValue, Write, WriteKind};
 use super::session::Session;
 use super::stamp::{self, Contradiction, Repeats};
 use super::statement::synthetic;
@@ -40,181 +34,47 @@ impl Session {
         command: Command,
         values: &[ScalarValue],
     ) -> Result<Outcome> {
-        let database = &self.database;
         match command {
             Command::Query(sql) => self.query(sql, values).await,
             Command::Write(write) => self.write(&write, values).await,
             Command::ExplainWrite(write) => self.explain_write(&write, values).await,
             Command::CreateKeyspace { name, if_not_exists } => {
-                database.create_keyspace(&name.value, if_not_exists).await?;
-                Ok(Outcome::message(format!("keyspace {} is there", name.value)))
+                self.create_keyspace(&name, if_not_exists).await
             }
-            Command::DropKeyspace { name, if_exists } => {
-                database.drop_keyspace(&name.value, if_exists).await?;
-                if self.keyspace() == name.value {
-                    self.set_keyspace("default")?;
-                }
-                Ok(Outcome::message(format!("keyspace {} is gone", name.value)))
-            }
-            Command::CreateTable(create) => {
-                let keyspace = match &create.name.keyspace {
-                    Some(keyspace) => keyspace.value.clone(),
-                    None => self.keyspace(),
-                };
-                let schema = table_schema(&create, &database.catalog(), &keyspace)?;
-                let schema = database
-                    .create_table(schema, create.if_not_exists)
-                    .await
-                    .map_err(|error| QueryError::from(error).at(create.name.table.span))?;
-                Ok(Outcome::message(format!("table {} is there", schema.full_name())))
-            }
-            Command::AlterTable { name, options } => {
-                let table = self.table(&name)?;
-                let change = move |present: &mut TableOptions| {
-                    options.into_iter().for_each(|option| option.apply(present));
-                };
-                let altered = database.alter_table(&table.keyspace, &table.name, change).await;
-                let altered =
-                    altered.map_err(|error| QueryError::from(error).at(name.table.span))?;
-                let name = table.full_name();
-                Ok(Outcome::message(match altered.shards_closed {
-                    0 => format!("table {name} is altered"),
-                    _ => {
-                        format!("table {name} is altered; it is opened with that at the next start")
-                    }
-                }))
-            }
-            Command::DropTable { name, if_exists } => {
-                let table = match self.table(&name) {
-                    Ok(table) => table,
-                    Err(error) if if_exists && error.kind == super::ErrorKind::NotFound => {
-                        return Ok(Outcome::message(format!("table {} is gone", name.table.value)));
-                    }
-                    Err(error) => return Err(error),
-                };
-                database.drop_table(&table.keyspace, &table.name, if_exists).await?;
-                Ok(Outcome::message(format!("table {} is gone", table.full_name())))
-            }
-            Command::CreateType(create) => {
-                let keyspace = match &create.name.keyspace {
-                    Some(keyspace) => keyspace.value.clone(),
-                    None => self.keyspace(),
-                };
-                let ty = user_type(&create, &database.catalog(), &keyspace)?;
-                let name = format!("{keyspace}.{}", ty.name);
-                database
-                    .create_type(ty, create.if_not_exists)
-                    .await
-                    .map_err(|error| QueryError::from(error).at(create.name.table.span))?;
-                Ok(Outcome::message(format!("type {name} is there")))
-            }
-            Command::DropType { name, if_exists } => {
-                let keyspace = match &name.keyspace {
-                    Some(keyspace) => keyspace.value.clone(),
-                    None => self.keyspace(),
-                };
-                database
-                    .drop_type(&keyspace, &name.table.value, if_exists)
-                    .await
-                    .map_err(|error| QueryError::from(error).at(name.table.span))?;
-                Ok(Outcome::message(format!("type {keyspace}.{} is gone", name.table.value)))
-            }
-            Command::Use(name) => {
-                self.set_keyspace(&name.value).map_err(|error| error.at(name.span))?;
-                Ok(Outcome::message(format!("using keyspace {}", name.value)))
-            }
+            Command::DropKeyspace { name, if_exists } => self.drop_keyspace(&name, if_exists).await,
+            Command::CreateTable(create) => self.create_table(&create).await,
+            Command::AlterTable { name, options } => self.alter_table(&name, options).await,
+            Command::DropTable { name, if_exists } => self.drop_table(&name, if_exists).await,
+            Command::CreateType(create) => self.create_type(&create).await,
+            Command::DropType { name, if_exists } => self.drop_type(&name, if_exists).await,
+            Command::Use(name) => self.use_keyspace(&name),
             Command::Show(show) => self.query(sql_of(show_sql(show))?, &[]).await,
             Command::Describe(name) => self.describe_table(&name).await,
             Command::CopyFrom(copy) => copy_from::run(self, &copy).await,
+            Command::CopyTo(copy) => copy_to::run(self, &copy).await,
             Command::Attach(attach) => attach::attach(self, &attach).await,
             Command::Detach(name) => attach::detach(self, &name).await,
             Command::Import(import) => attach::import(self, &import).await,
-            Command::CopyTo(copy) => copy_to::run(self, &copy).await,
             Command::CreatePolicy(policy) => self.create_policy(&policy).await,
-            Command::DropPolicy { name, if_exists } => {
-                database.drop_policy(&name.value, if_exists).await?;
-                Ok(Outcome::message(format!("policy {} is gone", name.value)))
-            }
+            Command::DropPolicy { name, if_exists } => self.drop_policy(&name, if_exists).await,
             Command::SetCachePolicy(set) => self.set_cache_policy(&set).await,
-            Command::RollBackPolicy => {
-                let RolledBack { policy, was_kept } = database.roll_back_cache_policy().await?;
-                let how = if was_kept { "" } else { ", made anew" };
-                Ok(Outcome::message(format!("the cache follows {policy} again{how}")))
-            }
-            Command::ExplainPolicy(name) => {
-                let report = database.explain_policy(&name.value).await;
-                explain_policy(&report.map_err(|error| QueryError::from(error).at(name.span))?)
-            }
-            Command::SetAdmissionPolicy(name) => {
-                let value = name.as_ref().map(|name| name.value.as_str());
-                let result = database.set_admission_policy(value).await.map_err(QueryError::from);
-                result.map_err(|error| at_name(error, name.as_ref()))?;
-                Ok(Outcome::message(match value {
-                    Some(value) => format!("the cache keeps what {value} lets in"),
-                    None => "the cache keeps all that is read".to_owned(),
-                }))
-            }
-            Command::SetRatePolicy(name) => {
-                let value = name.as_ref().map(|name| name.value.as_str());
-                let result = database.set_rate_policy(value).await.map_err(QueryError::from);
-                result.map_err(|error| at_name(error, name.as_ref()))?;
-                let value = value.unwrap_or("native");
-                Ok(Outcome::message(format!("rate limits follow {value}")))
-            }
+            Command::RollBackPolicy => self.roll_back_policy().await,
+            Command::ExplainPolicy(name) => self.explain_policy(&name).await,
+            Command::SetAdmissionPolicy(name) => self.set_admission_policy(name.as_ref()).await,
+            Command::SetRatePolicy(name) => self.set_rate_policy(name.as_ref()).await,
             Command::SetReadAdmissionPolicy(name) => {
-                let value = name.as_ref().map(|name| name.value.as_str());
-                let result = database.set_read_admission_policy(value).await;
-                let result = result.map_err(QueryError::from);
-                result.map_err(|error| at_name(error, name.as_ref()))?;
-                let value = value.unwrap_or("native limits");
-                Ok(Outcome::message(format!("reads are admitted by {value}")))
+                self.set_read_admission_policy(name.as_ref()).await
             }
             Command::SetLoadSheddingPolicy(name) => {
-                let value = name.as_ref().map(|name| name.value.as_str());
-                let result = database.set_load_shedding_policy(value).await;
-                let result = result.map_err(QueryError::from);
-                result.map_err(|error| at_name(error, name.as_ref()))?;
-                Ok(Outcome::message(match value {
-                    Some(value) => format!("load is shed by {value}"),
-                    None => "no load is shed".to_owned(),
-                }))
+                self.set_load_shedding_policy(name.as_ref()).await
             }
-            Command::SetCacheBytes(bytes) => {
-                database.set_cache_bytes(bytes).await?;
-                Ok(Outcome::message(format!("the cache holds {bytes} bytes a shard")))
-            }
-            Command::Flush(name) => {
-                let table = name.map(|name| self.table(&name)).transpose()?;
-                database.flush(table.as_ref().map(|table| table.id)).await?;
-                let what = table.map_or("all tables".to_owned(), |table| table.full_name());
-                Ok(Outcome::message(format!("flushed {what}")))
-            }
-            Command::InvalidateCache(name) => {
-                let table = name.map(|name| self.table(&name)).transpose()?;
-                database.invalidate_cache(table.as_ref().map(|table| table.id)).await?;
-                let what = table.map_or("all tables".to_owned(), |table| table.full_name());
-                Ok(Outcome::message(format!("the cached rows of {what} are forgotten")))
-            }
+            Command::SetCacheBytes(bytes) => self.set_cache_bytes(bytes).await,
+            Command::Flush(name) => self.flush(name.as_ref()).await,
+            Command::InvalidateCache(name) => self.invalidate_cache(name.as_ref()).await,
             Command::RecordTrace { file, file_span, reads_max } => {
-                self.check_local_files().map_err(|error| error.at(file_span))?;
-                let result = database.record_trace(file.clone().into(), reads_max).await;
-                result.map_err(|error| QueryError::from(error).at(file_span))?;
-                let end = match reads_max {
-                    Some(reads) => format!("until {reads} reads are in it or RECORD TRACE STOP"),
-                    None => "until RECORD TRACE STOP".to_owned(),
-                };
-                Ok(Outcome::message(format!("reads of the caches go to {file} {end}")))
+                self.record_trace((&file, file_span), reads_max).await
             }
-            Command::StopTrace => {
-                let summary = database.stop_recording().await?;
-                Ok(Outcome::message(format!(
-                    "{} holds {} reads in {} bytes, {} were lost",
-                    summary.path.display(),
-                    summary.requests,
-                    summary.bytes,
-                    summary.lost
-                )))
-            }
+            Command::StopTrace => self.stop_trace().await,
         }
     }
 
@@ -496,58 +356,6 @@ impl Session {
         Ok(Outcome::batches(plan_schema(), vec![batch]))
     }
 
-    async fn create_policy(&self, policy: &CreatePolicy) -> Result<Outcome> {
-        self.check_local_files().map_err(|error| error.at(policy.file_span))?;
-        let name = &policy.name.value;
-        let is_there = self.database.catalog().policies().any(|known| known.name == *name);
-        if policy.if_not_exists && is_there {
-            return Ok(Outcome::message(format!("policy {name} is there")));
-        }
-        let component =
-            read_component(Path::new(&policy.file)).map_err(|error| error.at(policy.file_span))?;
-        let info = self
-            .database
-            .create_policy(name, component, policy.parameters.clone(), policy.sha256.clone())
-            .await
-            .map_err(|error| QueryError::from(error).at(policy.name.span))?;
-        Ok(Outcome::message(format!(
-            "policy {} {} is loaded ({})",
-            info.name, info.version, info.digest
-        )))
-    }
-
-    async fn set_cache_policy(&self, set: &SetCachePolicy) -> Result<Outcome> {
-        let database = &self.database;
-        let value = set.name.as_ref().map(|name| name.value.as_str());
-        let shown = value.unwrap_or("native");
-        let placed = |error| match &set.name {
-            Some(name) => QueryError::from(error).at(name.span),
-            None => QueryError::from(error),
-        };
-        let message = match set.mode {
-            PolicyMode::Active => {
-                database.set_cache_policy(value).await.map_err(placed)?;
-                format!("the cache follows {shown}")
-            }
-            PolicyMode::Canary => {
-                let value = value.unwrap_or("lru");
-                let shards = database.canary_cache_policy(value).await.map_err(placed)?;
-                let all = database.shard_count();
-                format!("{value} is the canary on {shards} of {all} shards")
-            }
-            PolicyMode::Shadow { sample } => {
-                let rate = database.shadow_cache_policy(value, sample).await.map_err(placed)?;
-                match value {
-                    Some(name) => format!("{name} runs as a shadow on one key in {rate}"),
-                    None => "no policy runs as a shadow".to_owned(),
-                }
-            }
-        };
-        let note = "SHOW POLICIES tells how the canary fares, and what it came to";
-        let note = matches!(set.mode, PolicyMode::Canary).then(|| note.to_owned());
-        Ok(Outcome { note, ..Outcome::message(message) })
-    }
-
     /// Errors: `Unsupported` in sessions that may not name files of this machine.
     pub(super) fn check_local_files(&self) -> Result<()> {
         if self.options.local_files {
@@ -584,13 +392,6 @@ fn contradiction(
         "select each key once, or leave USING TIMESTAMP out: then the later row wins; {written} rows \
          had been written before and stay"
     )))
-}
-
-fn at_name(error: QueryError, name: Option<&Name>) -> QueryError {
-    match name {
-        Some(name) => error.at(name.span),
-        None => error,
-    }
 }
 
 fn show_sql(show: Show) -> &'static str {

@@ -24,7 +24,7 @@ async fn a_shadow_is_shown_promoted_and_rolled_back() {
     let message = async |text: &str| world.column(text).await.join(";");
     assert_eq!(
         message("ALTER CACHE SET POLICY = s3 MODE = shadow SAMPLE = 1/16").await,
-        "s3 runs as a shadow on one key in 16"
+        "Shadow of s3 started on one key in 16."
     );
     for _ in 0..5 {
         read_around(&world).await;
@@ -59,27 +59,27 @@ async fn a_shadow_is_shown_promoted_and_rolled_back() {
     ] {
         assert!(figures.contains(figure), "{figure}: {figures}");
     }
-    assert_eq!(message("ALTER CACHE SET POLICY = s3").await, "the cache follows s3");
+    assert_eq!(message("ALTER CACHE SET POLICY = s3").await, "Eviction policy set to s3.");
     let states = "SELECT name || ' ' || state FROM system.policies ORDER BY name";
     assert_eq!(world.column(states).await, ["lru standby", "s3 active"]);
-    assert_eq!(message("ROLLBACK POLICY").await, "the cache follows lru again");
+    assert_eq!(message("ROLLBACK POLICY").await, "Eviction policy set back to lru.");
     assert_eq!(world.column(states).await, ["lru active", "s3 standby"]);
     assert_eq!(
         message("ALTER CACHE SET POLICY = s3 MODE = canary").await,
-        "s3 is the canary on 1 of 2 shards"
+        "Canary of s3 started on 1 of 2 shards."
     );
     assert_eq!(world.column(states).await, ["lru active", "s3 canary"]);
     let fares = "no gain known after 0 of 10 to 60 windows";
     assert!(world.rows("EXPLAIN POLICY s3").await.contains(fares));
     let canary = "SELECT coalesce(canary, '-') FROM system.policies ORDER BY name";
     assert_eq!(world.column(canary).await, ["-", fares]);
-    assert_eq!(message("ROLLBACK CACHE POLICY").await, "the cache follows lru again");
+    assert_eq!(message("ROLLBACK CACHE POLICY").await, "Eviction policy set back to lru.");
     assert_eq!(world.column(canary).await, ["-", "went back: operator: rolled back by statement"]);
     assert_eq!(
         message("ALTER CACHE SHADOW POLICY = native").await,
-        "lru runs as a shadow on one key in 64"
+        "Shadow of lru started on one key in 64."
     );
-    assert_eq!(message("ALTER CACHE SHADOW POLICY = NONE").await, "no policy runs as a shadow");
+    assert_eq!(message("ALTER CACHE SHADOW POLICY = NONE").await, "Shadow ended.");
     insta::assert_snapshot!(
         world.rows("SELECT policy, role, kind, message FROM system.policy_exits").await,
         @"

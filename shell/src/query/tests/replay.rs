@@ -68,7 +68,7 @@ async fn a_trace_is_recorded_by_statement_and_replayed() {
         world.rows(&format!("SELECT temp FROM weather WHERE origin = '{origin}'")).await;
     }
     let ended = message(&world, "RECORD TRACE STOP").await;
-    assert!(ended.contains("reads in") && ended.ends_with("0 were lost"), "{ended}");
+    assert!(ended.contains("reads in") && ended.ends_with("0 were lost."), "{ended}");
     let text = format!("SELECT hits > 0 FROM replay_policy('lru', '{file}', 100)");
     assert_eq!(world.column(&text).await, ["true"]);
     let nothing = world.error("RECORD TRACE STOP").await;
@@ -116,29 +116,29 @@ async fn limits_and_worlds_have_statements() {
         .run(&format!("CREATE POLICY bucket FROM '{}' WITH (rate = 50)", dist("token_bucket")))
         .await;
     let set = message(&world, "ALTER CACHE SET ADMISSION = touch").await;
-    assert_eq!(set, "the cache keeps what touch lets in");
+    assert_eq!(set, "Cache admission set to touch.");
     let set = message(&world, "ALTER RATE LIMITER SET POLICY bucket").await;
-    assert_eq!(set, "rate limits follow bucket");
+    assert_eq!(set, "Rate limiter set to bucket.");
     let states = "SELECT name, world, state FROM system.policies ORDER BY name";
     insta::assert_snapshot!("worlds_of_policies", world.rows(states).await);
     assert_eq!(
         message(&world, "ALTER CACHE SET ADMISSION NONE").await,
-        "the cache keeps all that is read"
+        "Cache admission set to none: the cache keeps all that is read."
     );
     assert_eq!(
         message(&world, "ALTER RATE LIMITER SET POLICY = NATIVE").await,
-        "rate limits follow native"
+        "Rate limiter set to native."
     );
     let create = format!("CREATE POLICY latency FROM '{}' WITH (most = 30)", dist("latency"));
     world.run(&create).await;
     world.run(&format!("CREATE POLICY codel FROM '{}'", dist("codel"))).await;
     assert_eq!(
         message(&world, "ALTER READ ADMISSION SET POLICY = latency").await,
-        "reads are admitted by latency"
+        "Read admission set to latency."
     );
     assert_eq!(
         message(&world, "ALTER LOAD SHEDDING SET POLICY codel").await,
-        "load is shed by codel"
+        "Load shedding set to codel."
     );
     let active = "SELECT name FROM system.policies WHERE state = 'active' ORDER BY name";
     assert_eq!(world.column(active).await, ["codel", "latency", "lru"]);
@@ -147,10 +147,10 @@ async fn limits_and_worlds_have_statements() {
     assert_eq!(world.column(sums).await, ["true"]);
     assert_eq!(
         message(&world, "ALTER READ ADMISSION SET POLICY NATIVE").await,
-        "reads are admitted by native limits"
+        "Read admission set to native."
     );
     let set = message(&world, "ALTER LOAD SHEDDING SET POLICY = NONE").await;
-    assert_eq!(set, "no load is shed");
+    assert_eq!(set, "Load shedding is off.");
     for (text, part) in [
         ("ALTER CACHE SET POLICY = touch", "not on eviction"),
         ("ALTER CACHE SET ADMISSION = bucket", "not on cache-admission"),
