@@ -1,8 +1,8 @@
-//! `cargo bench --bench cache`: the row cache, from point reads in memory to a time series and scans whose
-//! cache is smaller than their data.
+//! `cargo bench --bench cache`: the row cache, from point reads in memory to a time series and
+//! scans whose cache is smaller than their data.
 //!
-//! CPU time is the process's, all threads together. Reads of rows go through a cursor on the shard that
-//! owns them, as embedders and the SQL layer read. Memory is counted by the allocator.
+//! CPU time is the process's, all threads together. Reads of rows go through a cursor on the shard
+//! that owns them, as embedders and the SQL layer read. Memory is counted by the allocator.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark stops where it fails")]
 
@@ -99,8 +99,8 @@ async fn open(
 
 fn main() {
     let arguments = Arguments::parse();
-    // As the program does, with --prefault: its threads have short turns, and none waits for the kernel
-    // to clear memory.
+    // As the program does, with --prefault: its threads have short turns, and none waits for the
+    // kernel to clear memory.
     os::set_time_slice(TIME_SLICE).unwrap();
     let prefault = tidegate::allocator::prefault(PREFAULT_BYTES).unwrap();
     prefault.join().unwrap();

@@ -1,4 +1,5 @@
-//! `cargo bench --bench fast_forward`: what reads inside large partitions cost, in I/O, CPU and memory.
+//! `cargo bench --bench fast_forward`: what reads inside large partitions cost, in I/O, CPU and
+//! memory.
 //!
 //! In the spirit of ScyllaDB's perf-fast-forward. SSTables are written, opened with a page cache of
 //! their own and read directly, below the row cache and the merge. Cold means an empty page cache;

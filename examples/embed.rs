@@ -1,4 +1,5 @@
-//! A program with Tidegate inside: writes, a reversed page, and work that runs where the data lives.
+//! A program with Tidegate inside: writes, a reversed page, and work that runs where the data
+//! lives.
 //!
 //! Run with `cargo run --release --example embed`. The data directory is temporary.
 

@@ -1,10 +1,11 @@
 //! Random statements against a naive model: tables half in memtables and half in SSTables, written,
 //! flushed, opened again, and asked.
 //!
-//! The model evaluates the tree that was printed as SQL, over vectors of rows, by nested loops. On a
-//! difference the test prints the seed, all statements before it, and the smallest query that still
-//! differs. `TIDEGATE_ANSWERS=from..to` plays other seeds, `TIDEGATE_ANSWERS=n` replays one. A folder
-//! in `TIDEGATE_ANSWERS_DUMP` gets what was asked and found, for `tests/answers/duckdb.py`.
+//! The model evaluates the tree that was printed as SQL, over vectors of rows, by nested loops. On
+//! a difference the test prints the seed, all statements before it, and the smallest query that
+//! still differs. `TIDEGATE_ANSWERS=from..to` plays other seeds, `TIDEGATE_ANSWERS=n` replays one.
+//! A folder in `TIDEGATE_ANSWERS_DUMP` gets what was asked and found, for
+//! `tests/answers/duckdb.py`.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
 

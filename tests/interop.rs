@@ -1,10 +1,10 @@
-//! What Cassandra itself says of files that we wrote: its tools dump and verify them, a node takes them in
-//! and answers queries as we do.
+//! What Cassandra itself says of files that we wrote: its tools dump and verify them, a node takes
+//! them in and answers queries as we do.
 //!
-//! Apache Cassandra 5.0.5 comes from Maven Central, by `tests/interop/pom.xml`, once: the jars stay in
-//! `$TIDEGATE_INTEROP_CACHE`, or below the target directory. Without a JDK, or without Maven or a network
-//! where the jars are not there yet, the test says on stderr that it was skipped, and why. Files with
-//! counters are not among ours: counters are read, not counted.
+//! Apache Cassandra 5.0.5 comes from Maven Central, by `tests/interop/pom.xml`, once: the jars stay
+//! in `$TIDEGATE_INTEROP_CACHE`, or below the target directory. Without a JDK, or without Maven or
+//! a network where the jars are not there yet, the test says on stderr that it was skipped, and
+//! why. Files with counters are not among ours: counters are read, not counted.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
 

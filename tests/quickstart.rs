@@ -73,3 +73,32 @@ fn the_quickstart_runs_and_its_data_is_found_again() {
     let active: Vec<&str> = out.lines().filter(|line| line.contains("| active |")).collect();
     assert!(active.len() == 1 && active[0].contains("lru_wasm"), "{out}");
 }
+
+/// The statements of the first SQL block of README.md.
+fn statements_of_readme() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let (_, block) = readme.split_once("```sql\n").unwrap();
+    block.split_once("```").unwrap().0.to_owned()
+}
+
+#[test]
+fn what_the_readme_shows_first_can_be_typed() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let file = directory.path().join("readme.sql");
+    std::fs::write(&file, statements_of_readme()).unwrap();
+    let (out, err, is_ok) = tidegate(&data, &["--mode", "table", "-f", file.to_str().unwrap()]);
+    assert!(is_ok, "{err}");
+    let all = format!("{out}\n{err}");
+    for wanted in ["Shadow of sieve started", "Eviction policy set to sieve", "set back to lru"] {
+        assert!(all.contains(wanted), "no '{wanted}' in:\n{all}");
+    }
+    // A loop over more rows than fit: SIEVE keeps some of them, LRU none but a few.
+    let figure = |name: &str| -> f64 {
+        let line = out.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{out}"));
+        line.split('|').rev().find_map(|cell| cell.trim().parse().ok()).unwrap()
+    };
+    let (shadow, active) = (figure("| hit ratio "), figure("active policy's hit ratio"));
+    assert!(shadow > active + 0.1, "{shadow} {active}");
+}

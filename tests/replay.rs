@@ -1,8 +1,9 @@
-//! The statements that wrote Cassandra's fixtures, run through our SQL: our files say what its files say,
-//! and both answer as Cassandra did, forward and reversed.
+//! The statements that wrote Cassandra's fixtures, run through our SQL: our files say what its
+//! files say, and both answer as Cassandra did, forward and reversed.
 //!
-//! Left out, because our SQL has no counting: the table `counters`. Every literal is written as our SQL
-//! writes it (`replay/cql.rs`). Of the two tables with thousands of like rows a part is replayed.
+//! Left out, because our SQL has no counting: the table `counters`. Every literal is written as our
+//! SQL writes it (`replay/cql.rs`). Of the two tables with thousands of like rows a part is
+//! replayed.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
 
@@ -38,8 +39,8 @@ fn dump(directory: &Path, file: &Path) -> String {
     succeeded(&run_in(directory, &["sstable", "dump-data", file.to_str().unwrap()]))
 }
 
-/// What Cassandra's tool prints of a fixture; of those whose dump is not kept, what ours prints, which
-/// another test compares with Cassandra's.
+/// What Cassandra's tool prints of a fixture; of those whose dump is not kept, what ours prints,
+/// which another test compares with Cassandra's.
 fn theirs(directory: &Path, table: &str) -> String {
     let version = if table == "rawchunks" { "nb" } else { "me" };
     let folder = fixture(version, table);

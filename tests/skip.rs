@@ -10,7 +10,8 @@ use std::path::Path;
 
 /// Says that `check` is skipped and why: on stderr, and in the file that `TIDEGATE_SKIPS` names.
 ///
-/// A check's name is its place in `.ci/allowed-skips`: it has no tab, and says nothing of the machine.
+/// A check's name is its place in `.ci/allowed-skips`: it has no tab, and says nothing of the
+/// machine.
 ///
 /// # Panics
 /// When the file cannot be written: a skip that nobody learns of is what this is against.

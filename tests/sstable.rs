@@ -154,7 +154,8 @@ fn damaged_files_fail_or_are_left_out() {
     assert!(succeeded(&output).ends_with("n\n3000\n"), "{}", out(&output));
 }
 
-/// Files of versions that are not read: ATTACH leaves them out and says so, IMPORT refuses to copy a part.
+/// Files of versions that are not read: ATTACH leaves them out and says so, IMPORT refuses to copy
+/// a part.
 #[test]
 fn files_of_other_versions_are_left_out_or_refused() {
     let directory = tempfile::tempdir().unwrap();
@@ -203,7 +204,8 @@ fn files_of_other_versions_are_left_out_or_refused() {
     assert!(err(&output).contains("version oa (Cassandra 5) is not supported"), "{}", err(&output));
 }
 
-/// A row of two clustering columns and a value of type int, the second clustering value missing or not.
+/// A row of two clustering columns and a value of type int, the second clustering value missing or
+/// not.
 fn compact_row(previous: u8, (a, b): (i32, Option<i32>), value: i32) -> Vec<u8> {
     // All columns, and what follows of the key: two bits a column, 2 for null.
     let mut row = vec![0x20, if b.is_some() { 0 } else { 0b10_00 }];
@@ -435,7 +437,8 @@ fn the_tool_dumps_verifies_and_queries() {
     );
 }
 
-/// The table `wide` in files of its own: 2,000 rows of one partition, compressed, in blocks of 1 KiB.
+/// The table `wide` in files of its own: 2,000 rows of one partition, compressed, in blocks of 1
+/// KiB.
 fn wide_statements() -> Vec<String> {
     [
         "CREATE TABLE wide (pk int, ck int, v text, tags set<int>, PRIMARY KEY (pk, ck)) WITH \

@@ -1,7 +1,7 @@
 //! The 22 queries of TPC-H against stored answers, order included.
 //!
-//! `tpchgen` makes the tables, COPY loads them, and DuckDB computed the answers over the same tables
-//! (`tests/tpch/answers.py`). `TIDEGATE_TPCH_SCALE` is 0.01 or 0.1; the folder that
+//! `tpchgen` makes the tables, COPY loads them, and DuckDB computed the answers over the same
+//! tables (`tests/tpch/answers.py`). `TIDEGATE_TPCH_SCALE` is 0.01 or 0.1; the folder that
 //! `TIDEGATE_TPCH_TABLES` names keeps the tables as CSV.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]

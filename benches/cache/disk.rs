@@ -1,9 +1,9 @@
-//! Point reads over data that is many times the cache, with several of them on their way at once: of
-//! wide partitions with an index of their rows, and of short ones, which are read whole.
+//! Point reads over data that is many times the cache, with several of them on their way at once:
+//! of wide partitions with an index of their rows, and of short ones, which are read whole.
 //!
-//! Beside them stands what the disk gives in the same run: as many direct reads of as many bytes as a
-//! point read has to bring, from the same files, as many of them in flight, through the engine's disk
-//! layer and nothing else.
+//! Beside them stands what the disk gives in the same run: as many direct reads of as many bytes as
+//! a point read has to bring, from the same files, as many of them in flight, through the engine's
+//! disk layer and nothing else.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -145,7 +145,8 @@ fn data_files(directory: &Path) -> Vec<(PathBuf, u64)> {
     files
 }
 
-/// Reads pieces of so many bytes of the files, at random places, and all pages that they lie on; on as many threads as there are shards.
+/// Reads pieces of so many bytes of the files, at random places, and all pages that they lie on; on
+/// as many threads as there are shards.
 fn read_raw(files: &[(PathBuf, u64)], bytes: u64, count: usize, threads: usize) {
     let read = |seed: u64| {
         tidegate_engine::disk::run(Backend::Auto, |disk, _| async move {

@@ -9,7 +9,7 @@ use tidegate_engine::batch::BatchBuilder;
 use tidegate_engine::clock::Random;
 use tidegate_engine::database::Shard;
 use tidegate_engine::mutation::{Filled, Fragment, PartitionRange};
-use tidegate_engine::reader::{Pulled, QueryReader};
+use tidegate_engine::reader::QueryReader;
 use tidegate_engine::{
     ClusteringRange, ColumnId, Database, Direction, PartitionKey, SchemaRef, Slice,
 };
@@ -256,9 +256,9 @@ impl Bench {
                         let pulled =
                             reader.pull(usize::MAX, &mut |rows| builder.push(rows).map(|()| true));
                         match pulled.unwrap() {
-                            Pulled::Some => {}
-                            Pulled::Waits => assert!(reader.refill().await.unwrap()),
-                            Pulled::End => break,
+                            Filled::Some => {}
+                            Filled::Waits => assert!(reader.refill().await.unwrap()),
+                            Filled::End => break,
                         }
                     }
                     let batch = builder.finish().unwrap();

@@ -1,5 +1,5 @@
-//! Scans through a cache that a flush filled and that has lost a part since, beside scans past it: what a
-//! scan of the empty table, a load and a flush leave.
+//! Scans through a cache that a flush filled and that has lost a part since, beside scans past it:
+//! what a scan of the empty table, a load and a flush leave.
 
 use futures::TryStreamExt;
 use tidegate_engine::batch::RecordBatch;

@@ -1,5 +1,5 @@
-//! A time series: writers prepend to partitions, a reader asks for the newest row, the cache is much
-//! smaller than the data.
+//! A time series: writers prepend to partitions, a reader asks for the newest row, the cache is
+//! much smaller than the data.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};

@@ -161,7 +161,8 @@ pub async fn cpu_timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
     (result, cpu(ClockId::ProcessCPUTime) - start)
 }
 
-/// The CPU time of this thread alone: of a stretch that waits for nothing, whatever else the machine does.
+/// The CPU time of this thread alone: of a stretch that waits for nothing, whatever else the
+/// machine does.
 pub fn thread_cpu_timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let start = cpu(ClockId::ThreadCPUTime);
     let result = work();

@@ -1,5 +1,5 @@
-//! Every policy against published miss ratios on recorded traces, and whether its victims are those of
-//! the same decisions in other batches. `TIDEGATE_TRACES` names the folder of the traces.
+//! Every policy against published miss ratios on recorded traces, and whether its victims are those
+//! of the same decisions in other batches. `TIDEGATE_TRACES` names the folder of the traces.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,8 +27,8 @@ impl Traces {
         Traces(names.into_iter().map(read).collect())
     }
 
-    /// The largest difference from what is wanted, and of how many runs in other batches the victims
-    /// are others.
+    /// The largest difference from what is wanted, and of how many runs in other batches the
+    /// victims are others.
     fn run(&self, host: &PolicyHost, goal: &Goal, quick: bool) -> (f64, usize) {
         let compiled = load(host, &goal.policy.replace('-', "_"));
         let candidate = Candidate::Component { compiled, params: Vec::new() };

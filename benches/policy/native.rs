@@ -1,5 +1,5 @@
-//! A policy of `plugins/` run natively, as the cache sees any policy: what its component is measured
-//! against.
+//! A policy of `plugins/` run natively, as the cache sees any policy: what its component is
+//! measured against.
 
 use tidegate_engine::policy::{EvictionPolicy, PolicyFailure, Slot};
 use tidegate_plugin::{Driver, Setup};

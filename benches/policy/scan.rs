@@ -1,5 +1,5 @@
-//! A scan beside a hot set, in the row cache of a real engine: point reads by a Zipf law over 60,000
-//! rows, and between them 300,000 rows that are read once.
+//! A scan beside a hot set, in the row cache of a real engine: point reads by a Zipf law over
+//! 60,000 rows, and between them 300,000 rows that are read once.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -20,8 +20,8 @@ const HOT_PARTITIONS: i64 = 600;
 const HOT_ROWS: i64 = 100;
 const SCANNED_PARTITIONS: i64 = 300;
 const SCANNED_ROWS: i64 = 1_000;
-/// Point reads between two partitions of the scan: four scanned rows each. A scan that nothing slows down
-/// reads ten and more in the time of a point read.
+/// Point reads between two partitions of the scan: four scanned rows each. A scan that nothing
+/// slows down reads ten and more in the time of a point read.
 const READS: usize = 250;
 /// Point reads before.
 const READS_BEFORE: usize = 150_000;

@@ -12,8 +12,8 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     fn wall_us(&self) -> i64;
     /// Monotonic clock, nanoseconds since an arbitrary start: durations and deadlines.
     fn monotonic_ns(&self) -> u64;
-    /// Time that the calling thread has had a processor, nanoseconds since an arbitrary start. Where
-    /// time is simulated nobody waits for one.
+    /// Time that the calling thread has had a processor, nanoseconds since an arbitrary start.
+    /// Where time is simulated nobody waits for one.
     fn thread_cpu_ns(&self) -> u64 {
         self.monotonic_ns()
     }
@@ -93,7 +93,8 @@ impl Clock for SimulatedClock {
     }
 }
 
-/// A small seeded generator (SplitMix64, Steele et al. 2014): fast, and equal seeds give equal runs.
+/// A small seeded generator (SplitMix64, Steele et al. 2014): fast, and equal seeds give equal
+/// runs.
 #[derive(Debug, Clone)]
 pub struct Random {
     state: u64,

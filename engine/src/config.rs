@@ -77,8 +77,8 @@ pub const DESCRIPTOR_WAIT: Duration = Duration::from_secs(10);
 pub const BATCH_ROWS_FIRST: usize = 64;
 /// Most rows in one Arrow batch.
 pub const BATCH_ROWS_MAX: usize = 8192;
-/// Bytes at which an Arrow batch ends, the last row's beyond them; a batch has fewer where memory is
-/// short, down to the least.
+/// Bytes at which an Arrow batch ends, the last row's beyond them; a batch has fewer where memory
+/// is short, down to the least.
 pub const BATCH_BYTES_MAX: usize = 8 << 20;
 pub const BATCH_BYTES_MIN: usize = 64 << 10;
 /// Bytes of a batch that are charged with the read itself.
@@ -123,15 +123,16 @@ pub const TRACE_FILE_BYTES_MAX: u64 = 2 << 30;
 
 /// A shadow policy sees one key in so many, unless the statement says otherwise.
 pub const SHADOW_SAMPLE_DEFAULT: u32 = 64;
-/// Least entries of a shadow policy's ghost directory: smaller caches are sampled less, because with
-/// 128 the chance of the pick moves an estimate by a point and more.
+/// Least entries of a shadow policy's ghost directory: smaller caches are sampled less, because
+/// with 128 the chance of the pick moves an estimate by a point and more.
 pub const SHADOW_ENTRIES_MIN: u32 = 512;
 /// Most ghosts of the policy that a canary is compared with.
 pub const CANARY_GHOSTS_MAX: u32 = 1 << 16;
 /// One shard in so many is the canary, at least one.
 pub const CANARY_SHARDS_ONE_IN: u32 = 8;
 
-/// Pause before a policy that failed is tried again; it doubles with each failure up to the maximum.
+/// Pause before a policy that failed is tried again; it doubles with each failure up to the
+/// maximum.
 pub const POLICY_RETRY_MS_FIRST: u64 = 1_000;
 pub const POLICY_RETRY_MS_MAX: u64 = 300_000;
 /// So many failures within the window, and the policy is not tried again.

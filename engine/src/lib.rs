@@ -1,7 +1,7 @@
 //! The Tidegate storage engine: wide partitions, one shard per core, policies as Wasm components.
 //!
 //! Modules stand bottom-up, in reading order; a module names only modules above it in this list.
-//! `ARCHITECTURE.md` has the map, the floors and the flows.
+//! `ARCHITECTURE.md` has the map and three walks; `docs/` has a page for each mechanism.
 
 #[cfg(test)]
 #[path = "../../tests/skip.rs"]

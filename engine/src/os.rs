@@ -59,9 +59,9 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
-/// Asks the kernel to let the calling thread, and those it starts, run sooner when they have something
-/// to do, and for no longer than `slice` at a time where others wait for the core. Linux before 6.12
-/// takes no notice.
+/// Asks the kernel to let the calling thread, and those it starts, run sooner when they have
+/// something to do, and for no longer than `slice` at a time where others wait for the core. Linux
+/// before 6.12 takes no notice.
 #[expect(unsafe_code, reason = "a system call that no crate wraps")]
 pub fn set_time_slice(slice: Duration) -> io::Result<()> {
     let done = |result: libc::c_long| match result {
@@ -115,8 +115,8 @@ pub fn mapping_of(address: usize) -> io::Result<Range<usize>> {
     found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no memory is mapped there"))
 }
 
-/// Maps memory of this process, zero and to be written to, for good; in large pages where the kernel
-/// has such. `align` is a power of two.
+/// Maps memory of this process, zero and to be written to, for good; in large pages where the
+/// kernel has such. `align` is a power of two.
 #[expect(unsafe_code, reason = "memory is mapped")]
 pub fn map_large_pages(bytes: usize, align: usize) -> io::Result<Range<usize>> {
     let (protection, flags) =
@@ -147,8 +147,8 @@ pub fn populate(range: Range<usize>) -> io::Result<()> {
 /// Signal that ends a process which used the processor time that it may.
 pub const SIGNAL_CPU_LIMIT: i32 = rustix::process::Signal::XCPU.as_raw();
 
-/// Limits what a child may use from now on: memory that it can write to, and processor time. What is
-/// over the first fails as an allocation, what is over the second ends it.
+/// Limits what a child may use from now on: memory that it can write to, and processor time. What
+/// is over the first fails as an allocation, what is over the second ends it.
 ///
 /// Errors: ESRCH when it has ended and was waited for.
 pub fn limit_process(id: u32, memory_bytes: u64, cpu_seconds: u64) -> io::Result<()> {
@@ -165,8 +165,8 @@ pub fn descriptor_limit() -> u64 {
     rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Lets this process have as many descriptors open as it may without asking anybody: raises the soft
-/// limit to the hard one. Returns the limit from now on.
+/// Lets this process have as many descriptors open as it may without asking anybody: raises the
+/// soft limit to the hard one. Returns the limit from now on.
 pub fn raise_descriptor_limit() -> io::Result<u64> {
     let limits = rustix::process::getrlimit(Resource::Nofile);
     if limits.current != limits.maximum {

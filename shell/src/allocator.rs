@@ -1,10 +1,11 @@
 //! What the program takes its memory from: mimalloc.
 //!
-//! A cache is millions of small pieces that come and go in any order. glibc gathers freed ones in one go
-//! now and then, which holds a shard up for milliseconds; mimalloc takes them back a page at a time,
-//! keeps each thread's apart, and asks the kernel for pages of 2 MiB, through which a processor finds its
-//! way faster. The kernel clears such a page when it is first written to, 0.2 ms and more: a server has
-//! that done before, by [`prefault`]. A program that embeds the engine chooses for itself.
+//! A cache is millions of small pieces that come and go in any order. glibc gathers freed ones in
+//! one go now and then, which holds a shard up for milliseconds; mimalloc takes them back a page at
+//! a time, keeps each thread's apart, and asks the kernel for pages of 2 MiB, through which a
+//! processor finds its way faster. The kernel clears such a page when it is first written to, 0.2
+//! ms and more: a server has that done before, by [`prefault`]. A program that embeds the engine
+//! chooses for itself.
 
 use std::io;
 use std::ops::Range;
@@ -18,15 +19,18 @@ use tidegate_engine::os;
 /// memory is set aside a gigabyte at a time, ready to be written to.
 pub const ENVIRONMENT_WITHIN_LIMITS: [(&str, &str); 1] = [("MIMALLOC_ARENA_EAGER_COMMIT", "0")];
 
-/// mimalloc's number of the option that says after how many ms freed memory goes back to the kernel.
+/// mimalloc's number of the option that says after how many ms freed memory goes back to the
+/// kernel.
 const PURGE_DELAY: i32 = 15;
-/// What is populated in one call; others who need the kernel's map of memory have their turn between.
+/// What is populated in one call; others who need the kernel's map of memory have their turn
+/// between.
 const STEP_BYTES: usize = 2 << 20;
 /// mimalloc takes over pieces that begin and end on a multiple of this.
 const ARENA_ALIGN: usize = 32 << 20;
 
-/// From now on keeps what the kernel gave, and has it give `bytes` beforehand: what the heap takes next.
-/// A thread sees to that, and warns of what the kernel does not give; its handle need not be kept.
+/// From now on keeps what the kernel gave, and has it give `bytes` beforehand: what the heap takes
+/// next. A thread sees to that, and warns of what the kernel does not give; its handle need not be
+/// kept.
 ///
 /// Errors: the kernel has not so many addresses, or no thread.
 pub fn prefault(bytes: usize) -> io::Result<JoinHandle<()>> {

@@ -89,7 +89,8 @@ async fn run_stdin(session: &mut Session) -> Option<u8> {
     }
 }
 
-/// Runs a text, of a file if `is_file`; Some(0) = go on, Some(code) = stop with it, None = stop, all is well.
+/// Runs a text, of a file if `is_file`; Some(0) = go on, Some(code) = stop with it, None = stop,
+/// all is well.
 async fn run_text(session: &mut Session, text: &str, is_file: bool) -> Option<u8> {
     run_part(session, text, 0..text.len(), is_file).await
 }

@@ -99,18 +99,19 @@ pub struct DatabaseArguments {
     #[arg(long, value_name = "WHEN", value_parser = parse_durability, default_value = "sync", global = true)]
     pub durability: Durability,
 
-    /// Open although commitlogs of earlier runs are damaged or incomplete: skip-damaged-log leaves out
-    /// the writes that cannot be read, and says on stderr which those are.
+    /// Open although commitlogs of earlier runs are damaged or incomplete: skip-damaged-log leaves
+    /// out the writes that cannot be read, and says on stderr which those are.
     #[arg(long, value_name = "HOW", value_parser = parse_recovery, global = true)]
     pub recover: Option<Recovery>,
 
-    /// Shards, each a thread with its part of the data [default: one a core]. An existing database may be opened with another number.
+    /// Shards, each a thread with its part of the data [default: one a core]. An existing database
+    /// may be opened with another number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256), global = true)]
     pub shards: Option<u32>,
 
     /// Memory that the program may use, such as 1GiB: for caches, memtables, reads, queries and
-    /// connections [default: three quarters of the control group's or the machine's, of which caches and
-    /// memtables take 64MiB a shard at most].
+    /// connections [default: three quarters of the control group's or the machine's, of which
+    /// caches and memtables take 64MiB a shard at most].
     #[arg(long, value_name = "SIZE", value_parser = parse_size, global = true)]
     pub memory: Option<usize>,
 
@@ -123,13 +124,13 @@ pub struct DatabaseArguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, global = true)]
     pub memtable_bytes: Option<usize>,
 
-    /// Commitlog of every shard, such as 512MiB: near it tables are flushed and writes slowed down, at
-    /// it they wait [default: 512MiB].
+    /// Commitlog of every shard, such as 512MiB: near it tables are flushed and writes slowed down,
+    /// at it they wait [default: 512MiB].
     #[arg(long, value_name = "SIZE", value_parser = parse_size, global = true)]
     pub commitlog_bytes: Option<usize>,
 
-    /// Take the memory of caches and memtables from the kernel at the start and keep it, as a server
-    /// should: else the first use of each 2 MiB of it holds somebody up.
+    /// Take the memory of caches and memtables from the kernel at the start and keep it, as a
+    /// server should: else the first use of each 2 MiB of it holds somebody up.
     #[arg(long, global = true)]
     pub prefault: bool,
 }
@@ -146,7 +147,8 @@ pub enum Action {
     /// Compile the policy that comes in on stdin; the engine starts this for itself.
     #[command(hide = true)]
     CompilePolicy,
-    /// Look into SSTable files of this engine, Cassandra or ScyllaDB: dump, describe, verify, query.
+    /// Look into SSTable files of this engine, Cassandra or ScyllaDB: dump, describe, verify,
+    /// query.
     Sstable(SstableArguments),
     /// Write, check, measure and replay policies; needs no database.
     Plugin {

@@ -1,10 +1,11 @@
 //! What people and clients see of Tidegate: the shell and the Arrow Flight SQL service.
 //!
-//! Modules stand bottom-up: `allocator` is what the program takes memory from, `thread` has the stack
-//! that statements need, `memory` divides what there is, `text` and `output` know nothing of a database, `query` turns SQL into reads
-//! and writes of the engine, `session` runs pieces of text and prints what they give, `flight` serves
-//! clients, `cli` reads the command line, `plugin` helps authors of policies, `sstable` looks into
-//! files without a database, `repl` and `batch` feed a session.
+//! Modules stand bottom-up: `allocator` is what the program takes memory from, `thread` has the
+//! stack that statements need, `memory` divides what there is, `text` and `output` know nothing of
+//! a database, `query` turns SQL into reads and writes of the engine, `session` runs pieces of text
+//! and prints what they give, `flight` serves clients, `cli` reads the command line, `plugin` helps
+//! authors of policies, `sstable` looks into files without a database, `repl` and `batch` feed a
+//! session.
 
 pub mod allocator;
 mod thread;

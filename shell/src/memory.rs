@@ -5,9 +5,9 @@
 //!   caches 25 %   memtables 25 %   batches of reads 15 %   queries 25 %
 //!   connections 5 %   long tickets and prepared statements 5 %
 //! ```
-//! The last quarter is for what nobody counts: the program itself, stacks, what the allocator keeps.
-//! Invariant: the parts are no more than the whole; a part that is given by an option comes off the
-//! whole first, and what is left is divided among the others in these proportions.
+//! The last quarter is for what nobody counts: the program itself, stacks, what the allocator
+//! keeps. Invariant: the parts are no more than the whole; a part that is given by an option comes
+//! off the whole first, and what is left is divided among the others in these proportions.
 
 use std::fmt;
 

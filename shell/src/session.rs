@@ -1,7 +1,7 @@
 //! One person's session: runs a piece of text, prints what it gives, and stops it at Ctrl-C.
 //!
-//! Invariant: stdout gets results, stderr everything else. The line under a result (rows, time) goes
-//! to stdout only where a person reads it there: on a screen, and in the transcript of a file.
+//! Invariant: stdout gets results, stderr everything else. The line under a result (rows, time)
+//! goes to stdout only where a person reads it there: on a screen, and in the transcript of a file.
 //! A statement that is cancelled is dropped, which cancels it on the shards too.
 
 use std::io::{self, Write};

@@ -80,8 +80,8 @@ fn is_plain(query: &Query) -> bool {
     }
 }
 
-/// Whether nothing spares an engine the evaluation of all that a query selects, of every row or group:
-/// there are no conditions, and no parts that are skipped where others decide.
+/// Whether nothing spares an engine the evaluation of all that a query selects, of every row or
+/// group: there are no conditions, and no parts that are skipped where others decide.
 pub fn is_bare(query: &Query) -> bool {
     let Body::Select(select) = &query.body else { return false };
     let is_column = |expr: &Expr| matches!(expr, Expr::Column(..));

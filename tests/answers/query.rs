@@ -492,8 +492,8 @@ impl Generator {
         query
     }
 
-    /// Products, sums, quotients and casts of integers that are often out of range, and nothing that
-    /// spares an engine one of them.
+    /// Products, sums, quotients and casts of integers that are often out of range, and nothing
+    /// that spares an engine one of them.
     pub fn extreme(&mut self, tables: &[Table]) -> Query {
         let from = self.table(tables);
         let integers: Vec<Field> =

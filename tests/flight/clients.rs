@@ -1,8 +1,9 @@
 //! The drivers that people use, from their registries, on what they have stumbled over.
 //!
-//! Python's are in the interpreter that TIDEGATE_PYTHON names, else `python3`. The JDBC driver comes
-//! from Maven Central and Go's modules by its own proxy, once: they stay in
-//! `$TIDEGATE_CLIENTS_CACHE`, or below the target directory. A client that cannot be had is skipped.
+//! Python's are in the interpreter that TIDEGATE_PYTHON names, else `python3`. The JDBC driver
+//! comes from Maven Central and Go's modules by its own proxy, once: they stay in
+//! `$TIDEGATE_CLIENTS_CACHE`, or below the target directory. A client that cannot be had is
+//! skipped.
 
 use std::fs;
 use std::io::Write as _;

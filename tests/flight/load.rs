@@ -1,7 +1,7 @@
 //! Memory of the service under rows that are long and clients that are many.
 //!
-//! TIDEGATE_LOAD=full takes the sizes of the promise (some GB of data, some minutes) instead of those
-//! that show the same in seconds.
+//! TIDEGATE_LOAD=full takes the sizes of the promise (some GB of data, some minutes) instead of
+//! those that show the same in seconds.
 
 use std::fmt::Write as _;
 use std::path::Path;

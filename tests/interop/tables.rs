@@ -1,4 +1,5 @@
-//! Tables of which Cassandra must take our files, beside those of the fixtures: what the fixtures lack.
+//! Tables of which Cassandra must take our files, beside those of the fixtures: what the fixtures
+//! lack.
 
 use super::answers::Query;
 use super::cql::{Table, Translator};
@@ -106,8 +107,8 @@ pub fn tables() -> Vec<Own> {
     tables
 }
 
-/// Wide partitions with tombstones of ranges that begin in one block of the index and end in another,
-/// rows newer than these, deleted rows and cells.
+/// Wide partitions with tombstones of ranges that begin in one block of the index and end in
+/// another, rows newer than these, deleted rows and cells.
 fn wide_statements(name: &str) -> Vec<String> {
     let last = WIDE_ROWS - 1;
     [

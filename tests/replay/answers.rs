@@ -1,4 +1,5 @@
-//! Queries on whole tables and reversed partitions, in CQL and in our SQL, and dumps as what they say.
+//! Queries on whole tables and reversed partitions, in CQL and in our SQL, and dumps as what they
+//! say.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
 #![allow(dead_code, reason = "every test that shares this uses a part of it")]
@@ -18,8 +19,8 @@ const PARTITIONS_MAX: usize = 8;
 pub struct Query {
     pub cql: String,
     pub sql: String,
-    /// Whether both sort alike. UUIDs and addresses are text in SQL, and what holds other values has an
-    /// order of its own.
+    /// Whether both sort alike. UUIDs and addresses are text in SQL, and what holds other values
+    /// has an order of its own.
     pub is_ordered: bool,
 }
 
@@ -31,8 +32,8 @@ impl Query {
     }
 }
 
-/// Partition by partition from the end, in the order in which `rows`, all of the table, first name them,
-/// and what must come out.
+/// Partition by partition from the end, in the order in which `rows`, all of the table, first name
+/// them, and what must come out.
 pub fn reversed(name: &str, table: &Table, rows: &[Json]) -> Vec<(Query, Vec<Json>)> {
     if table.clustering_key.is_empty() {
         return Vec::new();
@@ -146,9 +147,9 @@ pub fn assert_rows(found: &[Json], wanted: &[Json], query: &Query) {
     assert_eq!(found.len(), wanted.len(), "{what}");
 }
 
-/// What a dump says, one entry a partition's head and one a row or marker; without what depends on when
-/// and where it was written: positions, local deletion and expiry times, paths of lists. Numbers are
-/// texts of their digits, whatever zeros they were written with.
+/// What a dump says, one entry a partition's head and one a row or marker; without what depends on
+/// when and where it was written: positions, local deletion and expiry times, paths of lists.
+/// Numbers are texts of their digits, whatever zeros they were written with.
 pub fn content(dump: &str) -> Vec<String> {
     let dump: Json = serde_json::from_str(&quoted_numbers(dump)).unwrap();
     let mut all = Vec::new();

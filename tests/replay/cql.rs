@@ -1,4 +1,5 @@
-//! The fixtures' CQL in the words of our SQL: the same statements, literals written as SQL has them.
+//! The fixtures' CQL in the words of our SQL: the same statements, literals written as SQL has
+//! them.
 //!
 //! What differs: blobs are `X'…'`, UUIDs are quoted, sets are written as lists, maps as `MAP {…}`,
 //! tuples as `struct(…)`, durations as intervals, floats as casts (a `-0.0` would be a decimal), a
@@ -244,8 +245,8 @@ fn arguments<'a>(ty: &'a str, name: &str) -> Option<&'a str> {
     ty.strip_prefix(name)?.strip_prefix('<')?.strip_suffix('>')
 }
 
-/// Parts between separators outside of strings and brackets, without blanks around them; nothing has
-/// no parts.
+/// Parts between separators outside of strings and brackets, without blanks around them; nothing
+/// has no parts.
 pub fn split(text: &str, separator: char) -> Vec<&str> {
     let (mut parts, mut start, mut depth, mut quoted) = (Vec::new(), 0, 0, false);
     for (at, c) in text.char_indices() {

@@ -150,8 +150,9 @@ pub fn assert_same(found: Vec<Json>, wanted: Vec<Json>, what: &str) {
     }
 }
 
-/// Runs the recorded slices and reversed reads by `run` (table, statement) and compares what it gives
-/// with what Cassandra answered: `> statement`, the first rows, `n=count last=row`. How many there are.
+/// Runs the recorded slices and reversed reads by `run` (table, statement) and compares what it
+/// gives with what Cassandra answered: `> statement`, the first rows, `n=count last=row`. How many
+/// there are.
 pub fn check_queries(run: impl Fn(&str, String) -> Vec<Json>) -> usize {
     let text = std::fs::read_to_string(fixture("me", "queries.txt")).unwrap();
     let mut compared = 0;

@@ -1,7 +1,7 @@
 //! Collects live rows into an Arrow batch, a builder a column.
 //!
-//! Not here: where parts of rows go (`layout.rs`), how stored values become those of one Arrow column
-//! (`column.rs`).
+//! Not here: where parts of rows go (`layout.rs`), how stored values become those of one Arrow
+//! column (`column.rs`).
 
 use std::rc::Rc;
 
@@ -66,8 +66,8 @@ impl BatchBuilder {
         self.rows
     }
 
-    /// Bytes of the values collected since the last `finish`, as they are stored: about what the batch
-    /// has, but for fixed parts of each row.
+    /// Bytes of the values collected since the last `finish`, as they are stored: about what the
+    /// batch has, but for fixed parts of each row.
     pub fn bytes(&self) -> usize {
         self.columns.bytes
     }

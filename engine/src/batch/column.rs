@@ -1,8 +1,8 @@
 //! Builds one Arrow column from stored values.
 //!
-//! A collection, tuple or user type comes either as one frozen value or as the cells of a multi-cell
-//! column; both give the same Arrow values. Empty bytes of a type that has no empty value are null,
-//! as Cassandra shows them, and so is a multi-cell column without live cells.
+//! A collection, tuple or user type comes either as one frozen value or as the cells of a
+//! multi-cell column; both give the same Arrow values. Empty bytes of a type that has no empty
+//! value are null, as Cassandra shows them, and so is a multi-cell column without live cells.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Builds an Arrow column of numbers.
 //!
-//! It begins with room for a short read and not, as Arrow's builders do, for a thousand rows; behind
-//! the first batch there is room for as many as that had.
+//! It begins with room for a short read and not, as Arrow's builders do, for a thousand rows;
+//! behind the first batch there is room for as many as that had.
 
 use std::sync::Arc;
 

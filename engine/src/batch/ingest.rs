@@ -34,8 +34,8 @@ pub struct RowError {
 
 /// Time to live and expiry that `options` and the table give, if any.
 ///
-/// Errors: `Invalid` for a time to live outside 0..=20 years, and for one that ends after 2038-01-19,
-/// which the files cannot say.
+/// Errors: `Invalid` for a time to live outside 0..=20 years, and for one that ends after
+/// 2038-01-19, which the files cannot say.
 pub fn expiry(schema: &TableSchema, options: &WriteOptions) -> Result<Option<(i32, i32)>> {
     let ttl = options.ttl.unwrap_or(schema.options.default_time_to_live);
     if !(0..=TTL_SECONDS_MAX).contains(&ttl) {
@@ -188,8 +188,8 @@ impl Insert<'_> {
     }
 }
 
-/// Puts into `row` what an INSERT or UPDATE of a column writes; `None` is null. The old elements of a
-/// multi-cell column are deleted just before the new ones are written.
+/// Puts into `row` what an INSERT or UPDATE of a column writes; `None` is null. The old elements of
+/// a multi-cell column are deleted just before the new ones are written.
 ///
 /// Errors: `Invalid` for a value that is too long or does not fit the column, and for a counter.
 pub fn put_value(
@@ -235,8 +235,8 @@ pub fn put_value(
 /// A change of elements of a multi-cell column that leaves the others as they are.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElementChange {
-    /// Elements of a set, entries of a map, the fields of a user type that are not null; a list gets
-    /// them at its end.
+    /// Elements of a set, entries of a map, the fields of a user type that are not null; a list
+    /// gets them at its end.
     Add(Value),
     /// Elements of a list that come before those that are there.
     Prepend(Value),
@@ -244,11 +244,11 @@ pub enum ElementChange {
     Remove(Vec<Value>),
 }
 
-/// Puts into `row` what a write of single elements of a column writes. `place_us` is the moment that
-/// says where elements of a list come, µs: after all that were added before it.
+/// Puts into `row` what a write of single elements of a column writes. `place_us` is the moment
+/// that says where elements of a list come, µs: after all that were added before it.
 ///
-/// Errors: `Invalid` for a column that has no cells of its own for its elements, and for values that do not
-/// fit it.
+/// Errors: `Invalid` for a column that has no cells of its own for its elements, and for values
+/// that do not fit it.
 pub fn change_elements(
     row: &mut Row,
     id: ColumnId,
@@ -356,16 +356,16 @@ fn elements(value: &Value) -> Result<Vec<(Path, Vec<u8>)>> {
 const UUID_EPOCH: i64 = 0x01b2_1dd2_1381_4000;
 /// The moment around which times of elements put in front are mirrored, twice: 2010-01-01.
 const PREPEND_MIRROR_US: i64 = 2 * 1_262_304_000_000_000;
-/// First bytes of a node that is no network card's: the lowest bit of the first is set. A whole list
-/// and elements that are added have different ones, so that they never meet in one path.
+/// First bytes of a node that is no network card's: the lowest bit of the first is set. A whole
+/// list and elements that are added have different ones, so that they never meet in one path.
 const WHOLE_LIST: [u8; 4] = *b"\x01tid";
 const ADDED: [u8; 4] = *b"\x03tid";
 /// Bits of the place of an element in its list.
 const PLACE_BITS: u32 = 27;
 
-/// The path of element `place` of a list written at `moment` (µs): a version 1 UUID that follows from
-/// both, so that the same write gives the same cells whenever it is made. The place stands in the
-/// bits behind the time that order as they read: the bytes there are compared with a sign.
+/// The path of element `place` of a list written at `moment` (µs): a version 1 UUID that follows
+/// from both, so that the same write gives the same cells whenever it is made. The place stands in
+/// the bits behind the time that order as they read: the bytes there are compared with a sign.
 ///
 /// Errors: `Invalid` for a list that is too long.
 fn list_path(moment: i64, place: u64, node: [u8; 4]) -> Result<[u8; 16]> {

@@ -1,8 +1,8 @@
-//! Where the parts of a row go in a batch of some columns of a table: found out once for these columns,
-//! and shared by the reads of a thread that want the same.
+//! Where the parts of a row go in a batch of some columns of a table: found out once for these
+//! columns, and shared by the reads of a thread that want the same.
 //!
-//! Invariant: a layout is that of one schema, which is told from others by its place in memory; a layout
-//! keeps that place from being another's.
+//! Invariant: a layout is that of one schema, which is told from others by its place in memory; a
+//! layout keeps that place from being another's.
 
 use std::cell::RefCell;
 use std::rc::Rc;

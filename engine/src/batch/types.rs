@@ -19,8 +19,8 @@ pub(super) const NARROW_DIGITS_MAX: u8 = 38;
 pub(super) const VARINT_DIGITS_MAX: u8 = DECIMAL_DIGITS_MAX;
 
 /// The Arrow type in which values of `ty` are shown. UUIDs and addresses are text. A `varint` is a
-/// decimal of 76 digits and not text, so that it compares, adds and sorts as the number it is. Fields
-/// of a tuple are `c0`, `c1`, …, as in SQL's `struct(…)`.
+/// decimal of 76 digits and not text, so that it compares, adds and sorts as the number it is.
+/// Fields of a tuple are `c0`, `c1`, …, as in SQL's `struct(…)`.
 pub fn arrow_type(ty: &DataType) -> ArrowType {
     match ty {
         DataType::Boolean => ArrowType::Boolean,
@@ -80,9 +80,9 @@ pub(super) fn struct_fields(ty: &DataType) -> Fields {
 }
 
 /// The Arrow schema of the named columns, in that order. Key columns are not nullable, but for the
-/// clustering key of a table with static columns: a partition may have those alone; and for that of old
-/// tables, whose rows may lack the last values. Each field says its CQL type and role in its metadata
-/// (`tidegate.type`, `tidegate.kind`).
+/// clustering key of a table with static columns: a partition may have those alone; and for that of
+/// old tables, whose rows may lack the last values. Each field says its CQL type and role in its
+/// metadata (`tidegate.type`, `tidegate.kind`).
 pub fn arrow_schema(schema: &TableSchema, columns: &[ColumnId]) -> SchemaRef {
     let fields: Vec<Field> = columns.iter().map(|id| field(schema, *id)).collect();
     Arc::new(Schema::new(fields))

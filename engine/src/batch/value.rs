@@ -16,7 +16,7 @@ use super::types::NARROW_DIGITS_MAX;
 use super::wide;
 use crate::error::{Error, Result};
 use crate::schema::value::parse_uuid;
-use crate::schema::{DataType, Value, frozen};
+use crate::schema::{DataType, UserType, Value, frozen};
 
 /// The value at `row` of an Arrow array as a value of type `ty`; `None` for null. Integers are
 /// taken from any integer type that holds the value, text is parsed for UUIDs and addresses.
@@ -27,156 +27,192 @@ pub fn value_at(array: &dyn Array, row: usize, ty: &DataType) -> Result<Option<V
     if array.data_type() == &ArrowType::Null || array.is_null(row) {
         return Ok(None);
     }
-    let mismatch =
-        || Error::invalid(format!("wanted {}, found {}", ty.sql_name(), array.data_type()));
-    let range =
-        |value: i128| Error::invalid(format!("{value} is out of range for {}", ty.sql_name()));
-    let too_long = || Error::invalid("the number has over 38 digits that count");
-    let integer = || integer_at(array, row).ok_or_else(mismatch);
+    let cell = ArrowCell { array, row, ty };
     let value = match ty {
-        DataType::Boolean => {
-            Value::Boolean(array.as_boolean_opt().ok_or_else(mismatch)?.value(row))
-        }
-        DataType::TinyInt => {
-            let value = integer()?;
-            Value::TinyInt(value.try_into().map_err(|_| range(value))?)
-        }
-        DataType::SmallInt => {
-            let value = integer()?;
-            Value::SmallInt(value.try_into().map_err(|_| range(value))?)
-        }
-        DataType::Int => {
-            let value = integer()?;
-            Value::Int(value.try_into().map_err(|_| range(value))?)
-        }
-        DataType::BigInt => {
-            let value = integer()?;
-            Value::BigInt(value.try_into().map_err(|_| range(value))?)
-        }
-        DataType::Float => {
-            let wide = float_at(array, row).ok_or_else(mismatch)?;
-            let value = wide as f32;
-            if value.is_infinite() && wide.is_finite() {
-                return Err(Error::invalid(format!("{wide:e} is out of range for float")));
-            }
-            Value::Float(if value.is_nan() { f32::NAN } else { value })
-        }
+        DataType::Boolean => Value::Boolean(cell.get(array.as_boolean_opt())?.value(row)),
+        DataType::TinyInt => Value::TinyInt(cell.integer()?),
+        DataType::SmallInt => Value::SmallInt(cell.integer()?),
+        DataType::Int => Value::Int(cell.integer()?),
+        DataType::BigInt => Value::BigInt(cell.integer()?),
+        DataType::Float => cell.float()?,
         // There are many NaN, and a computed one has a sign: one of them is kept, as in Java.
         DataType::Double => {
-            let value = float_at(array, row).ok_or_else(mismatch)?;
+            let value = cell.get(float_at(array, row))?;
             Value::Double(if value.is_nan() { f64::NAN } else { value })
         }
         DataType::Decimal { precision, scale } if *precision <= NARROW_DIGITS_MAX => {
-            let (unscaled, own) = match array.data_type() {
-                ArrowType::Decimal128(_, own) => {
-                    (array.as_primitive::<Decimal128Type>().value(row), i64::from(*own))
-                }
-                ArrowType::Decimal256(..) => {
-                    let (unscaled, own) = wide_at(array, row).ok_or_else(mismatch)?;
-                    let (unscaled, own) = wide::narrow(unscaled, own).ok_or_else(too_long)?;
-                    (unscaled, i64::from(own))
-                }
-                _ => (integer()?, 0),
-            };
-            let value = super::column::rescale(unscaled, i64::from(*scale) - own)
-                .filter(|value| value.unsigned_abs() < 10u128.pow(u32::from(*precision)))
-                .ok_or_else(|| {
-                    Error::invalid(format!("{unscaled}e-{own} does not fit {}", ty.sql_name()))
-                })?;
-            Value::Decimal { unscaled: value, scale: i32::from(*scale) }
+            cell.narrow_decimal(*precision, *scale)?
         }
-        DataType::Decimal { precision, scale } => {
-            let (number, own) = wide_at(array, row).ok_or_else(mismatch)?;
-            wide::rescale(number, i64::from(*scale) - i64::from(own))
-                .filter(|value| wide::has_digits(*value, *precision))
-                .ok_or_else(|| {
-                    Error::invalid(format!("{number}e-{own} does not fit {}", ty.sql_name()))
-                })?;
-            let (unscaled, scale) = wide::narrow(number, own).ok_or_else(too_long)?;
-            Value::Decimal { unscaled, scale }
-        }
-        DataType::Varint => {
-            let (number, scale) = wide_at(array, row).ok_or_else(mismatch)?;
-            let number = wide::rescale(number, -i64::from(scale))
-                .ok_or_else(|| Error::invalid(format!("{number}e-{scale} is no whole number")))?;
-            Value::Varint(wide::to_bytes(number))
-        }
-        DataType::Text => Value::Text(text_at(array, row).ok_or_else(mismatch)?.to_owned()),
-        DataType::Blob => Value::Blob(bytes_at(array, row).ok_or_else(mismatch)?.to_vec()),
+        DataType::Decimal { precision, scale } => cell.wide_decimal(*precision, *scale)?,
+        DataType::Varint => cell.varint()?,
+        DataType::Text => Value::Text(cell.get(text_at(array, row))?.to_owned()),
+        DataType::Blob => Value::Blob(cell.get(bytes_at(array, row))?.to_vec()),
         DataType::Date => match array.data_type() {
             ArrowType::Date32 => Value::Date(array.as_primitive::<Date32Type>().value(row)),
-            _ => return Err(mismatch()),
+            _ => return Err(cell.mismatch()),
         },
-        DataType::Time => Value::Time(time_at(array, row).ok_or_else(mismatch)?),
-        DataType::Timestamp => Value::Timestamp(timestamp_at(array, row).ok_or_else(mismatch)?),
-        DataType::Uuid | DataType::TimeUuid => {
-            let uuid = match text_at(array, row) {
-                Some(text) => parse_uuid(text)
-                    .ok_or_else(|| Error::invalid(format!("'{text}' is no {}", ty.sql_name())))?,
-                None => bytes_at(array, row)
-                    .and_then(|bytes| bytes.try_into().ok())
-                    .ok_or_else(mismatch)?,
-            };
-            if *ty == DataType::Uuid {
-                Value::Uuid(uuid)
-            } else if uuid[6] >> 4 == 1 {
-                Value::TimeUuid(uuid)
-            } else {
-                return Err(Error::invalid("a timeuuid must be a version 1 UUID"));
-            }
-        }
-        DataType::Inet => {
-            let text = text_at(array, row).ok_or_else(mismatch)?;
-            let address: IpAddr =
-                text.parse().map_err(|_| Error::invalid(format!("'{text}' is no inet address")))?;
-            // As in Cassandra: an IPv4 address that is written as an IPv6 one is the same address.
-            Value::Inet(address.to_canonical())
-        }
+        DataType::Time => Value::Time(cell.get(time_at(array, row))?),
+        DataType::Timestamp => Value::Timestamp(cell.get(timestamp_at(array, row))?),
+        DataType::Uuid | DataType::TimeUuid => cell.uuid()?,
+        DataType::Inet => cell.inet()?,
         DataType::Duration => match array.data_type() {
             ArrowType::Interval(IntervalUnit::MonthDayNano) => {
                 let interval = array.as_primitive::<IntervalMonthDayNanoType>().value(row);
                 let IntervalMonthDayNano { months, days, nanoseconds } = interval;
                 Value::Duration { months, days, nanoseconds }
             }
-            _ => return Err(mismatch()),
+            _ => return Err(cell.mismatch()),
         },
         DataType::Counter => return Err(Error::invalid("counters are read, not written")),
         DataType::Frozen(inner) => return value_at(array, row, inner),
-        DataType::List(element) => {
-            Value::List(elements_at(array, row, element)?.ok_or_else(mismatch)?)
-        }
+        DataType::List(element) => Value::List(cell.get(elements_at(array, row, element)?)?),
         DataType::Set(element) => {
-            frozen::set_of(element, elements_at(array, row, element)?.ok_or_else(mismatch)?)?
+            frozen::set_of(element, cell.get(elements_at(array, row, element)?)?)?
         }
-        DataType::Map(key, value) => {
-            let entries = array.as_map_opt().ok_or_else(mismatch)?.value(row);
-            let (keys, values) = (entries.column(0), entries.column(1));
-            let entry = |i| Ok((part_at(keys, i, key)?, part_at(values, i, value)?));
-            frozen::map_of(key, (0..entries.len()).map(entry).collect::<Result<_>>()?)?
-        }
-        DataType::Tuple(types) => {
-            let fields = array.as_struct_opt().ok_or_else(mismatch)?;
-            if fields.num_columns() != types.len() {
-                return Err(mismatch());
-            }
-            let field = |(column, ty): (&ArrayRef, &DataType)| value_at(column, row, ty);
-            Value::Tuple(fields.columns().iter().zip(types).map(field).collect::<Result<_>>()?)
-        }
-        DataType::User(user) => {
-            let fields = array.as_struct_opt().ok_or_else(mismatch)?;
-            let known = |name: &&str| user.fields.iter().any(|(field, _)| field == name);
-            if let Some(name) = fields.column_names().into_iter().find(|name| !known(name)) {
-                let user = ty.sql_name();
-                return Err(Error::invalid(format!("{user} has no field '{name}'")));
-            }
-            let field = |(name, ty): &(String, DataType)| match fields.column_by_name(name) {
-                Some(column) => value_at(column, row, ty),
-                None => Ok(None),
-            };
-            Value::Tuple(user.fields.iter().map(field).collect::<Result<_>>()?)
-        }
+        DataType::Map(key, value) => cell.map(key, value)?,
+        DataType::Tuple(types) => cell.tuple(types)?,
+        DataType::User(user) => cell.user_value(user)?,
     };
     Ok(Some(value))
+}
+
+/// A value of an array, and the type of the column that it is for.
+struct ArrowCell<'a> {
+    array: &'a dyn Array,
+    row: usize,
+    ty: &'a DataType,
+}
+
+impl ArrowCell<'_> {
+    /// The array's type cannot give such a value.
+    fn mismatch(&self) -> Error {
+        let (wanted, found) = (self.ty.sql_name(), self.array.data_type());
+        Error::invalid(format!("wanted {wanted}, found {found}"))
+    }
+
+    fn get<T>(&self, found: Option<T>) -> Result<T> {
+        found.ok_or_else(|| self.mismatch())
+    }
+
+    fn whole(&self) -> Result<i128> {
+        self.get(integer_at(self.array, self.row))
+    }
+
+    fn wide(&self) -> Result<(i256, i32)> {
+        self.get(wide_at(self.array, self.row))
+    }
+
+    fn integer<T: TryFrom<i128>>(&self) -> Result<T> {
+        let value = self.whole()?;
+        T::try_from(value).map_err(|_| {
+            Error::invalid(format!("{value} is out of range for {}", self.ty.sql_name()))
+        })
+    }
+
+    fn float(&self) -> Result<Value> {
+        let wide = self.get(float_at(self.array, self.row))?;
+        let value = wide as f32;
+        if value.is_infinite() && wide.is_finite() {
+            return Err(Error::invalid(format!("{wide:e} is out of range for float")));
+        }
+        Ok(Value::Float(if value.is_nan() { f32::NAN } else { value }))
+    }
+
+    fn narrow_decimal(&self, precision: u8, scale: i8) -> Result<Value> {
+        let (unscaled, own) = match self.array.data_type() {
+            ArrowType::Decimal128(_, own) => {
+                (self.array.as_primitive::<Decimal128Type>().value(self.row), i64::from(*own))
+            }
+            ArrowType::Decimal256(..) => {
+                let (unscaled, own) = self.wide()?;
+                let (unscaled, own) = wide::narrow(unscaled, own).ok_or_else(too_long)?;
+                (unscaled, i64::from(own))
+            }
+            _ => (self.whole()?, 0),
+        };
+        let value = super::column::rescale(unscaled, i64::from(scale) - own)
+            .filter(|value| value.unsigned_abs() < 10u128.pow(u32::from(precision)))
+            .ok_or_else(|| {
+                Error::invalid(format!("{unscaled}e-{own} does not fit {}", self.ty.sql_name()))
+            })?;
+        Ok(Value::Decimal { unscaled: value, scale: i32::from(scale) })
+    }
+
+    fn wide_decimal(&self, precision: u8, scale: i8) -> Result<Value> {
+        let (number, own) = self.wide()?;
+        wide::rescale(number, i64::from(scale) - i64::from(own))
+            .filter(|value| wide::has_digits(*value, precision))
+            .ok_or_else(|| {
+                Error::invalid(format!("{number}e-{own} does not fit {}", self.ty.sql_name()))
+            })?;
+        let (unscaled, scale) = wide::narrow(number, own).ok_or_else(too_long)?;
+        Ok(Value::Decimal { unscaled, scale })
+    }
+
+    fn varint(&self) -> Result<Value> {
+        let (number, scale) = self.wide()?;
+        let number = wide::rescale(number, -i64::from(scale))
+            .ok_or_else(|| Error::invalid(format!("{number}e-{scale} is no whole number")))?;
+        Ok(Value::Varint(wide::to_bytes(number)))
+    }
+
+    fn uuid(&self) -> Result<Value> {
+        let uuid = match text_at(self.array, self.row) {
+            Some(text) => parse_uuid(text)
+                .ok_or_else(|| Error::invalid(format!("'{text}' is no {}", self.ty.sql_name())))?,
+            None => {
+                let bytes = bytes_at(self.array, self.row);
+                self.get(bytes.and_then(|bytes| bytes.try_into().ok()))?
+            }
+        };
+        match self.ty {
+            DataType::Uuid => Ok(Value::Uuid(uuid)),
+            _ if uuid[6] >> 4 == 1 => Ok(Value::TimeUuid(uuid)),
+            _ => Err(Error::invalid("a timeuuid must be a version 1 UUID")),
+        }
+    }
+
+    fn inet(&self) -> Result<Value> {
+        let text = self.get(text_at(self.array, self.row))?;
+        let address: IpAddr =
+            text.parse().map_err(|_| Error::invalid(format!("'{text}' is no inet address")))?;
+        // As in Cassandra: an IPv4 address that is written as an IPv6 one is the same address.
+        Ok(Value::Inet(address.to_canonical()))
+    }
+
+    fn map(&self, key: &DataType, value: &DataType) -> Result<Value> {
+        let entries = self.get(self.array.as_map_opt())?.value(self.row);
+        let (keys, values) = (entries.column(0), entries.column(1));
+        let entry = |i| Ok((part_at(keys, i, key)?, part_at(values, i, value)?));
+        frozen::map_of(key, (0..entries.len()).map(entry).collect::<Result<_>>()?)
+    }
+
+    fn tuple(&self, types: &[DataType]) -> Result<Value> {
+        let fields = self.get(self.array.as_struct_opt())?;
+        if fields.num_columns() != types.len() {
+            return Err(self.mismatch());
+        }
+        let field = |(column, ty): (&ArrayRef, &DataType)| value_at(column, self.row, ty);
+        Ok(Value::Tuple(fields.columns().iter().zip(types).map(field).collect::<Result<_>>()?))
+    }
+
+    fn user_value(&self, user: &UserType) -> Result<Value> {
+        let fields = self.get(self.array.as_struct_opt())?;
+        let known = |name: &&str| user.fields.iter().any(|(field, _)| field == name);
+        if let Some(name) = fields.column_names().into_iter().find(|name| !known(name)) {
+            let user = self.ty.sql_name();
+            return Err(Error::invalid(format!("{user} has no field '{name}'")));
+        }
+        let field = |(name, ty): &(String, DataType)| match fields.column_by_name(name) {
+            Some(column) => value_at(column, self.row, ty),
+            None => Ok(None),
+        };
+        Ok(Value::Tuple(user.fields.iter().map(field).collect::<Result<_>>()?))
+    }
+}
+
+fn too_long() -> Error {
+    Error::invalid("the number has over 38 digits that count")
 }
 
 /// An element of a collection, which is never null.

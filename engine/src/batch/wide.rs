@@ -41,8 +41,8 @@ pub(super) fn has_digits(number: i256, digits: u8) -> bool {
     number < bound && number > bound.wrapping_neg()
 }
 
-/// `number` x 10^-`scale` with fewer digits where these are zeros: behind the point all of them, before
-/// it as many as 128 bits ask for. `None` where more digits count.
+/// `number` x 10^-`scale` with fewer digits where these are zeros: behind the point all of them,
+/// before it as many as 128 bits ask for. `None` where more digits count.
 pub(super) fn narrow(number: i256, scale: i32) -> Option<(i128, i32)> {
     let ten = i256::from_i128(10);
     let (mut number, mut scale) = (number, scale);

@@ -1,4 +1,5 @@
-//! How much of the cache is index, and in which order that was used: pages of indexes and parsed ones.
+//! How much of the cache is index, and in which order that was used: pages of indexes and parsed
+//! ones.
 //!
 //! A share is no partition of the cache: indexes may fill all of it while nothing else wants in.
 //! Invariant: every resident of an index stands in `order` once with its present stamp; places with
@@ -42,7 +43,8 @@ impl IndexShare {
         self.bytes > capacity_bytes / 100 * self.percent
     }
 
-    /// A resident came in; its stamp. `is_present` says whether a stamp is that of the slot's resident.
+    /// A resident came in; its stamp. `is_present` says whether a stamp is that of the slot's
+    /// resident.
     pub(super) fn came(
         &mut self,
         slot: Slot,

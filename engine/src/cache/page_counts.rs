@@ -12,8 +12,8 @@ pub struct PageCounts {
     /// Lookups that waited for a read already under way.
     pub joined: u64,
     pub evictions: u64,
-    /// Pages read but not kept: all others were in use, or the rows that were wanted of them are kept
-    /// instead, and then the cache was not asked.
+    /// Pages read but not kept: all others were in use, or the rows that were wanted of them are
+    /// kept instead, and then the cache was not asked.
     pub passed: u64,
     /// Pages read but not kept, because the admission policy said so.
     pub refused: u64,

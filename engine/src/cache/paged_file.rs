@@ -1,9 +1,9 @@
 //! A file that does not change any more, read page by page through the cache.
 //!
-//! Invariant: one page is read for the cache by at most one I/O at a time. All who want it poll the same
-//! future, so it goes on when the first of them is cancelled, and an error reaches all of them and leaves
-//! nothing behind. A piece that the cache is not to keep is read by who wants it, beside that. Not here:
-//! what stays in memory (`page_cache.rs`).
+//! Invariant: one page is read for the cache by at most one I/O at a time. All who want it poll the
+//! same future, so it goes on when the first of them is cancelled, and an error reaches all of them
+//! and leaves nothing behind. A piece that the cache is not to keep is read by who wants it, beside
+//! that. Not here: what stays in memory (`page_cache.rs`).
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -32,12 +32,13 @@ type Load = LocalBoxFuture<'static, Result<Rc<Run>>>;
 pub enum Keep {
     /// All that there is room for.
     All,
-    /// Those of a piece that was read before, not long ago: what was wanted of it is kept elsewhere.
+    /// Those of a piece that was read before, not long ago: what was wanted of it is kept
+    /// elsewhere.
     SecondTime,
 }
 
-/// Pages that one I/O brought: in one piece, as long as somebody wants it so, and, made when they are asked
-/// for, as the cache keeps them, so that one that stays in memory keeps no other there.
+/// Pages that one I/O brought: in one piece, as long as somebody wants it so, and, made when they
+/// are asked for, as the cache keeps them, so that one that stays in memory keeps no other there.
 struct Run {
     whole: Page,
     pages: OnceCell<Vec<Page>>,
@@ -206,8 +207,8 @@ impl PagedFile {
         Ok(pages)
     }
 
-    /// `count` pages from `first` on in one piece, read by one I/O and kept as `keep` says; nothing where
-    /// one of them is in memory or on its way, or an I/O cannot bring so many.
+    /// `count` pages from `first` on in one piece, read by one I/O and kept as `keep` says; nothing
+    /// where one of them is in memory or on its way, or an I/O cannot bring so many.
     ///
     /// Errors: as [`page`](Self::page).
     pub async fn absent_range(

@@ -41,8 +41,8 @@ impl<T: Any> ParsedFile<T> {
         Some(piece.downcast().unwrap_or_else(|_| unreachable!("a file holds pieces of one type")))
     }
 
-    /// Keeps the piece at `at`, which takes `bytes` of memory, if there is room and the admission policy
-    /// lets it in; a miss. One that is there already stays. Whether one is there now.
+    /// Keeps the piece at `at`, which takes `bytes` of memory, if there is room and the admission
+    /// policy lets it in; a miss. One that is there already stays. Whether one is there now.
     pub fn insert(&self, at: u64, piece: Rc<T>, bytes: usize) -> bool {
         self.cache.insert_parsed(self.key(at), self.kind, self.table, piece, bytes)
     }

@@ -1,4 +1,5 @@
-//! Directories of foreign SSTables as tables that are read: attached for as long as the process lives.
+//! Directories of foreign SSTables as tables that are read: attached for as long as the process
+//! lives.
 //!
 //! ```text
 //! first shard   files of the directory -> headers -> schema -> opens every file
@@ -53,7 +54,8 @@ pub enum OnUnknown {
     Skip,
 }
 
-/// Told rows and bytes of the data files that the first shard has opened, after each, on its thread.
+/// Told rows and bytes of the data files that the first shard has opened, after each, on its
+/// thread.
 #[derive(Clone, Default)]
 pub struct AttachProgress(pub Option<Arc<dyn Fn(u64, u64) + Send + Sync>>);
 
@@ -109,10 +111,10 @@ impl Database {
     /// Makes a directory of SSTables of any product a table that can be read. It is gone when the
     /// process ends.
     ///
-    /// Errors: `NotFound` for the keyspace, or when the directory has no SSTables; `Exists`; `Invalid`
-    /// for files of different tables, for key columns of types that tables cannot have here, and for
-    /// files of other versions, unless those are to be left out; `Corrupt` and `Io` for files that cannot
-    /// be read, unless damaged ones are to be left out.
+    /// Errors: `NotFound` for the keyspace, or when the directory has no SSTables; `Exists`;
+    /// `Invalid` for files of different tables, for key columns of types that tables cannot have
+    /// here, and for files of other versions, unless those are to be left out; `Corrupt` and `Io`
+    /// for files that cannot be read, unless damaged ones are to be left out.
     pub fn attach(&self, attachment: Attachment) -> BoxFuture<'static, Result<Attached>> {
         let database = self.clone();
         self.uninterrupted(async move { database.attach_now(attachment).await })

@@ -1,8 +1,9 @@
 //! A canary: a policy in charge on some shards first, all shards or none later.
 //!
-//! On the shards of the canary the policy before runs as a shadow. Windows of look-ups are compared,
-//! and the rule (`policy::Trial`) says whether the canary goes on. Invariant: the catalog names the
-//! policy before until the canary has gone on to all shards, so a restart forgets the canary.
+//! On the shards of the canary the policy before runs as a shadow. Windows of look-ups are
+//! compared, and the rule (`policy::Trial`) says whether the canary goes on. Invariant: the catalog
+//! names the policy before until the canary has gone on to all shards, so a restart forgets the
+//! canary.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -16,8 +16,8 @@ use crate::schema::{TableId, TableSchema, UserType};
 
 /// Keyspace of tables that name none.
 pub const DEFAULT_KEYSPACE: &str = "default";
-/// Newest format that this build reads, and the one it writes. 2 has columns of collections, tuples and
-/// user types; from 3 on the checksum covers the version as well, and the shards have ledgers.
+/// Newest format that this build reads, and the one it writes. 2 has columns of collections, tuples
+/// and user types; from 3 on the checksum covers the version as well, and the shards have ledgers.
 pub(super) const FORMAT_VERSION: u32 = 3;
 
 /// An immutable snapshot of the catalog.

@@ -44,8 +44,8 @@ impl Components {
         }
     }
 
-    /// Checks a component and compiles it, or takes the machine code that was kept of it; starts the
-    /// runtime with the first. Takes tens of milliseconds, so it does not belong on a shard.
+    /// Checks a component and compiles it, or takes the machine code that was kept of it; starts
+    /// the runtime with the first. Takes tens of milliseconds, so it does not belong on a shard.
     ///
     /// Errors: `Policy` with what is wrong with the component; `Unavailable` when the machine
     /// cannot run compiled Wasm.

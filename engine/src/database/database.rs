@@ -40,8 +40,8 @@ use crate::schema::{LargeDataThresholds, PartitionKey, TableId, TableSchema};
 use crate::table::{Reached, ReadCommand};
 
 /// Instances of policies that a shard has at one time: of eviction the active one, a candidate, the
-/// one kept for a rollback and a shadow; of each of the four other worlds the active one and the next;
-/// one being tried.
+/// one kept for a rollback and a shadow; of each of the four other worlds the active one and the
+/// next; one being tried.
 const POLICY_INSTANCES_PER_SHARD: u32 = 13;
 
 /// How a database is opened.
@@ -57,15 +57,15 @@ pub struct Options {
     pub memtable_bytes: usize,
     /// Bytes of the page cache of a shard.
     pub cache_bytes: usize,
-    /// Files for reading that all shards together may have open while nobody reads them; half of what
-    /// the process may have where absent.
+    /// Files for reading that all shards together may have open while nobody reads them; half of
+    /// what the process may have where absent.
     pub open_files: Option<usize>,
     /// Bytes of the batches of all reads of all shards that their receivers have not taken yet.
     pub read_memory_bytes: u64,
     /// Size of a commitlog segment.
     pub commitlog_segment_bytes: usize,
-    /// Bytes that the segments of a shard's commitlog take at most: near them tables are flushed for
-    /// its sake, then writes are slowed down, then they wait. At least eight segments.
+    /// Bytes that the segments of a shard's commitlog take at most: near them tables are flushed
+    /// for its sake, then writes are slowed down, then they wait. At least eight segments.
     pub commitlog_bytes: usize,
     /// What is done when a commitlog of an earlier run is damaged or incomplete.
     pub recovery: Recovery,
@@ -230,8 +230,8 @@ impl Database {
             };
             shards[0].call("remove redundant", remove).await??;
         }
-        // Machine code cannot be checked: where others could write it, it is made anew each time. What
-        // is not there is on a disk that was handed in.
+        // Machine code cannot be checked: where others could write it, it is made anew each time.
+        // What is not there is on a disk that was handed in.
         let keeps_code =
             [layout.root().to_owned(), layout.policies()].iter().all(
                 |folder| match os::is_private(folder) {
@@ -512,8 +512,8 @@ impl Database {
 
     /// Drops a table and its data.
     ///
-    /// Errors: `NotFound`; `Io`, and the table is as before; `Unavailable` when it is not known whether
-    /// the next start finds it: until it is dropped again it takes no writes.
+    /// Errors: `NotFound`; `Io`, and the table is as before; `Unavailable` when it is not known
+    /// whether the next start finds it: until it is dropped again it takes no writes.
     pub fn drop_table(
         &self,
         keyspace: &str,
@@ -593,8 +593,8 @@ impl Database {
         .boxed()
     }
 
-    /// Starts a read; see [`BatchStream`]. Keys of several shards are read one shard after another, so that
-    /// the rows come in ring order.
+    /// Starts a read; see [`BatchStream`]. Keys of several shards are read one shard after another,
+    /// so that the rows come in ring order.
     pub fn read(&self, command: ReadCommand) -> BatchStream {
         BatchStream::new(self.clone(), command)
     }

@@ -1,8 +1,8 @@
 //! When memtables of a shard are flushed, who waits for that, and what happens where it fails.
 //!
 //! Invariant: a flush that fails for want of room or of descriptors makes the shard's writers wait
-//! or fail once memtables have their share twice; one that fails otherwise concerns its table alone:
-//! that refuses writes, is tried again, and its bytes do not count against the others.
+//! or fail once memtables have their share twice; one that fails otherwise concerns its table
+//! alone: that refuses writes, is tried again, and its bytes do not count against the others.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -59,8 +59,9 @@ impl Shard {
 
     /// Waits while memtables hold twice their share: flushing is behind.
     ///
-    /// Errors: what the last flush met, above all a full disk; `Overloaded` when it waits for longer
-    /// than load shedding lets it, or when tables that cannot be flushed hold the memory; `Closed`.
+    /// Errors: what the last flush met, above all a full disk; `Overloaded` when it waits for
+    /// longer than load shedding lets it, or when tables that cannot be flushed hold the memory;
+    /// `Closed`.
     pub(super) async fn wait_for_memory(self: &Rc<Self>) -> Result<()> {
         let waiting = self.intake.wait_write();
         while self.is_over_memory() {
@@ -135,8 +136,8 @@ impl Shard {
         });
     }
 
-    /// Flushes a table without haste, until memtables have grown by a quarter of their share beyond it, the
-    /// log nears its limit, or somebody waits.
+    /// Flushes a table without haste, until memtables have grown by a quarter of their share beyond
+    /// it, the log nears its limit, or somebody waits.
     pub(super) async fn flush_at_leisure(self: &Rc<Self>, table: &Rc<Table>) -> Result<()> {
         let (shard, own) = (self.clone(), table.clone());
         let has_time = move || {

@@ -1,12 +1,13 @@
-//! Foreign SSTables copied into an own table: their cells, tombstones and times to live become writes
-//! with the timestamps that they have.
+//! Foreign SSTables copied into an own table: their cells, tombstones and times to live become
+//! writes with the timestamps that they have.
 //!
 //! Every shard reads the partitions that it owns, all files merged, and writes them through its own
-//! commitlog. An import that is stopped or fails has copied a part; repeating it copies the rest and
-//! changes nothing of the part, for writes with equal timestamps are the same writes. A decimal in a
-//! partition key gets the scale that an INSERT would give it, so that both write to one partition: the
-//! partitions of 1.5 and of 1.50 become one, which may be another shard's. Nothing is left
-//! out in silence: a column or file that cannot be copied is an error before anything is written.
+//! commitlog. An import that is stopped or fails has copied a part; repeating it copies the rest
+//! and changes nothing of the part, for writes with equal timestamps are the same writes. A decimal
+//! in a partition key gets the scale that an INSERT would give it, so that both write to one
+//! partition: the partitions of 1.5 and of 1.50 become one, which may be another shard's. Nothing
+//! is left out in silence: a column or file that cannot be copied is an error before anything is
+//! written.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -78,12 +79,12 @@ pub struct Imported {
 }
 
 impl Database {
-    /// Copies the SSTables of a directory into a table whose columns have the names and types that the
-    /// files have; `progress` is told how far it has come.
+    /// Copies the SSTables of a directory into a table whose columns have the names and types that
+    /// the files have; `progress` is told how far it has come.
     ///
-    /// Errors: `NotFound` for the table; `Invalid` for an attached table, naming the first column that the
-    /// table lacks or has otherwise, and for files of other versions, unless they are to be left out;
-    /// `Corrupt` and `Io` of a file; those of `apply`.
+    /// Errors: `NotFound` for the table; `Invalid` for an attached table, naming the first column
+    /// that the table lacks or has otherwise, and for files of other versions, unless they are to
+    /// be left out; `Corrupt` and `Io` of a file; those of `apply`.
     pub fn import<'a>(
         &'a self,
         import: Import,
@@ -280,8 +281,8 @@ impl Shard {
     }
 }
 
-/// Takes out the writes to partitions that an INSERT would write to under another key, and gives them
-/// that key.
+/// Takes out the writes to partitions that an INSERT would write to under another key, and gives
+/// them that key.
 fn take_moved(schema: &SchemaRef, mutations: &mut Vec<Mutation>) -> Result<Vec<Mutation>> {
     let mut moved = Vec::new();
     let mut kept = Vec::with_capacity(mutations.len());

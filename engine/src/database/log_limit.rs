@@ -154,7 +154,8 @@ impl Shard {
         self.log_limit.tried.notify_waiters();
     }
 
-    /// Flushes tables that pin the oldest segments until the log is short, unless that runs already.
+    /// Flushes tables that pin the oldest segments until the log is short, unless that runs
+    /// already.
     fn shorten_log(self: &Rc<Self>) {
         if self.log_limit.is_running.replace(true) {
             return;

@@ -49,9 +49,9 @@ pub(super) fn reached(ledgers: &Ledgers, table: TableId) -> Reached {
     known.map(|(log, sequence)| (log, *sequence)).collect()
 }
 
-/// Whether the logs have every write of an SSTable that was set aside: it is a flush of this host that
-/// no manifest was told of, later than those that manifests name. What a person put there, such as a
-/// copy of a backup, is none.
+/// Whether the logs have every write of an SSTable that was set aside: it is a flush of this host
+/// that no manifest was told of, later than those that manifests name. What a person put there,
+/// such as a copy of a backup, is none.
 fn is_in_log(ledgers: &Ledgers, newest: Option<ReplayPosition>, set: &SetAside) -> bool {
     let is_there = |position: ReplayPosition| {
         ledgers.values().any(|known| known.segments.contains_key(&position.segment))
@@ -78,9 +78,9 @@ impl Shard {
     /// segments that were read, which are spent when every shard has come this far; `None` when
     /// some of what they hold for this shard is in no SSTable, and no segment may go.
     ///
-    /// A table that cannot be opened, or that may have lost writes, answers with the reason; one that
-    /// cannot be flushed refuses writes and says so. Without room for a commitlog all writes are
-    /// refused until there is some.
+    /// A table that cannot be opened, or that may have lost writes, answers with the reason; one
+    /// that cannot be flushed refuses writes and says so. Without room for a commitlog all writes
+    /// are refused until there is some.
     ///
     /// Errors: `Io`; `Unavailable` for a commitlog of a newer format.
     pub(super) async fn open_tables(
@@ -222,8 +222,8 @@ impl Shard {
     /// Cleans the data folder of what crashes left, `schemas` being the tables that exist in this
     /// version of the catalog.
     ///
-    /// Errors: `Io`, `Corrupt` naming the file; the catalog is named, and nothing was removed, when it
-    /// is an older one: the folders of newer tables would go.
+    /// Errors: `Io`, `Corrupt` naming the file; the catalog is named, and nothing was removed, when
+    /// it is an older one: the folders of newer tables would go.
     pub(super) async fn remove_leftovers(
         &self,
         schemas: Vec<SchemaRef>,
@@ -353,8 +353,8 @@ impl Shard {
         }
     }
 
-    /// A manifest that is damaged, missing, older than it was or cannot be read is left as it is: its
-    /// table will not open, and says why.
+    /// A manifest that is damaged, missing, older than it was or cannot be read is left as it is:
+    /// its table will not open, and says why.
     async fn clear_table(&self, directory: &Path, reached: &Reached) -> Cleared {
         match clear_leftovers(&self.context.disk, directory, reached).await {
             Ok(cleared) => cleared,

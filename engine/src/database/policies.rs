@@ -85,7 +85,8 @@ impl Database {
             let world = compiled.world().as_str().to_owned();
             let version = String::new();
             let mut info = PolicyInfo { name: name.into(), version, digest, params, world };
-            // A first instance shows that it starts with these parameters, and what it calls itself.
+            // A first instance shows that it starts with these parameters, and what it calls
+            // itself.
             let probe = Origin::Component { compiled: compiled.clone(), info: info.clone() };
             let path = database.inner.layout.policy(&info.digest);
             info.version = database
@@ -109,8 +110,8 @@ impl Database {
         self.uninterrupted(change)
     }
 
-    /// Compiles on a thread of its own: it takes tens of milliseconds. Less than one where machine code
-    /// was kept.
+    /// Compiles on a thread of its own: it takes tens of milliseconds. Less than one where machine
+    /// code was kept.
     async fn load_component(
         &self,
         name: &str,
@@ -123,8 +124,8 @@ impl Database {
         runtime::aside("policy compiler", load).await?
     }
 
-    /// Keeps machine code for the next start, in the place of what other builds made. A failure costs
-    /// that start a compilation and is logged.
+    /// Keeps machine code for the next start, in the place of what other builds made. A failure
+    /// costs that start a compilation and is logged.
     async fn store_code(&self, digest: &str, artifact: Option<Vec<u8>>) {
         let Some(artifact) = artifact else { return };
         let stored = async {
@@ -196,7 +197,8 @@ impl Database {
             database.trials().ended.remove(name);
             let mut changed = catalog.changed();
             changed.policies.remove(name);
-            // One that is still in charge could not be restored: the native one governs in its place.
+            // One that is still in charge could not be restored: the native one governs in its
+            // place.
             let wishes = [
                 &mut changed.cache_policy,
                 &mut changed.admission_policy,

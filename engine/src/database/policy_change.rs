@@ -123,8 +123,8 @@ impl Database {
     /// minute of the change its instances are still there and up to date: then it is one exchange
     /// at a batch boundary. A second rollback goes forward again.
     ///
-    /// Errors: `Invalid` when there was none before; `Policy` when a new instance fails: the present
-    /// policy stays in charge.
+    /// Errors: `Invalid` when there was none before; `Policy` when a new instance fails: the
+    /// present policy stays in charge.
     pub fn roll_back_cache_policy(&self) -> BoxFuture<'static, Result<RolledBack>> {
         let database = self.clone();
         let change = async move {

@@ -1,8 +1,8 @@
 //! The policies of one shard: made, put in charge, watched, tried again after a failure.
 //!
 //! Invariant: a shard changes its policy for one reason at a time, a statement or a retry, and
-//! whatever becomes of a policy, its cache has one in charge or the native CLOCK. Not here: what all
-//! shards do together (`policies.rs`, `policy_change.rs`, `canary.rs`).
+//! whatever becomes of a policy, its cache has one in charge or the native CLOCK. Not here: what
+//! all shards do together (`policies.rs`, `policy_change.rs`, `canary.rs`).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -85,8 +85,8 @@ impl Default for ShardPolicies {
 }
 
 impl Shard {
-    /// A new instance for a cache, or a ghost directory, of these limits. One of a component is made on
-    /// another thread: its memory for a million slots takes milliseconds to fill.
+    /// A new instance for a cache, or a ghost directory, of these limits. One of a component is
+    /// made on another thread: its memory for a million slots takes milliseconds to fill.
     async fn instantiate(
         &self,
         origin: &Origin,

@@ -3,8 +3,8 @@
 //! ```text
 //! read ──> ring of its shard ──(every few ms)──> blocks ──> one writer on shard 0 ──> file
 //! ```
-//! Invariant: a read never waits for the file. What does not fit into a ring is counted, told by the
-//! end of the recording and written into the file. Not here: the bytes of the file (`trace/`).
+//! Invariant: a read never waits for the file. What does not fit into a ring is counted, told by
+//! the end of the recording and written into the file. Not here: the bytes of the file (`trace/`).
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -66,8 +66,8 @@ struct Piece {
 
 impl Database {
     /// Starts to record the reads of all caches into a file, which is replaced. Goes on until
-    /// `requests_max` were recorded (10 million by default), [`stop_recording`](Self::stop_recording)
-    /// or the end of the database.
+    /// `requests_max` were recorded (10 million by default),
+    /// [`stop_recording`](Self::stop_recording) or the end of the database.
     ///
     /// Errors: `Invalid` while another recording runs, `Io`.
     pub fn record_trace(

@@ -85,8 +85,8 @@ impl Shard {
             .collect())
     }
 
-    /// Reads one log back into the memtables. Segments from `first_segment` on are of this run, where
-    /// the log is the shard's own.
+    /// Reads one log back into the memtables. Segments from `first_segment` on are of this run,
+    /// where the log is the shard's own.
     pub(super) async fn replay(
         &self,
         directory: &Path,
@@ -132,8 +132,8 @@ impl Shard {
         Ok(Replayed { is_all_kept, paths: summary.paths })
     }
 
-    /// Keeps writes that do not fit their table in files of their own: a flush could not write them.
-    /// Returns whether there was room for them.
+    /// Keeps writes that do not fit their table in files of their own: a flush could not write
+    /// them. Returns whether there was room for them.
     async fn set_aside(
         &self,
         log: (u32, u32),
@@ -167,8 +167,8 @@ impl Shard {
         Ok(true)
     }
 
-    /// Finds out which tables may lack writes because of damage, and refuses them, or tells what was
-    /// left out. Returns whether the log may go.
+    /// Finds out which tables may lack writes because of damage, and refuses them, or tells what
+    /// was left out. Returns whether the log may go.
     async fn judge(&self, damaged: Damaged, known: &Known, flushed: &Flushed) -> bool {
         let entry = known.segments.get(&damaged.segment).cloned().unwrap_or_default();
         let place = (damaged.segment, damaged.from);
@@ -221,8 +221,8 @@ impl Shard {
         self.left_out.borrow_mut().push(left_out);
     }
 
-    /// Has the own ledger forget the segments of earlier runs: SSTables of all shards have what they
-    /// held. Returns whether they may go.
+    /// Has the own ledger forget the segments of earlier runs: SSTables of all shards have what
+    /// they held. Returns whether they may go.
     pub(super) async fn release_old_segments(&self) -> Result<bool> {
         let Some(ledger) = self.ledger.borrow().clone() else { return Ok(true) };
         let known = ledger.known();

@@ -29,8 +29,8 @@ fn eviction() -> String {
     "eviction".to_owned()
 }
 
-/// A policy and what it has done while in charge, all shards together. As a shadow it names victims among
-/// its ghosts and evicts nothing.
+/// A policy and what it has done while in charge, all shards together. As a shadow it names victims
+/// among its ghosts and evicts nothing.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PolicyReport {
     pub name: String,
@@ -41,8 +41,8 @@ pub struct PolicyReport {
     pub world: String,
     pub params: Vec<(String, String)>,
     /// The first of these that holds on any shard: `ejected` and `suspended` (it failed; the latter
-    /// is tried again), `canary`, `active`, `shadow`, `standby` (kept for a rollback), `unavailable`
-    /// (it could not be brought back when the database was opened), `loaded`.
+    /// is tried again), `canary`, `active`, `shadow`, `standby` (kept for a rollback),
+    /// `unavailable` (it could not be brought back when the database was opened), `loaded`.
     pub state: String,
     /// Shards on which it is in that state; 0 when it is nowhere.
     pub shards: u32,

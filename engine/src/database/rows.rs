@@ -70,7 +70,8 @@ impl Database {
         .boxed()
     }
 
-    /// Polls of tasks that held a shard's thread longer than the task quota, with the shard's number.
+    /// Polls of tasks that held a shard's thread longer than the task quota, with the shard's
+    /// number.
     pub fn stalls(&self) -> Vec<(u32, Stall)> {
         let shards = (0..).zip(&self.inner.shards);
         shards

@@ -416,8 +416,8 @@ impl Shard {
         }
     }
 
-    /// Runs a read, see [`Table::stream`]; sets `is_complete` when all was sent. This is where reads
-    /// enter: limits of partitions first, then a turn.
+    /// Runs a read, see [`Table::stream`]; sets `is_complete` when all was sent. This is where
+    /// reads enter: limits of partitions first, then a turn.
     pub(super) fn stream(
         self: Rc<Self>,
         command: ReadCommand,
@@ -456,7 +456,8 @@ impl Shard {
             match ended {
                 Ok(()) => is_complete.store(true, Ordering::Release),
                 Err(error) => {
-                    // A receiver that is full sees a stream that was cut; one that is gone, nothing.
+                    // A receiver that is full sees a stream that was cut; one that is gone,
+                    // nothing.
                     let _ = batches.try_send(Err(error));
                 }
             }

@@ -175,7 +175,8 @@ mod tests {
         BatchBuilder::new(Arc::new(schema), &[], 0).finish().unwrap()
     }
 
-    /// A shard may stop at any moment: after no batch, after some, after the last but before it says so.
+    /// A shard may stop at any moment: after no batch, after some, after the last but before it
+    /// says so.
     #[tokio::test]
     async fn a_stream_that_was_cut_is_never_taken_for_a_whole_one() {
         for sent in 0..4 {

@@ -1,5 +1,5 @@
-//! Policies beside that of eviction: who is let into the caches, who beyond a rate limit, how many reads
-//! a shard takes on, what it sheds.
+//! Policies beside that of eviction: who is let into the caches, who beyond a rate limit, how many
+//! reads a shard takes on, what it sheds.
 //!
 //! As with eviction, an instance is made on every shard before any of them changes; a refusal
 //! anywhere leaves all as they were. Not here: the eviction policy (`policies.rs`).
@@ -59,7 +59,8 @@ impl Database {
         self.set_scalar(name.filter(|name| *name != NATIVE_RATE), World::RateLimiter)
     }
 
-    /// Lets a policy of world `read-admission` limit the reads of each shard; `None` the native limits.
+    /// Lets a policy of world `read-admission` limit the reads of each shard; `None` the native
+    /// limits.
     ///
     /// Errors: as `set_admission_policy`.
     pub fn set_read_admission_policy(&self, name: Option<&str>) -> BoxFuture<'static, Result<()>> {

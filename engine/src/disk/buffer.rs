@@ -1,8 +1,8 @@
 //! Memory aligned for direct I/O, and what a thread keeps of it for the next reads.
 //!
-//! Invariant: the memory of a buffer is initialised from its allocation on, whoever had it before. A
-//! thread keeps buffers of up to [`SPARE_PAGES_MAX`] pages, [`SPARE_BYTES_MAX`] together: a cache that
-//! is full frees a page for every one that it reads, and then neither allocates nor fills any.
+//! Invariant: the memory of a buffer is initialised from its allocation on, whoever had it before.
+//! A thread keeps buffers of up to [`SPARE_PAGES_MAX`] pages, [`SPARE_BYTES_MAX`] together: a cache
+//! that is full frees a page for every one that it reads, and then neither allocates nor fills any.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::RefCell;
@@ -63,8 +63,8 @@ impl Spares {
         Some(start)
     }
 
-    /// Keeps memory; false where there is no room for it. A length of which there is none pushes out
-    /// what there is most of, so that the lists follow what is read.
+    /// Keeps memory; false where there is no room for it. A length of which there is none pushes
+    /// out what there is most of, so that the lists follow what is read.
     fn keep(&mut self, start: NonNull<u8>, capacity: usize) -> bool {
         let Some(is_first) = self.list(capacity).map(|list| list.is_empty()) else { return false };
         if !is_first && self.bytes + capacity > SPARE_BYTES_MAX {

@@ -1,7 +1,7 @@
 //! The disk behind one trait: direct I/O on files that own their buffers until done.
 //!
 //! Three backends give the same answers (`conformance.rs` is one body of tests for all): `uring.rs`
-//! (io_uring), `blocking.rs` (a pool of threads) and `simulated.rs` (seeded faults). Offsets and
+//! (io_uring), `blocking.rs` (a pool of threads) and `simulated/` (seeded faults). Offsets and
 //! lengths of writes are multiples of [`PAGE_BYTES`](crate::config::PAGE_BYTES); the true size of a
 //! file is set by [`DiskFile::truncate`].
 

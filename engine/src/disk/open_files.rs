@@ -2,9 +2,9 @@
 //! shortage of descriptors is waited out.
 //!
 //! Invariant: a file that was opened for reading stays readable under its handle, whether it has a
-//! descriptor at the moment or not; files that are written keep theirs. An operation under way keeps
-//! a file open, so the bound is one of idle files. Not here: how many descriptors the process may
-//! have (`os`).
+//! descriptor at the moment or not; files that are written keep theirs. An operation under way
+//! keeps a file open, so the bound is one of idle files. Not here: how many descriptors the process
+//! may have (`os`).
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -130,7 +130,8 @@ impl Pool {
         }
     }
 
-    /// Does what needs a descriptor. Where there is none it closes idle files, waits, and tries again.
+    /// Does what needs a descriptor. Where there is none it closes idle files, waits, and tries
+    /// again.
     ///
     /// Errors: those of `operation`; the shortage, with its remedy, when it lasts.
     async fn patiently<T, F: Future<Output = Result<T>>>(

@@ -33,8 +33,9 @@ use super::{Access, AlignedBuffer, DirectoryEntry, Disk, DiskFile, OpenOptions};
 use crate::error::{Error, Result};
 use crate::os::{self, RingSupport};
 
-/// Submissions that fit the ring. A full ring goes to the kernel with the next submission, so this is no
-/// maximum: of a long round of tasks the disk has the first requests while the others are still made.
+/// Submissions that fit the ring. A full ring goes to the kernel with the next submission, so this
+/// is no maximum: of a long round of tasks the disk has the first requests while the others are
+/// still made.
 const RING_ENTRIES: u32 = 4;
 /// Completions that fit before the kernel must keep them aside.
 const RING_COMPLETIONS: u32 = 4096;

@@ -91,7 +91,8 @@ impl ReadMemory {
     /// Waits for memory for a batch of `bytes`; `is_going` where the read sent batches already.
     /// Dropping the future leaves the queue.
     ///
-    /// Errors: `Overloaded` when it takes too long; [`refuse_late`](Self::refuse_late) finds that out.
+    /// Errors: `Overloaded` when it takes too long; [`refuse_late`](Self::refuse_late) finds that
+    /// out.
     pub async fn charge(
         self: &Arc<Self>,
         bytes: usize,

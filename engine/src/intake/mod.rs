@@ -8,9 +8,9 @@
 //! write ── shed? ──> memory? ──> …
 //! ```
 //! Invariant: never more turns than the plan says, one at least; a read that has its turn is never
-//! stopped for the load; who went first in a class gets the next turn first. Policies return plans at
-//! intervals (`policy::intake`); without them the native limits hold and nothing is shed. Not here:
-//! limits of single partitions (`rate`), what a read does (`table`).
+//! stopped for the load; who went first in a class gets the next turn first. Policies return plans
+//! at intervals (`policy::intake`); without them the native limits hold and nothing is shed. Not
+//! here: limits of single partitions (`rate`), what a read does (`table`).
 
 mod class;
 mod governed;

@@ -146,7 +146,8 @@ impl Intake {
         .await
     }
 
-    /// Puts a policy of limits in charge, under the name of its statement; `None` the native limits.
+    /// Puts a policy of limits in charge, under the name of its statement; `None` the native
+    /// limits.
     pub fn set_admission(&self, policy: Option<(String, Box<dyn ReadAdmissionPolicy>)>) {
         self.admission.borrow_mut().set(policy);
         self.obey();

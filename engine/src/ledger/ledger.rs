@@ -171,8 +171,8 @@ struct LedgerFile {
 }
 
 impl Ledger {
-    /// Reads the ledger at `path`; a missing one knows nothing. Frames that are damaged are left out
-    /// and told of.
+    /// Reads the ledger at `path`; a missing one knows nothing. Frames that are damaged are left
+    /// out and told of.
     ///
     /// Errors: `Io`.
     pub async fn open(disk: Rc<dyn Disk>, path: &Path) -> Result<Rc<Ledger>> {

@@ -135,8 +135,8 @@ impl Memtable {
         self.highest.get()
     }
 
-    /// Positions of its first and last write in the shard's own log; `None` where other writes are here
-    /// as well.
+    /// Positions of its first and last write in the shard's own log; `None` where other writes are
+    /// here as well.
     pub fn positions(&self) -> Option<(ReplayPosition, ReplayPosition)> {
         self.lowest.get().zip(self.highest.get()).filter(|_| !self.has_others.get())
     }

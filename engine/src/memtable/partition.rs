@@ -1,7 +1,7 @@
 //! One partition of a memtable.
 //!
-//! A copy of it is made in constant time and shares everything with it: a reader takes one, and sees
-//! the partition as of that instant, all of a write or nothing of it.
+//! A copy of it is made in constant time and shares everything with it: a reader takes one, and
+//! sees the partition as of that instant, all of a write or nothing of it.
 
 use std::ops::Bound;
 use std::rc::Rc;
@@ -13,7 +13,8 @@ use crate::mutation::{
 use crate::persistent::Map;
 use crate::schema::ClusteringKey;
 
-/// Bookkeeping bytes of a row beyond its content: two counted pointers and its share of a tree node.
+/// Bookkeeping bytes of a row beyond its content: two counted pointers and its share of a tree
+/// node.
 const ROW_OVERHEAD_BYTES: usize = 96;
 const RANGE_TOMBSTONE_BYTES: usize = 128;
 

@@ -73,9 +73,9 @@ impl Cell {
         }
     }
 
-    /// Which of two versions of one cell stands: `Greater` when `self` does. Of two that end together the
-    /// one with the shorter life does, before values are compared: it was written later. ScyllaDB has it
-    /// so; Cassandra goes on to the values at once.
+    /// Which of two versions of one cell stands: `Greater` when `self` does. Of two that end
+    /// together the one with the shorter life does, before values are compared: it was written
+    /// later. ScyllaDB has it so; Cassandra goes on to the values at once.
     fn reconcile(&self, other: &Cell) -> Ordering {
         // A counter that was deleted does not come back, whatever the timestamps.
         match (&self.state, &other.state) {

@@ -11,9 +11,9 @@
 //! cell := flags u3, column u5 (31: LEB column behind), [timestamp], [second | ttl, expiry], [bytes value]
 //! bytes := LEB length, so many bytes
 //! ```
-//! Fixed integers are little endian; a cell written at the time of its row's marker has none of its own.
-//! A value that is the last thing in a row has no length: it ends where the row does.
-//! What is usual is short: a row is wide, with lengths behind its head, where its key has more than 255
+//! Fixed integers are little endian; a cell written at the time of its row's marker has none of its
+//! own. A value that is the last thing in a row has no length: it ends where the row does. What is
+//! usual is short: a row is wide, with lengths behind its head, where its key has more than 255
 //! bytes or its content more than 65,535; the timestamp of a marker takes seven bytes where it can.
 //!
 //! Invariant: the content never changes. It is written and read in this file only, so a form that
@@ -114,7 +114,8 @@ impl FlatRow {
         FlatRow::put_together(key, (row.liveness, row.deletion), cells, &row.multi)
     }
 
-    /// The row with this key, marker, row tombstone and cells of single-cell columns, sorted by column.
+    /// The row with this key, marker, row tombstone and cells of single-cell columns, sorted by
+    /// column.
     pub(crate) fn of_cells(
         key: &[u8],
         front: (Option<Liveness>, Option<Tombstone>),
@@ -168,8 +169,8 @@ impl FlatRow {
         // SAFETY: the layout is never empty, it has the head in it.
         let memory = unsafe { alloc(layout) };
         let Some(place) = NonNull::new(memory.cast::<Head>()) else { handle_alloc_error(layout) };
-        // SAFETY: the memory is new, of the size and alignment of a head, of the lengths behind it if
-        // there are some, and of the content behind these.
+        // SAFETY: the memory is new, of the size and alignment of a head, of the lengths behind it
+        // if there are some, and of the content behind these.
         unsafe {
             place.write(head);
             if let Some(lengths) = wide {
@@ -183,7 +184,8 @@ impl FlatRow {
     #[inline]
     #[expect(unsafe_code, reason = "a thin pointer is followed")]
     fn head(&self) -> &Head {
-        // SAFETY: the pointer is that of an allocation that lives while `self` is one of its holders.
+        // SAFETY: the pointer is that of an allocation that lives while `self` is one of its
+        // holders.
         unsafe { self.0.as_ref() }
     }
 
@@ -204,8 +206,8 @@ impl FlatRow {
             let [content_bytes, key_bytes] = self.wide_lengths();
             (start_of(true), content_bytes as usize, key_bytes as usize)
         };
-        // SAFETY: `new` allocated so many bytes from there on and filled them all; nothing writes to
-        // them afterwards, and they live as long as the borrow of this holder.
+        // SAFETY: `new` allocated so many bytes from there on and filled them all; nothing writes
+        // to them afterwards, and they live as long as the borrow of this holder.
         let content = unsafe {
             let start = self.0.as_ptr().cast::<u8>().add(start);
             std::slice::from_raw_parts(start, content_bytes)

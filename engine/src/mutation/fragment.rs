@@ -75,9 +75,9 @@ impl Fragment {
 pub trait FragmentSource {
     fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>>;
 
-    /// Asks the source to say where a long row stands before it reads that row: a fill then ends with a
-    /// `RangeTombstoneChange` there that changes nothing. Whoever merges many sources reads one long row at
-    /// a time by that, and not the next one of each.
+    /// Asks the source to say where a long row stands before it reads that row: a fill then ends
+    /// with a `RangeTombstoneChange` there that changes nothing. Whoever merges many sources reads
+    /// one long row at a time by that, and not the next one of each.
     fn announce_long_rows(&mut self) {}
 
     /// As `fill`, as far as that needs no waiting: what is in memory costs no future.
@@ -93,16 +93,16 @@ pub trait FragmentSource {
     }
 }
 
-/// Who takes fragments. `row` and `fragment` return whether more is wanted; a source may hand over what
-/// belongs to the same place all the same.
+/// Who takes fragments. `row` and `fragment` return whether more is wanted; a source may hand over
+/// what belongs to the same place all the same.
 ///
 /// A sink must not read or change what the source reads from.
 pub trait FragmentSink {
     /// A row of the row cache.
     fn row(&mut self, flat: &FlatRow) -> bool;
 
-    /// Rows of the row cache that follow one another with nothing between them. Breaks with how many of
-    /// them were taken, the first at least, where no more is wanted.
+    /// Rows of the row cache that follow one another with nothing between them. Breaks with how
+    /// many of them were taken, the first at least, where no more is wanted.
     fn rows(&mut self, rows: &[&FlatRow]) -> ControlFlow<usize> {
         for (taken, flat) in (1..).zip(rows) {
             if !self.row(flat) {
@@ -116,14 +116,14 @@ pub trait FragmentSink {
     fn fragment(&mut self, fragment: Fragment) -> bool;
 }
 
-/// What a source did without waiting.
+/// How far a source, or a reader above one, went without waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Filled {
-    /// It appended something.
+    /// It gave something: as much as was wanted, or as is good in one turn.
     Some,
     /// It is at its end.
     End,
-    /// It appended nothing and has to wait, or passed so much that others should have their turn:
-    /// `fill` has to be asked.
+    /// It has to wait, or passed so much that others should have their turn: whoever pulls has to
+    /// ask again by the call that waits.
     Waits,
 }

@@ -1,8 +1,8 @@
 //! What a write is and what a read streams: cells, rows, tombstones, positions and fragments.
 //!
-//! Reconciliation is Cassandra's: the higher timestamp wins; at equal timestamps a deletion beats
-//! a value, an expiring value beats a plain one, and between values the greater bytes win. Elements of
-//! multi-cell columns are reconciled one by one; of a counter what each node counted.
+//! Reconciliation is Cassandra's: the higher timestamp wins; at equal timestamps a deletion beats a
+//! value, an expiring value beats a plain one, and between values the greater bytes win. Elements
+//! of multi-cell columns are reconciled one by one; of a counter what each node counted.
 
 pub mod cell;
 pub mod codec;

@@ -9,7 +9,8 @@ use super::tombstone::{Tombstone, strongest};
 /// A row of a partition that exists, as one SSTable has it, or several of them together.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PointRead {
-    /// The deletion of the partition and its static row; nobody may rely on them who did not ask for them.
+    /// The deletion of the partition and its static row; nobody may rely on them who did not ask
+    /// for them.
     pub deletion: Option<Tombstone>,
     pub static_row: Option<Rc<Row>>,
     /// The range tombstone in force at the row; the row is as it is stored, whatever that covers.

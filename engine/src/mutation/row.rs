@@ -35,8 +35,8 @@ impl Liveness {
         self.ttl == 0 || self.expiry > now
     }
 
-    /// Which of two markers stands, as of two cells: the later one; of equal ones one that ends, the one
-    /// that ends later, and of those the one that was written later.
+    /// Which of two markers stands, as of two cells: the later one; of equal ones one that ends,
+    /// the one that ends later, and of those the one that was written later.
     fn beats(self, other: Liveness) -> bool {
         let order =
             |live: Liveness| (live.timestamp, live.ttl != 0, live.expiry, Reverse(live.ttl));
@@ -142,8 +142,8 @@ impl Row {
         self.drop_covered(tombstone);
     }
 
-    /// Removes what the row's own tombstone covers, as merging does: a row that was written or stored in one
-    /// piece may still hold it.
+    /// Removes what the row's own tombstone covers, as merging does: a row that was written or
+    /// stored in one piece may still hold it.
     pub fn apply_own_tombstone(&mut self) {
         if let Some(own) = self.deletion {
             self.drop_covered(own);

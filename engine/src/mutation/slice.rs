@@ -23,8 +23,8 @@ impl ClusteringRange {
         ClusteringRange { start: Position::before(prefix.clone()), end: Position::after(prefix) }
     }
 
-    /// The prefix that makes this range, where one does, as [`prefix`](Self::prefix) would: the empty one
-    /// makes the whole partition.
+    /// The prefix that makes this range, where one does, as [`prefix`](Self::prefix) would: the
+    /// empty one makes the whole partition.
     #[inline]
     pub fn as_prefix(&self) -> Option<&ClusteringKey> {
         let (start, end) = (&self.start, &self.end);

@@ -37,9 +37,10 @@ impl Mutation {
         }
     }
 
-    /// Checks that keys are keys of `schema`, whose clustering keys have `shape`, and that every cell is one of its columns, of the right
-    /// kind and shape: what passes can be written to an SSTable. Whether a value is one of its
-    /// column's type is looked at no further than its length.
+    /// Checks that keys are keys of `schema`, whose clustering keys have `shape`, and that every
+    /// cell is one of its columns, of the right kind and shape: what passes can be written to an
+    /// SSTable. Whether a value is one of its column's type is looked at no further than its
+    /// length.
     ///
     /// Errors: `Invalid` naming the key or the column.
     pub fn check(&self, schema: &TableSchema, shape: &ClusteringShape) -> Result<()> {

@@ -3,10 +3,10 @@
 //! ```text
 //! "tidecode" | version u32 | bytes of code u64 | SHA-256 of all that follows and what it belongs to | code
 //! ```
-//! Invariant: code is used only where the checksum says that it is, byte for byte, what a compiler of
-//! this build made of this component; anything else is no error but compiled anew. The checksum is for
-//! damage. Against people it is the folder that counts: who may write there may do all that the
-//! database may, so the database keeps code only in a folder that is its own (`database`).
+//! Invariant: code is used only where the checksum says that it is, byte for byte, what a compiler
+//! of this build made of this component; anything else is no error but compiled anew. The checksum
+//! is for damage. Against people it is the folder that counts: who may write there may do all that
+//! the database may, so the database keeps code only in a folder that is its own (`database`).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -2,8 +2,8 @@
 //!
 //! Fuel, one unit an executed instruction, is the budget: it is exact, so a run can be replayed.
 //! The epoch, one tick a millisecond of wall clock, is the backstop for what fuel does not count,
-//! such as memory that the kernel has to find. Where a shard waits for the call the backstop is near;
-//! where none does, the load of a machine must not reach it, and fuel alone decides.
+//! such as memory that the kernel has to find. Where a shard waits for the call the backstop is
+//! near; where none does, the load of a machine must not reach it, and fuel alone decides.
 
 /// Milliseconds of a call of a replay or a trial: no end, for their outcome is the policy's alone.
 const OFFLINE_TICKS: u64 = u64::MAX >> 1;
@@ -46,8 +46,8 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// That of replays and trials: the fuel is the engine's, so a policy that runs out of it there does
-    /// so here; the clock decides nothing.
+    /// That of replays and trials: the fuel is the engine's, so a policy that runs out of it there
+    /// does so here; the clock decides nothing.
     pub fn offline() -> Self {
         Budget { epoch_ticks: OFFLINE_TICKS, ..Budget::default() }
     }

@@ -1,8 +1,8 @@
 //! Compiling in a process of its own, ended by limits on memory, processor time and time.
 //!
-//! What a component may cost the compiler is bounded by its structure before (`component.rs`), as far
-//! as the compiler is known; the limits here are for what is not known of it. Invariant: machine code
-//! is loaded only as it came, through a pipe, from a child that this process started.
+//! What a component may cost the compiler is bounded by its structure before (`component.rs`), as
+//! far as the compiler is known; the limits here are for what is not known of it. Invariant:
+//! machine code is loaded only as it came, through a pipe, from a child that this process started.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read, Write};
@@ -143,8 +143,8 @@ fn talk(child: &mut Child, component: Vec<u8>) -> io::Result<mpsc::Receiver<io::
     Ok(said)
 }
 
-/// All that a compiling process does: reads a component from stdin to its end and writes its machine
-/// code to stdout, or to stderr what is wrong with it. Returns the exit code.
+/// All that a compiling process does: reads a component from stdin to its end and writes its
+/// machine code to stdout, or to stderr what is wrong with it. Returns the exit code.
 pub fn compile_stdin() -> u8 {
     let mut component = Vec::new();
     let input = io::stdin().lock().take(POLICY_COMPONENT_BYTES_MAX as u64 + 1);

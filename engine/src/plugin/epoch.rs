@@ -1,5 +1,5 @@
-//! The thread that counts milliseconds for the epoch backstop, and frees the memory of instances that
-//! are gone: for a million slots that takes a millisecond, which no shard has.
+//! The thread that counts milliseconds for the epoch backstop, and frees the memory of instances
+//! that are gone: for a million slots that takes a millisecond, which no shard has.
 //!
 //! Invariant: it ticks only while a policy is loaded, and it ends before the engine does. What was
 //! given away is free once [`Ticker::settle`] has returned.

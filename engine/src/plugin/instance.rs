@@ -320,9 +320,9 @@ pub(super) struct Started<G> {
     pub(super) capabilities: Capabilities,
 }
 
-/// Makes a guest of a world: a store with its limits, the instance, `init`, a look at what it says of
-/// itself. Hands back the options without the parameters. Must not run on a shard: the clock gives each
-/// call a minute.
+/// Makes a guest of a world: a store with its limits, the instance, `init`, a look at what it says
+/// of itself. Hands back the options without the parameters. Must not run on a shard: the clock
+/// gives each call a minute.
 ///
 /// Errors: the guest failed or refused; nothing of it is left.
 pub(super) fn start<G: WorldGuest>(

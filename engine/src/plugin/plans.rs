@@ -1,7 +1,7 @@
 //! Policies that return plans: read admission and load shedding.
 //!
-//! Called some times a second, never for a request. Invariant: what a plan leaves out stays as it was;
-//! after a failure the guest is never entered again.
+//! Called some times a second, never for a request. Invariant: what a plan leaves out stays as it
+//! was; after a failure the guest is never entered again.
 
 use super::bindings::v0_1::{LoadSheddingGuest, ReadAdmissionGuest};
 use super::scalar::WasmDecision;

@@ -1,8 +1,8 @@
 //! Policies that decide one case at a time: cache admission and rate limits.
 //!
-//! As an eviction policy, each has a store of its own, a budget around every call and a record of its
-//! failure; the calls are scalars, where an I/O or a refusal is certain anyway. Invariant: after a
-//! failure the guest is never entered again; every call returns that failure.
+//! As an eviction policy, each has a store of its own, a budget around every call and a record of
+//! its failure; the calls are scalars, where an I/O or a refusal is certain anyway. Invariant:
+//! after a failure the guest is never entered again; every call returns that failure.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! The eviction world: which entries of a cache leave first.
 //!
 //! Entries are known by dense slots, reused only after the policy was told of the removal or the
-//! host took the victim. Calls are batched; a policy sees all events before it is asked for victims.
+//! host took the victim. Calls are batched; a policy sees all events before it is asked for
+//! victims.
 
 /// Place of an entry in the cache's slot table, `0..max_slots`.
 pub type Slot = u32;
@@ -28,8 +29,8 @@ pub trait EvictionPolicy {
     ) -> Result<(), PolicyFailure>;
 
     /// Appends resident slots from coldest to hottest, from place `cursor` of that order on, at
-    /// most `max`; for a successor. None are appended past the end. While it is paged through, the order
-    /// may move: entries may be listed twice or not at all.
+    /// most `max`; for a successor. None are appended past the end. While it is paged through, the
+    /// order may move: entries may be listed twice or not at all.
     ///
     /// Errors: the policy failed and must not be called again.
     fn drain_order(
@@ -39,8 +40,8 @@ pub trait EvictionPolicy {
         slots: &mut Vec<Slot>,
     ) -> Result<(), PolicyFailure>;
 
-    /// Whether a page of `drain_order` costs what it returns, however many entries there are. Where it
-    /// does not, a large cache is not asked for its order.
+    /// Whether a page of `drain_order` costs what it returns, however many entries there are. Where
+    /// it does not, a large cache is not asked for its order.
     fn drains_in_pages(&self) -> bool {
         false
     }

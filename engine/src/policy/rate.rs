@@ -1,7 +1,7 @@
 //! The rate-limiter world: which operations on a partition that is asked too often go through.
 //!
-//! Counting and limits are native; a policy is asked only about an operation beyond its limit, where
-//! a refusal would be cheap anyway.
+//! Counting and limits are native; a policy is asked only about an operation beyond its limit,
+//! where a refusal would be cheap anyway.
 
 use super::eviction::PolicyFailure;
 

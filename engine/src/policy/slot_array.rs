@@ -1,5 +1,5 @@
-//! An array by slot that grows in pieces: what is there never moves, and what is held follows what is
-//! used. A table of millions of slots that doubled by copying would hold its shard up for
+//! An array by slot that grows in pieces: what is there never moves, and what is held follows what
+//! is used. A table of millions of slots that doubled by copying would hold its shard up for
 //! milliseconds, and set twice the memory aside.
 
 use std::ops::{Index, IndexMut};

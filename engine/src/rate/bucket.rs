@@ -1,6 +1,7 @@
 //! Token buckets of the keys that a policy gave limits of their own.
 //!
-//! Invariant: a bucket never holds more than its burst, and lets through at most burst + rate × time.
+//! Invariant: a bucket never holds more than its burst, and lets through at most burst + rate ×
+//! time.
 
 use std::collections::BTreeMap;
 

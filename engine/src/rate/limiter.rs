@@ -95,7 +95,8 @@ impl Limiter {
         limit_of(limits, operation).is_some()
     }
 
-    /// Counts an operation on a partition and says whether it may go on. `now_us` is the wall clock.
+    /// Counts an operation on a partition and says whether it may go on. `now_us` is the wall
+    /// clock.
     ///
     /// Errors: `RateLimited`.
     pub fn admit(

@@ -1,7 +1,7 @@
 //! Merges fragment streams of one table into one: newest wins.
 //!
-//! Of long rows the merge holds the one that comes next: each input says where its own stands, and reads it
-//! when the merge has come there.
+//! Of long rows the merge holds the one that comes next: each input says where its own stands, and
+//! reads it when the merge has come there.
 //!
 //! Invariant: at most one partition is open at a time; the tombstone in force of the result is the
 //! strongest of those in force in the open streams.

@@ -7,4 +7,4 @@ mod merge;
 mod query;
 
 pub use merge::MergeSource;
-pub use query::{LiveContent, LiveRows, Pulled, QueryReader, TakeRows};
+pub use query::{LiveContent, LiveRows, QueryReader, TakeRows};

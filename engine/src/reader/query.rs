@@ -13,8 +13,8 @@ use crate::mutation::tombstone::strongest;
 use crate::mutation::{Filled, FlatRow, Fragment, FragmentSink, FragmentSource, Row, Tombstone};
 use crate::schema::{ClusteringKey, PartitionKey};
 
-/// A row as a query sees it, or several of one partition. Cells may still be expired: read them with
-/// `Cell::value_at`.
+/// A row as a query sees it, or several of one partition. Cells may still be expired: read them
+/// with `Cell::value_at`.
 #[derive(Debug, Clone, Copy)]
 pub struct LiveRows<'a> {
     pub partition: &'a Rc<PartitionKey>,
@@ -37,17 +37,6 @@ pub enum LiveContent<'a> {
 
 /// Takes live rows; says whether more are wanted now.
 pub type TakeRows<'t> = dyn FnMut(LiveRows<'_>) -> Result<bool> + 't;
-
-/// How far a reader went without waiting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pulled {
-    /// As far as was wanted, or as far as is good in one turn: pull again.
-    Some,
-    /// To the end of the stream.
-    End,
-    /// To where it has to wait: refill, then pull again.
-    Waits,
-}
 
 /// See the head of this file.
 pub struct QueryReader {
@@ -88,11 +77,11 @@ impl QueryReader {
     /// Rows that only the row cache has are handed over where they lie, and many at once.
     ///
     /// Errors: those of `take`.
-    pub fn pull(&mut self, rows_max: usize, take: &mut TakeRows<'_>) -> Result<Pulled> {
+    pub fn pull(&mut self, rows_max: usize, take: &mut TakeRows<'_>) -> Result<Filled> {
         self.view.rows_left = rows_max;
         loop {
             if self.view.rows_left == 0 {
-                return Ok(Pulled::Some);
+                return Ok(Filled::Some);
             }
             let Some(fragment) = self.buffer.pop_front() else { break };
             self.view.fragment(fragment, take)?;
@@ -108,11 +97,7 @@ impl QueryReader {
         let filled = self.source.pass_now(&mut pass);
         match pass.failed {
             Some(error) => Err(error),
-            None => Ok(match filled {
-                Filled::Some => Pulled::Some,
-                Filled::End => Pulled::End,
-                Filled::Waits => Pulled::Waits,
-            }),
+            None => Ok(filled),
         }
     }
 
@@ -286,8 +271,8 @@ impl FragmentSink for Pass<'_, '_> {
     }
 }
 
-/// Whether `covering`, or the row's own tombstone, takes something away: what no merge has looked at may
-/// hold what that covers.
+/// Whether `covering`, or the row's own tombstone, takes something away: what no merge has looked
+/// at may hold what that covers.
 #[inline]
 fn is_cut(flat: &FlatRow, covering: Option<Tombstone>) -> bool {
     let tombstone = strongest(covering, flat.deletion());
@@ -342,7 +327,7 @@ mod tests {
                 }
                 Ok(true)
             };
-            if reader.pull(10, &mut take).unwrap() == Pulled::End {
+            if reader.pull(10, &mut take).unwrap() == Filled::End {
                 return seen;
             }
             if !block_on(reader.refill()).unwrap() {

@@ -134,8 +134,8 @@ impl Candidate {
     }
 }
 
-/// How every instance of replays and trials is made: fuel decides when it has used too much, whatever
-/// else the machine does.
+/// How every instance of replays and trials is made: fuel decides when it has used too much,
+/// whatever else the machine does.
 pub(super) fn instance_options(
     params: &[(String, String)],
     max_slots: u32,

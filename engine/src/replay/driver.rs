@@ -1,5 +1,5 @@
-//! A cache without content that talks to its policy as the engine's does: events in batches, victims
-//! checked, a shortfall filled by the cache itself.
+//! A cache without content that talks to its policy as the engine's does: events in batches,
+//! victims checked, a shortfall filled by the cache itself.
 //!
 //! Invariant: residents never exceed the capacity, and every victim taken was resident; so a policy
 //! can only miss more.
@@ -128,7 +128,8 @@ pub(super) fn slots_of(capacity: Capacity, trace: &Trace) -> u32 {
     u32::try_from(slots).unwrap_or(NONE - 1).min(NONE - 1)
 }
 
-/// Runs `trace` against a policy that was made for [`slots_of`] slots, behind a gate if there is one.
+/// Runs `trace` against a policy that was made for [`slots_of`] slots, behind a gate if there is
+/// one.
 pub(super) fn run(
     policy: &mut dyn EvictionPolicy,
     gate: Option<&mut dyn AdmissionPolicy>,

@@ -2,8 +2,8 @@
 //!
 //! A [`Candidate`] is a native policy or a component; [`Candidate::run`] gives it a cache of some
 //! capacity and a trace, and counts. Invariant: equal candidates, traces and settings give equal
-//! outcomes, times aside, however busy the machine is; that is how a component is compared with the same code run natively. Not
-//! here: files (`trace/`), the cache that serves (`cache/`).
+//! outcomes, times aside, however busy the machine is; that is how a component is compared with the
+//! same code run natively. Not here: files (`trace/`), the cache that serves (`cache/`).
 
 mod candidate;
 mod capacity;

@@ -1,4 +1,5 @@
-//! A component of a world other than eviction on trial: it starts, answers, and answers the same again.
+//! A component of a world other than eviction on trial: it starts, answers, and answers the same
+//! again.
 
 use std::sync::Arc;
 

@@ -308,7 +308,8 @@ fn policies_in_other_languages_name_the_victims_of_their_twins() {
             ("python_sieve", "sieve"),
             ("assemblyscript_second_touch", "second_touch"),
         ] {
-            // One victim a call takes a minute on a long trace and says no more than on a short one.
+            // One victim a call takes a minute on a long trace and says no more than on a short
+            // one.
             let is_long = reads.reads().len() > 200_000;
             let aheads: &[u32] = if is_long { &[32] } else { &[1, 32] };
             for &ahead in aheads {

@@ -1,4 +1,5 @@
-//! Work that takes milliseconds and is no shard's: done on a thread of its own while the shard serves.
+//! Work that takes milliseconds and is no shard's: done on a thread of its own while the shard
+//! serves.
 
 use std::thread::Builder;
 
@@ -6,8 +7,8 @@ use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
 
-/// Runs `work` on a thread of its own, named `name`, and waits for its result. The work is done even if
-/// nobody waits any more.
+/// Runs `work` on a thread of its own, named `name`, and waits for its result. The work is done
+/// even if nobody waits any more.
 ///
 /// Errors: `Unavailable` when there is no thread to be had or it ended without a result.
 pub async fn aside<R: Send + 'static>(

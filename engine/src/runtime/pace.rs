@@ -1,9 +1,10 @@
 //! Work in the background that leaves the processor to others while it has time.
 //!
-//! A task that runs under a [`Pace`] rests for a moment wherever it yields, as long as it is said to have
-//! time: it takes a part of the processor instead of all that others leave, so that who comes finds the shard
-//! idle more often than in the middle of a turn. When time runs short it does not rest. Scylla's controllers
-//! give flushes and compactions shares of the processor by their backlog; this is the same with two steps.
+//! A task that runs under a [`Pace`] rests for a moment wherever it yields, as long as it is said
+//! to have time: it takes a part of the processor instead of all that others leave, so that who
+//! comes finds the shard idle more often than in the middle of a turn. When time runs short it does
+//! not rest. Scylla's controllers give flushes and compactions shares of the processor by their
+//! backlog; this is the same with two steps.
 //!
 //! Not here: when a task yields (`preempt.rs`), who has time (the task's owner says).
 
@@ -15,7 +16,8 @@ use std::time::Duration;
 
 use super::timer::Timer;
 
-/// How long a rest is; timers count milliseconds. A turn before it is at most three quarters of the quota.
+/// How long a rest is; timers count milliseconds. A turn before it is at most three quarters of the
+/// quota.
 const REST: Duration = Duration::from_millis(1);
 
 thread_local! {
@@ -30,7 +32,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A pace by the shard's `timer`; `has_time` is asked in each turn now and then, and at its end.
+    /// A pace by the shard's `timer`; `has_time` is asked in each turn now and then, and at its
+    /// end.
     pub fn new(timer: Rc<dyn Timer>, has_time: impl Fn() -> bool + 'static) -> Rc<Self> {
         Rc::new(Pace { timer, has_time: Box::new(has_time) })
     }

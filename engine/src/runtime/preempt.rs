@@ -5,11 +5,12 @@
 //! local shard (simulation) the seed decides, because simulated time stands still while a task
 //! runs, and because drawn turns show more interleavings than measured ones.
 //!
-//! Where mail waits for the shard, or a job out of it for its first turn, a turn is over sooner: somebody's
-//! read should not wait for the whole turn of a flush, or of many writes that came just before it.
+//! Where mail waits for the shard, or a job out of it for its first turn, a turn is over sooner:
+//! somebody's read should not wait for the whole turn of a flush, or of many writes that came just
+//! before it.
 //!
-//! A turn that took too long is told by the two looks between which most of it passed: their places in
-//! the source, which the calls bring along.
+//! A turn that took too long is told by the two looks between which most of it passed: their places
+//! in the source, which the calls bring along.
 //!
 //! A call that need not yield costs a thread-local decrement: the clock is read after 1, 2, 4 …
 //! at most 64 calls, fewer when the pace of the calls so far would overshoot.
@@ -52,13 +53,13 @@ const QUOTA_NS: u64 = TASK_QUOTA_US * 1000;
 const YIELD_NS: u64 = QUOTA_NS / 4 * 3;
 /// When a task is asked to yield to mail: yielding then costs some percent of the time at most.
 const YIELD_TO_MAIL_NS: u64 = QUOTA_NS / 5;
-/// How often a task that has time (`pace.rs`) offers its core to other threads: the kernel would let them wait
-/// for the end of the turn.
+/// How often a task that has time (`pace.rs`) offers its core to other threads: the kernel would
+/// let them wait for the end of the turn.
 const LEND_NS: u64 = QUOTA_NS / 10;
 /// Longest time between two looks at the clock that is aimed at.
 const LOOK_NS: u64 = YIELD_TO_MAIL_NS / 4;
-/// How long a turn has lasted when the thread's use of its processor is first looked at, which costs a
-/// call of the system.
+/// How long a turn has lasted when the thread's use of its processor is first looked at, which
+/// costs a call of the system.
 const CPU_LOOK_NS: u64 = 50_000;
 /// Most calls of `need_preempt` between two looks at the clock.
 const CALLS_MAX: u32 = 64;
@@ -115,8 +116,8 @@ pub fn maybe_yield() -> impl Future<Output = ()> {
     }
 }
 
-/// Lets all other ready tasks of the shard run, and its I/O be submitted; a task with a [`Pace`](super::Pace)
-/// may rest.
+/// Lets all other ready tasks of the shard run, and its I/O be submitted; a task with a
+/// [`Pace`](super::Pace) may rest.
 pub async fn yield_now() {
     if let Some(rest) = pace::rest() {
         return rest.await;

@@ -1,7 +1,7 @@
 //! What an onlooker on another thread may read of a shard's runtime.
 //!
-//! Invariant: the shard writes here once a batch of jobs or once a stall, never once a row; who sends
-//! mail notes that it waits.
+//! Invariant: the shard writes here once a batch of jobs or once a stall, never once a row; who
+//! sends mail notes that it waits.
 
 use std::collections::BTreeMap;
 use std::panic::Location;

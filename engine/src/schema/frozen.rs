@@ -24,8 +24,8 @@ fn take<'a>(bytes: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     Some(Some(element))
 }
 
-/// Elements of a frozen list or set, or keys and values of a map in turn (`per_entry` 2); `None` when
-/// the bytes are none.
+/// Elements of a frozen list or set, or keys and values of a map in turn (`per_entry` 2); `None`
+/// when the bytes are none.
 pub fn elements(bytes: &[u8], per_entry: usize) -> Option<Vec<Option<&[u8]>>> {
     let (count, mut rest) = bytes.split_first_chunk::<4>()?;
     let count = usize::try_from(i32::from_be_bytes(*count)).ok()?.checked_mul(per_entry)?;

@@ -68,8 +68,9 @@ impl PartitionKey {
         Ok(PartitionKey::from_bytes(bytes))
     }
 
-    /// The key that an INSERT of the same values writes; `None` where that is this one. Other products
-    /// keep values as they were given: 1.5 and 1.50 are two keys there, and so are two NaN.
+    /// The key that an INSERT of the same values writes; `None` where that is this one. Other
+    /// products keep values as they were given: 1.5 and 1.50 are two keys there, and so are two
+    /// NaN.
     ///
     /// Errors: `Invalid` when the bytes are no key of `schema`.
     pub fn as_inserted(&self, schema: &TableSchema) -> Result<Option<Self>> {
@@ -240,7 +241,8 @@ impl ClusteringKey {
         Ok(None)
     }
 
-    /// The stored bytes of each clustering column present in this key or prefix; none where it is null.
+    /// The stored bytes of each clustering column present in this key or prefix; none where it is
+    /// null.
     ///
     /// Errors: `Invalid` when the bytes are no key of `schema`.
     pub fn stored(&self, schema: &TableSchema) -> Result<Vec<Vec<u8>>> {
@@ -331,8 +333,8 @@ impl ClusteringShape {
         }
     }
 
-    /// Whether the key has a value of a short form for each clustering column, none of them null, and
-    /// nothing else.
+    /// Whether the key has a value of a short form for each clustering column, none of them null,
+    /// and nothing else.
     fn is_plain(&self, key: &ClusteringKey) -> bool {
         let mut rest = key.as_ordered();
         for (_, _, plain) in &self.columns {

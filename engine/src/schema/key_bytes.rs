@@ -1,7 +1,7 @@
 //! The bytes of a key: in place where they are few, and most keys are.
 //!
-//! Numbers, timestamps, UUIDs and short names need no memory of their own, so that making, copying and
-//! comparing such keys asks neither the allocator nor another line of memory.
+//! Numbers, timestamps, UUIDs and short names need no memory of their own, so that making, copying
+//! and comparing such keys asks neither the allocator nor another line of memory.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -14,7 +14,8 @@ const SHORT_BYTES_MAX: usize = 22;
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct KeyBytes(Form);
 
-/// There is one for each length, and behind a short one's bytes are zeros: equal bytes have equal forms.
+/// There is one for each length, and behind a short one's bytes are zeros: equal bytes have equal
+/// forms.
 #[derive(Clone, PartialEq, Eq)]
 enum Form {
     Short { length: u8, bytes: [u8; SHORT_BYTES_MAX] },

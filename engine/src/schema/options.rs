@@ -70,8 +70,8 @@ impl LargeDataOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnCorruption {
-    /// A file that cannot be opened keeps its table from being opened; damage that a read meets ends
-    /// the read.
+    /// A file that cannot be opened keeps its table from being opened; damage that a read meets
+    /// ends the read.
     #[default]
     Fail,
     /// A file that cannot be opened is left out. Where a read meets damage it goes on at the next

@@ -9,10 +9,10 @@
 //!            | component* 00              frozen list, set; frozen map (keys and values in turn)
 //!            | (00 | component)*          tuple, frozen user type: 00 is a null field
 //! ```
-//! A descending column has every byte of its component inverted. Components end by themselves,
-//! so a key prefix is a byte prefix, and the encoding decodes back to the stored value. Losses:
-//! decimals that compare equal (1.0, 1.00) are one key and decode without trailing zeros, integers of
-//! any length decode in their shortest form, and fields that a tuple lacks at its end decode as null.
+//! A descending column has every byte of its component inverted. Components end by themselves, so a
+//! key prefix is a byte prefix, and the encoding decodes back to the stored value. Losses: decimals
+//! that compare equal (1.0, 1.00) are one key and decode without trailing zeros, integers of any
+//! length decode in their shortest form, and fields that a tuple lacks at its end decode as null.
 
 use super::frozen;
 use super::table_schema::ClusteringOrder;
@@ -58,8 +58,8 @@ pub fn is_null(order: ClusteringOrder, encoded: &[u8]) -> bool {
 }
 
 /// Reads one component from the front of `encoded`, appends its stored form to `out` and returns
-/// how many bytes of `encoded` it took. Of a missing value nothing is appended: [`is_null`] tells it from
-/// an empty one.
+/// how many bytes of `encoded` it took. Of a missing value nothing is appended: [`is_null`] tells
+/// it from an empty one.
 ///
 /// Errors: `Invalid` when the bytes are no encoding of the type.
 pub fn decode_component(
@@ -76,8 +76,8 @@ pub fn decode_component(
         .ok_or_else(|| Error::invalid(format!("bytes are no ordered form of {}", ty.sql_name())))
 }
 
-/// How values of a type come back from their ordered form where that has the same bytes but for their
-/// sign and the order.
+/// How values of a type come back from their ordered form where that has the same bytes but for
+/// their sign and the order.
 #[derive(Debug, Clone, Copy)]
 pub struct Plain {
     width: usize,
@@ -106,8 +106,8 @@ impl Plain {
         is_plain.then_some(Plain { width: ordered_width(ty), mark: PRESENT ^ flip, flipped })
     }
 
-    /// As `decode_component`: the stored form, in `room`, and how many bytes of `encoded` it took. `None`
-    /// where the value is empty, or the bytes are no encoding of the type.
+    /// As `decode_component`: the stored form, in `room`, and how many bytes of `encoded` it took.
+    /// `None` where the value is empty, or the bytes are no encoding of the type.
     #[inline]
     pub fn decode<'r>(&self, encoded: &[u8], room: &'r mut [u8; 8]) -> Option<(&'r [u8], usize)> {
         let (mark, payload) = encoded.split_first()?;

@@ -105,8 +105,8 @@ pub struct TableOptions {
     pub on_corruption: OnCorruption,
     /// How new data files are compressed; not at all where absent.
     pub compression: Option<Compression>,
-    /// Rows may lack the values of clustering columns behind the first, as those of tables `WITH COMPACT
-    /// STORAGE` do. Of attached tables only.
+    /// Rows may lack the values of clustering columns behind the first, as those of tables `WITH
+    /// COMPACT STORAGE` do. Of attached tables only.
     #[serde(skip)]
     pub has_partial_keys: bool,
 }
@@ -203,7 +203,8 @@ impl TableSchema {
         self.columns.iter().any(|column| column.kind == ColumnKind::Static)
     }
 
-    /// Whether rows may lack a value of this clustering column. Where they do, they stand before others.
+    /// Whether rows may lack a value of this clustering column. Where they do, they stand before
+    /// others.
     pub fn may_lack(&self, id: ColumnId) -> bool {
         let kind = self.column(id).kind;
         let is_behind = matches!(kind, ColumnKind::ClusteringKey { position: 1.., .. });

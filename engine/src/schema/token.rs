@@ -82,8 +82,8 @@ fn finalise(mut k: u64) -> u64 {
     k ^ (k >> 33)
 }
 
-/// A key of 16 bytes with this token; each `salt` gives another. Murmur3 can be turned back where a key is one
-/// block.
+/// A key of 16 bytes with this token; each `salt` gives another. Murmur3 can be turned back where a
+/// key is one block.
 #[cfg(test)]
 pub(crate) fn key_with_token(token: Token, salt: u64) -> [u8; 16] {
     const C1: u64 = 0x87c3_7b91_1142_53d5;
@@ -125,8 +125,8 @@ mod tests {
         }
     }
 
-    /// As ScyllaDB's rule gives them, computed apart from this code: should a later version place a token
-    /// elsewhere, it would look for what an earlier one wrote on the wrong shard.
+    /// As ScyllaDB's rule gives them, computed apart from this code: should a later version place a
+    /// token elsewhere, it would look for what an earlier one wrote on the wrong shard.
     #[test]
     fn tokens_stay_on_their_shards() {
         const COUNTS: [u32; 8] = [1, 2, 3, 7, 8, 16, 61, 256];

@@ -149,8 +149,8 @@ impl Value {
         )
     }
 
-    /// The value that an INSERT of it into a column of type `ty` stores: one NaN, addresses of IPv4 as
-    /// such, and decimals as [`decimal_as_inserted`](Self::decimal_as_inserted) says, within
+    /// The value that an INSERT of it into a column of type `ty` stores: one NaN, addresses of IPv4
+    /// as such, and decimals as [`decimal_as_inserted`](Self::decimal_as_inserted) says, within
     /// collections and tuples as well. What does not fit the type is as it was.
     pub fn as_inserted(self, ty: &DataType) -> Value {
         match (self, ty) {
@@ -183,9 +183,9 @@ impl Value {
         }
     }
 
-    /// A decimal with the scale that an INSERT into a column of type `ty` gives it: the column's, or as
-    /// few digits behind the point as it has where the type is wider than what is kept. Any other value,
-    /// and a decimal that does not fit the column, is as it was.
+    /// A decimal with the scale that an INSERT into a column of type `ty` gives it: the column's,
+    /// or as few digits behind the point as it has where the type is wider than what is kept. Any
+    /// other value, and a decimal that does not fit the column, is as it was.
     fn decimal_as_inserted(self, ty: &DataType) -> Value {
         let (Value::Decimal { unscaled, scale }, DataType::Decimal { precision, scale: wanted }) =
             (&self, ty)

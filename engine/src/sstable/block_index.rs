@@ -1,5 +1,5 @@
-//! The promoted index of one partition, parsed whole: the block of a row is found without parsing keys on
-//! the way.
+//! The promoted index of one partition, parsed whole: the block of a row is found without parsing
+//! keys on the way.
 //!
 //! ```text
 //! common  |bytes that all keys begin with|
@@ -8,14 +8,14 @@
 //! places  |offset, end of first, end of last|... 12 bytes a block
 //! keys    |first 0|last 0|first 1|last 1|...     what follows the common bytes, one buffer for all
 //! ```
-//! A head is the eight bytes of a key behind the common ones, as a number. That of a position which stands
-//! behind all that begins with its prefix is filled up with ones and any other with zeros, so heads ascend
-//! as positions do. A search looks where an even spread of keys would have its key (Peterson's
-//! interpolation, IBM J. Res. Dev. 1957), and if it is not there at samples and then at heads; where heads
-//! are alike, at keys.
+//! A head is the eight bytes of a key behind the common ones, as a number. That of a position which
+//! stands behind all that begins with its prefix is filled up with ones and any other with zeros,
+//! so heads ascend as positions do. A search looks where an even spread of keys would have its key
+//! (Peterson's interpolation, IBM J. Res. Dev. 1957), and if it is not there at samples and then at
+//! heads; where heads are alike, at keys.
 //!
-//! Invariants: positions and offsets ascend. Not here: promoted indexes too long for this, and those of
-//! which a part is on disk only (`promoted_index.rs`).
+//! Invariants: positions and offsets ascend. Not here: promoted indexes too long for this, and
+//! those of which a part is on disk only (`promoted_index.rs`).
 
 use std::cmp::Ordering;
 
@@ -67,8 +67,8 @@ fn head_of(prefix: &[u8], weight: Weight) -> u64 {
 }
 
 impl BlockIndex {
-    /// Parses a promoted index that is in memory. `None` where some of it is not, or where its positions
-    /// and offsets do not ascend, or are too great.
+    /// Parses a promoted index that is in memory. `None` where some of it is not, or where its
+    /// positions and offsets do not ascend, or are too great.
     ///
     /// Errors: `Corrupt`.
     pub(super) fn parse(promoted: &mut PromotedIndex) -> Result<Option<Self>> {
@@ -159,8 +159,9 @@ impl BlockIndex {
         compare(key, self.weights[block][side], rest, Weight::At)
     }
 
-    /// Between which heads the first one stands that is not less than `head`: behind all before `from`, and
-    /// within or right behind. Keys are often spread evenly, and then it is near where that would have it.
+    /// Between which heads the first one stands that is not less than `head`: behind all before
+    /// `from`, and within or right behind. Keys are often spread evenly, and then it is near where
+    /// that would have it.
     fn near(&self, head: u64) -> (usize, usize) {
         let count = self.heads.len();
         let [least, most] = self.ends;

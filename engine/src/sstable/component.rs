@@ -15,7 +15,8 @@ pub enum Version {
     /// Cassandra 3.0.25 and 3.11.11 on, ScyllaDB up to 2026.1: the host that wrote it is noted.
     /// The version that is written here.
     Me,
-    /// Cassandra 4.0 on: checksums of the metadata, chunks stored as they are, another bloom filter.
+    /// Cassandra 4.0 on: checksums of the metadata, chunks stored as they are, another bloom
+    /// filter.
     Nb,
 }
 
@@ -50,8 +51,8 @@ const OTHER_VERSIONS: [(&str, &str); 12] = [
     ("mt", "ScyllaDB 2026.2 and later"),
 ];
 
-/// The version in the name of a data file that is not read, with who writes it: `<version>-<id>-big-…`, or
-/// `<keyspace>-<table>-<version>-<id>-…` before Cassandra 2.2.
+/// The version in the name of a data file that is not read, with who writes it:
+/// `<version>-<id>-big-…`, or `<keyspace>-<table>-<version>-<id>-…` before Cassandra 2.2.
 fn other_version(file_name: &str) -> Option<(&'static str, &'static str)> {
     let known = |name: &str| OTHER_VERSIONS.into_iter().find(|(version, _)| *version == name);
     let parts: Vec<&str> = file_name.split('-').collect();
@@ -60,8 +61,8 @@ fn other_version(file_name: &str) -> Option<(&'static str, &'static str)> {
     known(parts.get(at?)?)
 }
 
-/// What the names of one SSTable's files have in common: `<version>-<id>-big-<component>`. The id is
-/// a number here and in older products, and 28 digits and letters of a UUID in newer ones.
+/// What the names of one SSTable's files have in common: `<version>-<id>-big-<component>`. The id
+/// is a number here and in older products, and 28 digits and letters of a UUID in newer ones.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SstableName {
     version: Version,

@@ -1,7 +1,7 @@
 //! Where reads of a table met damage: remembered by place, told once, counted.
 //!
-//! Invariant: a log holds at most `DAMAGE_PLACES_MAX` places; of later ones only the number is known.
-//! Nothing here changes a file.
+//! Invariant: a log holds at most `DAMAGE_PLACES_MAX` places; of later ones only the number is
+//! known. Nothing here changes a file.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -21,7 +21,8 @@ pub struct Damage {
     pub count: u64,
     /// How many of them went on behind it; the others failed.
     pub skipped_count: u64,
-    /// How often the file was made anew from others when the SSTable was opened, and nothing was lost.
+    /// How often the file was made anew from others when the SSTable was opened, and nothing was
+    /// lost.
     pub rebuilt_count: u64,
 }
 

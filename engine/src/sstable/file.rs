@@ -282,8 +282,9 @@ impl CheckedFile {
         Ok(())
     }
 
-    /// The `length` bytes at `offset`, from page to page or the file's end, as one read brought them, the
-    /// pages kept as `keep` says; nothing where some are in memory, or would be checked with others.
+    /// The `length` bytes at `offset`, from page to page or the file's end, as one read brought
+    /// them, the pages kept as `keep` says; nothing where some are in memory, or would be checked
+    /// with others.
     ///
     /// Errors: `Io`; `Corrupt` also when the file ends before.
     pub(super) async fn piece(

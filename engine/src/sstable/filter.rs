@@ -66,7 +66,8 @@ impl BloomFilter {
         BloomFilter { hash_count: self.hash_count, words: vec![0; self.words.len()] }
     }
 
-    /// The first word in which another filter of the same size differs, and its bits there and here.
+    /// The first word in which another filter of the same size differs, and its bits there and
+    /// here.
     pub(super) fn difference(&self, other: &BloomFilter) -> Option<(usize, u64, u64)> {
         let mut words = self.words.iter().zip(&other.words).enumerate();
         words.find(|(_, (a, b))| a != b).map(|(at, (a, b))| (at, *b, *a))

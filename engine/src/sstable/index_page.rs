@@ -5,8 +5,9 @@
 //! keys   |key 0|key 1 |key 2|...                 one buffer for all
 //! places |end of key, data, promoted, last row|...  48 bytes a partition
 //! ```
-//! Flat, so that a page of 128 partitions is three allocations and is freed in no time. Tokens are spread
-//! evenly, so one is looked for where that would have it. Invariant: keys and data positions ascend.
+//! Flat, so that a page of 128 partitions is three allocations and is freed in no time. Tokens are
+//! spread evenly, so one is looked for where that would have it. Invariant: keys and data positions
+//! ascend.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -23,8 +24,8 @@ struct Place {
     promoted_at: u64,
     promoted_bytes: u64,
     key_end: u32,
-    /// Start and end in the data file of the last row or marker; zeros until somebody found it. Files
-    /// do not change, so it stays true.
+    /// Start and end in the data file of the last row or marker; zeros until somebody found it.
+    /// Files do not change, so it stays true.
     last: Cell<(u64, u64)>,
 }
 

@@ -7,8 +7,8 @@
 //!         vint n, n x (vbytes component, vint size, u32 CRC),
 //!         vbytes serialization header, u32 CRC of all before
 //! ```
-//! Other products ignore this component; a file without it is read with fewer checks. The header is that
-//! of `Statistics.db`, a second time: without it no row can be read. Early files lack it.
+//! Other products ignore this component; a file without it is read with fewer checks. The header is
+//! that of `Statistics.db`, a second time: without it no row can be read. Early files lack it.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! What a partition consists of, read from a window at a place that is known: its front, and a row or
-//! marker.
+//! What a partition consists of, read from a window at a place that is known: its front, and a row
+//! or marker.
 
 use super::coding::{Fault, Input, Parsed};
 use super::file::CheckedFile;
@@ -33,9 +33,9 @@ pub(super) enum Item<R = Row> {
     },
 }
 
-/// Reads the row or marker at `at`; of a row `read` takes the size of what stands before it, and what is
-/// wanted of its body. `None` when it is not at hand and takes more than `read_max` bytes, which is what
-/// may be read for it.
+/// Reads the row or marker at `at`; of a row `read` takes the size of what stands before it, and
+/// what is wanted of its body. `None` when it is not at hand and takes more than `read_max` bytes,
+/// which is what may be read for it.
 ///
 /// Errors: `Io`, `Corrupt`.
 pub(super) async fn read_item<R>(
@@ -79,8 +79,8 @@ fn parse<R>(
     }
 }
 
-/// Where the first row from `at` on begins for which `is_before` does not hold, or what is no whole row
-/// at hand, or `limit`: nobody needs the others, not even their keys.
+/// Where the first row from `at` on begins for which `is_before` does not hold, or what is no whole
+/// row at hand, or `limit`: nobody needs the others, not even their keys.
 pub(super) fn pass(
     data: &Window,
     layout: &Layout,
@@ -95,9 +95,9 @@ pub(super) fn pass(
     at
 }
 
-/// Deletion and static row of a partition, and where its first row or marker begins. `stated` is what
-/// its promoted index says of them, with the file that it stands in, and whether that is to be taken for
-/// the whole, though it does not know of the static row.
+/// Deletion and static row of a partition, and where its first row or marker begins. `stated` is
+/// what its promoted index says of them, with the file that it stands in, and whether that is to be
+/// taken for the whole, though it does not know of the static row.
 ///
 /// Errors: `Io`; `Corrupt` also when index and data disagree.
 pub(super) async fn front_of(
@@ -138,8 +138,8 @@ pub(super) async fn front_of(
     }
 }
 
-/// Bytes to ask for first at `at`, where nothing is wanted from `end` on: none beyond, which might lie
-/// in a page that nobody needs.
+/// Bytes to ask for first at `at`, where nothing is wanted from `end` on: none beyond, which might
+/// lie in a page that nobody needs.
 pub(super) fn bytes_first((at, end): (u64, u64), data: &Window) -> u64 {
     BYTES_FIRST.min(end.min(data.content().size()).saturating_sub(at)).max(1)
 }

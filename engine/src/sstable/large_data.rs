@@ -230,7 +230,8 @@ fn joined(values: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// The columns of a record's partition key as text; the bytes as hex when they are no key of `schema`.
+/// The columns of a record's partition key as text; the bytes as hex when they are no key of
+/// `schema`.
 pub fn partition_key_text(schema: &TableSchema, key: &[u8]) -> String {
     let types: Vec<StoredType> =
         schema.partition_key().map(|column| StoredType::parse(&marshal_name(column))).collect();

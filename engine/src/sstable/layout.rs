@@ -165,8 +165,8 @@ impl Header {
 
     /// Matches the header of `file` with the schema.
     ///
-    /// Errors: `Invalid` naming the key or column whose type is another than in the schema or unknown,
-    /// `Corrupt` for a column that is named twice.
+    /// Errors: `Invalid` naming the key or column whose type is another than in the schema or
+    /// unknown, `Corrupt` for a column that is named twice.
     pub(super) fn layout(&self, schema: &SchemaRef, file: &Path) -> Result<Layout> {
         let refuse = |what: &str, stored: &str| {
             Error::invalid(format!(

@@ -5,10 +5,11 @@
 //! frame  := "TGMF", u32 CRC of what follows, u32 length, u64 sequence, JSON, zeros to the page end
 //! JSON   := list of edits, applied as a whole or not at all
 //! ```
-//! Invariants: sequences ascend by one; a frame is durable before `append` returns, so only the last
-//! frame can be torn, and a torn one was never acknowledged. A damaged frame with a good one behind
-//! it is corruption, not a torn tail; [`Manifest::seal`] puts one there. Files that no manifest names
-//! are garbage when they are no whole SSTable; whole ones are set aside, never removed.
+//! Invariants: sequences ascend by one; a frame is durable before `append` returns, so only the
+//! last frame can be torn, and a torn one was never acknowledged. A damaged frame with a good one
+//! behind it is corruption, not a torn tail; [`Manifest::seal`] puts one there. Files that no
+//! manifest names are garbage when they are no whole SSTable; whole ones are set aside, never
+//! removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -295,11 +296,11 @@ impl Manifest {
     }
 }
 
-/// Clears SSTable files away whose generation no manifest names. Those without table of contents are
-/// what a crash in the middle of writing left: they are removed. Whole ones are either that of a
-/// crash just before the manifest, and the commitlog has their data, or the manifest was lost: they
-/// are moved to the folder `lost` and told. `live` must hold the generations of all manifests that
-/// share the directory. Returns the names that were removed and that were moved.
+/// Clears SSTable files away whose generation no manifest names. Those without table of contents
+/// are what a crash in the middle of writing left: they are removed. Whole ones are either that of
+/// a crash just before the manifest, and the commitlog has their data, or the manifest was lost:
+/// they are moved to the folder `lost` and told. `live` must hold the generations of all manifests
+/// that share the directory. Returns the names that were removed and that were moved.
 ///
 /// Errors: `Io`.
 pub async fn clear_unnamed(

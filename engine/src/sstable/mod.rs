@@ -21,15 +21,15 @@
 //! A point read asks the filter, then the summary, reads one page of the index and, in a wide
 //! partition, a few blocks of its promoted index, then the blocks of data that the slice needs.
 //!
-//! Invariants: an SSTable never changes; one without table of contents does not exist; the live ones
-//! are those that a [`manifest`] names; and every byte that is read was checked when the file has
-//! checksums: all of them with `Tidegate.db`, the data with `CRC.db` alone or where it is compressed.
-//! Files that have none are read unchecked, and damage shows only where bytes become impossible.
+//! Invariants: an SSTable never changes; one without table of contents does not exist; the live
+//! ones are those that a [`manifest`] names; and every byte that is read was checked when the file
+//! has checksums: all of them with `Tidegate.db`, the data with `CRC.db` alone or where it is
+//! compressed. Files that have none are read unchecked, and damage shows only where bytes become
+//! impossible.
 //!
 //! `me` is what is written, compressed where the table says so. `mc`, `md` and `nb` are read too,
-//! compressed or not, whoever wrote them.
-//! A column that the table lacks is stepped over; one of another type than the table's is refused by
-//! name.
+//! compressed or not, whoever wrote them. A column that the table lacks is stepped over; one of
+//! another type than the table's is refused by name.
 //!
 //! Not here: merging several SSTables (`reader`), choosing which to merge (`table`).
 

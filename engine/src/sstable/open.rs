@@ -1,5 +1,5 @@
-//! Opening an SSTable: its small components are read and checked, and what is damaged or missing is made
-//! anew where the others tell it.
+//! Opening an SSTable: its small components are read and checked, and what is damaged or missing is
+//! made anew where the others tell it.
 //!
 //! ```text
 //! damaged       instead
@@ -88,9 +88,9 @@ struct Told {
 
 /// Opens an SSTable.
 ///
-/// Errors: `Io`, also when it has no table of contents; `Corrupt` for damage that nothing makes good;
-/// `Invalid` when its columns are not those of the schema or when its codec is unknown; `Unavailable`
-/// when a newer engine wrote it.
+/// Errors: `Io`, also when it has no table of contents; `Corrupt` for damage that nothing makes
+/// good; `Invalid` when its columns are not those of the schema or when its codec is unknown;
+/// `Unavailable` when a newer engine wrote it.
 pub(super) async fn open(opening: Opening<'_>) -> Result<Rc<Sstable>> {
     let mut found = Found {
         opening,
@@ -186,8 +186,8 @@ impl Found<'_> {
         }
     }
 
-    /// The content of a component that there should be, checked as far as others know it; nothing, and a
-    /// note, when it is damaged or missing.
+    /// The content of a component that there should be, checked as far as others know it; nothing,
+    /// and a note, when it is damaged or missing.
     ///
     /// Errors: `Io`.
     async fn optional(&mut self, component: Component) -> Result<Option<Vec<u8>>> {
@@ -273,8 +273,8 @@ impl Found<'_> {
         }
     }
 
-    /// The components that a table of contents lists; those of which there are files, too, where it names
-    /// files that there are not, or lacks what must be there.
+    /// The components that a table of contents lists; those of which there are files, too, where it
+    /// names files that there are not, or lacks what must be there.
     async fn listed(&mut self, toc: &[u8], path: &Path) -> Result<BTreeSet<Component>> {
         let text = String::from_utf8_lossy(toc);
         let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -381,8 +381,8 @@ impl Found<'_> {
         Ok(summary.filter(|_| self.is_checked()))
     }
 
-    /// Whether small components were held against checksums, as far as there should be any: of one of ours
-    /// without `Tidegate.db` a damaged filter would hide rows.
+    /// Whether small components were held against checksums, as far as there should be any: of one
+    /// of ours without `Tidegate.db` a damaged filter would hide rows.
     fn is_checked(&self) -> bool {
         !self.is_own() || self.integrity.is_some()
     }

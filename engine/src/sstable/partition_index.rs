@@ -79,12 +79,12 @@ pub(super) async fn read_entry(window: &mut Window, at: u64, limit: u64) -> Resu
     }
 }
 
-/// Reads and parses the page at `at..end`; `None` when it is long and not only by a promoted index at
-/// its end. Several lookups that want it at once share the read.
+/// Reads and parses the page at `at..end`; `None` when it is long and not only by a promoted index
+/// at its end. Several lookups that want it at once share the read.
 ///
-/// A reversed read from the partition's end, which gives its `layout`, wants the end of its promoted
-/// index next, which stands at the end of a long page, and the last block before it: all are read at
-/// once.
+/// A reversed read from the partition's end, which gives its `layout`, wants the end of its
+/// promoted index next, which stands at the end of a long page, and the last block before it: all
+/// are read at once.
 async fn read_page(
     window: &mut Window,
     (at, end): (u64, u64),
@@ -115,8 +115,8 @@ async fn read_page(
     }
 }
 
-/// Looks a partition up: one page of the index is read at most, and kept parsed. `from_end` says that
-/// it will be read backward from its end.
+/// Looks a partition up: one page of the index is read at most, and kept parsed. `from_end` says
+/// that it will be read backward from its end.
 ///
 /// Errors: `Io`, `Corrupt`.
 pub(super) async fn find(

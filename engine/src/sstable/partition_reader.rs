@@ -14,11 +14,12 @@
 //! ```
 //!
 //! Only in the last block (and in partitions without promoted index, which are one block long) is
-//! the last row of a range found by walking forward. Memory is that of the window, in both directions.
-//! Both end a step before they would have to read: a page of rows reads no more than it needs.
+//! the last row of a range found by walking forward. Memory is that of the window, in both
+//! directions. Both end a step before they would have to read: a page of rows reads no more than it
+//! needs.
 //!
-//! Invariant: `open` is the range tombstone in force at `cursor`, on the side not yet read. Not here:
-//! going on behind damage (`salvage`).
+//! Invariant: `open` is the range tombstone in force at `cursor`, on the side not yet read. Not
+//! here: going on behind damage (`salvage`).
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -67,7 +68,8 @@ pub(super) struct Front {
 /// Bytes of the last block that are read at once to walk through it.
 const WALK_BYTES_MAX: u64 = READ_BYTES_MAX;
 
-/// Rows of more bytes are announced to whoever asked for that: up to here a window may be as long anyway.
+/// Rows of more bytes are announced to whoever asked for that: up to here a window may be as long
+/// anyway.
 const LONG_ROW_BYTES: u64 = SCAN_BYTES_MAX;
 
 /// How a step ended.
@@ -105,8 +107,8 @@ pub(super) struct PartitionReader {
     body_bytes: u64,
     /// The present range has nothing below (reversed) or at and above (forward) this offset.
     pub(super) bound: u64,
-    /// For a reader that goes on behind damage: the index, and where the promoted index stands in it
-    /// while it is thought to be good.
+    /// For a reader that goes on behind damage: the index, and where the promoted index stands in
+    /// it while it is thought to be good.
     pub(super) salvage: Option<Salvage>,
     /// Where a long row stands is said before it is read; the one that was said last.
     pub(super) announces: bool,
@@ -116,8 +118,8 @@ pub(super) struct PartitionReader {
 }
 
 impl PartitionReader {
-    /// Reads the front of the partition at `entry` and emits its start and static row. `index` reads
-    /// the promoted index if the slice needs one.
+    /// Reads the front of the partition at `entry` and emits its start and static row. `index`
+    /// reads the promoted index if the slice needs one.
     ///
     /// Errors: `Io`; `Corrupt` also when index and data disagree.
     pub(super) async fn open(
@@ -173,8 +175,8 @@ impl PartitionReader {
         })
     }
 
-    /// Emits fragments until `out`, which held `start`, holds `goal`, all is read, or rows are there
-    /// and more would have to be read.
+    /// Emits fragments until `out`, which held `start`, holds `goal`, all is read, or rows are
+    /// there and more would have to be read.
     ///
     /// Errors: `Io`, `Corrupt`.
     pub(super) async fn step(

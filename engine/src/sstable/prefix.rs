@@ -245,8 +245,8 @@ pub(super) fn skip_values(input: &mut Input<'_>, layout: &Layout, count: usize) 
     Ok(())
 }
 
-/// Reads a kind byte and the row key or bound after it, the ordered prefix into `ordered`; returns the
-/// weight of the position.
+/// Reads a kind byte and the row key or bound after it, the ordered prefix into `ordered`; returns
+/// the weight of the position.
 pub(super) fn read_position_into(
     input: &mut Input<'_>,
     layout: &Layout,

@@ -4,9 +4,9 @@
 //! promoted index := vint header length, deletion, vint n, block * n, u32 offset * n
 //! block          := first, last, vint offset, svint width - 65536, u8 has open, [open deletion]
 //! ```
-//! `offset` counts from the start of the partition. `open` is the range tombstone in force after the
-//! block's last row or marker. A partition of fewer than two blocks has none. The offsets at the end
-//! (relative to the first block) give random access.
+//! `offset` counts from the start of the partition. `open` is the range tombstone in force after
+//! the block's last row or marker. A partition of fewer than two blocks has none. The offsets at
+//! the end (relative to the first block) give random access.
 //!
 //! One bound of a slice is searched for by halves: each probe looks at an offset and a block where
 //! they lie in their pages, which stay cached as they are on disk. The other bound is looked for
@@ -39,18 +39,21 @@ const GROWTH_BYTES: usize = 10 << 20;
 const FRONT_BYTES_MAX: u64 = 9 + DELETION_BYTES + 9;
 /// Parsed blocks that one search keeps.
 const BLOCKS_KEPT_MAX: usize = 64;
-/// Pages read ahead for the last block, where its place is reckoned: enough for 2 GB in blocks of 64 KiB.
+/// Pages read ahead for the last block, where its place is reckoned: enough for 2 GB in blocks of
+/// 64 KiB.
 const LAST_BLOCK_PAGES_MAX: u64 = 8;
 const PAGE: u64 = PAGE_BYTES as u64;
-/// Neighbouring pages of the offsets, and of the blocks, that a search holds: it goes to and fro between the two.
+/// Neighbouring pages of the offsets, and of the blocks, that a search holds: it goes to and fro
+/// between the two.
 const PAGES_HELD: usize = 2;
 /// Room for most keys.
 const KEY_BYTES: usize = 32;
 
 /// Pages before the end of a promoted index of `size` bytes, the last block among them, where the
-/// length of all clustering keys is known: reckoned from the least and the greatest length of a block.
-/// A bound at the end of a block may be longer or shorter than a key, so this is a place to read ahead,
-/// no more. `None` where nothing is reckoned or where it would be more than `LAST_BLOCK_PAGES_MAX`.
+/// length of all clustering keys is known: reckoned from the least and the greatest length of a
+/// block. A bound at the end of a block may be longer or shorter than a key, so this is a place to
+/// read ahead, no more. `None` where nothing is reckoned or where it would be more than
+/// `LAST_BLOCK_PAGES_MAX`.
 pub(super) fn pages_of_last_block(layout: &Layout, (at, size): (u64, u64)) -> Option<Range<u64>> {
     let lengths = layout.clustering.iter().map(|(ty, _)| ty.fixed_bytes());
     let key = lengths.sum::<Option<usize>>()? as u64;
@@ -262,8 +265,8 @@ pub(super) struct PromotedIndex {
     parsed: BTreeMap<u32, Rc<Block>>,
     /// Room for the two keys of a block that is looked at.
     keys: [Vec<u8>; 2],
-    /// Pages of the blocks and of the offsets used last, each at the place that its number gives it; holding
-    /// one keeps it in memory.
+    /// Pages of the blocks and of the offsets used last, each at the place that its number gives
+    /// it; holding one keeps it in memory.
     held: [Option<(u64, Page)>; 2 * PAGES_HELD],
 }
 
@@ -399,8 +402,8 @@ impl PromotedIndex {
         Ok(look(block.view()))
     }
 
-    /// What `look` makes of a block, where it lies; `None` when it is not in memory, read or not read by
-    /// this search.
+    /// What `look` makes of a block, where it lies; `None` when it is not in memory, read or not
+    /// read by this search.
     pub(super) fn look_in_memory<T>(
         &mut self,
         number: u32,
@@ -564,8 +567,8 @@ impl PromotedIndex {
         Ok(low)
     }
 
-    /// The last block. Where it and its offset are on disk, both are read at once: it ends where the
-    /// offsets begin.
+    /// The last block. Where it and its offset are on disk, both are read at once: it ends where
+    /// the offsets begin.
     ///
     /// Errors: `Io`, `Corrupt`.
     pub(super) async fn last(&mut self) -> Result<Rc<Block>> {

@@ -1,6 +1,6 @@
-//! Reads one row of one partition: what most reads that miss the row cache want. No stream, no range and
-//! nothing that could be gone on with: the index says where the row would lie, and from there rows are
-//! passed by their keys up to it.
+//! Reads one row of one partition: what most reads that miss the row cache want. No stream, no
+//! range and nothing that could be gone on with: the index says where the row would lie, and from
+//! there rows are passed by their keys up to it.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -22,10 +22,11 @@ use crate::runtime;
 use crate::schema::{ClusteringKey, PartitionKey};
 
 const PAGE: u64 = PAGE_BYTES as u64;
-/// Promoted indexes that are not parsed after one that could not be, or that the cache did not take.
+/// Promoted indexes that are not parsed after one that could not be, or that the cache did not
+/// take.
 const PARSES_LEFT_OUT: u32 = 256;
-/// Blocks parsed for each read: where what is parsed leaves before it is of use, it costs a read a few
-/// microseconds at most.
+/// Blocks parsed for each read: where what is parsed leaves before it is of use, it costs a read a
+/// few microseconds at most.
 const BLOCKS_PER_READ: u32 = 64;
 /// Bytes that the cache takes for a piece beside it.
 const PIECE_BYTES: usize = 160;
@@ -116,8 +117,8 @@ impl Sstable {
         }
     }
 
-    /// Where a partition stands, what its promoted index says of the front, and where a row stands by it.
-    /// A promoted index that is in memory and not long is parsed and kept so.
+    /// Where a partition stands, what its promoted index says of the front, and where a row stands
+    /// by it. A promoted index that is in memory and not long is parsed and kept so.
     async fn locate(&self, key: &PartitionKey, row: &[u8]) -> Result<Option<Located>> {
         let token = key.token().0 as u64;
         if let Some(known) = self.known.get(token)
@@ -161,8 +162,8 @@ impl Sstable {
 /// A partition, and what its promoted index says where it has one.
 type Located = (PartitionPlace, Option<(Stated, RowPlace)>);
 
-/// A partition with its promoted index, as they are kept in memory; found by the token of its key, of
-/// which another partition's may be the same.
+/// A partition with its promoted index, as they are kept in memory; found by the token of its key,
+/// of which another partition's may be the same.
 pub(super) struct KnownPartition {
     key: PartitionKey,
     place: PartitionPlace,

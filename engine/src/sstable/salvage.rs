@@ -1,9 +1,9 @@
 //! How a reader of one partition goes on behind damage.
 //!
 //! Forward it goes on at the next block of the promoted index, with the range tombstone that is in
-//! force there. Reversed it goes forward from the start of a block, the one with the damage first and
-//! then those before it, to the last row or marker that can be read, and back from there. A promoted
-//! index that is damaged itself is done without: rows are looked for in order then.
+//! force there. Reversed it goes forward from the start of a block, the one with the damage first
+//! and then those before it, to the last row or marker that can be read, and back from there. A
+//! promoted index that is damaged itself is done without: rows are looked for in order then.
 //!
 //! Invariant: each step moves on in reading order, so that a read ends whatever the bytes say.
 
@@ -36,8 +36,9 @@ impl Front {
 }
 
 impl PartitionReader {
-    /// Moves past what could not be read, to where the index says that something readable begins; what
-    /// was in force there is in force from then on. Without such a place the partition is at its end.
+    /// Moves past what could not be read, to where the index says that something readable begins;
+    /// what was in force there is in force from then on. Without such a place the partition is at
+    /// its end.
     ///
     /// Errors: `Io`.
     pub(super) async fn salvage(
@@ -166,8 +167,8 @@ impl PartitionReader {
         Ok(())
     }
 
-    /// Goes forward from `from` as far as it can be read, up to `until`: the last row or marker, the
-    /// place behind it if it is a row, and the tombstone in force there.
+    /// Goes forward from `from` as far as it can be read, up to `until`: the last row or marker,
+    /// the place behind it if it is a row, and the tombstone in force there.
     async fn last_before(
         &self,
         data: &mut Window,

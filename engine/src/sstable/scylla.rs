@@ -12,8 +12,8 @@
 //! 13 records    u32 n, n x (u32 kind, bytes32 partition key, bytes32 clustering key,
 //!               bytes32 column, u64 bytes, u64 elements, u64 range tombstones, u64 dead rows)
 //! ```
-//! Parts with other tags are kept as they are, and so are records in another form: reading rows needs
-//! none of them. Files that are written here have features, large data, origin and records.
+//! Parts with other tags are kept as they are, and so are records in another form: reading rows
+//! needs none of them. Files that are written here have features, large data, origin and records.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -47,8 +47,8 @@ pub struct LargeData {
     pub above_count: u32,
 }
 
-/// One large thing. `kind` is that of [`LargeData`], and what is large of it `bytes` in kinds 1 to 3,
-/// `elements` in 4 and 5.
+/// One large thing. `kind` is that of [`LargeData`], and what is large of it `bytes` in kinds 1 to
+/// 3, `elements` in 4 and 5.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LargeRecord {
     pub kind: u32,
@@ -152,7 +152,8 @@ impl ScyllaMetadata {
         }
     }
 
-    /// The bytes of a `Scylla.db` with features, large data, origin and records, where they are given.
+    /// The bytes of a `Scylla.db` with features, large data, origin and records, where they are
+    /// given.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut parts: Vec<(u32, Vec<u8>)> = Vec::new();
         parts.extend(self.features.map(|bits| (2, bits.to_be_bytes().to_vec())));

@@ -54,8 +54,8 @@ pub(super) struct SstableSource {
 }
 
 impl SstableSource {
-    /// A read of a range; the data of a single partition is read as `access` says, and for a row cache
-    /// the filter was asked before.
+    /// A read of a range; the data of a single partition is read as `access` says, and for a row
+    /// cache the filter was asked before.
     pub(super) fn new(
         table: Rc<Sstable>,
         (range, slice): (&PartitionRange, &Slice),
@@ -159,8 +159,8 @@ impl SstableSource {
         }
     }
 
-    /// Whether damage may lie ahead of what is needed: then the window reads no further than it must
-    /// from now on. If not, the damage is noted.
+    /// Whether damage may lie ahead of what is needed: then the window reads no further than it
+    /// must from now on. If not, the damage is noted.
     fn is_first_try(
         &mut self,
         window: impl FnOnce(&mut Self) -> &mut Window,

@@ -25,7 +25,8 @@ use crate::policy::event::EntryKind;
 use crate::schema::PartitionKey;
 use crate::schema::table_schema::SchemaRef;
 
-/// An SSTable that is open for reading: summary and bloom filter in memory, data and index in files.
+/// An SSTable that is open for reading: summary and bloom filter in memory, data and index in
+/// files.
 pub struct Sstable {
     info: SstableInfo,
     scylla: Option<Box<ScyllaMetadata>>,
@@ -54,8 +55,8 @@ pub(super) struct Parts {
 }
 
 impl Sstable {
-    /// Opens the SSTable of this generation that this engine wrote and that a manifest names, with what
-    /// that says of it if it is at hand; see [`open_named`](Self::open_named).
+    /// Opens the SSTable of this generation that this engine wrote and that a manifest names, with
+    /// what that says of it if it is at hand; see [`open_named`](Self::open_named).
     pub async fn open(
         disk: Rc<dyn Disk>,
         cache: Rc<PageCache>,
@@ -69,8 +70,8 @@ impl Sstable {
 
     /// Opens an SSTable of any readable version, whoever wrote it. Small components are read and
     /// checked whole; data and index are checked page by page, or chunk by chunk, as they are read.
-    /// Small components that are damaged or missing are made anew from the others, in memory, as far as
-    /// those tell what was in them: [`mended`](Self::mended).
+    /// Small components that are damaged or missing are made anew from the others, in memory, as
+    /// far as those tell what was in them: [`mended`](Self::mended).
     ///
     /// Errors: `Io`, also when it has no table of contents; `Corrupt`; `Invalid` when its columns
     /// are not those of `schema` or when its codec is unknown.
@@ -84,8 +85,8 @@ impl Sstable {
         open(Opening { disk, cache, directory, name, schema, origin: Origin::Foreign }).await
     }
 
-    /// As [`open_named`](Self::open_named), but an SSTable without table of contents is taken to have
-    /// the files that are there: copies and old backups lack it.
+    /// As [`open_named`](Self::open_named), but an SSTable without table of contents is taken to
+    /// have the files that are there: copies and old backups lack it.
     ///
     /// Errors: as there.
     pub async fn open_foreign(
@@ -115,8 +116,8 @@ impl Sstable {
         })
     }
 
-    /// Damage of small components that was met while the SSTable was opened, and that something else
-    /// made good.
+    /// Damage of small components that was met while the SSTable was opened, and that something
+    /// else made good.
     pub fn mended(&self) -> &[Error] {
         &self.mended
     }
@@ -170,14 +171,15 @@ impl Sstable {
         &self.info.last_key
     }
 
-    /// Reads the partitions in `range`, cut to `slice`, in the slice's direction. A single partition
-    /// is read through the page cache; a range of tokens past it, in large pieces.
+    /// Reads the partitions in `range`, cut to `slice`, in the slice's direction. A single
+    /// partition is read through the page cache; a range of tokens past it, in large pieces.
     pub fn read(self: &Rc<Self>, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
         Box::new(SstableSource::new(self.clone(), (range, slice), Access::Cached, None))
     }
 
-    /// As [`read`](Self::read), but a read that meets damage notes it and goes on where the index says
-    /// that something readable begins: at the next block of the partition, or at the next partition.
+    /// As [`read`](Self::read), but a read that meets damage notes it and goes on where the index
+    /// says that something readable begins: at the next block of the partition, or at the next
+    /// partition.
     pub fn read_past_damage(
         self: &Rc<Self>,
         range: &PartitionRange,
@@ -196,9 +198,9 @@ impl Sstable {
         Box::new(SstableSource::new(self.clone(), (range, slice), Access::Scan, None))
     }
 
-    /// As [`read`](Self::read) of a single partition, for a row cache that keeps its rows: of one that is
-    /// short enough to be read whole the page cache keeps the pages when it is read for the second time. The
-    /// caller has asked [`may_contain`](Self::may_contain).
+    /// As [`read`](Self::read) of a single partition, for a row cache that keeps its rows: of one
+    /// that is short enough to be read whole the page cache keeps the pages when it is read for the
+    /// second time. The caller has asked [`may_contain`](Self::may_contain).
     pub fn read_for_rows(
         self: &Rc<Self>,
         range: &PartitionRange,

@@ -1,9 +1,9 @@
 //! Names of column types as Cassandra writes them into `Statistics.db`.
 //!
 //! A column of the table takes a file's column of the same type; digits of decimals, and names and
-//! keyspaces of user types, are not looked at, and ASCII is text. Values that are whole and of a type
-//! that the table does not name (frozen, `varint`, `duration`, vectors) may also be blobs in it. A
-//! column that the table lacks is skipped, whatever its type.
+//! keyspaces of user types, are not looked at, and ASCII is text. Values that are whole and of a
+//! type that the table does not name (frozen, `varint`, `duration`, vectors) may also be blobs in
+//! it. A column that the table lacks is skipped, whatever its type.
 
 use super::class_name::{ClassName, PACKAGE, unhex};
 use crate::schema::{ClusteringOrder, Column, DataType, TableSchema, UserType};
@@ -77,8 +77,8 @@ pub fn marshal_name(column: &Column) -> String {
     }
 }
 
-/// The type that Cassandra's class name says, and the order of a clustering column of it; `None` for
-/// a type that the engine does not have. A decimal is taken as wide as SQL shows one.
+/// The type that Cassandra's class name says, and the order of a clustering column of it; `None`
+/// for a type that the engine does not have. A decimal is taken as wide as SQL shows one.
 pub fn cql_type(name: &str) -> Option<(DataType, ClusteringOrder)> {
     let parsed = ClassName::parse(name)?;
     let (parsed, order) = match (parsed.class, parsed.parameters.as_slice()) {
@@ -159,8 +159,8 @@ pub(super) fn of_partition_key(schema: &TableSchema) -> String {
     }
 }
 
-/// Whether values of the stored type are whole and may stand as blobs. Outside of keys their order does
-/// not matter.
+/// Whether values of the stored type are whole and may stand as blobs. Outside of keys their order
+/// does not matter.
 fn is_opaque(parsed: &ClassName<'_>) -> bool {
     matches!(
         parsed.class,
@@ -181,8 +181,8 @@ pub(super) fn fits_column(name: &str, column: &Column) -> bool {
         && ClassName::parse(name).is_some_and(|parsed| is_opaque(&parsed))
 }
 
-/// The types of the columns of a partition key whose type has this name; `None` where the engine lacks
-/// one of them.
+/// The types of the columns of a partition key whose type has this name; `None` where the engine
+/// lacks one of them.
 pub fn partition_key_types(name: &str) -> Option<Vec<DataType>> {
     let parsed = ClassName::parse(name)?;
     if parsed.class == "CompositeType" {
@@ -211,8 +211,8 @@ pub(super) struct Shape {
     pub(super) is_counter: bool,
 }
 
-/// The layout of columns of the stored type `name`; `None` when the type is unknown, so that not even
-/// skipping is possible.
+/// The layout of columns of the stored type `name`; `None` when the type is unknown, so that not
+/// even skipping is possible.
 pub(super) fn shape(name: &str) -> Option<Shape> {
     shape_of(&ClassName::parse(name)?)
 }

@@ -7,9 +7,9 @@
 //! end    := flags
 //! ```
 //! `size` counts from the byte after itself, so a reader can skip what it does not want; `previous
-//! size` leads a reversed reader back. A multi-cell column is `[deletion], vint n, cells`, each cell with
-//! a path before its value; once one such column of a row has a deletion, each has, be it the one that
-//! deletes nothing.
+//! size` leads a reversed reader back. A multi-cell column is `[deletion], vint n, cells`, each
+//! cell with a path before its value; once one such column of a row has a deletion, each has, be it
+//! the one that deletes nothing.
 
 use super::coding::{Fault, Input, Parsed, put_vint};
 use super::layout::{HeaderColumns, Layout};
@@ -30,7 +30,8 @@ const HAS_ALL_COLUMNS: u8 = 0x20;
 const HAS_COMPLEX_DELETION: u8 = 0x40;
 const EXTENSION: u8 = 0x80;
 const IS_STATIC: u8 = 0x01;
-/// Flags behind `EXTENSION` of deletions that a newer row marker undoes: Cassandra's once, and ScyllaDB's.
+/// Flags behind `EXTENSION` of deletions that a newer row marker undoes: Cassandra's once, and
+/// ScyllaDB's.
 const SHADOWABLE: u8 = 0x02;
 const SHADOWABLE_OF_SCYLLA: u8 = 0x80;
 
@@ -316,8 +317,8 @@ pub(super) fn read_head(input: &mut Input<'_>, layout: &Layout) -> Parsed<Head> 
     Ok(Head::Row { key, frame })
 }
 
-/// Bytes of the row that the input begins with, if it is a whole one with a key for which `is_passed`
-/// holds; its body is not looked at.
+/// Bytes of the row that the input begins with, if it is a whole one with a key for which
+/// `is_passed` holds; its body is not looked at.
 pub(super) fn read_passed(
     input: &Input<'_>,
     layout: &Layout,

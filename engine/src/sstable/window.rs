@@ -13,11 +13,11 @@ use crate::config::PAGE_BYTES;
 use crate::error::{Error, Result};
 
 const PAGE: u64 = PAGE_BYTES as u64;
-/// What a read needs of a partition is read at once up to this length: a second read would cost more than
-/// what it brings.
+/// What a read needs of a partition is read at once up to this length: a second read would cost
+/// more than what it brings.
 const WHOLE_BYTES_MAX: u64 = 16 << 10;
-/// Bytes before what is wanted that a window holds on to though they are in nobody's way: only a long
-/// value has more.
+/// Bytes before what is wanted that a window holds on to though they are in nobody's way: only a
+/// long value has more.
 const PASSED_BYTES_MAX: u64 = 2 * SCAN_BYTES_MAX;
 /// Bytes that a window through the page cache reads ahead at first.
 const AHEAD_BYTES_MIN: u64 = PAGE;
@@ -280,9 +280,9 @@ impl Window {
         self.advance_keeping((at, needed, limit), Keep::All).await
     }
 
-    /// Makes the bytes `at..end` available by one read if they are few, and if nothing speaks against
-    /// reading ahead. They are all that will be read there: a row cache above keeps what it wants of them
-    /// itself.
+    /// Makes the bytes `at..end` available by one read if they are few, and if nothing speaks
+    /// against reading ahead. They are all that will be read there: a row cache above keeps what it
+    /// wants of them itself.
     ///
     /// Errors: as [`advance`](Self::advance).
     pub(super) async fn take_in(&mut self, at: u64, end: u64) -> Result<()> {

@@ -33,8 +33,8 @@ use crate::schema::{ClusteringKey, Compression, LargeDataThresholds, PartitionKe
 
 /// Origin of an SSTable that a flush wrote.
 const ORIGIN_MEMTABLE: &str = "memtable";
-/// Features of `Scylla.db`: faults of early versions of ScyllaDB that these files do not have. Bit 6 is
-/// not among them, for the width of a last block counts the end mark here as in Cassandra.
+/// Features of `Scylla.db`: faults of early versions of ScyllaDB that these files do not have. Bit
+/// 6 is not among them, for the width of a last block counts the end mark here as in Cassandra.
 const SCYLLA_FEATURES: u64 = 0x3f;
 
 /// How an SSTable is written.

@@ -1,7 +1,8 @@
 //! Tables over SSTables of other products: read only, in a directory that is never written to.
 //!
-//! Every shard opens all files and leaves out what it does not own, as with SSTables of another shard
-//! count. Such a table has no commitlog, its memtable stays empty and its manifest names nothing.
+//! Every shard opens all files and leaves out what it does not own, as with SSTables of another
+//! shard count. Such a table has no commitlog, its memtable stays empty and its manifest names
+//! nothing.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -31,8 +32,8 @@ pub struct AttachedOpening {
 }
 
 impl Table {
-    /// Opens foreign SSTables as a table that is only read. Files that cannot be opened are left out
-    /// and handed back with the reason; `opened_one` is told of each other.
+    /// Opens foreign SSTables as a table that is only read. Files that cannot be opened are left
+    /// out and handed back with the reason; `opened_one` is told of each other.
     pub async fn attach(
         opening: AttachedOpening,
         names: &[SstableName],

@@ -1,10 +1,10 @@
 //! Sealing memtables and writing them to SSTables.
 //!
 //! Order of a flush: seal the memtable, wait for its writes in flight, write the SSTable, name it in
-//! the manifest together with the commitlog position it reaches, show it to reads and drop the
-//! memtable in one step, seal the manifest (what it said so far is told from a torn end from then
-//! on), release the commitlog. A failure before the step leaves the memtable in place, to be flushed
-//! again.
+//! the manifest with the commitlog position it reaches, show it to reads, merge the memtable into
+//! the row cache, drop the memtable, seal the manifest (from then on a torn end is told from damage
+//! of what it said), release the commitlog. If it fails before the manifest names the SSTable, the
+//! memtable stays and is flushed again.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -34,8 +34,8 @@ impl Table {
     /// Seals the active memtable and writes all sealed ones; returns when what was written before
     /// the call is in SSTables. A flush in the background that is under way hurries up.
     ///
-    /// Errors: `Io`, above all a full disk. The memtables stay and the next flush tries again; where
-    /// the cause is in this table alone it takes no writes until then.
+    /// Errors: `Io`, above all a full disk. The memtables stay and the next flush tries again;
+    /// where the cause is in this table alone it takes no writes until then.
     pub async fn flush(&self) -> Result<()> {
         let _awaited = self.flushes_awaited.enter()?;
         self.flush_in_background().await
@@ -146,7 +146,8 @@ impl Table {
         self.next_generation.set(generation + u64::from(self.shard_count));
         let written = self.write_generation(memtable, generation).await;
         if written.is_err() {
-            // A full disk must not be filled further; what cannot be removed goes at the next start.
+            // A full disk must not be filled further; what cannot be removed goes at the next
+            // start.
             let _ = remove_files(&*self.disk, &self.directory, generation).await;
         }
         written

@@ -40,7 +40,8 @@ pub struct FragmentReport {
 }
 
 impl Table {
-    /// What each source holds of a partition, up to `max` parts of each; the caches are not changed.
+    /// What each source holds of a partition, up to `max` parts of each; the caches are not
+    /// changed.
     ///
     /// Errors: `Io`, `Corrupt`.
     pub async fn fragments(&self, key: &PartitionKey, max: usize) -> Result<Vec<FragmentReport>> {

@@ -64,7 +64,8 @@ impl Table {
         things.collect()
     }
 
-    /// One warning for a new SSTable that holds something large: how many of each kind, and the largest.
+    /// One warning for a new SSTable that holds something large: how many of each kind, and the
+    /// largest.
     pub(super) fn warn_of_large_data(&self, sstable: &Sstable) {
         let things = self.large_in(sstable);
         let of_kind = |kind| things.iter().filter(move |thing| thing.kind == kind);

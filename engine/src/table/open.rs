@@ -69,8 +69,9 @@ impl Table {
         let own = directory.join(manifest_name(shard, shard_count));
         let own_reached = reached.get(&(shard, shard_count)).copied().unwrap_or(0);
         let manifest = Manifest::open_from(disk.clone(), &own, own_reached).await?;
-        // Of a data directory that had no ledger, or of the edits before a crash, the ledger knows nothing
-        // or too little. It is a watch more: who opens the tables has it written, once for all.
+        // Of a data directory that had no ledger, or of the edits before a crash, the ledger knows
+        // nothing or too little. It is a watch more: who opens the tables has it written, once for
+        // all.
         if ledger.manifest(schema.id) < manifest.edited() {
             ledger.record_later(Entry::Manifest { table: schema.id, sequence: manifest.edited() });
         }
@@ -160,8 +161,8 @@ impl Table {
 pub struct SetAside {
     /// Where its files are now.
     pub files: Vec<PathBuf>,
-    /// Commitlog positions of its first and last write, as it states them; `None` for one of another
-    /// product or host, or without readable statistics.
+    /// Commitlog positions of its first and last write, as it states them; `None` for one of
+    /// another product or host, or without readable statistics.
     pub replay: Option<(ReplayPosition, ReplayPosition)>,
 }
 

@@ -10,8 +10,8 @@ use crate::batch::{BatchBuilder, RecordBatch};
 use crate::config::{BATCH_BYTES_MAX, BATCH_BYTES_UNCHARGED, BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use crate::error::Result;
 use crate::intake::{BatchCharge, Permit};
-use crate::mutation::{ClusteringRange, PartitionRange, Slice};
-use crate::reader::{LiveRows, Pulled, QueryReader};
+use crate::mutation::{ClusteringRange, Filled, PartitionRange, Slice};
+use crate::reader::{LiveRows, QueryReader};
 use crate::runtime;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{ColumnId, PartitionKey};
@@ -35,14 +35,15 @@ pub struct ReadCommand {
 /// Partitions of a read.
 #[derive(Debug, Clone)]
 pub enum Partitions {
-    /// These, visited in ring order, each once. [`Database::read`](crate::Database::read) asks each shard for
-    /// its own; one shard refuses those of another.
+    /// These, visited in ring order, each once. [`Database::read`](crate::Database::read) asks each
+    /// shard for its own; one shard refuses those of another.
     Keys(Vec<PartitionKey>),
     /// Every partition of this shard, in ring order.
     Shard(u32),
 }
 
-/// A batch on its way to its receiver, with the memory that it has; a short one has none of its own.
+/// A batch on its way to its receiver, with the memory that it has; a short one has none of its
+/// own.
 #[derive(Debug)]
 pub struct Sent {
     pub batch: RecordBatch,
@@ -112,14 +113,14 @@ impl Table {
                 if output.is_full() && !output.send_and_go_on().await? {
                     return Ok(());
                 }
-                if pulled == Pulled::End {
+                if pulled == Filled::End {
                     break;
                 }
                 runtime::maybe_yield().await;
                 if batches.is_closed() {
                     return Ok(());
                 }
-                if pulled == Pulled::Waits && !reader.refill().await? {
+                if pulled == Filled::Waits && !reader.refill().await? {
                     break;
                 }
             }
@@ -132,8 +133,8 @@ impl Table {
     }
 }
 
-/// The batch in formation. It ends by rows or by bytes; what it has beyond a little is charged before
-/// it is built.
+/// The batch in formation. It ends by rows or by bytes; what it has beyond a little is charged
+/// before it is built.
 struct Output<'a> {
     builder: BatchBuilder,
     batches: &'a Batches,

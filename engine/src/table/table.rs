@@ -38,8 +38,8 @@ pub struct Table {
     pub(super) commitlog: RefCell<Option<Rc<Commitlog>>>,
     /// Where the manifest's edits are recorded; none of a table that is never written.
     pub(super) ledger: Option<Rc<Ledger>>,
-    /// A flush was not settled yet. The position is that up to which SSTables have everything and which
-    /// the commitlog was not told; memtables of another shard count's log have none.
+    /// A flush was not settled yet. The position is that up to which SSTables have everything and
+    /// which the commitlog was not told; memtables of another shard count's log have none.
     pub(super) owed: Cell<Option<Option<ReplayPosition>>>,
     pub(super) shard: u32,
     pub(super) shard_count: u32,
@@ -136,8 +136,8 @@ impl Underlying for Sstables {
     }
 }
 
-/// Bytes that are read in sequence at the cost of beginning to read an SSTable: of some reads of index
-/// and data before it goes on in large pieces, and of what was read ahead for nothing.
+/// Bytes that are read in sequence at the cost of beginning to read an SSTable: of some reads of
+/// index and data before it goes on in large pieces, and of what was read ahead for nothing.
 const OPENING_BYTES: u64 = 1 << 20;
 
 /// The key of a range of one partition, hashed once for the filters of all SSTables.
@@ -262,8 +262,8 @@ impl Table {
     }
 
     /// A merged stream over everything the table holds, as of now: memtables and SSTables that join
-    /// or leave later do not change it. `past_cache` asks the row cache for nothing and leaves nothing
-    /// in the caches.
+    /// or leave later do not change it. `past_cache` asks the row cache for nothing and leaves
+    /// nothing in the caches.
     pub fn read(
         &self,
         range: &PartitionRange,
@@ -336,7 +336,8 @@ impl Table {
         })
     }
 
-    /// Newest position of the commitlog that `log` (shard and shard count) wrote that SSTables hold.
+    /// Newest position of the commitlog that `log` (shard and shard count) wrote that SSTables
+    /// hold.
     pub async fn flushed_through(&self, log: (u32, u32)) -> Option<ReplayPosition> {
         if log == (self.shard, self.shard_count) {
             self.manifest.lock().await.flushed_through()

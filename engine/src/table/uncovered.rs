@@ -1,7 +1,7 @@
 //! What of a memtable an SSTable needs: not what tombstones of the same memtable cover.
 //!
-//! A covered row is invisible for ever, as its tombstone is written beside it. Cassandra leaves it out as
-//! well, so that files with the same writes are the same.
+//! A covered row is invisible for ever, as its tombstone is written beside it. Cassandra leaves it
+//! out as well, so that files with the same writes are the same.
 
 use std::rc::Rc;
 

@@ -10,9 +10,9 @@
 //! head    : kind 0..4 | id seen in this block 4 | size changed 5 | time passed 6 | hit 7
 //! end     : a block of no requests; payload: requests u64 | lost u64
 //! ```
-//! Little endian. The CRC of a block covers its header before the CRC and its payload. Flag 0 of the
-//! file: hits are known. A block of one shard is in order; blocks of different shards stand in the
-//! order in which they were written.
+//! Little endian. The CRC of a block covers its header before the CRC and its payload. Flag 0 of
+//! the file: hits are known. A block of one shard is in order; blocks of different shards stand in
+//! the order in which they were written.
 //!
 //! Invariant: what is read was written so: every byte is under a CRC, and a torn end is no silent
 //! end, because only the end block says how many requests there are.
@@ -125,8 +125,14 @@ pub(super) fn is_recorded(file: &[u8]) -> bool {
 /// Reads a recorded trace. Ids of different shards stay different.
 ///
 /// Errors: `Unavailable` for a newer version, `Corrupt` naming the offset, `Invalid` when it is too
-/// long.
+/// long, or empty as at the beginning of a recording.
 pub fn read_recorded(path: &Path, file: &[u8]) -> Result<Trace> {
+    if file.is_empty() {
+        return Err(Error::invalid(format!(
+            "{} is empty; while reads are recorded to it, RECORD TRACE STOP writes the rest",
+            path.display()
+        )));
+    }
     let mut at = Place { path, file, at: 0 };
     let flags = at.header()?;
     let mut builder = TraceBuilder::default();
@@ -368,6 +374,7 @@ mod tests {
             let cut = read(&whole[..length]);
             match boundaries.contains(&length) {
                 true => assert!(!cut.unwrap().is_complete(), "{length}"),
+                false if length == 0 => assert!(matches!(cut, Err(Error::Invalid(_)))),
                 false => assert!(matches!(cut, Err(Error::Corrupt(_))), "{length}"),
             }
         }

@@ -47,7 +47,8 @@ impl std::str::FromStr for TraceFormat {
 
 /// Reads a trace from the bytes of a file. Without `format`, the first bytes and the name decide.
 ///
-/// Errors: `Corrupt` naming the offset, `Invalid` naming the line, `Unavailable` for a newer version.
+/// Errors: `Corrupt` naming the offset, `Invalid` naming the line, `Unavailable` for a newer
+/// version.
 pub fn read_trace(path: &Path, file: &[u8], format: Option<TraceFormat>) -> Result<Trace> {
     if file.starts_with(&ZSTD_MAGIC) {
         return read_trace(&path.with_extension(""), &unpacked(path, file)?, format);

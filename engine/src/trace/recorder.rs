@@ -46,7 +46,8 @@ impl Recorder {
         self.requests.push(Request { id, size_bytes, kind, is_hit, time_us: self.now_us });
     }
 
-    /// Hands over what waits and how many were lost since the last time. `empty` becomes the buffer.
+    /// Hands over what waits and how many were lost since the last time. `empty` becomes the
+    /// buffer.
     pub fn take(&mut self, mut empty: Vec<Request>) -> (Vec<Request>, u64) {
         empty.clear();
         empty.reserve_exact(TRACE_RING_REQUESTS_MAX);

@@ -63,20 +63,21 @@ pub enum SstableAction {
         #[arg(long)]
         json: bool,
     },
-    /// What ScyllaDB noted in Scylla.db, all parts of it, as JSON; null where there is no such file.
+    /// What ScyllaDB noted in Scylla.db, all parts of it, as JSON; null where there is no such
+    /// file.
     #[command(after_help = FILES_HELP)]
     DumpScyllaMetadata(SstableFiles),
     /// CREATE TABLE for the files, from their serialization headers.
     ///
-    /// Names of key columns are not in the files. They are taken from schema.cql in the directory or
-    /// the one above, or from Scylla.db; else they are pk (pk1, pk2, …) and ck (ck1, ck2, …).
+    /// Names of key columns are not in the files. They are taken from schema.cql in the directory
+    /// or the one above, or from Scylla.db; else they are pk (pk1, pk2, …) and ck (ck1, ck2, …).
     #[command(after_help = FILES_HELP)]
     DumpSchema(SstableFiles),
     /// Check everything that can be checked, and report every SSTable.
     ///
-    /// Checksums; order of partitions, rows and cells; previous sizes; range tombstones; index entries,
-    /// promoted indexes and samples against the data; the bloom filter against the keys; statistics
-    /// against the rows. It goes on after damage. With --mode json, one object a line.
+    /// Checksums; order of partitions, rows and cells; previous sizes; range tombstones; index
+    /// entries, promoted indexes and samples against the data; the bloom filter against the keys;
+    /// statistics against the rows. It goes on after damage. With --mode json, one object a line.
     #[command(after_help = FILES_HELP)]
     Verify(SstableFiles),
     /// Run SQL on the files: each directory is a table, named as dump-schema names it.

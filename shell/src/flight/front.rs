@@ -1,8 +1,8 @@
-//! What clients reach: the calls of Flight that Flight SQL's own dispatch leaves out, and its errors
-//! in words.
+//! What clients reach: the calls of Flight that Flight SQL's own dispatch leaves out, and its
+//! errors in words.
 //!
-//! Invariant: what [`Front`] does not answer itself it hands on as it came. `list_actions` names what
-//! works and nothing else.
+//! Invariant: what [`Front`] does not answer itself it hands on as it came. `list_actions` names
+//! what works and nothing else.
 
 use arrow_flight::flight_descriptor::DescriptorType;
 use arrow_flight::flight_service_server::FlightService;
@@ -221,8 +221,8 @@ fn undecodable() -> Status {
     invalid("these bytes are no command of Flight SQL")
 }
 
-/// The dispatch of Flight SQL tells of what it cannot decode as it tells a programmer, and partly as
-/// if it were a fault of the service; it is one of the request.
+/// The dispatch of Flight SQL tells of what it cannot decode as it tells a programmer, and partly
+/// as if it were a fault of the service; it is one of the request.
 fn in_words(error: Status) -> Status {
     let from_dispatch = match error.code() {
         Code::InvalidArgument => error.message().starts_with("DecodeError {"),

@@ -50,8 +50,9 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// Serves `database` on `listen`, to so many connections as `memory` has room for, until Ctrl-C or
 /// SIGTERM; then no call is taken any more, running ones may end within [`DRAIN_SECONDS_MAX`], and
-/// what is left is cut: a client that does not read its answer keeps nobody waiting. A second signal
-/// ends the process at once, with 128 and the signal's number as its code. The database stays open.
+/// what is left is cut: a client that does not read its answer keeps nobody waiting. A second
+/// signal ends the process at once, with 128 and the signal's number as its code. The database
+/// stays open.
 ///
 /// Errors: a sentence when the address cannot be used.
 pub async fn serve(

@@ -45,8 +45,8 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// What a call asks for: by a header of the option's name, else by the option `of_session`, else
-    /// what its client reads.
+    /// What a call asks for: by a header of the option's name, else by the option `of_session`,
+    /// else what its client reads.
     pub(super) fn of(headers: &MetadataMap, of_session: impl Fn(&str) -> Option<String>) -> Form {
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let is_java = header("user-agent").is_some_and(|agent| agent.starts_with(JAVA));

@@ -1,10 +1,10 @@
 //! Long statements are parsed and planned apart from short ones.
 //!
-//! Invariant: what plans a statement of over [`SHORT_BYTES_MAX`] runs on a thread that serves no other
-//! call. At most half of the processors plan long queries at once, and [`WRITES_MAX`] threads plan and
-//! do long writes, which wait for disks as well, of at most [`LONG_BYTES_MAX`] together; the others
-//! wait, and beyond [`WAITING_MAX`] are refused. A text of over [`STATEMENT_BYTES_MAX`] is refused before
-//! anything is made of it.
+//! Invariant: what plans a statement of over [`SHORT_BYTES_MAX`] runs on a thread that serves no
+//! other call. At most half of the processors plan long queries at once, and [`WRITES_MAX`] threads
+//! plan and do long writes, which wait for disks as well, of at most [`LONG_BYTES_MAX`] together;
+//! the others wait, and beyond [`WAITING_MAX`] are refused. A text of over [`STATEMENT_BYTES_MAX`]
+//! is refused before anything is made of it.
 
 use std::future::Future;
 use std::num::NonZero;

@@ -1,8 +1,9 @@
-//! Queries that are being fetched, so that they can be cancelled by what their client knows of them.
+//! Queries that are being fetched, so that they can be cancelled by what their client knows of
+//! them.
 //!
-//! Invariant: a query that was cancelled gives no more rows, neither to those who fetch it now nor to
-//! those who come later with its ticket. At most [`CANCELLED_MAX`] cancelled queries are remembered,
-//! each as long as its ticket holds.
+//! Invariant: a query that was cancelled gives no more rows, neither to those who fetch it now nor
+//! to those who come later with its ticket. At most [`CANCELLED_MAX`] cancelled queries are
+//! remembered, each as long as its ticket holds.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -54,8 +55,8 @@ impl Running {
         Ok(Fetch { running: Arc::clone(self), id, cancel })
     }
 
-    /// Cancels the query `id`, whoever fetches it. Its ticket holds until `expires` at most, seconds
-    /// since the epoch; `now` is the time.
+    /// Cancels the query `id`, whoever fetches it. Its ticket holds until `expires` at most,
+    /// seconds since the epoch; `now` is the time.
     pub(super) fn cancel(&self, id: &Bytes, now: i64, expires: i64) {
         let mut state = self.lock();
         for cancel in state.fetches.get(id).into_iter().flatten() {

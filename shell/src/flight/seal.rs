@@ -22,7 +22,8 @@ const HASH_BYTES: usize = 32;
 const VERSION: u8 = 1;
 /// Bytes before the content.
 const HEAD_BYTES: usize = 11;
-/// Longest content that a client carries itself; longer ones are kept here, and it carries a digest.
+/// Longest content that a client carries itself; longer ones are kept here, and it carries a
+/// digest.
 const CARRIED_BYTES_MAX: usize = 64 << 10;
 /// Longest content.
 const CONTENT_BYTES_MAX: usize = 64 << 20;
@@ -60,8 +61,8 @@ pub(super) struct Seal {
 }
 
 impl Seal {
-    /// Seals with `key`, which must be random and told to nobody. Long contents take `kept_bytes_max`
-    /// together; what was used longest ago goes first.
+    /// Seals with `key`, which must be random and told to nobody. Long contents take
+    /// `kept_bytes_max` together; what was used longest ago goes first.
     pub(super) fn new(key: [u8; HASH_BYTES], clock: Arc<dyn Clock>, kept_bytes_max: usize) -> Self {
         let kept = Kept { by_digest: HashMap::new(), bytes: 0, bytes_max: kept_bytes_max, uses: 0 };
         Seal { key, clock, kept: Mutex::new(kept) }
@@ -74,7 +75,8 @@ impl Seal {
 
     /// Seals `content`.
     ///
-    /// Errors: INVALID_ARGUMENT for a content beyond [`CONTENT_BYTES_MAX`], or beyond all that is kept.
+    /// Errors: INVALID_ARGUMENT for a content beyond [`CONTENT_BYTES_MAX`], or beyond all that is
+    /// kept.
     pub(super) fn close(&self, purpose: Purpose, content: Vec<u8>) -> Result<Bytes, Status> {
         let (name, bytes) = (purpose.name(), content.len());
         let is_kept = bytes > CARRIED_BYTES_MAX;
@@ -108,8 +110,9 @@ impl Seal {
 
     /// The content of a seal.
     ///
-    /// Errors: INVALID_ARGUMENT for bytes that are no seal; UNAUTHENTICATED for one that this service
-    /// did not close, or that has expired; NOT_FOUND where a long content was dropped meanwhile.
+    /// Errors: INVALID_ARGUMENT for bytes that are no seal; UNAUTHENTICATED for one that this
+    /// service did not close, or that has expired; NOT_FOUND where a long content was dropped
+    /// meanwhile.
     pub(super) fn open(&self, purpose: Purpose, sealed: &[u8]) -> Result<Bytes, Status> {
         let name = purpose.name();
         let split = sealed.len().checked_sub(HASH_BYTES).filter(|length| *length >= HEAD_BYTES);

@@ -49,8 +49,8 @@ use crate::query::{Outcome, QueryMemory};
 /// The service; one for all connections.
 ///
 /// Behind the trait object are types of which the compiler takes seconds to prove that threads may
-/// share them (syntax trees, plans). It is proved once, where a service is made; of `Service` itself,
-/// of which every call must know it, it is plain.
+/// share them (syntax trees, plans). It is proved once, where a service is made; of `Service`
+/// itself, of which every call must know it, it is plain.
 #[derive(Clone)]
 pub struct Service(Arc<dyn State>);
 

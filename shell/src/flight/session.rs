@@ -1,12 +1,12 @@
 //! Sessions of clients: one for every token that a handshake gave out, and one for every connection
 //! and user that come without a token.
 //!
-//! Invariant: at most [`SESSIONS_MAX`] sessions and [`SESSIONS_PER_USER_MAX`] of one user. A session
-//! whose calls or results are still running is never ended, nor is one that its client still uses on
-//! an open connection ended for another's sake: then a new one is refused. Sessions of tokens end
-//! [`IDLE_SECONDS_MAX`] after their last call, or [`ORPHAN_SECONDS_MAX`] where no connection that they
-//! were used on is open any more; those of connections end with these.
-//! Not here: users. Everyone who reaches the address may do everything, which is why it must be a
+//! Invariant: at most [`SESSIONS_MAX`] sessions and [`SESSIONS_PER_USER_MAX`] of one user. A
+//! session whose calls or results are still running is never ended, nor is one that its client
+//! still uses on an open connection ended for another's sake: then a new one is refused. Sessions
+//! of tokens end [`IDLE_SECONDS_MAX`] after their last call, or [`ORPHAN_SECONDS_MAX`] where no
+//! connection that they were used on is open any more; those of connections end with these. Not
+//! here: users. Everyone who reaches the address may do everything, which is why it must be a
 //! loopback address; names only keep clients apart.
 
 use std::cmp::Reverse;
@@ -257,8 +257,8 @@ impl Sessions {
 
     /// The session of a request: that of its token, else that of its connection and user.
     ///
-    /// Errors: UNAUTHENTICATED for a token that is not known (any more); RESOURCE_EXHAUSTED when there
-    /// are too many sessions.
+    /// Errors: UNAUTHENTICATED for a token that is not known (any more); RESOURCE_EXHAUSTED when
+    /// there are too many sessions.
     pub(super) fn of<T>(&self, request: &Request<T>) -> Result<Held, Status> {
         let (name, connection) = (name(request), connection(request));
         let mut all = lock(&self.all);
@@ -306,7 +306,8 @@ impl Sessions {
     }
 }
 
-/// Ends the spare session that was unused longest, if there are `entries_max` of those that `is_one`.
+/// Ends the spare session that was unused longest, if there are `entries_max` of those that
+/// `is_one`.
 fn make_room(
     all: &mut BTreeMap<Name, Entry>,
     entries_max: usize,

@@ -1,7 +1,7 @@
 //! Session options over Flight: the messages that the generated code lacks, and what they do.
 //!
-//! Options: `catalog` (there is one), `schema` (the current keyspace), [`PRIMARY_KEY`] for tables that
-//! an ingest creates, and [`outgoing::OPTIONS`] for how values leave.
+//! Options: `catalog` (there is one), `schema` (the current keyspace), [`PRIMARY_KEY`] for tables
+//! that an ingest creates, and [`outgoing::OPTIONS`] for how values leave.
 
 use std::collections::HashMap;
 

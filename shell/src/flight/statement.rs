@@ -7,9 +7,9 @@
 //! | DoGet with the ticket of that FlightInfo   | runs, once for each   | hands out the kept count  |
 //! | DoPut (update, statement or prepared)      | runs, rows are dropped| runs                      |
 //!
-//! A client that only wants the effect of a write never calls DoGet, so a write cannot wait for
-//! it. A query is planned with the parameters that are bound to it: types of its result may follow
-//! from theirs. Its ticket holds all that was planned from, and the schema that the client was told;
+//! A client that only wants the effect of a write never calls DoGet, so a write cannot wait for it.
+//! A query is planned with the parameters that are bound to it: types of its result may follow from
+//! theirs. Its ticket holds all that was planned from, and the schema that the client was told;
 //! where tables have changed since and the schema with them, the ticket is refused.
 
 use std::sync::Arc;
@@ -206,8 +206,8 @@ pub(super) async fn update(
     })
 }
 
-/// Runs any statement: what changes the session in the session itself, the rest in `query`, which has
-/// the keyspace that the statement was written for.
+/// Runs any statement: what changes the session in the session itself, the rest in `query`, which
+/// has the keyspace that the statement was written for.
 async fn run(
     session: &FlightSession,
     query: &query::Session,

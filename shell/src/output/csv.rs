@@ -1,5 +1,5 @@
-//! Results as comma separated values: a header, then one line a row; null is an empty field. Lists, maps
-//! and structs are fields of text.
+//! Results as comma separated values: a header, then one line a row; null is an empty field. Lists,
+//! maps and structs are fields of text.
 
 use std::io::{self, Write};
 

@@ -1,5 +1,5 @@
-//! Results as JSON, one object a line; null is written, so every line has every column. Keys of maps are
-//! text.
+//! Results as JSON, one object a line; null is written, so every line has every column. Keys of
+//! maps are text.
 
 use std::io::{self, Write};
 

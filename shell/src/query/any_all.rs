@@ -1,8 +1,9 @@
 //! `x < ANY (query)` and `x < ALL (query)`.
 //!
-//! DataFusion 55 makes of them whether there is a row for which the comparison holds, and one for which it
-//! is null. It does so after operands have got their types, and takes the query's column for one around it
-//! that has the same name. So the column gets a name of its own here, and the rule comes first.
+//! DataFusion 55 makes of them whether there is a row for which the comparison holds, and one for
+//! which it is null. It does so after operands have got their types, and takes the query's column
+//! for one around it that has the same name. So the column gets a name of its own here, and the
+//! rule comes first.
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;

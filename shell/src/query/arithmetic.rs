@@ -26,8 +26,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_expr_common::datum::apply;
 
-/// Puts a function of ours in the place of an operator that needs it; goes after operands got a common
-/// type.
+/// Puts a function of ours in the place of an operator that needs it; goes after operands got a
+/// common type.
 pub fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let wanted = match &expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_arithmetic(*op) => {

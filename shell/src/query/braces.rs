@@ -8,7 +8,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::sql::parser::Statement as SqlStatement;
-use datafusion::sql::sqlparser::ast::{
+use sqlparser::ast::{
     self, AssignmentTarget, DictionaryField, Expr, Function, FunctionArguments, Ident, ObjectName,
     SetExpr,
 };

@@ -37,9 +37,9 @@ pub fn as_doubles(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
-/// `nullif` of floats as a CASE over `=`: DataFusion's function tells both zeros apart, and its `=` does
-/// not. `of_equality` makes of that comparison what it makes of any. Goes before operands get a common
-/// type.
+/// `nullif` of floats as a CASE over `=`: DataFusion's function tells both zeros apart, and its `=`
+/// does not. `of_equality` makes of that comparison what it makes of any. Goes before operands get
+/// a common type.
 pub fn nullif(
     expr: Expr,
     schema: &DFSchema,

@@ -1,8 +1,9 @@
 //! Plans of statements with queries deep within conditions of one another.
 //!
-//! DataFusion 55 checks such a query again for each query around it: `check_subquery_expr` looks at all
-//! that is below it, and is called for each of these once more. That takes twice as long with each level.
-//! For statements that go deep the same rules run here in the same order, and each query is checked once.
+//! DataFusion 55 checks such a query again for each query around it: `check_subquery_expr` looks at
+//! all that is below it, and is called for each of these once more. That takes twice as long with
+//! each level. For statements that go deep the same rules run here in the same order, and each
+//! query is checked once.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -64,8 +65,8 @@ fn query_in(expr: &Expr) -> Option<&Subquery> {
     }
 }
 
-/// Calls `visit` with each operator of a plan that has a query in an expression, with that expression and
-/// with the query. What is within that query is left out.
+/// Calls `visit` with each operator of a plan that has a query in an expression, with that
+/// expression and with the query. What is within that query is left out.
 fn each_query(
     plan: &LogicalPlan,
     mut visit: impl FnMut(&LogicalPlan, &Expr, &LogicalPlan) -> Result<()>,

@@ -7,11 +7,11 @@
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::ast::{Array, DictionaryField, Expr, Ident, Map, MapEntry, Value};
-use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::Token;
+use sqlparser::ast::{Array, DictionaryField, Expr, Ident, Map, MapEntry, Value};
+use sqlparser::dialect::{Dialect, GenericDialect, Precedence};
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::Token;
 
 /// See the head of this file.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! Changes of single elements of collections and of fields of user types: which they are, by the
 //! table's columns.
 //!
-//! A write does not read. What needs to know a list's elements (`l[0] = …`, `l = l - […]`) is refused.
+//! A write does not read. What needs to know a list's elements (`l[0] = …`, `l = l - […]`) is
+//! refused.
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::DataType as ArrowType;

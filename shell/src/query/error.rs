@@ -7,8 +7,8 @@ use std::fmt;
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
-use datafusion::sql::sqlparser::parser::ParserError;
-use datafusion::sql::sqlparser::tokenizer::TokenizerError;
+use sqlparser::parser::ParserError;
+use sqlparser::tokenizer::TokenizerError;
 use tidegate_engine::error::Error as EngineError;
 
 pub use crate::text::nearest;

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::Statement as SqlStatement;
-use datafusion::sql::sqlparser::ast::{self, SelectItem, SetExpr, Statement};
+use sqlparser::ast::{self, SelectItem, SetExpr, Statement};
 
 /// Most characters of a heading; what is longer is cut.
 const CHARACTERS_MAX: usize = 64;
@@ -82,8 +82,8 @@ fn start_of(expr: &ast::Expr) -> String {
     start.text
 }
 
-/// A number with an exponent, of which the parser was told as a cast of a text. That text stands where
-/// the number stands, so it is shorter than a text with its quotes.
+/// A number with an exponent, of which the parser was told as a cast of a text. That text stands
+/// where the number stands, so it is shorter than a text with its quotes.
 fn double(expr: &ast::Expr) -> Option<ast::Value> {
     let ast::Expr::Cast { expr, .. } = expr else { return None };
     let ast::Expr::Value(ast::ValueWithSpan { value, span }) = &**expr else { return None };

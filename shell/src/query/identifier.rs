@@ -3,9 +3,9 @@
 //!
 //! Columns give one form (lower case with hyphens; an address as short as it gets). So whatever
 //! stands beside such a column is brought into that form, and an order of time UUIDs becomes one of
-//! `timeuuid_order(…)`, a text that sorts as Cassandra sorts them. Which text is a UUID is known by the
-//! metadata of its field, so a computed text (`lower(id)`) is text. What CASE, `coalesce` and their like
-//! choose among UUIDs is one; an outer query that names it sees a text.
+//! `timeuuid_order(…)`, a text that sorts as Cassandra sorts them. Which text is a UUID is known by
+//! the metadata of its field, so a computed text (`lower(id)`) is text. What CASE, `coalesce` and
+//! their like choose among UUIDs is one; an outer query that names it sees a text.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -59,7 +59,8 @@ impl Kind {
     }
 }
 
-/// Orders, and keys of joins, that are no part of an expression; goes before operands get a common type.
+/// Orders, and keys of joins, that are no part of an expression; goes before operands get a common
+/// type.
 pub fn of_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Sort(mut sort) => {

@@ -11,7 +11,7 @@ use datafusion::logical_expr::expr::Alias;
 use datafusion::logical_expr::logical_plan::Values;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection};
 use datafusion::sql::parser::Statement as SqlStatement;
-use datafusion::sql::sqlparser::ast;
+use sqlparser::ast;
 use tidegate_engine::batch::{arrow_schema, arrow_type};
 use tidegate_engine::{ColumnId, ColumnKind, DataType, TableSchema};
 

@@ -85,8 +85,8 @@ fn refined(expr: Expr, beside: Option<&DataType>) -> Transformed<Expr> {
     }
 }
 
-/// Hides a cast of a timestamp or date to a finer timestamp that is compared with constants; goes after
-/// operands got a common type.
+/// Hides a cast of a timestamp or date to a finer timestamp that is compared with constants; goes
+/// after operands got a common type.
 pub fn hide(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) => {

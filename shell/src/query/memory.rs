@@ -9,8 +9,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::error::{ErrorKind, QueryError, Result};
 
-/// What a query takes that nobody counts: its plan and tasks, what its scans read ahead of files, and
-/// batches between its operators.
+/// What a query takes that nobody counts: its plan and tasks, what its scans read ahead of files,
+/// and batches between its operators.
 const QUERY_BYTES: usize = 4 << 20;
 /// Queries that may run at once however little memory there is.
 const QUERIES_MIN: usize = 4;
@@ -18,8 +18,8 @@ const QUERIES_MIN: usize = 4;
 const WAIT: Duration = Duration::from_secs(60);
 
 /// What all queries of the sessions that share it may hold in memory; sorts and groupings that need
-/// more go to temporary files, anything else fails. So many run at once as there is memory for; others
-/// wait for them, and are refused when that takes too long.
+/// more go to temporary files, anything else fails. So many run at once as there is memory for;
+/// others wait for them, and are refused when that takes too long.
 #[derive(Clone)]
 pub struct QueryMemory {
     pool: Arc<dyn MemoryPool>,

@@ -1,8 +1,9 @@
 //! EXCEPT ALL and INTERSECT ALL, which count how often a row is there.
 //!
-//! DataFusion 55.2 plans both as a join that only asks whether a row is on the other side: three equal
-//! rows EXCEPT ALL one of them leave none, not two. Here the copies of a row are numbered on both
-//! sides, and the number is one more column that must be equal: the third copy meets no partner.
+//! DataFusion 55.2 plans both as a join that only asks whether a row is on the other side: three
+//! equal rows EXCEPT ALL one of them leave none, not two. Here the copies of a row are numbered on
+//! both sides, and the number is one more column that must be equal: the third copy meets no
+//! partner.
 
 use std::sync::Arc;
 
@@ -25,8 +26,9 @@ pub fn count_copies(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
 }
 
-/// Whether a join is a set operation with ALL. Before anything is optimised nothing else takes nulls
-/// for equal, and without ALL there is a DISTINCT on the left, of whose rows there is one copy anyway.
+/// Whether a join is a set operation with ALL. Before anything is optimised nothing else takes
+/// nulls for equal, and without ALL there is a DISTINCT on the left, of whose rows there is one
+/// copy anyway.
 fn is_of_set(join: &Join) -> bool {
     matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
         && join.null_equality == NullEquality::NullEqualsNull

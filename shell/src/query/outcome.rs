@@ -91,8 +91,8 @@ pub fn count_schema() -> SchemaRef {
 pub struct Description {
     /// Schema of the rows; without fields for writes and DDL.
     pub schema: SchemaRef,
-    /// One field a parameter, in order, named `$1`, `$2`, …; of type `Null` where the statement does
-    /// not say which type it wants.
+    /// One field a parameter, in order, named `$1`, `$2`, …; of type `Null` where the statement
+    /// does not say which type it wants.
     pub parameters: SchemaRef,
     /// Whether the statement gives rows: a query, ATTACH, IMPORT.
     pub returns_rows: bool,

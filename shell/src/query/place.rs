@@ -3,7 +3,7 @@
 //! Invariant: every error that the text of a statement is to blame for gets a place; errors of the
 //! disk, of limits and of other people's work get one only when they name something of the text.
 
-use datafusion::sql::sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::Token;
 
 use super::error::{ErrorKind, QueryError, Span};
 use super::statement::{Statement, is_word, span_of};

@@ -1,7 +1,7 @@
 //! Conditions to the partitions and clustering ranges that must be read: pure decisions.
 //!
-//! Invariant: a row satisfies all conditions exactly if it lies in `keys` and `ranges` and satisfies
-//! every condition of `residual`. Not here: who reads (`scan.rs`), order (`scan.rs`).
+//! Invariant: a row satisfies all conditions exactly if it lies in `keys` and `ranges` and
+//! satisfies every condition of `residual`. Not here: who reads (`scan.rs`), order (`scan.rs`).
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,8 @@ use super::time_uuid::{TIME_ORDER, uuid_of_text};
 /// conditions are checked row by row.
 const PRODUCTS_MAX: usize = 4096;
 
-/// Most digits of a decimal, and most behind its point, that are looked for in keys of other products.
+/// Most digits of a decimal, and most behind its point, that are looked for in keys of other
+/// products.
 const DIGITS_MAX: u32 = 38;
 const SCALE_MAX: i32 = 38;
 
@@ -278,8 +279,8 @@ fn product(prefixes: Vec<Vec<Value>>, sets: &[Vec<Value>]) -> Option<Vec<Vec<Val
 }
 
 /// Whether SQL compares values of the type as the engine orders them. UUIDs and addresses are text
-/// in SQL, and what holds other values has an order of its own there, or none. Time UUIDs are ordered
-/// alike by `timeuuid_order(…)`.
+/// in SQL, and what holds other values has an order of its own there, or none. Time UUIDs are
+/// ordered alike by `timeuuid_order(…)`.
 pub fn is_ordered_alike(ty: &DataType) -> bool {
     !matches!(ty, DataType::Uuid | DataType::TimeUuid | DataType::Inet) && is_single(ty)
 }
@@ -296,8 +297,8 @@ fn is_single(ty: &DataType) -> bool {
     )
 }
 
-/// Whether SQL takes two values for equal exactly when the engine has them as one key. Sets and maps
-/// have no order of their elements, which SQL would look at, and fields may be null.
+/// Whether SQL takes two values for equal exactly when the engine has them as one key. Sets and
+/// maps have no order of their elements, which SQL would look at, and fields may be null.
 fn is_equal_alike(ty: &DataType) -> bool {
     match ty.unfrozen() {
         DataType::List(element) => is_single(element),
@@ -424,8 +425,8 @@ impl KeyColumn<'_> {
     }
 }
 
-/// The key column that an expression is. A float, or a list of integers, which SQL widens to compare it,
-/// is still itself; so is a time UUID in the form that is compared by time.
+/// The key column that an expression is. A float, or a list of integers, which SQL widens to
+/// compare it, is still itself; so is a time UUID in the form that is compared by time.
 fn key_column<'a>(schema: &'a TableSchema, expr: &Expr) -> Option<KeyColumn<'a>> {
     let (expr, widened, is_by_time) = match expr {
         Expr::Cast(cast) => (&*cast.expr, Some(cast.field.data_type()), false),

@@ -1,4 +1,5 @@
-//! `replay_policy('policy', 'trace', capacity…)`: what a policy would have done, one row a capacity.
+//! `replay_policy('policy', 'trace', capacity…)`: what a policy would have done, one row a
+//! capacity.
 //!
 //! ```text
 //! policy    a native name, a policy that was created, or the file of a component; one of admission

@@ -6,8 +6,8 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
-/// Changes every part of every expression of one node of a plan, inner parts first. `change` gets the
-/// schema of the node's inputs. Columns keep their names.
+/// Changes every part of every expression of one node of a plan, inner parts first. `change` gets
+/// the schema of the node's inputs. Columns keep their names.
 pub fn expressions_of(
     plan: LogicalPlan,
     change: &impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,

@@ -82,8 +82,8 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules
 }
 
-/// Says what operands are before they get a common type. Each change is of one operator, by the types of
-/// its operands, and leaves its own type alone; so all are made in one walk.
+/// Says what operands are before they get a common type. Each change is of one operator, by the
+/// types of its operands, and leaves its own type alone; so all are made in one walk.
 fn read_operands(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let of_operator = |expr, schema: &DFSchema| {
         number::beside_float(expr, schema)?
@@ -99,8 +99,8 @@ fn read_operands(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     expressions_of(plan, &change)?.transform_data(identifier::of_plan)
 }
 
-/// Replaces operators whose operands have a common type, and keys of orders, where DataFusion's are not
-/// exact.
+/// Replaces operators whose operands have a common type, and keys of orders, where DataFusion's are
+/// not exact.
 fn check_operators(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let change = |expr, schema: &DFSchema| {
         compare::both_zeros(expr, schema)?

@@ -237,8 +237,8 @@ impl Session {
         Ok(Outcome::count(sum))
     }
 
-    /// This session as it is now, but with `keyspace` for unqualified names, whether or not it exists:
-    /// who uses such a name is told. What is set in it later stays in it.
+    /// This session as it is now, but with `keyspace` for unqualified names, whether or not it
+    /// exists: who uses such a name is told. What is set in it later stays in it.
     pub fn at(&self, keyspace: &str) -> Session {
         let context = SessionContext::new_with_state(self.context.state());
         let state = context.state_ref();
@@ -289,8 +289,8 @@ impl Session {
         self.describe_bound(statement, None).await
     }
 
-    /// As [`Session::describe`], of the statement with the first row of `parameters` in it: the types
-    /// of a result can follow from those of its parameters.
+    /// As [`Session::describe`], of the statement with the first row of `parameters` in it: the
+    /// types of a result can follow from those of its parameters.
     ///
     /// Errors: as `run_with`, as far as planning finds them.
     pub async fn describe_with(
@@ -340,8 +340,8 @@ impl Session {
         Ok(Description { schema, parameters, returns_rows, is_query })
     }
 
-    /// The logical plan of a query or write and the types of its parameters; `None` for statements of
-    /// our own.
+    /// The logical plan of a query or write and the types of its parameters; `None` for statements
+    /// of our own.
     async fn sketch(
         &self,
         statement: &Statement,

@@ -4,10 +4,8 @@
 
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::dialect::Dialect;
-use datafusion::sql::sqlparser::tokenizer::{
-    Location, Span as TokenSpan, Token, TokenWithSpan, Tokenizer,
-};
+use sqlparser::dialect::Dialect;
+use sqlparser::tokenizer::{Location, Span as TokenSpan, Token, TokenWithSpan, Tokenizer};
 
 use super::dialect::TideDialect;
 use super::error::{QueryError, Result, Span};
@@ -37,8 +35,8 @@ impl Statement {
         self.parameter_count
     }
 
-    /// Whether the statement changes the session it runs in: USE, SET, RESET, and DROP KEYSPACE, which
-    /// leaves the keyspace it drops.
+    /// Whether the statement changes the session it runs in: USE, SET, RESET, and DROP KEYSPACE,
+    /// which leaves the keyspace it drops.
     pub fn changes_session(&self) -> bool {
         self.begins_with(&["use"])
             || self.begins_with(&["set"])

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as SqlStatement;
-use datafusion::sql::sqlparser::ast::{self, Spanned as _, Visit as _, Visitor};
+use sqlparser::ast::{self, Spanned as _, Visit as _, Visitor};
 use tidegate_engine::batch::arrow_type;
 use tidegate_engine::{Column, DataType, TableSchema};
 

@@ -2,9 +2,9 @@
 //!
 //! DataFusion 55.2 takes -0.0 and 0.0 for equal where it compares, groups and hashes: in `=`,
 //! joins, GROUP BY, DISTINCT, set operations. Its sorts and windows go by the bits: they order the
-//! zeros, so that no later key breaks the tie, and rows with one and the other are no peers. So does
-//! `count(DISTINCT …)` beside other aggregates. Here what they look at is replaced by [`PlainZero`] of
-//! it. What a query gives back stays as it is.
+//! zeros, so that no later key breaks the tie, and rows with one and the other are no peers. So
+//! does `count(DISTINCT …)` beside other aggregates. Here what they look at is replaced by
+//! [`PlainZero`] of it. What a query gives back stays as it is.
 //!
 //! The last key of a sort has no tie to break and stays. So `ORDER BY c` is still read in the order
 //! of a clustering column `c`, where -0.0 is before 0.0: one of the orders that are right. Windows
@@ -27,8 +27,8 @@ use datafusion::logical_expr::{
     ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-/// Keys of windows and of aggregates that have an order, and what is counted once each; goes after operands got a common type and
-/// copies of rows were numbered.
+/// Keys of windows and of aggregates that have an order, and what is counted once each; goes after
+/// operands got a common type and copies of rows were numbered.
 pub fn in_expression(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(match expr {
         Expr::WindowFunction(mut window) => {

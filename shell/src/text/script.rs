@@ -16,7 +16,8 @@ pub enum Piece {
     Command(Range<usize>),
 }
 
-/// Words that are commands of the shell when they stand alone on a line where a statement may start.
+/// Words that are commands of the shell when they stand alone on a line where a statement may
+/// start.
 pub const BARE_WORDS: &[&str] = &["clear", "exit", "help", "quit"];
 
 /// Cuts `text` into statements and commands. A last statement needs no semicolon.

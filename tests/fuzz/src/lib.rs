@@ -3,7 +3,8 @@
 //!
 //! Results do not matter; a panic, an endless loop or memory without bound does.
 
-// The engine's own tests have a disk of byte vectors; it names its modules as they are in the engine.
+// The engine's own tests have a disk of byte vectors; it names its modules as they are in the
+// engine.
 use tidegate_engine::{config, disk, error};
 
 #[path = "../../../engine/src/sstable/tests/memory_disk.rs"]
@@ -27,7 +28,8 @@ use tidegate_engine::sstable::inspect::{
 use tidegate_engine::sstable::{Component, Sstable, SstableName};
 use tidegate_engine::{DataType, Direction, SchemaRef, Slice, TableSchema};
 
-/// Versions, tables and whether they are compressed: between them they have all that a file may hold.
+/// Versions, tables and whether they are compressed: between them they have all that a file may
+/// hold.
 const FIXTURES: [(&str, &str); 3] = [("me", "tombs"), ("nb", "tombs"), ("nb", "types_ck_text")];
 
 /// Small, because every run makes one.

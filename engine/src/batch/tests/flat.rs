@@ -1,5 +1,5 @@
-//! Rows as the cache keeps them give the batches that the same rows give in their other form, however
-//! many are handed over at once and wherever a turn ends.
+//! Rows as the cache keeps them give the batches that the same rows give in their other form,
+//! however many are handed over at once and wherever a turn ends.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::mutation::{
     Cell, Filled, FlatRow, Fragment, FragmentSink, FragmentSource, Liveness, Position, Tombstone,
 };
-use crate::reader::{Pulled, QueryReader};
+use crate::reader::QueryReader;
 use crate::schema::ClusteringOrder;
 
 /// Cells expire before and after it.
@@ -166,8 +166,8 @@ fn flattened(fragment: Fragment) -> Fragment {
     }
 }
 
-/// All rows in batches of up to `batch_rows`, made with one builder; columns that are wanted twice and
-/// in any order.
+/// All rows in batches of up to `batch_rows`, made with one builder; columns that are wanted twice
+/// and in any order.
 fn read(
     schema: &SchemaRef,
     given: Given,
@@ -184,8 +184,8 @@ fn read(
         if builder.rows() == batch_rows {
             batches.push(builder.finish().unwrap());
         }
-        let is_end = pulled == Pulled::End;
-        if is_end || pulled == Pulled::Waits && !block_on(reader.refill()).unwrap() {
+        let is_end = pulled == Filled::End;
+        if is_end || pulled == Filled::Waits && !block_on(reader.refill()).unwrap() {
             break;
         }
     }
@@ -242,7 +242,7 @@ fn a_turn_ends_where_rows_are_large() {
             Ok(true)
         });
         turns.push(rows);
-        if pulled.unwrap() == Pulled::End {
+        if pulled.unwrap() == Filled::End {
             break;
         }
     }

@@ -4,8 +4,8 @@ use futures::executor::block_on;
 use serde_json::{Map, Value as Json};
 
 use super::*;
-use crate::mutation::{Direction, PartitionRange, Slice};
-use crate::reader::{Pulled, QueryReader};
+use crate::mutation::{Direction, Filled, PartitionRange, Slice};
+use crate::reader::QueryReader;
 use crate::sstable::Sstable;
 use crate::sstable::tests::dump::{render_value, same};
 use crate::sstable::tests::fixtures::fixture_path;
@@ -27,7 +27,7 @@ fn select(table: &Rc<Sstable>, schema: &SchemaRef, direction: Direction) -> Vec<
         if builder.rows() == 1000 {
             rows.extend(json_rows(schema, &builder.finish().unwrap()));
         }
-        if pulled == Pulled::Waits && !block_on(reader.refill()).unwrap() {
+        if pulled == Filled::Waits && !block_on(reader.refill()).unwrap() {
             break;
         }
     }

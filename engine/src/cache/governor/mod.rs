@@ -78,9 +78,9 @@ pub trait Contents {
     /// holds its resident until that call returns.
     fn id(&self, slot: Slot) -> EntryId;
 
-    /// The resident is to leave after `ahead` others, most likely: a piece of what that touches may be
-    /// fetched. It is told of the numbers below [`VICTIMS_AHEAD`], mostly one after the other down to 0; of
-    /// those that a policy names first, the greater ones are missing.
+    /// The resident is to leave after `ahead` others, most likely: a piece of what that touches may
+    /// be fetched. It is told of the numbers below [`VICTIMS_AHEAD`], mostly one after the other
+    /// down to 0; of those that a policy names first, the greater ones are missing.
     fn will_leave(&self, _slot: Slot, _ahead: usize) {}
 }
 
@@ -300,8 +300,8 @@ impl Governor {
     }
 
     /// Frees residents of at least `want_bytes` and appends their slots to `victims`; the cache
-    /// drops what it holds there before it allocates again. Fewer are freed when the rest is in use or
-    /// after a bounded number of steps; then the next call goes on. Returns the bytes freed.
+    /// drops what it holds there before it allocates again. Fewer are freed when the rest is in use
+    /// or after a bounded number of steps; then the next call goes on. Returns the bytes freed.
     pub fn evict(
         &mut self,
         want_bytes: u64,
@@ -390,9 +390,9 @@ impl Governor {
 
     /// How many victims to ask for at once.
     ///
-    /// Who is named ahead and read before it leaves gets a second chance, so a directory in miniature
-    /// asks ahead by as much less: the mean number of proposals that wait is scaled as all else is,
-    /// by asking for one more now and then.
+    /// Who is named ahead and read before it leaves gets a second chance, so a directory in
+    /// miniature asks ahead by as much less: the mean number of proposals that wait is scaled as
+    /// all else is, by asking for one more now and then.
     fn victims_wanted(&mut self) -> u32 {
         let entries = self.table.resident_count().saturating_mul(self.scale);
         let most = (entries / 4).clamp(1, PROPOSALS_MAX);

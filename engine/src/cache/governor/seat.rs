@@ -201,7 +201,8 @@ impl Seat {
         self.policy.drains_in_pages()
     }
 
-    /// The next slots of the policy's order; see [`EvictionPolicy::drain_order`]. The ring goes first.
+    /// The next slots of the policy's order; see [`EvictionPolicy::drain_order`]. The ring goes
+    /// first.
     pub fn drain_order(
         &mut self,
         cursor: u32,

@@ -2,11 +2,11 @@
 //!
 //! The directory is a cache of ids in miniature (Waldspurger et al., "Cache Modeling and
 //! Optimization using Miniature Simulations", ATC'17): it sees the keys that a hash picks, one in
-//! `rate`, and decides with a governor of its own. Two things keep the chance of the pick out of the
-//! estimate. The directory is as large as the residents that are in the sample, not one `rate`th of
-//! the cache: a sample with more of the keys that matter has more of the cache. And what the active
-//! policy made of the same keys is counted too: the estimate is the active policy's figure, shifted
-//! by the scaled difference.
+//! `rate`, and decides with a governor of its own. Two things keep the chance of the pick out of
+//! the estimate. The directory is as large as the residents that are in the sample, not one
+//! `rate`th of the cache: a sample with more of the keys that matter has more of the cache. And
+//! what the active policy made of the same keys is counted too: the estimate is the active policy's
+//! figure, shifted by the scaled difference.
 //!
 //! Invariant: a shadow holds ids only and answers nobody; when its policy fails it ends, and no
 //! resident, ring or counter of the cache is other than without it. It starts with the residents,
@@ -314,8 +314,8 @@ impl Shadow {
         let Some(start) = &mut self.start else { return false };
         let sampled_max = self.sampled_max;
         let is_seen = |slot| is_sampled(contents.id(slot).fingerprint, sampled_max);
-        // As many at a time as the replay collects, so all are counted before the first is shown. Who
-        // comes in is counted then if its slot was looked at, else here.
+        // As many at a time as the replay collects, so all are counted before the first is shown.
+        // Who comes in is counted then if its slot was looked at, else here.
         if self.counted >= table.len() {
             self.counted = Slot::MAX;
         }

@@ -2,8 +2,8 @@
 //!
 //! Invariant: a slot is either resident or in the free list, and `bytes` is the sum over residents.
 //! A touch is one store: the stamp orders residents by last touch, its lowest bit is the CLOCK's
-//! reference bit. What few residents have, a large size or pins, stands in maps beside. Not here: who
-//! is asked first (`mod.rs`), what a slot holds (the cache, see [`Contents`](super::Contents)).
+//! reference bit. What few residents have, a large size or pins, stands in maps beside. Not here:
+//! who is asked first (`mod.rs`), what a slot holds (the cache, see [`Contents`](super::Contents)).
 
 use std::collections::BTreeMap;
 
@@ -271,7 +271,8 @@ impl SlotTable {
         was
     }
 
-    /// Orders residents by their last touch; right for those of the last two thousand million touches.
+    /// Orders residents by their last touch; right for those of the last two thousand million
+    /// touches.
     pub fn last_touch(&self, entry: Entry) -> u64 {
         let touched = entry.touched & !REFERENCED;
         self.sequence - u64::from((self.sequence as u32).wrapping_sub(touched))

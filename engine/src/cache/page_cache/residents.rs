@@ -1,6 +1,7 @@
 //! What the slots of the cache hold, and which thing each of them is.
 //!
-//! There is a slot for every row, so what is shared, and what is large anyhow, is named by a number.
+//! There is a slot for every row, so what is shared, and what is large anyhow, is named by a
+//! number.
 //!
 //! Invariant: a slot holds something exactly while it is taken: from right after the governor gave
 //! it until right after it was given back. A partition has its number while a slot holds an entry
@@ -183,8 +184,8 @@ impl Contents for Residents {
         }
     }
 
-    /// Each step needs what the one before has fetched: what the slot holds, then row and number of the
-    /// partition, then the steps of [`Handle::prefetch`].
+    /// Each step needs what the one before has fetched: what the slot holds, then row and number of
+    /// the partition, then the steps of [`Handle::prefetch`].
     fn will_leave(&self, slot: Slot, ahead: usize) {
         if ahead == VICTIMS_AHEAD - 1 {
             self.owners.prefetch(slot);

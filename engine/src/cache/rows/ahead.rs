@@ -4,8 +4,8 @@ use super::place::PlaceRef;
 use super::version::{Stop, Version, ahead_of, past};
 use crate::mutation::{ClusteringRange, Direction, Position, Weight};
 
-/// Entries that are looked at one by one in a turn, and for each so many that lie side by side and are
-/// known; fewer in tests, whose partitions are small.
+/// Entries that are looked at one by one in a turn, and for each so many that lie side by side and
+/// are known; fewer in tests, whose partitions are small.
 const LOOKED_AT_ONCE_MAX: usize = if cfg!(test) { 4 } else { 1024 };
 const SIDE_BY_SIDE: usize = 32;
 
@@ -15,7 +15,8 @@ const COUNTED_AT_ONCE_MAX: usize = 8 * 1024;
 /// Where a read from below may end; see [`Version::ahead`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ahead {
-    /// What comes from here on, in reading order, is known: for long enough, or to the end of the range.
+    /// What comes from here on, in reading order, is known: for long enough, or to the end of the
+    /// range.
     Known(Position),
     /// There is no such place until here.
     Unknown(Position),
@@ -53,8 +54,8 @@ impl Seen {
 }
 
 impl Version {
-    /// Looks along `rest`, in reading order, for the first place from which on at least `worth` entries
-    /// or all of the range are known.
+    /// Looks along `rest`, in reading order, for the first place from which on at least `worth`
+    /// entries or all of the range are known.
     pub(super) fn ahead(
         &self,
         direction: Direction,
@@ -130,8 +131,8 @@ impl Version {
         }
     }
 
-    /// Entries of the partition, if all of it is known; of a longer one `max` or more, if that many from
-    /// its start are.
+    /// Entries of the partition, if all of it is known; of a longer one `max` or more, if that many
+    /// from its start are.
     pub(super) fn known_entries(&self, max: usize) -> Option<usize> {
         let tree = self.tree.borrow();
         let mut entries = tree.iter();
@@ -145,7 +146,8 @@ impl Version {
             entries.pass(run);
             seen.run(run);
             let Stop { place, claim, .. } = Stop::new(entries.next(), self.end());
-            // Before what stands at the start there is no gap, nor behind the one row that there can be.
+            // Before what stands at the start there is no gap, nor behind the one row that there
+            // can be.
             let is_start = place.prefix.is_empty() && place.weight != Weight::After;
             if is_start && place.weight == Weight::At {
                 return Some(1);

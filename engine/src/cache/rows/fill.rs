@@ -1,7 +1,7 @@
 //! Gaps that are read from below: what comes goes to the reader and into the cache.
 //!
-//! A gap is read alone where what is known behind it is long enough for another read to be worth it;
-//! else the read goes on over what is known and over the gaps that follow, in one sequence.
+//! A gap is read alone where what is known behind it is long enough for another read to be worth
+//! it; else the read goes on over what is known and over the gaps that follow, in one sequence.
 //!
 //! Invariant: what is put in is true of the version that it is put into.
 
@@ -25,8 +25,8 @@ use crate::mutation::{
 use crate::runtime;
 use crate::schema::ClusteringKey;
 
-/// Entries between two rows of the files that are linked in one step: absent rows that were asked for
-/// may be any number.
+/// Entries between two rows of the files that are linked in one step: absent rows that were asked
+/// for may be any number.
 const LINKED_AT_ONCE_MAX: usize = 256;
 
 /// How far a gap is read.
@@ -44,8 +44,8 @@ impl Plan {
         Plan { range, until: None, worth: 0 }
     }
 
-    /// The gap that `walk` came to, and what follows it up to the next place behind which `worth` entries
-    /// or all of the rest are known.
+    /// The gap that `walk` came to, and what follows it up to the next place behind which `worth`
+    /// entries or all of the rest are known.
     pub(super) fn of_gap(
         version: &Version,
         walk: &Walk,
@@ -210,8 +210,8 @@ pub(super) struct Target {
     pub(super) cache: Rc<RowCache>,
     pub(super) handle: Rc<Handle>,
     pub(super) version: Rc<Version>,
-    /// Bytes that may still come in though others leave for them; beyond that comes in what there is
-    /// spare room for.
+    /// Bytes that may still come in though others leave for them; beyond that comes in what there
+    /// is spare room for.
     pub(super) room_left: Rc<Cell<usize>>,
 }
 
@@ -378,7 +378,8 @@ impl Population {
 
     pub(super) fn end(mut self, gap: &ClusteringRange) {
         if gap.is_empty() {
-            // Of nothing there is nothing to say; what stands there may have an unknown gap before it.
+            // Of nothing there is nothing to say; what stands there may have an unknown gap before
+            // it.
             return;
         }
         if let Some(key) = self.single.take() {

@@ -1,7 +1,8 @@
 //! How the nodes of a tree tell their keys apart without looking at them.
 //!
 //! Neighbours share the beginning of their keys, so a node keeps that once, and of each key the two
-//! bytes behind it, side by side. Invariant: the order of heads is that of places, equal ones excepted.
+//! bytes behind it, side by side. Invariant: the order of heads is that of places, equal ones
+//! excepted.
 
 use super::place::{PlaceRef, are_same};
 use crate::mutation::Weight;
@@ -14,8 +15,8 @@ pub(super) const NO_HEAD: u16 = u16::MAX;
 /// So many are compared together.
 pub(super) const HEADS_AT_ONCE: usize = 8;
 
-/// How many heads, in lots of [`HEADS_AT_ONCE`], are less than `head`. All are looked at: that takes no
-/// longer than a search, and nothing has to be known before they are fetched.
+/// How many heads, in lots of [`HEADS_AT_ONCE`], are less than `head`. All are looked at: that
+/// takes no longer than a search, and nothing has to be known before they are fetched.
 #[inline(always)]
 pub(super) fn below(heads: &[u16], head: u16) -> usize {
     let mut counts = [0; HEADS_AT_ONCE];
@@ -27,8 +28,8 @@ pub(super) fn below(heads: &[u16], head: u16) -> usize {
     usize::from(counts.iter().sum::<u16>())
 }
 
-/// Of each separator of a node two bytes of the key behind what the keys have in common: in four lines
-/// of the processor's cache, whereas pointers are in sixteen.
+/// Of each separator of a node two bytes of the key behind what the keys have in common: in four
+/// lines of the processor's cache, whereas pointers are in sixteen.
 #[derive(Debug, Clone)]
 pub(super) struct Heads(pub(super) [u16; WIDTH]);
 

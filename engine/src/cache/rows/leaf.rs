@@ -5,9 +5,9 @@
 //! ```
 //! What a search needs lies together, so that it is fetched together, and a short leaf is small.
 //!
-//! Invariant: a leaf that several hold never changes. All of its memory is filled at any time: behind
-//! the last entry there are greatest heads, no rows, and slots that mean nothing. One thread: holders
-//! are counted without atomics.
+//! Invariant: a leaf that several hold never changes. All of its memory is filled at any time:
+//! behind the last entry there are greatest heads, no rows, and slots that mean nothing. One
+//! thread: holders are counted without atomics.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
@@ -115,9 +115,9 @@ impl Leaf {
         let Some(start) = NonNull::new(memory.cast::<Header>()) else { handle_alloc_error(layout) };
         let (common, marks) = (Common::default(), Marks::default());
         let header = Header { holders: Cell::new(1), room: room as u16, count: 0, common, marks };
-        // SAFETY: the memory is new and aligned for a header; behind it heads, rows and slots follow,
-        // each aligned as the one before ends: lots of heads are 16 bytes long, rows 8. All of it is
-        // written, with what the types can be.
+        // SAFETY: the memory is new and aligned for a header; behind it heads, rows and slots
+        // follow, each aligned as the one before ends: lots of heads are 16 bytes long, rows 8. All
+        // of it is written, with what the types can be.
         unsafe {
             start.write(header);
             memory
@@ -132,8 +132,9 @@ impl Leaf {
     #[inline(always)]
     #[expect(unsafe_code, reason = "a thin pointer is followed")]
     fn header(&self) -> &Header {
-        // SAFETY: the pointer is that of an allocation that lives while `self` is one of its holders,
-        // and is changed only while there is one, through a borrow of it that excludes this one.
+        // SAFETY: the pointer is that of an allocation that lives while `self` is one of its
+        // holders, and is changed only while there is one, through a borrow of it that excludes
+        // this one.
         unsafe { self.0.as_ref() }
     }
 
@@ -154,8 +155,8 @@ impl Leaf {
     #[inline(always)]
     #[expect(unsafe_code, reason = "a thin pointer is followed")]
     unsafe fn part<T>(&self, at: usize, count: usize) -> &[T] {
-        // SAFETY: the caller says that they are there and what they are; they live and stay as they are
-        // as long as the borrow of this holder, see `header`.
+        // SAFETY: the caller says that they are there and what they are; they live and stay as they
+        // are as long as the borrow of this holder, see `header`.
         unsafe {
             let start = self.0.as_ptr().cast::<u8>().add(at).cast::<T>();
             std::slice::from_raw_parts(start, count)
@@ -175,8 +176,8 @@ impl Leaf {
     #[inline(always)]
     #[expect(unsafe_code, reason = "a thin pointer is followed")]
     pub(super) fn rows(&self) -> &[FlatRow] {
-        // SAFETY: there are `room` of them; the first `count`, not more, are not `None`, so that they
-        // are rows.
+        // SAFETY: there are `room` of them; the first `count`, not more, are not `None`, so that
+        // they are rows.
         unsafe { self.part(Places::of(self.room()).rows, self.len()) }
     }
 
@@ -194,8 +195,8 @@ impl Leaf {
         assert!(!self.is_shared(), "what others hold does not change");
         let room = self.room();
         let places = Places::of(room);
-        // SAFETY: the parts lie one behind the other and were all filled by `new`; nobody else holds
-        // the leaf, and this holder is borrowed for as long as they are.
+        // SAFETY: the parts lie one behind the other and were all filled by `new`; nobody else
+        // holds the leaf, and this holder is borrowed for as long as they are.
         unsafe {
             let start = self.0.as_ptr().cast::<u8>();
             let heads = (places.rows - places.heads) / size_of::<u16>();

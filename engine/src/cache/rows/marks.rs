@@ -1,8 +1,8 @@
 //! What the entries of a leaf say beside their rows: whether the gap before each is known, and
 //! which range tombstone is in force there.
 //!
-//! Most say that it is known and that there is none, so that takes a bit for each. Invariant: beyond
-//! the last entry nothing is said.
+//! Most say that it is known and that there is none, so that takes a bit for each. Invariant:
+//! beyond the last entry nothing is said.
 
 use super::heads::WIDTH;
 use crate::mutation::Tombstone;
@@ -133,7 +133,8 @@ impl Marks {
         }
     }
 
-    /// How many entries from `start` on, before `end`, have a known gap before them and no tombstone.
+    /// How many entries from `start` on, before `end`, have a known gap before them and no
+    /// tombstone.
     #[inline]
     pub(super) fn plain_from(&self, start: usize, end: usize) -> usize {
         let known = down(self.known(), start).trailing_ones() as usize;

@@ -3,13 +3,13 @@
 //! Order of a flush: the SSTable joins the set, under a new generation; the memtable is merged here
 //! while readers still have it beside the cache; then the memtable goes. Merging twice changes
 //! nothing, so a reader that meets a partition half merged, and has the memtable as well, sees all
-//! of it. A reader that began earlier and holds the version keeps it: the merge goes to a copy, which
-//! shares what it does not change. Should somebody come with a newer set while a merge is under way,
-//! that one takes a copy without the rest: then the partition is forgotten.
+//! of it. A reader that began earlier and holds the version keeps it: the merge goes to a copy,
+//! which shares what it does not change. Should somebody come with a newer set while a merge is
+//! under way, that one takes a copy without the rest: then the partition is forgotten.
 //!
 //! A row goes in only where the cache knows what was there: what it does not know it reads later,
-//! from the new SSTable as well. Where the cache is full, of many rows in one known gap the first and
-//! the last stay, which stand beside what was known before: the head of a time series is among
+//! from the new SSTable as well. Where the cache is full, of many rows in one known gap the first
+//! and the last stay, which stand beside what was known before: the head of a time series is among
 //! them, whichever way it is sorted, and a flush does not push out what others come back for.
 
 use std::collections::VecDeque;
@@ -66,8 +66,8 @@ impl RowCache {
         self.generation_min.set(self.generation_min.get().max(generation));
     }
 
-    /// Merges one partition of a flushed memtable in, read from `source` in natural order. Where that
-    /// fails the partition is forgotten: the SSTables have it.
+    /// Merges one partition of a flushed memtable in, read from `source` in natural order. Where
+    /// that fails the partition is forgotten: the SSTables have it.
     pub async fn merge(
         &self,
         key: &PartitionKey,
@@ -204,8 +204,8 @@ impl RowCache {
         let ClusteringRange { start, end } = &deletion.range;
         let mut from = start.clone();
         while is_current(self, handle, version) {
-            // In one step with the covering: an entry at a bound may leave at any time, and then the
-            // stretch beside it would be taken for one with that on the other side.
+            // In one step with the covering: an entry at a bound may leave at any time, and then
+            // the stretch beside it would be taken for one with that on the other side.
             self.merge_bound(handle, version, end);
             if from == *start {
                 self.merge_bound(handle, version, start);

@@ -1,9 +1,10 @@
 //! The cached partitions of a table: in ring order, and by token.
 //!
-//! Looking a partition up by its token costs one line of memory; going down an ordered map costs one a
-//! level. The table by token grows by linear hashing (Litwin, VLDB'80): a bucket is split for
+//! Looking a partition up by its token costs one line of memory; going down an ordered map costs
+//! one a level. The table by token grows by linear hashing (Litwin, VLDB'80): a bucket is split for
 //! every few that come in, so nobody waits for all of it to be laid out anew. Beside the handle a
-//! bucket says about where the rest lies that a read goes through, so that all of it is fetched at once.
+//! bucket says about where the rest lies that a read goes through, so that all of it is fetched at
+//! once.
 //!
 //! Invariant: both hold the same partitions.
 
@@ -115,8 +116,8 @@ impl PartialEq for Place {
 
 impl Eq for Place {}
 
-/// Where a partition's version and the root of its tree lay when it was found last, as seen from its
-/// handle: they are fetched while the handle is. Only a hint.
+/// Where a partition's version and the root of its tree lay when it was found last, as seen from
+/// its handle: they are fetched while the handle is. Only a hint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C, packed)]
 struct Near {
@@ -125,8 +126,8 @@ struct Near {
     root_lines: u8,
 }
 
-/// Addresses of what is allocated differ by a multiple of this; what is further away than this allows
-/// for is not hinted at.
+/// Addresses of what is allocated differ by a multiple of this; what is further away than this
+/// allows for is not hinted at.
 const NEAR_UNIT: usize = 16;
 
 impl Near {
@@ -249,7 +250,8 @@ impl Partitions {
         self.buckets[self.bucket_of(key.token())].get(key)
     }
 
-    /// The partition with its version as `version_of` gives it, and where they lie next time is known.
+    /// The partition with its version as `version_of` gives it, and where they lie next time is
+    /// known.
     #[inline]
     pub(super) fn find(
         &self,
@@ -306,8 +308,8 @@ impl Partitions {
         }
     }
 
-    /// Buckets are numbered by the lower bits of tokens: by as many as all buckets need, or one less
-    /// where that bucket has not been split off yet.
+    /// Buckets are numbered by the lower bits of tokens: by as many as all buckets need, or one
+    /// less where that bucket has not been split off yet.
     #[inline]
     fn bucket_of(&self, token: Token) -> u32 {
         let count = self.buckets.len();

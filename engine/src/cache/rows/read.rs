@@ -28,11 +28,12 @@ use crate::schema::{ClusteringKey, PartitionKey};
 
 /// What the cache mirrors: the SSTables of a table as of the start of a read.
 pub trait Underlying {
-    /// Reads them. A partition that none of them has gives nothing; any other begins with its start.
+    /// Reads them. A partition that none of them has gives nothing; any other begins with its
+    /// start.
     fn read(&self, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource>;
 
-    /// Reads one row, and deletion and static row of its partition where `wants_front` says so. `None`
-    /// for a partition that none of them has.
+    /// Reads one row, and deletion and static row of its partition where `wants_front` says so.
+    /// `None` for a partition that none of them has.
     fn read_row(
         &self,
         partition: &Rc<PartitionKey>,
@@ -40,8 +41,8 @@ pub trait Underlying {
         wants_front: bool,
     ) -> RowFuture;
 
-    /// Rows of a range that are read in sequence at the cost of beginning to read once more: so many at
-    /// least have to be in memory for a read to break off and to begin again behind them.
+    /// Rows of a range that are read in sequence at the cost of beginning to read once more: so
+    /// many at least have to be in memory for a read to break off and to begin again behind them.
     fn rows_per_opening(&self, range: &PartitionRange) -> usize;
 }
 
@@ -77,8 +78,8 @@ pub(super) struct CachedRead {
     worth: Option<usize>,
 }
 
-/// A read brings in so much of the cache, and beyond it what there is spare room for: one that does not
-/// fit pushes out neither others nor what it will come to itself.
+/// A read brings in so much of the cache, and beyond it what there is spare room for: one that does
+/// not fit pushes out neither others nor what it will come to itself.
 const SHARE_OF_A_READ: u64 = 8;
 
 /// Fragments of the first fill.
@@ -321,8 +322,8 @@ impl CachedRead {
         Fill::new(source, buffer, (plan, self.direction), self.target())
     }
 
-    /// Begins to read a gap, and what comes behind it where that is better than to begin again there.
-    /// `None` where another reader has filled it since it was met.
+    /// Begins to read a gap, and what comes behind it where that is better than to begin again
+    /// there. `None` where another reader has filled it since it was met.
     fn fill_gap(&mut self, walk: &Walk, gap: ClusteringRange) -> Option<Fill> {
         // Behind a gap that reaches to the end of the range there is nothing to go on over.
         let is_last = self.direction.last(&gap) == self.direction.last(&walk.rest);

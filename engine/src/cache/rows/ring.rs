@@ -6,15 +6,16 @@
 //!        ??????|A|...........|C|...|D|?????????|..
 //! ```
 //! A partition's `is_known_before` says that the SSTables have no partition between the one that
-//! stands before it and itself; the end of the ring has such a mark as well. A key in a known gap is
-//! absent, and nobody asks the SSTables for it. A flush brings what it has in a known gap into the
-//! cache, or forgets the gap.
+//! stands before it and itself; the end of the ring has such a mark as well. A key in a known gap
+//! is absent, and nobody asks the SSTables for it. A flush brings what it has in a known gap into
+//! the cache, or forgets the gap.
 //!
 //! A scan of the whole ring hands out what is known whole and reads the rest from below in one
-//! stream. It turns from the stream to the cache only where enough is known there for another stream
-//! behind it to be worth it, or all that is left; so whatever the cache has lost, the scan asks for
-//! little more than one past the cache. What it read it brings in as long as there is room that nobody
-//! has to leave for; where there is none, and holes come often, it asks the cache now and then only.
+//! stream. It turns from the stream to the cache only where enough is known there for another
+//! stream behind it to be worth it, or all that is left; so whatever the cache has lost, the scan
+//! asks for little more than one past the cache. What it read it brings in as long as there is room
+//! that nobody has to leave for; where there is none, and holes come often, it asks the cache now
+//! and then only.
 //!
 //! Invariant: a mark is true of the latest set of SSTables, memtables that are being merged beside
 //! it; a scan that a flush overtakes goes on with its own SSTables and leaves the cache alone.
@@ -41,8 +42,8 @@ use crate::schema::{PartitionKey, Token};
 
 /// Partitions that are looked at ahead for each that is read from below.
 const AHEAD_AT_ONCE_MAX: usize = if cfg!(test) { 2 } else { 64 };
-/// Where holes come often and there is no room, so many partitions are passed for each that was looked
-/// at in vain, and so many at least and at most.
+/// Where holes come often and there is no room, so many partitions are passed for each that was
+/// looked at in vain, and so many at least and at most.
 const PASSED_FOR_EACH: usize = 4;
 const PASSED_MIN: usize = if cfg!(test) { 1 } else { 4 };
 const PASSED_MAX: usize = if cfg!(test) { 2 } else { 256 };
@@ -248,8 +249,8 @@ struct Below {
     look: Option<Look>,
     /// Enough is known: the next partition comes from the cache.
     leaves: bool,
-    /// Partitions that pass before the next look, and before the cache is asked again where there is no
-    /// room.
+    /// Partitions that pass before the next look, and before the cache is asked again where there
+    /// is no room.
     until_look: usize,
     passing: usize,
 }
@@ -299,7 +300,8 @@ impl RingRead {
         })
     }
 
-    /// Whether all of a partition is in memory, or so much that the rest is worth a read of its own.
+    /// Whether all of a partition is in memory, or so much that the rest is worth a read of its
+    /// own.
     fn is_whole(&mut self, handle: &Handle) -> bool {
         self.looked += 1;
         handle.known_entries(self.worth).is_some()

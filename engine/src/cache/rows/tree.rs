@@ -17,7 +17,8 @@ use crate::prefetch::{LINE_BYTES, Memory};
 
 #[derive(Debug, Clone)]
 struct Inner {
-    /// Of each separator, as a leaf has of its entries: no separator is looked at on most ways down.
+    /// Of each separator, as a leaf has of its entries: no separator is looked at on most ways
+    /// down.
     heads: Heads,
     /// One less than children.
     separators: Vec<FlatRow>,

@@ -8,8 +8,8 @@
 //! ```
 //! An entry's `is_known_before` says that nothing else lies between its predecessor and it; there
 //! its `tombstone` is in force, and at the entry itself in any case. An entry without a row is a
-//! dummy: at a key it says that the row is absent, elsewhere it bounds a known stretch. The entry at
-//! the end of the partition is always there.
+//! dummy: at a key it says that the row is absent, elsewhere it bounds a known stretch. The entry
+//! at the end of the partition is always there.
 //!
 //! Invariant: what an entry claims is true of the SSTables that this version stands for. A version
 //! never changes in what it says, only in how much it knows; other data is another version.
@@ -90,7 +90,8 @@ impl<'a> Stop<'a> {
 pub(super) enum Step {
     /// The range is at its end.
     Done,
-    /// The sink has enough, or others should have their turn; what is left comes with the next call.
+    /// The sink has enough, or others should have their turn; what is left comes with the next
+    /// call.
     More,
     /// Nothing is known of this part of the range; what lies beyond it comes after.
     Gap(ClusteringRange),
@@ -197,14 +198,15 @@ impl<'a, S: FragmentSink + ?Sized> Out<'a, S> {
     }
 }
 
-/// The prefix, mostly the key of a row, that a range stands for: it is looked up instead of walked over.
+/// The prefix, mostly the key of a row, that a range stands for: it is looked up instead of walked
+/// over.
 #[inline]
 pub(super) fn sought(range: &ClusteringRange) -> Option<&ClusteringKey> {
     range.as_prefix().filter(|prefix| !prefix.is_empty())
 }
 
-/// The slot of the entry that says where a known stretch begins, if one stands at this lower bound. A
-/// walk uses it as well: without it nothing behind it is known.
+/// The slot of the entry that says where a known stretch begins, if one stands at this lower bound.
+/// A walk uses it as well: without it nothing behind it is known.
 fn bound_slot(tree: &Tree, start: &Position) -> Option<Slot> {
     let place = PlaceRef::of(start);
     // Nothing needs an entry at the start, and a row that stands here was given before.
@@ -326,7 +328,8 @@ impl Version {
         found.then_some(Step::Done)
     }
 
-    /// What is known of the row with this key, or of its absence, and the claim of the entry that knows.
+    /// What is known of the row with this key, or of its absence, and the claim of the entry that
+    /// knows.
     #[inline]
     fn known<'a>(&self, tree: &'a Tree, key: &[u8]) -> Known<(Option<&'a FlatRow>, Claim)> {
         let next = match tree.find(PlaceRef::row(key)) {
@@ -357,8 +360,8 @@ impl Version {
     }
 
     /// The row with this key, where it is known, between the `change`s to the tombstone that is in
-    /// force there and back; false where it is not known, or where more has to be said of it. Adds the
-    /// slot of the entry that knows to `used`.
+    /// force there and back; false where it is not known, or where more has to be said of it. Adds
+    /// the slot of the entry that knows to `used`.
     fn look_up<S: FragmentSink + ?Sized>(
         &self,
         key: &[u8],
@@ -532,8 +535,8 @@ impl Version {
         self.tree.borrow().get(place).map(|view| view.flat.clone())
     }
 
-    /// The entry that stands at a bound of a gap, or is the row beside it on the side `Weight::After`
-    /// of the row for a lower bound, `Weight::Before` for an upper one.
+    /// The entry that stands at a bound of a gap, or is the row beside it on the side
+    /// `Weight::After` of the row for a lower bound, `Weight::Before` for an upper one.
     pub(super) fn place_at(&self, bound: &Position, row_side: Weight) -> Option<FlatRow> {
         let place = PlaceRef::of(bound);
         if place == PlaceRef::END {

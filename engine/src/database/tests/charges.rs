@@ -54,7 +54,8 @@ async fn a_read_is_charged_with_the_batches_that_its_client_leaves_waiting() {
         reads.push(stream);
         let charged =
             wait_for(&database, "clients that take nothing", |status| status.aside == count).await;
-        // Batches double from 64 rows on: at the least, those of 128 and 256 rows wait in the channel.
+        // Batches double from 64 rows on: at the least, those of 128 and 256 rows wait in the
+        // channel.
         let waiting = u64::from(count) * (128 + 256) * VALUE_BYTES as u64;
         assert!(
             charged.memory_bytes >= waiting,

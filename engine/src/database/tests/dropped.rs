@@ -119,8 +119,8 @@ async fn copy_sstable(from: &SimulatedDisk, to: &SimulatedDisk, folder: &Path, n
     to.sync_directory(folder).await.unwrap();
 }
 
-/// A table of two rows, of which the first is in an SSTable; the second one, too, where it `flushes`.
-/// The disk after the end, or else after a crash.
+/// A table of two rows, of which the first is in an SSTable; the second one, too, where it
+/// `flushes`. The disk after the end, or else after a crash.
 async fn with_two_rows(flushes: bool) -> (SimulatedDisk, SchemaRef, PathBuf) {
     let disk = SimulatedDisk::new(1);
     let database = open(disk.shared(), 1 << 30).await;

@@ -1,4 +1,5 @@
-//! Partitions with one token: told apart by look-ups and by walks, in memory, in files, and in the row cache.
+//! Partitions with one token: told apart by look-ups and by walks, in memory, in files, and in the
+//! row cache.
 
 use std::path::Path;
 
@@ -15,7 +16,8 @@ fn definition_of_blobs() -> TableSchema {
     definition
 }
 
-/// Six keys with one token, and some around them; the values of each begin with its place in the ring.
+/// Six keys with one token, and some around them; the values of each begin with its place in the
+/// ring.
 fn keys() -> Vec<PartitionKey> {
     let token = Token(4_242_424_242);
     let same = (0..6).map(|salt| key_with_token(token, salt));

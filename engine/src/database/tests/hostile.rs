@@ -1,5 +1,5 @@
-//! Hostile guests in a running engine: each is refused with words, or leaves with a record while the
-//! engine serves on under its fallback. None loses a row or a request.
+//! Hostile guests in a running engine: each is refused with words, or leaves with a record while
+//! the engine serves on under its fallback. None loses a row or a request.
 
 use super::swap::{Life, World};
 use crate::clock::Random;
@@ -22,8 +22,8 @@ fn guest(guest: Guest) -> Vec<u8> {
     guest.component()
 }
 
-/// A FIFO that does `work` first in every call of `apply` once it has been called thirty times, so that the
-/// trial before it governs does not see it.
+/// A FIFO that does `work` first in every call of `apply` once it has been called thirty times, so
+/// that the trial before it governs does not see it.
 fn late(work: &str) -> Vec<u8> {
     let fields = format!(
         "{FIFO} (global $calls (mut i32) (i32.const 0))

@@ -127,7 +127,8 @@ fn what_pins_the_log_and_cannot_be_flushed_stops_writers_with_its_name() {
     });
 }
 
-/// From half the limit on a flush is on its way, and nobody has to wait: a batch still shares its syncs.
+/// From half the limit on a flush is on its way, and nobody has to wait: a batch still shares its
+/// syncs.
 #[test]
 fn a_batch_shares_its_syncs_while_the_log_is_being_shortened() {
     run(async {

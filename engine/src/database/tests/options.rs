@@ -136,8 +136,9 @@ async fn a_file_that_cannot_be_opened_is_left_out_when_the_table_says_so() {
     database.close().await.unwrap();
 }
 
-/// What others tell of a damaged component is taken from them at the start: all rows are there, and what
-/// was damaged is told and counted, whatever the table says of corruption. Nothing on disk changes.
+/// What others tell of a damaged component is taken from them at the start: all rows are there, and
+/// what was damaged is told and counted, whatever the table says of corruption. Nothing on disk
+/// changes.
 #[tokio::test]
 async fn damaged_components_that_others_tell_cost_no_row() {
     let directory = tempfile::tempdir().unwrap();

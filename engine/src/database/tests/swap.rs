@@ -317,9 +317,10 @@ fn partitions_of(life: &Life, shard: u32) -> Vec<u64> {
     (0..PARTITIONS).filter(is_here).collect()
 }
 
-/// Reads on shard 0 where LRU is much better than FIFO, until a policy is no canary any more: between
-/// two reads of a hot partition about 40 KiB of the cache's 64 are touched, rows of the hot ones and
-/// rows and pages of a cold one. LRU keeps the hot rows; FIFO loses each of them every few turns.
+/// Reads on shard 0 where LRU is much better than FIFO, until a policy is no canary any more:
+/// between two reads of a hot partition about 40 KiB of the cache's 64 are touched, rows of the hot
+/// ones and rows and pages of a cold one. LRU keeps the hot rows; FIFO loses each of them every few
+/// turns.
 async fn try_canary(life: &Life, name: &str) {
     let here = partitions_of(life, 0);
     let (hot, cold) = here.split_at(8);

@@ -1,5 +1,5 @@
-//! What is gone from the data directory is noticed, costs no more than the tables it was of, and the
-//! message says what to do.
+//! What is gone from the data directory is noticed, costs no more than the tables it was of, and
+//! the message says what to do.
 
 use std::fs;
 use std::path::{Path, PathBuf};

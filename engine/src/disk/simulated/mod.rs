@@ -232,8 +232,8 @@ impl SimulatedDisk {
         self.state.borrow_mut().faults = faults;
     }
 
-    /// Makes a folder read only, as for want of permission: what stands in it can be read and written,
-    /// but names can neither be made nor changed. `None` lets everything be changed again.
+    /// Makes a folder read only, as for want of permission: what stands in it can be read and
+    /// written, but names can neither be made nor changed. `None` lets everything be changed again.
     pub fn set_read_only(&self, folder: Option<&Path>) {
         self.state.borrow_mut().read_only = folder.map(Path::to_path_buf);
     }

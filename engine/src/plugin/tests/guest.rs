@@ -47,8 +47,8 @@ pub const EMPTY_LIST: &str = "i32.const 256";
 /// Runs until it is stopped.
 pub const FOREVER: &str = "loop $forever br $forever end";
 
-/// Body that counts to `rounds`, a thousand million in a second or some. It ends, so what should have
-/// stopped it fails a test and does not hang it.
+/// Body that counts to `rounds`, a thousand million in a second or some. It ends, so what should
+/// have stopped it fails a test and does not hang it.
 pub fn slowly(rounds: u64) -> String {
     format!(
         "(local $left i64)

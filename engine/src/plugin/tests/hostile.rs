@@ -92,7 +92,8 @@ fn hasty(epoch_ticks: u64) -> Budget {
     Budget { call_fuel: 1 << 50, epoch_ticks, ..Budget::default() }
 }
 
-/// The epoch stops a guest that has all the fuel in the world, in every call that a shard waits for.
+/// The epoch stops a guest that has all the fuel in the world, in every call that a shard waits
+/// for.
 #[test]
 fn the_epoch_stops_what_fuel_does_not() {
     let host = host();

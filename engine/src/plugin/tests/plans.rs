@@ -1,4 +1,5 @@
-//! Components that make plans: agreement with the same code run natively, and guests that are wrong.
+//! Components that make plans: agreement with the same code run natively, and guests that are
+//! wrong.
 
 use tidegate_plugin_decision as guest;
 use tidegate_plugin_decision::{LoadSheddingPolicy as _, ReadAdmissionPolicy as _};

@@ -84,7 +84,8 @@ fn second_touch_in_assemblyscript_decides_as_second_touch() {
     agree::<SecondTouch>(file, "assemblyscript-second-touch");
     let host = host();
     let compiled = load(&host, &dist(file));
-    // The largest cache that the claim of memory lets in: allocators that double must not hit the cap.
+    // The largest cache that the claim of memory lets in: allocators that double must not hit the
+    // cap.
     let mut large = WasmAdmissionPolicy::new(compiled.clone(), options(4 << 20)).unwrap();
     large.feedback(&fate(1, Fate::Read, EntryKind::DataPage).repeat(128)).unwrap();
     let refused = |name: &str, value: &str| {

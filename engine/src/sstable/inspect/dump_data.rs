@@ -1,9 +1,9 @@
 //! Rows as Cassandra 5's `sstabledump -t` prints them, to the blank.
 //!
-//! As that tool does, the position of a partition and of its static row is where its first row starts;
-//! positions of rows are their offsets in the uncompressed data. Two things differ: a counter's value
-//! is its total (the tool prints the first bytes of the shards), and the text of floats with many
-//! digits may be shorter.
+//! As that tool does, the position of a partition and of its static row is where its first row
+//! starts; positions of rows are their offsets in the uncompressed data. Two things differ: a
+//! counter's value is its total (the tool prints the first bytes of the shards), and the text of
+//! floats with many digits may be shorter.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -44,8 +44,8 @@ pub fn locate(path: &Path) -> Result<(PathBuf, SstableName)> {
     Ok((directory, name))
 }
 
-/// SSTables in a directory by their data files, in the order of their names; an error for each that is
-/// of a version that is not read.
+/// SSTables in a directory by their data files, in the order of their names; an error for each that
+/// is of a version that is not read.
 ///
 /// Errors: `Io`.
 pub async fn list(disk: &dyn Disk, directory: &Path) -> Result<Vec<(String, Result<SstableName>)>> {

@@ -22,8 +22,8 @@ pub(super) enum Sketch {
         bytes: Vec<u8>,
         what: String,
     },
-    /// Of the form that Cassandra writes, or so it says, and not to be read as such: a fault in what
-    /// begins at `base` of the file.
+    /// Of the form that Cassandra writes, or so it says, and not to be read as such: a fault in
+    /// what begins at `base` of the file.
     Damaged {
         base: u64,
         fault: Fault,
@@ -179,8 +179,8 @@ impl Metadata {
     }
 }
 
-/// Precisions of Cassandra's estimate and of ScyllaDB's: bits that choose a register, and those that a
-/// sparse form keeps.
+/// Precisions of Cassandra's estimate and of ScyllaDB's: bits that choose a register, and those
+/// that a sparse form keeps.
 const CASSANDRA_PRECISIONS: (u32, u32) = (13, 25);
 const SCYLLA_PRECISIONS: (u32, u32) = (4, 0);
 /// Version of the library's form.

@@ -1,8 +1,8 @@
 //! SSTables of any table and product looked into: dumped, described and verified.
 //!
-//! Nothing here needs a schema: the types come from the serialization header. It reads files in order
-//! and past the cache, by a reader of its own (`rows`), and knows every type that Cassandra has
-//! (`types`, `value`, `order`). Not here: reading for queries (`source`).
+//! Nothing here needs a schema: the types come from the serialization header. It reads files in
+//! order and past the cache, by a reader of its own (`rows`), and knows every type that Cassandra
+//! has (`types`, `value`, `order`). Not here: reading for queries (`source`).
 
 mod block_check;
 mod cql;

@@ -1,8 +1,8 @@
 //! Rows of `Data.db` read without a schema, by the types of the serialization header alone.
 //!
-//! This is a second reader beside `unfiltered`, written from the format: it keeps what that one drops
-//! (offsets, previous sizes, paths) and shares none of its decisions, so `verify` may judge files by
-//! it. It steps through the file in order; memory is one row.
+//! This is a second reader beside `unfiltered`, written from the format: it keeps what that one
+//! drops (offsets, previous sizes, paths) and shares none of its decisions, so `verify` may judge
+//! files by it. It steps through the file in order; memory is one row.
 
 use std::path::Path;
 use std::rc::Rc;

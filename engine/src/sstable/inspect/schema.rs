@@ -1,8 +1,9 @@
 //! The schema of foreign files: types from their headers, names from what stands beside them.
 //!
-//! Names are looked for in this order: `schema.cql` in the directory, `schema.cql` in the one above,
-//! the schema in `Scylla.db`. Without any, partition key columns are called `pk` (`pk1`, `pk2`, … when
-//! there are more) and clustering columns `ck` (`ck1`, …); the table takes the name of the directory.
+//! Names are looked for in this order: `schema.cql` in the directory, `schema.cql` in the one
+//! above, the schema in `Scylla.db`. Without any, partition key columns are called `pk` (`pk1`,
+//! `pk2`, … when there are more) and clustering columns `ck` (`ck1`, …); the table takes the name
+//! of the directory.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

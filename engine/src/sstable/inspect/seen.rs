@@ -1,9 +1,9 @@
 //! The statistics that the data of a file comes to, to be held against those that it states.
 //!
-//! Numbers that Cassandra derives from every row are recomputed its way and must be equal; but for the
-//! histogram of drop times, which its versions gather in different ways: there a difference is told, and
-//! no damage. ScyllaDB counts some of them otherwise; of its files only what readers rely on is checked:
-//! that no value lies outside the stated extents.
+//! Numbers that Cassandra derives from every row are recomputed its way and must be equal; but for
+//! the histogram of drop times, which its versions gather in different ways: there a difference is
+//! told, and no damage. ScyllaDB counts some of them otherwise; of its files only what readers rely
+//! on is checked: that no value lies outside the stated extents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -261,8 +261,8 @@ impl Seen {
         out
     }
 
-    /// Where bounds are stated, every row lies within; without range tombstones they are those of the
-    /// rows. `mc` has them for each column by itself.
+    /// Where bounds are stated, every row lies within; without range tombstones they are those of
+    /// the rows. `mc` has them for each column by itself.
     fn clustering_difference(
         &self,
         stated: &Metadata,

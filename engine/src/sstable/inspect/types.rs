@@ -1,7 +1,8 @@
 //! Types as Cassandra names them in `Statistics.db`, all of them, as a tree.
 //!
-//! The engine's own types (`schema`) are those that a table may have here; these are those that a file
-//! may hold. A class that is not known is kept by its name: its values are bytes without an order.
+//! The engine's own types (`schema`) are those that a table may have here; these are those that a
+//! file may hold. A class that is not known is kept by its name: its values are bytes without an
+//! order.
 
 use std::fmt;
 

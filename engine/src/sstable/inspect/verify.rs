@@ -1,9 +1,9 @@
 //! Everything about an SSTable that can be checked, checked: it goes on after what it finds.
 //!
 //! Bytes against their checksums (`Digest.crc32`, `CRC.db`, compressed chunks, `Tidegate.db`,
-//! `Scylla.db`); order of tokens, rows and cells; sizes of previous rows; that range tombstones pair;
-//! values against their types; index entries and promoted indexes against the data they point to;
-//! samples of the summary against the index; the bits of the bloom filter against the keys; the
+//! `Scylla.db`); order of tokens, rows and cells; sizes of previous rows; that range tombstones
+//! pair; values against their types; index entries and promoted indexes against the data they point
+//! to; samples of the summary against the index; the bits of the bloom filter against the keys; the
 //! statistics against what the data has.
 //!
 //! After damage in a partition the walk goes on at the next one that the index names. Memory is one
@@ -372,7 +372,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a checksum of these bytes is wrong. Bytes of no length stand for what could not be read.
+    /// Whether a checksum of these bytes is wrong. Bytes of no length stand for what could not be
+    /// read.
     fn is_damaged(&self, bytes: Range<u64>) -> bool {
         let next = self.damaged.partition_point(|range| range.end <= bytes.start);
         self.damaged.get(next).is_some_and(|range| range.start < bytes.end.max(bytes.start + 1))

@@ -80,8 +80,8 @@ fn read_own(
     }
 }
 
-/// Damage of data and index is an error that names them; damage of anything else is told, and all rows
-/// are there.
+/// Damage of data and index is an error that names them; damage of anything else is told, and all
+/// rows are there.
 fn check_noticed(
     (result, mended): &(Result<()>, Vec<Error>),
     (component, at): (Component, usize),

@@ -1,5 +1,5 @@
-//! Files that Cassandra wrote: their rows are what its own tool prints, and writing them again gives
-//! the same bytes.
+//! Files that Cassandra wrote: their rows are what its own tool prints, and writing them again
+//! gives the same bytes.
 
 use std::path::PathBuf;
 
@@ -136,8 +136,8 @@ fn writing_cassandras_tables_again_gives_the_same_bytes() {
     }
 }
 
-/// The statistics are Cassandra's but for the replay positions and clustering bounds, which it keeps
-/// where a range tombstone is.
+/// The statistics are Cassandra's but for the replay positions and clustering bounds, which it
+/// keeps where a range tombstone is.
 pub(super) fn check_statistics(name: &str, disk: &MemoryDisk) {
     let of = |generation| {
         let content = disk.content(&Component::Statistics.path(directory(), generation));

@@ -1,11 +1,11 @@
-//! Every byte of every component flipped once, in a small SSTable of each kind: an error, or the same
-//! answer; never a wrong row, never a panic. In files of ours only data and index are indispensable: with
-//! any other component damaged the answer is the same, and the damage is told.
+//! Every byte of every component flipped once, in a small SSTable of each kind: an error, or the
+//! same answer; never a wrong row, never a panic. In files of ours only data and index are
+//! indispensable: with any other component damaged the answer is the same, and the damage is told.
 //!
 //! Kinds: simple rows, collections, static rows with all kinds of tombstone, and a promoted index;
-//! as this engine writes them, and as another product compresses them. Index and summary have no checksum
-//! in files of others: rows may be missing then, and only what a promoted index says of tombstones may be
-//! wrong.
+//! as this engine writes them, and as another product compresses them. Index and summary have no
+//! checksum in files of others: rows may be missing then, and only what a promoted index says of
+//! tombstones may be wrong.
 
 use std::path::PathBuf;
 
@@ -123,8 +123,8 @@ enum Outcome {
 
 type Open = fn(&MemoryDisk, u64, &SchemaRef) -> Result<Rc<Sstable>>;
 
-/// Reads everything: whole, backward, by key, and slices of every partition. Also says which files were
-/// done without.
+/// Reads everything: whole, backward, by key, and slices of every partition. Also says which files
+/// were done without.
 fn outcome(
     disk: &MemoryDisk,
     (kind, open): (&Kind, Open),
@@ -288,8 +288,8 @@ fn no_flip_in_compressed_files_gives_another_answer() {
             for component in components {
                 let flips = flip(&disk, (&kind, open), component);
                 let what = format!("{} {codec:?} {component:?}: {flips:?}", kind.name);
-                // The promoted index says which tombstones are open between its blocks, and nothing in
-                // files of others shows that it says so wrongly.
+                // The promoted index says which tombstones are open between its blocks, and nothing
+                // in files of others shows that it says so wrongly.
                 let is_promoted = component == Component::Index && kind.name == "blocks";
                 assert!(flips.wrong.is_empty() || is_promoted, "{what}");
                 match component {

@@ -254,7 +254,8 @@ fn the_last_page_of_a_large_partition_costs_what_that_of_a_small_one_does() {
     });
     for cost in &costs {
         assert!(cost.rows >= 100);
-        // The entry, the last offset, the last block; the block of data, and one more if it is short.
+        // The entry, the last offset, the last block; the block of data, and one more if it is
+        // short.
         assert!(cost.index.len() <= 3 && cost.data.len() <= 3, "{cost:?}");
         assert!(cost.data_bytes() <= (64 << 10) + 8 * PAGE, "{cost:?}");
     }
@@ -267,7 +268,8 @@ fn the_last_block_of_a_long_index_is_read_with_the_entry() {
     let table = tables.open();
     let cost = tables.read(&table, 0, &Slice::full(Direction::Reversed), 1);
     let index_bytes = table.index.size();
-    // The entry, where the last block must be, the last offset: all before anything is known of them.
+    // The entry, where the last block must be, the last offset: all before anything is known of
+    // them.
     let [entry, block, offset] = &cost.index[..] else { panic!("{cost:?}") };
     assert_eq!((entry.at, offset.at + offset.bytes), (0, index_bytes), "{cost:?}");
     assert!(block.at > 0 && block.bytes <= 4 * PAGE && index_bytes > 30 * PAGE, "{cost:?}");

@@ -1,4 +1,5 @@
-//! Parsed promoted indexes where the cache does not take them, and where one of another partition is found.
+//! Parsed promoted indexes where the cache does not take them, and where one of another partition
+//! is found.
 
 use super::model::*;
 use super::*;

@@ -1,4 +1,5 @@
-//! What is large is counted, the largest is recorded, and `Scylla.db` says so again when it is read.
+//! What is large is counted, the largest is recorded, and `Scylla.db` says so again when it is
+//! read.
 
 use super::*;
 use crate::config::LARGE_DATA_RECORDS_MAX;
@@ -35,8 +36,8 @@ fn row(value_bytes: usize) -> Row {
     }
 }
 
-/// Partitions `(0, 'p')` to `(11, 'p')`: number n has n + 1 rows of n * 10 bytes, the first one a set of n
-/// elements; number 11 has a static row, a dead row and a range tombstone besides.
+/// Partitions `(0, 'p')` to `(11, 'p')`: number n has n + 1 rows of n * 10 bytes, the first one a
+/// set of n elements; number 11 has a static row, a dead row and a range tombstone besides.
 fn fragments(schema: &SchemaRef) -> Vec<Fragment> {
     let key = |n: i32| {
         let values = [Value::Int(n), Value::Text("p".into())];

@@ -1,5 +1,5 @@
-//! Long rows are announced before they are read to whoever asks for that, in both directions and for every
-//! slice; what is read is the same.
+//! Long rows are announced before they are read to whoever asks for that, in both directions and
+//! for every slice; what is read is the same.
 
 use super::model::*;
 use super::*;
@@ -62,7 +62,8 @@ fn is_long(fragment: &Fragment) -> bool {
     fragment.memory_bytes() > 256 << 10
 }
 
-/// All fragments but the announcements; each long row must have one, as the last of the fill before.
+/// All fragments but the announcements; each long row must have one, as the last of the fill
+/// before.
 fn without_announcements(mut source: Box<dyn FragmentSource>, what: &str) -> Vec<Fragment> {
     source.announce_long_rows();
     let (mut all, mut in_force, mut announced) = (Vec::new(), None, None);

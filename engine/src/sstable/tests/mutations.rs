@@ -1,5 +1,5 @@
-//! Seeded damage of Cassandra's files, component by component: readers and tools answer or fail, and
-//! never panic. The short sibling of the fuzz targets in `tests/fuzz`.
+//! Seeded damage of Cassandra's files, component by component: readers and tools answer or fail,
+//! and never panic. The short sibling of the fuzz targets in `tests/fuzz`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

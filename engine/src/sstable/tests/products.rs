@@ -57,7 +57,8 @@ fn scylla_sketch() -> Vec<u8> {
     sketch
 }
 
-/// What stands in the place of the estimate of the number of keys does not keep rows from being read.
+/// What stands in the place of the estimate of the number of keys does not keep rows from being
+/// read.
 #[test]
 fn estimates_of_any_form_keep_no_sstable_from_being_read() {
     let disk = MemoryDisk::default();
@@ -222,8 +223,8 @@ fn partial_rows(schema: &SchemaRef) -> (Vec<(ClusteringKey, Row)>, Vec<Fragment>
     (rows, all)
 }
 
-/// Rows of materialized views may have a tombstone that a newer row marker undoes. Queries do not know it:
-/// they say so, and the tools show it.
+/// Rows of materialized views may have a tombstone that a newer row marker undoes. Queries do not
+/// know it: they say so, and the tools show it.
 #[test]
 fn shadowable_tombstones_are_shown_and_refused_by_name() {
     let columns = [("pk", DataType::Int)];

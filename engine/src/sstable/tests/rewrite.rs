@@ -1,5 +1,5 @@
-//! Cassandra's files written again: without compression the bytes are those that were compressed, and
-//! compressed anew they are dumped as the first ones are.
+//! Cassandra's files written again: without compression the bytes are those that were compressed,
+//! and compressed anew they are dumped as the first ones are.
 
 use super::fixtures::check_statistics;
 use super::foreign::{fixtures, load, open_named, read_whole};

@@ -236,8 +236,8 @@ fn a_key_between_two_blocks_reads_no_data() {
     assert!((40..70).contains(&without_data), "{without_data}");
 }
 
-/// A block of a promoted index that is said to be shorter than it is ends before rows that it says it
-/// has: no row is absent for that.
+/// A block of a promoted index that is said to be shorter than it is ends before rows that it says
+/// it has: no row is absent for that.
 #[test]
 fn a_block_that_ends_before_its_last_row_is_noticed() {
     let disk = MemoryDisk::default();

@@ -34,8 +34,8 @@ fn clustering(schema: &SchemaRef, ck: i32) -> ClusteringKey {
     ClusteringKey::from_values(schema, &[Value::Int(ck)]).unwrap()
 }
 
-/// Ten partitions in ring order, each of as many rows of 100 random bytes; a range tombstone covers a
-/// quarter of them.
+/// Ten partitions in ring order, each of as many rows of 100 random bytes; a range tombstone covers
+/// a quarter of them.
 fn fragments(schema: &SchemaRef, rows: i32) -> Vec<Fragment> {
     let mut random = Random::new(7);
     let mut keys: Vec<PartitionKey> =
@@ -84,7 +84,8 @@ fn read_past(
     (found, log)
 }
 
-/// Partitions ascend and are whole, positions move on in reading order, no tombstone stays in force.
+/// Partitions ascend and are whole, positions move on in reading order, no tombstone stays in
+/// force.
 fn check_stream(fragments: &[Fragment], direction: Direction) {
     let mut last_key: Option<Rc<PartitionKey>> = None;
     let mut last: Option<Position> = None;
@@ -162,8 +163,8 @@ fn repair(disk: &MemoryDisk, component: Component, content: Vec<u8>) {
     disk.set_content(&component.path(directory(), 1), content);
 }
 
-/// Damages one byte after another and looks at what is lost: at most `lost_max` rows, all beside each
-/// other, in whichever way the file is read.
+/// Damages one byte after another and looks at what is lost: at most `lost_max` rows, all beside
+/// each other, in whichever way the file is read.
 fn check_damage(options: WriterOptions, rows: i32, unit_bytes: usize, lost_max: usize) {
     let (disk, schema, all) = sample(rows, options);
     let path = Component::Data.path(directory(), 1);

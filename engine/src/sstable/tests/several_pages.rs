@@ -1,5 +1,5 @@
-//! Promoted indexes of several pages: slices with bounds in every block, read from a cold cache, in both
-//! directions, against a model. A bound that is one block off loses rows of that block only.
+//! Promoted indexes of several pages: slices with bounds in every block, read from a cold cache, in
+//! both directions, against a model. A bound that is one block off loses rows of that block only.
 
 use super::memory_disk::Read;
 use super::model::*;

@@ -1,14 +1,15 @@
-//! What a query sees through the row cache is what it sees past it: random writes with few timestamps, lives,
-//! tombstones of all kinds and collections, in partitions of several leaves, while flushes and evictions go on.
+//! What a query sees through the row cache is what it sees past it: random writes with few
+//! timestamps, lives, tombstones of all kinds and collections, in partitions of several leaves,
+//! while flushes and evictions go on.
 
 use super::*;
 use crate::clock::Random;
 use crate::mutation::slice::normalise;
 use crate::mutation::{
-    CellPath, ClusteringRange, Direction, MultiCell, PartitionRange, Position, RangeTombstone,
-    Slice, Tombstone,
+    CellPath, ClusteringRange, Direction, Filled, MultiCell, PartitionRange, Position,
+    RangeTombstone, Slice, Tombstone,
 };
-use crate::reader::{LiveContent, LiveRows, Pulled, QueryReader};
+use crate::reader::{LiveContent, LiveRows, QueryReader};
 
 const PARTITIONS: u64 = 3;
 /// More than two leaves of entries.
@@ -244,9 +245,9 @@ fn pull(reader: &mut QueryReader, max: usize, seen: &mut Vec<Seen>) -> bool {
         Ok(true)
     };
     match reader.pull(max, &mut take).unwrap() {
-        Pulled::End => false,
-        Pulled::Some => true,
-        Pulled::Waits => block_on(reader.refill()).unwrap(),
+        Filled::End => false,
+        Filled::Some => true,
+        Filled::Waits => block_on(reader.refill()).unwrap(),
     }
 }
 

@@ -89,8 +89,8 @@ fn names(disk: &MemoryDisk) -> Vec<u64> {
     disk.names().iter().filter_map(data).collect()
 }
 
-/// Writes of another shard count's log have no position here, and that log goes once they are flushed:
-/// their manifest edit is sealed and watched like any other.
+/// Writes of another shard count's log have no position here, and that log goes once they are
+/// flushed: their manifest edit is sealed and watched like any other.
 #[test]
 fn a_flush_of_writes_without_a_position_is_sealed_and_told_to_the_ledger() {
     let world = World::open(MemoryDisk::default(), schema(true), 1 << 20, (0, 1));

@@ -1,5 +1,5 @@
-//! Long rows of many files: a read has one of them in memory at a time, and what comes is what all files
-//! hold together.
+//! Long rows of many files: a read has one of them in memory at a time, and what comes is what all
+//! files hold together.
 
 use super::*;
 use crate::mutation::{Direction, PartitionRange, Slice};

@@ -1,11 +1,12 @@
-//! A scan through the row cache asks the disk for little more than one past it, whatever the cache has
-//! kept and lost. Counted in reads and bytes: no time, no luck.
+//! A scan through the row cache asks the disk for little more than one past it, whatever the cache
+//! has kept and lost. Counted in reads and bytes: no time, no luck.
 
 use super::*;
 use crate::clock::Random;
 use crate::mutation::{ClusteringRange, Direction, PartitionRange, Position, Slice};
 
-/// What a scan may ask for beyond 1.2 times what the scan past the cache asks for: to begin once more.
+/// What a scan may ask for beyond 1.2 times what the scan past the cache asks for: to begin once
+/// more.
 const MORE_REQUESTS: u64 = 8;
 const MORE_BYTES: u64 = 256 << 10;
 const VALUE_BYTES: usize = 1000;
@@ -123,10 +124,11 @@ impl Scans {
         }
     }
 
-    /// Compares a scan of all, or of one partition, with one past the cache. The ratio of their requests.
+    /// Compares a scan of all, or of one partition, with one past the cache. The ratio of their
+    /// requests.
     ///
-    /// A partition is read in pieces that grow from 4 KiB, of each file, since most readers want its first
-    /// rows only.
+    /// A partition is read in pieces that grow from 4 KiB, of each file, since most readers want
+    /// its first rows only.
     fn compare(&self, range: &PartitionRange, direction: Direction) -> f64 {
         let is_single = matches!(range, PartitionRange::Single(_));
         let begun = if is_single { self.world.table.stats().sstables } else { 1 };
@@ -217,8 +219,8 @@ fn scans_through_the_cache_cost_no_more_than_past_it_whatever_it_has_lost() {
     );
 }
 
-/// Holes that lie apart, in a partition and between partitions, are read in sequence where many are near,
-/// and are known again where there is room.
+/// Holes that lie apart, in a partition and between partitions, are read in sequence where many are
+/// near, and are known again where there is room.
 #[test]
 fn what_was_lost_is_read_once_where_there_is_room() {
     for shape in [Shape::Single, Shape::Narrow, Shape::Wide] {

@@ -162,8 +162,8 @@ impl Fold for Times {
 #[derive(Debug)]
 pub struct SlidingTimes {
     fold: Times,
-    /// Those that are the best once all before them have left, rising or falling. Each has its number
-    /// among all that came.
+    /// Those that are the best once all before them have left, rising or falling. Each has its
+    /// number among all that came.
     best: VecDeque<(u64, [u8; 16])>,
     came: u64,
     left: u64,

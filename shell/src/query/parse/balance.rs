@@ -1,15 +1,15 @@
 //! Long chains of OR and AND as trees of little depth, made by parentheses among their tokens.
 //!
 //! `a OR b OR c OR …` is a tree as deep as the chain is long, and the parser, the planner and the
-//! destructors walk trees by recursion. Both operators may be grouped in any way, so the operands of
-//! a long chain are put into parentheses by halves: ten thousand are fourteen levels.
+//! destructors walk trees by recursion. Both operators may be grouped in any way, so the operands
+//! of a long chain are put into parentheses by halves: ten thousand are fourteen levels.
 //!
 //! Invariant: only whole operands are grouped, those between two operators of the same chain. The
 //! first and the last one stay outside, because where they begin and end is for the parser to say.
 
 use std::borrow::Cow;
 
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::depth::CLAUSES;
 use crate::query::statement::is_word;

@@ -1,7 +1,7 @@
 //! What a statement asks for, after parsing: our own statements in full, SQL as DataFusion's AST.
 
 use datafusion::sql::parser::Statement as SqlStatement;
-use datafusion::sql::sqlparser::ast;
+use sqlparser::ast;
 use tidegate_engine::schema::{ClusteringOrder, TableOptions};
 use tidegate_engine::{OnCorruption, OnUnknown};
 

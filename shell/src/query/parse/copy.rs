@@ -1,6 +1,6 @@
 //! COPY … FROM and COPY … TO.
 
-use datafusion::sql::sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::Token;
 
 use super::command::{Command, CopyFrom, CopyOptions, CopyTo, Format, OnError};
 use super::cursor::Cursor;
@@ -56,9 +56,7 @@ fn quoted(name: &str) -> String {
 }
 
 /// The tokens inside a pair of parentheses.
-fn balanced<'a>(
-    cursor: &mut Cursor<'a>,
-) -> Result<&'a [datafusion::sql::sqlparser::tokenizer::TokenWithSpan]> {
+fn balanced<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [sqlparser::tokenizer::TokenWithSpan]> {
     let tokens = cursor.rest();
     let mut depth = 0;
     for (n, token) in tokens.iter().enumerate() {

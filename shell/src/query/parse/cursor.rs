@@ -2,7 +2,7 @@
 //!
 //! Invariant: every error carries the span of the token that was not wanted.
 
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::command::{Name, TableName};
 use crate::query::error::{ErrorKind, QueryError, Result, Span};

@@ -5,7 +5,7 @@
 //! chain (`1 + 1 + …`), a chain in parentheses or a chain of joins and unions. What threads that
 //! run statements need for that is `STACK_BYTES` of `thread`.
 
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::query::error::{ErrorKind, QueryError, Result};
 use crate::query::statement::{is_word, span_of};
@@ -13,7 +13,8 @@ use crate::query::statement::{is_word, span_of};
 /// Most operators above one another.
 const DEPTH_MAX: usize = 1000;
 
-/// How often the parser may call itself: it does so a few times for each level that is counted here.
+/// How often the parser may call itself: it does so a few times for each level that is counted
+/// here.
 pub const RECURSIONS_MAX: usize = 4 * DEPTH_MAX;
 /// Levels of a pair of parentheses, and of a query within one.
 const PARENTHESES: usize = 1;
@@ -21,13 +22,13 @@ const QUERY: usize = 4;
 
 /// Most queries within conditions or values of one another; in FROM they count as any other level.
 const VALUE_QUERIES_MAX: usize = 64;
-/// As how many of them a query counts that a value is compared with ANY or ALL of, but for `= ANY` and
-/// `<> ALL`, which are IN and NOT IN: the planner makes several of it (`rewrite_set_comparison` of
-/// DataFusion 55).
+/// As how many of them a query counts that a value is compared with ANY or ALL of, but for `= ANY`
+/// and `<> ALL`, which are IN and NOT IN: the planner makes several of it (`rewrite_set_comparison`
+/// of DataFusion 55).
 const SET_COMPARISON: usize = 16;
 
-/// Levels of EXPLAIN, and of INTERVAL after another: the parser answers these by calling itself without
-/// a look at its stack.
+/// Levels of EXPLAIN, and of INTERVAL after another: the parser answers these by calling itself
+/// without a look at its stack.
 const PREFIX: usize = 8;
 
 /// Words that are operators.
@@ -134,7 +135,8 @@ pub fn check(tokens: &[TokenWithSpan]) -> Result<()> {
     Ok(())
 }
 
-/// As how many queries one counts whose parenthesis follows `before`: none as part of FROM, WITH or a union.
+/// As how many queries one counts whose parenthesis follows `before`: none as part of FROM, WITH or
+/// a union.
 fn weight(before: &[TokenWithSpan], around: &Level) -> usize {
     let word = |token: &TokenWithSpan, words: &[&str]| {
         words.iter().any(|word| is_word(&token.token, word))

@@ -1,10 +1,10 @@
-//! `l = l + [1]`, `m['k'] = 1`, `u.f = 1` and `DELETE m['k'], u.f`: taken out of the tokens of a write,
-//! because SQL has no such assignments.
+//! `l = l + [1]`, `m['k'] = 1`, `u.f = 1` and `DELETE m['k'], u.f`: taken out of the tokens of a
+//! write, because SQL has no such assignments.
 //!
 //! The expressions in them become one SELECT, so that constants, functions and parameters mean what
 //! they mean elsewhere. Not here: whether the columns have elements (`query/element.rs`).
 
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::command::{ElementHow, ElementWrite, Elements, Name, Operand, TableName};
 use super::cursor::Cursor;
@@ -62,8 +62,8 @@ impl Found {
     }
 }
 
-/// Takes the assignments of elements out of an UPDATE. When no others are left, the rest is a DELETE
-/// with the same conditions.
+/// Takes the assignments of elements out of an UPDATE. When no others are left, the rest is a
+/// DELETE with the same conditions.
 ///
 /// Errors: `Syntax` for a change without an operand.
 pub fn take_assignments(

@@ -23,7 +23,7 @@ mod tests;
 use std::borrow::Cow;
 
 use datafusion::sql::parser::{DFParserBuilder, Statement as SqlStatement};
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub use command::{
     Attach, Command, CopyFrom, CopyOptions, CopyTo, CreatePolicy, CreateTable, CreateType,
@@ -32,6 +32,7 @@ pub use command::{
 };
 use cursor::Cursor;
 pub use row_value::{NAMED_CAST, take_apart, tell_apart};
+pub use table_option::TableOption;
 pub use type_name::{TypeName, unknown as unknown_type};
 
 use super::dialect::TideDialect;
@@ -312,8 +313,8 @@ fn in_dialect(tokens: &[TokenWithSpan], dialect: &TideDialect) -> Result<SqlStat
     }
 }
 
-/// Writes `name => value` among the arguments of `replay_policy` as the text `'name=value'`, because
-/// the planner takes no named arguments of table functions.
+/// Writes `name => value` among the arguments of `replay_policy` as the text `'name=value'`,
+/// because the planner takes no named arguments of table functions.
 fn with_named_arguments(tokens: &[TokenWithSpan]) -> Cow<'_, [TokenWithSpan]> {
     if !tokens.iter().any(|token| is_word(&token.token, REPLAY_FUNCTION)) {
         return Cow::Borrowed(tokens);

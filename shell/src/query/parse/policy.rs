@@ -1,6 +1,7 @@
-//! CREATE POLICY, EXPLAIN POLICY, RECORD TRACE and the ALTER statements that put policies in charge.
+//! CREATE POLICY, EXPLAIN POLICY, RECORD TRACE and the ALTER statements that put policies in
+//! charge.
 
-use datafusion::sql::sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::Token;
 
 use super::command::{Command, CreatePolicy, Name, PolicyMode, SetCachePolicy};
 use super::cursor::Cursor;

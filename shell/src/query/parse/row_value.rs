@@ -6,15 +6,15 @@
 //! said by its parts: `(a, b) = (x, y)` is `a = x AND b = y`, and an order is one of the first part
 //! that differs. Rows within rows are their parts: `((a, b), c)` compares as `(a, b, c)`.
 //!
-//! Invariant: a comparison of n parts becomes conditions of about 2·log n levels, and one within another
-//! is copied at most [`COPIED_MAX`] times with all its parts. So the tree stays about as deep as
-//! `depth` says.
+//! Invariant: a comparison of n parts becomes conditions of about 2·log n levels, and one within
+//! another is copied at most [`COPIED_MAX`] times with all its parts. So the tree stays about as
+//! deep as `depth` says.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement as SqlStatement;
-use datafusion::sql::sqlparser::ast::{
+use sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement,
     TableFactor, UnaryOperator, Value, VisitMut, VisitorMut, visit_expressions,
@@ -39,8 +39,8 @@ pub fn take_apart(statement: &mut SqlStatement) -> Result<()> {
 }
 
 /// Gives columns of one SELECT that would have one name different ones: `count(*)`, `count(*)_1`.
-/// `all` names every expression by its text, and casts by what they cast to: the planner names a cast
-/// after what it casts, also in GROUP BY.
+/// `all` names every expression by its text, and casts by what they cast to: the planner names a
+/// cast after what it casts, also in GROUP BY.
 pub fn tell_apart(statement: &mut SqlStatement, all: bool) -> Result<()> {
     visit(statement, &mut Names { all })
 }

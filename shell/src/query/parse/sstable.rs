@@ -7,8 +7,8 @@ use super::cursor::Cursor;
 use super::table_option::choice;
 use crate::query::error::{QueryError, Result};
 
-/// After `ATTACH`: `SSTABLES 'directory' AS [keyspace.]name [WITH (…)]`. A look at what can be read: files
-/// of other versions are left out unless the statement says otherwise.
+/// After `ATTACH`: `SSTABLES 'directory' AS [keyspace.]name [WITH (…)]`. A look at what can be
+/// read: files of other versions are left out unless the statement says otherwise.
 pub fn attach(cursor: &mut Cursor<'_>) -> Result<Command> {
     cursor.expect_word("sstables")?;
     let (directory, directory_span) = cursor.string("a directory in quotes")?;
@@ -18,8 +18,8 @@ pub fn attach(cursor: &mut Cursor<'_>) -> Result<Command> {
     Ok(Command::Attach(Attach { directory, directory_span, name, on_corruption, on_unknown }))
 }
 
-/// After `IMPORT`: `SSTABLES 'directory' INTO [keyspace.]table [WITH (…)]`. A copy is to be whole: files of
-/// other versions are an error unless the statement says otherwise.
+/// After `IMPORT`: `SSTABLES 'directory' INTO [keyspace.]table [WITH (…)]`. A copy is to be whole:
+/// files of other versions are an error unless the statement says otherwise.
 pub fn import(cursor: &mut Cursor<'_>) -> Result<Command> {
     cursor.expect_word("sstables")?;
     let (directory, directory_span) = cursor.string("a directory in quotes")?;
@@ -45,7 +45,7 @@ fn options(cursor: &mut Cursor<'_>, unknown: OnUnknown) -> Result<(OnCorruption,
                 .at(name.span)
                 .with_help("the options are ON_CORRUPTION and ON_UNKNOWN, each 'fail' or 'skip'"));
         }
-        cursor.take(&datafusion::sql::sqlparser::tokenizer::Token::Eq);
+        cursor.take(&sqlparser::tokenizer::Token::Eq);
         if name.value == "on_corruption" {
             on_corruption = super::table_option::on_corruption(cursor)?;
         } else {

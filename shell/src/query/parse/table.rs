@@ -1,6 +1,6 @@
 //! CREATE TABLE: columns, key, clustering order and options; ALTER TABLE: options.
 
-use datafusion::sql::sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::Token;
 use tidegate_engine::schema::{ClusteringOrder, TableOptions};
 
 use super::command::{ColumnDefinition, Command, CreateTable, Name};

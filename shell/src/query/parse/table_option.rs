@@ -1,6 +1,6 @@
 //! Options of a table: `name = value`, where a value may be a map as in CQL.
 
-use datafusion::sql::sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::Token;
 use tidegate_engine::schema::table_schema::RateLimit;
 use tidegate_engine::{Compression, Compressor, LargeDataOptions, OnCorruption, TableOptions};
 
@@ -114,8 +114,8 @@ pub fn choice<T>(cursor: &mut Cursor<'_>, option: &str, (fail, skip): (T, T)) ->
     }
 }
 
-/// `{'name': value, …}`, in CQL's form; names may be bare. `entry` reads a value, and is told whether
-/// the name is known by taking it or not.
+/// `{'name': value, …}`, in CQL's form; names may be bare. `entry` reads a value, and is told
+/// whether the name is known by taking it or not.
 fn map(
     cursor: &mut Cursor<'_>,
     (what, names): (&'static str, &[&'static str]),
@@ -182,7 +182,8 @@ fn large_data(cursor: &mut Cursor<'_>) -> Result<LargeDataOptions> {
     Ok(options)
 }
 
-/// `{'class': 'LZ4Compressor', 'chunk_length_in_kb': 16}`; no class, or `'enabled': false`, for none.
+/// `{'class': 'LZ4Compressor', 'chunk_length_in_kb': 16}`; no class, or `'enabled': false`, for
+/// none.
 fn compression(cursor: &mut Cursor<'_>, span: Span) -> Result<Option<Compression>> {
     let (mut class, mut chunk_kib, mut level, mut is_enabled) = (None, None, None, true);
     map(cursor, ("option of compression", &COMPRESSION), |cursor, name| {

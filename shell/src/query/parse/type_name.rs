@@ -1,8 +1,9 @@
 //! Names of column types, and CREATE TYPE.
 //!
-//! Names of user types are looked up where the statement runs: only there it is known what there is.
+//! Names of user types are looked up where the statement runs: only there it is known what there
+//! is.
 
-use datafusion::sql::sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::Token;
 use tidegate_engine::schema::types::{DECIMAL_DIGITS_MAX, TYPE_DEPTH_MAX};
 use tidegate_engine::schema::{DataType, UserType};
 

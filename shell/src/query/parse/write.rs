@@ -1,9 +1,10 @@
-//! INSERT, UPDATE and DELETE: takes what SQL lacks (USING, columns of a DELETE, single elements) out
-//! of the tokens and hands the rest to sqlparser. Tokens are only taken out, so places stay right.
+//! INSERT, UPDATE and DELETE: takes what SQL lacks (USING, columns of a DELETE, single elements)
+//! out of the tokens and hands the rest to sqlparser. Tokens are only taken out, so places stay
+//! right.
 
 use datafusion::sql::parser::Statement as SqlStatement;
-use datafusion::sql::sqlparser::ast;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::ast;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::command::{Elements, Name, TableName, Using, UsingValue, Write, WriteKind};
 use super::cursor::Cursor;

@@ -26,8 +26,8 @@ const UPDATES: [Update; 8] = [
     Update::Scan(Direction::Reversed),
 ];
 
-/// Brings something that the update will use; what is drawn is drawn here, so that the update is the
-/// same whatever becomes of it.
+/// Brings something that the update will use; what is drawn is drawn here, so that the update is
+/// the same whatever becomes of it.
 fn prepare(world: &mut World, update: Update) -> (PartitionKey, Slice, Data) {
     let (key, slice, memtable) = (world.key(), world.slice(), world.written());
     if let Update::FlushIntoKnown = update {

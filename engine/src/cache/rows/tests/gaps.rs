@@ -6,8 +6,8 @@ use crate::cache::page_cache::AdmissionFault;
 /// A way to leave no room for a partition, and what it is called.
 type Crowd = (&'static str, fn(&World));
 
-/// After a scan all is known, that nothing lies between partitions as well. Then a flush brings one that
-/// finds no room: nobody may go on taking it for absent.
+/// After a scan all is known, that nothing lies between partitions as well. Then a flush brings one
+/// that finds no room: nobody may go on taking it for absent.
 #[test]
 fn a_new_partition_without_room_is_not_taken_for_absent() {
     let ways: [Crowd; 3] = [

@@ -32,8 +32,8 @@ fn read_first(mut source: Box<dyn FragmentSource>) {
     }
 }
 
-/// Under LRU nothing that a hot reader needs leaves for what is read once: neither rows nor what says
-/// where known stretches begin and end.
+/// Under LRU nothing that a hot reader needs leaves for what is read once: neither rows nor what
+/// says where known stretches begin and end.
 #[test]
 fn the_first_rows_of_hot_slices_are_never_read_again() {
     let schema = schema();

@@ -288,8 +288,8 @@ fn visit(world: &mut World, guest: Guest, turns: &EachTurn, what: &str) -> Optio
     None
 }
 
-/// Stops `kind` for the `stop`th time, has `guest` come by, and then goes on, or drops it. False when
-/// there are not so many stops.
+/// Stops `kind` for the `stop`th time, has `guest` come by, and then goes on, or drops it. False
+/// when there are not so many stops.
 fn run(seed: u64, kind: Kind, guest: Guest, stop: usize, is_dropped: bool) -> bool {
     let what = format!("seed {seed}, {kind:?} stopped {stop}, {guest:?}, dropped {is_dropped}");
     let turns = EachTurn::new();

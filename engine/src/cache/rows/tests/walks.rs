@@ -1,5 +1,5 @@
-//! Long walks: over rows that are handed over many at once, and over entries without rows, which come to
-//! an end of their turn.
+//! Long walks: over rows that are handed over many at once, and over entries without rows, which
+//! come to an end of their turn.
 
 use std::ops::ControlFlow;
 
@@ -11,8 +11,8 @@ use crate::runtime::EachTurn;
 /// Absent rows that the cache has an entry of.
 const ABSENT: i32 = 60;
 
-/// A world in which `ABSENT` rows of a partition are known to be absent by an entry each, and nothing
-/// else of it is there but the row behind them; everything is known.
+/// A world in which `ABSENT` rows of a partition are known to be absent by an entry each, and
+/// nothing else of it is there but the row behind them; everything is known.
 fn absent_rows() -> (World, PartitionKey) {
     let mut world = World::new(1);
     world.pages.set_capacity_bytes(1 << 20);

@@ -1,5 +1,5 @@
-//! A row cache over a plain copy of the data, and what is true of it at any moment: every claim holds
-//! of the data below, but for what a memtable beside the cache still has to bring.
+//! A row cache over a plain copy of the data, and what is true of it at any moment: every claim
+//! holds of the data below, but for what a memtable beside the cache still has to bring.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -472,7 +472,8 @@ impl World {
         Chunked(memtable.read(&self.schema, key, &all), chunk)
     }
 
-    /// Begins to flush a memtable: it is beside the cache until [`forget_beside`](Self::forget_beside).
+    /// Begins to flush a memtable: it is beside the cache until
+    /// [`forget_beside`](Self::forget_beside).
     pub(super) fn begin_flush(&mut self, key: PartitionKey, memtable: Data) -> Work {
         let is_new = !self.disk.data.contains_key(&key);
         self.bring(&key, &memtable);
@@ -712,8 +713,8 @@ pub(super) enum Asked {
     All(Direction),
 }
 
-/// What a reader must give: the data as it was when it began, which it takes from the cache, the disk
-/// and the memtables beside it.
+/// What a reader must give: the data as it was when it began, which it takes from the cache, the
+/// disk and the memtables beside it.
 pub(super) struct Expected {
     schema: SchemaRef,
     pub(super) disk: Rc<Disk>,
