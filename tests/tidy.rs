@@ -1,5 +1,5 @@
 //! Rules of the house that a test can hold: floors, owners of foreign crates, bans, sizes, top
-//! level.
+//! level, documents.
 
 #[path = "skip.rs"]
 mod skip;
@@ -84,6 +84,17 @@ const LINES_MAX: usize = 800;
 
 /// Columns of a line of prose; rustfmt sees to code. Tables and drawings may be wider.
 const COLUMNS_MAX: usize = 100;
+
+/// What people read first; a folder stands for the documents in it.
+const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "docs"];
+/// Of them, those whose sentences must be short in the median, too.
+const DOCUMENTS_SHORT: &[&str] = &["README.md", "ARCHITECTURE.md"];
+const SENTENCE_WORDS_MAX: usize = 35;
+const SENTENCE_WORDS_MEDIAN_MAX: usize = 15;
+/// Where a path that a document names may begin.
+const PATH_ROOTS: &[&str] = &["", "engine/src", "shell/src"];
+/// What the names of files end in that documents name by path.
+const PATH_ENDS: &[&str] = &[".rs", ".md", ".wit", ".toml"];
 
 /// Variables that switch no check on or off. Every other one `.ci/run` sets.
 const VARIABLES: &[&str] = &[
@@ -181,6 +192,106 @@ fn floors(lib: &str) -> Vec<String> {
         .filter_map(|rest| rest.strip_suffix(';'))
         .map(str::to_owned)
         .collect()
+}
+
+/// The documents of [`DOCUMENTS`], with their path from the root.
+fn documents() -> Vec<(String, String)> {
+    let mut paths = Vec::new();
+    for name in DOCUMENTS.iter().map(|name| root().join(name)) {
+        match fs::read_dir(&name) {
+            Ok(entries) => {
+                let entries = entries.map(|entry| entry.expect("a readable folder").path());
+                let is_document = |path: &PathBuf| path.extension().is_some_and(|end| end == "md");
+                paths.extend(entries.filter(is_document));
+            }
+            Err(_) => paths.push(name),
+        }
+    }
+    paths.sort();
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).expect("a document is there and UTF-8");
+        (path.strip_prefix(root()).expect("below the root").display().to_string(), text)
+    };
+    paths.into_iter().map(read).collect()
+}
+
+/// Lines of a document that are in no block of code.
+fn lines_outside_code(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_code = false;
+    text.lines().map(str::trim).map(move |line| {
+        let is_fence = line.starts_with("```");
+        is_code ^= is_fence;
+        if is_fence || is_code { "" } else { line }
+    })
+}
+
+/// The text of an item of a list.
+fn list_item(line: &str) -> Option<&str> {
+    let (mark, rest) = line.split_once(' ')?;
+    let number = mark.strip_suffix('.').unwrap_or_default();
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number || ["-", "*", "+"].contains(&mark)).then_some(rest)
+}
+
+/// Paragraphs and items of lists; headings and tables are none.
+fn paragraphs(text: &str) -> Vec<String> {
+    let mut paragraphs = vec![String::new()];
+    for line in lines_outside_code(text) {
+        let item = list_item(line);
+        let is_prose = !line.is_empty() && !line.starts_with(['#', '|']);
+        if (!is_prose || item.is_some())
+            && paragraphs.last().is_some_and(|paragraph| !paragraph.is_empty())
+        {
+            paragraphs.push(String::new());
+        }
+        if let Some(last) = paragraphs.last_mut().filter(|_| is_prose) {
+            last.push_str(item.unwrap_or(line));
+            last.push(' ');
+        }
+    }
+    paragraphs
+}
+
+/// Sentences of a document, each as its words. A piece of code is one word, the target of a link none.
+fn sentences(text: &str) -> Vec<Vec<String>> {
+    let mut sentences = Vec::new();
+    for paragraph in paragraphs(text) {
+        let parts = paragraph.split('`').enumerate();
+        let prose: String =
+            parts.map(|(at, part)| if at % 2 == 0 { part } else { "code" }).collect();
+        let mut links = prose.split("](");
+        let mut plain = links.next().unwrap_or_default().to_owned();
+        for rest in links {
+            plain.push(']');
+            plain.push_str(rest.split_once(')').map_or(rest, |(_, after)| after));
+        }
+        let mut words: Vec<String> = Vec::new();
+        for word in plain.split_whitespace() {
+            if word.contains(char::is_alphanumeric) {
+                words.push(word.to_owned());
+            }
+            let end = word.trim_end_matches([')', ']', '"', '\'', '*', '_']);
+            let is_short_form = ["e.g.", "i.e."].contains(&end);
+            if end.ends_with(['.', '!', '?']) && !is_short_form && !words.is_empty() {
+                sentences.push(std::mem::take(&mut words));
+            }
+        }
+        if !words.is_empty() {
+            sentences.push(words);
+        }
+    }
+    sentences
+}
+
+/// Targets of links, and pieces of code, of a document.
+fn links_and_code(text: &str) -> (Vec<String>, Vec<String>) {
+    let text: String = lines_outside_code(text).flat_map(|line| [line, "\n"]).collect();
+    let (code, prose): (Vec<_>, Vec<_>) =
+        text.split('`').enumerate().partition(|(at, _)| at % 2 == 1);
+    let prose: String = prose.into_iter().map(|(_, part)| part).collect();
+    let links = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    let links = links.map(|(target, _)| target.to_owned()).collect();
+    (links, code.into_iter().map(|(_, part)| part.to_owned()).collect())
 }
 
 fn check_floors(lib: &str, folder: &str) {
@@ -415,6 +526,60 @@ fn a_skip_that_is_not_allowed_fails_the_run() {
 }
 
 #[test]
+fn documents_are_short_sentences() {
+    let mut breaches = Vec::new();
+    for (name, text) in documents() {
+        let sentences = sentences(&text);
+        for sentence in sentences.iter().filter(|words| words.len() > SENTENCE_WORDS_MAX) {
+            breaches.push(format!("{name}: {} words: {}", sentence.len(), sentence.join(" ")));
+        }
+        let mut counts: Vec<usize> = sentences.iter().map(Vec::len).collect();
+        counts.sort_unstable();
+        assert!(!counts.is_empty(), "{name}: no sentences found, the check is blind");
+        // The mean of the two in the middle, twice.
+        let median = counts[(counts.len() - 1) / 2] + counts[counts.len() / 2];
+        if DOCUMENTS_SHORT.contains(&name.as_str()) && median > 2 * SENTENCE_WORDS_MEDIAN_MAX {
+            let median = median as f64 / 2.0;
+            breaches.push(format!(
+                "{name}: half of the sentences have over {median} words, {SENTENCE_WORDS_MEDIAN_MAX} is most"
+            ));
+        }
+    }
+    assert!(breaches.is_empty(), "{}", breaches.join("\n"));
+}
+
+#[test]
+fn documents_name_files_that_are_there() {
+    let mut breaches = Vec::new();
+    let mut paths = 0;
+    for (name, text) in documents() {
+        let folder = root().join(&name).parent().expect("a file is in a folder").to_owned();
+        let (links, code) = links_and_code(&text);
+        for link in links {
+            let file = link.split('#').next().unwrap_or_default();
+            let is_relative = !file.is_empty() && !link.contains(':');
+            if is_relative && !folder.join(file).exists() {
+                breaches.push(format!("{name}: the link to {link} leads nowhere"));
+            }
+        }
+        let is_path = |piece: &&String| {
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+            piece.contains('/')
+                && PATH_ENDS.iter().any(|end| piece.ends_with(end))
+                && piece.chars().all(is_plain)
+        };
+        for path in code.iter().filter(is_path) {
+            paths += 1;
+            if !PATH_ROOTS.iter().any(|begin| root().join(begin).join(path).exists()) {
+                breaches.push(format!("{name}: there is no {path}"));
+            }
+        }
+    }
+    assert!(paths > 10, "no paths found, the check is blind");
+    assert!(breaches.is_empty(), "{}", breaches.join("\n"));
+}
+
+#[test]
 fn the_checks_see_breaches() {
     let line = r#"var_os("TIDEGATE_A").or(var("TIDEGATE_B_C")).expect("TIDEGATE_D is there")"#;
     assert_eq!(variables(line).collect::<Vec<_>>(), ["TIDEGATE_A", "TIDEGATE_B_C"]);
@@ -428,4 +593,10 @@ fn the_checks_see_breaches() {
         ["cache", "disk"]
     );
     assert!(crate_modules("let subcrate::x = 1").is_empty());
+    let text = "# Head one.\n\nOne two, `a. b` (three). Four\nfive [six](x.md#y).\n\n| no. |\n1. Seven e.g. \
+                eight!\n- nine\n```\nNo. No.\n```\n";
+    let counts: Vec<usize> = sentences(text).iter().map(Vec::len).collect();
+    assert_eq!(counts, [4, 3, 3, 1]);
+    let (links, code) = links_and_code(text);
+    assert_eq!((links, code), (vec!["x.md#y".to_owned()], vec!["a. b".to_owned()]));
 }
