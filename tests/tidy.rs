@@ -252,7 +252,8 @@ fn paragraphs(text: &str) -> Vec<String> {
     paragraphs
 }
 
-/// Sentences of a document, each as its words. A piece of code is one word, the target of a link none.
+/// Sentences of a document, each as its words. A piece of code is one word, the target of a link
+/// none.
 fn sentences(text: &str) -> Vec<Vec<String>> {
     let mut sentences = Vec::new();
     for paragraph in paragraphs(text) {

@@ -1,10 +1,10 @@
 //! Sealing memtables and writing them to SSTables.
 //!
-//! Order of a flush: seal the memtable, wait for its writes in flight, write the SSTable, name it in
-//! the manifest with the commitlog position it reaches, show it to reads, merge the memtable into
-//! the row cache, drop the memtable, seal the manifest (from then on a torn end is told from damage
-//! of what it said), release the commitlog. If it fails before the manifest names the SSTable, the
-//! memtable stays and is flushed again.
+//! Order of a flush: seal the memtable, wait for its writes in flight, write the SSTable, name it
+//! in the manifest with the commitlog position it reaches, show it to reads, merge the memtable
+//! into the row cache, drop the memtable, seal the manifest (from then on a torn end is told from
+//! damage of what it said), release the commitlog. If it fails before the manifest names the
+//! SSTable, the memtable stays and is flushed again.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
