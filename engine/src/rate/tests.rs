@@ -196,6 +196,62 @@ fn a_plan_gives_a_key_a_limit_of_its_own() {
 }
 
 #[test]
+fn a_new_plan_does_not_fill_a_bucket() {
+    let rate = PlannedRate { key: 7, rate_milli: 1_000, burst: 10 };
+    let mut buckets = bucket::Buckets::default();
+    buckets.replace(&[rate], 0);
+    assert!((0..10).all(|_| buckets.take(7, 0) == Some(true)), "a burst of ten");
+    assert_eq!(buckets.take(7, 0), Some(false));
+    // A second later the same plan comes again: one token, not ten.
+    buckets.replace(&[rate], 1_000_000);
+    assert_eq!((buckets.take(7, 1_000_000), buckets.take(7, 1_000_000)), (Some(true), Some(false)));
+}
+
+/// Counts the keys that it is told of at once.
+struct Listener(std::rc::Rc<std::cell::Cell<usize>>);
+
+impl RatePolicy for Listener {
+    fn name(&self) -> &str {
+        "listener"
+    }
+
+    fn version(&self) -> &str {
+        "1"
+    }
+
+    fn exceeded(&mut self, _: &Excess) -> std::result::Result<bool, PolicyFailure> {
+        Ok(false)
+    }
+
+    fn plan(
+        &mut self,
+        _: u64,
+        loads: &[KeyLoad],
+        _: &mut Vec<PlannedRate>,
+    ) -> std::result::Result<(), PolicyFailure> {
+        self.0.set(self.0.get().max(loads.len()));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_policy_is_told_of_a_bounded_number_of_keys() {
+    let most = std::rc::Rc::default();
+    let table = table(1, Some(2), None);
+    let mut limiter = Limiter::new(9);
+    limiter.set_policy(Some(Box::new(Listener(std::rc::Rc::clone(&most)))));
+    for second in 1..4 {
+        for token in 0..200 {
+            for _ in 0..6 {
+                let now_us = second * 1_000_000;
+                let _ = admit(&mut limiter, &table, Token(token), Operation::Read, now_us);
+            }
+        }
+    }
+    assert_eq!(most.get(), bucket::BUCKETS_MAX);
+}
+
+#[test]
 fn a_policy_that_fails_is_put_out_and_the_native_one_decides() {
     let table = table(1, Some(5), None);
     let mut limiter = Limiter::new(9);

@@ -300,3 +300,21 @@ fn queries_see_the_same_through_the_row_cache_as_past_it() {
     }
     assert!(from_memory > 10_000 && evictions > 1000, "{from_memory} rows, {evictions} evictions");
 }
+
+#[test]
+fn a_read_that_began_before_a_flush_leaves_nothing_stale() {
+    let world = World::open(MemoryDisk::default(), schema(true), 1 << 20, (0, 1));
+    world.write((1, 1), 1, 10);
+    world.flush();
+    world.write((1, 2), 2, 10);
+    let range = PartitionRange::Single(partition_key(1));
+    let slice = Slice::full(Direction::Forward);
+    let early = world.table.read(&range, &slice, false);
+    world.flush();
+    // It brings what it reads of the older files into the cache, or not: the next one sees both.
+    assert_eq!(rows_of(early, usize::MAX).len(), 2);
+    for _ in 0..2 {
+        let later = world.table.read(&range, &slice, false);
+        assert_eq!(rows_of(later, usize::MAX).len(), 2);
+    }
+}

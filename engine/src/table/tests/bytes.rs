@@ -32,6 +32,27 @@ fn a_memtables_bytes_are_given_back_when_it_is_flushed_or_its_table_is_dropped()
 }
 
 #[test]
+fn a_static_row_counts_in_its_memtable() {
+    let world = World::open(MemoryDisk::default(), schema(true), 1 << 20, (0, 1));
+    let mut mutation = Mutation::new(world.table.schema().id, partition_key(1));
+    let cells = vec![(ColumnId(1), Cell::live(1, vec![b's'; 10_000]))];
+    mutation.static_row = Some(Row { cells, ..Row::default() });
+    world.table.active().replay(None, mutation);
+    let held = world.memtable_bytes.get();
+    assert!(held > 10_000, "the shard counts {held} bytes of a static row of 10,000");
+    assert_eq!(held, world.table.memtable_bytes());
+}
+
+#[test]
+fn numbers_that_were_given_once_are_not_given_again() {
+    let disk = MemoryDisk::default();
+    let world = World::open_after(41, disk.clone(), schema(true), 1 << 20, (0, 1));
+    world.write((1, 1), 1, 10);
+    world.flush();
+    assert!(names(&disk).iter().all(|number| *number > 41), "{:?}", names(&disk));
+}
+
+#[test]
 fn a_flush_that_fails_keeps_the_bytes_of_its_memtable() {
     let world = World::open(MemoryDisk::default(), schema(true), 1 << 20, (0, 1));
     world.write((1, 1), 1, 100);

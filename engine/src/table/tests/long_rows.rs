@@ -65,3 +65,19 @@ fn a_merge_of_long_rows_gives_the_newest_of_all_files() {
         wanted.reverse();
     }
 }
+
+#[test]
+fn a_row_that_is_too_long_to_keep_comes_at_each_read() {
+    let world = World::open(MemoryDisk::default(), schema(true), 8 << 20, (0, 1));
+    for (ck, bytes) in [(1, 10), (2, 3 << 20), (3, 10)] {
+        world.write((1, ck), 1, bytes);
+    }
+    world.flush();
+    for direction in [Direction::Forward, Direction::Reversed, Direction::Forward] {
+        for range in whole() {
+            let slice = Slice::full(direction);
+            let found = rows_of(world.table.read(&range, &slice, false), usize::MAX);
+            assert_eq!(found.len(), 3, "{direction:?}");
+        }
+    }
+}

@@ -60,6 +60,17 @@ fn partition_key(pk: i32) -> PartitionKey {
 impl World {
     /// Shard number `shard` of `shard_count`.
     fn open(disk: MemoryDisk, schema: SchemaRef, cache_bytes: usize, shard: (u32, u32)) -> World {
+        World::open_after(0, disk, schema, cache_bytes, shard)
+    }
+
+    /// The same where SSTables up to number `generation_max` were there once.
+    fn open_after(
+        generation_max: u64,
+        disk: MemoryDisk,
+        schema: SchemaRef,
+        cache_bytes: usize,
+        shard: (u32, u32),
+    ) -> World {
         let cache = PageCache::new(cache_bytes, 1);
         let memtable_bytes: Rc<Counter<usize>> = Rc::default();
         let ledger_path = Path::new(DIRECTORY).join("ledger");
@@ -71,7 +82,7 @@ impl World {
             commitlog: None,
             ledger,
             reached: Reached::new(),
-            generation_max: 0,
+            generation_max,
             cache: cache.clone(),
             shard_bytes: memtable_bytes.clone(),
             shard: shard.0,
