@@ -4,7 +4,7 @@ use super::ast::{Binary, Expr, Function, Part, Unary};
 use super::generate::{Field, Generator, constant};
 use super::value::{Type, Value};
 
-const COMPARISONS: [Binary; 6] = [
+pub const COMPARISONS: [Binary; 6] = [
     Binary::Equal,
     Binary::Differs,
     Binary::Less,

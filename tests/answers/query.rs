@@ -1,7 +1,7 @@
 //! Random queries over tables.
 
 use super::ast::*;
-use super::expression::{Class, class};
+use super::expression::{COMPARISONS, Class, class};
 use super::generate::{Field, Generator, constant};
 use super::table::{Kind, Table};
 use super::value::{Type, Value};
@@ -189,22 +189,12 @@ impl Generator {
                 query: Box::new(select(inner_column, keys)),
                 negated: self.chance(35),
             },
-            3 => {
-                use Binary::*;
-                Expr::Every {
-                    value: boxed(column(&field)),
-                    binary: self.pick(&[
-                        Equal,
-                        Differs,
-                        Less,
-                        LessOrEqual,
-                        Greater,
-                        GreaterOrEqual,
-                    ]),
-                    query: Box::new(select(inner_column, keys)),
-                    is_all: self.chance(50),
-                }
-            }
+            3 => Expr::Every {
+                value: boxed(column(&field)),
+                binary: self.pick(&COMPARISONS),
+                query: Box::new(select(inner_column, keys)),
+                is_all: self.chance(50),
+            },
             1 => {
                 let outer = column(&field);
                 let is_equal =

@@ -225,8 +225,7 @@ impl PageCache {
             return done;
         }
         for RowLeft { handle, flat, kind, bytes } in rows_left.drain(..) {
-            let place = flat.as_ref().map_or(PlaceRef::END, PlaceRef::of_flat);
-            handle.evicted(place, kind, bytes);
+            handle.evicted(PlaceRef::of_entry(flat.as_ref()), kind, bytes);
         }
         // The memory is for the next ones.
         self.state.borrow_mut().rows_left = rows_left;

@@ -1,5 +1,8 @@
 //! Counting and decay by hand, and what goes through at rates around the limit.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use super::*;
 use crate::clock::Random;
 use crate::error::{Error, Result};
@@ -154,8 +157,11 @@ fn reads_and_writes_and_tables_are_apart() {
 }
 
 /// Gives every key it hears of two operations a second, and breaks when told.
+#[derive(Default)]
 struct Planner {
     breaks: bool,
+    /// Most keys that it heard of at once.
+    keys_max: Rc<Cell<usize>>,
 }
 
 impl RatePolicy for Planner {
@@ -181,6 +187,7 @@ impl RatePolicy for Planner {
         loads: &[KeyLoad],
         planned: &mut Vec<PlannedRate>,
     ) -> std::result::Result<(), PolicyFailure> {
+        self.keys_max.set(self.keys_max.get().max(loads.len()));
         let rate = |load: &KeyLoad| PlannedRate { key: load.key, rate_milli: 2_000, burst: 1 };
         planned.extend(loads.iter().map(rate));
         Ok(())
@@ -189,7 +196,7 @@ impl RatePolicy for Planner {
 
 #[test]
 fn a_plan_gives_a_key_a_limit_of_its_own() {
-    let seconds = accepted(Some(Box::new(Planner { breaks: false })), 10, &[100; 5]);
+    let seconds = accepted(Some(Box::new(Planner::default())), 10, &[100; 5]);
     // 10 of the first second, then one of the burst and two a second.
     assert_eq!(seconds[0], 10);
     assert!(seconds[1..].iter().all(|second| (2..=3).contains(second)), "{seconds:?}");
@@ -207,39 +214,13 @@ fn a_new_plan_does_not_fill_a_bucket() {
     assert_eq!((buckets.take(7, 1_000_000), buckets.take(7, 1_000_000)), (Some(true), Some(false)));
 }
 
-/// Counts the keys that it is told of at once.
-struct Listener(std::rc::Rc<std::cell::Cell<usize>>);
-
-impl RatePolicy for Listener {
-    fn name(&self) -> &str {
-        "listener"
-    }
-
-    fn version(&self) -> &str {
-        "1"
-    }
-
-    fn exceeded(&mut self, _: &Excess) -> std::result::Result<bool, PolicyFailure> {
-        Ok(false)
-    }
-
-    fn plan(
-        &mut self,
-        _: u64,
-        loads: &[KeyLoad],
-        _: &mut Vec<PlannedRate>,
-    ) -> std::result::Result<(), PolicyFailure> {
-        self.0.set(self.0.get().max(loads.len()));
-        Ok(())
-    }
-}
-
 #[test]
 fn a_policy_is_told_of_a_bounded_number_of_keys() {
-    let most = std::rc::Rc::default();
+    let planner = Planner::default();
+    let keys_max = planner.keys_max.clone();
     let table = table(1, Some(2), None);
     let mut limiter = Limiter::new(9);
-    limiter.set_policy(Some(Box::new(Listener(std::rc::Rc::clone(&most)))));
+    limiter.set_policy(Some(Box::new(planner)));
     for second in 1..4 {
         for token in 0..200 {
             for _ in 0..6 {
@@ -248,14 +229,14 @@ fn a_policy_is_told_of_a_bounded_number_of_keys() {
             }
         }
     }
-    assert_eq!(most.get(), bucket::BUCKETS_MAX);
+    assert_eq!(keys_max.get(), bucket::BUCKETS_MAX);
 }
 
 #[test]
 fn a_policy_that_fails_is_put_out_and_the_native_one_decides() {
     let table = table(1, Some(5), None);
     let mut limiter = Limiter::new(9);
-    limiter.set_policy(Some(Box::new(Planner { breaks: true })));
+    limiter.set_policy(Some(Box::new(Planner { breaks: true, ..Planner::default() })));
     let ended: Vec<Result<()>> = (0..200)
         .map(|_| admit(&mut limiter, &table, Token(7), Operation::Read, 5_000_000))
         .collect();

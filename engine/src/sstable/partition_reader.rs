@@ -301,20 +301,19 @@ impl PartitionReader {
         out: &mut VecDeque<Fragment>,
     ) -> Result<bool> {
         self.announced = at;
-        let item = self.item_read(data, at).await;
-        let is_inside = match item {
+        let went_on = match self.item_read(data, at).await {
             Ok(Item::Row { key, .. }) if clip.place_of_row(&key) == Place::Inside => {
                 let position = match self.direction {
                     Direction::Forward => Position::before(key),
                     Direction::Reversed => Position::after(key),
                 };
                 clip.announce(position, self.open, out);
-                Ok(true)
+                Ok(false)
             }
-            item => item.map(|_| false),
+            item => item.map(|_| true),
         };
         self.clip = Some(clip);
-        is_inside.map(|is_inside| !is_inside)
+        went_on
     }
 
     /// Emits what stands at `at`; false when that is not at hand and must not be read.

@@ -189,10 +189,8 @@ impl SstableSource {
         if !salvages {
             let files = (&self.table.index, &mut self.data);
             let front = Front::new(entry, false);
-            let mut partition =
-                PartitionReader::open(layout, front, &self.slice, files, out).await?;
-            partition.announces = self.announces;
-            self.partition = Some(partition);
+            self.partition =
+                Some(PartitionReader::open(layout, front, &self.slice, files, out).await?);
             return Ok(());
         }
         self.data.set_careful(false);
@@ -205,8 +203,7 @@ impl SstableSource {
             let opened =
                 PartitionReader::open(layout.clone(), front, &self.slice, files, out).await;
             match opened {
-                Ok(mut partition) => {
-                    partition.announces = self.announces;
+                Ok(partition) => {
                     self.partition = Some(partition);
                     return Ok(());
                 }
@@ -273,6 +270,9 @@ impl SstableSource {
                 None => {
                     let Some(entry) = self.next_readable_entry().await? else { return Ok(()) };
                     self.open(entry, out).await?;
+                    if let Some(partition) = &mut self.partition {
+                        partition.announces = self.announces;
+                    }
                 }
             }
         }

@@ -150,10 +150,11 @@ impl Bytes {
     }
 }
 
-/// Returns the memory of a long value that was passed.
+/// Returns the memory of a long value that was passed. A scan's window has at most a few times what
+/// it reads at once, and keeps that for the next read.
 fn shrink(bytes: &mut Vec<u8>) {
     let wanted = bytes.len() + SCAN_BYTES_MAX as usize;
-    if bytes.capacity() / 2 > wanted {
+    if bytes.capacity() / 4 > wanted {
         bytes.shrink_to(wanted);
     }
 }

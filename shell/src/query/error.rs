@@ -336,6 +336,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_lack_of_memory_says_what_to_raise() {
+        let error = QueryError::from(DataFusionError::ResourcesExhausted("a sort".to_owned()));
+        assert_eq!(error.kind, ErrorKind::Overloaded);
+        assert_eq!(error.message, "queries have no more memory: a sort");
+        assert!(error.help.unwrap().contains("--query-memory"));
+    }
+
+    #[test]
     fn an_error_points_at_its_place() {
         let error = QueryError::not_found("column", "tmep", ["temp"]).at(Span {
             line: 2,

@@ -212,7 +212,7 @@ impl Contents for Residents {
                 EntryId { fingerprint: self.fingerprint(page.key), table: page.table }
             }
             Of::Partition(number) => {
-                let place = self.rows[slot].as_ref().map_or(PlaceRef::END, PlaceRef::of_flat);
+                let place = PlaceRef::of_entry(self.rows[slot].as_ref());
                 self.row_id(&self.partitions[number].handle, place)
             }
         }

@@ -58,7 +58,7 @@ impl PageCache {
         (kind, bytes): (EntryKind, usize),
     ) -> Option<Slot> {
         let size_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let place = flat.map_or(PlaceRef::END, PlaceRef::of_flat);
+        let place = PlaceRef::of_entry(flat);
         let attributes = self.evicting(|state| {
             let EntryId { fingerprint, table } = state.residents.row_id(handle, place);
             let attributes =

@@ -42,6 +42,12 @@ impl<'a> PlaceRef<'a> {
         PlaceRef { prefix: flat.key(), weight: flat.weight() }
     }
 
+    /// The entry of a cached partition that is this row or bound; without one that at its end.
+    #[inline]
+    pub(in crate::cache) fn of_entry(flat: Option<&'a FlatRow>) -> Self {
+        flat.map_or(PlaceRef::END, PlaceRef::of_flat)
+    }
+
     /// The row with this key.
     #[inline]
     pub(super) fn row(key: &'a [u8]) -> Self {

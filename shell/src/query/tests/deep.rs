@@ -1,6 +1,6 @@
 //! Queries deep within conditions of one another, which take rules and checks of their own loop.
 
-use super::World;
+use super::{World, on_long_stack};
 
 const DEPTH: usize = 50;
 
@@ -74,89 +74,79 @@ fn forms(depth: usize) -> [(String, &'static [&'static str]); 7] {
 
 #[test]
 fn fifty_queries_within_conditions_of_one_another_are_answered() {
-    let threads = crate::thread::pool().unwrap();
-    threads
-        .block_on(threads.spawn(async {
-            let world = table().await;
-            // Few levels are DataFusion's own way.
-            for depth in [6, DEPTH] {
-                for (query, wanted) in forms(depth) {
-                    if depth != DEPTH && query.contains("- 50") {
-                        continue;
-                    }
-                    let mut found = world.column(&query).await;
-                    let mut wanted = wanted.to_vec();
-                    found.sort();
-                    wanted.sort_unstable();
-                    assert_eq!(found, wanted, "{query:.200}");
+    on_long_stack(async {
+        let world = table().await;
+        // Few levels are DataFusion's own way.
+        for depth in [6, DEPTH] {
+            for (query, wanted) in forms(depth) {
+                if depth != DEPTH && query.contains("- 50") {
+                    continue;
                 }
+                let mut found = world.column(&query).await;
+                let mut wanted = wanted.to_vec();
+                found.sort();
+                wanted.sort_unstable();
+                assert_eq!(found, wanted, "{query:.200}");
             }
-            let (query, _) = &forms(DEPTH)[0];
-            let plan = world.plan(query).await;
-            assert!(plan.matches("HashJoin").count() >= DEPTH, "{plan}");
-        }))
-        .unwrap();
+        }
+        let (query, _) = &forms(DEPTH)[0];
+        let plan = world.plan(query).await;
+        assert!(plan.matches("HashJoin").count() >= DEPTH, "{plan}");
+    });
 }
 
 #[test]
 fn comparisons_with_any_and_all_are_as_deep_as_their_copies_allow() {
-    let threads = crate::thread::pool().unwrap();
-    threads
-        .block_on(threads.spawn(async {
-            let world = table().await;
-            for (condition, wanted) in [
-                ("c = ANY (SELECT c + 1 FROM t)", "2 3"),
-                ("c = ALL (SELECT c FROM t WHERE k = 2)", "1 1"),
-                ("c <> ALL (SELECT c FROM t WHERE k = 2)", "2 3"),
-                ("c <> ANY (SELECT c FROM t WHERE c < 3)", "1 1 2 3"),
-                ("c <> ALL (SELECT CASE WHEN c > 1 THEN c END FROM t)", ""),
-                ("(c, k) = ANY (SELECT c, 1 FROM t)", "1 2 3"),
-                ("c >= ALL (SELECT c FROM t)", "3"),
-                ("c < ANY (SELECT c FROM t WHERE c < 3)", "1 1"),
-                ("c < ANY (SELECT max(c) FROM t GROUP BY k)", "1 1 2"),
-                ("k > ALL (SELECT t.c - 1 FROM t)", ""),
-                ("k < SOME (SELECT c FROM t AS i WHERE i.k = t.k)", "1 2 3"),
-                ("c - 1 >= ALL (SELECT c FROM t AS i WHERE i.c < t.c)", "1 1 2 3"),
-                ("c < ALL (SELECT c FROM t WHERE c > 5)", "1 1 2 3"),
-                ("(c < ALL (SELECT CASE WHEN c > 1 THEN c END FROM t)) IS NULL", "1 1"),
-                ("c < ANY (SELECT 1.5)", "1 1"),
-                ("c > ANY (SELECT 9223372036854775808 - 9223372036854775807)", "2 3"),
-            ] {
-                let query = format!("SELECT c FROM t WHERE {condition} ORDER BY c");
-                assert_eq!(world.column(&query).await.join(" "), wanted, "{query}");
-            }
-            let nested = |depth| {
-                nest("SELECT c FROM t", depth, |_, inner| {
-                    format!("SELECT c FROM t WHERE c < ANY ({inner})")
-                })
-            };
-            assert_eq!(world.column(&nested(4)).await, Vec::<String>::new());
-            let error = world.error(&nested(5)).await;
-            assert!(error.message.contains("queries within conditions"), "{error}");
-        }))
-        .unwrap();
+    on_long_stack(async {
+        let world = table().await;
+        for (condition, wanted) in [
+            ("c = ANY (SELECT c + 1 FROM t)", "2 3"),
+            ("c = ALL (SELECT c FROM t WHERE k = 2)", "1 1"),
+            ("c <> ALL (SELECT c FROM t WHERE k = 2)", "2 3"),
+            ("c <> ANY (SELECT c FROM t WHERE c < 3)", "1 1 2 3"),
+            ("c <> ALL (SELECT CASE WHEN c > 1 THEN c END FROM t)", ""),
+            ("(c, k) = ANY (SELECT c, 1 FROM t)", "1 2 3"),
+            ("c >= ALL (SELECT c FROM t)", "3"),
+            ("c < ANY (SELECT c FROM t WHERE c < 3)", "1 1"),
+            ("c < ANY (SELECT max(c) FROM t GROUP BY k)", "1 1 2"),
+            ("k > ALL (SELECT t.c - 1 FROM t)", ""),
+            ("k < SOME (SELECT c FROM t AS i WHERE i.k = t.k)", "1 2 3"),
+            ("c - 1 >= ALL (SELECT c FROM t AS i WHERE i.c < t.c)", "1 1 2 3"),
+            ("c < ALL (SELECT c FROM t WHERE c > 5)", "1 1 2 3"),
+            ("(c < ALL (SELECT CASE WHEN c > 1 THEN c END FROM t)) IS NULL", "1 1"),
+            ("c < ANY (SELECT 1.5)", "1 1"),
+            ("c > ANY (SELECT 9223372036854775808 - 9223372036854775807)", "2 3"),
+        ] {
+            let query = format!("SELECT c FROM t WHERE {condition} ORDER BY c");
+            assert_eq!(world.column(&query).await.join(" "), wanted, "{query}");
+        }
+        let nested = |depth| {
+            nest("SELECT c FROM t", depth, |_, inner| {
+                format!("SELECT c FROM t WHERE c < ANY ({inner})")
+            })
+        };
+        assert_eq!(world.column(&nested(4)).await, Vec::<String>::new());
+        let error = world.error(&nested(5)).await;
+        assert!(error.message.contains("queries within conditions"), "{error}");
+    });
 }
 
 #[test]
 fn what_is_wrong_deep_within_is_told_as_it_is_further_out() {
-    let threads = crate::thread::pool().unwrap();
-    threads
-        .block_on(threads.spawn(async {
-            let world = table().await;
-            for (wrong, wanted) in [
-                ("SELECT (SELECT k, c FROM t) AS c", "one column"),
-                ("SELECT k, c FROM t", "one column"),
-                ("SELECT nowhere FROM t", "nowhere"),
-                ("SELECT c FROM t WHERE c = (SELECT c FROM t AS i WHERE i.k = t.k)", "one row"),
-            ] {
-                for depth in [2, DEPTH] {
-                    let query = nest(wrong, depth, |_, inner| {
-                        format!("SELECT c FROM t WHERE c IN ({inner})")
-                    });
-                    let error = world.error(&query).await;
-                    assert!(error.message.contains(wanted), "{depth}: {error}");
-                }
+    on_long_stack(async {
+        let world = table().await;
+        for (wrong, wanted) in [
+            ("SELECT (SELECT k, c FROM t) AS c", "one column"),
+            ("SELECT k, c FROM t", "one column"),
+            ("SELECT nowhere FROM t", "nowhere"),
+            ("SELECT c FROM t WHERE c = (SELECT c FROM t AS i WHERE i.k = t.k)", "one row"),
+        ] {
+            for depth in [2, DEPTH] {
+                let query =
+                    nest(wrong, depth, |_, inner| format!("SELECT c FROM t WHERE c IN ({inner})"));
+                let error = world.error(&query).await;
+                assert!(error.message.contains(wanted), "{depth}: {error}");
             }
-        }))
-        .unwrap();
+        }
+    });
 }

@@ -27,6 +27,12 @@ use tidegate_engine::{Database, Options};
 
 use super::{Outcome, OutcomeKind, QueryError, Session, SessionOptions, split};
 
+/// Runs on threads as the program has them: statements that go deep want a long stack.
+fn on_long_stack(work: impl Future<Output = ()> + Send + 'static) {
+    let threads = crate::thread::pool().unwrap();
+    threads.block_on(threads.spawn(work)).unwrap();
+}
+
 /// A session on an empty database of two shards.
 struct World {
     session: Session,

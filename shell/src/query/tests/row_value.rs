@@ -1,6 +1,6 @@
 //! Rows in conditions, columns of one name, precedence, and the literals of CQL.
 
-use super::World;
+use super::{World, on_long_stack};
 
 async fn table() -> World {
     let world = World::new().await;
@@ -50,8 +50,7 @@ async fn rows_are_compared_part_by_part() {
 
 #[test]
 fn rows_may_be_wide_and_deep_and_are_not_copied_without_end() {
-    let threads = crate::thread::pool().unwrap();
-    threads.block_on(threads.spawn(wide_and_deep_rows())).unwrap();
+    on_long_stack(wide_and_deep_rows());
 }
 
 async fn wide_and_deep_rows() {
