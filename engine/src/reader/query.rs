@@ -378,4 +378,39 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_partition_of_static_columns_alone_counts_as_a_row() {
+        let column = ColumnId(3);
+        let one = |number: u8| {
+            let key = Rc::new(PartitionKey::from_bytes([number]));
+            let cells = vec![(column, Cell::live(1, [number]))];
+            let row = Row { cells, ..Row::default() };
+            let start = Fragment::PartitionStart { key, deletion: None };
+            [start, Fragment::StaticRow(Rc::new(row)), Fragment::PartitionEnd]
+        };
+        let all: VecDeque<Fragment> = (0..5).flat_map(one).collect();
+        let mut reader = QueryReader::new(Box::new(Given(all)), 50, true);
+        let mut seen = Vec::new();
+        while block_on(reader.refill()).unwrap() || !reader.buffer.is_empty() {
+            for wanted in [1, 2, 2] {
+                let before = seen.len();
+                let mut take = |rows: LiveRows<'_>| {
+                    assert!(matches!(rows.content, LiveContent::StaticOnly));
+                    seen.push(
+                        rows.static_row
+                            .unwrap()
+                            .cell(column)
+                            .unwrap()
+                            .value_at(50)
+                            .map(<[u8]>::to_vec),
+                    );
+                    Ok(true)
+                };
+                reader.pull(wanted, &mut take).unwrap();
+                assert_eq!(seen.len() - before, wanted, "rows of one pull");
+            }
+        }
+        assert_eq!(seen, (0..5).map(|number| Some(vec![number])).collect::<Vec<_>>());
+    }
 }

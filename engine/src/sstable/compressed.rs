@@ -119,3 +119,78 @@ impl CompressedFile {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use futures::executor::block_on;
+
+    use super::super::Version;
+    use super::super::file::Checks;
+    use super::super::tests::memory_disk::MemoryDisk;
+    use super::*;
+    use crate::cache::PageCache;
+    use crate::policy::event::EntryKind;
+
+    const CHUNK: usize = 512;
+    const DATA_BYTES: usize = 3 * CHUNK - 12;
+
+    /// The data of a file whose chunks did not shrink, so that they are stored as they are.
+    fn data() -> Vec<u8> {
+        (0..DATA_BYTES).map(|at| (at * 7) as u8).collect()
+    }
+
+    /// The stored bytes, each chunk with its checksum.
+    fn stored() -> Vec<u8> {
+        let with_crc = |chunk: &[u8]| [chunk, &crc32(chunk).to_be_bytes()].concat();
+        data().chunks(CHUNK).flat_map(with_crc).collect()
+    }
+
+    fn open(content: Vec<u8>) -> Rc<CompressedFile> {
+        let class = b"LZ4Compressor";
+        let mut map = (class.len() as u16).to_be_bytes().to_vec();
+        map.extend_from_slice(class);
+        map.extend_from_slice(&0u32.to_be_bytes());
+        map.extend_from_slice(&(CHUNK as u32).to_be_bytes());
+        // Longer than that and it is not compressed: the last chunk is shorter.
+        map.extend_from_slice(&(CHUNK as u32 - 12).to_be_bytes());
+        map.extend_from_slice(&(DATA_BYTES as u64).to_be_bytes());
+        map.extend_from_slice(&3u32.to_be_bytes());
+        let starts = (0..3u64).map(|number| number * (CHUNK as u64 + CRC_BYTES));
+        starts.for_each(|start| map.extend_from_slice(&start.to_be_bytes()));
+        let path = PathBuf::from("/data/nb-1-big-Data.db");
+        let size = content.len() as u64;
+        let info = CompressionInfo::decode(&map, Version::Nb, size, &path).unwrap();
+        let disk = MemoryDisk::default();
+        disk.set_content(&path, content);
+        let (cache, kind) = (PageCache::new(1 << 20, 1), EntryKind::DataPage);
+        let opening = CheckedFile::open(&disk, cache, (path, kind), None, Checks::None);
+        CompressedFile::new(block_on(opening).unwrap(), info)
+    }
+
+    fn read(file: &CompressedFile) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        block_on(file.read_into(Access::Cached, (0, DATA_BYTES as u64), &mut out))?;
+        Ok(out)
+    }
+
+    #[test]
+    fn chunks_that_are_stored_as_they_are_come_back() {
+        assert_eq!(read(&open(stored())).unwrap(), data());
+    }
+
+    #[test]
+    fn a_flipped_byte_of_a_chunk_stored_as_it_is_is_found() {
+        for at in 0..stored().len() {
+            let mut damaged = stored();
+            damaged[at] ^= 1;
+            let Err(Error::Corrupt(corruption)) = read(&open(damaged)) else {
+                panic!("byte {at}: nothing noticed it");
+            };
+            let chunk = at / (CHUNK + CRC_BYTES as usize) * (CHUNK + CRC_BYTES as usize);
+            assert_eq!(corruption.offset, chunk as u64, "byte {at}");
+            assert!(corruption.wanted.starts_with("CRC"), "byte {at}: {}", corruption.wanted);
+        }
+    }
+}

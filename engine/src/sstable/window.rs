@@ -344,3 +344,76 @@ impl Window {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use futures::executor::block_on;
+
+    use super::super::file::Checks;
+    use super::super::tests::memory_disk::MemoryDisk;
+    use super::*;
+    use crate::cache::PageCache;
+    use crate::policy::event::EntryKind;
+
+    const LONG: u64 = 12 << 20;
+
+    /// A window on a file of zeros.
+    fn window(file_bytes: u64, access: Access) -> Window {
+        let disk = MemoryDisk::default();
+        let path = PathBuf::from("/data/long");
+        disk.set_content(&path, vec![0; file_bytes as usize]);
+        let cache = PageCache::new(1 << 20, 1);
+        let opening =
+            CheckedFile::open(&disk, cache, (path, EntryKind::DataPage), None, Checks::None);
+        Window::new(Content::Plain(block_on(opening).unwrap()), access)
+    }
+
+    /// Bytes that the window holds, used or not.
+    fn held(window: &Window) -> u64 {
+        match &window.bytes {
+            Bytes::Read(page) => page.len() as u64,
+            Bytes::Joined(bytes) => bytes.capacity() as u64,
+        }
+    }
+
+    #[test]
+    fn a_long_value_that_was_passed_is_let_go_of() {
+        for access in [Access::Cached, Access::Rows, Access::Scan] {
+            let mut window = window(3 * LONG, access);
+            block_on(window.advance(0, LONG, LONG)).unwrap();
+            assert!(held(&window) >= LONG, "it is at hand");
+            // What comes next lies in the window already.
+            let next = LONG - 100;
+            block_on(window.advance(next, 50, 3 * LONG)).unwrap();
+            assert_eq!(window.bytes_from(next).get(..50), Some(&[0; 50][..]));
+            let left = held(&window);
+            assert!(left <= 4 * SCAN_BYTES_MAX, "{access:?}: {left} bytes behind a long value");
+        }
+    }
+
+    #[test]
+    fn a_window_that_moves_past_a_long_value_gives_its_memory_back() {
+        for access in [Access::Cached, Access::Rows, Access::Scan] {
+            for next in [LONG + 100, 2 * LONG] {
+                let mut window = window(3 * LONG, access);
+                block_on(window.advance(0, LONG, LONG)).unwrap();
+                block_on(window.advance(next, 50, 3 * LONG)).unwrap();
+                let left = held(&window);
+                assert!(left <= 4 * SCAN_BYTES_MAX, "{access:?} at {next}: {left} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn before_a_rest_only_a_long_value_is_let_go_of() {
+        let mut window = window(2 * LONG, Access::Scan);
+        block_on(window.advance(0, LONG, LONG)).unwrap();
+        window.let_go_of_long();
+        assert_eq!(held(&window), 0);
+        block_on(window.advance(LONG, 100, 2 * LONG)).unwrap();
+        window.let_go_of_long();
+        assert!(window.holds(LONG, 100), "what is short stays");
+    }
+}

@@ -91,8 +91,7 @@ impl Table {
                 self.rows.begin_generation(generation);
                 self.merge_into_rows(&memtable, generation).await;
             }
-            // Until here readers had the rows from the memtable as well; saying a thing twice
-            // changes nothing.
+            // Until here readers merged the rows from the memtable as well. Merging is idempotent.
             self.sealed.borrow_mut().pop_front();
             memtable.release();
             self.owed.set(Some(self.owed.get().flatten().max(through)));

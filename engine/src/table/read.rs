@@ -247,3 +247,49 @@ impl<'a> Output<'a> {
         is_there
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::clock::SimulatedClock;
+    use crate::intake::{Intake, ReadMemory};
+    use crate::mutation::{Cell, Liveness, Row};
+    use crate::policy::intake::ReadClass;
+    use crate::reader::LiveContent;
+    use crate::schema::ClusteringKey;
+
+    #[test]
+    fn the_next_batch_of_long_rows_is_charged_before_a_row_of_it_is_read() {
+        const LONG: usize = 3 << 20;
+        let memory = ReadMemory::new(64 << 20);
+        let intake = Intake::new(SimulatedClock::new(1), memory.clone());
+        let mut permit = block_on(intake.admit(ReadClass::Keys)).unwrap();
+        let (sender, mut receiver) = mpsc::channel(2);
+        let schema = crate::table::tests::schema(false);
+        let builder = BatchBuilder::new(schema, &[ColumnId(1)], 0);
+        let mut output = Output::new(builder, &sender, &mut permit);
+        let partition = Rc::new(PartitionKey::from_bytes(1_i32.to_be_bytes()));
+        let row = Row {
+            liveness: Some(Liveness::at(1)),
+            cells: vec![(ColumnId(1), Cell::live(1, vec![b'v'; LONG]))],
+            ..Row::default()
+        };
+        for round in 0..3 {
+            assert!(block_on(output.make_room()).unwrap());
+            // How long rows are, the first batch shows.
+            if round > 0 {
+                let charged = memory.status().used;
+                assert!(charged >= LONG as u64, "batch {round} is charged with {charged} bytes");
+            }
+            let content = LiveContent::Row { key: &ClusteringKey::empty(), row: &row };
+            output.push(LiveRows { partition: &partition, content, static_row: None }).unwrap();
+            assert!(block_on(output.make_room()).unwrap());
+            assert!(memory.status().used >= LONG as u64, "a batch that is there is charged");
+            assert!(block_on(output.send_and_go_on()).unwrap());
+            drop(receiver.try_recv().unwrap());
+            assert_eq!(memory.status().used, 0, "its receiver has let go of it");
+        }
+    }
+}

@@ -110,6 +110,43 @@ fn batch_of(schema: &SchemaRef, rows: Vec<Row>, now: i32) -> RecordBatch {
 }
 
 #[test]
+fn what_a_batch_holds_is_counted_in_every_kind_of_column() {
+    const BYTES: usize = 10_000;
+    let blob = Value::Blob(vec![7; BYTES]);
+    let set = DataType::set_of(DataType::Blob);
+    let (plain, multi) = ((DataType::Blob, blob.clone()), (set, Value::Set(vec![blob])));
+    for (kind, (ty, value)) in [ColumnKind::Regular, ColumnKind::Static]
+        .into_iter()
+        .flat_map(|kind| [(kind, plain.clone()), (kind, multi.clone())])
+    {
+        let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+        let schema = Arc::new(TableSchema {
+            id: TableId(1),
+            keyspace: "ks".into(),
+            name: "t".into(),
+            columns: vec![
+                column("pk", DataType::Int, ColumnKind::PartitionKey { position: 0 }),
+                column("v", ty.clone(), kind),
+            ],
+            options: TableOptions::default(),
+        });
+        let row = insert(&schema, Some(&value), None);
+        let partition = Rc::new(PartitionKey::from_values(&schema, &[Value::Int(1)]).unwrap());
+        let mut builder = BatchBuilder::new(schema, &[ColumnId(1)], 0);
+        for rows in 1..4 {
+            let content = LiveContent::Row { key: &ClusteringKey::empty(), row: &row };
+            let live = LiveRows { partition: &partition, content, static_row: Some(&row) };
+            builder.push(live).unwrap();
+            let bytes = builder.bytes();
+            let fits = rows * BYTES..rows * (BYTES + 500);
+            assert!(fits.contains(&bytes), "{kind:?} {ty:?}: {rows} rows of {BYTES}: {bytes}");
+        }
+        builder.finish().unwrap();
+        assert_eq!(builder.bytes(), 0);
+    }
+}
+
+#[test]
 fn every_value_comes_back_from_arrow_and_from_the_row_it_was_written_to() {
     for (ty, values) in samples() {
         let schema = table(&ty);

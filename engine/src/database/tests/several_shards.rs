@@ -61,6 +61,24 @@ async fn keys_of_several_shards_give_all_their_rows_in_ring_order() {
 }
 
 #[tokio::test]
+async fn a_shard_refuses_a_read_of_another_shards_partition() {
+    let (_directory, database, schema) = open(2).await;
+    let names = (0..).map(|number: i32| number.to_string());
+    let keys = names.map(|name| key(&schema, &name));
+    let foreign = keys.into_iter().find(|key| database.shard_of(key) == 1).unwrap();
+    let command = ReadCommand {
+        partitions: Partitions::Keys(vec![foreign]),
+        ..read_of(&schema, "0", Slice::full(Direction::Forward), None)
+    };
+    let (starting, _) = database.read_shard(0, command);
+    let Some(Err(Error::Invalid(message))) = starting.await.unwrap().recv().await else {
+        panic!("shard 0 answers for a partition of shard 1");
+    };
+    assert!(message.contains("belongs to shard 1 and was given to shard 0"), "{message}");
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_shard_refuses_a_write_of_another_shards_partition() {
     let (_directory, database, schema) = open(2).await;
     let pk = |shard| {

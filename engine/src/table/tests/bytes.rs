@@ -57,11 +57,13 @@ fn a_flush_that_fails_keeps_the_bytes_of_its_memtable() {
     let world = World::open(MemoryDisk::default(), schema(true), 1 << 20, (0, 1));
     world.write((1, 1), 1, 100);
     let held = world.memtable_bytes.get();
-    // The name of the next SSTable is taken.
-    let data = Path::new(DIRECTORY).join("me-1-big-Data.db");
-    world.disk.set_content(&data, Vec::new());
+    // The name of one of the next SSTable's files is taken.
+    let statistics = Path::new(DIRECTORY).join("me-1-big-Statistics.db");
+    world.disk.set_content(&statistics, Vec::new());
     block_on(world.table.flush()).unwrap_err();
     assert_eq!(world.memtable_bytes.get(), held, "what is not on disk is still in memory");
+    let left: Vec<_> = world.disk.names().into_iter().filter(|path| is_of_sstable(path)).collect();
+    assert!(left.is_empty(), "files of a flush that failed: {left:?}");
     world.flush();
     assert_eq!(world.memtable_bytes.get(), 0);
 }
@@ -99,6 +101,10 @@ fn shards_that_share_a_folder_never_number_two_sstables_alike() {
             }
         }
     }
+}
+
+fn is_of_sstable(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("me-"))
 }
 
 /// Numbers of the SSTables in the folder.

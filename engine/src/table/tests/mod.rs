@@ -34,7 +34,7 @@ struct World {
     table: Rc<Table>,
 }
 
-fn schema(has_clustering: bool) -> SchemaRef {
+pub(super) fn schema(has_clustering: bool) -> SchemaRef {
     let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
     let order = ClusteringOrder::Ascending;
     let mut columns = vec![

@@ -38,6 +38,8 @@ fn the_budget_is_the_sum_of_entries_after_any_merge() {
                 "{what}, {capacity} bytes: the budget is not what entries take"
             );
             assert_eq!(rows.stats().bytes, held, "{what}, {capacity} bytes: what is reported");
+            // Rows that grow push others out at once.
+            assert!(held <= capacity as u64, "{what}: {held} bytes in a cache of {capacity}");
         };
         let disk = Disk { schema: schema(), data: BTreeMap::new(), reads: Cell::new(0), chunk: 1 };
         let disk = Rc::new(disk);
