@@ -98,7 +98,9 @@ impl Manifest {
         };
         manifest.replay(&content)?;
         manifest.check_reaches(reached)?;
-        if (manifest.size as usize) < content.len() {
+        // A frame without the end of its padding is whole, but nothing can be written behind it.
+        let is_cut = !manifest.size.is_multiple_of(PAGE_BYTES as u64);
+        if is_cut || (manifest.size as usize) < content.len() {
             match manifest.rewrite().await {
                 Ok(()) => {}
                 // The next edit does it, when there is room.

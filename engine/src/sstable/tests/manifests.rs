@@ -6,6 +6,7 @@ use super::manifest::{Edit, Manifest, clear_unnamed};
 use super::*;
 use crate::commitlog::ReplayPosition;
 use crate::config::PAGE_BYTES;
+use crate::disk::SimulatedDisk;
 use crate::error::Error;
 use crate::schema::PartitionKey;
 
@@ -110,6 +111,47 @@ fn a_torn_tail_is_dropped_and_damage_before_it_is_an_error() {
             Err(error) => panic!("byte {at}: {error}"),
             Ok(_) => panic!("byte {at} was not noticed"),
         }
+    }
+}
+
+#[tokio::test]
+async fn what_the_disk_refuses_is_not_in_the_live_set() {
+    let disk = SimulatedDisk::new(1);
+    disk.shared().create_directories(directory()).await.unwrap();
+    let mut manifest = Manifest::open(disk.shared(), &path()).await.unwrap();
+    manifest.append(vec![add(1)]).await.unwrap();
+    disk.set_read_only(Some(directory()));
+    manifest.append(vec![add(2), Edit::Remove { generation: 1 }]).await.unwrap_err();
+    assert!(manifest.live().keys().eq([&1]) && manifest.edited() == 1);
+    assert_eq!(manifest.flushed_through(), Some(at(1)));
+    disk.set_read_only(None);
+    manifest.append(vec![add(3)]).await.unwrap();
+    let manifest = Manifest::open(disk.shared(), &path()).await.unwrap();
+    assert!(manifest.live().keys().eq([&1, &3]));
+}
+
+/// A cut that takes zeros behind the last frame only.
+#[test]
+fn edits_go_on_behind_a_frame_that_lost_the_end_of_its_page() {
+    for cut in [1, 511, 512, 1000, 3000] {
+        let disk = MemoryDisk::default();
+        let mut manifest = open_manifest(&disk).unwrap();
+        block_on(manifest.append(vec![add(1)])).unwrap();
+        block_on(manifest.seal()).unwrap();
+        let mut content = disk.content(&path());
+        let whole = content.len();
+        assert!(
+            content[whole - cut..].iter().all(|byte| *byte == 0),
+            "{cut}: what is cut is padding"
+        );
+        content.truncate(whole - cut);
+        disk.set_content(&path(), content);
+        let mut manifest = open_manifest(&disk).unwrap();
+        assert!(manifest.live().keys().eq([&1]), "{cut} bytes were cut");
+        block_on(manifest.append(vec![add(2)])).unwrap();
+        let manifest = open_manifest(&disk).unwrap();
+        assert!(manifest.live().keys().eq([&1, &2]), "{cut} bytes were cut");
+        assert!(disk.content(&path()).len().is_multiple_of(PAGE_BYTES), "{cut} bytes were cut");
     }
 }
 
