@@ -135,6 +135,28 @@ fn a_pipe_gets_values_and_stderr_the_rest() {
 }
 
 #[test]
+fn nobody_reads_stderr_and_statements_run_all_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for (script, wanted) in [("SELECT 1 AS a; nonsense", Some(1)), ("SELECT 1 AS a", Some(0))] {
+        let output = program(directory.path())
+            .env("RUST_LOG", "debug")
+            .args(["-c", script])
+            .stdin(Stdio::null())
+            .stderr(full())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), wanted, "{script}");
+        assert_eq!(out(&output), "a\n1\n", "{script}");
+    }
+    // What cannot be written is no success.
+    let output =
+        program(directory.path()).args(["-c", "SELECT 1"]).stdout(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    assert!(err(&output).contains("No space left"), "{}", err(&output));
+}
+
+#[test]
 fn a_batch_stops_at_the_first_error_and_says_where() {
     let directory = tempfile::tempdir().unwrap();
     let script = "SELECT 1;\nSELECT\n  2, nonsense;\nSELECT 3;\n";

@@ -428,6 +428,21 @@ fn the_engine_never_prints() {
     }
 }
 
+/// The macros of the standard library panic where stdout or stderr is full.
+#[test]
+fn the_shell_outlives_a_full_stderr() {
+    for (name, text) in sources("shell/src") {
+        let tests = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
+        for (line, code) in code(&text[..tests]) {
+            let panics = ["println!", "print!("].iter().any(|word| code.contains(word));
+            assert!(
+                !panics || name.contains("test"),
+                "{name}:{line}: `tell_line!` writes to stderr, `write!` to an output that may fail"
+            );
+        }
+    }
+}
+
 #[test]
 fn the_top_level_is_what_it_should_be() {
     let allowed: BTreeSet<&str> = TOP_LEVEL.iter().copied().collect();

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use crate::cli::Input;
 use crate::exit::{EXIT_FAILED, EXIT_INTERRUPTED};
 use crate::session::{Failure, Next, Session};
+use crate::stderr::{tell, tell_line};
 use crate::text::{Piece, complete_bytes, split};
 
 /// Lines of a pipe that are read ahead.
@@ -62,7 +63,7 @@ async fn run_stdin(session: &mut Session) -> Option<u8> {
         let line = tokio::select! {
             biased;
             () = session.interrupted() => {
-                eprintln!("cancelled");
+                tell_line!("cancelled");
                 return Some(EXIT_INTERRUPTED);
             }
             line = lines.recv() => line,
@@ -125,7 +126,7 @@ async fn run_part(
             Ok(()) => {}
             Err(Failure::Statement(message)) => return fail(&message),
             Err(Failure::Interrupted) => {
-                eprintln!("cancelled");
+                tell_line!("cancelled");
                 return Some(EXIT_INTERRUPTED);
             }
             // Whoever read the output has seen enough, as with `| head`.
@@ -142,7 +143,7 @@ async fn run_part(
 
 #[expect(clippy::unnecessary_wraps, reason = "the callers' type: a code that stops the batch")]
 fn fail(message: &str) -> Option<u8> {
-    eprint!("{message}");
+    tell!("{message}");
     Some(EXIT_FAILED)
 }
 

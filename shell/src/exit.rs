@@ -1,5 +1,7 @@
 //! Exit codes, and the word before one.
 
+use crate::stderr::tell_line;
+
 /// Exit code of what failed.
 pub(crate) const EXIT_FAILED: u8 = 1;
 /// Exit code after Ctrl-C: 128 + SIGINT, as shells have it.
@@ -7,6 +9,6 @@ pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
 /// Says on stderr what failed; returns the exit code.
 pub(crate) fn fail(message: &str) -> u8 {
-    eprintln!("error: {message}");
+    tell_line!("error: {message}");
     EXIT_FAILED
 }

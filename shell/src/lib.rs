@@ -1,6 +1,7 @@
 //! What people and clients see of Tidegate: the shell and the Arrow Flight SQL service.
 //!
-//! Modules stand bottom-up: `allocator` is what the program takes memory from, `thread` has the
+//! Modules stand bottom-up: `allocator` is what the program takes memory from, `stderr` is what it
+//! tells people beside results, `thread` has the
 //! stack that statements need, `memory` divides what there is, `text` and `output` know nothing of
 //! a database, `query` turns SQL into reads and writes of the engine, `session` runs pieces of text
 //! and prints what they give, `flight` serves clients, `cli` reads the command line, `plugin` helps
@@ -8,6 +9,7 @@
 //! session.
 
 pub mod allocator;
+mod stderr;
 mod thread;
 mod exit;
 mod memory;

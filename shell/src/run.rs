@@ -13,6 +13,7 @@ use tracing_subscriber::EnvFilter;
 use crate::allocator;
 use crate::cli::{Action, Cli, SstableAction};
 use crate::exit::fail;
+use crate::stderr::tell_line;
 use crate::{batch, flight, plugin, repl, sstable, thread};
 
 /// Does what the command line asks for and returns the exit code.
@@ -24,6 +25,8 @@ pub fn run(cli: Cli) -> u8 {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
+        // It would panic where stderr is full.
+        .log_internal_errors(false)
         .with_ansi(repl::colors_wanted(io::stderr().is_terminal()))
         .init();
     if let Some(Action::Sstable(arguments)) = &cli.action
@@ -84,7 +87,7 @@ async fn run_in_runtime(cli: Cli) -> u8 {
         }
     };
     for left_out in database.left_out().await.unwrap_or_default() {
-        eprintln!("warning: {left_out}");
+        tell_line!("warning: {left_out}");
     }
     let code = match &cli.action {
         Some(Action::Serve { listen }) => {

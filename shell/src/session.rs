@@ -17,6 +17,7 @@ use crate::command::{self, Command};
 use crate::output::progress::{Progress, ProgressLine};
 use crate::output::{Mode, Page, Printer, RowLimit, printer};
 use crate::query::{self, OutcomeKind, QueryError, QueryMemory, SessionOptions};
+use crate::stderr::tell_line;
 use crate::text::Piece;
 use crate::text::width::wrapped;
 
@@ -212,7 +213,7 @@ impl Session {
                 } else {
                     // What was printed before stands before it, where both go to one place.
                     self.out.flush()?;
-                    eprintln!("{line}");
+                    tell_line!("{line}");
                 }
             }
         }
@@ -292,7 +293,7 @@ async fn print_outcome(
     let outcome = session.run(statement).await.map_err(Stopped::Query)?;
     if let Some(note) = &outcome.note {
         // Not part of the result: a file or a pipe must not take it for rows.
-        eprintln!("note: {note}");
+        tell_line!("note: {note}");
     }
     let mut rows = match outcome.kind {
         OutcomeKind::Count(count) => {

@@ -38,6 +38,7 @@ use self::connection::{Connection, Wire};
 use self::front::Front;
 use self::service::{Service, State};
 use crate::memory::MemoryPlan;
+use crate::stderr::tell_line;
 
 /// Largest message taken from a client: one batch of an ingest.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
@@ -78,7 +79,7 @@ pub async fn serve(
     let ended = match ended {
         Some(ended) => Some(ended),
         None => {
-            eprintln!("stopping");
+            tell_line!("stopping");
             // Until the process ends: closing the database may take its time too.
             tokio::spawn(async move {
                 let code = tokio::select! {
@@ -122,7 +123,7 @@ async fn listen_until(
             // An error means that the sender is gone, which is a reason to stop too.
             let _ = stopped.await;
         });
-    eprintln!("listening on {address}");
+    tell_line!("listening on {address}");
     server.await.map_err(|error| error.to_string())
 }
 

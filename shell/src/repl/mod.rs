@@ -16,6 +16,7 @@ use self::editor::{Answer, EditorThread, Question};
 use crate::exit::fail;
 use crate::output::RowLimit;
 use crate::session::{Failure, Next, Session};
+use crate::stderr::{tell, tell_line};
 use crate::text::split;
 
 /// Runs the shell on the terminal and returns the exit code.
@@ -25,7 +26,7 @@ pub async fn run(session: &mut Session) -> u8 {
         Err(error) => return fail(&error),
     };
     session.rows = RowLimit::Screen;
-    eprintln!(
+    tell_line!(
         "Tidegate {}, {} shards. Type help for help, Ctrl-D to leave.",
         env!("CARGO_PKG_VERSION"),
         session.database().shard_count()
@@ -58,11 +59,11 @@ async fn run_text(session: &mut Session, text: &str) -> std::io::Result<Next> {
             Ok(Next::Continue) => {}
             Ok(Next::Leave) => return Ok(Next::Leave),
             Err(Failure::Statement(message)) => {
-                eprint!("{message}");
+                tell!("{message}");
                 break;
             }
             Err(Failure::Interrupted) => {
-                eprintln!("cancelled");
+                tell_line!("cancelled");
                 break;
             }
             Err(Failure::Output(error)) => return Err(error),

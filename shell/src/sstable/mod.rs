@@ -24,6 +24,7 @@ use crate::cli::{SstableAction, SstableFiles};
 use crate::exit::{EXIT_FAILED, fail};
 use crate::output::progress::{INTERVAL_MS, Progress, ProgressLine};
 use crate::output::{self, Mode};
+use crate::stderr::tell_line;
 pub(crate) use query::run as run_query;
 
 /// Why a tool stopped.
@@ -165,7 +166,7 @@ impl Tool {
 
     fn tell(&mut self, message: &str) {
         self.has_failed = true;
-        eprintln!("error: {message}");
+        tell_line!("error: {message}");
     }
 
     async fn one(&mut self, action: &SstableAction, sstable: &Inspector) -> Result<(), Stopped> {

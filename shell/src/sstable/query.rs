@@ -13,6 +13,7 @@ use crate::batch;
 use crate::cli::{Cli, Input, SstableFiles};
 use crate::exit::{EXIT_FAILED, fail};
 use crate::memory::MemoryPlan;
+use crate::stderr::tell_line;
 
 /// SSTables of one directory, and the name of the table that they become.
 type Group = (PathBuf, Vec<SstableName>, String);
@@ -47,7 +48,7 @@ pub(crate) async fn run(
     };
     // It holds nothing but an empty database.
     if let Err(error) = std::fs::remove_dir_all(&scratch) {
-        eprintln!("note: {} is left behind: {error}", scratch.display());
+        tell_line!("note: {} is left behind: {error}", scratch.display());
     }
     code
 }
@@ -62,7 +63,7 @@ async fn groups(cli: &Cli, files: &SstableFiles) -> Result<Vec<Group>, Vec<Strin
             if found.is_empty() {
                 wrong.extend(unknown);
             } else {
-                unknown.iter().for_each(|message| eprintln!("note: left out: {message}"));
+                unknown.iter().for_each(|message| tell_line!("note: left out: {message}"));
             }
             if !wrong.is_empty() {
                 return Err(wrong);
@@ -109,11 +110,11 @@ async fn query(
         match database.attach(attachment).await {
             Ok(attached) => {
                 for note in &attached.notes {
-                    eprintln!("note: {note}");
+                    tell_line!("note: {note}");
                 }
                 for file in &attached.files {
                     if let Some(error) = &file.error {
-                        eprintln!("note: left out: {error}");
+                        tell_line!("note: left out: {error}");
                     }
                 }
             }
