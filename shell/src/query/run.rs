@@ -1,16 +1,18 @@
 //! What each command does.
 
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef as ArrowSchemaRef};
-use datafusion::common::ScalarValue;
+use datafusion::common::{DataFusionError, ScalarValue};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::execute_stream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::Statement as SqlStatement;
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use tidegate_engine::batch::{WriteOptions, expiry, mutations};
 use tidegate_engine::{Mutation, SchemaRef, TableSchema};
 
@@ -24,6 +26,9 @@ use super::stamp::{self, Contradiction, Repeats};
 use super::statement::synthetic;
 use super::write::{self, Target};
 use super::{attach, copy_from, copy_to, deep, describe, element, insert};
+
+/// What arrow panics with where text or bytes of one batch take more than 2 GB.
+const OFFSET_OVERFLOW: &str = "offset overflow";
 
 /// Most rows of an INSERT that are written with one call.
 pub(super) const WRITE_ROWS_MAX: usize = 4096;
@@ -110,11 +115,14 @@ impl Session {
     pub(super) async fn stream(&self, plan: LogicalPlan) -> Result<SendableRecordBatchStream> {
         let turn = self.options.memory.turn().await?;
         let state = self.context.state();
-        let physical = deep::physical(&state, &plan).await?;
+        // Expressions of constants are computed while it plans.
+        let physical = AssertUnwindSafe(deep::physical(&state, &plan)).catch_unwind().await;
+        let physical = physical.map_err(|panic| panicked(&*panic))??;
         let rows = execute_stream(physical, state.task_ctx())?;
         let schema = rows.schema();
-        let rows = rows.inspect(move |_| {
+        let rows = AssertUnwindSafe(rows).catch_unwind().map(move |rows| {
             let _held = &turn;
+            rows.unwrap_or_else(|panic| Err(panicked(&*panic)))
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
@@ -452,4 +460,20 @@ fn plan_schema() -> ArrowSchemaRef {
 
 pub(super) fn batch(schema: ArrowSchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     RecordBatch::try_new(schema, columns).map_err(|error| QueryError::invalid(error.to_string()))
+}
+
+/// The error of a query that panicked; what else runs goes on.
+fn panicked(panic: &(dyn Any + Send)) -> DataFusionError {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    match text {
+        Some(text) if text.contains(OFFSET_OVERFLOW) => DataFusionError::Execution(
+            "a column of one batch would take more than 2 GB: ask for fewer rows or shorter values"
+                .to_owned(),
+        ),
+        text => {
+            let text = text.unwrap_or("without a message");
+            DataFusionError::Internal(format!("a step of the query panicked: {text}"))
+        }
+    }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use datafusion::arrow::array::{Int32Array, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
 use futures::future::LocalBoxFuture;
 use tidegate_engine::{PartitionKey, Value, runtime};
 
@@ -379,4 +381,35 @@ async fn types_of_parameters_follow_from_what_stands_around_them() {
             description.parameters.fields().iter().map(|f| f.data_type().to_string()).collect();
         assert_eq!(found.join(", "), wanted, "{text}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_of_a_query_that_panics_is_an_error_of_that_query() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int PRIMARY KEY, what text)").await;
+    world.run("INSERT INTO t VALUES (1, 'a bug'), (2, 'offset overflow')").await;
+    let boom = create_udf(
+        "boom",
+        vec![DataType::Utf8],
+        DataType::Int32,
+        Volatility::Immutable,
+        Arc::new(|arguments: &[ColumnarValue]| -> datafusion::common::Result<ColumnarValue> {
+            let what = match &arguments[0] {
+                ColumnarValue::Scalar(what) => what.to_string(),
+                ColumnarValue::Array(what) => ScalarValue::try_from_array(what, 0)?.to_string(),
+            };
+            panic!("{what}")
+        }),
+    );
+    world.session.context.register_udf(boom);
+    for text in ["SELECT boom(what) FROM t WHERE k = 1", "SELECT boom('a bug')"] {
+        let error = world.error(text).await;
+        assert_eq!(error.kind, ErrorKind::Internal, "{text}");
+        assert!(error.message.contains("a bug"), "{text}: {error}");
+    }
+    // What arrow says of more than 2 GB in one column of a batch.
+    let error = world.error("SELECT boom(what) FROM t WHERE k = 2").await;
+    assert_eq!(error.kind, ErrorKind::Invalid);
+    assert!(error.message.contains("more than 2 GB"), "{error}");
+    assert_eq!(world.count("SELECT * FROM t").await, 2, "the session goes on");
 }
