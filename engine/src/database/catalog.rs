@@ -302,3 +302,21 @@ pub(super) fn check_name(kind: &'static str, name: &str) -> Result<()> {
 pub(super) fn shared(schema: TableSchema) -> SchemaRef {
     Arc::new(schema)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_keyspace_takes_its_types_along() {
+        let mut catalog = Catalog::new();
+        for keyspace in ["a", "b"] {
+            catalog.add_keyspace(keyspace);
+            let (keyspace, name) = (keyspace.to_owned(), "address".to_owned());
+            catalog.add_type(UserType { keyspace, name, fields: Vec::new() });
+        }
+        catalog.remove_keyspace("a");
+        catalog.add_keyspace("a");
+        assert_eq!((catalog.types("a").count(), catalog.types("b").count()), (0, 1));
+    }
+}

@@ -325,6 +325,7 @@ fn what_is_shed_is_spread_evenly_and_the_old_go_first() {
     let mut waits = world.wait();
     let write = world.intake.wait_write();
     world.interval();
+    assert!((&mut waits).now_or_never().is_none(), "it waited for 100 ms of 150");
     assert!(write.check().is_ok() && !world.intake.has_late_write());
     assert_eq!(world.signals.get().classes[2].waiting, 1);
     world.interval();

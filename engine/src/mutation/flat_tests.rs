@@ -121,3 +121,17 @@ fn a_place_has_no_row_and_the_memory_is_one_piece_for_all_holders() {
     }
     assert_ne!(FlatRow::place(b"ab", Weight::At), FlatRow::place(b"ab", Weight::After));
 }
+
+#[test]
+fn a_row_ends_in_the_second_in_which_its_other_form_ends() {
+    let marker = Row { liveness: Some(Liveness::expiring(1, 60, 100)), ..Row::default() };
+    let mut cell = Row::default();
+    cell.put(ColumnId(1), Cell::expiring(1, *b"v", 60, 100));
+    for row in [marker, cell] {
+        let flat = FlatRow::row(b"c", &row);
+        for (now, is_live) in [(99, true), (100, false), (101, false)] {
+            assert_eq!(flat.is_live_at(now), is_live, "at {now}: {row:?}");
+            assert_eq!(row.is_live_at(now), is_live, "at {now}: {row:?}");
+        }
+    }
+}

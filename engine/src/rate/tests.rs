@@ -215,6 +215,37 @@ fn a_new_plan_does_not_fill_a_bucket() {
 }
 
 #[test]
+fn a_bucket_counts_time_that_brings_less_than_a_thousandth() {
+    let rate = PlannedRate { key: 7, rate_milli: 300, burst: 1 };
+    let mut buckets = bucket::Buckets::default();
+    buckets.replace(&[rate], 0);
+    assert_eq!(buckets.take(7, 0), Some(true));
+    // Each 5 ms bring one and a half thousandths; a token takes three seconds and a third.
+    let first = (1..).map(|turn| turn * 5_000).find(|now| buckets.take(7, *now) == Some(true));
+    assert_eq!(first, Some(3_335_000));
+}
+
+#[test]
+fn limits_of_tables_count_apart_for_reads_and_writes() {
+    let planner = Planner::default();
+    let keys_max = planner.keys_max.clone();
+    let mut limiter = Limiter::new(9);
+    limiter.set_policy(Some(Box::new(planner)));
+    let tables = [table(1, Some(2), None), table(2, None, Some(2)), table(3, Some(2), None)];
+    // One token everywhere, far beyond each limit.
+    for second in 1..4 {
+        for _ in 0..50 {
+            for (table, operation) in
+                tables.iter().zip([Operation::Read, Operation::Write, Operation::Read])
+            {
+                let _ = admit(&mut limiter, table, Token(7), operation, second * 1_000_000);
+            }
+        }
+    }
+    assert_eq!(keys_max.get(), 3, "a key for each table");
+}
+
+#[test]
 fn a_policy_is_told_of_a_bounded_number_of_keys() {
     let planner = Planner::default();
     let keys_max = planner.keys_max.clone();

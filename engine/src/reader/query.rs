@@ -413,4 +413,27 @@ mod tests {
         }
         assert_eq!(seen, (0..5).map(|number| Some(vec![number])).collect::<Vec<_>>());
     }
+
+    #[test]
+    fn rows_of_the_cache_are_rows_of_their_partition() {
+        let key = Rc::new(PartitionKey::from_bytes(b"k"));
+        let live = Row { liveness: Some(Liveness::at(1)), ..Row::default() };
+        let statics = Row { cells: vec![(ColumnId(3), Cell::live(1, *b"s"))], ..Row::default() };
+        let all = [
+            Fragment::PartitionStart { key, deletion: None },
+            Fragment::StaticRow(Rc::new(statics)),
+            Fragment::FlatRow(FlatRow::row(b"c", &live)),
+            Fragment::PartitionEnd,
+        ];
+        let mut reader = QueryReader::new(Box::new(Given(all.into())), 50, true);
+        assert!(block_on(reader.refill()).unwrap());
+        let mut rows = 0;
+        let mut take = |given: LiveRows<'_>| {
+            assert!(matches!(given.content, LiveContent::Flat(_)), "a row that is not there");
+            rows += 1;
+            Ok(true)
+        };
+        reader.pull(10, &mut take).unwrap();
+        assert_eq!(rows, 1);
+    }
 }

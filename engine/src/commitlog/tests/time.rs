@@ -44,6 +44,31 @@ fn an_append_that_comes_during_a_sync_is_durable_after_the_next_tick() {
 }
 
 #[test]
+fn a_sync_makes_durable_what_was_written_while_another_one_ran() {
+    for seed in 0..40 {
+        run(async {
+            let clock = SimulatedClock::new(START_US);
+            let faults = Faults { delay_turns_max: 2000, ..Faults::default() };
+            let disk = SimulatedDisk::with_faults(seed, faults);
+            let options = options(Durability::Periodic { ms: 10 });
+            let log = Commitlog::open(disk.shared(), clock, options).await.unwrap();
+            append(&log, &mutation(1, 0, 10)).await.unwrap();
+            let first = log.clone();
+            let first = tokio::task::spawn_local(async move { first.sync().await });
+            while log.stats().flushes == 0 {
+                tokio::task::yield_now().await;
+            }
+            append(&log, &mutation(1, 1, 10)).await.unwrap();
+            log.sync().await.unwrap();
+            let (records, _) = replayed(&disk.power_cut()).await;
+            let numbers: Vec<i64> = records.iter().map(|(_, record)| number_of(record)).collect();
+            assert_eq!(numbers, [0, 1], "seed {seed}");
+            first.await.unwrap().unwrap();
+        });
+    }
+}
+
+#[test]
 fn ids_of_segments_never_come_back_whatever_the_clock_says() {
     run(async {
         let disk = SimulatedDisk::new(1);

@@ -12,7 +12,7 @@ use crate::schema::{ClusteringOrder, Column, ColumnId, ColumnKind, DataType, Val
 
 const ROWS: i32 = 60;
 
-fn schema() -> SchemaRef {
+pub(super) fn schema() -> SchemaRef {
     let order = ClusteringOrder::Ascending;
     let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
     schema_of(vec![

@@ -130,6 +130,29 @@ fn check_places<'a>(
 }
 
 #[test]
+fn a_cell_keeps_its_own_expiry_beside_the_rows() {
+    let (disk, schema) = (MemoryDisk::default(), long_rows::schema());
+    let key = PartitionKey::from_values(&schema, &[Value::Int(1)]).unwrap();
+    let mut partition = Partition::default();
+    for (number, expiry) in [(0, 2_000_000_100), (1, 2_000_000_000), (2, 1_999_999_999)] {
+        let at = ClusteringKey::from_values(&schema, &[Value::Int(number)]).unwrap();
+        // Marker and cell live as long as each other and were written at different times.
+        let cell = Cell::expiring(BASE_TIMESTAMP, *b"v", 100, expiry);
+        let row = Row {
+            liveness: Some(Liveness::expiring(BASE_TIMESTAMP, 100, 2_000_000_000)),
+            cells: vec![(ColumnId(2), cell)],
+            ..Row::default()
+        };
+        partition.rows.insert(at, row);
+    }
+    let all = partition.fragments(&key, &Slice::full(Direction::Forward));
+    write(&disk, 1, &schema, WriterOptions::default(), all.clone()).unwrap();
+    let table = open(&disk, 1, &schema).unwrap();
+    let slice = Slice::full(Direction::Forward);
+    assert_eq!(read(&table, &PartitionRange::full(), &slice).unwrap(), all);
+}
+
+#[test]
 fn random_tables_read_back_as_written() {
     for seed in 0..400 {
         check_seed(seed);
