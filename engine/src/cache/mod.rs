@@ -3,7 +3,7 @@
 //! Invariant: a policy decides which entries leave first, never whether the cache is right.
 
 mod doorkeeper;
-mod gate;
+mod admission_filter;
 mod governor;
 mod index_share;
 mod page_cache;
@@ -12,7 +12,7 @@ mod paged_file;
 mod parsed_file;
 mod rows;
 
-pub use gate::{GateStats, GateStatus};
+pub use admission_filter::{AdmissionFilterStats, AdmissionFilterStatus};
 pub use governor::{
     Contents, EntryId, ExitRecord, Governor, PolicyCounters, PolicyIdentity, PolicyRole,
     PolicyState, PolicyStatus, ShadowLimits, ShadowPurpose, ShadowStatus, SwapStep,

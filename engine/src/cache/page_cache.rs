@@ -9,7 +9,7 @@
 //! reader holds a page by its `Rc`, so memory in use is never reused. Not here: reading
 //! (`paged_file.rs`), what rows are where (`rows/`), who leaves (`governor/`).
 
-mod numbered;
+mod slab;
 mod residents;
 mod row_entries;
 
@@ -25,8 +25,8 @@ pub(super) use row_entries::Arrival;
 
 use residents::{Held, Residents};
 
+use super::admission_filter::{AdmissionFilter, AdmissionFilterStatus};
 use super::doorkeeper::Doorkeeper;
-use super::gate::{Gate, GateStatus};
 use super::governor::{
     Contents, Governor, PolicyIdentity, PolicyState, PolicyStatus, ShadowLimits, ShadowPurpose,
     SwapStep,
@@ -154,7 +154,7 @@ pub(super) struct State {
     /// Takes down all reads while a trace is recorded.
     recorder: Option<Recorder>,
     /// Decides what is kept; all is where there is none.
-    gate: Option<Gate>,
+    filter: Option<AdmissionFilter>,
     /// Pieces of files that were read lately and not kept.
     doorkeeper: Doorkeeper,
     #[cfg(test)]
@@ -194,7 +194,7 @@ impl PageCache {
             index: IndexShare::new(),
             next_file: 0,
             recorder: None,
-            gate: None,
+            filter: None,
             doorkeeper: Doorkeeper::new(capacity_bytes),
             #[cfg(test)]
             admission_fault: None,
@@ -401,13 +401,13 @@ impl PageCache {
     /// Puts an admission policy before the cache, `None` to keep all that is read. `name` is the
     /// one under which it was created.
     pub fn set_admission(&self, policy: Option<(String, Box<dyn AdmissionPolicy>)>) {
-        let gate = policy.map(|(name, policy)| Gate::new(name, policy));
-        self.state().gate = gate;
+        let filter = policy.map(|(name, policy)| AdmissionFilter::new(name, policy));
+        self.state().filter = filter;
     }
 
     /// What there is to know of the admission policy.
-    pub fn admission_status(&self) -> Option<GateStatus> {
-        self.state().gate.as_ref().map(Gate::status)
+    pub fn admission_status(&self) -> Option<AdmissionFilterStatus> {
+        self.state().filter.as_ref().map(AdmissionFilter::status)
     }
 
     /// Takes down every read from now on; whoever records calls
@@ -501,7 +501,7 @@ impl PageCache {
     /// the second time, or where an admission policy is to decide.
     pub(super) fn is_second_time(&self, first: PageKey) -> bool {
         let state = &mut *self.state();
-        state.gate.is_some() || state.doorkeeper.is_known(state.residents.fingerprint(first))
+        state.filter.is_some() || state.doorkeeper.is_known(state.residents.fingerprint(first))
     }
 
     pub(super) fn count(&self, kind: EntryKind, count: impl FnOnce(&mut PageCounts)) {
@@ -526,8 +526,8 @@ impl PageCache {
     pub(super) fn forget_file(&self, file: u64) {
         let state = &mut *self.state();
         state.forgotten.push(file);
-        if let Some(gate) = &mut state.gate {
-            gate.forget(file);
+        if let Some(filter) = &mut state.filter {
+            filter.forget(file);
         }
         state.free_forgotten(4 * FORGET_PAGES_MAX);
     }
@@ -551,8 +551,8 @@ impl State {
 
     #[inline]
     fn tell(&mut self, key: PageKey, kind: EntryKind, what: Fate) {
-        if let Some(gate) = self.gate.as_mut().filter(|gate| gate.wants_fates()) {
-            gate.tell(self.residents.fingerprint(key), what, kind);
+        if let Some(filter) = self.filter.as_mut().filter(|filter| filter.wants_fates()) {
+            filter.tell(self.residents.fingerprint(key), what, kind);
         }
     }
 
@@ -572,7 +572,7 @@ impl State {
             cost_us: LOAD_COST_US,
             table,
         };
-        let run = self.gate.as_mut().map_or(0, |gate| gate.run(key.file, key.page));
+        let run = self.filter.as_mut().map_or(0, |filter| filter.run(key.file, key.page));
         if !self.admits(run, kind, &attributes) {
             self.governor.miss(&attributes, kind);
             self.counts_of(kind).refused += 1;
@@ -604,14 +604,14 @@ impl State {
 
     /// Whether the admission policy lets in what was read after `run` neighbours.
     fn admits(&mut self, run: u16, kind: EntryKind, attributes: &EntryAttributes) -> bool {
-        let Some(gate) = &mut self.gate else { return true };
+        let Some(filter) = &mut self.filter else { return true };
         let EntryAttributes { fingerprint, size_bytes, cost_us, table } = *attributes;
         let bytes = self.governor.bytes() + u64::from(size_bytes);
         // Of small entries it is the slots that run out.
         let has_room = bytes <= self.capacity_bytes && !self.governor.is_full();
         let candidate =
             AdmissionCandidate { fingerprint, size_bytes, cost_us, kind, has_room, run, table };
-        gate.admits(&candidate)
+        filter.admits(&candidate)
     }
 
     fn counts_of(&mut self, kind: EntryKind) -> &mut PageCounts {
@@ -636,13 +636,13 @@ impl State {
         let over = over - freed;
         let mut victims = std::mem::take(&mut self.victims);
         let freed = freed + self.governor.evict(over, &self.residents, &mut victims);
-        let wants_fates = self.gate.as_ref().is_some_and(Gate::wants_fates);
+        let wants_fates = self.filter.as_ref().is_some_and(AdmissionFilter::wants_fates);
         for slot in victims.drain(..) {
             let fingerprint = wants_fates.then(|| self.residents.id(slot).fingerprint);
             let kind = self.unplace(slot);
             self.counts_of(kind).evictions += 1;
-            if let (Some(fingerprint), Some(gate)) = (fingerprint, &mut self.gate) {
-                gate.tell(fingerprint, Fate::Evicted, kind);
+            if let (Some(fingerprint), Some(filter)) = (fingerprint, &mut self.filter) {
+                filter.tell(fingerprint, Fate::Evicted, kind);
             }
         }
         self.victims = victims;

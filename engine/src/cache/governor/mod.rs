@@ -14,7 +14,7 @@
 //! third may run as a shadow (`shadow.rs`): on a directory of its own, where it can evict nothing.
 
 mod replay;
-mod seat;
+mod policy_slot;
 mod shadow;
 mod slot_set;
 mod slot_table;
@@ -25,8 +25,8 @@ mod tests;
 
 use std::collections::VecDeque;
 
+use policy_slot::PolicySlot;
 use replay::Replay;
-use seat::Seat;
 use shadow::Shadow;
 use slot_set::SlotSet;
 use slot_table::SlotTable;
@@ -37,8 +37,8 @@ use crate::policy::event::{
 use crate::policy::{FailureKind, PolicyFailure, PolicySnapshot, Slot, Tally};
 
 #[cfg(test)]
-pub(super) use seat::failure;
-pub use seat::{ExitRecord, PolicyCounters, PolicyIdentity, PolicyRole};
+pub(super) use policy_slot::failure;
+pub use policy_slot::{ExitRecord, PolicyCounters, PolicyIdentity, PolicyRole};
 pub use shadow::{ShadowLimits, ShadowPurpose, ShadowStatus};
 pub use status::{PolicyState, PolicyStatus};
 pub use swap::SwapStep;
@@ -88,20 +88,20 @@ pub trait Contents {
 enum Second {
     Nothing,
     Candidate {
-        seat: Seat,
+        policy_slot: PolicySlot,
         replay: Replay,
         /// Where it knows the resident. After the switch it knows all of them, as who was active
         /// before does.
         known: SlotSet,
     },
     /// The policy before the last switch; `None` is the native CLOCK.
-    Standby(Option<Seat>),
+    Standby(Option<PolicySlot>),
 }
 
 /// The governor of one cache.
 pub struct Governor {
     table: SlotTable,
-    active: Option<Seat>,
+    active: Option<PolicySlot>,
     second: Second,
     shadow: Option<Box<Shadow>>,
     /// Whether any policy wants events; saves the rest of the hit path otherwise.
@@ -179,8 +179,8 @@ impl Governor {
     #[inline]
     pub fn prefetch(&self, slot: Slot) {
         self.table.prefetch(slot);
-        if let Some(seat) = &self.active {
-            seat.prefetch(slot);
+        if let Some(policy_slot) = &self.active {
+            policy_slot.prefetch(slot);
         }
     }
 
@@ -335,8 +335,8 @@ impl Governor {
             self.take_victim(slot, contents, victims);
             short = true;
         }
-        if short && let Some(seat) = &mut self.active {
-            seat.counters.shortfalls += 1;
+        if short && let Some(policy_slot) = &mut self.active {
+            policy_slot.counters.shortfalls += 1;
         }
         freed(&self.table)
     }
@@ -363,10 +363,10 @@ impl Governor {
     fn ask(&mut self, want_bytes: u64) {
         assert!(self.proposals.is_empty(), "victims are asked for when none is left");
         let want_entries = self.victims_wanted();
-        let Some(seat) = &mut self.active else { return };
+        let Some(policy_slot) = &mut self.active else { return };
         let mut answer = std::mem::take(&mut self.answer);
         answer.clear();
-        let asked = seat.ask(want_entries, want_bytes, &mut answer).and_then(|()| {
+        let asked = policy_slot.ask(want_entries, want_bytes, &mut answer).and_then(|()| {
             let mut invalid = 0;
             for slot in &answer {
                 match self.table.lookup(*slot) {
@@ -377,7 +377,7 @@ impl Governor {
                     _ => invalid += 1,
                 }
             }
-            seat.judge(answer.len() as u64, invalid)
+            policy_slot.judge(answer.len() as u64, invalid)
         });
         self.answer = answer;
         // An answer refused for its length may be huge; its memory is not kept.
@@ -413,8 +413,8 @@ impl Governor {
     fn rescue(&mut self, slot: Slot, kind: EntryKind) {
         self.table.set_proposed(slot, false);
         self.proposals.retain(|proposed| *proposed != slot);
-        if let Some(seat) = &mut self.active {
-            seat.counters.refused_victims += 1;
+        if let Some(policy_slot) = &mut self.active {
+            policy_slot.counters.refused_victims += 1;
         }
         self.tell_active(event(slot, Op::VictimRefused, kind, 0, 0));
     }
@@ -458,18 +458,18 @@ impl Governor {
         }
         let word = event(slot, op, kind, 0, std::mem::take(&mut self.gap_ticks));
         let words = attribute_words(attributes);
-        self.tell_both(|seat| seat.push_with(word, words));
+        self.tell_both(|policy_slot| policy_slot.push_with(word, words));
     }
 
     /// Tells the active policy and the second one; whoever fails at it leaves.
-    fn tell_both(&mut self, tell: impl Fn(&mut Seat) -> Result<(), PolicyFailure>) {
-        if let Some(seat) = &mut self.active
-            && let Err(failure) = tell(seat)
+    fn tell_both(&mut self, tell: impl Fn(&mut PolicySlot) -> Result<(), PolicyFailure>) {
+        if let Some(policy_slot) = &mut self.active
+            && let Err(failure) = tell(policy_slot)
         {
             self.detach(failure);
         }
-        if let Some(seat) = self.second.seat()
-            && let Err(failure) = tell(seat)
+        if let Some(policy_slot) = self.second.policy_slot()
+            && let Err(failure) = tell(policy_slot)
         {
             self.drop_second(failure);
         }
@@ -477,8 +477,8 @@ impl Governor {
 
     #[inline]
     fn tell_active(&mut self, word: u64) {
-        if let Some(seat) = &mut self.active
-            && let Err(failure) = seat.push(word)
+        if let Some(policy_slot) = &mut self.active
+            && let Err(failure) = policy_slot.push(word)
         {
             self.detach(failure);
         }
@@ -488,8 +488,8 @@ impl Governor {
     #[inline]
     fn tell_second(&mut self, slot: Slot, word: u64) {
         if self.second.knows(slot)
-            && let Some(seat) = self.second.seat()
-            && let Err(failure) = seat.push(word)
+            && let Some(policy_slot) = self.second.policy_slot()
+            && let Err(failure) = policy_slot.push(word)
         {
             self.drop_second(failure);
         }
@@ -505,13 +505,13 @@ impl Governor {
             self.delivered_ns = self.gap_start_ns;
             self.deliver();
         }
-        self.tell_both(|seat| seat.tick(now_ns));
+        self.tell_both(|policy_slot| policy_slot.tick(now_ns));
         self.tell_shadow(|shadow| shadow.tick(now_ns));
     }
 
     /// Delivers all events that wait.
     pub fn deliver(&mut self) {
-        self.tell_both(Seat::deliver);
+        self.tell_both(PolicySlot::deliver);
     }
 
     /// Slots are numbered below this.
@@ -524,7 +524,7 @@ impl Governor {
         self.capacity_bytes = capacity_bytes;
         self.table.raise_slots_max(slots_max);
         let slots_max = self.table.slots_max();
-        self.tell_both(|seat| seat.resize(capacity_bytes, slots_max));
+        self.tell_both(|policy_slot| policy_slot.resize(capacity_bytes, slots_max));
         self.tell_shadow(|shadow| shadow.resize(capacity_bytes, slots_max));
     }
 
@@ -542,7 +542,7 @@ impl Governor {
 
     /// The active policy's own figures. A policy that fails at it is put out.
     pub fn metrics(&mut self) -> Vec<(String, f64)> {
-        match self.active.as_mut().map(Seat::metrics) {
+        match self.active.as_mut().map(PolicySlot::metrics) {
             Some(Ok(metrics)) => metrics,
             Some(Err(failure)) => {
                 self.detach(failure);
@@ -555,12 +555,12 @@ impl Governor {
     /// Ends the active policy: the native CLOCK orders from here on. The record stays.
     #[cold]
     pub fn detach(&mut self, failure: PolicyFailure) {
-        let Some(seat) = self.active.take() else { return };
+        let Some(policy_slot) = self.active.take() else { return };
         for slot in self.proposals.drain(..) {
             self.table.set_proposed(slot, false);
         }
-        let failed = (failure.kind != FailureKind::Operator).then(|| seat.identity.clone());
-        self.leave(seat, failure, PolicyRole::Active);
+        let failed = (failure.kind != FailureKind::Operator).then(|| policy_slot.identity.clone());
+        self.leave(policy_slot, failure, PolicyRole::Active);
         if matches!(self.second, Second::Standby(None)) {
             self.second = Second::Nothing;
         }
@@ -579,16 +579,20 @@ impl Governor {
     #[cold]
     fn drop_second(&mut self, failure: PolicyFailure) {
         match std::mem::replace(&mut self.second, Second::Nothing) {
-            Second::Candidate { seat, .. } => self.leave(seat, failure, PolicyRole::Candidate),
-            Second::Standby(Some(seat)) => self.leave(seat, failure, PolicyRole::Standby),
+            Second::Candidate { policy_slot, .. } => {
+                self.leave(policy_slot, failure, PolicyRole::Candidate)
+            }
+            Second::Standby(Some(policy_slot)) => {
+                self.leave(policy_slot, failure, PolicyRole::Standby)
+            }
             Second::Standby(None) | Second::Nothing => {}
         }
         self.changed_listeners();
     }
 
     /// A policy's end: only its record stays.
-    fn leave(&mut self, seat: Seat, failure: PolicyFailure, role: PolicyRole) {
-        self.record(seat.exit(failure, role, self.gap_start_ns));
+    fn leave(&mut self, policy_slot: PolicySlot, failure: PolicyFailure, role: PolicyRole) {
+        self.record(policy_slot.exit(failure, role, self.gap_start_ns));
     }
 
     fn record(&mut self, record: ExitRecord) {
@@ -614,7 +618,7 @@ impl Governor {
     }
 
     fn changed_listeners(&mut self) {
-        self.listening = self.active.is_some() || self.second.seat().is_some();
+        self.listening = self.active.is_some() || self.second.policy_slot().is_some();
     }
 }
 
@@ -635,9 +639,11 @@ impl Second {
     }
 
     #[inline]
-    fn seat(&mut self) -> Option<&mut Seat> {
+    fn policy_slot(&mut self) -> Option<&mut PolicySlot> {
         match self {
-            Second::Candidate { seat, .. } | Second::Standby(Some(seat)) => Some(seat),
+            Second::Candidate { policy_slot, .. } | Second::Standby(Some(policy_slot)) => {
+                Some(policy_slot)
+            }
             Second::Nothing | Second::Standby(None) => None,
         }
     }

@@ -16,8 +16,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use super::policy_slot::{PolicyCounters, PolicyIdentity, PolicyRole, PolicySlot};
 use super::replay::Replay;
-use super::seat::{PolicyCounters, PolicyIdentity, PolicyRole, Seat};
 use super::slot_table::SlotTable;
 use super::{Contents, EntryId, Governor, SwapStep, attributes_of};
 use crate::clock::Random;
@@ -385,7 +385,7 @@ impl Shadow {
             purpose: self.purpose,
             rate: self.rate,
             entries: self.ghosts.entry_count(),
-            counters: self.ghosts.active.as_ref().map(Seat::counters).unwrap_or_default(),
+            counters: self.ghosts.active.as_ref().map(PolicySlot::counters).unwrap_or_default(),
             evictions: self.ghosts.evictions,
             estimate: active.with_difference(self.rate, &self.ghosts.tally, &self.sampled),
             active,

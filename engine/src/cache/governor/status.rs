@@ -1,6 +1,6 @@
 //! What the shell shows of a cache's policies.
 
-use super::seat::Seat;
+use super::policy_slot::PolicySlot;
 use super::{ExitRecord, Governor, PolicyCounters, PolicyIdentity, Second, ShadowStatus};
 use crate::policy::Tally;
 
@@ -65,20 +65,20 @@ impl Governor {
     /// What there is to know now.
     pub fn status(&self) -> PolicyStatus {
         let identity = match (&self.active, &self.failed) {
-            (Some(seat), _) => seat.identity.clone(),
+            (Some(policy_slot), _) => policy_slot.identity.clone(),
             (None, Some(failed)) => failed.clone(),
             (None, None) => native_identity(),
         };
         let (candidate, standby) = match &self.second {
             Second::Nothing => (None, None),
-            Second::Candidate { seat, .. } => (Some(seat.identity.clone()), None),
-            Second::Standby(Some(seat)) => (None, Some(seat.identity.clone())),
+            Second::Candidate { policy_slot, .. } => (Some(policy_slot.identity.clone()), None),
+            Second::Standby(Some(policy_slot)) => (None, Some(policy_slot.identity.clone())),
             Second::Standby(None) => (None, Some(native_identity())),
         };
         PolicyStatus {
             identity,
             state: self.state(),
-            counters: self.active.as_ref().map(Seat::counters).unwrap_or_default(),
+            counters: self.active.as_ref().map(PolicySlot::counters).unwrap_or_default(),
             tally: self.tally,
             evictions: self.evictions,
             entries: self.table.resident_count(),

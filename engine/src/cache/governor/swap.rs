@@ -6,8 +6,8 @@
 //! Limit: what is used during a replay reaches the candidate between two slices, so it ranks below
 //! residents shown later. A swap at rest keeps the order exactly; one under load nearly.
 
+use super::policy_slot::{PolicyIdentity, PolicyRole, PolicySlot, failure};
 use super::replay::Replay;
-use super::seat::{PolicyIdentity, PolicyRole, Seat, failure};
 use super::slot_set::SlotSet;
 use super::{Contents, Governor, Second, attributes_of};
 use crate::policy::event::{Op, attributes as attribute_words, event};
@@ -46,18 +46,20 @@ impl Governor {
         if matches!(self.second, Second::Candidate { .. }) {
             self.drop_second(failure(FailureKind::Operator, "another policy took its place"));
         }
-        let mut seat = Seat::new(policy, identity);
-        if let Err(failure) = seat.resize(self.capacity_bytes, self.table.slots_max()) {
-            self.leave(seat, failure.clone(), PolicyRole::Candidate);
+        let mut policy_slot = PolicySlot::new(policy, identity);
+        if let Err(failure) = policy_slot.resize(self.capacity_bytes, self.table.slots_max()) {
+            self.leave(policy_slot, failure.clone(), PolicyRole::Candidate);
             return Err(failure);
         }
         let replay = match &self.active {
-            Some(seat) if seat.drains_in_pages() || self.table.len() <= DRAIN_SLOTS_MAX => {
+            Some(policy_slot)
+                if policy_slot.drains_in_pages() || self.table.len() <= DRAIN_SLOTS_MAX =>
+            {
                 Replay::Drain { cursor: 0 }
             }
             _ => Replay::by_last_touch(),
         };
-        self.second = Second::Candidate { seat, replay, known: SlotSet::default() };
+        self.second = Second::Candidate { policy_slot, replay, known: SlotSet::default() };
         self.listening = true;
         // The active policy counts these as gone, so its order lacks them. They are the coldest.
         for slot in self.proposals.clone() {
@@ -113,31 +115,31 @@ impl Governor {
 
     /// Shows the candidate a resident that it does not know yet.
     fn restore(&mut self, slot: Slot, contents: &dyn Contents) {
-        let Second::Candidate { seat, known, .. } = &mut self.second else { return };
+        let Second::Candidate { policy_slot, known, .. } = &mut self.second else { return };
         let Some(entry) = self.table.lookup(slot) else { return };
         if !known.insert(slot) {
             return;
         }
         let attributes = attributes_of(contents.id(slot), self.table.size_of(slot, entry));
         let word = event(slot, Op::Restore, entry.kind(), 0, 0);
-        if let Err(failure) = seat.push_with(word, attribute_words(&attributes)) {
+        if let Err(failure) = policy_slot.push_with(word, attribute_words(&attributes)) {
             self.drop_second(failure);
         }
     }
 
     fn switch(&mut self) -> SwapStep {
         let second = std::mem::replace(&mut self.second, Second::Nothing);
-        let Second::Candidate { mut seat, .. } = second else {
+        let Second::Candidate { mut policy_slot, .. } = second else {
             panic!("a switch needs a candidate");
         };
-        if let Err(failure) = seat.deliver() {
-            self.leave(seat, failure, PolicyRole::Candidate);
+        if let Err(failure) = policy_slot.deliver() {
+            self.leave(policy_slot, failure, PolicyRole::Candidate);
             self.changed_listeners();
             return SwapStep::Failed;
         }
         self.settle();
-        seat.reset_counters();
-        self.second = Second::Standby(self.active.replace(seat));
+        policy_slot.reset_counters();
+        self.second = Second::Standby(self.active.replace(policy_slot));
         self.changed_policy(None);
         SwapStep::Switched
     }
@@ -153,8 +155,8 @@ impl Governor {
         };
         self.settle();
         let present = std::mem::replace(&mut self.active, previous);
-        if let Some(seat) = &mut self.active {
-            seat.reset_counters();
+        if let Some(policy_slot) = &mut self.active {
+            policy_slot.reset_counters();
         }
         self.second = Second::Standby(present);
         self.changed_policy(None);

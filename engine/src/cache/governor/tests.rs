@@ -650,7 +650,7 @@ fn the_operator_ends_a_policy_and_drops_the_standby() {
     harness.replace(Lru::default(), "next");
     harness.governor.drop_standby();
     assert!(!harness.governor.rollback());
-    harness.governor.detach(seat::failure(FailureKind::Operator, "by statement"));
+    harness.governor.detach(policy_slot::failure(FailureKind::Operator, "by statement"));
     let status = harness.governor.status();
     assert_eq!((status.state, status.identity.name.as_str()), (PolicyState::Native, "clock"));
     assert_eq!(status.failures.len(), 1);

@@ -10,7 +10,7 @@
 use std::hash::Hasher;
 use std::rc::Rc;
 
-use super::numbered::Numbered;
+use super::slab::Slab;
 use super::{LinkedPage, PageKey, PageKeyHasher, mix};
 use crate::cache::governor::{Contents, EntryId, VICTIMS_AHEAD};
 use crate::cache::rows::{Handle, PlaceRef};
@@ -70,8 +70,8 @@ pub(super) struct Residents {
     owners: SlotArray<Owner>,
     /// Of the entries of partitions, those that have a place.
     rows: SlotArray<Option<FlatRow>>,
-    pages: Numbered<Box<LinkedPage>>,
-    partitions: Numbered<Partition>,
+    pages: Slab<Box<LinkedPage>>,
+    partitions: Slab<Partition>,
     /// Seed of fingerprints.
     fingerprint_key: u64,
 }
@@ -81,8 +81,8 @@ impl Residents {
         Residents {
             owners: SlotArray::default(),
             rows: SlotArray::default(),
-            pages: Numbered::default(),
-            partitions: Numbered::default(),
+            pages: Slab::default(),
+            partitions: Slab::default(),
             fingerprint_key,
         }
     }

@@ -181,9 +181,9 @@ impl State {
 
     /// Tells of the rows that were used.
     pub(super) fn apply_used(&mut self) {
-        let State { governor, residents, counts, recorder, gate, used, .. } = self;
-        let mut gate = gate.as_mut().filter(|gate| gate.wants_fates());
-        let is_watched = recorder.is_some() || gate.is_some();
+        let State { governor, residents, counts, recorder, filter, used, .. } = self;
+        let mut filter = filter.as_mut().filter(|filter| filter.wants_fates());
+        let is_watched = recorder.is_some() || filter.is_some();
         for slot in used.iter().copied().filter(|slot| *slot != NONE) {
             let kind = governor.hit(slot, residents);
             counts[kind as usize].hits += 1;
@@ -195,8 +195,8 @@ impl State {
                 let size_bytes = governor.last_size_bytes(slot);
                 recorder.push(fingerprint, size_bytes, kind as u8, true);
             }
-            if let Some(gate) = &mut gate {
-                gate.tell(fingerprint, Fate::Read, kind);
+            if let Some(filter) = &mut filter {
+                filter.tell(fingerprint, Fate::Read, kind);
             }
         }
         used.clear();

@@ -17,8 +17,8 @@ use std::mem::take;
 use std::ops::Range;
 use std::ptr::NonNull;
 
+use super::continuity::Continuity;
 use super::heads::{Common, HEADS_AT_ONCE, NO_HEAD, WIDTH, below, head_of};
-use super::marks::Marks;
 use super::place::PlaceRef;
 use crate::mutation::{FlatRow, Tombstone, Weight};
 use crate::policy::Slot;
@@ -62,7 +62,7 @@ struct Header {
     room: u16,
     count: u16,
     common: Common,
-    marks: Marks,
+    continuity: Continuity,
 }
 
 const _: () = assert!(size_of::<Header>() == 48 && align_of::<Header>() == 8);
@@ -113,8 +113,9 @@ impl Leaf {
         // SAFETY: the layout is never empty, it has the header in it.
         let memory = unsafe { alloc(layout) };
         let Some(start) = NonNull::new(memory.cast::<Header>()) else { handle_alloc_error(layout) };
-        let (common, marks) = (Common::default(), Marks::default());
-        let header = Header { holders: Cell::new(1), room: room as u16, count: 0, common, marks };
+        let (common, continuity) = (Common::default(), Continuity::default());
+        let header =
+            Header { holders: Cell::new(1), room: room as u16, count: 0, common, continuity };
         // SAFETY: the memory is new and aligned for a header; behind it heads, rows and slots
         // follow, each aligned as the one before ends: lots of heads are 16 bytes long, rows 8. All
         // of it is written, with what the types can be.
@@ -240,8 +241,9 @@ impl Leaf {
             for (own, row) in rows.iter_mut().zip(self.rows()) {
                 *own = Some(row.clone());
             }
-            let Header { common, marks, count, .. } = self.header();
-            (header.common, header.marks, header.count) = (*common, marks.clone(), *count);
+            let Header { common, continuity, count, .. } = self.header();
+            (header.common, header.continuity, header.count) =
+                (*common, continuity.clone(), *count);
             *self = own;
         }
         self
@@ -255,7 +257,8 @@ impl Leaf {
         to.heads[..count].copy_from_slice(&from.heads[..count]);
         to.slots[..count].copy_from_slice(&from.slots[..count]);
         to.rows[..count].swap_with_slice(&mut from.rows[..count]);
-        (to.header.common, to.header.marks) = (from.header.common, take(&mut from.header.marks));
+        (to.header.common, to.header.continuity) =
+            (from.header.common, take(&mut from.header.continuity));
         to.header.count = count as u16;
         *self = new;
     }
@@ -275,8 +278,8 @@ impl Leaf {
     }
 
     #[inline]
-    pub(super) fn marks(&self) -> &Marks {
-        &self.header().marks
+    pub(super) fn continuity(&self) -> &Continuity {
+        &self.header().continuity
     }
 
     #[inline]
@@ -287,9 +290,9 @@ impl Leaf {
     #[inline]
     pub(super) fn claim(&self, at: usize) -> Claim {
         Claim {
-            tombstone: self.marks().tombstone(at),
+            tombstone: self.continuity().tombstone(at),
             slot: self.slots()[at],
-            is_known_before: self.marks().is_known_before(at),
+            is_known_before: self.continuity().is_known_before(at),
         }
     }
 
@@ -349,7 +352,7 @@ impl Leaf {
         slots[at] = slot;
         rows[at..=count].rotate_right(1);
         rows[at] = Some(row);
-        header.marks.insert(at, is_known_before, tombstone);
+        header.continuity.insert(at, is_known_before, tombstone);
         header.count += 1;
         if is_apart || count == 0 {
             self.find_common();
@@ -361,7 +364,7 @@ impl Leaf {
         let Parts { header, heads, rows, slots } = self.parts();
         let count = usize::from(header.count);
         header.count -= 1;
-        header.marks.remove(at);
+        header.continuity.remove(at);
         heads.copy_within(at + 1..count, at);
         heads[count - 1] = NO_HEAD;
         slots.copy_within(at + 1..count, at);
@@ -374,11 +377,11 @@ impl Leaf {
     }
 
     pub(super) fn set_known_before(&mut self, at: usize, is_known: bool) {
-        self.parts().header.marks.set_known_before(at, is_known);
+        self.parts().header.continuity.set_known_before(at, is_known);
     }
 
     pub(super) fn set_tombstone(&mut self, at: usize, tombstone: Option<Tombstone>) {
-        self.parts().header.marks.set_tombstone(at, tombstone);
+        self.parts().header.continuity.set_tombstone(at, tombstone);
     }
 
     /// Exchanges a row, the place being the same.
@@ -412,7 +415,7 @@ impl Leaf {
         from.heads[at..count].fill(NO_HEAD);
         to.slots[..count - at].copy_from_slice(&from.slots[at..count]);
         to.rows[..count - at].swap_with_slice(&mut from.rows[at..count]);
-        to.header.marks = from.header.marks.split_off(at);
+        to.header.continuity = from.header.continuity.split_off(at);
         to.header.count = (count - at) as u16;
         right.find_common();
         if at < count {
@@ -431,7 +434,7 @@ impl Leaf {
             *own = Some(row.clone());
         }
         slots[count..count + more].copy_from_slice(next.slots());
-        header.marks.append(count, next.marks());
+        header.continuity.append(count, next.continuity());
         header.count = (count + more) as u16;
         self.find_common();
     }
@@ -458,7 +461,7 @@ impl Drop for Leaf {
         let Parts { header, rows, .. } = self.parts();
         header.count = 0;
         rows.fill(None);
-        drop(take(&mut header.marks));
+        drop(take(&mut header.continuity));
         // SAFETY: `new` allocated it with this layout, nobody else holds it, and what is left in it
         // owns nothing.
         unsafe { dealloc(self.0.as_ptr().cast(), places.layout()) };
@@ -467,12 +470,12 @@ impl Drop for Leaf {
 
 impl fmt::Debug for Leaf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Header { common, marks, .. } = self.header();
+        let Header { common, continuity, .. } = self.header();
         let mut leaf = f.debug_struct("Leaf");
         leaf.field("heads", &self.heads())
             .field("rows", &self.rows())
             .field("slots", &self.slots());
-        leaf.field("common", common).field("marks", marks).finish()
+        leaf.field("common", common).field("continuity", continuity).finish()
     }
 }
 

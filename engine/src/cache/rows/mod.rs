@@ -9,7 +9,7 @@ mod ahead;
 mod fill;
 mod heads;
 mod leaf;
-mod marks;
+mod continuity;
 mod merge;
 mod partitions;
 mod place;
@@ -159,9 +159,9 @@ pub struct RowCache {
     partitions: RefCell<Partitions>,
     /// Whether the SSTables are known to have no partition behind the last one.
     is_end_known: Cell<bool>,
-    /// Whether a scan has marked gaps between partitions as known since all was forgotten: most
-    /// caches are read by key, and need not look for marks then.
-    has_marks: Cell<bool>,
+    /// Whether a scan has told a gap between partitions to be known since all was forgotten: most
+    /// caches are read by key, and need not look for such gaps then.
+    has_continuity: Cell<bool>,
     /// Partitions that were forgotten and whose entries are not all freed.
     forgotten: RefCell<Vec<Partitions>>,
     /// Rises when everything is forgotten.
@@ -183,7 +183,7 @@ impl RowCache {
             clustering: ClusteringShape::of(&schema),
             partitions: RefCell::default(),
             is_end_known: Cell::new(false),
-            has_marks: Cell::new(false),
+            has_continuity: Cell::new(false),
             forgotten: RefCell::default(),
             life: Cell::new(0),
             generation_min: Cell::new(0),
@@ -237,7 +237,7 @@ impl RowCache {
         self.life.set(self.life.get() + 1);
         let partitions = self.partitions.take();
         self.is_end_known.set(false);
-        self.has_marks.set(false);
+        self.has_continuity.set(false);
         if !partitions.is_empty() {
             self.counts.borrow_mut().partition_evictions += partitions.len() as u64;
             self.forgotten.borrow_mut().push(partitions);

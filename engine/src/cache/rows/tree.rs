@@ -412,7 +412,7 @@ impl<'a> Cursor<'a> {
             }
             _ => leaf.len(),
         };
-        let count = leaf.marks().plain_from(self.at, end.max(self.at));
+        let count = leaf.continuity().plain_from(self.at, end.max(self.at));
         leaf.run(self.at..self.at + count)
     }
 
@@ -431,7 +431,7 @@ impl<'a> Cursor<'a> {
             }
             _ => 0,
         };
-        let count = leaf.marks().plain_until(start.min(self.at), self.at);
+        let count = leaf.continuity().plain_until(start.min(self.at), self.at);
         leaf.run(self.at - count..self.at)
     }
 

@@ -14,18 +14,18 @@ enum Place<T> {
 }
 
 /// See the head of this file.
-pub(super) struct Numbered<T> {
+pub(super) struct Slab<T> {
     places: SlotArray<Place<T>>,
     free: u32,
 }
 
-impl<T> Default for Numbered<T> {
+impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Numbered { places: SlotArray::default(), free: NONE }
+        Slab { places: SlotArray::default(), free: NONE }
     }
 }
 
-impl<T> Numbered<T> {
+impl<T> Slab<T> {
     /// The number that the thing has until it is removed.
     pub(super) fn insert(&mut self, thing: T) -> u32 {
         let number = self.free;
@@ -53,7 +53,7 @@ impl<T> Numbered<T> {
     }
 }
 
-impl<T> Index<u32> for Numbered<T> {
+impl<T> Index<u32> for Slab<T> {
     type Output = T;
 
     #[inline]
@@ -65,7 +65,7 @@ impl<T> Index<u32> for Numbered<T> {
     }
 }
 
-impl<T> IndexMut<u32> for Numbered<T> {
+impl<T> IndexMut<u32> for Slab<T> {
     #[inline]
     fn index_mut(&mut self, number: u32) -> &mut T {
         match &mut self.places[number] {
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn numbers_are_dense_and_taken_again() {
-        let mut things = Numbered::default();
+        let mut things = Slab::default();
         assert_eq!(["a", "b", "c"].map(|thing| things.insert(thing)), [0, 1, 2]);
         assert_eq!((things.remove(1), things.remove(0)), ("b", "a"));
         assert_eq!(["d", "e", "f"].map(|thing| things.insert(thing)), [0, 1, 3]);

@@ -1,4 +1,4 @@
-//! The gate before a cache: whether what was read on a miss is kept.
+//! The admission filter before a cache: whether what was read on a miss is kept.
 //!
 //! Invariant: a policy that fails is put out within the call, leaves its failure, and everything is
 //! kept from then on. Not here: what leaves for it (`governor/`).
@@ -14,9 +14,9 @@ const FATE_WORDS_MAX: usize = 256;
 /// Files whose reading in sequence is followed.
 const RUNS_MAX: usize = 1024;
 
-/// What the gate did since the policy came.
+/// What the filter did since the policy came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct GateStats {
+pub struct AdmissionFilterStats {
     pub asked: u64,
     pub refused: u64,
     /// Fates delivered.
@@ -25,10 +25,10 @@ pub struct GateStats {
 
 /// What there is to know of the admission policy of one cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GateStatus {
+pub struct AdmissionFilterStatus {
     /// Name under which the policy was created.
     pub name: String,
-    pub stats: GateStats,
+    pub stats: AdmissionFilterStats,
     /// Why it does not decide any more.
     pub failure: Option<PolicyFailure>,
 }
@@ -41,32 +41,32 @@ struct Run {
 }
 
 /// See the head of this file.
-pub(super) struct Gate {
+pub(super) struct AdmissionFilter {
     name: String,
     policy: Option<Box<dyn AdmissionPolicy>>,
     wants_fates: bool,
     fates: Vec<u64>,
     runs: HashMap<u64, Run>,
-    stats: GateStats,
+    stats: AdmissionFilterStats,
     failure: Option<PolicyFailure>,
 }
 
-impl Gate {
+impl AdmissionFilter {
     pub fn new(name: String, policy: Box<dyn AdmissionPolicy>) -> Self {
-        Gate {
+        AdmissionFilter {
             wants_fates: policy.wants_feedback(),
             name,
             policy: Some(policy),
             fates: Vec::with_capacity(FATE_WORDS_MAX),
             runs: HashMap::new(),
-            stats: GateStats::default(),
+            stats: AdmissionFilterStats::default(),
             failure: None,
         }
     }
 
-    pub fn status(&self) -> GateStatus {
-        let Gate { name, stats, failure, .. } = self;
-        GateStatus { name: name.clone(), stats: *stats, failure: failure.clone() }
+    pub fn status(&self) -> AdmissionFilterStatus {
+        let AdmissionFilter { name, stats, failure, .. } = self;
+        AdmissionFilterStatus { name: name.clone(), stats: *stats, failure: failure.clone() }
     }
 
     /// Whether fates are to be told.

@@ -1,8 +1,8 @@
-//! One policy in its place: its ring of undelivered events, its counters, and what is kept of it
+//! The slot of one policy: its ring of undelivered events, its counters, and what is kept of it
 //! after it failed.
 //!
 //! Invariant: the ring holds at most [`POLICY_RING_EVENTS_MAX`] events, in the order they happened,
-//! and a policy that returned an error is never called again by whoever drops the seat.
+//! and a policy that returned an error is never called again by whoever drops the slot.
 
 use crate::config::POLICY_RING_EVENTS_MAX;
 use crate::policy::{
@@ -104,8 +104,8 @@ impl Share {
     }
 }
 
-/// A policy with its ring.
-pub(super) struct Seat {
+/// A policy in its slot, with its ring.
+pub(super) struct PolicySlot {
     policy: Box<dyn EvictionPolicy>,
     pub identity: PolicyIdentity,
     /// All but `usage`, which the policy counts itself.
@@ -120,9 +120,9 @@ pub(super) struct Seat {
     empty: Share,
 }
 
-impl Seat {
+impl PolicySlot {
     pub fn new(policy: Box<dyn EvictionPolicy>, identity: PolicyIdentity) -> Self {
-        Seat {
+        PolicySlot {
             policy,
             identity,
             counters: PolicyCounters::default(),
@@ -272,7 +272,7 @@ impl Seat {
         Ok(())
     }
 
-    /// Ends the seat, leaving its record. The policy is dropped without another call.
+    /// Ends the slot, leaving its record. The policy is dropped without another call.
     pub fn exit(self, failure: PolicyFailure, role: PolicyRole, at_ns: u64) -> ExitRecord {
         let first = self.events.len().saturating_sub(RECORD_EVENTS_MAX);
         ExitRecord {

@@ -1,5 +1,5 @@
-//! What the entries of a leaf say beside their rows: whether the gap before each is known, and
-//! which range tombstone is in force there.
+//! The continuity of a leaf: of each entry, whether the gap before it is known, and which range
+//! tombstone is in force there.
 //!
 //! Most say that it is known and that there is none, so that takes a bit for each. Invariant:
 //! beyond the last entry nothing is said.
@@ -12,7 +12,7 @@ const NONE: u8 = 0;
 
 /// See the head of this file. The leaf knows how many entries there are.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Marks {
+pub(super) struct Continuity {
     /// A bit for each entry, whose gap before it is known; bytes, lest a leaf is aligned for it.
     known: [u8; WIDTH / 8],
     /// Only where an entry has one.
@@ -44,7 +44,7 @@ fn down(bits: u128, by: usize) -> u128 {
     bits.checked_shr(by as u32).unwrap_or(0)
 }
 
-impl Marks {
+impl Continuity {
     #[inline]
     fn known(&self) -> u128 {
         u128::from_le_bytes(self.known)
@@ -110,8 +110,8 @@ impl Marks {
     }
 
     /// Those of the entries from `at` on, which leave.
-    pub(super) fn split_off(&mut self, at: usize) -> Marks {
-        let mut right = Marks::default();
+    pub(super) fn split_off(&mut self, at: usize) -> Continuity {
+        let mut right = Continuity::default();
         right.set_known(down(self.known(), at));
         self.set_known(self.known() & low(at));
         for from in at..WIDTH {
@@ -124,7 +124,7 @@ impl Marks {
     }
 
     /// Those of other entries come behind the `count` that there are.
-    pub(super) fn append(&mut self, count: usize, other: &Marks) {
+    pub(super) fn append(&mut self, count: usize, other: &Continuity) {
         self.set_known(self.known() | up(other.known(), count));
         for at in 0..WIDTH - count {
             if let Some(tombstone) = other.tombstone(at) {
@@ -202,15 +202,15 @@ mod tests {
 
     type Model = Vec<(bool, Option<Tombstone>)>;
 
-    fn check(marks: &Marks, model: &Model) {
+    fn check(continuity: &Continuity, model: &Model) {
         for (at, (is_known, tombstone)) in model.iter().enumerate() {
-            assert_eq!(marks.is_known_before(at), *is_known);
-            assert_eq!(marks.tombstone(at), *tombstone);
+            assert_eq!(continuity.is_known_before(at), *is_known);
+            assert_eq!(continuity.tombstone(at), *tombstone);
         }
-        assert_eq!(marks.known() & !low(model.len()), 0);
+        assert_eq!(continuity.known() & !low(model.len()), 0);
         let has_tombstones = model.iter().any(|(_, tombstone)| tombstone.is_some());
-        assert_eq!(marks.tombstones.is_some(), has_tombstones);
-        if let Some(Tombstones { numbers, list }) = marks.tombstones.as_deref() {
+        assert_eq!(continuity.tombstones.is_some(), has_tombstones);
+        if let Some(Tombstones { numbers, list }) = continuity.tombstones.as_deref() {
             assert!(numbers[model.len()..].iter().all(|number| *number == NONE));
             let mut places = list.clone();
             places.sort_by_key(|tombstone| tombstone.timestamp);
@@ -219,13 +219,16 @@ mod tests {
         }
     }
 
-    fn check_plain(marks: &Marks, model: &Model, random: &mut Random) {
+    fn check_plain(continuity: &Continuity, model: &Model, random: &mut Random) {
         let end = random.below(model.len() as u64 + 1) as usize;
         let start = random.below(end as u64 + 1) as usize;
         let is_plain = |mark: &&(bool, Option<Tombstone>)| **mark == (true, None);
         let run = &model[start..end];
-        assert_eq!(marks.plain_from(start, end), run.iter().take_while(is_plain).count());
-        assert_eq!(marks.plain_until(start, end), run.iter().rev().take_while(is_plain).count());
+        assert_eq!(continuity.plain_from(start, end), run.iter().take_while(is_plain).count());
+        assert_eq!(
+            continuity.plain_until(start, end),
+            run.iter().rev().take_while(is_plain).count()
+        );
     }
 
     #[test]
@@ -234,7 +237,7 @@ mod tests {
             let mut random = Random::new(seed);
             // With few tombstones the box comes and goes; with many the list is swept.
             let rare = [3, 200, 1_000_000][seed as usize % 3];
-            let (mut marks, mut model) = (Marks::default(), Model::new());
+            let (mut continuity, mut model) = (Continuity::default(), Model::new());
             for step in 0..3000 {
                 let tombstone = random
                     .one_in(rare)
@@ -243,40 +246,40 @@ mod tests {
                 let at = random.below(model.len() as u64 + 1) as usize;
                 match random.below(if step < 2000 { 8 } else { 12 }) {
                     0..4 if model.len() < WIDTH => {
-                        marks.insert(at, is_known, tombstone);
+                        continuity.insert(at, is_known, tombstone);
                         model.insert(at, (is_known, tombstone));
                     }
                     4 if at < model.len() => {
-                        marks.set_known_before(at, is_known);
+                        continuity.set_known_before(at, is_known);
                         model[at].0 = is_known;
                     }
                     5..7 if at < model.len() => {
-                        marks.set_tombstone(at, tombstone);
+                        continuity.set_tombstone(at, tombstone);
                         model[at].1 = tombstone;
                     }
                     7 => {
-                        let right = marks.split_off(at);
+                        let right = continuity.split_off(at);
                         let right_model = model.split_off(at);
-                        check(&marks, &model);
+                        check(&continuity, &model);
                         check(&right, &right_model);
                         if random.one_in(2) {
-                            marks.append(model.len(), &right);
+                            continuity.append(model.len(), &right);
                             model.extend(right_model);
                         } else {
-                            let left = std::mem::replace(&mut marks, right);
+                            let left = std::mem::replace(&mut continuity, right);
                             let count = right_model.len();
-                            marks.append(count, &left);
+                            continuity.append(count, &left);
                             model = right_model.into_iter().chain(model).collect();
                         }
                     }
                     _ if at < model.len() => {
-                        marks.remove(at);
+                        continuity.remove(at);
                         model.remove(at);
                     }
                     _ => {}
                 }
-                check(&marks, &model);
-                check_plain(&marks, &model, &mut random);
+                check(&continuity, &model);
+                check_plain(&continuity, &model, &mut random);
             }
         }
     }
