@@ -12,9 +12,7 @@ use std::rc::Rc;
 
 use futures::FutureExt;
 
-use super::ahead::Ahead;
-use super::place::PlaceRef;
-use super::version::{Version, Walk};
+use super::tree::{Ahead, PlaceRef, Version, Walk};
 use super::{Handle, RowCache};
 use crate::cache::page_cache::Arrival;
 use crate::config::CACHED_ROW_BYTES_MAX;

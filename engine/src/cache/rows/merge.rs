@@ -16,8 +16,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::fill::is_current;
-use super::place::PlaceRef;
-use super::version::{AtRow, NO_SLOT, Version};
+use super::tree::{AtRow, NO_SLOT, PlaceRef, Version};
 use super::{Handle, RowCache};
 use crate::cache::page_cache::Arrival;
 use crate::error::Result;

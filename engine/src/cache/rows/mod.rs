@@ -5,33 +5,27 @@
 //! and a flushed memtable is merged into it. Its entries share the shard's budget and eviction
 //! policy with the pages of files.
 
-mod ahead;
 mod fill;
-mod heads;
-mod leaf;
-mod continuity;
 mod merge;
 mod partitions;
-mod place;
 mod read;
 mod ring;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod version;
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
 use partitions::Partitions;
-pub(super) use place::PlaceRef;
-use place::are_same;
 use read::CachedRead;
 pub use read::{RowFuture, Underlying};
-use version::{NO_SLOT, Version};
+pub(super) use tree::PlaceRef;
+pub use tree::{CachedEntry, CachedPartition};
+use tree::{NO_SLOT, Version, are_same};
 
 use super::page_cache::{Arrival, PageCache};
-use crate::mutation::{ClusteringRange, FlatRow, FragmentSource, Position, Slice, Tombstone};
+use crate::mutation::{ClusteringRange, FlatRow, FragmentSource, Slice};
 use crate::policy::Slot;
 use crate::policy::event::EntryKind;
 use crate::prefetch::Memory;
@@ -81,26 +75,6 @@ impl RowCacheStats {
             _ => &mut self.dummies,
         }
     }
-}
-
-/// What a row cache knows of one partition, in natural order.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CachedPartition {
-    pub deletion: Option<Tombstone>,
-    pub has_static_row: bool,
-    pub entries: Vec<CachedEntry>,
-}
-
-/// An entry of a cached partition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CachedEntry {
-    pub position: Position,
-    /// Timestamp of the newest thing in the row; `None` where there is no row.
-    pub newest: Option<i64>,
-    /// The range tombstone in force at the entry, and before it where that is known.
-    pub tombstone: Option<Tombstone>,
-    /// Whether everything between the entry before and this one is known.
-    pub is_known_before: bool,
 }
 
 /// A cached partition: the newest version of it, and what refers to it.
@@ -287,7 +261,7 @@ impl RowCache {
     fn find(&self, key: &PartitionKey, generation: u64) -> Option<(Rc<Handle>, Rc<Version>)> {
         self.partitions.borrow().find(key, |handle| {
             let version = handle.version_at(generation);
-            let root = version.tree.borrow().searched();
+            let root = version.searched();
             (version, root)
         })
     }
@@ -483,9 +457,7 @@ impl Handle {
         if step == 1 {
             return Memory::of_shared(&*version).prefetch();
         }
-        let Ok(tree) = version.tree.try_borrow() else { return };
-        let root = if step == 2 { tree.root_start() } else { tree.root_memory() };
-        root.prefetch();
+        version.prefetch_root(step > 2);
     }
 
     #[inline]

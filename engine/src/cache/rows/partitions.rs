@@ -16,7 +16,7 @@ use std::ops::Bound;
 use std::rc::Rc;
 
 use super::Handle;
-use super::version::Version;
+use super::tree::Version;
 use crate::policy::SlotArray;
 use crate::prefetch::{LINE_BYTES, Memory};
 use crate::schema::{PartitionKey, Token};

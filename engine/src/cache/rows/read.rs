@@ -13,8 +13,7 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
 use super::fill::{Fill, Plan, Target, is_current};
-use super::place::PlaceRef;
-use super::version::{Known, NO_SLOT, Out, Step, Version, Walk, sought};
+use super::tree::{Known, NO_SLOT, Out, PlaceRef, Step, Version, Walk, sought};
 use super::{Handle, RowCache};
 use crate::cache::page_cache::Arrival;
 use crate::config::{CACHED_ROW_BYTES_MAX, FRAGMENTS_PER_FILL_MAX};

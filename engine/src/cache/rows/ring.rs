@@ -30,7 +30,7 @@ use futures::future::LocalBoxFuture;
 
 use super::fill::{Population, Target};
 use super::read::CachedRead;
-use super::version::{NO_SLOT, PASSED_AT_ONCE_MAX, Version};
+use super::tree::{NO_SLOT, PASSED_AT_ONCE_MAX, Version};
 use super::{Handle, RowCache, Underlying};
 use crate::cache::page_cache::Arrival;
 use crate::config::FRAGMENTS_PER_FILL_MAX;

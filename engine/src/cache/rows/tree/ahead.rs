@@ -1,7 +1,8 @@
 //! What lies behind a gap of a partition: how far a read from below that begins there should go.
 
 use super::place::PlaceRef;
-use super::version::{Stop, Version, ahead_of, past};
+use super::version::{Stop, Version};
+use super::walk::{ahead_of, past};
 use crate::mutation::{ClusteringRange, Direction, Position, Weight};
 
 /// Entries that are looked at one by one in a turn, and for each so many that lie side by side and
@@ -14,7 +15,7 @@ const COUNTED_AT_ONCE_MAX: usize = 8 * 1024;
 
 /// Where a read from below may end; see [`Version::ahead`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ahead {
+pub(in crate::cache::rows) enum Ahead {
     /// What comes from here on, in reading order, is known: for long enough, or to the end of the
     /// range.
     Known(Position),
@@ -56,12 +57,7 @@ impl Seen {
 impl Version {
     /// Looks along `rest`, in reading order, for the first place from which on at least `worth`
     /// entries or all of the range are known.
-    pub(super) fn ahead(
-        &self,
-        direction: Direction,
-        rest: &ClusteringRange,
-        worth: usize,
-    ) -> Ahead {
+    pub fn ahead(&self, direction: Direction, rest: &ClusteringRange, worth: usize) -> Ahead {
         let seen = Seen { worth: worth.max(1), looked: 0, known: 0 };
         match direction {
             Direction::Forward => self.ahead_forward(rest, seen),
@@ -133,7 +129,7 @@ impl Version {
 
     /// Entries of the partition, if all of it is known; of a longer one `max` or more, if that many
     /// from its start are.
-    pub(super) fn known_entries(&self, max: usize) -> Option<usize> {
+    pub fn known_entries(&self, max: usize) -> Option<usize> {
         let tree = self.tree.borrow();
         let mut entries = tree.iter();
         let mut seen = Seen { worth: max, looked: 0, known: 0 };

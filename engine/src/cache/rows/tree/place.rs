@@ -8,7 +8,7 @@ use crate::schema::ClusteringKey;
 
 /// Whether two keys are the same, without a call where they are short: most are.
 #[inline(always)]
-pub(super) fn are_same(a: &[u8], b: &[u8]) -> bool {
+pub(in crate::cache::rows) fn are_same(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() {
         return false;
     }
@@ -23,43 +23,42 @@ pub(super) fn are_same(a: &[u8], b: &[u8]) -> bool {
 /// A place in a partition, ordered as [`Position`] is.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::cache) struct PlaceRef<'a> {
-    pub(in crate::cache) prefix: &'a [u8],
-    pub(in crate::cache) weight: Weight,
+    pub prefix: &'a [u8],
+    pub weight: Weight,
 }
 
 impl<'a> PlaceRef<'a> {
     /// After every row.
-    pub(in crate::cache) const END: PlaceRef<'static> =
-        PlaceRef { prefix: &[], weight: Weight::After };
+    pub const END: PlaceRef<'static> = PlaceRef { prefix: &[], weight: Weight::After };
 
     #[inline]
-    pub(super) fn of(position: &'a Position) -> Self {
+    pub fn of(position: &'a Position) -> Self {
         PlaceRef { prefix: position.prefix.as_ordered(), weight: position.weight }
     }
 
     #[inline]
-    pub(in crate::cache) fn of_flat(flat: &'a FlatRow) -> Self {
+    pub fn of_flat(flat: &'a FlatRow) -> Self {
         PlaceRef { prefix: flat.key(), weight: flat.weight() }
     }
 
     /// The entry of a cached partition that is this row or bound; without one that at its end.
     #[inline]
-    pub(in crate::cache) fn of_entry(flat: Option<&'a FlatRow>) -> Self {
+    pub fn of_entry(flat: Option<&'a FlatRow>) -> Self {
         flat.map_or(PlaceRef::END, PlaceRef::of_flat)
     }
 
     /// The row with this key.
     #[inline]
-    pub(super) fn row(key: &'a [u8]) -> Self {
+    pub fn row(key: &'a [u8]) -> Self {
         PlaceRef { prefix: key, weight: Weight::At }
     }
 
-    pub(super) fn position(&self) -> Position {
+    pub fn position(&self) -> Position {
         Position { prefix: ClusteringKey::from_ordered(self.prefix), weight: self.weight }
     }
 
     /// The place as one that lives by itself.
-    pub(super) fn flat(&self) -> FlatRow {
+    pub fn flat(&self) -> FlatRow {
         FlatRow::place(self.prefix, self.weight)
     }
 }

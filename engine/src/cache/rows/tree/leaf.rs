@@ -26,10 +26,10 @@ use crate::prefetch::{LINE_BYTES, Memory};
 
 /// What an entry says beside its place and its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Claim {
-    pub(super) tombstone: Option<Tombstone>,
-    pub(super) slot: Slot,
-    pub(super) is_known_before: bool,
+pub(in crate::cache::rows) struct Claim {
+    pub tombstone: Option<Tombstone>,
+    pub slot: Slot,
+    pub is_known_before: bool,
 }
 
 /// An entry that is looked at.
