@@ -14,7 +14,7 @@ use futures::FutureExt;
 
 use super::tree::{Ahead, PlaceRef, Version, Walk};
 use super::{Handle, RowCache};
-use crate::cache::page_cache::Arrival;
+use crate::cache::budget::Arrival;
 use crate::config::CACHED_ROW_BYTES_MAX;
 use crate::error::Result;
 use crate::mutation::{
@@ -253,9 +253,11 @@ impl Target {
             return None;
         }
         let flat = flat();
-        let slot = self.cache.admit(&self.handle, &flat, Arrival::Read { run })?;
+        let put = |slot| self.version.insert(flat.clone(), tombstone, slot);
+        if !self.cache.admit(&self.handle, &flat, Arrival::Read { run }, put) {
+            return None;
+        }
         self.room_left.set(self.room_left.get().saturating_sub(flat.memory_bytes()));
-        self.version.insert(flat.clone(), tombstone, slot);
         Some(flat)
     }
 

@@ -18,7 +18,7 @@ use std::rc::Rc;
 use super::fill::is_current;
 use super::tree::{AtRow, NO_SLOT, PlaceRef, Version};
 use super::{Handle, RowCache};
-use crate::cache::page_cache::Arrival;
+use crate::cache::budget::Arrival;
 use crate::error::Result;
 use crate::mutation::{
     ClusteringRange, FlatRow, Fragment, FragmentSource, Position, RangeTombstone, Row, Tombstone,
@@ -158,16 +158,14 @@ impl RowCache {
                 while tail.rows.len() >= TAIL_ROWS && !self.has_room_for(&flat) {
                     self.drop_merged(handle, version, tail.rows.pop_front());
                 }
-                // Making room may have taken what was known here.
-                if let Some(slot) = self.admit(handle, &flat, Arrival::Written) {
-                    match version.at_row(key) {
-                        AtRow::Known => {
-                            version.insert(flat.clone(), None, slot);
-                            tail.push(flat);
-                            self.counts.borrow_mut().rows_merged += 1;
-                        }
-                        AtRow::Entry(_) | AtRow::Unknown => self.remove(slot),
-                    }
+                if version.at_row(key) != AtRow::Known {
+                    // The row that was dropped stood beside it.
+                    return;
+                }
+                let put = |slot| version.insert(flat.clone(), None, slot);
+                if self.admit(handle, &flat, Arrival::Written, put) {
+                    tail.push(flat);
+                    self.counts.borrow_mut().rows_merged += 1;
                 } else if version.at_row(key) == AtRow::Known {
                     version.forget_gap(PlaceRef::row(key));
                 }
@@ -226,13 +224,11 @@ impl RowCache {
             return;
         }
         let place = PlaceRef::of(bound).flat();
-        let slot = self.admit(handle, &place, Arrival::Written);
+        let put = |slot| version.insert(place.clone(), None, slot);
+        let is_there = self.admit(handle, &place, Arrival::Written, put);
         // Making room may have taken what was known here.
-        match slot {
-            Some(slot) if version.needs_bound(bound) => version.insert(place, None, slot),
-            Some(slot) => self.remove(slot),
-            None if version.needs_bound(bound) => version.forget_gap(PlaceRef::of(bound)),
-            None => {}
+        if !is_there && version.needs_bound(bound) {
+            version.forget_gap(PlaceRef::of(bound));
         }
     }
 }

@@ -5,11 +5,14 @@
 //! and a flushed memtable is merged into it. Its entries share the shard's budget and eviction
 //! policy with the pages of files.
 
+mod entries;
 mod fill;
+mod handle;
 mod merge;
 mod partitions;
 mod read;
 mod ring;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -17,18 +20,22 @@ mod tree;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
+pub(super) use entries::Entries;
+pub(super) use handle::Handle;
 use partitions::Partitions;
 use read::CachedRead;
 pub use read::{RowFuture, Underlying};
+#[cfg(test)]
+pub(super) use slots::AdmissionFault;
 pub(super) use tree::PlaceRef;
 pub use tree::{CachedEntry, CachedPartition};
-use tree::{NO_SLOT, Version, are_same};
+use tree::{NO_SLOT, Version};
 
-use super::page_cache::{Arrival, PageCache};
+use super::budget::Arrival;
+use super::shard_cache::PageCache;
 use crate::mutation::{ClusteringRange, FlatRow, FragmentSource, Slice};
 use crate::policy::Slot;
 use crate::policy::event::EntryKind;
-use crate::prefetch::Memory;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{ClusteringKey, ClusteringShape, PartitionKey};
 
@@ -73,53 +80,6 @@ impl RowCacheStats {
             EntryKind::Row => &mut self.rows,
             EntryKind::PartitionHeader => &mut self.partitions,
             _ => &mut self.dummies,
-        }
-    }
-}
-
-/// A cached partition: the newest version of it, and what refers to it.
-///
-/// Invariant: whoever holds the latest version reads the set of SSTables with the handle's number;
-/// who comes with a newer set gets a copy where the version is held.
-pub(super) struct Handle {
-    pub(super) key: Rc<PartitionKey>,
-    /// The key's bytes where they are few: a look-up compares them, and goes no further for them.
-    short_key: ShortKey,
-    latest: RefCell<Rc<Version>>,
-    /// The set of SSTables that the latest version stands for.
-    generation: Cell<u64>,
-    /// Whether the cache still knows it.
-    is_attached: Cell<bool>,
-    /// Whether the SSTables are known to have no partition between the one before and this.
-    is_known_before: Cell<bool>,
-    /// Number of the cache's life in which it came in.
-    life: u64,
-    /// Number of the table in what policies are told.
-    pub(super) table: u32,
-    /// Its number with the cache while that holds entries of it.
-    pub(super) number: Cell<Option<u32>>,
-    owner: Weak<RowCache>,
-}
-
-/// The bytes of a short key and their number; no bytes of a longer one. The key itself lies
-/// elsewhere, so that readers can hold it.
-#[derive(PartialEq, Eq)]
-struct ShortKey([u8; SHORT_KEY_BYTES_MAX], u8);
-
-/// Keys of numbers, UUIDs and short names are not longer.
-const SHORT_KEY_BYTES_MAX: usize = 23;
-
-impl ShortKey {
-    #[inline]
-    fn of(key: &PartitionKey) -> Self {
-        let mut bytes = [0; SHORT_KEY_BYTES_MAX];
-        let whole = key.as_bytes();
-        match bytes.get_mut(..whole.len()) {
-            Some(start) => {
-                start.copy_from_slice(whole);
-                ShortKey(bytes, whole.len() as u8)
-            }
-            None => ShortKey(bytes, u8::MAX),
         }
     }
 }
@@ -298,28 +258,36 @@ impl RowCache {
         });
         let bytes = bytes_of(&key, &version);
         let what = (EntryKind::PartitionHeader, bytes);
-        let slot = self.cache.admit_row(&handle, None, arrival, what)?;
-        let mut counts = self.counts.borrow_mut();
-        counts.bytes += bytes as u64;
-        counts.partitions += 1;
-        drop(counts);
-        version.set_slot(slot);
-        // In a known gap it divides that.
-        handle.is_known_before.set(self.is_known_absent(&key));
-        self.partitions.borrow_mut().insert(handle.clone());
-        Some((handle, version))
+        let put = |slot| {
+            let mut counts = self.counts.borrow_mut();
+            counts.bytes += bytes as u64;
+            counts.partitions += 1;
+            version.set_slot(slot);
+            // In a known gap it divides that.
+            handle.is_known_before.set(self.is_known_absent(&key));
+            self.partitions.borrow_mut().insert(handle.clone());
+        };
+        self.cache.admit_row(&handle, None, arrival, what, put).then_some((handle, version))
     }
 
-    /// Room for an entry; `None` when there is none.
-    fn admit(&self, handle: &Rc<Handle>, flat: &FlatRow, arrival: Arrival) -> Option<Slot> {
+    /// Room for an entry, which is `put` there; false when there is none.
+    fn admit(
+        &self,
+        handle: &Rc<Handle>,
+        flat: &FlatRow,
+        arrival: Arrival,
+        put: impl FnOnce(Slot),
+    ) -> bool {
+        debug_assert!(self.knows(handle), "an entry comes into a partition that readers meet");
         let kind = if flat.has_row() { EntryKind::Row } else { EntryKind::Dummy };
         let bytes = ENTRY_BYTES + flat.memory_bytes();
-        let slot = self.cache.admit_row(handle, Some(flat), arrival, (kind, bytes))?;
-        let mut counts = self.counts.borrow_mut();
-        counts.insertions += 1;
-        counts.bytes += bytes as u64;
-        *counts.held(kind) += 1;
-        Some(slot)
+        self.cache.admit_row(handle, Some(flat), arrival, (kind, bytes), |slot| {
+            let mut counts = self.counts.borrow_mut();
+            counts.insertions += 1;
+            counts.bytes += bytes as u64;
+            *counts.held(kind) += 1;
+            put(slot);
+        })
     }
 
     /// Whether an entry comes in without that others leave.
@@ -355,10 +323,10 @@ impl RowCache {
 
     fn resize_entry(&self, slot: Slot, flat: Option<FlatRow>, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        // Before room is made: this entry may leave for it.
-        self.counts.borrow_mut().bytes += u64::from(bytes);
-        let was = self.cache.resize_row(slot, flat, bytes);
-        self.counts.borrow_mut().bytes -= u64::from(was);
+        self.cache.resize_row(slot, flat, bytes, |was| {
+            let mut counts = self.counts.borrow_mut();
+            counts.bytes = counts.bytes + u64::from(bytes) - u64::from(was);
+        });
     }
 
     /// An entry's slot was taken back.
@@ -408,76 +376,4 @@ impl RowCache {
 fn bytes_of(key: &PartitionKey, version: &Version) -> usize {
     let content = version.static_row().map_or(0, |row| row.memory_bytes());
     PARTITION_BYTES + key.as_bytes().len() + content
-}
-
-impl Handle {
-    /// A partition of no cache yet.
-    fn new(key: Rc<PartitionKey>, version: Rc<Version>) -> Self {
-        Handle {
-            short_key: ShortKey::of(&key),
-            key,
-            latest: RefCell::new(version),
-            generation: Cell::new(0),
-            is_attached: Cell::new(true),
-            is_known_before: Cell::new(false),
-            life: 0,
-            table: 0,
-            number: Cell::new(None),
-            owner: Weak::new(),
-        }
-    }
-
-    /// A partition of which nothing is known.
-    #[cfg(test)]
-    fn of_key(key: PartitionKey) -> Self {
-        Handle::new(Rc::new(key), Rc::new(Version::new(None, None, NO_SLOT, false)))
-    }
-
-    /// The version that a reader of the set of SSTables number `generation`, not older than the
-    /// handle's, may read and add to.
-    fn version_at(&self, generation: u64) -> Rc<Version> {
-        let mut latest = self.latest.borrow_mut();
-        if self.generation.replace(generation) < generation && Rc::strong_count(&latest) > 1 {
-            *latest = Rc::new(Version::clone(&latest));
-        }
-        latest.clone()
-    }
-
-    /// Steps of [`prefetch`](Self::prefetch).
-    pub(super) const PREFETCH_STEPS: usize = 4;
-
-    /// Has what an eviction or an insertion touches fetched, a step at a time: this, the version,
-    /// the start and then all of the root of its entries. Each step is told by what the one before
-    /// fetched.
-    pub(super) fn prefetch(self: &Rc<Self>, step: usize) {
-        if step == 0 {
-            return Memory::of_shared(self).prefetch();
-        }
-        let Ok(version) = self.latest.try_borrow() else { return };
-        if step == 1 {
-            return Memory::of_shared(&*version).prefetch();
-        }
-        version.prefetch_root(step > 2);
-    }
-
-    #[inline]
-    fn is_of(&self, key: &PartitionKey) -> bool {
-        let ShortKey(bytes, length) = &self.short_key;
-        match bytes.get(..usize::from(*length)) {
-            Some(own) => are_same(own, key.as_bytes()),
-            None => *self.key == *key,
-        }
-    }
-
-    /// Whether new readers of its cache, if it has one, meet it.
-    pub(super) fn is_kept(&self) -> bool {
-        self.owner.upgrade().is_none_or(|owner| owner.knows(self))
-    }
-
-    /// The cache took the slot of this entry back.
-    pub(super) fn evicted(self: &Rc<Self>, place: PlaceRef<'_>, kind: EntryKind, bytes: u64) {
-        if let Some(owner) = self.owner.upgrade() {
-            owner.evicted(self, place, kind, bytes);
-        }
-    }
 }

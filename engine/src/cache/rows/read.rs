@@ -15,7 +15,7 @@ use futures::future::LocalBoxFuture;
 use super::fill::{Fill, Plan, Target, is_current};
 use super::tree::{Known, NO_SLOT, Out, PlaceRef, Step, Version, Walk, sought};
 use super::{Handle, RowCache};
-use crate::cache::page_cache::Arrival;
+use crate::cache::budget::Arrival;
 use crate::config::{CACHED_ROW_BYTES_MAX, FRAGMENTS_PER_FILL_MAX};
 use crate::error::Result;
 use crate::mutation::{

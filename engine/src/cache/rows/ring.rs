@@ -32,7 +32,7 @@ use super::fill::{Population, Target};
 use super::read::CachedRead;
 use super::tree::{NO_SLOT, PASSED_AT_ONCE_MAX, Version};
 use super::{Handle, RowCache, Underlying};
-use crate::cache::page_cache::Arrival;
+use crate::cache::budget::Arrival;
 use crate::config::FRAGMENTS_PER_FILL_MAX;
 use crate::error::Result;
 use crate::mutation::{

@@ -1,7 +1,7 @@
 //! Gaps that are known to be empty, and flushes for which there is no room.
 
 use super::*;
-use crate::cache::page_cache::AdmissionFault;
+use crate::cache::rows::AdmissionFault;
 
 /// A way to leave no room for a partition, and what it is called.
 type Crowd = (&'static str, fn(&World));

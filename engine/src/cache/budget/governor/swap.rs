@@ -9,7 +9,7 @@
 use super::policy_slot::{PolicyIdentity, PolicyRole, PolicySlot, failure};
 use super::replay::Replay;
 use super::slot_set::SlotSet;
-use super::{Contents, Governor, Second, attributes_of};
+use super::{Governor, Owner, Second, attributes_of};
 use crate::policy::event::{Op, attributes as attribute_words, event};
 use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
 
@@ -41,7 +41,7 @@ impl Governor {
         &mut self,
         policy: Box<dyn EvictionPolicy>,
         identity: PolicyIdentity,
-        contents: &dyn Contents,
+        owner: &dyn Owner,
     ) -> Result<(), PolicyFailure> {
         if matches!(self.second, Second::Candidate { .. }) {
             self.drop_second(failure(FailureKind::Operator, "another policy took its place"));
@@ -63,14 +63,14 @@ impl Governor {
         self.listening = true;
         // The active policy counts these as gone, so its order lacks them. They are the coldest.
         for slot in self.proposals.clone() {
-            self.restore(slot, contents);
+            self.restore(slot, owner);
         }
         Ok(())
     }
 
     /// Shows the candidate up to `max` (at most 256) residents more, and switches to it after the
     /// last. Live events reach it meanwhile.
-    pub fn step_replace(&mut self, max: u32, contents: &dyn Contents) -> SwapStep {
+    pub fn step_replace(&mut self, max: u32, owner: &dyn Owner) -> SwapStep {
         let Second::Candidate { replay, known, .. } = &mut self.second else {
             return SwapStep::Idle;
         };
@@ -98,7 +98,7 @@ impl Governor {
             }
         }
         for slot in slots {
-            self.restore(slot, contents);
+            self.restore(slot, owner);
         }
         match self.second {
             Second::Candidate { .. } if more => SwapStep::Working,
@@ -114,13 +114,13 @@ impl Governor {
     }
 
     /// Shows the candidate a resident that it does not know yet.
-    fn restore(&mut self, slot: Slot, contents: &dyn Contents) {
+    fn restore(&mut self, slot: Slot, owner: &dyn Owner) {
         let Second::Candidate { policy_slot, known, .. } = &mut self.second else { return };
         let Some(entry) = self.table.lookup(slot) else { return };
         if !known.insert(slot) {
             return;
         }
-        let attributes = attributes_of(contents.id(slot), self.table.size_of(slot, entry));
+        let attributes = attributes_of(owner.id(slot), self.table.size_of(slot, entry));
         let word = event(slot, Op::Restore, entry.kind(), 0, 0);
         if let Err(failure) = policy_slot.push_with(word, attribute_words(&attributes)) {
             self.drop_second(failure);

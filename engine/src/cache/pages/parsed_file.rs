@@ -1,13 +1,14 @@
 //! What was parsed of a file and is worth keeping so, by its place in the file or another number.
 //!
 //! Invariant: entries count against the cache's budget with the bytes that they take in memory, and
-//! leave with the file. Not here: reading and parsing, and who leaves (`page_cache.rs`).
+//! leave with the file. Not here: reading and parsing, and who leaves (`budget`).
 
 use std::any::Any;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-use super::page_cache::{PageCache, PageKey};
+use super::PageKey;
+use crate::cache::PageCache;
 use crate::policy::event::EntryKind;
 
 /// Parsed pieces of one file.

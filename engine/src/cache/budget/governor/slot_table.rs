@@ -3,7 +3,7 @@
 //! Invariant: a slot is either resident or in the free list, and `bytes` is the sum over residents.
 //! A touch is one store: the stamp orders residents by last touch, its lowest bit is the CLOCK's
 //! reference bit. What few residents have, a large size or pins, stands in maps beside. Not here:
-//! who is asked first (`mod.rs`), what a slot holds (the cache, see [`Contents`](super::Contents)).
+//! who is asked first (`mod.rs`), what a slot holds (see [`Owner`](super::Owner)).
 
 use std::collections::BTreeMap;
 

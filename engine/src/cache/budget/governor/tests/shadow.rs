@@ -79,7 +79,7 @@ const MEASURED: u32 = 500_000;
 fn estimated(policy: impl EvictionPolicy + 'static, sample: u32, seed: u64) -> ShadowStatus {
     let mut harness = Harness::new(CAPACITY);
     let mut load = Load::new(seed, KEYS);
-    // Its contents come from the native policy's, and change while it warms up as well.
+    // Its owner come from the native policy's, and change while it warms up as well.
     (0..WARM_UP / 2).for_each(|_| _ = harness.access(load.next()));
     shadow(&mut harness, policy, sample);
     (0..WARM_UP / 2).for_each(|_| _ = harness.access(load.next()));

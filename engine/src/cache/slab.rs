@@ -4,8 +4,8 @@ use std::ops::{Index, IndexMut};
 
 use crate::policy::SlotArray;
 
-/// No next free number.
-const NONE: u32 = u32::MAX;
+/// No number.
+pub(super) const NONE: u32 = u32::MAX;
 
 enum Place<T> {
     Taken(T),
@@ -38,6 +38,22 @@ impl<T> Slab<T> {
         let Place::Free(next) = was else { unreachable!("a free number is not taken") };
         self.free = next;
         number
+    }
+
+    /// The thing with a number, if there is one.
+    pub(super) fn get(&self, number: u32) -> Option<&T> {
+        match self.places.get(number)? {
+            Place::Taken(thing) => Some(thing),
+            Place::Free(_) => None,
+        }
+    }
+
+    /// See [`get`](Self::get).
+    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+        match self.places.get_mut(number)? {
+            Place::Taken(thing) => Some(thing),
+            Place::Free(_) => None,
+        }
     }
 
     /// Has the thing's place fetched.

@@ -1,4 +1,4 @@
-//! What the cache counts, by kind of entry. Not here: the counting (`page_cache.rs`).
+//! What the cache counts, by kind of entry. Not here: the counting (`mod.rs`).
 
 use crate::policy::event::EntryKind;
 

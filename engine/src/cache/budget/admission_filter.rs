@@ -11,7 +11,7 @@ use crate::policy::event::EntryKind;
 
 /// Words of fates that wait to be delivered: 128 fates.
 const FATE_WORDS_MAX: usize = 256;
-/// Files whose reading in sequence is followed.
+/// Sources whose reading in sequence is followed.
 const RUNS_MAX: usize = 1024;
 
 /// What the filter did since the policy came.
@@ -33,10 +33,10 @@ pub struct AdmissionFilterStatus {
     pub failure: Option<PolicyFailure>,
 }
 
-/// The last page that was read of a file, and how many stood in sequence before it.
+/// The last piece that was read of a source, and how many stood in sequence before it.
 #[derive(Debug, Clone, Copy)]
 struct Run {
-    page: u64,
+    piece: u64,
     length: u16,
 }
 
@@ -84,22 +84,22 @@ impl AdmissionFilter {
         self.fates.extend_from_slice(&fate(fingerprint, what, kind));
     }
 
-    /// How many pages of the file stood in sequence before this one, which is read now.
-    pub fn run(&mut self, file: u64, page: u64) -> u16 {
-        let before = self.runs.get(&file).copied();
+    /// How many pieces of the source stood in sequence before this one, which is read now.
+    pub fn run(&mut self, source: u64, piece: u64) -> u16 {
+        let before = self.runs.get(&source).copied();
         let length = match before {
-            Some(run) if run.page.abs_diff(page) == 1 => run.length.saturating_add(1),
+            Some(run) if run.piece.abs_diff(piece) == 1 => run.length.saturating_add(1),
             _ => 0,
         };
         if before.is_some() || self.runs.len() < RUNS_MAX {
-            self.runs.insert(file, Run { page, length });
+            self.runs.insert(source, Run { piece, length });
         }
         length
     }
 
-    /// A file is closed.
-    pub fn forget(&mut self, file: u64) {
-        self.runs.remove(&file);
+    /// A source is closed.
+    pub fn forget(&mut self, source: u64) {
+        self.runs.remove(&source);
     }
 
     /// Whether it is kept.

@@ -7,7 +7,7 @@
 //! detached within the call and leaves an [`ExitRecord`]. One shard, no locks.
 //!
 //! Of a resident it keeps what every use needs; which thing that is, and whether it is in use, it
-//! asks the cache ([`Contents`]), and only where somebody wants to know.
+//! asks the owner ([`Owner`]), and only where somebody wants to know.
 //!
 //! A second policy may listen: a candidate that is shown the residents while serving goes on, or,
 //! after the switch, the previous policy, kept up to date so that a rollback is one exchange. A
@@ -31,13 +31,14 @@ use shadow::Shadow;
 use slot_set::SlotSet;
 use slot_table::SlotTable;
 
+use super::owner::{EntryId, Owner, VICTIMS_AHEAD};
 use crate::policy::event::{
     EntryAttributes, EntryKind, LOAD_COST_US, Op, attributes as attribute_words, event,
 };
 use crate::policy::{FailureKind, PolicyFailure, PolicySnapshot, Slot, Tally};
 
 #[cfg(test)]
-pub(super) use policy_slot::failure;
+pub(in crate::cache) use policy_slot::failure;
 pub use policy_slot::{ExitRecord, PolicyCounters, PolicyIdentity, PolicyRole};
 pub use shadow::{ShadowLimits, ShadowPurpose, ShadowStatus};
 pub use status::{PolicyState, PolicyStatus};
@@ -45,8 +46,6 @@ pub use swap::SwapStep;
 
 /// Victims asked for at once; taken one by one, and given back when used before that.
 const PROPOSALS_MAX: u32 = 32;
-/// So many victims ahead the cache is told who leaves soon.
-pub const VICTIMS_AHEAD: usize = 6;
 /// Victims that one call of [`Governor::evict`] takes.
 const VICTIMS_PER_CALL_MAX: usize = 256;
 /// Slots that the native CLOCK looks at in one call.
@@ -59,30 +58,6 @@ const EXIT_RECORDS_MAX: usize = 16;
 const TICK_NS: u64 = 62_500;
 /// Events are delivered at the latest this long after they happened, if the shard ticks.
 const RING_AGE_NS_MAX: u64 = 1_000_000;
-
-/// Which thing a resident is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct EntryId {
-    /// Keyed hash of the entry's identity; equal for the same entry when it returns.
-    pub fingerprint: u64,
-    /// Number of the table within the shard.
-    pub table: u32,
-}
-
-/// What the cache knows of its slots, so that the governor need not keep it as well.
-pub trait Contents {
-    /// Whether the resident must stay, besides those that are pinned.
-    fn is_in_use(&self, slot: Slot) -> bool;
-
-    /// Which thing the resident is, the same as when it came in. A slot that is removed or evicted
-    /// holds its resident until that call returns.
-    fn id(&self, slot: Slot) -> EntryId;
-
-    /// The resident is to leave after `ahead` others, most likely: a piece of what that touches may
-    /// be fetched. It is told of the numbers below [`VICTIMS_AHEAD`], mostly one after the other
-    /// down to 0; of those that a policy names first, the greater ones are missing.
-    fn will_leave(&self, _slot: Slot, _ahead: usize) {}
-}
 
 /// The policy that listens besides the active one.
 enum Second {
@@ -165,12 +140,12 @@ impl Governor {
 
     /// A lookup found the resident; its kind.
     #[inline]
-    pub fn hit(&mut self, slot: Slot, contents: &dyn Contents) -> EntryKind {
+    pub fn hit(&mut self, slot: Slot, owner: &dyn Owner) -> EntryKind {
         let (kind, size_bytes) = self.use_of(slot, Op::Access);
         // Sizes and costs are counted; who it is, only a shadow wants to know.
         self.tally.hit(&attributes_of(EntryId::default(), size_bytes));
         if self.shadow.is_some() {
-            self.shadow_lookup(&attributes_of(contents.id(slot), size_bytes), kind, true);
+            self.shadow_lookup(&attributes_of(owner.id(slot), size_bytes), kind, true);
         }
         kind
     }
@@ -195,9 +170,9 @@ impl Governor {
     }
 
     /// A write changed the resident: it was used, but this is no lookup.
-    pub fn update(&mut self, slot: Slot, contents: &dyn Contents) {
+    pub fn update(&mut self, slot: Slot, owner: &dyn Owner) {
         self.use_of(slot, Op::Update);
-        self.tell_shadow(|shadow| shadow.update(contents.id(slot).fingerprint));
+        self.tell_shadow(|shadow| shadow.update(owner.id(slot).fingerprint));
     }
 
     /// Kind and bytes of the resident, which was used.
@@ -266,9 +241,9 @@ impl Governor {
     }
 
     /// The cache gives up a resident of its own accord. The slot is free at once.
-    pub fn remove(&mut self, slot: Slot, contents: &dyn Contents) {
-        self.release(slot, contents);
-        self.tell_shadow(|shadow| shadow.remove(contents.id(slot).fingerprint));
+    pub fn remove(&mut self, slot: Slot, owner: &dyn Owner) {
+        self.release(slot, owner);
+        self.tell_shadow(|shadow| shadow.remove(owner.id(slot).fingerprint));
     }
 
     /// Keeps the resident from being a victim until as many `unpin`s follow.
@@ -286,11 +261,11 @@ impl Governor {
     }
 
     /// The resident takes `size_bytes` from now on.
-    pub fn resize_entry(&mut self, slot: Slot, size_bytes: u32, contents: &dyn Contents) {
+    pub fn resize_entry(&mut self, slot: Slot, size_bytes: u32, owner: &dyn Owner) {
         let was = self.table.resize(slot, size_bytes);
         self.report(slot, Op::Resize);
         self.tell_shadow(|shadow| {
-            let EntryId { fingerprint, .. } = contents.id(slot);
+            let EntryId { fingerprint, .. } = owner.id(slot);
             if shadow.counts(slot, fingerprint) {
                 shadow.sampled_bytes -= u64::from(was);
                 shadow.sampled_bytes += u64::from(size_bytes);
@@ -302,13 +277,8 @@ impl Governor {
     /// Frees residents of at least `want_bytes` and appends their slots to `victims`; the cache
     /// drops what it holds there before it allocates again. Fewer are freed when the rest is in use
     /// or after a bounded number of steps; then the next call goes on. Returns the bytes freed.
-    pub fn evict(
-        &mut self,
-        want_bytes: u64,
-        contents: &dyn Contents,
-        victims: &mut Vec<Slot>,
-    ) -> u64 {
-        let in_use = &|slot: Slot| contents.is_in_use(slot);
+    pub fn evict(&mut self, want_bytes: u64, owner: &dyn Owner, victims: &mut Vec<Slot>) -> u64 {
+        let in_use = &|slot: Slot| owner.is_in_use(slot);
         let start = self.table.bytes();
         let freed = |table: &SlotTable| start - table.bytes();
         let most = victims.len() + VICTIMS_PER_CALL_MAX;
@@ -323,16 +293,16 @@ impl Governor {
                 continue;
             };
             fruitless = 0;
-            self.take_victim(slot, contents, victims);
+            self.take_victim(slot, owner, victims);
             for (ahead, next) in self.proposals.iter().take(VICTIMS_AHEAD).enumerate() {
-                contents.will_leave(*next, ahead);
+                owner.will_leave(*next, ahead);
             }
         }
         let mut budget = CLOCK_STEPS_PER_CALL_MAX;
         let mut short = false;
         while freed(&self.table) < want_bytes && victims.len() < most {
             let Some(slot) = self.table.clock_victim(in_use, &mut budget) else { break };
-            self.take_victim(slot, contents, victims);
+            self.take_victim(slot, owner, victims);
             short = true;
         }
         if short && let Some(policy_slot) = &mut self.active {
@@ -341,8 +311,8 @@ impl Governor {
         freed(&self.table)
     }
 
-    fn take_victim(&mut self, slot: Slot, contents: &dyn Contents, victims: &mut Vec<Slot>) {
-        self.release(slot, contents);
+    fn take_victim(&mut self, slot: Slot, owner: &dyn Owner, victims: &mut Vec<Slot>) {
+        self.release(slot, owner);
         self.evictions += 1;
         victims.push(slot);
     }
@@ -420,7 +390,7 @@ impl Governor {
     }
 
     /// Frees a slot and tells the policies that still count it as resident.
-    fn release(&mut self, slot: Slot, contents: &dyn Contents) {
+    fn release(&mut self, slot: Slot, owner: &dyn Owner) {
         let was = self.table.release(slot);
         let word = event(slot, Op::Remove, was.kind(), 0, 0);
         if !was.is_proposed() {
@@ -432,7 +402,7 @@ impl Governor {
         }
         self.tell_second(slot, word);
         if let Some(shadow) = &mut self.shadow
-            && shadow.counts(slot, contents.id(slot).fingerprint)
+            && shadow.counts(slot, owner.id(slot).fingerprint)
         {
             shadow.sampled_bytes -= u64::from(self.table.last_size(slot));
         }

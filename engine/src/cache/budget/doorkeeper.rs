@@ -5,7 +5,7 @@
 //! older one. So it forgets, the sooner the more different keys there are, and takes one key for
 //! another once in four billion times. It is the doorkeeper of TinyLFU (Einziger, Friedman, Manes
 //! 2017) with 2Q's bound on how far back it sees (Johnson, Shasha 1994): half as many keys as fit
-//! the cache. Not here: what is kept (`page_cache.rs`).
+//! the cache. Not here: what is kept (`mod.rs`).
 
 /// Bytes of the cache for each key that is remembered: two of what a key stands for, about (a short
 /// partition, whole).

@@ -19,7 +19,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use super::policy_slot::{PolicyCounters, PolicyIdentity, PolicyRole, PolicySlot};
 use super::replay::Replay;
 use super::slot_table::SlotTable;
-use super::{Contents, EntryId, Governor, SwapStep, attributes_of};
+use super::{EntryId, Governor, Owner, SwapStep, attributes_of};
 use crate::clock::Random;
 use crate::config::SHADOW_ENTRIES_MIN;
 use crate::policy::event::{EntryAttributes, EntryKind};
@@ -112,7 +112,7 @@ struct Mark {
 #[derive(Default)]
 struct GhostIds(Vec<EntryId>);
 
-impl Contents for GhostIds {
+impl Owner for GhostIds {
     fn is_in_use(&self, _: Slot) -> bool {
         false
     }
@@ -304,16 +304,10 @@ impl Shadow {
     }
 
     /// Takes over residents, up to `max` of them; true while more are left.
-    fn step(
-        &mut self,
-        table: &SlotTable,
-        contents: &dyn Contents,
-        max: u32,
-        free_bytes: u64,
-    ) -> bool {
+    fn step(&mut self, table: &SlotTable, owner: &dyn Owner, max: u32, free_bytes: u64) -> bool {
         let Some(start) = &mut self.start else { return false };
         let sampled_max = self.sampled_max;
-        let is_seen = |slot| is_sampled(contents.id(slot).fingerprint, sampled_max);
+        let is_seen = |slot| is_sampled(owner.id(slot).fingerprint, sampled_max);
         // As many at a time as the replay collects, so all are counted before the first is shown.
         // Who comes in is counted then if its slot was looked at, else here.
         if self.counted >= table.len() {
@@ -332,7 +326,7 @@ impl Shadow {
             if let Some(entry) = table.lookup(slot)
                 && is_seen(slot)
             {
-                let attributes = attributes_of(contents.id(slot), table.last_size(slot));
+                let attributes = attributes_of(owner.id(slot), table.last_size(slot));
                 self.adopt(attributes, entry.kind(), free_bytes);
             }
         }
@@ -434,11 +428,11 @@ impl Governor {
 
     /// Shows the shadow up to `max` (at most 256) residents; true while more are left. It counts
     /// once it has seen all.
-    pub fn step_shadow(&mut self, max: u32, contents: &dyn Contents) -> bool {
+    pub fn step_shadow(&mut self, max: u32, owner: &dyn Owner) -> bool {
         let Some(shadow) = &mut self.shadow else { return false };
         let free_bytes = self.capacity_bytes.saturating_sub(self.table.bytes());
         let max = max.clamp(1, STEP_SLOTS_MAX);
-        let more = shadow.step(&self.table, contents, max, free_bytes);
+        let more = shadow.step(&self.table, owner, max, free_bytes);
         if !more && shadow.start.take().is_some() {
             shadow.count_from(self.tally);
         }

@@ -35,7 +35,7 @@ struct Held {
     announced: RefCell<BTreeMap<u64, Vec<usize>>>,
 }
 
-impl Contents for Held {
+impl Owner for Held {
     fn is_in_use(&self, slot: Slot) -> bool {
         self.in_use.contains(&slot)
     }

@@ -3,7 +3,7 @@
 //! Invariant: one page is read for the cache by at most one I/O at a time. All who want it poll the
 //! same future, so it goes on when the first of them is cancelled, and an error reaches all of them
 //! and leaves nothing behind. A piece that the cache is not to keep is read by who wants it, beside
-//! that. Not here: what stays in memory (`page_cache.rs`).
+//! that. Not here: what stays in memory (`mod.rs`).
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -13,7 +13,8 @@ use std::rc::Rc;
 use futures::FutureExt;
 use futures::future::{LocalBoxFuture, Shared, WeakShared, join_all};
 
-use super::page_cache::{Page, PageCache, PageKey};
+use super::{Page, PageKey};
+use crate::cache::PageCache;
 use crate::config::PAGE_BYTES;
 use crate::disk::{AlignedBuffer, DiskFile};
 use crate::error::{Error, Result};
@@ -65,10 +66,10 @@ impl Run {
 }
 
 /// A read under way, by the first page that it brings; no two bring the same page.
-pub(super) type Flights = BTreeMap<PageKey, Flight>;
+pub(in crate::cache) type Flights = BTreeMap<PageKey, Flight>;
 
 /// How many pages a read under way brings.
-pub(super) struct Flight {
+pub(in crate::cache) struct Flight {
     load: WeakShared<Load>,
     count: u64,
 }

@@ -3,12 +3,11 @@
 //!
 //! A share is no partition of the cache: indexes may fill all of it while nothing else wants in.
 //! Invariant: every resident of an index stands in `order` once with its present stamp; places with
-//! other stamps are those of residents that left otherwise. Not here: who asks (`page_cache.rs`).
+//! other stamps are those of residents that left otherwise. Not here: who asks (`mod.rs`).
 
 use std::collections::VecDeque;
 
 use crate::config::INDEX_PERCENT_DEFAULT;
-use crate::policy::Slot;
 use crate::policy::event::EntryKind;
 
 /// Places of residents that left, beyond which they are cleared away.
@@ -20,7 +19,8 @@ pub(super) struct IndexShare {
     bytes: u64,
     count: usize,
     next_stamp: u64,
-    order: VecDeque<(Slot, u64)>,
+    /// Numbers of residents with a stamp, the one used longest ago first, about.
+    order: VecDeque<(u32, u64)>,
 }
 
 impl IndexShare {
@@ -43,21 +43,21 @@ impl IndexShare {
         self.bytes > capacity_bytes / 100 * self.percent
     }
 
-    /// A resident came in; its stamp. `is_present` says whether a stamp is that of the slot's
-    /// resident.
+    /// A resident came in; its stamp. `is_present` says whether the resident with a number
+    /// has a stamp.
     pub(super) fn came(
         &mut self,
-        slot: Slot,
+        number: u32,
         bytes: u32,
-        is_present: impl Fn(Slot, u64) -> bool,
+        is_present: impl Fn(u32, u64) -> bool,
     ) -> u64 {
         if self.order.len() > 2 * self.count + LEFT_MAX {
-            self.order.retain(|(slot, stamp)| is_present(*slot, *stamp));
+            self.order.retain(|(number, stamp)| is_present(*number, *stamp));
         }
         self.next_stamp += 1;
         self.bytes += u64::from(bytes);
         self.count += 1;
-        self.order.push_back((slot, self.next_stamp));
+        self.order.push_back((number, self.next_stamp));
         self.next_stamp
     }
 
@@ -68,12 +68,12 @@ impl IndexShare {
     }
 
     /// The place of the one that came in or was put back longest ago; it may have left.
-    pub(super) fn pop(&mut self) -> Option<(Slot, u64)> {
+    pub(super) fn pop(&mut self) -> Option<(u32, u64)> {
         self.order.pop_front()
     }
 
     /// Puts a place back as the newest.
-    pub(super) fn put_back(&mut self, place: (Slot, u64)) {
+    pub(super) fn put_back(&mut self, place: (u32, u64)) {
         self.order.push_back(place);
     }
 }

@@ -10,11 +10,12 @@ use futures::future::LocalBoxFuture;
 use futures::task::LocalSpawnExt;
 
 use super::*;
-use crate::cache::{Keep, PagedFile, PolicyState};
+use crate::cache::{PageCache, PageCounts, PolicyIdentity, PolicyState, SwapStep};
 use crate::clock::Random;
+use crate::config::PAGE_BYTES;
 use crate::disk::DiskFile;
 use crate::error::{Error, Result};
-use crate::policy::{FailureKind, Lru};
+use crate::policy::{FailureKind, Lru, PolicyFailure};
 
 /// A file of which byte `n` is decided by `seed`.
 struct MemoryFile {
@@ -113,7 +114,7 @@ fn cache(pages: usize) -> Rc<PageCache> {
 }
 
 fn operator(message: &str) -> PolicyFailure {
-    crate::cache::governor::failure(FailureKind::Operator, message)
+    crate::cache::budget::failure(FailureKind::Operator, message)
 }
 
 fn paged(cache: &Rc<PageCache>, file: &Rc<MemoryFile>) -> Rc<PagedFile> {
