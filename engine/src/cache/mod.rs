@@ -4,6 +4,8 @@
 //! `rows` own what stands in the slots. `shard_cache.rs` holds all three together, so that a use
 //! costs one borrow; `owners.rs` says whose a slot is.
 //!
+//! With the feature `strict` tests walk all of it after each change.
+//!
 //! Invariant: a policy decides which entries leave first, never whether the cache is right.
 
 mod budget;

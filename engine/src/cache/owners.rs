@@ -8,9 +8,9 @@
 
 use std::rc::Rc;
 
-use super::budget::{EntryId, Owner, VICTIMS_AHEAD};
+use super::budget::{Budget, EntryId, Owner, VICTIMS_AHEAD};
 use super::pages::{LinkedPage, Pages};
-use super::rows::{Entries, Handle};
+use super::rows::{Entries, Handle, PlaceRef};
 use crate::mutation::FlatRow;
 use crate::policy::{Slot, SlotArray};
 
@@ -81,6 +81,7 @@ impl Owners {
 
     /// A slot holds the page with this number.
     pub fn own_page(&mut self, slot: Slot, number: u32) {
+        debug_assert_eq!(self.pages.slot(number), slot, "a page knows its slot");
         self.own(slot, Tag::page(number));
     }
 
@@ -94,11 +95,47 @@ impl Owners {
     pub fn take(&mut self, slot: Slot) -> Held {
         match std::mem::replace(&mut self.tags[slot], FREE).of() {
             Of::Nothing => panic!("slot {slot} holds nothing"),
-            Of::Page(number) => Held::Page(self.pages.remove(number)),
+            Of::Page(number) => {
+                debug_assert_eq!(self.pages.slot(number), slot, "a page knows its slot");
+                Held::Page(self.pages.remove(number))
+            }
             Of::Partition(number) => {
                 let (handle, flat) = self.rows.take(slot, number);
                 Held::Row(handle, flat)
             }
+        }
+    }
+
+    /// Walks all slots: those of the budget and those of the owners are the same.
+    pub fn check(&self, budget: &Budget) {
+        assert!(self.tags.len() <= budget.slots_used() as usize, "a slot has an owner only");
+        let (mut pages, mut rows) = (0, 0);
+        for slot in 0..budget.slots_used() {
+            let tag = self.tags.get(slot).copied().unwrap_or(FREE);
+            let resident = budget.resident(slot);
+            assert_eq!(resident.is_some(), tag != FREE, "slot {slot} has an owner if it is taken");
+            match tag.of() {
+                Of::Nothing => {}
+                Of::Page(number) => {
+                    assert_eq!(self.pages.slot(number), slot, "a page knows its slot");
+                    assert_eq!(resident, Some(self.pages.size(number)), "a page is what it was");
+                    pages += 1;
+                }
+                Of::Partition(number) => {
+                    self.rows.check_slot(slot, number);
+                    rows += 1;
+                }
+            }
+        }
+        self.pages.check(pages);
+        self.rows.check(rows);
+    }
+
+    /// Whether a slot holds the entry of a partition at a place.
+    pub fn is_row(&self, slot: Slot, handle: &Rc<Handle>, place: PlaceRef<'_>) -> bool {
+        match self.tags.get(slot).map(|tag| tag.of()) {
+            Some(Of::Partition(number)) => self.rows.is_at(slot, number, handle, place),
+            _ => false,
         }
     }
 

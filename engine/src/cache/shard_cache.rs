@@ -51,6 +51,7 @@ impl Left {
         for RowLeft { handle, flat, kind, bytes } in self.rows.drain(..) {
             handle.evicted(PlaceRef::of_entry(flat.as_ref()), kind, bytes);
         }
+        debug_assert!(self.is_empty(), "all that left is taken out");
     }
 }
 
@@ -108,6 +109,7 @@ impl PageCache {
     ) -> U {
         let (done, left) = {
             let state = &mut *self.state();
+            debug_assert!(state.left.is_empty(), "what left before was taken out");
             let done = work(state);
             let left = (!state.left.is_empty()).then(|| std::mem::take(&mut state.left));
             (done, left)
@@ -115,9 +117,33 @@ impl PageCache {
         let done = settle(done);
         if let Some(mut left) = left {
             left.take_out();
-            self.state.borrow_mut().left = left;
+            let state = &mut *self.state.borrow_mut();
+            debug_assert!(state.left.is_empty(), "what left meanwhile was taken out");
+            state.left = left;
         }
+        self.check();
         done
+    }
+
+    /// With the feature `strict`: walks all slots, of a large cache now and then.
+    #[inline]
+    pub(super) fn check(&self) {
+        if !cfg!(feature = "strict") {
+            return;
+        }
+        let State { budget, owners, left, .. } = &*self.state.borrow();
+        assert!(left.is_empty(), "what left is taken out");
+        if budget.is_walk_due() {
+            budget.check();
+            owners.check(budget);
+        }
+    }
+
+    /// With the feature `strict`: a slot holds the entry of a partition at a place.
+    pub(super) fn check_row(&self, slot: Slot, handle: &Rc<Handle>, place: PlaceRef<'_>) {
+        let State { budget, owners, .. } = &*self.state.borrow();
+        assert!(budget.resident(slot).is_some(), "slot {slot} of an entry is free");
+        assert!(owners.is_row(slot, handle, place), "slot {slot} is that of another entry");
     }
 
     /// What the cache holds and did since the start.
@@ -170,6 +196,7 @@ impl State {
             return freed;
         }
         let mut victims = std::mem::take(&mut self.victims);
+        debug_assert!(victims.is_empty(), "victims are taken one call after the other");
         let freed = freed + self.budget.evict(over - freed, &self.owners, &mut victims);
         for slot in victims.drain(..) {
             self.release(slot);

@@ -29,8 +29,10 @@ impl<T> Slab<T> {
     /// The number that the thing has until it is removed.
     pub(super) fn insert(&mut self, thing: T) -> u32 {
         let number = self.free;
+        debug_assert!(number == NONE || number < self.places.len() as u32, "free is a place");
         if number == NONE {
             let number = self.places.len() as u32;
+            debug_assert_ne!(number, NONE, "there are fewer things");
             self.places.push(Place::Taken(thing));
             return number;
         }
@@ -54,6 +56,11 @@ impl<T> Slab<T> {
             Place::Taken(thing) => Some(thing),
             Place::Free(_) => None,
         }
+    }
+
+    /// All things with their numbers.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        (0..self.places.len() as u32).filter_map(move |number| Some((number, self.get(number)?)))
     }
 
     /// Has the thing's place fetched.

@@ -78,9 +78,11 @@ impl AdmissionFilter {
     /// Tells what became of an entry.
     #[inline]
     pub fn tell(&mut self, fingerprint: u64, what: Fate, kind: EntryKind) {
+        debug_assert!(self.wants_fates, "fates are told to those who want them");
         if self.fates.len() == FATE_WORDS_MAX {
             self.deliver();
         }
+        debug_assert!(self.fates.len() < FATE_WORDS_MAX, "fates that wait have a bound");
         self.fates.extend_from_slice(&fate(fingerprint, what, kind));
     }
 
@@ -94,6 +96,7 @@ impl AdmissionFilter {
         if before.is_some() || self.runs.len() < RUNS_MAX {
             self.runs.insert(source, Run { piece, length });
         }
+        debug_assert!(self.runs.len() <= RUNS_MAX, "sources that are followed have a bound");
         length
     }
 
@@ -106,6 +109,7 @@ impl AdmissionFilter {
     pub fn admits(&mut self, candidate: &AdmissionCandidate) -> bool {
         self.deliver();
         let Some(policy) = &mut self.policy else { return true };
+        debug_assert!(self.fates.is_empty(), "a policy knows all fates when it is asked");
         self.stats.asked += 1;
         match policy.admit(candidate) {
             Ok(is_kept) => {
@@ -122,6 +126,7 @@ impl AdmissionFilter {
     /// Delivers the fates that wait.
     fn deliver(&mut self) {
         let Some(policy) = self.policy.as_mut().filter(|_| !self.fates.is_empty()) else { return };
+        debug_assert_eq!(self.fates.len() % 2, 0, "a fate is two words");
         self.stats.fates += self.fates.len() as u64 / 2;
         let delivered = policy.feedback(&self.fates);
         self.fates.clear();
@@ -138,5 +143,6 @@ impl AdmissionFilter {
         self.wants_fates = false;
         self.fates.clear();
         self.failure = Some(failure);
+        debug_assert!(self.fates.is_empty() && !self.wants_fates, "who is out is told nothing");
     }
 }

@@ -28,9 +28,11 @@ impl Doorkeeper {
 
     /// Whether the key with this hash was asked for lately; it is remembered now.
     pub fn is_known(&mut self, hash: u64) -> bool {
+        debug_assert!(self.tags.len().is_power_of_two(), "a mask picks every place");
         let place = hash as usize & (self.tags.len() - 1);
         // No tag is 0, as a place without key is.
         let tag = (hash >> 32) as u32 | 1;
+        debug_assert_ne!(tag, 0, "0 is a place without key");
         std::mem::replace(&mut self.tags[place], tag) == tag
     }
 }

@@ -36,12 +36,17 @@ pub(super) const NO_SLOT: Slot = Slot::MAX;
 /// side.
 const USED_MAX: usize = 64;
 const KINDS: usize = 16;
+/// Slots of a cache that is walked after each change, with the feature `strict`.
+const WALKED_SLOTS_MAX: u64 = 512;
 /// Bytes of a small entry, a row of 100 bytes: with this size for all, slots and bytes run out
 /// together. Fewer would want more memory of policies, which have a limit.
 const ENTRY_BYTES_SMALL: u64 = 192;
 
 fn slots_of(capacity_bytes: u64) -> u32 {
-    u32::try_from(capacity_bytes / ENTRY_BYTES_SMALL).unwrap_or(NO_SLOT - 1).min(NO_SLOT - 1)
+    let slots = u32::try_from(capacity_bytes / ENTRY_BYTES_SMALL).unwrap_or(NO_SLOT - 1);
+    let slots = slots.min(NO_SLOT - 1);
+    debug_assert_ne!(slots, NO_SLOT, "a number stands for no slot");
+    slots
 }
 
 /// How an entry comes in.
@@ -108,6 +113,8 @@ impl Budget {
         self.capacity_bytes = capacity_bytes;
         self.doorkeeper = Doorkeeper::new(capacity_bytes);
         self.governor.resize(capacity_bytes, slots_of(capacity_bytes));
+        let slots_max = self.governor.slots_max();
+        debug_assert!(slots_max >= slots_of(capacity_bytes), "a larger budget has more slots");
     }
 
     /// What is held and was done since the start.
@@ -121,6 +128,9 @@ impl Budget {
             }
         }
         let (bytes, capacity_bytes) = (self.governor.bytes(), self.capacity_bytes);
+        debug_assert_eq!(total.bytes, bytes, "the bytes of all kinds are those of the governor");
+        let entries = u64::from(self.governor.entry_count());
+        debug_assert_eq!(total.pages, entries, "the entries of all kinds are the residents");
         PageCacheStats { total, bytes, capacity_bytes, kinds }
     }
 
@@ -150,6 +160,7 @@ impl Budget {
     #[inline]
     pub fn hit(&mut self, slot: Slot, owner: &impl Owner) {
         let kind = self.governor.hit(slot, owner);
+        debug_assert!(self.kinds[kind as usize].is_some(), "{kind:?} was used and never came in");
         self.counts[kind as usize].hits += 1;
         if self.is_watched() {
             self.show_hit(slot, kind, owner);
@@ -166,6 +177,7 @@ impl Budget {
         if self.used.len() >= USED_MAX {
             self.apply_used(owner);
         }
+        debug_assert!(self.used.len() < USED_MAX, "what was used is told of after so many");
     }
 
     #[inline]
@@ -186,6 +198,7 @@ impl Budget {
         }
         used.clear();
         used.shrink_to(2 * USED_MAX);
+        debug_assert!(self.used.is_empty(), "nothing is used while uses are told of");
         self.used = used;
     }
 
@@ -261,6 +274,8 @@ impl Budget {
 
     /// What was looked up and read finds no room.
     pub fn pass(&mut self, attributes: &EntryAttributes, kind: EntryKind) {
+        let bytes = u64::from(attributes.size_bytes);
+        debug_assert!(!self.has_room_for(bytes), "what has room is kept");
         self.governor.miss(attributes, kind);
         self.counts_of(kind).passed += 1;
     }
@@ -282,6 +297,8 @@ impl Budget {
         if slot.is_some() {
             counts.pages += 1;
             counts.bytes += size_bytes;
+            let bytes = self.governor.bytes();
+            debug_assert!(bytes <= self.capacity_bytes, "{bytes} bytes came in beyond the budget");
         } else {
             counts.passed += 1;
         }
@@ -292,7 +309,9 @@ impl Budget {
     /// are free: the owner drops what it has there before it asks for a slot. Returns bytes freed.
     pub fn evict(&mut self, over: u64, owner: &impl Owner, victims: &mut Vec<Slot>) -> u64 {
         let first = victims.len();
+        debug_assert!(over > 0, "entries leave where room is wanted");
         let freed = self.governor.evict(over, owner, victims);
+        debug_assert!(freed == 0 || victims.len() > first, "bytes were freed by nobody");
         for slot in &victims[first..] {
             self.count_eviction(*slot, owner);
         }
@@ -323,6 +342,8 @@ impl Budget {
     fn count_out(&mut self, slot: Slot) -> (EntryKind, u64) {
         let (kind, bytes) = self.last(slot);
         let counts = self.counts_of(kind);
+        debug_assert!(counts.pages > 0, "an entry of {kind:?} leaves that never came in");
+        debug_assert!(counts.bytes >= bytes, "{kind:?} gives back more bytes than it took");
         counts.pages -= 1;
         counts.bytes -= bytes;
         (kind, bytes)
@@ -337,10 +358,43 @@ impl Budget {
     pub fn resize_entry(&mut self, slot: Slot, bytes: u32, owner: &impl Owner) -> u32 {
         let was = self.governor.last_size_bytes(slot);
         let counts = self.counts_of(self.governor.last_kind(slot));
+        debug_assert!(counts.bytes >= u64::from(was), "an entry takes more than all of its kind");
         counts.bytes = counts.bytes - u64::from(was) + u64::from(bytes);
         self.governor.resize_entry(slot, bytes, owner);
         self.governor.update(slot, owner);
         was
+    }
+
+    /// Kind and bytes of what the slot holds, if it holds something.
+    pub fn resident(&self, slot: Slot) -> Option<(EntryKind, u64)> {
+        self.governor.resident(slot)
+    }
+
+    /// Slots below this were used.
+    pub fn slots_used(&self) -> u32 {
+        self.governor.slots_used()
+    }
+
+    /// Whether a walk over all is worth its time: of a large cache, one for every so many misses.
+    pub fn is_walk_due(&self) -> bool {
+        let misses: u64 = self.counts.iter().map(|counts| counts.misses).sum();
+        u64::from(self.slots_used()) <= WALKED_SLOTS_MAX || misses.is_multiple_of(WALKED_SLOTS_MAX)
+    }
+
+    /// Walks all slots: what is counted of each kind is what stands in the slots.
+    pub fn check(&self) {
+        self.governor.check();
+        let mut found = [(0u64, 0u64); KINDS];
+        for slot in 0..self.slots_used() {
+            if let Some((kind, bytes)) = self.resident(slot) {
+                let (entries, sum) = &mut found[kind as usize];
+                (*entries, *sum) = (*entries + 1, *sum + bytes);
+            }
+        }
+        for (counts, (entries, bytes)) in self.counts.iter().zip(found) {
+            assert_eq!(counts.pages, entries, "entries of a kind are counted");
+            assert_eq!(counts.bytes, bytes, "bytes of a kind are counted");
+        }
     }
 
     pub fn set_admission(&mut self, policy: Option<(String, Box<dyn AdmissionPolicy>)>) {

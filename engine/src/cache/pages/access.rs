@@ -95,6 +95,7 @@ impl PageCache {
 
     /// Keeps a page that was read, if there is room beside the pages in use.
     pub(super) fn insert(&self, key: PageKey, kind: EntryKind, table: u32, page: Page) {
+        debug_assert!(page.len() <= PAGE_BYTES, "a page is at most a page long");
         self.keep((key, kind, table), Content::Page(page), PAGE_BYTES as u32);
     }
 
@@ -159,6 +160,7 @@ impl State {
         };
         let number = self.owners.pages.insert(Box::new(page));
         self.owners.own_page(slot, number);
+        debug_assert!(self.owners.pages.holds(key), "what came in is there");
         true
     }
 }

@@ -58,13 +58,23 @@ impl IndexShare {
         self.bytes += u64::from(bytes);
         self.count += 1;
         self.order.push_back((number, self.next_stamp));
+        debug_assert!(self.order.len() >= self.count, "every resident stands in the order");
         self.next_stamp
     }
 
     /// A resident left.
     pub(super) fn left(&mut self, bytes: u32) {
+        debug_assert!(self.count > 0, "a resident leaves where there is none");
+        debug_assert!(self.bytes >= u64::from(bytes), "a resident takes more than all of them");
         self.bytes -= u64::from(bytes);
         self.count -= 1;
+    }
+
+    /// Checks that so many residents, of so many bytes, are those of indexes.
+    pub(super) fn check(&self, count: usize, bytes: u64) {
+        assert_eq!(self.count, count, "residents of indexes are counted");
+        assert_eq!(self.bytes, bytes, "bytes of indexes are counted");
+        assert!(self.order.len() >= count, "every resident stands in the order");
     }
 
     /// The place of the one that came in or was put back longest ago; it may have left.
@@ -74,6 +84,7 @@ impl IndexShare {
 
     /// Puts a place back as the newest.
     pub(super) fn put_back(&mut self, place: (u32, u64)) {
+        debug_assert!(place.1 <= self.next_stamp, "a stamp was given before");
         self.order.push_back(place);
     }
 }

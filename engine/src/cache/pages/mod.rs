@@ -121,7 +121,43 @@ impl Pages {
 
     fn get_mut(&mut self, key: PageKey) -> Option<&mut LinkedPage> {
         let number = *self.numbers.get(&key)?;
-        Some(&mut self.linked[number])
+        let page = &mut self.linked[number];
+        debug_assert!(page.key == key, "a page stands by its own key");
+        Some(page)
+    }
+
+    /// The slot of a page.
+    pub fn slot(&self, number: u32) -> Slot {
+        self.linked[number].slot
+    }
+
+    /// Kind and bytes of a page.
+    pub fn size(&self, number: u32) -> (EntryKind, u64) {
+        let page = &self.linked[number];
+        (page.kind, u64::from(page.bytes))
+    }
+
+    /// Walks all pages, of which there are `count`: by key, in the lists of files, in the share of
+    /// indexes.
+    pub fn check(&self, count: usize) {
+        assert_eq!(self.linked.iter().count(), count, "a page has a slot");
+        assert_eq!(self.numbers.len(), count, "a page stands by its key");
+        let mut in_lists = 0;
+        for (file, first) in &self.files {
+            let (mut previous, mut next) = (NONE, *first);
+            while next != NONE {
+                let page = &self.linked[next];
+                assert_eq!(page.key.file, *file, "a page is in the list of its file");
+                assert_eq!(page.previous, previous, "neighbours know each other");
+                assert_eq!(self.numbers.get(&page.key), Some(&next), "a page stands by its key");
+                (previous, next) = (next, page.next);
+                in_lists += 1;
+            }
+        }
+        assert_eq!(in_lists, count, "a page is in a list");
+        let indexes = || self.linked.iter().filter(|(_, page)| IndexShare::holds(page.kind));
+        let bytes = indexes().map(|(_, page)| u64::from(page.bytes)).sum();
+        self.index.check(indexes().count(), bytes);
     }
 
     /// Whether a reader holds the page.
@@ -142,12 +178,14 @@ impl Pages {
 
     /// Takes a page in; its number.
     fn insert(&mut self, mut page: Box<LinkedPage>) -> u32 {
+        debug_assert!(page.previous == NONE && page.next == NONE, "a page comes in unlinked");
         let (key, kind, bytes) = (page.key, page.kind, page.bytes);
         let first = self.files.get(&key.file).copied();
         page.next = first.unwrap_or(NONE);
         let number = self.linked.insert(page);
         self.files.insert(key.file, number);
         if let Some(first) = first {
+            debug_assert_eq!(self.linked[first].previous, NONE, "the first has none before it");
             self.linked[first].previous = number;
         }
         let was = self.numbers.insert(key, number);
@@ -166,20 +204,25 @@ impl Pages {
     /// known here.
     pub fn remove(&mut self, number: u32) -> Box<LinkedPage> {
         let page = self.linked.remove(number);
-        self.numbers.remove(&page.key);
+        let was = self.numbers.remove(&page.key);
+        debug_assert_eq!(was, Some(number), "a page stands by its key");
         if IndexShare::holds(page.kind) {
             self.index.left(page.bytes);
         }
         match (page.previous, page.next) {
             (NONE, NONE) => {
-                self.files.remove(&page.key.file);
+                let first = self.files.remove(&page.key.file);
+                debug_assert_eq!(first, Some(number), "the only page is the first");
             }
             (NONE, next) => {
-                self.files.insert(page.key.file, next);
+                let first = self.files.insert(page.key.file, next);
+                debug_assert_eq!(first, Some(number), "a page with none before is the first");
                 self.linked[next].previous = NONE;
             }
             (previous, NONE) => self.linked[previous].next = NONE,
             (previous, next) => {
+                debug_assert_eq!(self.linked[previous].next, number, "neighbours know each other");
+                debug_assert_eq!(self.linked[next].previous, number, "neighbours know each other");
                 self.linked[previous].next = next;
                 self.linked[next].previous = previous;
             }
@@ -201,6 +244,7 @@ impl Pages {
                 self.index.put_back((number, stamp));
                 continue;
             }
+            debug_assert!(IndexShare::holds(page.kind), "indexes have a share");
             return Some((page.slot, u64::from(page.bytes)));
         }
         None
@@ -208,6 +252,8 @@ impl Pages {
 
     /// A file was closed: its pages are to go.
     fn forget_file(&mut self, file: u64) {
+        debug_assert!(!self.forgotten.contains(&file), "a file is closed once");
+        debug_assert!(file <= self.next_file, "file {file} has no number of ours");
         self.forgotten.push(file);
     }
 

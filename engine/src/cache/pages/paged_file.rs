@@ -106,7 +106,8 @@ struct Landing {
 
 impl Drop for Landing {
     fn drop(&mut self) {
-        self.cache.flights.borrow_mut().remove(&self.first);
+        let was = self.cache.flights.borrow_mut().remove(&self.first);
+        debug_assert!(was.is_some(), "a load is on the list until it ends");
     }
 }
 
@@ -205,6 +206,7 @@ impl PagedFile {
         for part in join_all(parts.into_iter().map(Part::pages)).await {
             pages.extend(part?);
         }
+        debug_assert_eq!(pages.len() as u64, count, "a range is whole");
         Ok(pages)
     }
 
@@ -241,6 +243,7 @@ impl PagedFile {
         while at < end {
             let page = self.page(at / PAGE_BYTES as u64).await?;
             let within = (at % PAGE_BYTES as u64) as usize;
+            debug_assert!(within < page.len(), "a page reaches to the next or to the end");
             let take = (page.len() - within).min((end - at) as usize);
             out.extend_from_slice(&page[within..within + take]);
             at += take as u64;
@@ -261,6 +264,7 @@ impl PagedFile {
             let pages = end.div_ceil(PAGE_BYTES as u64) - first;
             let run = self.source.read_run(first, pages.min(RUN_PAGES_MAX)).await?;
             let within = (at % PAGE_BYTES as u64) as usize;
+            debug_assert!(within < run.len(), "a run begins with the page that is wanted");
             let take = (run.len() - within).min((end - at) as usize);
             out.extend_from_slice(&run[within..within + take]);
             at += take as u64;
@@ -286,6 +290,7 @@ impl PagedFile {
 
     /// Begins to read pages that are absent.
     fn begin(&self, number: u64, count: u64) -> Shared<Load> {
+        debug_assert!((1..=RUN_PAGES_MAX).contains(&count), "one I/O brings {count} pages");
         let source = self.source.clone();
         let cache = source.cache.clone();
         let first = source.key(number);
@@ -361,6 +366,7 @@ impl Source {
     /// Reads pages and verifies each.
     async fn read_run(&self, first: u64, count: u64) -> Result<AlignedBuffer> {
         let offset = first * PAGE_BYTES as u64;
+        debug_assert!(offset < self.size, "pages are read of what the file has");
         let bytes = (self.size - offset).min(count * PAGE_BYTES as u64) as usize;
         let buffer = AlignedBuffer::for_reading(bytes);
         let (result, mut buffer) = self.file.read_at(offset, buffer).await;

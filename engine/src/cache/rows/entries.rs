@@ -43,25 +43,53 @@ impl Entries {
         assert!(Rc::ptr_eq(&partition.handle, handle), "a partition has a number of its own");
         partition.slots += 1;
         self.rows.reach(slot, || None);
+        debug_assert!(self.rows[slot].is_none(), "slot {slot} holds a row of another entry");
         self.rows[slot] = flat;
         number
     }
 
     /// The row of an entry is another one now, at the same place.
     pub fn set(&mut self, slot: Slot, flat: FlatRow) {
+        let place = PlaceRef::of_flat(&flat);
+        debug_assert!(
+            self.rows[slot].as_ref().is_some_and(|was| PlaceRef::of_flat(was) == place),
+            "the entry in slot {slot} stands elsewhere"
+        );
         self.rows[slot] = Some(flat);
     }
 
     /// What a slot held of the partition with this number.
     pub fn take(&mut self, slot: Slot, number: u32) -> (Rc<Handle>, Option<FlatRow>) {
         let partition = &mut self.partitions[number];
+        debug_assert!(partition.slots > 0, "a partition without slots has no number");
         partition.slots -= 1;
         let handle = partition.handle.clone();
+        debug_assert_eq!(handle.number.get(), Some(number), "a partition knows its number");
         if partition.slots == 0 {
             self.partitions.remove(number);
             handle.number.set(None);
         }
         (handle, self.rows[slot].take())
+    }
+
+    /// Whether a slot holds the entry of a partition at a place, as that with this number has it.
+    pub fn is_at(&self, slot: Slot, number: u32, handle: &Rc<Handle>, place: PlaceRef<'_>) -> bool {
+        let own = PlaceRef::of_entry(self.rows[slot].as_ref());
+        Rc::ptr_eq(self.handle(number), handle) && own == place
+    }
+
+    /// Checks the slot of an entry of the partition with this number.
+    pub fn check_slot(&self, slot: Slot, number: u32) {
+        let partition = &self.partitions[number];
+        assert!(partition.slots > 0, "a partition without slots has no number");
+        assert_eq!(partition.handle.number.get(), Some(number), "a partition knows its number");
+        assert!(self.rows.get(slot).is_some(), "slot {slot} says no place");
+    }
+
+    /// Checks that so many slots are those of all partitions.
+    pub fn check(&self, slots: u32) {
+        let held: u32 = self.partitions.iter().map(|(_, partition)| partition.slots).sum();
+        assert_eq!(held, slots, "partitions count their slots");
     }
 
     pub fn handle(&self, number: u32) -> &Rc<Handle> {

@@ -257,6 +257,7 @@ impl Target {
         if !self.cache.admit(&self.handle, &flat, Arrival::Read { run }, put) {
             return None;
         }
+        debug_assert!(self.version.entry_at(place).is_some(), "an entry stays that came in last");
         self.room_left.set(self.room_left.get().saturating_sub(flat.memory_bytes()));
         Some(flat)
     }
@@ -283,7 +284,9 @@ impl Target {
             return;
         }
         let (lower, upper) = (PlaceRef::of_flat(lower), PlaceRef::of_flat(upper));
+        debug_assert!(lower <= upper, "a gap lies between two places in order");
         if self.version.link(lower, upper, tombstone).is_some() {
+            self.cache.check();
             return;
         }
         // A row that stood there bears another tombstone than the gap before it.
@@ -294,6 +297,7 @@ impl Target {
             let own = self.version.tombstone_at(upper);
             self.version.link(bound, upper, own);
         }
+        self.cache.check();
     }
 }
 

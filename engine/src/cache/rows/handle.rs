@@ -98,6 +98,7 @@ impl Handle {
     /// the start and then all of the root of its entries. Each step is told by what the one before
     /// fetched.
     pub fn prefetch(self: &Rc<Self>, step: usize) {
+        debug_assert!(step < Self::PREFETCH_STEPS, "there is no step {step}");
         if step == 0 {
             return Memory::of_shared(self).prefetch();
         }

@@ -50,6 +50,7 @@ impl Tail {
             // There was room for these.
             self.rows.pop_front();
         }
+        debug_assert!(self.rows.len() <= 2 * TAIL_ROWS, "a tail has a bound");
     }
 
     fn clear(&mut self) {
@@ -121,6 +122,7 @@ impl RowCache {
                     Fragment::FlatRow(_) => unreachable!("a memtable has no other"),
                     Fragment::RangeTombstoneChange { position, tombstone } => {
                         if let Some((start, tombstone)) = open.take() {
+                            debug_assert!(start <= position, "a tombstone ends behind its start");
                             let range = ClusteringRange { start, end: position.clone() };
                             let deletion = RangeTombstone { range, tombstone };
                             self.merge_range(handle, version, &deletion).await;
@@ -142,6 +144,7 @@ impl RowCache {
         row: &Row,
         tail: &mut Tail,
     ) {
+        debug_assert!(row.is_compacted(), "a memtable holds nothing that its row deletion covers");
         let key = key.as_ordered();
         let slot = match version.at_row(key) {
             AtRow::Entry(slot) => {
@@ -190,6 +193,7 @@ impl RowCache {
                 self.detach(handle);
             }
         }
+        self.check();
     }
 
     async fn merge_range(
@@ -210,7 +214,9 @@ impl RowCache {
             if version.needs_bound(end) {
                 version.forget_gap(PlaceRef::of(end));
             }
-            match version.cover(&from, deletion, COVERED_AT_ONCE_MAX) {
+            let next = version.cover(&from, deletion, COVERED_AT_ONCE_MAX);
+            self.check();
+            match next {
                 Some(next) => from = next,
                 None => return,
             }

@@ -46,6 +46,9 @@ const ENTRY_BYTES: usize = 46;
 /// ring and by token (70), the first leaf of its tree (64), its number and slot (44).
 const PARTITION_BYTES: usize = 392;
 
+/// Entries of a cache that is walked after each change, with the feature `strict`.
+const WALKED_ENTRIES_MAX: u64 = 256;
+
 /// What a row cache did since it was made, and holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RowCacheStats {
@@ -214,6 +217,7 @@ impl RowCache {
                 partitions.remove(&handle.key);
             }
         }
+        self.check();
         !self.forgotten.borrow().is_empty()
     }
 
@@ -259,6 +263,7 @@ impl RowCache {
         let bytes = bytes_of(&key, &version);
         let what = (EntryKind::PartitionHeader, bytes);
         let put = |slot| {
+            debug_assert_ne!(slot, NO_SLOT, "a partition that comes in may leave");
             let mut counts = self.counts.borrow_mut();
             counts.bytes += bytes as u64;
             counts.partitions += 1;
@@ -267,7 +272,9 @@ impl RowCache {
             handle.is_known_before.set(self.is_known_absent(&key));
             self.partitions.borrow_mut().insert(handle.clone());
         };
-        self.cache.admit_row(&handle, None, arrival, what, put).then_some((handle, version))
+        let is_in = self.cache.admit_row(&handle, None, arrival, what, put);
+        self.check();
+        is_in.then_some((handle, version))
     }
 
     /// Room for an entry, which is `put` there; false when there is none.
@@ -281,13 +288,15 @@ impl RowCache {
         debug_assert!(self.knows(handle), "an entry comes into a partition that readers meet");
         let kind = if flat.has_row() { EntryKind::Row } else { EntryKind::Dummy };
         let bytes = ENTRY_BYTES + flat.memory_bytes();
-        self.cache.admit_row(handle, Some(flat), arrival, (kind, bytes), |slot| {
+        let is_in = self.cache.admit_row(handle, Some(flat), arrival, (kind, bytes), |slot| {
             let mut counts = self.counts.borrow_mut();
             counts.insertions += 1;
             counts.bytes += bytes as u64;
             *counts.held(kind) += 1;
             put(slot);
-        })
+        });
+        self.check();
+        is_in
     }
 
     /// Whether an entry comes in without that others leave.
@@ -303,6 +312,8 @@ impl RowCache {
 
     fn left(&self, kind: EntryKind, bytes: u64) {
         let mut counts = self.counts.borrow_mut();
+        debug_assert!(counts.bytes >= bytes, "an entry takes more than all of them");
+        debug_assert!(*counts.held(kind) > 0, "an entry of {kind:?} leaves that never came in");
         counts.bytes -= bytes;
         *counts.held(kind) -= 1;
     }
@@ -325,8 +336,10 @@ impl RowCache {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.cache.resize_row(slot, flat, bytes, |was| {
             let mut counts = self.counts.borrow_mut();
+            debug_assert!(counts.bytes >= u64::from(was), "an entry takes more than all of them");
             counts.bytes = counts.bytes + u64::from(bytes) - u64::from(was);
         });
+        self.check();
     }
 
     /// An entry's slot was taken back.
@@ -359,6 +372,38 @@ impl RowCache {
             forgotten.insert(handle.clone());
             self.forgotten.borrow_mut().push(forgotten);
         }
+        self.check();
+    }
+
+    /// With the feature `strict`: walks all that is known, of a large cache now and then. Slots are
+    /// those of entries, so nothing may be on its way in or out.
+    #[inline]
+    fn check(&self) {
+        if !cfg!(feature = "strict") {
+            return;
+        }
+        let counts = *self.counts.borrow();
+        let entries = counts.rows + counts.dummies + counts.partitions;
+        if entries > WALKED_ENTRIES_MAX && !counts.insertions.is_multiple_of(WALKED_ENTRIES_MAX) {
+            return;
+        }
+        let (partitions, forgotten) = (self.partitions.borrow(), self.forgotten.borrow());
+        partitions.check();
+        for handle in partitions.values() {
+            assert!(self.knows(handle), "a partition that readers meet is known");
+            assert_eq!(handle.table, self.table, "a partition is of its table");
+        }
+        let mut slots = 0;
+        for handle in partitions.values().chain(forgotten.iter().flat_map(Partitions::values)) {
+            let version = handle.latest.borrow();
+            version.check();
+            let held = version.slots(usize::MAX);
+            for (flat, slot) in held.iter().filter(|(_, slot)| *slot != NO_SLOT) {
+                self.cache.check_row(*slot, handle, PlaceRef::of_flat(flat));
+                slots += 1;
+            }
+        }
+        assert_eq!(slots, entries, "an entry is counted while it has a slot");
     }
 
     /// Whether new readers meet this partition.

@@ -91,6 +91,7 @@ impl RowCache {
         if !self.is_known_absent(key) {
             return None;
         }
+        debug_assert!(!self.partitions.borrow().contains_key(key), "a partition comes in once");
         let version = Version::new(None, None, NO_SLOT, true);
         let arrival = Arrival::Written;
         let added = self.add_partition(Rc::new(key.clone()), version, generation, arrival);
@@ -139,6 +140,10 @@ impl RowCache {
     /// Says that between `previous` (the start of the ring without one) and `key` (its end) the
     /// SSTables have nothing, unless one of the two is not there.
     fn link_ring(&self, previous: Option<&PartitionKey>, key: Option<&PartitionKey>) {
+        debug_assert!(
+            previous.is_none_or(|previous| key.is_none_or(|key| previous < key)),
+            "partitions are linked in ring order"
+        );
         let partitions = self.partitions.borrow();
         if previous.is_some_and(|previous| !partitions.contains_key(previous)) {
             return;
@@ -265,6 +270,7 @@ impl Below {
         self.passing = (partitions * PASSED_FOR_EACH).max(*pause);
         self.until_look = self.passing;
         *pause = (*pause * 2).min(PASSED_MAX);
+        debug_assert!((PASSED_MIN..=PASSED_MAX).contains(pause), "a pause has a bound");
     }
 }
 

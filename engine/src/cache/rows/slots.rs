@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use super::{Handle, PlaceRef};
 use crate::cache::budget::Arrival;
+use crate::cache::owners::Held;
 use crate::cache::shard_cache::{PageCache, State};
 use crate::mutation::FlatRow;
 use crate::policy::Slot;
@@ -51,6 +52,11 @@ impl PageCache {
         (kind, bytes): (EntryKind, usize),
         put: impl FnOnce(Slot),
     ) -> bool {
+        debug_assert_eq!(
+            flat.is_some_and(FlatRow::has_row),
+            kind == EntryKind::Row,
+            "an entry is of kind {kind:?}"
+        );
         let size_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let admit = |state: &mut State| {
             let id = state.owners.rows.id_of(handle, PlaceRef::of_entry(flat));
@@ -81,7 +87,8 @@ impl PageCache {
     pub(super) fn remove_row(&self, slot: Slot) -> (EntryKind, u64) {
         let State { budget, owners, .. } = &mut *self.state();
         let gone = budget.remove(slot, owners);
-        owners.take(slot);
+        let held = owners.take(slot);
+        debug_assert!(matches!(held, Held::Row(..)), "slot {slot} is no row's");
         gone
     }
 

@@ -159,6 +159,26 @@ impl Governor {
         }
     }
 
+    /// Kind and bytes of what the slot holds, if it holds something.
+    pub fn resident(&self, slot: Slot) -> Option<(EntryKind, u64)> {
+        let entry = self.table.lookup(slot)?;
+        Some((entry.kind(), u64::from(self.table.size_of(slot, entry))))
+    }
+
+    /// Walks all slots; see [`SlotTable::check`].
+    pub(in crate::cache) fn check(&self) {
+        self.table.check();
+        let is_proposed = |slot: Slot| self.table.lookup(slot).is_some_and(|e| e.is_proposed());
+        let proposed = (0..self.table.len()).filter(|slot| is_proposed(*slot)).count();
+        assert_eq!(proposed, self.proposals.len(), "who is proposed waits to be taken");
+        assert!(self.proposals.iter().all(|slot| is_proposed(*slot)), "who waits is proposed");
+    }
+
+    /// Slots below this were used.
+    pub(in crate::cache) fn slots_used(&self) -> u32 {
+        self.table.len()
+    }
+
     /// What kind of thing the slot holds, or held last.
     pub fn last_kind(&self, slot: Slot) -> EntryKind {
         self.table.last_kind(slot)
@@ -227,6 +247,8 @@ impl Governor {
     fn insert(&mut self, attributes: EntryAttributes, kind: EntryKind, op: Op) -> Option<Slot> {
         assert_eq!(attributes.cost_us, LOAD_COST_US, "whatever it is costs the same to load");
         let slot = self.table.insert(attributes.size_bytes, kind)?;
+        debug_assert!(slot < self.table.slots_max(), "slot {slot} is beyond the limit");
+        debug_assert_eq!(self.table.last_kind(slot), kind, "a slot says what came into it");
         if let Second::Candidate { known, .. } = &mut self.second {
             known.insert(slot);
         }
@@ -251,6 +273,7 @@ impl Governor {
         if self.table.pin(slot) {
             self.report(slot, Op::Pin);
         }
+        debug_assert!(self.table.resident(slot).is_pinned(), "a pinned resident stays");
     }
 
     /// Undoes one `pin`.
@@ -263,6 +286,7 @@ impl Governor {
     /// The resident takes `size_bytes` from now on.
     pub fn resize_entry(&mut self, slot: Slot, size_bytes: u32, owner: &dyn Owner) {
         let was = self.table.resize(slot, size_bytes);
+        debug_assert_eq!(self.table.last_size(slot), size_bytes, "a slot says what it takes");
         self.report(slot, Op::Resize);
         self.tell_shadow(|shadow| {
             let EntryId { fingerprint, .. } = owner.id(slot);
@@ -305,6 +329,7 @@ impl Governor {
             self.take_victim(slot, owner, victims);
             short = true;
         }
+        debug_assert!(victims.len() <= most, "one call evicts a bounded number");
         if short && let Some(policy_slot) = &mut self.active {
             policy_slot.counters.shortfalls += 1;
         }
@@ -312,6 +337,8 @@ impl Governor {
     }
 
     fn take_victim(&mut self, slot: Slot, owner: &dyn Owner, victims: &mut Vec<Slot>) {
+        debug_assert!(!owner.is_in_use(slot), "slot {slot} is in use and evicted");
+        debug_assert!(!self.table.resident(slot).is_pinned(), "slot {slot} is pinned and evicted");
         self.release(slot, owner);
         self.evictions += 1;
         victims.push(slot);
@@ -333,6 +360,7 @@ impl Governor {
     fn ask(&mut self, want_bytes: u64) {
         assert!(self.proposals.is_empty(), "victims are asked for when none is left");
         let want_entries = self.victims_wanted();
+        debug_assert!(want_entries > 0, "who is asked is asked for something");
         let Some(policy_slot) = &mut self.active else { return };
         let mut answer = std::mem::take(&mut self.answer);
         answer.clear();
@@ -381,6 +409,7 @@ impl Governor {
     /// Takes a proposed victim back: it stays.
     #[cold]
     fn rescue(&mut self, slot: Slot, kind: EntryKind) {
+        debug_assert!(self.proposals.contains(&slot), "slot {slot} was not proposed");
         self.table.set_proposed(slot, false);
         self.proposals.retain(|proposed| *proposed != slot);
         if let Some(policy_slot) = &mut self.active {
@@ -401,6 +430,8 @@ impl Governor {
             self.proposals.retain(|proposed| *proposed != slot);
         }
         self.tell_second(slot, word);
+        debug_assert!(self.table.lookup(slot).is_none(), "slot {slot} is free");
+        debug_assert!(!self.proposals.contains(&slot), "slot {slot} is free and proposed");
         if let Some(shadow) = &mut self.shadow
             && shadow.counts(slot, owner.id(slot).fingerprint)
         {
@@ -529,6 +560,7 @@ impl Governor {
         for slot in self.proposals.drain(..) {
             self.table.set_proposed(slot, false);
         }
+        debug_assert!(self.proposals.is_empty(), "who is out proposes nobody");
         let failed = (failure.kind != FailureKind::Operator).then(|| policy_slot.identity.clone());
         self.leave(policy_slot, failure, PolicyRole::Active);
         if matches!(self.second, Second::Standby(None)) {
@@ -543,6 +575,7 @@ impl Governor {
             let kind = self.table.resident(slot).kind();
             self.rescue(slot, kind);
         }
+        debug_assert!(self.proposals.is_empty(), "at a batch boundary nobody is proposed");
         self.deliver();
     }
 
@@ -576,6 +609,7 @@ impl Governor {
             self.records.pop_front();
         }
         self.records.push_back(record);
+        debug_assert!(self.records.len() <= EXIT_RECORDS_MAX, "records have a bound");
     }
 
     fn changed_policy(&mut self, failed: Option<PolicyIdentity>) {

@@ -95,6 +95,7 @@ impl Share {
         if self.total >= judged_max {
             *self = Share::default();
         }
+        debug_assert!(bad <= total, "{bad} of {total} are bad");
         self.total += total;
         self.bad += bad;
     }
@@ -142,6 +143,7 @@ impl PolicySlot {
             self.deliver()?;
         }
         self.events.push(word);
+        debug_assert!(self.events.len() <= POLICY_RING_EVENTS_MAX, "events have a bound");
         Ok(())
     }
 
@@ -149,6 +151,7 @@ impl PolicySlot {
     pub fn push_with(&mut self, word: u64, attributes: [u64; 3]) -> Result<(), PolicyFailure> {
         self.push(word)?;
         self.attributes.extend_from_slice(&attributes);
+        debug_assert_eq!(self.attributes.len() % 3, 0, "attributes come in threes");
         Ok(())
     }
 
@@ -159,6 +162,7 @@ impl PolicySlot {
             return Ok(());
         }
         self.next_tick_ns = now_ns + wanted_ns;
+        debug_assert!(self.next_tick_ns > now_ns, "time goes on between two ticks");
         self.counters.calls += 1;
         self.policy.tick(now_ns / 1000)
     }
@@ -209,6 +213,7 @@ impl PolicySlot {
         max: u32,
         slots: &mut Vec<Slot>,
     ) -> Result<(), PolicyFailure> {
+        debug_assert!(slots.is_empty(), "an order is asked for piece by piece");
         self.deliver()?;
         self.policy.drain_order(cursor, max, slots)?;
         check_length(slots.len(), max)
@@ -252,6 +257,7 @@ impl PolicySlot {
     ///
     /// Errors: `InvalidVictims` or `Shortfall` when the shares of the window are too large.
     pub fn judge(&mut self, returned: u64, invalid: u64) -> Result<(), PolicyFailure> {
+        debug_assert!(invalid <= returned, "{invalid} of {returned} victims are invalid");
         self.counters.invalid_victims += invalid;
         self.invalid.add(returned, invalid, VICTIMS_JUDGED_MAX);
         self.empty.add(1, u64::from(returned == invalid), REQUESTS_JUDGED_MAX);

@@ -33,6 +33,7 @@ pub(super) struct Runs {
 
 impl Runs {
     fn add(&mut self, mut run: Vec<(u64, Slot)>) {
+        debug_assert!(run.len() <= RUN_SLOTS_MAX as usize, "a run is sorted in bounded time");
         run.sort_unstable();
         let mut run = run.into_iter();
         if let Some((touched, slot)) = run.next() {
@@ -42,8 +43,9 @@ impl Runs {
     }
 
     fn pop(&mut self) -> Option<Slot> {
-        let Reverse((_, slot, number)) = self.heads.pop()?;
+        let Reverse((touched_first, slot, number)) = self.heads.pop()?;
         if let Some((touched, slot)) = self.runs[number as usize].next() {
+            debug_assert!(touched >= touched_first, "a run is in order");
             self.heads.push(Reverse((touched, slot, number)));
         }
         Some(slot)

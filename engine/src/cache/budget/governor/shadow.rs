@@ -214,6 +214,7 @@ impl Shadow {
         was_hit: bool,
         free_bytes: u64,
     ) {
+        debug_assert!(self.sees(attributes.fingerprint), "a shadow sees its sample only");
         if self.start.is_some() {
             return;
         }
@@ -233,6 +234,7 @@ impl Shadow {
 
     /// A ghost of a resident.
     fn adopt(&mut self, attributes: EntryAttributes, kind: EntryKind, free_bytes: u64) {
+        debug_assert!(self.sees(attributes.fingerprint), "a shadow sees its sample only");
         let is_new = !self.slots.contains_key(&attributes.fingerprint);
         if is_new && self.make_room(attributes.size_bytes, free_bytes) {
             let slot = self.ghosts.adopt(attributes, kind);
@@ -242,6 +244,7 @@ impl Shadow {
 
     /// Something new was written to the cache.
     fn written(&mut self, attributes: EntryAttributes, kind: EntryKind, free_bytes: u64) {
+        debug_assert!(self.sees(attributes.fingerprint), "a shadow sees its sample only");
         let is_new = !self.slots.contains_key(&attributes.fingerprint);
         if is_new && self.make_room(attributes.size_bytes, free_bytes) {
             let slot = self.ghosts.allocate_written(attributes, kind);
@@ -257,7 +260,8 @@ impl Shadow {
         }
         let EntryAttributes { fingerprint, table, .. } = *attributes;
         ids[slot as usize] = EntryId { fingerprint, table };
-        self.slots.insert(fingerprint, slot);
+        let was = self.slots.insert(fingerprint, slot);
+        debug_assert!(was.is_none(), "a ghost has one slot");
     }
 
     /// Evicts ghosts until `size_bytes` fit; false when that was not to be had.
@@ -272,6 +276,7 @@ impl Shadow {
         for slot in victims.drain(..) {
             self.slots.remove(&self.ids.id(slot).fingerprint);
         }
+        debug_assert_eq!(self.slots.len(), self.ghosts.entry_count() as usize, "a slot a ghost");
         self.victims = victims;
         needed - freed <= capacity_bytes
     }
@@ -393,6 +398,7 @@ impl Shadow {
 impl ShadowLimits {
     /// One `rate`th of a cache, and slots to spare for a sample that has more of it.
     fn at(rate: u32, capacity_bytes: u64, slots_max: u32) -> Self {
+        debug_assert!(rate > 0, "a shadow sees one key in some");
         let share = slots_max.div_ceil(rate);
         let spare = if rate == 1 { 0 } else { share / 4 };
         ShadowLimits {

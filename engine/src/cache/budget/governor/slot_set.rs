@@ -39,6 +39,7 @@ impl SlotSet {
         }
         let was = piece[word] & bit != 0;
         piece[word] |= bit;
+        debug_assert_eq!(piece.len(), PIECE_WORDS, "a piece is whole");
         !was
     }
 }

@@ -182,12 +182,15 @@ impl SlotTable {
         if size_bytes >= SIZE_LARGE {
             self.large.insert(slot, size_bytes);
         }
+        debug_assert_eq!(self.last_size(slot), size_bytes, "slot {slot} says what it takes");
     }
 
     /// The resident is offered as a victim, or no more.
     pub fn set_proposed(&mut self, slot: Slot, is_proposed: bool) {
         let state = if is_proposed { SlotState::Proposed } else { SlotState::Resident };
-        self.resident_mut(slot).set_state(state);
+        let entry = self.resident_mut(slot);
+        debug_assert_ne!(entry.is_proposed(), is_proposed, "slot {slot} is that already");
+        entry.set_state(state);
     }
 
     /// Pins a resident once more; true when it was not pinned before.
@@ -201,6 +204,7 @@ impl SlotTable {
     /// Undoes one `pin`; true when that was the last.
     pub fn unpin(&mut self, slot: Slot) -> bool {
         let pins = self.pins.get_mut(&slot).unwrap_or_else(|| panic!("slot {slot} is not pinned"));
+        debug_assert!(*pins > 0, "slot {slot} is kept as pinned by nobody");
         *pins -= 1;
         let is_last = *pins == 0;
         if is_last {
@@ -244,6 +248,8 @@ impl SlotTable {
             None => return None,
         };
         self.set_size(slot, size_bytes);
+        debug_assert!(slot < self.slots_max, "slot {slot} is beyond the limit");
+        debug_assert!(self.resident_count < self.len(), "there are more residents than slots");
         self.resident_count += 1;
         self.bytes += u64::from(size_bytes);
         Some(slot)
@@ -258,6 +264,7 @@ impl SlotTable {
         }
         self.entries[slot].set_state(SlotState::Free);
         self.free.push(slot);
+        debug_assert!(self.resident_count > 0, "a resident leaves where there is none");
         self.resident_count -= 1;
         self.bytes -= u64::from(self.size_of(slot, was));
         was
@@ -266,6 +273,7 @@ impl SlotTable {
     /// Changes the size of a resident and returns what it was.
     pub fn resize(&mut self, slot: Slot, size_bytes: u32) -> u32 {
         let was = self.size_of(slot, self.resident(slot));
+        debug_assert!(self.bytes >= u64::from(was), "a resident takes more than all of them");
         self.set_size(slot, size_bytes);
         self.bytes = self.bytes - u64::from(was) + u64::from(size_bytes);
         was
@@ -276,6 +284,22 @@ impl SlotTable {
     pub fn last_touch(&self, entry: Entry) -> u64 {
         let touched = entry.touched & !REFERENCED;
         self.sequence - u64::from((self.sequence as u32).wrapping_sub(touched))
+    }
+
+    /// Walks all slots: counts and sums are those of the residents.
+    pub fn check(&self) {
+        let table = self;
+        let residents = || (0..table.len()).filter(move |slot| table.entries[*slot].is_resident());
+        let count = residents().count();
+        assert_eq!(count, self.resident_count as usize, "residents are counted");
+        let bytes: u64 = residents().map(|slot| u64::from(self.last_size(slot))).sum();
+        assert_eq!(bytes, self.bytes, "bytes are the sum of all residents");
+        assert_eq!(self.free.len() + count, self.entries.len(), "who is not free is resident");
+        let is_free = |slot: &Slot| !self.entries[*slot].is_resident();
+        assert!(self.free.iter().all(is_free), "a resident's slot is free");
+        let pinned = residents().filter(|slot| self.entries[*slot].is_pinned());
+        assert!(pinned.eq(self.pins.keys().copied()), "pins are those of residents");
+        assert!(self.len() <= self.slots_max, "there are more slots than there may be");
     }
 
     /// The next victim by CLOCK: the first evictable resident not touched since the hand last

@@ -60,6 +60,7 @@ impl Governor {
             _ => Replay::by_last_touch(),
         };
         self.second = Second::Candidate { policy_slot, replay, known: SlotSet::default() };
+        debug_assert!(self.second.policy_slot().is_some(), "a candidate listens");
         self.listening = true;
         // The active policy counts these as gone, so its order lacks them. They are the coldest.
         for slot in self.proposals.clone() {
@@ -138,6 +139,7 @@ impl Governor {
             return SwapStep::Failed;
         }
         self.settle();
+        debug_assert!(self.proposals.is_empty(), "who steps back knows every resident");
         policy_slot.reset_counters();
         self.second = Second::Standby(self.active.replace(policy_slot));
         self.changed_policy(None);
@@ -154,6 +156,7 @@ impl Governor {
             return false;
         };
         self.settle();
+        debug_assert!(self.proposals.is_empty(), "who steps back knows every resident");
         let present = std::mem::replace(&mut self.active, previous);
         if let Some(policy_slot) = &mut self.active {
             policy_slot.reset_counters();

@@ -64,12 +64,15 @@ impl EntryMut<'_> {
 
     /// Exchanges the row, the place being the same.
     pub(super) fn set_row(&mut self, row: FlatRow) {
+        let (was, place) = (PlaceRef::of_flat(self.flat()), PlaceRef::of_flat(&row));
+        debug_assert!(was == place, "an entry stays where it is");
         self.leaf.set_row(self.at, row);
     }
 }
 
 impl Inner {
     fn new(separators: Vec<FlatRow>, children: Vec<Node>) -> Self {
+        debug_assert_eq!(separators.len() + 1, children.len(), "a separator between two children");
         let common = Common::default();
         let mut inner = Inner { heads: Heads::NONE, separators, children, common };
         inner.find_common();
@@ -112,6 +115,7 @@ impl Inner {
 
     /// Puts a child in behind `at`; what this node cannot hold goes into another.
     fn grow(&mut self, at: usize, (separator, child): Split) -> Option<Split> {
+        debug_assert!(self.is_between(at, &separator), "separators are in order");
         let is_apart = !separator.key().starts_with(self.common.bytes());
         self.heads.insert(at, head_of(self.common.bytes(), PlaceRef::of_flat(&separator)));
         self.separators.insert(at, separator);
@@ -129,6 +133,14 @@ impl Inner {
         let separator = self.separators.pop().expect("between two children stands one");
         self.find_common();
         Some((separator, Node::Inner(Rc::new(Inner::new(separators, children)))))
+    }
+
+    /// Whether a place lies between the separators beside a child.
+    fn is_between(&self, child: usize, place: &FlatRow) -> bool {
+        let place = PlaceRef::of_flat(place);
+        let lower = child.checked_sub(1).map(|at| PlaceRef::of_flat(&self.separators[at]));
+        let upper = self.separators.get(child).map(PlaceRef::of_flat);
+        lower.is_none_or(|lower| lower < place) && upper.is_none_or(|upper| place < upper)
     }
 
     /// A child has become smaller: joins it with a neighbour, or drops it where it is empty.
@@ -162,6 +174,7 @@ impl Inner {
     }
 
     fn remove_separator(&mut self, at: usize) -> FlatRow {
+        debug_assert!(at < self.separators.len(), "there is no separator {at}");
         self.heads.remove(at);
         self.separators.remove(at)
     }
@@ -212,6 +225,7 @@ impl Node {
                 } else {
                     leaf.insert(at, row, claim);
                 }
+                debug_assert!(leaf.len() > 0 && right.len() > 0, "a split leaves no leaf empty");
                 let separator = PlaceRef::of_flat(&right.rows()[0]).flat();
                 Some((separator, Node::Leaf(right)))
             }
@@ -233,6 +247,45 @@ impl Node {
                 Some(leaf.remove(at))
             }
         }
+    }
+}
+
+impl Node {
+    /// Checks what holds of every node between two separators; its height.
+    fn check(&self, lower: Option<PlaceRef<'_>>, upper: Option<PlaceRef<'_>>) -> usize {
+        match self {
+            Node::Leaf(leaf) => {
+                leaf.check();
+                let places = || leaf.rows().iter().map(PlaceRef::of_flat);
+                let is_behind = |place: PlaceRef<'_>| lower.is_none_or(|lower| lower <= place);
+                assert!(places().all(is_behind), "an entry stands before its separator: {leaf:?}");
+                let is_before = |place: PlaceRef<'_>| upper.is_none_or(|upper| place < upper);
+                assert!(places().all(is_before), "an entry stands behind the next: {leaf:?}");
+                0
+            }
+            Node::Inner(inner) => inner.check(lower, upper),
+        }
+    }
+}
+
+impl Inner {
+    /// See [`Node::check`].
+    fn check(&self, lower: Option<PlaceRef<'_>>, upper: Option<PlaceRef<'_>>) -> usize {
+        let count = self.children.len();
+        assert!((1..=WIDTH).contains(&count), "a node has {count} children");
+        assert_eq!(self.separators.len() + 1, count, "a separator between two children");
+        let places: Vec<_> = self.separators.iter().map(PlaceRef::of_flat).collect();
+        assert!(places.is_sorted_by(|a, b| a < b), "separators are in order");
+        let heads = Heads::of(&self.common, places.iter().copied());
+        assert_eq!(self.heads.0, heads.0, "heads are of separators");
+        let mut heights = self.children.iter().enumerate().map(|(at, child)| {
+            assert!(!child.is_empty(), "no node but a root is empty");
+            let lower = at.checked_sub(1).map(|at| places[at]).or(lower);
+            child.check(lower, places.get(at).copied().or(upper))
+        });
+        let first = heights.next().expect("a node has children");
+        assert!(heights.all(|height| height == first), "all leaves are at one depth");
+        first + 1
     }
 }
 
@@ -350,6 +403,7 @@ impl Tree {
         {
             self.root = only.clone();
         }
+        debug_assert!(self.get(place).is_none(), "an entry stands once");
         gone
     }
 
@@ -366,6 +420,11 @@ impl Tree {
         {
             leaf.fit();
         }
+    }
+
+    /// Walks all of it: the order of entries and separators, heads, continuity, depth.
+    pub(super) fn check(&self) {
+        self.root.check(None, None);
     }
 
     /// Changes the entry at a place.
@@ -418,6 +477,7 @@ impl<'a> Cursor<'a> {
 
     /// Passes so many entries behind, of this run.
     pub(super) fn pass(&mut self, count: usize) {
+        debug_assert!(self.at + count <= self.spot.leaf.len(), "a run ends with its leaf");
         self.at += count;
     }
 
@@ -437,6 +497,7 @@ impl<'a> Cursor<'a> {
 
     /// Passes so many entries before, of this run.
     pub(super) fn pass_before(&mut self, count: usize) {
+        debug_assert!(count <= self.at, "a run begins with its leaf");
         self.at -= count;
     }
 

@@ -60,6 +60,7 @@ impl Continuity {
     }
 
     pub(super) fn set_known_before(&mut self, at: usize, is_known: bool) {
+        debug_assert!(at < WIDTH, "a leaf has no entry {at}");
         self.set_known(self.known() & !(1 << at) | u128::from(is_known) << at);
     }
 
@@ -87,6 +88,8 @@ impl Continuity {
 
     /// An entry comes in before that at `at`.
     pub(super) fn insert(&mut self, at: usize, is_known: bool, tombstone: Option<Tombstone>) {
+        debug_assert!(at < WIDTH, "a leaf has no entry {at}");
+        debug_assert_eq!(down(self.known(), WIDTH - 1), 0, "there is room for one more");
         let (before, behind) = (self.known() & low(at), down(self.known(), at));
         self.set_known(before | up(behind, at + 1));
         self.set_known_before(at, is_known);
@@ -101,6 +104,7 @@ impl Continuity {
 
     /// The entry at `at` leaves.
     pub(super) fn remove(&mut self, at: usize) {
+        debug_assert!(at < WIDTH, "a leaf has no entry {at}");
         self.set_known(self.known() & low(at) | up(down(self.known(), at + 1), at));
         if let Some(tombstones) = &mut self.tombstones {
             tombstones.numbers.copy_within(at + 1.., at);
@@ -111,6 +115,7 @@ impl Continuity {
 
     /// Those of the entries from `at` on, which leave.
     pub(super) fn split_off(&mut self, at: usize) -> Continuity {
+        debug_assert!(at <= WIDTH, "a leaf is not so long");
         let mut right = Continuity::default();
         right.set_known(down(self.known(), at));
         self.set_known(self.known() & low(at));
@@ -125,6 +130,7 @@ impl Continuity {
 
     /// Those of other entries come behind the `count` that there are.
     pub(super) fn append(&mut self, count: usize, other: &Continuity) {
+        debug_assert_eq!(down(self.known(), count), 0, "beyond the last entry nothing is said");
         self.set_known(self.known() | up(other.known(), count));
         for at in 0..WIDTH - count {
             if let Some(tombstone) = other.tombstone(at) {
@@ -137,6 +143,7 @@ impl Continuity {
     /// tombstone.
     #[inline]
     pub(super) fn plain_from(&self, start: usize, end: usize) -> usize {
+        debug_assert!(start <= end && end <= WIDTH, "{start}..{end} are no entries");
         let known = down(self.known(), start).trailing_ones() as usize;
         let known = known.min(end - start);
         match &self.tombstones {
@@ -151,6 +158,7 @@ impl Continuity {
     /// How many before `end`, from `start` on, have such a gap and no tombstone.
     #[inline]
     pub(super) fn plain_until(&self, start: usize, end: usize) -> usize {
+        debug_assert!(start <= end && end <= WIDTH, "{start}..{end} are no entries");
         let known = up(self.known(), WIDTH - end).leading_ones() as usize;
         let known = known.min(end - start);
         match &self.tombstones {
@@ -160,6 +168,17 @@ impl Continuity {
                 numbers.iter().rev().position(|number| *number != NONE).unwrap_or(known)
             }
         }
+    }
+
+    /// Checks what holds of the continuity of so many entries.
+    pub(super) fn check(&self, count: usize) {
+        assert_eq!(self.known() & !low(count), 0, "beyond the last entry nothing is said");
+        let Some(Tombstones { numbers, list }) = self.tombstones.as_deref() else { return };
+        let (own, behind) = numbers.split_at(count);
+        assert!(behind.iter().all(|number| *number == NONE), "beyond the last none is in force");
+        assert!(own.iter().any(|number| *number != NONE), "a list that nobody needs goes");
+        let is_listed = |number: &u8| usize::from(*number) <= list.len();
+        assert!(own.iter().all(is_listed), "the tombstone of an entry is in the list");
     }
 
     fn drop_unused(&mut self) {
@@ -182,6 +201,7 @@ impl Tombstones {
             self.list.len() - 1
         });
         self.numbers[at] = u8::try_from(place + 1).expect("a leaf has few entries");
+        debug_assert!(self.list[place] == tombstone, "an entry has the tombstone it was given");
     }
 
     /// Drops those that no entry has.

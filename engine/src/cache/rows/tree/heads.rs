@@ -19,6 +19,7 @@ pub(super) const HEADS_AT_ONCE: usize = 8;
 /// takes no longer than a search, and nothing has to be known before they are fetched.
 #[inline(always)]
 pub(super) fn below(heads: &[u16], head: u16) -> usize {
+    debug_assert_eq!(heads.len() % HEADS_AT_ONCE, 0, "heads come in whole lots");
     let mut counts = [0; HEADS_AT_ONCE];
     for lot in heads.as_chunks::<HEADS_AT_ONCE>().0 {
         for (count, own) in counts.iter_mut().zip(lot) {
@@ -37,11 +38,13 @@ impl Heads {
     pub(super) const NONE: Heads = Heads([NO_HEAD; WIDTH]);
 
     pub(super) fn insert(&mut self, at: usize, head: u16) {
+        debug_assert_eq!(self.0[WIDTH - 1], NO_HEAD, "there is room for one more");
         self.0.copy_within(at..WIDTH - 1, at + 1);
         self.0[at] = head;
     }
 
     pub(super) fn remove(&mut self, at: usize) {
+        debug_assert!(at < WIDTH, "a node has no separator {at}");
         self.0.copy_within(at + 1.., at);
         self.0[WIDTH - 1] = NO_HEAD;
     }

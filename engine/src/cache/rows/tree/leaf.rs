@@ -246,11 +246,13 @@ impl Leaf {
                 (*common, continuity.clone(), *count);
             *self = own;
         }
+        debug_assert!(!self.is_shared(), "what is changed is held once");
         self
     }
 
     /// Moves all entries to a piece of memory with room for so many.
     fn set_room(&mut self, room: usize) {
+        debug_assert!(room >= self.len(), "all entries have room");
         let mut new = Leaf::new(room);
         let (from, to) = (self.parts(), new.parts());
         let count = usize::from(take(&mut from.header.count));
@@ -336,6 +338,8 @@ impl Leaf {
 
     /// Puts an entry in; there are fewer than [`WIDTH`].
     pub(super) fn insert(&mut self, at: usize, row: FlatRow, claim: Claim) {
+        debug_assert!(self.len() < WIDTH && at <= self.len(), "a leaf has no room at {at}");
+        debug_assert!(self.is_between(at, &row), "entries are in order");
         if self.len() == self.room() {
             self.set_room((self.room() + GROWTH).min(WIDTH));
         }
@@ -359,7 +363,16 @@ impl Leaf {
         }
     }
 
+    /// Whether a place lies between the entries beside where one would come in.
+    fn is_between(&self, at: usize, place: &FlatRow) -> bool {
+        let (place, rows) = (PlaceRef::of_flat(place), self.rows());
+        let lower = at.checked_sub(1).map(|at| PlaceRef::of_flat(&rows[at]));
+        let upper = rows.get(at).map(PlaceRef::of_flat);
+        lower.is_none_or(|lower| lower < place) && upper.is_none_or(|upper| place < upper)
+    }
+
     pub(super) fn remove(&mut self, at: usize) -> (FlatRow, Claim) {
+        debug_assert!(at < self.len(), "a leaf has no entry {at}");
         let claim = self.claim(at);
         let Parts { header, heads, rows, slots } = self.parts();
         let count = usize::from(header.count);
@@ -377,10 +390,12 @@ impl Leaf {
     }
 
     pub(super) fn set_known_before(&mut self, at: usize, is_known: bool) {
+        debug_assert!(at < self.len(), "a leaf has no entry {at}");
         self.parts().header.continuity.set_known_before(at, is_known);
     }
 
     pub(super) fn set_tombstone(&mut self, at: usize, tombstone: Option<Tombstone>) {
+        debug_assert!(at < self.len(), "a leaf has no entry {at}");
         self.parts().header.continuity.set_tombstone(at, tombstone);
     }
 
@@ -409,6 +424,7 @@ impl Leaf {
     /// A leaf of the entries from `at` on, which leave this one, with some room.
     pub(super) fn split_off(&mut self, at: usize) -> Leaf {
         let count = self.len();
+        debug_assert!(at <= count, "a leaf has no entry {at}");
         let mut right = Leaf::new((count - at + GROWTH).min(WIDTH));
         let (from, to) = (self.parts(), right.parts());
         from.header.count = at as u16;
@@ -428,6 +444,12 @@ impl Leaf {
     /// Takes the entries of the next leaf behind its own; together they are few.
     pub(super) fn append(&mut self, next: &Leaf) {
         let (count, more) = (self.len(), next.len());
+        debug_assert!(count + more <= WIDTH, "together they are few");
+        let first = next.rows().first();
+        debug_assert!(
+            first.is_none_or(|first| self.is_between(count, first)),
+            "leaves are in order"
+        );
         self.set_room((count + more + GROWTH).min(WIDTH));
         let Parts { header, rows, slots, .. } = self.parts();
         for (own, row) in rows[count..].iter_mut().zip(next.rows()) {
@@ -479,18 +501,21 @@ impl fmt::Debug for Leaf {
     }
 }
 
-#[cfg(test)]
 impl Leaf {
     /// Checks what holds of every leaf.
     pub(super) fn check(&self) {
         let count = self.len();
+        let is_before = |a: &FlatRow, b: &FlatRow| PlaceRef::of_flat(a) < PlaceRef::of_flat(b);
+        assert!(self.rows().is_sorted_by(is_before), "entries are in order: {self:?}");
+        self.continuity().check(count);
         let common = self.header().common.bytes();
         let heads = self.rows().iter().map(|row| head_of(common, PlaceRef::of_flat(row)));
-        assert!(heads.eq(self.heads()[..count].iter().copied()), "{self:?}");
-        assert!(self.heads().is_sorted(), "{self:?}");
-        assert!(self.heads()[count..].iter().all(|head| *head == NO_HEAD));
-        assert_eq!((self.rows().len(), self.slots().len()), (count, count));
-        assert!(count <= self.room() && self.room() <= WIDTH);
+        assert!(heads.eq(self.heads()[..count].iter().copied()), "heads are of rows: {self:?}");
+        assert!(self.heads().is_sorted(), "heads are in order: {self:?}");
+        let behind = &self.heads()[count..];
+        assert!(behind.iter().all(|head| *head == NO_HEAD), "behind the last there is no head");
+        assert_eq!((self.rows().len(), self.slots().len()), (count, count), "a slot a row");
+        assert!(count <= self.room() && self.room() <= WIDTH, "entries have room");
     }
 }
 

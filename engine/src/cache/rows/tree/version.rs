@@ -175,6 +175,7 @@ impl Version {
     /// Puts an entry in where none stands, of which nothing is known before it. Inside a known
     /// stretch it splits that.
     pub fn insert(&self, flat: FlatRow, tombstone: Option<Tombstone>, slot: Slot) {
+        debug_assert_ne!(slot, NO_SLOT, "every entry may leave");
         let next = self.next(PlaceRef::of_flat(&flat));
         let claim = match next.is_known_before {
             true => Claim { slot, ..next },
@@ -213,6 +214,7 @@ impl Version {
         upper: PlaceRef<'_>,
         tombstone: Option<Tombstone>,
     ) -> Option<bool> {
+        debug_assert!(lower <= upper, "a gap lies between two places in order");
         let mut tree = self.tree.borrow_mut();
         if tree.get(lower).is_none() {
             return Some(false);
@@ -276,8 +278,18 @@ impl Version {
         found.unwrap_or_else(|| self.end())
     }
 
+    /// Walks all entries; see [`Tree::check`].
+    pub fn check(&self) {
+        let tree = self.tree.borrow();
+        tree.check();
+        let is_listed = |view: View<'_>| view.claim.slot != NO_SLOT;
+        assert!(tree.iter().all(is_listed), "every entry has a slot");
+        assert!(tree.get(PlaceRef::END).is_none(), "the entry at the end stands apart");
+    }
+
     /// The slot of the entry at the end.
     pub fn set_slot(&self, slot: Slot) {
+        debug_assert_eq!(self.end().slot, NO_SLOT, "a partition gets its slot once");
         self.set_end(Claim { slot, ..self.end() });
     }
 
@@ -316,6 +328,7 @@ impl Version {
             let flat = if entry.flat().has_row() {
                 let mut own = entry.flat().thaw();
                 own.merge(row);
+                debug_assert!(own.is_compacted(), "a row holds what its own deletion covers");
                 FlatRow::row(key, &own)
             } else {
                 FlatRow::row(key, row)

@@ -101,6 +101,7 @@ impl<'a, S: FragmentSink + ?Sized> Out<'a, S> {
                     taken
                 }
             };
+            debug_assert!(taken > 0 && taken <= count, "a sink takes some of what it gets");
             self.given += taken as u64;
             passed += taken;
             run.nth(taken - 1);
@@ -155,6 +156,7 @@ fn bound_slot(tree: &Tree, start: &Position) -> Option<Slot> {
 /// The first place after which a row may follow `place`.
 pub(super) fn past(place: PlaceRef<'_>) -> Position {
     let weight = if place.weight == Weight::At { Weight::After } else { place.weight };
+    debug_assert!(weight != Weight::At, "a walk goes on beside a row");
     PlaceRef { weight, ..place }.position()
 }
 
