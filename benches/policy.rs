@@ -40,7 +40,7 @@ use futures::FutureExt;
 use futures::executor::block_on;
 use futures::future::LocalBoxFuture;
 use tidegate_engine::cache::{
-    Contents, EntryId, Governor, PageCache, PagedFile, PolicyIdentity, ShadowPurpose, SwapStep,
+    EntryId, Governor, Owner, PageCache, PagedFile, PolicyIdentity, ShadowPurpose, SwapStep,
 };
 use tidegate_engine::clock::Random;
 use tidegate_engine::config::PAGE_BYTES;
@@ -364,7 +364,7 @@ struct Ids {
 
 struct IdOfSlot(Vec<u64>);
 
-impl Contents for IdOfSlot {
+impl Owner for IdOfSlot {
     fn is_in_use(&self, _: Slot) -> bool {
         false
     }

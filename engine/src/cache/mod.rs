@@ -1,24 +1,27 @@
 //! What the shard keeps in memory of its files, under one budget and one eviction policy.
 //!
+//! `budget` decides what comes in and what leaves, and knows slots and sizes only. `pages` and
+//! `rows` own what stands in the slots. `shard_cache.rs` holds all three together, so that a use
+//! costs one borrow; `owners.rs` says whose a slot is.
+//!
+//! With the feature `strict` tests walk all of it after each change.
+//!
 //! Invariant: a policy decides which entries leave first, never whether the cache is right.
 
-mod doorkeeper;
-mod gate;
-mod governor;
-mod index_share;
-mod page_cache;
-mod page_counts;
-mod paged_file;
-mod parsed_file;
+mod budget;
+mod fingerprint;
+mod owners;
+mod pages;
+mod policies;
 mod rows;
+mod shard_cache;
+mod slab;
 
-pub use gate::{GateStats, GateStatus};
-pub use governor::{
-    Contents, EntryId, ExitRecord, Governor, PolicyCounters, PolicyIdentity, PolicyRole,
-    PolicyState, PolicyStatus, ShadowLimits, ShadowPurpose, ShadowStatus, SwapStep,
+pub use budget::{
+    AdmissionFilterStats, AdmissionFilterStatus, EntryId, ExitRecord, Governor, Owner,
+    PageCacheStats, PageCounts, PolicyCounters, PolicyIdentity, PolicyRole, PolicyState,
+    PolicyStatus, ShadowLimits, ShadowPurpose, ShadowStatus, SwapStep,
 };
-pub use page_cache::{Page, PageCache};
-pub use page_counts::{PageCacheStats, PageCounts};
-pub use paged_file::{Keep, PagedFile, Verifier};
-pub use parsed_file::ParsedFile;
+pub use pages::{Keep, Page, PagedFile, ParsedFile, Verifier};
 pub use rows::{CachedEntry, CachedPartition, RowCache, RowCacheStats, RowFuture, Underlying};
+pub use shard_cache::PageCache;

@@ -168,6 +168,11 @@ impl Row {
             || self.multi.iter().any(|(_, multi)| multi.is_touched_by(tombstone))
     }
 
+    /// Whether the row holds nothing that its own tombstone covers.
+    pub fn is_compacted(&self) -> bool {
+        self.deletion.is_none_or(|own| !self.is_touched_by(own))
+    }
+
     /// Whether a reader at `now` (seconds) sees this row.
     pub fn is_live_at(&self, now: i32) -> bool {
         self.liveness.is_some_and(|live| live.is_live_at(now))

@@ -78,13 +78,13 @@ impl Candidate {
             {
                 let slots = slots_of(settings.capacity, trace);
                 let options = instance_options(params, slots, settings.seed);
-                let gate = WasmAdmissionPolicy::new(compiled.clone(), options);
-                let mut gate = gate.map_err(|failure| self.failed(failure.to_string()))?;
+                let filter = WasmAdmissionPolicy::new(compiled.clone(), options);
+                let mut filter = filter.map_err(|failure| self.failed(failure.to_string()))?;
                 let mut lru = Lru::default();
                 let ended =
-                    driver::run(&mut lru, Some(&mut gate), trace, &settings, clock, cancelled);
+                    driver::run(&mut lru, Some(&mut filter), trace, &settings, clock, cancelled);
                 let outcome = self.outcome(ended)?;
-                let fuel = Some(gate.counters().fuel);
+                let fuel = Some(filter.counters().fuel);
                 Ok(outcome.map(|outcome| Outcome { fuel, ..outcome }))
             }
             Candidate::Component { .. } => {

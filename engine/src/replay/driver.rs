@@ -128,11 +128,11 @@ pub(super) fn slots_of(capacity: Capacity, trace: &Trace) -> u32 {
     u32::try_from(slots).unwrap_or(NONE - 1).min(NONE - 1)
 }
 
-/// Runs `trace` against a policy that was made for [`slots_of`] slots, behind a gate if there is
-/// one.
+/// Runs `trace` against a policy that was made for [`slots_of`] slots, behind an admission filter
+/// if there is one.
 pub(super) fn run(
     policy: &mut dyn EvictionPolicy,
-    gate: Option<&mut dyn AdmissionPolicy>,
+    filter: Option<&mut dyn AdmissionPolicy>,
     trace: &Trace,
     settings: &Settings,
     clock: &dyn Clock,
@@ -141,7 +141,12 @@ pub(super) fn run(
     let slots = slots_of(settings.capacity, trace) as usize;
     let mut cache = Cache {
         policy,
-        gate: gate.map(|policy| Gate { policy, fates: Vec::new(), last_id: 0, run: 0 }),
+        filter: filter.map(|policy| AdmissionFilter {
+            policy,
+            fates: Vec::new(),
+            last_id: 0,
+            run: 0,
+        }),
         trace,
         clock,
         batch: settings.batch.clamp(1, POLICY_RING_EVENTS_MAX),
@@ -187,7 +192,7 @@ struct Place {
 }
 
 /// An admission policy before the cache.
-struct Gate<'a> {
+struct AdmissionFilter<'a> {
     policy: &'a mut dyn AdmissionPolicy,
     fates: Vec<u64>,
     /// The last id that was missed, and how many stood in sequence before it.
@@ -195,7 +200,7 @@ struct Gate<'a> {
     run: u16,
 }
 
-impl Gate<'_> {
+impl AdmissionFilter<'_> {
     fn tell(&mut self, id: u64, what: Fate) -> Result<(), PolicyFailure> {
         if !self.policy.wants_feedback() {
             return Ok(());
@@ -232,7 +237,7 @@ impl Gate<'_> {
 
 struct Cache<'a> {
     policy: &'a mut dyn EvictionPolicy,
-    gate: Option<Gate<'a>>,
+    filter: Option<AdmissionFilter<'a>>,
     trace: &'a Trace,
     clock: &'a dyn Clock,
     batch: usize,
@@ -269,9 +274,9 @@ impl Cache<'_> {
         if cost > self.capacity {
             return self.push(0, Op::Miss, read, true);
         }
-        if let Some(gate) = &mut self.gate {
+        if let Some(filter) = &mut self.filter {
             let has_room = self.used + cost <= self.capacity;
-            if !gate.admits(self.trace.id(read.entry), read, has_room)? {
+            if !filter.admits(self.trace.id(read.entry), read, has_room)? {
                 self.outcome.refused += 1;
                 return self.push(0, Op::Miss, read, true);
             }
@@ -286,8 +291,8 @@ impl Cache<'_> {
     }
 
     fn hit(&mut self, slot: Slot, read: &Read) -> Result<(), PolicyFailure> {
-        if let Some(gate) = &mut self.gate {
-            gate.tell(self.trace.id(read.entry), Fate::Read)?;
+        if let Some(filter) = &mut self.filter {
+            filter.tell(self.trace.id(read.entry), Fate::Read)?;
         }
         if self.slots[slot as usize].proposed {
             self.slots[slot as usize].proposed = false;
@@ -366,8 +371,8 @@ impl Cache<'_> {
             self.slot_of[entry as usize] = NONE;
             self.free.push(slot);
             self.outcome.count_victim(self.trace.id(entry));
-            if let Some(gate) = &mut self.gate {
-                gate.tell(self.trace.id(entry), Fate::Evicted)?;
+            if let Some(filter) = &mut self.filter {
+                filter.tell(self.trace.id(entry), Fate::Evicted)?;
             }
         }
         Ok(())

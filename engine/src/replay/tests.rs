@@ -103,11 +103,11 @@ fn admission_keeps_a_scan_from_the_cache() {
     let reads = made("scan:ids=400,requests=40000,skew=0.8,every=2000,length=1500,seed=4");
     let capacity = Capacity::Entries(300);
     let without = run(&Candidate::Lru, &reads, capacity);
-    let gate = |file: &str| Candidate::Component { compiled: compiled(file), params: Vec::new() };
-    let always = run(&gate("always.wasm"), &reads, capacity);
+    let filter = |file: &str| Candidate::Component { compiled: compiled(file), params: Vec::new() };
+    let always = run(&filter("always.wasm"), &reads, capacity);
     assert_eq!((always.hits, always.victims_hash), (without.hits, without.victims_hash));
     for file in ["second_touch.wasm", "doorkeeper.wasm", "scan_guard.wasm"] {
-        let with = run(&gate(file), &reads, capacity);
+        let with = run(&filter(file), &reads, capacity);
         assert!(with.refused > 10_000 && with.hits > without.hits, "{file}: {with:?} {without:?}");
         assert!(with.fuel.is_some_and(|fuel| fuel > 0));
     }
@@ -234,7 +234,7 @@ fn a_replay_ends_by_fuel_and_not_by_the_clock() {
     let host = PolicyHost::new(HostOptions { instances_max: 4, compiler: None }).unwrap();
     let load = |name: &str, bytes: &[u8]| host.compile(name, bytes).unwrap();
     let lru = load("lru", &dist("lru.wasm"));
-    let gate = load("always", &dist("always.wasm"));
+    let filter = load("always", &dist("always.wasm"));
     let limiter = load("token_bucket", &dist("token_bucket.wasm"));
     let endless = format!("{FOREVER} unreachable");
     let endless = Guest { apply: endless, ..Guest::default() }.component();
@@ -247,7 +247,7 @@ fn a_replay_ends_by_fuel_and_not_by_the_clock() {
         let ended = candidate.run(&reads, &settings, &*clock, &AtomicBool::new(false));
         ended.map(|outcome| outcome.expect("nobody cancelled it"))
     };
-    let (calm, calm_gate) = (replay(&lru).unwrap(), replay(&gate).unwrap());
+    let (calm, calm_filter) = (replay(&lru).unwrap(), replay(&filter).unwrap());
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -262,12 +262,12 @@ fn a_replay_ends_by_fuel_and_not_by_the_clock() {
             (0..10_000).try_for_each(|_| live.apply(&[], &[], 1, 0, &mut Vec::new()))
         };
         let live = (0..1000).find_map(|_| live().err());
-        let replayed = [replay(&lru), replay(&gate)];
+        let replayed = [replay(&lru), replay(&filter)];
         let ended = replay(&endless);
         let tried = try_component(&limiter, &[], &*clock);
         is_over.store(true, Ordering::Relaxed);
         assert_eq!(live.expect("a deadline that passes").kind, FailureKind::Epoch);
-        assert_eq!(replayed.map(Result::unwrap), [calm, calm_gate]);
+        assert_eq!(replayed.map(Result::unwrap), [calm, calm_filter]);
         let message = ended.unwrap_err().to_string();
         assert!(message.contains(": fuel: apply"), "the engine's fuel holds here too: {message}");
         let trial = tried.unwrap();

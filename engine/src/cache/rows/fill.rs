@@ -12,11 +12,9 @@ use std::rc::Rc;
 
 use futures::FutureExt;
 
-use super::ahead::Ahead;
-use super::place::PlaceRef;
-use super::version::{Version, Walk};
+use super::tree::{Ahead, PlaceRef, Version, Walk};
 use super::{Handle, RowCache};
-use crate::cache::page_cache::Arrival;
+use crate::cache::budget::Arrival;
 use crate::config::CACHED_ROW_BYTES_MAX;
 use crate::error::Result;
 use crate::mutation::{
@@ -255,9 +253,12 @@ impl Target {
             return None;
         }
         let flat = flat();
-        let slot = self.cache.admit(&self.handle, &flat, Arrival::Read { run })?;
+        let put = |slot| self.version.insert(flat.clone(), tombstone, slot);
+        if !self.cache.admit(&self.handle, &flat, Arrival::Read { run }, put) {
+            return None;
+        }
+        debug_assert!(self.version.entry_at(place).is_some(), "an entry stays that came in last");
         self.room_left.set(self.room_left.get().saturating_sub(flat.memory_bytes()));
-        self.version.insert(flat.clone(), tombstone, slot);
         Some(flat)
     }
 
@@ -283,7 +284,9 @@ impl Target {
             return;
         }
         let (lower, upper) = (PlaceRef::of_flat(lower), PlaceRef::of_flat(upper));
+        debug_assert!(lower <= upper, "a gap lies between two places in order");
         if self.version.link(lower, upper, tombstone).is_some() {
+            self.cache.check();
             return;
         }
         // A row that stood there bears another tombstone than the gap before it.
@@ -294,6 +297,7 @@ impl Target {
             let own = self.version.tombstone_at(upper);
             self.version.link(bound, upper, own);
         }
+        self.cache.check();
     }
 }
 

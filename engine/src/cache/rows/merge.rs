@@ -16,10 +16,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::fill::is_current;
-use super::place::PlaceRef;
-use super::version::{AtRow, NO_SLOT, Version};
+use super::tree::{AtRow, NO_SLOT, PlaceRef, Version};
 use super::{Handle, RowCache};
-use crate::cache::page_cache::Arrival;
+use crate::cache::budget::Arrival;
 use crate::error::Result;
 use crate::mutation::{
     ClusteringRange, FlatRow, Fragment, FragmentSource, Position, RangeTombstone, Row, Tombstone,
@@ -51,6 +50,7 @@ impl Tail {
             // There was room for these.
             self.rows.pop_front();
         }
+        debug_assert!(self.rows.len() <= 2 * TAIL_ROWS, "a tail has a bound");
     }
 
     fn clear(&mut self) {
@@ -122,6 +122,7 @@ impl RowCache {
                     Fragment::FlatRow(_) => unreachable!("a memtable has no other"),
                     Fragment::RangeTombstoneChange { position, tombstone } => {
                         if let Some((start, tombstone)) = open.take() {
+                            debug_assert!(start <= position, "a tombstone ends behind its start");
                             let range = ClusteringRange { start, end: position.clone() };
                             let deletion = RangeTombstone { range, tombstone };
                             self.merge_range(handle, version, &deletion).await;
@@ -143,6 +144,7 @@ impl RowCache {
         row: &Row,
         tail: &mut Tail,
     ) {
+        debug_assert!(row.is_compacted(), "a memtable holds nothing that its row deletion covers");
         let key = key.as_ordered();
         let slot = match version.at_row(key) {
             AtRow::Entry(slot) => {
@@ -159,16 +161,14 @@ impl RowCache {
                 while tail.rows.len() >= TAIL_ROWS && !self.has_room_for(&flat) {
                     self.drop_merged(handle, version, tail.rows.pop_front());
                 }
-                // Making room may have taken what was known here.
-                if let Some(slot) = self.admit(handle, &flat, Arrival::Written) {
-                    match version.at_row(key) {
-                        AtRow::Known => {
-                            version.insert(flat.clone(), None, slot);
-                            tail.push(flat);
-                            self.counts.borrow_mut().rows_merged += 1;
-                        }
-                        AtRow::Entry(_) | AtRow::Unknown => self.remove(slot),
-                    }
+                if version.at_row(key) != AtRow::Known {
+                    // The row that was dropped stood beside it.
+                    return;
+                }
+                let put = |slot| version.insert(flat.clone(), None, slot);
+                if self.admit(handle, &flat, Arrival::Written, put) {
+                    tail.push(flat);
+                    self.counts.borrow_mut().rows_merged += 1;
                 } else if version.at_row(key) == AtRow::Known {
                     version.forget_gap(PlaceRef::row(key));
                 }
@@ -193,6 +193,7 @@ impl RowCache {
                 self.detach(handle);
             }
         }
+        self.check();
     }
 
     async fn merge_range(
@@ -213,7 +214,9 @@ impl RowCache {
             if version.needs_bound(end) {
                 version.forget_gap(PlaceRef::of(end));
             }
-            match version.cover(&from, deletion, COVERED_AT_ONCE_MAX) {
+            let next = version.cover(&from, deletion, COVERED_AT_ONCE_MAX);
+            self.check();
+            match next {
                 Some(next) => from = next,
                 None => return,
             }
@@ -227,13 +230,11 @@ impl RowCache {
             return;
         }
         let place = PlaceRef::of(bound).flat();
-        let slot = self.admit(handle, &place, Arrival::Written);
+        let put = |slot| version.insert(place.clone(), None, slot);
+        let is_there = self.admit(handle, &place, Arrival::Written, put);
         // Making room may have taken what was known here.
-        match slot {
-            Some(slot) if version.needs_bound(bound) => version.insert(place, None, slot),
-            Some(slot) => self.remove(slot),
-            None if version.needs_bound(bound) => version.forget_gap(PlaceRef::of(bound)),
-            None => {}
+        if !is_there && version.needs_bound(bound) {
+            version.forget_gap(PlaceRef::of(bound));
         }
     }
 }

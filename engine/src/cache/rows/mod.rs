@@ -5,36 +5,37 @@
 //! and a flushed memtable is merged into it. Its entries share the shard's budget and eviction
 //! policy with the pages of files.
 
-mod ahead;
+mod entries;
 mod fill;
-mod heads;
-mod leaf;
-mod marks;
+mod handle;
 mod merge;
 mod partitions;
-mod place;
 mod read;
 mod ring;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod version;
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
+pub(super) use entries::Entries;
+pub(super) use handle::Handle;
 use partitions::Partitions;
-pub(super) use place::PlaceRef;
-use place::are_same;
 use read::CachedRead;
 pub use read::{RowFuture, Underlying};
-use version::{NO_SLOT, Version};
+#[cfg(test)]
+pub(super) use slots::AdmissionFault;
+pub(super) use tree::PlaceRef;
+pub use tree::{CachedEntry, CachedPartition};
+use tree::{NO_SLOT, Version};
 
-use super::page_cache::{Arrival, PageCache};
-use crate::mutation::{ClusteringRange, FlatRow, FragmentSource, Position, Slice, Tombstone};
+use super::budget::Arrival;
+use super::shard_cache::PageCache;
+use crate::mutation::{ClusteringRange, FlatRow, FragmentSource, Slice};
 use crate::policy::Slot;
 use crate::policy::event::EntryKind;
-use crate::prefetch::Memory;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{ClusteringKey, ClusteringShape, PartitionKey};
 
@@ -44,6 +45,9 @@ const ENTRY_BYTES: usize = 46;
 /// Bookkeeping bytes of a partition: its handle and key (150), its version (64), its places in the
 /// ring and by token (70), the first leaf of its tree (64), its number and slot (44).
 const PARTITION_BYTES: usize = 392;
+
+/// Entries of a cache that is walked after each change, with the feature `strict`.
+const WALKED_ENTRIES_MAX: u64 = 256;
 
 /// What a row cache did since it was made, and holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -83,73 +87,6 @@ impl RowCacheStats {
     }
 }
 
-/// What a row cache knows of one partition, in natural order.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CachedPartition {
-    pub deletion: Option<Tombstone>,
-    pub has_static_row: bool,
-    pub entries: Vec<CachedEntry>,
-}
-
-/// An entry of a cached partition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CachedEntry {
-    pub position: Position,
-    /// Timestamp of the newest thing in the row; `None` where there is no row.
-    pub newest: Option<i64>,
-    /// The range tombstone in force at the entry, and before it where that is known.
-    pub tombstone: Option<Tombstone>,
-    /// Whether everything between the entry before and this one is known.
-    pub is_known_before: bool,
-}
-
-/// A cached partition: the newest version of it, and what refers to it.
-///
-/// Invariant: whoever holds the latest version reads the set of SSTables with the handle's number;
-/// who comes with a newer set gets a copy where the version is held.
-pub(super) struct Handle {
-    pub(super) key: Rc<PartitionKey>,
-    /// The key's bytes where they are few: a look-up compares them, and goes no further for them.
-    short_key: ShortKey,
-    latest: RefCell<Rc<Version>>,
-    /// The set of SSTables that the latest version stands for.
-    generation: Cell<u64>,
-    /// Whether the cache still knows it.
-    is_attached: Cell<bool>,
-    /// Whether the SSTables are known to have no partition between the one before and this.
-    is_known_before: Cell<bool>,
-    /// Number of the cache's life in which it came in.
-    life: u64,
-    /// Number of the table in what policies are told.
-    pub(super) table: u32,
-    /// Its number with the cache while that holds entries of it.
-    pub(super) number: Cell<Option<u32>>,
-    owner: Weak<RowCache>,
-}
-
-/// The bytes of a short key and their number; no bytes of a longer one. The key itself lies
-/// elsewhere, so that readers can hold it.
-#[derive(PartialEq, Eq)]
-struct ShortKey([u8; SHORT_KEY_BYTES_MAX], u8);
-
-/// Keys of numbers, UUIDs and short names are not longer.
-const SHORT_KEY_BYTES_MAX: usize = 23;
-
-impl ShortKey {
-    #[inline]
-    fn of(key: &PartitionKey) -> Self {
-        let mut bytes = [0; SHORT_KEY_BYTES_MAX];
-        let whole = key.as_bytes();
-        match bytes.get_mut(..whole.len()) {
-            Some(start) => {
-                start.copy_from_slice(whole);
-                ShortKey(bytes, whole.len() as u8)
-            }
-            None => ShortKey(bytes, u8::MAX),
-        }
-    }
-}
-
 /// See the head of this file.
 pub struct RowCache {
     cache: Rc<PageCache>,
@@ -159,9 +96,9 @@ pub struct RowCache {
     partitions: RefCell<Partitions>,
     /// Whether the SSTables are known to have no partition behind the last one.
     is_end_known: Cell<bool>,
-    /// Whether a scan has marked gaps between partitions as known since all was forgotten: most
-    /// caches are read by key, and need not look for marks then.
-    has_marks: Cell<bool>,
+    /// Whether a scan has told a gap between partitions to be known since all was forgotten: most
+    /// caches are read by key, and need not look for such gaps then.
+    has_continuity: Cell<bool>,
     /// Partitions that were forgotten and whose entries are not all freed.
     forgotten: RefCell<Vec<Partitions>>,
     /// Rises when everything is forgotten.
@@ -183,7 +120,7 @@ impl RowCache {
             clustering: ClusteringShape::of(&schema),
             partitions: RefCell::default(),
             is_end_known: Cell::new(false),
-            has_marks: Cell::new(false),
+            has_continuity: Cell::new(false),
             forgotten: RefCell::default(),
             life: Cell::new(0),
             generation_min: Cell::new(0),
@@ -237,7 +174,7 @@ impl RowCache {
         self.life.set(self.life.get() + 1);
         let partitions = self.partitions.take();
         self.is_end_known.set(false);
-        self.has_marks.set(false);
+        self.has_continuity.set(false);
         if !partitions.is_empty() {
             self.counts.borrow_mut().partition_evictions += partitions.len() as u64;
             self.forgotten.borrow_mut().push(partitions);
@@ -280,6 +217,7 @@ impl RowCache {
                 partitions.remove(&handle.key);
             }
         }
+        self.check();
         !self.forgotten.borrow().is_empty()
     }
 
@@ -287,7 +225,7 @@ impl RowCache {
     fn find(&self, key: &PartitionKey, generation: u64) -> Option<(Rc<Handle>, Rc<Version>)> {
         self.partitions.borrow().find(key, |handle| {
             let version = handle.version_at(generation);
-            let root = version.tree.borrow().searched();
+            let root = version.searched();
             (version, root)
         })
     }
@@ -324,28 +262,41 @@ impl RowCache {
         });
         let bytes = bytes_of(&key, &version);
         let what = (EntryKind::PartitionHeader, bytes);
-        let slot = self.cache.admit_row(&handle, None, arrival, what)?;
-        let mut counts = self.counts.borrow_mut();
-        counts.bytes += bytes as u64;
-        counts.partitions += 1;
-        drop(counts);
-        version.set_slot(slot);
-        // In a known gap it divides that.
-        handle.is_known_before.set(self.is_known_absent(&key));
-        self.partitions.borrow_mut().insert(handle.clone());
-        Some((handle, version))
+        let put = |slot| {
+            debug_assert_ne!(slot, NO_SLOT, "a partition that comes in may leave");
+            let mut counts = self.counts.borrow_mut();
+            counts.bytes += bytes as u64;
+            counts.partitions += 1;
+            version.set_slot(slot);
+            // In a known gap it divides that.
+            handle.is_known_before.set(self.is_known_absent(&key));
+            self.partitions.borrow_mut().insert(handle.clone());
+        };
+        let is_in = self.cache.admit_row(&handle, None, arrival, what, put);
+        self.check();
+        is_in.then_some((handle, version))
     }
 
-    /// Room for an entry; `None` when there is none.
-    fn admit(&self, handle: &Rc<Handle>, flat: &FlatRow, arrival: Arrival) -> Option<Slot> {
+    /// Room for an entry, which is `put` there; false when there is none.
+    fn admit(
+        &self,
+        handle: &Rc<Handle>,
+        flat: &FlatRow,
+        arrival: Arrival,
+        put: impl FnOnce(Slot),
+    ) -> bool {
+        debug_assert!(self.knows(handle), "an entry comes into a partition that readers meet");
         let kind = if flat.has_row() { EntryKind::Row } else { EntryKind::Dummy };
         let bytes = ENTRY_BYTES + flat.memory_bytes();
-        let slot = self.cache.admit_row(handle, Some(flat), arrival, (kind, bytes))?;
-        let mut counts = self.counts.borrow_mut();
-        counts.insertions += 1;
-        counts.bytes += bytes as u64;
-        *counts.held(kind) += 1;
-        Some(slot)
+        let is_in = self.cache.admit_row(handle, Some(flat), arrival, (kind, bytes), |slot| {
+            let mut counts = self.counts.borrow_mut();
+            counts.insertions += 1;
+            counts.bytes += bytes as u64;
+            *counts.held(kind) += 1;
+            put(slot);
+        });
+        self.check();
+        is_in
     }
 
     /// Whether an entry comes in without that others leave.
@@ -361,6 +312,8 @@ impl RowCache {
 
     fn left(&self, kind: EntryKind, bytes: u64) {
         let mut counts = self.counts.borrow_mut();
+        debug_assert!(counts.bytes >= bytes, "an entry takes more than all of them");
+        debug_assert!(*counts.held(kind) > 0, "an entry of {kind:?} leaves that never came in");
         counts.bytes -= bytes;
         *counts.held(kind) -= 1;
     }
@@ -381,10 +334,12 @@ impl RowCache {
 
     fn resize_entry(&self, slot: Slot, flat: Option<FlatRow>, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        // Before room is made: this entry may leave for it.
-        self.counts.borrow_mut().bytes += u64::from(bytes);
-        let was = self.cache.resize_row(slot, flat, bytes);
-        self.counts.borrow_mut().bytes -= u64::from(was);
+        self.cache.resize_row(slot, flat, bytes, |was| {
+            let mut counts = self.counts.borrow_mut();
+            debug_assert!(counts.bytes >= u64::from(was), "an entry takes more than all of them");
+            counts.bytes = counts.bytes + u64::from(bytes) - u64::from(was);
+        });
+        self.check();
     }
 
     /// An entry's slot was taken back.
@@ -417,6 +372,38 @@ impl RowCache {
             forgotten.insert(handle.clone());
             self.forgotten.borrow_mut().push(forgotten);
         }
+        self.check();
+    }
+
+    /// With the feature `strict`: walks all that is known, of a large cache now and then. Slots are
+    /// those of entries, so nothing may be on its way in or out.
+    #[inline]
+    fn check(&self) {
+        if !cfg!(feature = "strict") {
+            return;
+        }
+        let counts = *self.counts.borrow();
+        let entries = counts.rows + counts.dummies + counts.partitions;
+        if entries > WALKED_ENTRIES_MAX && !counts.insertions.is_multiple_of(WALKED_ENTRIES_MAX) {
+            return;
+        }
+        let (partitions, forgotten) = (self.partitions.borrow(), self.forgotten.borrow());
+        partitions.check();
+        for handle in partitions.values() {
+            assert!(self.knows(handle), "a partition that readers meet is known");
+            assert_eq!(handle.table, self.table, "a partition is of its table");
+        }
+        let mut slots = 0;
+        for handle in partitions.values().chain(forgotten.iter().flat_map(Partitions::values)) {
+            let version = handle.latest.borrow();
+            version.check();
+            let held = version.slots(usize::MAX);
+            for (flat, slot) in held.iter().filter(|(_, slot)| *slot != NO_SLOT) {
+                self.cache.check_row(*slot, handle, PlaceRef::of_flat(flat));
+                slots += 1;
+            }
+        }
+        assert_eq!(slots, entries, "an entry is counted while it has a slot");
     }
 
     /// Whether new readers meet this partition.
@@ -434,78 +421,4 @@ impl RowCache {
 fn bytes_of(key: &PartitionKey, version: &Version) -> usize {
     let content = version.static_row().map_or(0, |row| row.memory_bytes());
     PARTITION_BYTES + key.as_bytes().len() + content
-}
-
-impl Handle {
-    /// A partition of no cache yet.
-    fn new(key: Rc<PartitionKey>, version: Rc<Version>) -> Self {
-        Handle {
-            short_key: ShortKey::of(&key),
-            key,
-            latest: RefCell::new(version),
-            generation: Cell::new(0),
-            is_attached: Cell::new(true),
-            is_known_before: Cell::new(false),
-            life: 0,
-            table: 0,
-            number: Cell::new(None),
-            owner: Weak::new(),
-        }
-    }
-
-    /// A partition of which nothing is known.
-    #[cfg(test)]
-    fn of_key(key: PartitionKey) -> Self {
-        Handle::new(Rc::new(key), Rc::new(Version::new(None, None, NO_SLOT, false)))
-    }
-
-    /// The version that a reader of the set of SSTables number `generation`, not older than the
-    /// handle's, may read and add to.
-    fn version_at(&self, generation: u64) -> Rc<Version> {
-        let mut latest = self.latest.borrow_mut();
-        if self.generation.replace(generation) < generation && Rc::strong_count(&latest) > 1 {
-            *latest = Rc::new(Version::clone(&latest));
-        }
-        latest.clone()
-    }
-
-    /// Steps of [`prefetch`](Self::prefetch).
-    pub(super) const PREFETCH_STEPS: usize = 4;
-
-    /// Has what an eviction or an insertion touches fetched, a step at a time: this, the version,
-    /// the start and then all of the root of its entries. Each step is told by what the one before
-    /// fetched.
-    pub(super) fn prefetch(self: &Rc<Self>, step: usize) {
-        if step == 0 {
-            return Memory::of_shared(self).prefetch();
-        }
-        let Ok(version) = self.latest.try_borrow() else { return };
-        if step == 1 {
-            return Memory::of_shared(&*version).prefetch();
-        }
-        let Ok(tree) = version.tree.try_borrow() else { return };
-        let root = if step == 2 { tree.root_start() } else { tree.root_memory() };
-        root.prefetch();
-    }
-
-    #[inline]
-    fn is_of(&self, key: &PartitionKey) -> bool {
-        let ShortKey(bytes, length) = &self.short_key;
-        match bytes.get(..usize::from(*length)) {
-            Some(own) => are_same(own, key.as_bytes()),
-            None => *self.key == *key,
-        }
-    }
-
-    /// Whether new readers of its cache, if it has one, meet it.
-    pub(super) fn is_kept(&self) -> bool {
-        self.owner.upgrade().is_none_or(|owner| owner.knows(self))
-    }
-
-    /// The cache took the slot of this entry back.
-    pub(super) fn evicted(self: &Rc<Self>, place: PlaceRef<'_>, kind: EntryKind, bytes: u64) {
-        if let Some(owner) = self.owner.upgrade() {
-            owner.evicted(self, place, kind, bytes);
-        }
-    }
 }

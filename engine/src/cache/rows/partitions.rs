@@ -16,7 +16,7 @@ use std::ops::Bound;
 use std::rc::Rc;
 
 use super::Handle;
-use super::version::Version;
+use super::tree::Version;
 use crate::policy::SlotArray;
 use crate::prefetch::{LINE_BYTES, Memory};
 use crate::schema::{PartitionKey, Token};
@@ -211,6 +211,17 @@ impl Bucket {
         self.more.as_ref()?.get(key)
     }
 
+    /// How many partitions stand here.
+    fn len(&self) -> usize {
+        let more = self.more.as_ref().map_or(0, |more| more.len());
+        self.handles.iter().flatten().count() + more
+    }
+
+    /// Whether a partition stands here.
+    fn has(&self, key: &PartitionKey) -> bool {
+        self.get(key).is_some()
+    }
+
     /// The last one takes the place of the one that leaves.
     fn remove(&mut self, key: &PartitionKey) {
         let Some(last) = self.pop() else { return };
@@ -298,6 +309,7 @@ impl Partitions {
             self.split();
         }
         let bucket = self.bucket_of(token);
+        debug_assert!(!self.buckets[bucket].has(&handle.key), "a partition stands in one bucket");
         self.buckets[bucket].push(handle);
     }
 
@@ -305,7 +317,23 @@ impl Partitions {
         if self.ring.remove::<dyn OnRing>(key) {
             let bucket = self.bucket_of(key.token());
             self.buckets[bucket].remove(key);
+            debug_assert!(!self.buckets[bucket].has(key), "a partition stands in one bucket");
         }
+    }
+
+    /// Walks all of them: ring and buckets hold the same.
+    pub(super) fn check(&self) {
+        let mut last: Option<&Place> = None;
+        for place in &self.ring {
+            assert!(last.is_none_or(|last| last < place), "partitions stand in ring order");
+            assert_eq!(place.token, place.handle.key.token(), "a place has the token of its key");
+            let found = self.get(&place.handle.key);
+            let is_same = found.is_some_and(|found| Rc::ptr_eq(found, &place.handle));
+            assert!(is_same, "a partition of the ring is found by its token");
+            last = Some(place);
+        }
+        let counts = (0..self.buckets.len()).map(|bucket| self.buckets[bucket as u32].len());
+        assert_eq!(counts.sum::<usize>(), self.ring.len(), "buckets hold what is in the ring");
     }
 
     /// Buckets are numbered by the lower bits of tokens: by as many as all buckets need, or one
@@ -315,7 +343,9 @@ impl Partitions {
         let count = self.buckets.len();
         let mask = count.next_power_of_two() - 1;
         let bucket = token.0 as usize & mask;
-        (if bucket < count { bucket } else { bucket & mask >> 1 }) as u32
+        let bucket = if bucket < count { bucket } else { bucket & mask >> 1 };
+        debug_assert!(bucket < count, "a token has a bucket");
+        bucket as u32
     }
 
     /// Adds a bucket, which takes its share of the one it is split off from.

@@ -13,10 +13,9 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
 use super::fill::{Fill, Plan, Target, is_current};
-use super::place::PlaceRef;
-use super::version::{Known, NO_SLOT, Out, Step, Version, Walk, sought};
+use super::tree::{Known, NO_SLOT, Out, PlaceRef, Step, Version, Walk, sought};
 use super::{Handle, RowCache};
-use crate::cache::page_cache::Arrival;
+use crate::cache::budget::Arrival;
 use crate::config::{CACHED_ROW_BYTES_MAX, FRAGMENTS_PER_FILL_MAX};
 use crate::error::Result;
 use crate::mutation::{
@@ -191,6 +190,7 @@ impl CachedRead {
 
     /// Begins with a partition that the cache does not know.
     async fn begin(&mut self, out: &mut VecDeque<Fragment>) -> Result<State> {
+        debug_assert!(self.place.is_none(), "a known partition is read from memory");
         {
             let mut counts = self.cache.counts.borrow_mut();
             counts.reads += 1;
@@ -254,6 +254,7 @@ impl CachedRead {
 
     /// Reads one row of a known partition from below.
     async fn read_row(&self, row: &ClusteringKey, out: &mut VecDeque<Fragment>) -> Result<()> {
+        debug_assert!(self.place.is_some(), "a partition is read whole before rows of it");
         self.cache.counts.borrow_mut().gaps_read += 1;
         let reading = self.underlying.read_row(&self.key, row.clone(), false);
         let target = self.target();
@@ -325,6 +326,7 @@ impl CachedRead {
     /// Begins to read a gap, and what comes behind it where that is better than to begin again
     /// there. `None` where another reader has filled it since it was met.
     fn fill_gap(&mut self, walk: &Walk, gap: ClusteringRange) -> Option<Fill> {
+        debug_assert!(!gap.is_empty(), "a walk stops before a gap that has room for something");
         // Behind a gap that reaches to the end of the range there is nothing to go on over.
         let is_last = self.direction.last(&gap) == self.direction.last(&walk.rest);
         let worth = if is_last { 1 } else { self.worth() };

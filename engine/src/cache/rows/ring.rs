@@ -6,7 +6,7 @@
 //!        ??????|A|...........|C|...|D|?????????|..
 //! ```
 //! A partition's `is_known_before` says that the SSTables have no partition between the one that
-//! stands before it and itself; the end of the ring has such a mark as well. A key in a known gap
+//! stands before it and itself; the end of the ring says so too. A key in a known gap
 //! is absent, and nobody asks the SSTables for it. A flush brings what it has in a known gap into
 //! the cache, or forgets the gap.
 //!
@@ -17,8 +17,9 @@
 //! that nobody has to leave for; where there is none, and holes come often, it asks the cache now
 //! and then only.
 //!
-//! Invariant: a mark is true of the latest set of SSTables, memtables that are being merged beside
-//! it; a scan that a flush overtakes goes on with its own SSTables and leaves the cache alone.
+//! Invariant: what a partition says of the gap before it is true of the latest set of SSTables,
+//! memtables that are being merged beside it; a scan that a flush overtakes goes on with its own
+//! SSTables and leaves the cache alone.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -29,9 +30,9 @@ use futures::future::LocalBoxFuture;
 
 use super::fill::{Population, Target};
 use super::read::CachedRead;
-use super::version::{NO_SLOT, PASSED_AT_ONCE_MAX, Version};
+use super::tree::{NO_SLOT, PASSED_AT_ONCE_MAX, Version};
 use super::{Handle, RowCache, Underlying};
-use crate::cache::page_cache::Arrival;
+use crate::cache::budget::Arrival;
 use crate::config::FRAGMENTS_PER_FILL_MAX;
 use crate::error::Result;
 use crate::mutation::{
@@ -47,13 +48,13 @@ const AHEAD_AT_ONCE_MAX: usize = if cfg!(test) { 2 } else { 64 };
 const PASSED_FOR_EACH: usize = 4;
 const PASSED_MIN: usize = if cfg!(test) { 1 } else { 4 };
 const PASSED_MAX: usize = if cfg!(test) { 2 } else { 256 };
-/// Partitions between two of a file that are marked in one step.
-const MARKED_AT_ONCE_MAX: usize = 256;
+/// Partitions between two of a file whose gaps are told known in one step.
+const LINKED_AT_ONCE_MAX: usize = 256;
 
 impl RowCache {
     /// Whether the SSTables are known to lack a key that has no entry.
     pub(super) fn is_known_absent(&self, key: &PartitionKey) -> bool {
-        if !self.has_marks.get() {
+        if !self.has_continuity.get() {
             return false;
         }
         match self.after(Some(key)) {
@@ -71,7 +72,7 @@ impl RowCache {
 
     /// Forgets that anything is known of the gap in which a key without an entry lies.
     pub(super) fn forget_gap(&self, key: &PartitionKey) {
-        if !self.has_marks.get() {
+        if !self.has_continuity.get() {
             return;
         }
         match self.after(Some(key)) {
@@ -90,6 +91,7 @@ impl RowCache {
         if !self.is_known_absent(key) {
             return None;
         }
+        debug_assert!(!self.partitions.borrow().contains_key(key), "a partition comes in once");
         let version = Version::new(None, None, NO_SLOT, true);
         let arrival = Arrival::Written;
         let added = self.add_partition(Rc::new(key.clone()), version, generation, arrival);
@@ -102,10 +104,10 @@ impl RowCache {
     /// Of up to `max` gaps between partitions, how many are known, and how many were looked at.
     pub(super) fn ring_continuity(&self, max: usize) -> (u64, u64) {
         let partitions = self.partitions.borrow();
-        let marks = partitions.values().map(|handle| handle.is_known_before.get());
+        let gaps = partitions.values().map(|handle| handle.is_known_before.get());
         let (mut known, mut seen) = (0, 0);
-        for mark in marks.chain([self.is_end_known.get()]).take(max) {
-            known += u64::from(mark);
+        for is_known in gaps.chain([self.is_end_known.get()]).take(max) {
+            known += u64::from(is_known);
             seen += 1;
         }
         (known, seen)
@@ -137,7 +139,11 @@ impl RowCache {
 
     /// Says that between `previous` (the start of the ring without one) and `key` (its end) the
     /// SSTables have nothing, unless one of the two is not there.
-    fn mark(&self, previous: Option<&PartitionKey>, key: Option<&PartitionKey>) {
+    fn link_ring(&self, previous: Option<&PartitionKey>, key: Option<&PartitionKey>) {
+        debug_assert!(
+            previous.is_none_or(|previous| key.is_none_or(|key| previous < key)),
+            "partitions are linked in ring order"
+        );
         let partitions = self.partitions.borrow();
         if previous.is_some_and(|previous| !partitions.contains_key(previous)) {
             return;
@@ -145,15 +151,15 @@ impl RowCache {
         let from = previous.map_or(Bound::Unbounded, Bound::Excluded);
         let to = key.map_or(Bound::Unbounded, Bound::Included);
         let between = partitions.range((from, to));
-        for (marked, handle) in between.enumerate() {
-            if marked == MARKED_AT_ONCE_MAX {
+        for (linked, handle) in between.enumerate() {
+            if linked == LINKED_AT_ONCE_MAX {
                 return;
             }
-            self.has_marks.set(true);
+            self.has_continuity.set(true);
             handle.is_known_before.set(true);
         }
         if key.is_none() {
-            self.has_marks.set(true);
+            self.has_continuity.set(true);
             self.is_end_known.set(true);
         }
     }
@@ -165,11 +171,11 @@ impl RowCache {
         let mut behind = partitions.range((Bound::Excluded(&*first), Bound::Unbounded));
         for _ in 0..AHEAD_AT_ONCE_MAX {
             let Some(handle) = behind.next() else {
-                return if self.is_end_known.get() { Seen::Enough } else { Seen::Unmarked };
+                return if self.is_end_known.get() { Seen::Enough } else { Seen::Unknown };
             };
             look.partitions += 1;
             if !handle.is_known_before.get() {
-                return Seen::Unmarked;
+                return Seen::Unknown;
             }
             let Some(entries) = handle.known_entries(worth) else { return Seen::Hole };
             look.rows += entries;
@@ -196,7 +202,7 @@ enum Seen {
     /// Something of a partition is not.
     Hole,
     /// It is not known what lies between two partitions: reading on tells.
-    Unmarked,
+    Unknown,
     /// Neither so far.
     More,
 }
@@ -240,7 +246,7 @@ struct Below {
     /// Whether the partition at hand was passed before and is left out.
     is_left_out: bool,
     population: Option<Population>,
-    /// The partition behind which the next one is marked: the start of the ring is `Some(None)`.
+    /// The partition to which the next one is linked: the start of the ring is `Some(None)`.
     /// `None` where the last one could not be kept.
     previous: Option<Option<Rc<PartitionKey>>>,
     /// Whether there was room for all until now.
@@ -264,6 +270,7 @@ impl Below {
         self.passing = (partitions * PASSED_FOR_EACH).max(*pause);
         self.until_look = self.passing;
         *pause = (*pause * 2).min(PASSED_MAX);
+        debug_assert!((PASSED_MIN..=PASSED_MAX).contains(pause), "a pause has a bound");
     }
 }
 
@@ -358,7 +365,7 @@ impl RingRead {
             return;
         };
         if let Some(previous) = &previous {
-            cache.mark(previous.as_deref(), Some(key));
+            cache.link_ring(previous.as_deref(), Some(key));
         }
         below.previous = Some(Some(key.clone()));
         if version.known_entries(self.worth).is_none() {
@@ -388,7 +395,7 @@ impl RingRead {
                 self.pause = PASSED_MIN;
                 below.leaves = true;
             }
-            Seen::Unmarked => below.until_look = PASSED_MAX,
+            Seen::Unknown => below.until_look = PASSED_MAX,
             Seen::Hole => below.pause_for(partitions, &mut self.pause),
         }
         below.look = None;
@@ -447,7 +454,7 @@ impl RingRead {
         if let State::Below(Below { previous: Some(previous), .. }) = &self.state
             && is_current
         {
-            self.cache.mark(previous.as_deref(), None);
+            self.cache.link_ring(previous.as_deref(), None);
         }
         self.state = State::Done;
     }

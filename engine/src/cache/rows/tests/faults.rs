@@ -2,7 +2,7 @@
 //! others out, and a read that breaks off.
 
 use super::*;
-use crate::cache::page_cache::AdmissionFault;
+use crate::cache::rows::AdmissionFault;
 
 /// An update of the cache.
 #[derive(Debug, Clone, Copy)]

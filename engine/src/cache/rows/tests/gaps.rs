@@ -1,7 +1,7 @@
 //! Gaps that are known to be empty, and flushes for which there is no room.
 
 use super::*;
-use crate::cache::page_cache::AdmissionFault;
+use crate::cache::rows::AdmissionFault;
 
 /// A way to leave no room for a partition, and what it is called.
 type Crowd = (&'static str, fn(&World));
@@ -86,4 +86,31 @@ fn a_gap_that_another_reader_filled_says_nothing_of_what_lies_before_it() {
         world.check();
         world.read_now(Asked::One(key.clone(), Slice::full(direction)), "all");
     }
+}
+
+/// An entry comes in before those that leave for it: its partition has that one at least, and
+/// stays.
+#[test]
+fn a_partition_stays_for_the_entry_that_pushes_all_its_others_out() {
+    let mut world = World::new(1);
+    world.pages.set_capacity_bytes(1 << 20);
+    let key = world.key();
+    let row = || Row { liveness: Some(Liveness::at(1)), ..Row::default() };
+    let data =
+        Data { exists: true, rows: (0..6).map(|ck| (ck, row())).collect(), ..Data::default() };
+    world.replace(BTreeMap::from([(key.clone(), data)]), 1);
+    let one = |ck| {
+        let ranges = vec![ClusteringRange::prefix(clustering(&world.schema, ck))];
+        Asked::One(key.clone(), Slice { ranges, direction: Direction::Forward })
+    };
+    world.read_now(one(1), "a row of a new partition");
+    world.pages.fail_admission(Some((0, AdmissionFault::Crowded)));
+    world.read_now(one(4), "a row for which all others leave");
+    assert!(!world.pages.fail_admission(None), "they left");
+    let known = world.rows.inspect(&key, 10).expect("the partition is still there");
+    let is_row = |entry: &&CachedEntry| entry.newest.is_some();
+    let rows: Vec<_> = known.entries.iter().filter(is_row).map(|row| &row.position).collect();
+    assert_eq!(rows, [&Position::at(clustering(&world.schema, 4))]);
+    assert_eq!(world.rows.stats().partition_evictions, 0);
+    world.check();
 }

@@ -18,7 +18,7 @@ use futures::executor::block_on;
 
 use super::*;
 use crate::mutation::{
-    Cell as RowCell, Direction, Fragment, Liveness, RangeTombstone, Row, Tombstone,
+    Cell as RowCell, Direction, Fragment, Liveness, Position, RangeTombstone, Row, Tombstone,
 };
 use crate::schema::ColumnId;
 use world::*;

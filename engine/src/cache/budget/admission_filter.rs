@@ -1,0 +1,148 @@
+//! The admission filter before a cache: whether what was read on a miss is kept.
+//!
+//! Invariant: a policy that fails is put out within the call, leaves its failure, and everything is
+//! kept from then on. Not here: what leaves for it (`governor/`).
+
+use std::collections::HashMap;
+
+use crate::policy::PolicyFailure;
+use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy, Fate, fate};
+use crate::policy::event::EntryKind;
+
+/// Words of fates that wait to be delivered: 128 fates.
+const FATE_WORDS_MAX: usize = 256;
+/// Sources whose reading in sequence is followed.
+const RUNS_MAX: usize = 1024;
+
+/// What the filter did since the policy came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AdmissionFilterStats {
+    pub asked: u64,
+    pub refused: u64,
+    /// Fates delivered.
+    pub fates: u64,
+}
+
+/// What there is to know of the admission policy of one cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdmissionFilterStatus {
+    /// Name under which the policy was created.
+    pub name: String,
+    pub stats: AdmissionFilterStats,
+    /// Why it does not decide any more.
+    pub failure: Option<PolicyFailure>,
+}
+
+/// The last piece that was read of a source, and how many stood in sequence before it.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    piece: u64,
+    length: u16,
+}
+
+/// See the head of this file.
+pub(super) struct AdmissionFilter {
+    name: String,
+    policy: Option<Box<dyn AdmissionPolicy>>,
+    wants_fates: bool,
+    fates: Vec<u64>,
+    runs: HashMap<u64, Run>,
+    stats: AdmissionFilterStats,
+    failure: Option<PolicyFailure>,
+}
+
+impl AdmissionFilter {
+    pub fn new(name: String, policy: Box<dyn AdmissionPolicy>) -> Self {
+        AdmissionFilter {
+            wants_fates: policy.wants_feedback(),
+            name,
+            policy: Some(policy),
+            fates: Vec::with_capacity(FATE_WORDS_MAX),
+            runs: HashMap::new(),
+            stats: AdmissionFilterStats::default(),
+            failure: None,
+        }
+    }
+
+    pub fn status(&self) -> AdmissionFilterStatus {
+        let AdmissionFilter { name, stats, failure, .. } = self;
+        AdmissionFilterStatus { name: name.clone(), stats: *stats, failure: failure.clone() }
+    }
+
+    /// Whether fates are to be told.
+    #[inline]
+    pub fn wants_fates(&self) -> bool {
+        self.wants_fates
+    }
+
+    /// Tells what became of an entry.
+    #[inline]
+    pub fn tell(&mut self, fingerprint: u64, what: Fate, kind: EntryKind) {
+        debug_assert!(self.wants_fates, "fates are told to those who want them");
+        if self.fates.len() == FATE_WORDS_MAX {
+            self.deliver();
+        }
+        debug_assert!(self.fates.len() < FATE_WORDS_MAX, "fates that wait have a bound");
+        self.fates.extend_from_slice(&fate(fingerprint, what, kind));
+    }
+
+    /// How many pieces of the source stood in sequence before this one, which is read now.
+    pub fn run(&mut self, source: u64, piece: u64) -> u16 {
+        let before = self.runs.get(&source).copied();
+        let length = match before {
+            Some(run) if run.piece.abs_diff(piece) == 1 => run.length.saturating_add(1),
+            _ => 0,
+        };
+        if before.is_some() || self.runs.len() < RUNS_MAX {
+            self.runs.insert(source, Run { piece, length });
+        }
+        debug_assert!(self.runs.len() <= RUNS_MAX, "sources that are followed have a bound");
+        length
+    }
+
+    /// A source is closed.
+    pub fn forget(&mut self, source: u64) {
+        self.runs.remove(&source);
+    }
+
+    /// Whether it is kept.
+    pub fn admits(&mut self, candidate: &AdmissionCandidate) -> bool {
+        self.deliver();
+        let Some(policy) = &mut self.policy else { return true };
+        debug_assert!(self.fates.is_empty(), "a policy knows all fates when it is asked");
+        self.stats.asked += 1;
+        match policy.admit(candidate) {
+            Ok(is_kept) => {
+                self.stats.refused += u64::from(!is_kept);
+                is_kept
+            }
+            Err(failure) => {
+                self.put_out(failure);
+                true
+            }
+        }
+    }
+
+    /// Delivers the fates that wait.
+    fn deliver(&mut self) {
+        let Some(policy) = self.policy.as_mut().filter(|_| !self.fates.is_empty()) else { return };
+        debug_assert_eq!(self.fates.len() % 2, 0, "a fate is two words");
+        self.stats.fates += self.fates.len() as u64 / 2;
+        let delivered = policy.feedback(&self.fates);
+        self.fates.clear();
+        if let Err(failure) = delivered {
+            self.put_out(failure);
+        }
+    }
+
+    #[cold]
+    fn put_out(&mut self, failure: PolicyFailure) {
+        let policy = &self.name;
+        tracing::error!(policy, %failure, "an admission policy failed; everything is kept");
+        self.policy = None;
+        self.wants_fates = false;
+        self.fates.clear();
+        self.failure = Some(failure);
+        debug_assert!(self.fates.is_empty() && !self.wants_fates, "who is out is told nothing");
+    }
+}
