@@ -85,8 +85,6 @@ pub struct Shard {
     closed: Notify,
     /// Limits of how often a partition is read and written.
     pub(super) limiter: RefCell<Limiter>,
-    /// Name of the policy that decides beyond them; the native one where absent.
-    pub(super) rate_policy: RefCell<Option<String>>,
     /// What is let in, and what waits for it.
     pub(super) intake: Intake,
     /// An instance that was made and does not decide yet.
@@ -118,7 +116,6 @@ impl Shard {
             closing: Cell::new(false),
             closed: Notify::new(),
             limiter,
-            rate_policy: RefCell::default(),
             intake,
             prepared: RefCell::default(),
             policies: ShardPolicies::default(),

@@ -178,8 +178,8 @@ impl Database {
                     .call("rate report", |shard| {
                         async move {
                             let limiter = shard.limiter.borrow();
-                            let policy = match &*shard.rate_policy.borrow() {
-                                Some(name) if limiter.failure().is_none() => name.clone(),
+                            let policy = match limiter.name() {
+                                Some(name) if limiter.failure().is_none() => name.to_owned(),
                                 _ => NATIVE_RATE.to_owned(),
                             };
                             let failure = limiter.failure().map(PolicyFailure::to_string);
@@ -296,8 +296,7 @@ impl Shard {
                 self.cache.set_admission(Some((name, policy)));
             }
             (Prepared::Rate(name, policy), _) => {
-                self.limiter.borrow_mut().set_policy(Some(policy));
-                *self.rate_policy.borrow_mut() = Some(name);
+                self.limiter.borrow_mut().set_policy(Some((name, policy)));
             }
             (Prepared::ReadAdmission(name, policy), _) => {
                 self.intake.set_admission(Some((name, policy)));
@@ -310,7 +309,6 @@ impl Shard {
             (Prepared::Native, World::LoadShedding) => self.intake.set_shedding(None),
             (Prepared::Native, World::RateLimiter | World::Eviction) => {
                 self.limiter.borrow_mut().set_policy(None);
-                *self.rate_policy.borrow_mut() = None;
             }
         }
     }
@@ -330,9 +328,9 @@ impl Shard {
             let (calls, events) = (status.stats.asked, status.stats.fates);
             shares.push(PolicyReport { calls, events, ..share });
         }
-        if let Some(name) = &*self.rate_policy.borrow() {
-            let limiter = self.limiter.borrow();
-            let share = share(name.clone(), World::RateLimiter, limiter.failure());
+        let limiter = self.limiter.borrow();
+        if let Some(name) = limiter.name() {
+            let share = share(name.to_owned(), World::RateLimiter, limiter.failure());
             shares.push(PolicyReport { calls: limiter.stats().asked, ..share });
         }
         let plans = [
