@@ -31,7 +31,7 @@ pub use compiler::{CompileLimits, CompilerCommand, compile_stdin};
 pub use component::{CompiledPolicy, Loaded};
 pub use host::{HostOptions, PolicyHost};
 pub use inspect::{Inspection, inspect};
-pub use instance::{InstanceCounters, InstanceOptions, WasmEvictionPolicy};
+pub use instance::{Instance, InstanceCounters, InstanceOptions, WasmEvictionPolicy};
 pub use plans::{WasmLoadSheddingPolicy, WasmReadAdmissionPolicy};
 pub use scalar::{WasmAdmissionPolicy, WasmRatePolicy};
 pub use world::World;
