@@ -26,6 +26,9 @@ mod shard;
 mod wishes;
 mod world;
 
+#[cfg(test)]
+mod tests;
+
 pub use direct::NATIVE_RATE;
 pub use files::PolicyFiles;
 pub use governance::{Governance, Setting};
