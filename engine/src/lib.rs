@@ -27,6 +27,7 @@ pub mod commitlog;
 pub mod plugin;
 pub mod replay;
 pub mod cache;
+pub mod governance;
 pub mod memtable;
 pub mod sstable;
 pub mod reader;
@@ -38,12 +39,12 @@ pub use commitlog::{Durability, Recovery};
 pub use database::{
     AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream, CacheReport,
     Catalog, CommitlogReport, DamageReport, Database, Import, ImportProgress, Imported,
-    IntakeReport, LargeDataReport, LeftOut, OnUnknown, Options, PolicyExit, PolicyInfo,
-    PolicyReport, RateReport, RecordingSummary, RolledBack, RowCacheReport, ShadowReport,
-    TableReport,
+    IntakeReport, LargeDataReport, LeftOut, OnUnknown, Options, RateReport, RecordingSummary,
+    RowCacheReport, TableReport,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};
+pub use governance::{PolicyExit, PolicyInfo, PolicyReport, RolledBack, ShadowReport};
 pub use mutation::{
     Cell, CellPath, ClusteringRange, Direction, Liveness, MultiCell, Mutation, Position,
     RangeTombstone, Row, Slice, Tombstone,

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::report::PolicyInfo;
 use crate::error::{Error, Result};
+use crate::governance::{PolicyInfo, Wishes};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{TableId, TableSchema, UserType};
 
@@ -30,24 +30,9 @@ pub struct Catalog {
     /// User types by name, by keyspace. A table keeps the types of its columns by itself.
     #[serde(default)]
     types: BTreeMap<String, BTreeMap<String, UserType>>,
-    pub(super) policies: BTreeMap<String, PolicyInfo>,
-    /// The policy that governs the caches; native LRU where absent.
-    pub(super) cache_policy: Option<String>,
-    /// The policy that decides what the caches keep; all is where absent.
-    #[serde(default)]
-    pub(super) admission_policy: Option<String>,
-    /// The policy that decides beyond rate limits; the native one where absent.
-    #[serde(default)]
-    pub(super) rate_policy: Option<String>,
-    /// The policy that limits reads; the native limits where absent.
-    #[serde(default)]
-    pub(super) read_admission_policy: Option<String>,
-    /// The policy that sheds load; nothing is shed where absent.
-    #[serde(default)]
-    pub(super) load_shedding_policy: Option<String>,
-    /// The one that did before, for a rollback.
-    #[serde(default)]
-    pub(super) previous_policy: Option<String>,
+    /// Which policies there are, and who is wanted in charge: fields of their own on disk.
+    #[serde(flatten)]
+    pub(super) wishes: Wishes,
     /// Cache capacity that was set by statement, bytes a shard.
     pub(super) cache_bytes: Option<usize>,
     /// Tables over foreign SSTables, by keyspace and name, for as long as the process lives.
@@ -61,13 +46,7 @@ impl Catalog {
             version: 1,
             keyspaces: BTreeMap::from([(DEFAULT_KEYSPACE.to_owned(), BTreeMap::new())]),
             types: BTreeMap::new(),
-            policies: BTreeMap::new(),
-            cache_policy: None,
-            admission_policy: None,
-            rate_policy: None,
-            read_admission_policy: None,
-            load_shedding_policy: None,
-            previous_policy: None,
+            wishes: Wishes::default(),
             cache_bytes: None,
             attached: BTreeMap::new(),
         }
@@ -119,7 +98,7 @@ impl Catalog {
 
     /// Policies that were created, by name.
     pub fn policies(&self) -> impl Iterator<Item = &PolicyInfo> {
-        self.policies.values()
+        self.wishes.policies()
     }
 
     pub(super) fn changed(&self) -> Catalog {

@@ -2,21 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::future::ready;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, LocalBoxFuture, try_join_all};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::catalog::{Catalog, check_name, shared};
-use super::component::Components;
+use super::keeper::CatalogKeeper;
 use super::layout::Layout;
 use super::log_limit;
 use super::opening::Ledgers;
-use super::policy_change::Trials;
 use super::recording::Recording;
 use super::replaying::LeftOut;
 use super::report::TableReport;
@@ -30,19 +29,15 @@ use crate::config::{
 };
 use crate::disk::Backend;
 use crate::error::{Error, Result};
+use crate::governance::{self, Governance, PolicyFiles, Setting};
 use crate::intake::ReadMemory;
 use crate::mutation::Mutation;
 use crate::os;
-use crate::plugin::{CompilerCommand, HostOptions};
+use crate::plugin::CompilerCommand;
 use crate::runtime::{ExecutorOptions, ShardContext, ShardHandle, start, start_local};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{LargeDataThresholds, PartitionKey, TableId, TableSchema};
 use crate::table::{Reached, ReadCommand};
-
-/// Instances of policies that a shard has at one time: of eviction the active one, a candidate, the
-/// one kept for a rollback and a shadow; of each of the four other worlds the active one and the
-/// next; one being tried.
-const POLICY_INSTANCES_PER_SHARD: u32 = 13;
 
 /// How a database is opened.
 #[derive(Debug, Clone)]
@@ -111,14 +106,9 @@ pub struct Database {
 
 pub(super) struct Inner {
     pub(super) options: Options,
-    pub(super) layout: Layout,
-    pub(super) components: Arc<Components>,
     pub(super) shards: Vec<ShardHandle<Shard>>,
-    catalog: RwLock<Arc<Catalog>>,
-    /// Policies that run for a trial.
-    pub(super) trials: Mutex<Trials>,
-    /// Held by a change of the catalog (`uninterrupted`), and while shards close.
-    change: tokio::sync::Mutex<()>,
+    keeper: Arc<CatalogKeeper>,
+    pub(super) governance: Governance,
     /// The trace that is recorded.
     pub(super) recording: tokio::sync::Mutex<Option<Recording>>,
     last_timestamp: AtomicI64,
@@ -230,28 +220,14 @@ impl Database {
             };
             shards[0].call("remove redundant", remove).await??;
         }
-        // Machine code cannot be checked: where others could write it, it is made anew each time.
-        // What is not there is on a disk that was handed in.
-        let keeps_code =
-            [layout.root().to_owned(), layout.policies()].iter().all(
-                |folder| match os::is_private(folder) {
-                    Ok(is_private) => is_private,
-                    Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-                },
-            );
-        let host = HostOptions {
-            instances_max: POLICY_INSTANCES_PER_SHARD * shards.len() as u32,
-            compiler: options.policy_compiler.clone(),
-        };
+        let keeper = Arc::new(CatalogKeeper::new(shards[0].clone(), catalog));
+        let governance = govern(&options, &layout, &shards, keeper.clone());
         let database = Database {
             inner: Arc::new(Inner {
                 options,
-                layout,
-                components: Arc::new(Components::new(host, keeps_code)),
                 shards,
-                catalog: RwLock::new(Arc::new(catalog)),
-                trials: Mutex::default(),
-                change: tokio::sync::Mutex::new(()),
+                keeper,
+                governance,
                 recording: tokio::sync::Mutex::new(None),
                 last_timestamp: AtomicI64::new(0),
             }),
@@ -316,52 +292,27 @@ impl Database {
 
     /// The catalog as of now.
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.inner.catalog.read().expect("no reader or writer of the catalog panics").clone()
+        self.inner.keeper.catalog()
     }
 
     /// Stores a changed catalog, then lets everyone see it.
     pub(super) async fn publish(&self, catalog: Catalog) -> Result<()> {
-        let (stored, before) = (catalog.clone(), self.catalog());
-        self.handle(0)
-            .call("store catalog", move |shard| {
-                async move { shard.store_catalog(&stored, Some(&before)).await }.boxed_local()
-            })
-            .await??;
-        self.replace_catalog(catalog);
-        Ok(())
+        self.inner.keeper.publish(catalog).await
     }
 
     /// Lets everyone see a changed catalog.
     pub(super) fn replace_catalog(&self, catalog: Catalog) {
-        *self.inner.catalog.write().expect("no reader or writer of the catalog panics") =
-            Arc::new(catalog);
+        self.inner.keeper.replace(catalog);
     }
 
-    /// Runs a change of the catalog as a job of shard 0, after those before it and to its end, also
-    /// when the caller stops waiting: what disk and memory say must not part.
+    /// Runs a change of the catalog after those before it and to its end.
     ///
     /// Errors: those of `change`; `Closed`.
     pub(super) fn uninterrupted<T: Send + 'static>(
         &self,
         change: impl Future<Output = Result<T>> + Send + 'static,
     ) -> BoxFuture<'static, Result<T>> {
-        let database = self.clone();
-        let change = change.boxed();
-        async move {
-            let (sender, changed) = oneshot::channel();
-            let inner = database.inner.clone();
-            let work = |_| {
-                let work = async move {
-                    let _change = inner.change.lock().await;
-                    // Nobody waits any more when the caller has gone.
-                    drop(sender.send(change.await));
-                };
-                work.boxed_local()
-            };
-            database.handle(0).spawn("change", work).await?;
-            changed.await.map_err(|_| Error::Closed)?
-        }
-        .boxed()
+        self.inner.keeper.uninterrupted(change)
     }
 
     pub(super) fn handle(&self, shard: u32) -> &ShardHandle<Shard> {
@@ -683,7 +634,7 @@ impl Database {
     pub fn close(&self) -> BoxFuture<'_, Result<()>> {
         async move {
             self.end_recording().await;
-            let change = self.inner.change.lock().await;
+            let change = self.inner.keeper.pause().await;
             let mut result = Ok(());
             for shard in &self.inner.shards {
                 let close = |shard: Rc<Shard>| async move { shard.close().await }.boxed_local();
@@ -733,6 +684,28 @@ impl Shards {
         }
         Err(error)
     }
+}
+
+/// The administration of the policies of these shards.
+fn govern(
+    options: &Options,
+    layout: &Layout,
+    shards: &[ShardHandle<Shard>],
+    keeper: Arc<CatalogKeeper>,
+) -> Governance {
+    // Machine code cannot be checked: where others could write it, it is made anew each time. What
+    // is not there is on a disk that was handed in.
+    let is_private = |folder: &Path| match os::is_private(folder) {
+        Ok(is_private) => is_private,
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    };
+    Governance::new(Setting {
+        shards: governance::Shards::new(shards),
+        keeper,
+        files: PolicyFiles::new(layout.policies()),
+        compiler: options.policy_compiler.clone(),
+        keeps_code: is_private(layout.root()) && is_private(&layout.policies()),
+    })
 }
 
 /// Removes segments that SSTables of all shards have.

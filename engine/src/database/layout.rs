@@ -11,6 +11,7 @@
 //! set-aside/                    writes from commitlogs that do not fit their table
 //! data/<keyspace>/<table>-<id>/ SSTables and their manifests
 //! ```
+//! Names in `policies/` are those of `governance/files.rs`.
 
 use std::path::{Path, PathBuf};
 
@@ -41,18 +42,6 @@ impl Layout {
 
     pub(super) fn policies(&self) -> PathBuf {
         self.root.join("policies")
-    }
-
-    pub(super) fn policy(&self, digest: &str) -> PathBuf {
-        self.policies().join(format!("{digest}.wasm"))
-    }
-
-    pub(super) fn policy_code(&self, digest: &str, compatibility: u64) -> PathBuf {
-        self.policies().join(format!("{digest}-{compatibility:016x}.code"))
-    }
-
-    pub(super) fn policy_state(&self, shard: u32, shard_count: u32) -> PathBuf {
-        self.policies().join(format!("{shard}-of-{shard_count}.state"))
     }
 
     pub(super) fn commitlogs(&self) -> PathBuf {
@@ -94,11 +83,6 @@ const TABLE_ID_DIGITS: usize = 32;
 pub(super) fn parse_log_name(name: &str) -> Option<(u32, u32)> {
     let (shard, count) = name.split_once("-of-")?;
     Some((shard.parse().ok()?, count.parse().ok()?))
-}
-
-/// Whether a name in the folder of policies is that of machine code of this component.
-pub(super) fn is_code_of(name: &str, digest: &str) -> bool {
-    name.strip_prefix(digest).is_some_and(|rest| rest.starts_with('-') && rest.ends_with(".code"))
 }
 
 /// Whether a path is named as the folder of a table: `<name>-<id>`.

@@ -1,57 +1,52 @@
-//! Policies of a database: created from components, dropped, brought back, reported.
+//! What people do with policies, and what they see of those that decide who gets in.
 //!
-//! A policy is compiled once, off the shards, and instantiated on each. Not here: who is in charge
-//! (`policy_change.rs`, `canary.rs`), what a shard does for its policy (`policy_shard.rs`).
-
-use std::rc::Rc;
-use std::sync::Arc;
+//! Not here: how it is done (`governance`).
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::catalog::check_name;
 use super::database::Database;
-use super::layout::is_code_of;
-use super::report::{CacheReport, PolicyExit, PolicyInfo, PolicyReport};
-use super::shard::Shard;
-use crate::cache::PolicyIdentity;
-use crate::disk::{read_file, remove_if_there, write_file_atomically};
-use crate::error::{Error, Result};
-use crate::plugin::{CompiledPolicy, Loaded};
-use crate::policy::event::EntryKind;
-use crate::runtime;
-
-/// Name of the policy that is always there.
-pub(super) const NATIVE: &str = "lru";
-const NATIVE_VERSION: &str = "native";
-/// The one world so far.
-const WORLD: &str = "eviction";
-
-/// Where a shard gets an instance of a policy from.
-#[derive(Clone)]
-pub(super) enum Origin {
-    Native,
-    Component { compiled: Arc<CompiledPolicy>, info: PolicyInfo },
-}
-
-impl Origin {
-    pub(super) fn identity(&self) -> PolicyIdentity {
-        match self {
-            Origin::Native => PolicyIdentity {
-                name: NATIVE.into(),
-                version: NATIVE_VERSION.into(),
-                digest: String::new(),
-            },
-            Origin::Component { info, .. } => PolicyIdentity {
-                name: info.name.clone(),
-                version: info.version.clone(),
-                digest: info.digest.clone(),
-            },
-        }
-    }
-}
+use super::report::{IntakeReport, RateReport};
+use crate::error::Result;
+use crate::governance::{
+    Governance, NATIVE_RATE, PolicyExit, PolicyInfo, PolicyReport, RolledBack,
+};
+use crate::plugin::World;
+use crate::policy::PolicyFailure;
+use crate::policy::intake::WorkClass;
 
 impl Database {
+    /// Runs a change of policies after those of the catalog before it and to its end.
+    fn govern<T: Send + 'static, F>(
+        &self,
+        change: impl FnOnce(Governance) -> F,
+    ) -> BoxFuture<'static, Result<T>>
+    where
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        self.uninterrupted(change(self.inner.governance.clone()))
+    }
+
+    /// Brings back what the catalog says of the caches and of policies.
+    ///
+    /// Errors: `Closed`. A policy that fails is logged: the database opens all the same.
+    pub(super) async fn restore_policies(&self) -> Result<()> {
+        self.inner.governance.restore_direct().await;
+        if let Some(bytes) = self.catalog().cache_bytes {
+            self.apply_cache_bytes(bytes).await?;
+        }
+        self.inner.governance.restore_staged().await;
+        Ok(())
+    }
+
+    fn put_in_charge(&self, world: World, name: Option<&str>) -> BoxFuture<'static, Result<()>> {
+        let name = name.map(str::to_owned);
+        self.govern(
+            |governance| async move { governance.put_in_charge(world, name.as_deref()).await },
+        )
+    }
+
     /// Compiles and checks a policy of any world and stores its bytes in the data directory. It
     /// governs nothing yet.
     ///
@@ -63,360 +58,115 @@ impl Database {
         params: Vec<(String, String)>,
         sha256: Option<String>,
     ) -> BoxFuture<'static, Result<PolicyInfo>> {
-        let database = self.clone();
         let name = name.to_owned();
-        let change = async move {
-            let name = name.as_str();
-            check_name("policy", name)?;
-            let catalog = database.catalog();
-            if name == NATIVE || catalog.policies.contains_key(name) {
-                return Err(Error::Exists { kind: "policy", name: name.into() });
-            }
-            let component = Arc::new(component);
-            let Loaded { compiled, artifact } =
-                database.load_component(name, component.clone(), None).await?;
-            let digest = compiled.digest_hex();
-            if sha256.is_some_and(|wanted| !wanted.eq_ignore_ascii_case(&digest)) {
-                return Err(Error::Policy {
-                    name: name.into(),
-                    message: format!("the component's SHA-256 is {digest}, another was wanted"),
-                });
-            }
-            let world = compiled.world().as_str().to_owned();
-            let version = String::new();
-            let mut info = PolicyInfo { name: name.into(), version, digest, params, world };
-            // A first instance shows that it starts with these parameters, and what it calls
-            // itself.
-            let probe = Origin::Component { compiled: compiled.clone(), info: info.clone() };
-            let path = database.inner.layout.policy(&info.digest);
-            info.version = database
-                .handle(0)
-                .call("try policy", move |shard| {
-                    async move {
-                        let version = shard.try_policy(&probe).await?;
-                        write_file_atomically(&*shard.context.disk, &path, &component).await?;
-                        Ok::<_, Error>(version)
-                    }
-                    .boxed_local()
-                })
-                .await??;
-            let mut changed = catalog.changed();
-            changed.policies.insert(name.into(), info.clone());
-            database.publish(changed).await?;
-            database.inner.components.keep(compiled);
-            database.store_code(&info.digest, artifact).await;
-            Ok(info)
-        };
-        self.uninterrupted(change)
-    }
-
-    /// Compiles on a thread of its own: it takes tens of milliseconds. Less than one where machine
-    /// code was kept.
-    async fn load_component(
-        &self,
-        name: &str,
-        component: Arc<Vec<u8>>,
-        kept: Option<Vec<u8>>,
-    ) -> Result<Loaded> {
-        let components = self.inner.components.clone();
-        let owned = name.to_owned();
-        let load = move || components.load(&owned, &component, kept.as_deref());
-        runtime::aside("policy compiler", load).await?
-    }
-
-    /// Keeps machine code for the next start, in the place of what other builds made. A failure
-    /// costs that start a compilation and is logged.
-    async fn store_code(&self, digest: &str, artifact: Option<Vec<u8>>) {
-        let Some(artifact) = artifact else { return };
-        let stored = async {
-            let Some(compatibility) = self.inner.components.code_compatibility()? else {
-                return Ok(());
-            };
-            let path = self.inner.layout.policy_code(digest, compatibility);
-            self.remove_code(digest).await?;
-            let store = move |shard: Rc<Shard>| {
-                let disk = shard.context.disk.clone();
-                async move { write_file_atomically(&*disk, &path, &artifact).await }.boxed_local()
-            };
-            self.handle(0).call("store machine code", store).await?
-        };
-        if let Err(error) = stored.await {
-            tracing::warn!(digest, %error, "machine code of a policy is not kept");
-        }
-    }
-
-    /// Removes what was kept of a component's machine code.
-    async fn remove_code(&self, digest: &str) -> Result<()> {
-        let (folder, digest) = (self.inner.layout.policies(), digest.to_owned());
-        let remove = move |shard: Rc<Shard>| {
-            let disk = shard.context.disk.clone();
-            async move {
-                for entry in disk.list(&folder).await? {
-                    if is_code_of(&entry.name, &digest) {
-                        remove_if_there(&*disk, &folder.join(&entry.name)).await?;
-                    }
-                }
-                Ok(())
-            }
-            .boxed_local()
-        };
-        self.handle(0).call("remove machine code", remove).await?
+        self.govern(|governance| async move {
+            check_name("policy", &name)?;
+            governance.create(&name, component, params, sha256).await
+        })
     }
 
     /// Forgets a policy, also one that could not be brought back or whose file is gone.
     ///
     /// Errors: `NotFound`; `Invalid` while it governs the caches.
     pub fn drop_policy(&self, name: &str, if_exists: bool) -> BoxFuture<'static, Result<()>> {
-        let database = self.clone();
         let name = name.to_owned();
-        let change = async move {
-            let name = name.as_str();
-            let catalog = database.catalog();
-            let Some(info) = catalog.policies.get(name) else {
-                return match (if_exists, name) {
-                    (_, NATIVE) => Err(Error::invalid("the native policy cannot be dropped")),
-                    (true, _) => Ok(()),
-                    (false, _) => Err(Error::NotFound { kind: "policy", name: name.into() }),
-                };
-            };
-            let components = &database.inner.components;
-            let is_there = components.why_unavailable(name).is_none();
-            let is_canary =
-                database.trials().canary.as_ref().is_some_and(|canary| canary.name == name);
-            if is_canary {
-                return Err(Error::invalid(format!(
-                    "policy '{name}' is a canary: ROLLBACK POLICY ends it"
-                )));
-            }
-            if let Some(charge) = catalog.charge_of(name).filter(|_| is_there) {
-                return Err(Error::invalid(format!(
-                    "policy '{name}' {charge}: put another in charge first"
-                )));
-            }
-            let digest = info.digest.clone();
-            database.trials().ended.remove(name);
-            let mut changed = catalog.changed();
-            changed.policies.remove(name);
-            // One that is still in charge could not be restored: the native one governs in its
-            // place.
-            let wishes = [
-                &mut changed.cache_policy,
-                &mut changed.admission_policy,
-                &mut changed.rate_policy,
-                &mut changed.read_admission_policy,
-                &mut changed.load_shedding_policy,
-            ];
-            for wish in wishes {
-                wish.take_if(|wanted| wanted == name);
-            }
-            if changed.previous_policy.as_deref() == Some(name) {
-                changed.previous_policy = None;
-            }
-            let is_last = changed.policies.values().all(|other| other.digest != digest);
-            database.publish(changed).await?;
-            components.mark_available(name);
-            database.forget_instances(name).await?;
-            if !is_last {
-                return Ok(());
-            }
-            components.forget(&digest);
-            database.remove_code(&digest).await?;
-            let path = database.inner.layout.policy(&digest);
-            // The file may have been removed by somebody before.
-            let remove = move |shard: Rc<Shard>| {
-                let disk = shard.context.disk.clone();
-                async move { remove_if_there(&*disk, &path).await }.boxed_local()
-            };
-            database.handle(0).call("remove policy", remove).await?
-        };
-        self.uninterrupted(change)
+        self.govern(|governance| async move { governance.drop_policy(&name, if_exists).await })
     }
 
-    /// Ends the shadow and the standby of a policy that is dropped.
-    async fn forget_instances(&self, name: &str) -> Result<()> {
-        self.end_shadow(Some(name)).await?;
-        for shard in &self.inner.shards {
-            let name = name.to_owned();
-            shard
-                .call("drop standby", move |shard| {
-                    async move { shard.drop_standby(Some(&name)) }.boxed_local()
-                })
-                .await?;
-        }
-        Ok(())
-    }
-
-    /// The policy of this name, compiled; `None` is the native one.
+    /// A policy that was created, and the bytes of its component. Replays compile it on a host of
+    /// their own: they must not take instances from the shards.
     ///
-    /// Errors: `NotFound`; `Policy`, `Corrupt` and `Io` when its component is no good any more.
-    pub(super) async fn origin(
+    /// Errors: `NotFound`, `Io`.
+    pub fn policy_component(
         &self,
-        catalog: &super::Catalog,
-        name: Option<&str>,
-    ) -> Result<Origin> {
-        let Some(name) = name else { return Ok(Origin::Native) };
-        let info = catalog
-            .policies
-            .get(name)
-            .cloned()
-            .ok_or_else(|| Error::NotFound { kind: "policy", name: name.into() })?;
-        let compiled = match self.inner.components.find(&info.digest) {
-            Some(compiled) => compiled,
-            None => {
-                let path = self.inner.layout.policy(&info.digest);
-                let read = path.clone();
-                let compatibility = self.inner.components.code_compatibility()?;
-                let code =
-                    compatibility.map(|build| self.inner.layout.policy_code(&info.digest, build));
-                let (component, kept) = self
-                    .handle(0)
-                    .call("read policy", move |shard| {
-                        async move {
-                            let disk = &*shard.context.disk;
-                            let component = read_file(disk, &read).await?;
-                            let kept = match code {
-                                // What cannot be read is made anew.
-                                Some(code) => read_file(disk, &code).await.ok(),
-                                None => None,
-                            };
-                            Ok::<_, Error>((component, kept))
-                        }
-                        .boxed_local()
-                    })
-                    .await??;
-                let Loaded { compiled, artifact } =
-                    self.load_component(name, Arc::new(component), kept).await?;
-                if compiled.digest_hex() != info.digest {
-                    return Err(Error::corrupt(path, 0, &info.digest, compiled.digest_hex()));
-                }
-                self.inner.components.keep(compiled.clone());
-                self.store_code(&info.digest, artifact).await;
-                compiled
-            }
-        };
-        Ok(Origin::Component { compiled, info })
+        name: &str,
+    ) -> BoxFuture<'static, Result<(PolicyInfo, Vec<u8>)>> {
+        let (governance, name) = (self.inner.governance.clone(), name.to_owned());
+        async move { governance.component(&name).await }.boxed()
     }
 
-    /// Brings back what the catalog says of the caches. A policy that fails now is logged, reported
-    /// as unavailable and leaves the native one in charge: the database opens all the same.
-    pub(super) async fn restore_policies(&self) -> Result<()> {
-        let catalog = self.catalog();
-        self.restore_scalar_policies(&catalog).await;
-        if let Some(bytes) = catalog.cache_bytes {
-            self.apply_cache_bytes(bytes).await?;
-        }
-        if let Some(name) = catalog.cache_policy.as_deref() {
-            let restored = match self.origin(&catalog, Some(name)).await {
-                Ok(origin) => self.take_up(&origin).await,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = restored {
-                tracing::error!(policy = name, %error, "policy not restored; native LRU governs");
-                self.inner.components.mark_unavailable(name, error.to_string());
-            }
-        }
-        Ok(())
-    }
-
-    /// Puts the policy of the last run in charge, with what it left of its state.
-    async fn take_up(&self, origin: &Origin) -> Result<()> {
-        for shard in &self.inner.shards {
-            shard
-                .call("load policy state", |shard| {
-                    async move { shard.load_policy_state().await }.boxed_local()
-                })
-                .await?;
-        }
-        self.switch(origin, 0, &Origin::Native).await?;
-        for shard in &self.inner.shards {
-            // Nothing was cached under the native one.
-            shard
-                .call("drop standby", |shard| async move { shard.drop_standby(None) }.boxed_local())
-                .await?;
-        }
-        Ok(())
-    }
-
-    /// Sets the capacity of the page cache of each shard.
+    /// Puts a policy in charge of the caches of all shards, `None` the native one. Reads go on
+    /// meanwhile. What it may know of the policy before, or of its own shadow, is handed over; a
+    /// canary of the same policy goes on to all shards, another one ends.
     ///
-    /// Errors: `Invalid` below 64 KiB, `Io`.
-    pub fn set_cache_bytes(&self, bytes_per_shard: usize) -> BoxFuture<'static, Result<()>> {
-        let database = self.clone();
-        let change = async move {
-            if bytes_per_shard < 64 << 10 {
-                return Err(Error::invalid("a cache of less than 64 KiB a shard is of no use"));
-            }
-            database.apply_cache_bytes(bytes_per_shard).await?;
-            let mut changed = database.catalog().changed();
-            changed.cache_bytes = Some(bytes_per_shard);
-            database.publish(changed).await
-        };
-        self.uninterrupted(change)
+    /// Errors: `NotFound`; `Policy` when an instance fails: the policy before stays in charge.
+    pub fn set_cache_policy(&self, name: Option<&str>) -> BoxFuture<'static, Result<()>> {
+        self.put_in_charge(World::Eviction, name)
     }
 
-    async fn apply_cache_bytes(&self, bytes: usize) -> Result<()> {
-        for shard in &self.inner.shards {
-            shard
-                .call("set cache capacity", move |shard| {
-                    async move {
-                        shard.cache.set_capacity_bytes(bytes);
-                        while shard.cache.trim() {
-                            runtime::maybe_yield().await;
-                        }
-                    }
-                    .boxed_local()
-                })
-                .await?;
-        }
-        Ok(())
+    /// Puts a policy of world `cache-admission` before the caches of all shards; `None` keeps all
+    /// that is read.
+    ///
+    /// Errors: `NotFound`; `Policy` when it is of another world or an instance fails.
+    pub fn set_admission_policy(&self, name: Option<&str>) -> BoxFuture<'static, Result<()>> {
+        self.put_in_charge(World::CacheAdmission, name)
+    }
+
+    /// Lets a policy of world `rate-limiter` decide beyond the limits of tables; `None` the native
+    /// one.
+    ///
+    /// Errors: as `set_admission_policy`.
+    pub fn set_rate_policy(&self, name: Option<&str>) -> BoxFuture<'static, Result<()>> {
+        self.put_in_charge(World::RateLimiter, name)
+    }
+
+    /// Lets a policy of world `read-admission` limit the reads of each shard; `None` the native
+    /// limits.
+    ///
+    /// Errors: as `set_admission_policy`.
+    pub fn set_read_admission_policy(&self, name: Option<&str>) -> BoxFuture<'static, Result<()>> {
+        self.put_in_charge(World::ReadAdmission, name)
+    }
+
+    /// Lets a policy of world `load-shedding` refuse what is too much; `None` refuses nothing.
+    ///
+    /// Errors: as `set_admission_policy`.
+    pub fn set_load_shedding_policy(&self, name: Option<&str>) -> BoxFuture<'static, Result<()>> {
+        self.put_in_charge(World::LoadShedding, name)
+    }
+
+    /// Runs a policy beside the one in charge of the caches, on ids alone: it sees one key in
+    /// `sample` (64 where absent; more of small caches) and evicts nothing real. `None` ends the
+    /// shadow. Returns the rate at which keys are seen.
+    ///
+    /// Errors: `NotFound`; `Policy` when an instance fails; `Invalid` during a canary, and for a
+    /// `sample` of 0.
+    pub fn shadow_cache_policy(
+        &self,
+        name: Option<&str>,
+        sample: Option<u32>,
+    ) -> BoxFuture<'static, Result<u32>> {
+        let name = name.map(str::to_owned);
+        self.govern(|governance| async move { governance.shadow(name.as_deref(), sample).await })
+    }
+
+    /// Puts a policy in charge on one shard in eight, at least one, and compares it there with the
+    /// policy before: a gain of half a point over ten windows lets it go on to all shards; five
+    /// windows in a row that are worse by two points, a failure, or sixty windows without a gain
+    /// roll it back. Returns the number of shards it begins on.
+    ///
+    /// Errors: `NotFound`; `Invalid` for the policy that is in charge; `Policy` when an instance
+    /// fails: the policy before stays in charge.
+    pub fn canary_cache_policy(&self, name: &str) -> BoxFuture<'static, Result<u32>> {
+        let name = name.to_owned();
+        self.govern(|governance| async move { governance.canary(&name).await })
+    }
+
+    /// Brings back the policy that was in charge of the caches before the last change; a canary
+    /// ends. Within a minute of the change its instances are still there and up to date: then it is
+    /// one exchange at a batch boundary. A second rollback goes forward again.
+    ///
+    /// Errors: `Invalid` when there was none before; `Policy` when a new instance fails: the
+    /// present policy stays in charge.
+    pub fn roll_back_cache_policy(&self) -> BoxFuture<'static, Result<RolledBack>> {
+        self.govern(|governance| async move { governance.roll_back().await })
     }
 
     /// The native policy and all that were created, with what they did while in charge.
     ///
     /// Errors: `Closed`.
     pub fn policies(&self) -> BoxFuture<'_, Result<Vec<PolicyReport>>> {
-        async move {
-            let catalog = self.catalog();
-            let native = PolicyReport {
-                name: NATIVE.into(),
-                version: NATIVE_VERSION.into(),
-                world: WORLD.into(),
-                state: "loaded".into(),
-                ..PolicyReport::default()
-            };
-            let created = catalog.policies().map(|info| {
-                let failure = self.inner.components.why_unavailable(&info.name);
-                PolicyReport {
-                    name: info.name.clone(),
-                    version: info.version.clone(),
-                    digest: info.digest.clone(),
-                    world: info.world.clone(),
-                    params: info.params.clone(),
-                    state: if failure.is_some() { "unavailable" } else { "loaded" }.into(),
-                    last_failure: failure,
-                    ..PolicyReport::default()
-                }
-            });
-            let mut reports: Vec<PolicyReport> = [native].into_iter().chain(created).collect();
-            for shard in &self.inner.shards {
-                let shares = shard
-                    .call("policy report", |shard| {
-                        async move { shard.policy_shares() }.boxed_local()
-                    })
-                    .await?;
-                for share in shares {
-                    if let Some(report) = reports.iter_mut().find(|r| r.name == share.name) {
-                        report.add(&share);
-                    }
-                }
-            }
-            let trials = self.trials();
-            for report in &mut reports {
-                report.trial_ended = trials.ended.get(&report.name).cloned();
-            }
-            Ok(reports)
-        }
-        .boxed()
+        self.inner.governance.policies().boxed()
     }
 
     /// A policy with its own figures, each with the number of the shard.
@@ -424,80 +174,74 @@ impl Database {
     /// Errors: `NotFound`, `Closed`.
     pub fn explain_policy(&self, name: &str) -> BoxFuture<'_, Result<PolicyReport>> {
         let name = name.to_owned();
-        async move {
-            let reports = self.policies().await?;
-            let report = reports.into_iter().find(|report| report.name == name);
-            let mut report =
-                report.ok_or_else(|| Error::NotFound { kind: "policy", name: name.clone() })?;
-            for (number, shard) in self.inner.shards.iter().enumerate() {
-                let name = name.clone();
-                let metrics = shard
-                    .call("policy metrics", move |shard| {
-                        async move { shard.policy_metrics(&name) }.boxed_local()
-                    })
-                    .await?;
-                let of_shard =
-                    metrics.into_iter().map(|(name, value)| (number as u32, name, value));
-                report.metrics.extend(of_shard);
-            }
-            Ok(report)
-        }
-        .boxed()
+        async move { self.inner.governance.explain(&name).await }.boxed()
     }
 
     /// Policies that left a shard by a failure, oldest first: the last sixteen of each shard.
     ///
     /// Errors: `Closed`.
     pub fn policy_exits(&self) -> BoxFuture<'_, Result<Vec<PolicyExit>>> {
+        self.inner.governance.exits().boxed()
+    }
+
+    /// What enters each shard: one row a class of requests.
+    ///
+    /// Errors: `Closed`.
+    pub fn intake_report(&self) -> BoxFuture<'_, Result<Vec<IntakeReport>>> {
         async move {
-            let mut exits = Vec::new();
-            for shard in &self.inner.shards {
-                exits.extend(
-                    shard
-                        .call("policy exits", |shard| {
-                            async move { shard.policy_exits() }.boxed_local()
-                        })
-                        .await?,
-                );
+            let mut reports = Vec::new();
+            for (number, shard) in self.inner.shards.iter().enumerate() {
+                let classes = shard
+                    .call("intake report", |shard| {
+                        async move {
+                            let intake = &shard.intake;
+                            [WorkClass::Keys, WorkClass::Scan, WorkClass::Write]
+                                .map(|class| (class.as_str(), intake.status(class)))
+                        }
+                        .boxed_local()
+                    })
+                    .await?;
+                let shard = number as u32;
+                let rows = classes.map(|(class, status)| IntakeReport { shard, class, status });
+                reports.extend(rows);
             }
-            exits.sort_by_key(|exit| (exit.at_us, exit.shard));
-            Ok(exits)
+            Ok(reports)
         }
         .boxed()
     }
 
-    /// The cache of each shard.
+    /// What the rate limiters of all shards did.
     ///
     /// Errors: `Closed`.
-    pub fn cache_report(&self) -> BoxFuture<'_, Result<Vec<CacheReport>>> {
+    pub fn rate_report(&self) -> BoxFuture<'_, Result<Vec<RateReport>>> {
         async move {
             let mut reports = Vec::new();
             for (number, shard) in self.inner.shards.iter().enumerate() {
-                let stats = shard
-                    .call("cache report", |shard| async move { shard.cache.stats() }.boxed_local())
+                let report = shard
+                    .call("rate report", |shard| {
+                        async move {
+                            let limiter = shard.limiter.borrow();
+                            let policy = match limiter.name() {
+                                Some(name) if limiter.failure().is_none() => name.to_owned(),
+                                _ => NATIVE_RATE.to_owned(),
+                            };
+                            let failure = limiter.failure().map(PolicyFailure::to_string);
+                            (limiter.stats(), policy, failure)
+                        }
+                        .boxed_local()
+                    })
                     .await?;
-                let is_of_rows = |kind: &EntryKind| {
-                    matches!(kind, EntryKind::Row | EntryKind::Dummy | EntryKind::PartitionHeader)
-                };
-                let of_rows = stats.kinds.iter().filter(|(kind, _)| is_of_rows(kind));
-                let (entries, row_bytes) = of_rows.fold((0, 0), |(entries, bytes), (_, counts)| {
-                    (entries + counts.pages, bytes + counts.bytes)
-                });
-                let of_data = stats.kinds.iter().filter(|(kind, _)| *kind == EntryKind::DataPage);
-                let data_bytes = of_data.map(|(_, counts)| counts.bytes).sum();
-                reports.push(CacheReport {
+                let (stats, policy, last_failure) = report;
+                reports.push(RateReport {
                     shard: number as u32,
-                    capacity_bytes: stats.capacity_bytes,
-                    bytes: stats.bytes,
-                    pages: stats.total.pages - entries,
-                    entries,
-                    row_bytes,
-                    index_bytes: stats.bytes - row_bytes - data_bytes,
-                    data_bytes,
-                    hits: stats.total.hits,
-                    misses: stats.total.misses,
-                    evictions: stats.total.evictions,
-                    refused: stats.total.refused,
+                    policy,
+                    reads: stats.reads_counted,
+                    reads_refused: stats.reads_refused,
+                    writes: stats.writes_counted,
+                    writes_refused: stats.writes_refused,
+                    asked: stats.asked,
+                    not_counted: stats.counters.not_counted,
+                    last_failure,
                 });
             }
             Ok(reports)

@@ -1,4 +1,5 @@
-//! The row caches of a database: what they hold and did, forgetting them, and looking into them.
+//! The caches of a database: their size, what they hold and did, forgetting them, and looking into
+//! them.
 
 use std::rc::Rc;
 
@@ -6,9 +7,10 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, try_join_all};
 
 use super::database::Database;
-use super::report::RowCacheReport;
+use super::report::{CacheReport, RowCacheReport};
 use super::shard::Shard;
 use crate::error::{Error, Result};
+use crate::policy::event::EntryKind;
 use crate::runtime::{self, Stall};
 use crate::schema::{PartitionKey, TableId};
 use crate::table::{FragmentReport, Table};
@@ -19,6 +21,79 @@ const CONTINUITY_GAPS_MAX: usize = 4096;
 const FREED_AT_ONCE_MAX: usize = 64;
 
 impl Database {
+    /// Sets the capacity of the page cache of each shard.
+    ///
+    /// Errors: `Invalid` below 64 KiB, `Io`.
+    pub fn set_cache_bytes(&self, bytes_per_shard: usize) -> BoxFuture<'static, Result<()>> {
+        let database = self.clone();
+        let change = async move {
+            if bytes_per_shard < 64 << 10 {
+                return Err(Error::invalid("a cache of less than 64 KiB a shard is of no use"));
+            }
+            database.apply_cache_bytes(bytes_per_shard).await?;
+            let mut changed = database.catalog().changed();
+            changed.cache_bytes = Some(bytes_per_shard);
+            database.publish(changed).await
+        };
+        self.uninterrupted(change)
+    }
+
+    pub(super) async fn apply_cache_bytes(&self, bytes: usize) -> Result<()> {
+        for shard in &self.inner.shards {
+            shard
+                .call("set cache capacity", move |shard| {
+                    async move {
+                        shard.cache.set_capacity_bytes(bytes);
+                        while shard.cache.trim() {
+                            runtime::maybe_yield().await;
+                        }
+                    }
+                    .boxed_local()
+                })
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// The cache of each shard.
+    ///
+    /// Errors: `Closed`.
+    pub fn cache_report(&self) -> BoxFuture<'_, Result<Vec<CacheReport>>> {
+        async move {
+            let mut reports = Vec::new();
+            for (number, shard) in self.inner.shards.iter().enumerate() {
+                let stats = shard
+                    .call("cache report", |shard| async move { shard.cache.stats() }.boxed_local())
+                    .await?;
+                let is_of_rows = |kind: &EntryKind| {
+                    matches!(kind, EntryKind::Row | EntryKind::Dummy | EntryKind::PartitionHeader)
+                };
+                let of_rows = stats.kinds.iter().filter(|(kind, _)| is_of_rows(kind));
+                let (entries, row_bytes) = of_rows.fold((0, 0), |(entries, bytes), (_, counts)| {
+                    (entries + counts.pages, bytes + counts.bytes)
+                });
+                let of_data = stats.kinds.iter().filter(|(kind, _)| *kind == EntryKind::DataPage);
+                let data_bytes = of_data.map(|(_, counts)| counts.bytes).sum();
+                reports.push(CacheReport {
+                    shard: number as u32,
+                    capacity_bytes: stats.capacity_bytes,
+                    bytes: stats.bytes,
+                    pages: stats.total.pages - entries,
+                    entries,
+                    row_bytes,
+                    index_bytes: stats.bytes - row_bytes - data_bytes,
+                    data_bytes,
+                    hits: stats.total.hits,
+                    misses: stats.total.misses,
+                    evictions: stats.total.evictions,
+                    refused: stats.total.refused,
+                });
+            }
+            Ok(reports)
+        }
+        .boxed()
+    }
+
     /// The row caches: one row a table and shard, by name.
     ///
     /// Errors: `Closed`.

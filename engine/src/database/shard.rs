@@ -18,14 +18,13 @@ use tokio::sync::{Notify, mpsc};
 use super::flushing::Flushing;
 use super::layout::Layout;
 use super::log_limit::LogLimit;
-use super::policy_shard::ShardPolicies;
 use super::replaying::LeftOut;
 use super::rows::free_rows;
-use super::worlds::Prepared;
 use crate::cache::PageCache;
 use crate::clock::Random;
 use crate::commitlog::{Commitlog, Durability, Recovery};
 use crate::error::{Error, Result};
+use crate::governance::{Governed, Parts, PolicyFiles, ShardPolicies};
 use crate::intake::{Intake, ReadMemory};
 use crate::ledger::Ledger;
 use crate::memtable::PendingWrite;
@@ -84,14 +83,10 @@ pub struct Shard {
     /// Told when `closing` is set.
     closed: Notify,
     /// Limits of how often a partition is read and written.
-    pub(super) limiter: RefCell<Limiter>,
-    /// Name of the policy that decides beyond them; the native one where absent.
-    pub(super) rate_policy: RefCell<Option<String>>,
+    pub(super) limiter: Rc<RefCell<Limiter>>,
     /// What is let in, and what waits for it.
-    pub(super) intake: Intake,
-    /// An instance that was made and does not decide yet.
-    pub(super) prepared: RefCell<Option<Prepared>>,
-    pub(super) policies: ShardPolicies,
+    pub(super) intake: Rc<Intake>,
+    policies: Rc<ShardPolicies>,
 }
 
 impl Shard {
@@ -101,9 +96,16 @@ impl Shard {
         let cache = PageCache::new(options.cache_bytes, key);
         context.files.set_max(options.open_files);
         // Of the key, so that the draws of the shard stay what they were.
-        let limiter = RefCell::new(Limiter::new(Random::new(key).next_u64()));
-        let intake = Intake::new(context.clock.clone(), options.read_memory.clone());
-        let shard = Rc::new(Shard {
+        let limiter = Rc::new(RefCell::new(Limiter::new(Random::new(key).next_u64())));
+        let intake = Rc::new(Intake::new(context.clock.clone(), options.read_memory.clone()));
+        let policies = ShardPolicies::new(Parts {
+            context: context.clone(),
+            cache: cache.clone(),
+            limiter: limiter.clone(),
+            intake: intake.clone(),
+            files: PolicyFiles::new(options.layout.policies()),
+        });
+        Rc::new(Shard {
             context,
             options,
             cache,
@@ -118,13 +120,9 @@ impl Shard {
             closing: Cell::new(false),
             closed: Notify::new(),
             limiter,
-            rate_policy: RefCell::default(),
             intake,
-            prepared: RefCell::default(),
-            policies: ShardPolicies::default(),
-        });
-        shard.start_native_policy();
-        shard
+            policies,
+        })
     }
 
     pub(super) fn commitlog(&self) -> Result<Rc<Commitlog>> {
@@ -400,7 +398,7 @@ impl Shard {
                 shard.cache.tick(context.clock.monotonic_ns());
                 shard.cache.trim();
                 shard.retry_stuck();
-                shard.watch_policies();
+                shard.policies.tick();
                 shard.watch_intake();
             }
         });
@@ -473,12 +471,18 @@ impl Shard {
         self.closed.notify_waiters();
         self.wake_log_waiters();
         self.flushing.flushed.notify_waiters();
-        self.store_policy_state().await;
+        self.policies.close().await;
         let flushed = self.flush(None).await;
         let commitlog = self.commitlog.replace(Err(Error::Closed));
         if let Ok(commitlog) = commitlog {
             commitlog.close().await?;
         }
         flushed
+    }
+}
+
+impl Governed for Shard {
+    fn policies(&self) -> &Rc<ShardPolicies> {
+        &self.policies
     }
 }

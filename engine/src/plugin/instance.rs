@@ -59,6 +59,21 @@ pub struct InstanceCounters {
     pub log_lines_dropped: u64,
 }
 
+/// An instance of some world: what all of them have in common.
+pub trait Instance: Sized + Send + 'static {
+    /// The decision that it takes.
+    const WORLD: World;
+
+    /// Makes an instance of a component of this world.
+    ///
+    /// Errors: the guest failed or refused; nothing of it is left.
+    fn make(compiled: Arc<CompiledPolicy>, options: InstanceOptions)
+    -> Result<Self, PolicyFailure>;
+
+    /// Version as the policy states it.
+    fn stated_version(&self) -> &str;
+}
+
 /// An eviction policy that runs as a Wasm component.
 pub struct WasmEvictionPolicy {
     store: OwnedStore,
@@ -201,6 +216,21 @@ impl WasmEvictionPolicy {
             message,
             backtrace: Vec::new(),
         })
+    }
+}
+
+impl Instance for WasmEvictionPolicy {
+    const WORLD: World = World::Eviction;
+
+    fn make(
+        compiled: Arc<CompiledPolicy>,
+        options: InstanceOptions,
+    ) -> Result<Self, PolicyFailure> {
+        WasmEvictionPolicy::new(compiled, options)
+    }
+
+    fn stated_version(&self) -> &str {
+        &self.capabilities.version
     }
 }
 

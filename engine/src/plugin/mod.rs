@@ -6,7 +6,7 @@
 //! ```
 //! Invariant: whatever a component does, a call ends within its budget with an answer or a
 //! `PolicyFailure`, and an instance that failed is never entered again. Not here: which victims
-//! are legal and what follows a failure (`cache/`), where components are stored (`database`).
+//! are legal (`cache/`), what follows a failure and where components are stored (`governance/`).
 
 mod artifact;
 mod bindings;
@@ -31,7 +31,7 @@ pub use compiler::{CompileLimits, CompilerCommand, compile_stdin};
 pub use component::{CompiledPolicy, Loaded};
 pub use host::{HostOptions, PolicyHost};
 pub use inspect::{Inspection, inspect};
-pub use instance::{InstanceCounters, InstanceOptions, WasmEvictionPolicy};
+pub use instance::{Instance, InstanceCounters, InstanceOptions, WasmEvictionPolicy};
 pub use plans::{WasmLoadSheddingPolicy, WasmReadAdmissionPolicy};
 pub use scalar::{WasmAdmissionPolicy, WasmRatePolicy};
 pub use world::World;

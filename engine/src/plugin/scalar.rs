@@ -11,9 +11,12 @@ use wasmtime::Store;
 use super::bindings::v0_1::{AdmissionGuest, Capabilities, RateGuest, WorldGuest};
 use super::budget::Budget;
 use super::component::CompiledPolicy;
-use super::instance::{InstanceCounters, InstanceOptions, Started, arm, failure_of, start};
+use super::instance::{
+    Instance, InstanceCounters, InstanceOptions, Started, arm, failure_of, start,
+};
 use super::owned_store::OwnedStore;
 use super::state::State;
+use super::world::World;
 use crate::policy::PolicyFailure;
 use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy};
 use crate::policy::rate::{Excess, KeyLoad, PlannedRate, RatePolicy};
@@ -88,6 +91,21 @@ impl<G: WorldGuest> WasmDecision<G> {
             self.failure = Some(failure.clone());
             failure
         })
+    }
+}
+
+impl<G: WorldGuest + Send + 'static> Instance for WasmDecision<G> {
+    const WORLD: World = G::WORLD;
+
+    fn make(
+        compiled: Arc<CompiledPolicy>,
+        options: InstanceOptions,
+    ) -> Result<Self, PolicyFailure> {
+        WasmDecision::new(compiled, options)
+    }
+
+    fn stated_version(&self) -> &str {
+        &self.capabilities.version
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Limiter {
     counters: Option<Counters>,
     tables: BTreeMap<TableId, Limited>,
     policy: Box<dyn RatePolicy>,
+    /// Name that a statement gave the policy that was set, also when it does not decide any more.
+    name: Option<String>,
     native_seed: u64,
     buckets: Buckets,
     /// Keys beyond their limits in this second.
@@ -58,6 +60,7 @@ impl Limiter {
             counters: None,
             tables: BTreeMap::new(),
             policy: Box::new(Decaying::new(seed)),
+            name: None,
             native_seed: seed,
             buckets: Buckets::default(),
             loads: BTreeMap::new(),
@@ -67,14 +70,26 @@ impl Limiter {
         }
     }
 
-    /// Puts a policy in charge; `None` the native one.
-    pub fn set_policy(&mut self, policy: Option<Box<dyn RatePolicy>>) {
-        self.policy = policy.unwrap_or_else(|| Box::new(Decaying::new(self.native_seed)));
-        self.buckets = Buckets::default();
+    /// Puts a policy in charge, under the name of its statement; `None` the native one.
+    pub fn set_policy(&mut self, policy: Option<(String, Box<dyn RatePolicy>)>) {
+        let (name, policy) = policy.unzip();
+        self.name = name;
+        self.decide_by(policy.unwrap_or_else(|| Box::new(Decaying::new(self.native_seed))));
         self.failure = None;
     }
 
-    /// Name of the policy that is asked.
+    /// What the policy before planned holds no longer.
+    fn decide_by(&mut self, policy: Box<dyn RatePolicy>) {
+        self.policy = policy;
+        self.buckets = Buckets::default();
+    }
+
+    /// Name of the policy that was set, in charge or failed; `None` where it is the native one.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// The policy that is asked.
     pub fn policy(&self) -> &dyn RatePolicy {
         &*self.policy
     }
@@ -164,7 +179,7 @@ impl Limiter {
     fn put_out(&mut self, failure: PolicyFailure) {
         let policy = self.policy.name();
         tracing::error!(policy, %failure, "a rate-limiter policy failed; the native one decides");
-        self.set_policy(None);
+        self.decide_by(Box::new(Decaying::new(self.native_seed)));
         self.failure = Some(failure);
     }
 

@@ -94,7 +94,7 @@ fn a_million_keys_do_not_look_hot() {
 fn accepted(policy: Option<Box<dyn RatePolicy>>, limit: u32, rates: &[u64]) -> Vec<u64> {
     let table = table(1, Some(limit), None);
     let mut limiter = Limiter::new(9);
-    limiter.set_policy(policy);
+    limiter.set_policy(policy.map(|policy| ("p".into(), policy)));
     let run = |(second, rate): (usize, &u64)| {
         (0..*rate)
             .filter(|n| {
@@ -251,7 +251,7 @@ fn a_policy_is_told_of_a_bounded_number_of_keys() {
     let keys_max = planner.keys_max.clone();
     let table = table(1, Some(2), None);
     let mut limiter = Limiter::new(9);
-    limiter.set_policy(Some(Box::new(planner)));
+    limiter.set_policy(Some(("planner".into(), Box::new(planner))));
     for second in 1..4 {
         for token in 0..200 {
             for _ in 0..6 {
@@ -267,7 +267,8 @@ fn a_policy_is_told_of_a_bounded_number_of_keys() {
 fn a_policy_that_fails_is_put_out_and_the_native_one_decides() {
     let table = table(1, Some(5), None);
     let mut limiter = Limiter::new(9);
-    limiter.set_policy(Some(Box::new(Planner { breaks: true, ..Planner::default() })));
+    let planner = Planner { breaks: true, ..Planner::default() };
+    limiter.set_policy(Some(("planner".into(), Box::new(planner))));
     let ended: Vec<Result<()>> = (0..200)
         .map(|_| admit(&mut limiter, &table, Token(7), Operation::Read, 5_000_000))
         .collect();
@@ -277,6 +278,6 @@ fn a_policy_that_fails_is_put_out_and_the_native_one_decides() {
     );
     let is_limited = |ended: &Result<()>| matches!(ended, Err(Error::RateLimited { .. }));
     assert!(ended.iter().filter(|ended| is_limited(ended)).count() > 100);
-    assert_eq!(limiter.policy().name(), "decaying");
+    assert_eq!((limiter.policy().name(), limiter.name()), ("decaying", Some("planner")));
     assert_eq!(limiter.failure().map(|failure| failure.kind), Some(FailureKind::Trap));
 }

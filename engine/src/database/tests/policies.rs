@@ -91,9 +91,9 @@ async fn a_policy_is_swapped_while_the_database_serves() {
 async fn a_policy_that_cannot_be_brought_back_says_so_and_can_be_dropped() {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::open(options(directory.path())).await.unwrap();
-    assert!(!database.inner.components.has_host(), "no policy, no runtime");
+    assert!(!database.inner.governance.components().has_host(), "no policy, no runtime");
     let info = database.create_policy("sieve", component("sieve"), vec![], None).await.unwrap();
-    assert!(database.inner.components.has_host());
+    assert!(database.inner.governance.components().has_host());
     database.set_cache_policy(Some("sieve")).await.unwrap();
     database.close().await.unwrap();
     let file = directory.path().join(format!("policies/{}.wasm", info.digest));
@@ -151,7 +151,10 @@ async fn what_is_no_policy_is_refused_and_the_engine_goes_on() {
     assert!(started.to_string().contains("unknown parameter 'size'"), "{started}");
     let sums = String::from_utf8(dist("SHA256SUMS")).unwrap();
     let digest = sums.lines().find_map(|line| line.strip_suffix("  sieve.wasm")).unwrap();
-    assert!(database.inner.components.find(digest).is_none(), "what was refused is not kept");
+    assert!(
+        database.inner.governance.components().find(digest).is_none(),
+        "what was refused is not kept"
+    );
     let unknown = database.set_cache_policy(Some("p")).await.unwrap_err();
     assert_eq!(unknown.to_string(), "policy 'p' does not exist");
     let native = database.create_policy("lru", component("lru"), vec![], None).await.unwrap_err();

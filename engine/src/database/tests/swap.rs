@@ -14,8 +14,8 @@ use tokio::task::LocalSet;
 
 use super::*;
 use crate::clock::{Clock, Random, SimulatedClock};
-use crate::database::PolicyReport;
 use crate::disk::{Faults, SimulatedDisk};
+use crate::governance::PolicyReport;
 use crate::plugin::tests::guest::{Guest, heirloom, saboteur};
 use crate::runtime::{ShardContext, SimulatedTimer};
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the runtime is started with the first component, so a database without one pays
 //! nothing for it; and only a component that passed every check is kept. Not here: which component
-//! governs (`policies.rs`), what compiling means (`plugin`).
+//! governs (`rollout.rs`), what compiling means (`plugin`).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::plugin::{CompiledPolicy, HostOptions, Loaded, PolicyHost};
 
 /// The components of one database, shared by its clones.
-pub(super) struct Components {
+pub(crate) struct Components {
     options: HostOptions,
     /// Machine code is kept in files.
     keeps_code: bool,
@@ -64,7 +64,7 @@ impl Components {
 
     /// Whether a component was compiled so far.
     #[cfg(test)]
-    pub(super) fn has_host(&self) -> bool {
+    pub(crate) fn has_host(&self) -> bool {
         self.host.lock().expect("starting the runtime does not panic").is_some()
     }
 
@@ -73,7 +73,7 @@ impl Components {
     }
 
     /// The component with this digest, if it was kept.
-    pub(super) fn find(&self, digest: &str) -> Option<Arc<CompiledPolicy>> {
+    pub(crate) fn find(&self, digest: &str) -> Option<Arc<CompiledPolicy>> {
         self.compiled().get(digest).cloned()
     }
 

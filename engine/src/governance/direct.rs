@@ -1,0 +1,222 @@
+//! Worlds whose policies are exchanged at once: who is let into the caches, who beyond a rate
+//! limit, how many reads a shard takes on, what it sheds.
+//!
+//! Invariant: an instance is made before any shard changes, so a refusal anywhere leaves all as
+//! they were. Not here: in which order the shards are asked (`rollout.rs`).
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+
+use super::origin::{Component, Origin};
+use super::report::PolicyReport;
+use super::world::{AtOnce, Limits, Parts, Post, World};
+use crate::cache::PageCache;
+use crate::error::Result;
+use crate::intake::{Intake, PlanStatus};
+use crate::plugin::{
+    Instance, WasmAdmissionPolicy, WasmLoadSheddingPolicy, WasmRatePolicy, WasmReadAdmissionPolicy,
+};
+use crate::policy::PolicyFailure;
+use crate::rate::Limiter;
+
+/// Name of the rate policy that is always there.
+pub const NATIVE_RATE: &str = "decaying";
+
+/// A world whose policies are exchanged at once, as one shard has it.
+pub(super) trait Direct: World + 'static {
+    /// How large the thing is that it decides for.
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
+
+    /// Lets a policy decide under the name of its statement; `None` what the engine has itself.
+    fn install(&self, policy: Option<(String, Box<Self::Policy>)>);
+
+    /// What the policy that was installed did; `None` where the engine decides by itself.
+    fn status(&self) -> Option<Status>;
+}
+
+/// What a policy did since it was installed.
+pub(super) struct Status {
+    name: String,
+    calls: u64,
+    events: u64,
+    /// Why it does not decide any more.
+    failure: Option<PolicyFailure>,
+}
+
+impl Status {
+    fn of_plans(status: PlanStatus) -> Option<Status> {
+        let PlanStatus { name, asked, failure } = status;
+        name.map(|name| Status { name, calls: asked, events: 0, failure })
+    }
+}
+
+/// The post of such a world.
+struct DirectPost<W: Direct> {
+    world: W,
+    parts: Parts,
+    /// What was made and does not decide yet; inside, `None` is what the engine has itself.
+    prepared: RefCell<Option<Prepared<W>>>,
+}
+
+type Prepared<W> = Option<(String, Box<<W as World>::Policy>)>;
+
+fn post<W: Direct>(parts: &Parts, world: W) -> Rc<dyn Post> {
+    Rc::new(DirectPost { world, parts: parts.clone(), prepared: RefCell::default() })
+}
+
+impl<W: Direct> Post for DirectPost<W> {
+    fn try_out<'a>(&'a self, component: &'a Component) -> LocalBoxFuture<'a, Result<String>> {
+        async move {
+            let policy: W::Policy = self.parts.instance(component, self.world.limits()).await?;
+            Ok(policy.stated_version().to_owned())
+        }
+        .boxed_local()
+    }
+
+    fn shares(&self) -> Vec<PolicyReport> {
+        let share = |Status { name, calls, events, failure }| PolicyReport {
+            name,
+            world: W::Policy::WORLD.as_str().into(),
+            state: if failure.is_some() { "failed" } else { "active" }.into(),
+            calls,
+            events,
+            last_failure: failure.as_ref().map(PolicyFailure::to_string),
+            ..PolicyReport::default()
+        };
+        self.world.status().map(share).into_iter().collect()
+    }
+
+    fn at_once(&self) -> Option<&dyn AtOnce> {
+        Some(self)
+    }
+}
+
+impl<W: Direct> AtOnce for DirectPost<W> {
+    fn prepare<'a>(&'a self, origin: &'a Origin) -> LocalBoxFuture<'a, Result<()>> {
+        async move {
+            let policy = match origin {
+                Origin::Native => None,
+                Origin::Component(component) => {
+                    let policy = self.parts.instance(component, self.world.limits()).await?;
+                    Some((component.info.name.clone(), Box::new(policy)))
+                }
+            };
+            *self.prepared.borrow_mut() = Some(policy);
+            Ok(())
+        }
+        .boxed_local()
+    }
+
+    fn commit(&self) {
+        let prepared = self.prepared.borrow_mut().take();
+        self.world.install(prepared.expect("a commit follows a preparation"));
+    }
+}
+
+/// What the caches keep of what was read on a miss.
+pub(super) struct CacheAdmission(Rc<PageCache>);
+
+impl World for CacheAdmission {
+    type Policy = WasmAdmissionPolicy;
+    const KEY: &'static str = "admission_policy";
+    const CHARGE: &'static str = "decides what the cache keeps";
+
+    fn post(parts: &Parts) -> Rc<dyn Post> {
+        post(parts, CacheAdmission(parts.cache.clone()))
+    }
+}
+
+impl Direct for CacheAdmission {
+    fn limits(&self) -> Limits {
+        Limits { slots_max: self.0.slots_max(), ..Limits::default() }
+    }
+
+    fn install(&self, policy: Option<(String, Box<WasmAdmissionPolicy>)>) {
+        self.0.set_admission(policy.map(|(name, policy)| (name, policy as _)));
+    }
+
+    fn status(&self) -> Option<Status> {
+        let status = self.0.admission_status()?;
+        let (calls, events) = (status.stats.asked, status.stats.fates);
+        Some(Status { name: status.name, calls, events, failure: status.failure })
+    }
+}
+
+/// Which operations on a partition go through beyond its limit.
+pub(super) struct RateLimiter(Rc<RefCell<Limiter>>);
+
+impl World for RateLimiter {
+    type Policy = WasmRatePolicy;
+    const KEY: &'static str = "rate_policy";
+    const CHARGE: &'static str = "decides on rate limits";
+    const NATIVE: Option<&'static str> = Some(NATIVE_RATE);
+
+    fn post(parts: &Parts) -> Rc<dyn Post> {
+        post(parts, RateLimiter(parts.limiter.clone()))
+    }
+}
+
+impl Direct for RateLimiter {
+    fn install(&self, policy: Option<(String, Box<WasmRatePolicy>)>) {
+        let policy = policy.map(|(name, policy)| (name, policy as _));
+        self.0.borrow_mut().set_policy(policy);
+    }
+
+    fn status(&self) -> Option<Status> {
+        let limiter = self.0.borrow();
+        let name = limiter.name()?.to_owned();
+        let (calls, failure) = (limiter.stats().asked, limiter.failure().cloned());
+        Some(Status { name, calls, events: 0, failure })
+    }
+}
+
+/// How many reads run at once, and wait.
+pub(super) struct ReadAdmission(Rc<Intake>);
+
+impl World for ReadAdmission {
+    type Policy = WasmReadAdmissionPolicy;
+    const KEY: &'static str = "read_admission_policy";
+    const CHARGE: &'static str = "decides on read admission";
+
+    fn post(parts: &Parts) -> Rc<dyn Post> {
+        post(parts, ReadAdmission(parts.intake.clone()))
+    }
+}
+
+impl Direct for ReadAdmission {
+    fn install(&self, policy: Option<(String, Box<WasmReadAdmissionPolicy>)>) {
+        self.0.set_admission(policy.map(|(name, policy)| (name, policy as _)));
+    }
+
+    fn status(&self) -> Option<Status> {
+        Status::of_plans(self.0.admission_status())
+    }
+}
+
+/// What is refused under load.
+pub(super) struct LoadShedding(Rc<Intake>);
+
+impl World for LoadShedding {
+    type Policy = WasmLoadSheddingPolicy;
+    const KEY: &'static str = "load_shedding_policy";
+    const CHARGE: &'static str = "decides on load shedding";
+
+    fn post(parts: &Parts) -> Rc<dyn Post> {
+        post(parts, LoadShedding(parts.intake.clone()))
+    }
+}
+
+impl Direct for LoadShedding {
+    fn install(&self, policy: Option<(String, Box<WasmLoadSheddingPolicy>)>) {
+        self.0.set_shedding(policy.map(|(name, policy)| (name, policy as _)));
+    }
+
+    fn status(&self) -> Option<Status> {
+        Status::of_plans(self.0.shedding_status())
+    }
+}

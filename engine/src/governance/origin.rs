@@ -1,0 +1,60 @@
+//! Where a shard gets an instance of a policy from, and how its end is told.
+
+use std::sync::Arc;
+
+use super::report::PolicyInfo;
+use crate::cache::PolicyIdentity;
+use crate::error::Error;
+use crate::plugin::CompiledPolicy;
+use crate::policy::{FailureKind, PolicyFailure};
+
+/// Name of the eviction policy that is always there.
+pub(super) const NATIVE: &str = "lru";
+pub(super) const NATIVE_VERSION: &str = "native";
+
+/// A policy that was created, compiled.
+#[derive(Clone)]
+pub struct Component {
+    pub compiled: Arc<CompiledPolicy>,
+    pub info: PolicyInfo,
+}
+
+impl Component {
+    /// An instance failed or was not made.
+    pub(super) fn refused(&self, message: impl Into<String>) -> Error {
+        Error::Policy { name: self.info.name.clone(), message: message.into() }
+    }
+}
+
+/// What decides: the engine itself, or a component.
+#[derive(Clone)]
+pub enum Origin {
+    Native,
+    Component(Component),
+}
+
+impl Origin {
+    pub(super) fn identity(&self) -> PolicyIdentity {
+        match self {
+            Origin::Native => PolicyIdentity {
+                name: NATIVE.into(),
+                version: NATIVE_VERSION.into(),
+                digest: String::new(),
+            },
+            Origin::Component(Component { info, .. }) => PolicyIdentity {
+                name: info.name.clone(),
+                version: info.version.clone(),
+                digest: info.digest.clone(),
+            },
+        }
+    }
+
+    pub(super) fn refused(&self, message: impl Into<String>) -> Error {
+        Error::Policy { name: self.identity().name, message: message.into() }
+    }
+}
+
+/// The record of an end that a person or a rule decided.
+pub(super) fn ended(kind: FailureKind, message: impl Into<String>) -> PolicyFailure {
+    PolicyFailure { kind, message: message.into(), backtrace: Vec::new() }
+}

@@ -1,0 +1,200 @@
+//! What governance tells about policies: one struct a row.
+
+use std::cmp::Ordering;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cache::PolicyCounters;
+use crate::policy::{PolicyUsage, Tally, WINDOWS_JUDGED, WINDOWS_MAX};
+
+/// A policy that was created.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyInfo {
+    pub name: String,
+    /// Version as the component states it.
+    pub version: String,
+    /// SHA-256 of the component, hex.
+    pub digest: String,
+    pub params: Vec<(String, String)>,
+    /// The decision that it takes; see `plugin::World`.
+    #[serde(default = "eviction")]
+    pub world: String,
+}
+
+/// The only world of catalogs that name none.
+fn eviction() -> String {
+    "eviction".to_owned()
+}
+
+/// A policy and what it has done while in charge, all shards together. As a shadow it names victims
+/// among its ghosts and evicts nothing.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PolicyReport {
+    pub name: String,
+    pub version: String,
+    /// SHA-256 of the component, hex; empty for the native policy.
+    pub digest: String,
+    /// The decision that it takes; see `plugin::World`.
+    pub world: String,
+    pub params: Vec<(String, String)>,
+    /// The first of these that holds on any shard: `ejected` and `suspended` (it failed; the latter
+    /// is tried again), `canary`, `active`, `shadow`, `standby` (kept for a rollback),
+    /// `unavailable` (it could not be brought back when the database was opened), `loaded`.
+    pub state: String,
+    /// Shards on which it is in that state; 0 when it is nowhere.
+    pub shards: u32,
+    /// Calls into the policy, and events they carried.
+    pub calls: u64,
+    pub events: u64,
+    /// Look-ups of the caches while it was in charge.
+    pub lookups: Tally,
+    pub evictions: u64,
+    /// Victims it named.
+    pub victims: u64,
+    /// Of these, pinned or read before they were taken.
+    pub refused_victims: u64,
+    /// Of these, not resident or named twice.
+    pub invalid_victims: u64,
+    /// Evictions that the fallback had to complete.
+    pub shortfalls: u64,
+    /// Time and instructions of its calls; zeros for the native policy, which is not measured.
+    pub usage: PolicyUsage,
+    /// What it would do, while it is a shadow.
+    pub shadow: Option<ShadowReport>,
+    /// Windows of its trial as a canary, and the mean gain of the last, percentage points.
+    pub trial: Option<(u32, Option<f64>)>,
+    /// What its last trial as a canary came to, for people: `took over: …` or `went back: …`. Known
+    /// until the database is closed.
+    pub trial_ended: Option<String>,
+    /// Where the state that it started with came from.
+    pub state_note: String,
+    /// Its own figures, with the shard; only where one policy is explained.
+    pub metrics: Vec<(u32, String, f64)>,
+    /// Why it was put out, or could not be brought back.
+    pub last_failure: Option<String>,
+}
+
+/// How a policy would do that runs beside the active one.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ShadowReport {
+    /// It sees one key in so many.
+    pub rate: u32,
+    /// Ghosts in its directory.
+    pub entries: u64,
+    /// Look-ups that it saw.
+    pub sampled_lookups: u64,
+    /// All look-ups since it began, as it would have answered them: an estimate.
+    pub estimate: Tally,
+    /// The same look-ups as the active policy answered them.
+    pub active: Tally,
+}
+
+/// States of a policy on one shard, the one to tell first.
+const STATES: [&str; 8] =
+    ["ejected", "suspended", "canary", "active", "shadow", "standby", "unavailable", "loaded"];
+
+impl PolicyReport {
+    /// Look-ups that its ratios are of: as a shadow those that it would have answered, else those
+    /// that it did.
+    pub fn judged(&self) -> Tally {
+        match &self.shadow {
+            Some(shadow) if self.state == "shadow" => shadow.estimate,
+            _ => self.lookups,
+        }
+    }
+
+    /// How its trial as a canary stands, or what the last one came to, for people.
+    pub fn trial_text(&self) -> Option<String> {
+        let (windows, gain) = match self.trial.filter(|_| self.state == "canary") {
+            Some(trial) => trial,
+            None => return self.trial_ended.clone(),
+        };
+        let gain = gain.map_or("no gain known".into(), |gain| format!("{gain:+.2} points"));
+        Some(format!("{gain} after {windows} of {WINDOWS_JUDGED} to {WINDOWS_MAX} windows"))
+    }
+
+    /// Takes over what was counted at one place of the policy.
+    pub(super) fn count(&mut self, counters: PolicyCounters) {
+        self.calls = counters.calls;
+        self.events = counters.events;
+        self.victims = counters.victims;
+        self.refused_victims = counters.refused_victims;
+        self.invalid_victims = counters.invalid_victims;
+        self.shortfalls = counters.shortfalls;
+        self.usage = counters.usage;
+    }
+
+    /// Adds what the same policy did elsewhere or earlier.
+    pub(super) fn add(&mut self, other: &PolicyReport) {
+        let rank = |state: &str| STATES.iter().position(|known| *known == state);
+        match rank(&other.state).cmp(&rank(&self.state)) {
+            Ordering::Less => {
+                self.state.clone_from(&other.state);
+                self.shards = other.shards;
+            }
+            Ordering::Equal => self.shards += other.shards,
+            Ordering::Greater => {}
+        }
+        self.calls += other.calls;
+        self.events += other.events;
+        self.lookups += other.lookups;
+        self.evictions += other.evictions;
+        self.victims += other.victims;
+        self.refused_victims += other.refused_victims;
+        self.invalid_victims += other.invalid_victims;
+        self.shortfalls += other.shortfalls;
+        self.usage.ns += other.usage.ns;
+        self.usage.fuel += other.usage.fuel;
+        match (&mut self.shadow, &other.shadow) {
+            (Some(shadow), Some(other)) => shadow.add(other),
+            (shadow @ None, Some(other)) => *shadow = Some(other.clone()),
+            (_, None) => {}
+        }
+        if other.trial.is_some() {
+            self.trial = other.trial;
+        }
+        if !other.state_note.is_empty() {
+            self.state_note.clone_from(&other.state_note);
+        }
+        if other.last_failure.is_some() {
+            self.last_failure.clone_from(&other.last_failure);
+        }
+    }
+}
+
+impl ShadowReport {
+    fn add(&mut self, other: &ShadowReport) {
+        self.rate = self.rate.max(other.rate);
+        self.entries += other.entries;
+        self.sampled_lookups += other.sampled_lookups;
+        self.estimate += other.estimate;
+        self.active += other.active;
+    }
+}
+
+/// A policy that left a shard because it failed, or was not better as a canary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyExit {
+    pub policy: String,
+    pub version: String,
+    pub digest: String,
+    pub shard: u32,
+    /// Wall clock, µs since the epoch, to a tick of the shard.
+    pub at_us: i64,
+    /// `active`, `candidate`, `standby` or `shadow`.
+    pub role: &'static str,
+    /// What kind of failure; see `policy::FailureKind`.
+    pub kind: &'static str,
+    pub message: String,
+    /// Wasm frames, innermost first.
+    pub backtrace: Vec<String>,
+    /// What it had done: calls, events delivered, victims named, of these invalid, and evictions
+    /// that the fallback had to complete.
+    pub calls: u64,
+    pub events: u64,
+    pub victims: u64,
+    pub invalid_victims: u64,
+    pub shortfalls: u64,
+    /// Words of its last events, at most 64; `policy::event::describe` reads them.
+    pub last_events: Vec<u64>,
+}
