@@ -13,27 +13,18 @@
 //! ```
 //! Arrow types cross this border (`query::arrow`), DataFusion types do not.
 
-mod administer;
 mod aggregate;
 mod any_all;
 mod arithmetic;
 pub(crate) mod assign;
-mod attach;
 mod braces;
 mod catalog;
 mod choice;
 mod compare;
-mod copy_from;
-mod copy_to;
-mod csv_record;
-mod ddl;
 mod deep;
-mod definition;
-mod describe;
 mod dialect;
 mod element;
 mod error;
-mod explain_policy;
 mod filter;
 mod fragments;
 mod frame;
@@ -62,6 +53,7 @@ mod session;
 mod setting;
 pub(crate) mod stamp;
 mod statement;
+mod statements;
 mod system;
 mod system_files;
 mod time_uuid;
@@ -81,3 +73,6 @@ pub use parameter::fit;
 pub use replay::{load_candidate, load_trace, read_component, replay_row, replay_schema};
 pub use session::{Progress, ProgressSink, Session, SessionOptions};
 pub use statement::{Statement, is_complete, split};
+pub use statements::{
+    Continues, Help, STATEMENTS, StatementRow, Tab, Topic, continuations, row_of_words,
+};

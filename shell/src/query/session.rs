@@ -2,7 +2,7 @@
 //!
 //! A session is `Send + Sync`; every REPL and every Flight SQL connection has its own. Statements
 //! of one session may run at the same time; `USE` changes where later statements look for tables.
-//! Not here: what each command does (`run.rs`).
+//! Not here: what each statement does (`statements/`, `run.rs`).
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -32,12 +32,13 @@ use super::memory::QueryMemory;
 use super::named_cast;
 use super::outcome::{Description, Outcome, OutcomeKind};
 use super::parameter::{self, check_count, row_of};
-use super::parse::{self, Command, TableName, UsingValue, WriteKind};
+use super::parse::{self, TableName, UsingValue, WriteKind};
 use super::place::place;
 use super::replay::{REPLAY_FUNCTION, ReplayFunction};
 use super::rules;
 use super::setting::Settings;
 use super::statement::{Statement, split};
+use super::statements::{self, Command};
 use super::system::SYSTEM_KEYSPACE;
 use super::time_uuid;
 use super::values;
@@ -252,8 +253,8 @@ impl Session {
         if !statement.begins_with(&["drop", "table"]) {
             return None;
         }
-        match parse::parse(statement).ok()? {
-            Command::DropTable { name, .. } => self.table(&name).ok(),
+        match statements::parse(statement).ok()? {
+            Command::Own(own) => own.table_to_drop().and_then(|name| self.table(name).ok()),
             _ => None,
         }
     }
@@ -507,7 +508,7 @@ impl Session {
 }
 
 fn parsed(statement: &Statement) -> Result<Command> {
-    parse::parse(statement).map_err(|error| place(statement, error))
+    statements::parse(statement).map_err(|error| place(statement, error))
 }
 
 /// Errors: `Invalid` for a statement that needs values.

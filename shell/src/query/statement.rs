@@ -35,16 +35,6 @@ impl Statement {
         self.parameter_count
     }
 
-    /// Whether the statement changes the session it runs in: USE, SET, RESET, and DROP KEYSPACE,
-    /// which leaves the keyspace it drops.
-    pub fn changes_session(&self) -> bool {
-        self.begins_with(&["use"])
-            || self.begins_with(&["set"])
-            || self.begins_with(&["reset"])
-            || self.begins_with(&["drop", "keyspace"])
-            || self.begins_with(&["drop", "schema"])
-    }
-
     /// Whether these are the first words, in lower case.
     pub(super) fn begins_with(&self, words: &[&str]) -> bool {
         self.tokens.len() >= words.len()

@@ -6,7 +6,7 @@
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::command::{ElementHow, ElementWrite, Elements, Name, Operand, TableName};
+use super::ast::{ElementHow, ElementWrite, Elements, Name, Operand, TableName};
 use super::cursor::Cursor;
 use crate::query::error::Result;
 use crate::query::statement::{is_word, span_of, synthetic};

@@ -6,7 +6,7 @@ use datafusion::sql::parser::Statement as SqlStatement;
 use sqlparser::ast;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::command::{Elements, Name, TableName, Using, UsingValue, Write, WriteKind};
+use super::ast::{Elements, Name, TableName, Using, UsingValue, Write, WriteKind};
 use super::cursor::Cursor;
 use super::{element, write_sql};
 use crate::query::error::{ErrorKind, QueryError, Result};

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, StringArray};
 use datafusion::arrow::datatypes::{DataType, SchemaRef as ArrowSchemaRef};
 use tidegate_engine::schema::table_schema::RateLimit;
@@ -12,55 +13,73 @@ use tidegate_engine::{
     TableSchema,
 };
 
-use super::catalog::CATALOG;
-use super::error::{QueryError, Result};
-use super::outcome::Outcome;
-use super::parse::TableName;
-use super::run::{batch, text_schema};
-use super::session::Session;
-use super::system::SYSTEM_KEYSPACE;
+use super::{OwnStatement, Read};
+use crate::query::catalog::CATALOG;
+use crate::query::error::{QueryError, Result};
+use crate::query::outcome::{Outcome, batch, text_schema};
+use crate::query::parse::{Cursor, TableName};
+use crate::query::session::Session;
+use crate::query::system::SYSTEM_KEYSPACE;
 
 /// Name, type or value, and kind of a column or option.
 type Row = [String; 3];
 
 /// Schema of the rows: `name`, `definition` (a type, or an option's value) and `kind`.
-pub(super) fn schema() -> ArrowSchemaRef {
+fn schema() -> ArrowSchemaRef {
     text_schema(&["name", "definition", "kind"])
 }
 
-impl Session {
+#[derive(Debug)]
+pub struct Describe(TableName);
+
+impl Read for Describe {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
+        cursor.take_word("table");
+        Ok(Describe(cursor.table_name()?))
+    }
+}
+
+#[async_trait]
+impl OwnStatement for Describe {
     /// One row a column, then one an option. Tables of `system` have no options.
-    ///
-    /// Errors: `NotFound` at the name.
-    pub(super) async fn describe_table(&self, name: &TableName) -> Result<Outcome> {
+    async fn run(&self, session: &Session) -> Result<Outcome> {
+        let Describe(name) = self;
         let keyspace = name.keyspace.as_ref().map(|keyspace| keyspace.value.clone());
-        if keyspace.unwrap_or_else(|| self.keyspace()) == SYSTEM_KEYSPACE {
-            return outcome(self.system_columns(name).await?);
+        if keyspace.unwrap_or_else(|| session.keyspace()) == SYSTEM_KEYSPACE {
+            return outcome(system_columns(session, name).await?);
         }
-        let table = self.table(name)?;
+        let table = session.table(name)?;
         let mut rows = columns(&table);
         let options = options(&table.options).into_iter();
         rows.extend(options.map(|(name, value)| [name.to_owned(), value, "option".to_owned()]));
         outcome(rows)
     }
 
-    async fn system_columns(&self, name: &TableName) -> Result<Vec<Row>> {
-        let catalog = self.context.catalog(CATALOG);
-        let system = catalog.and_then(|catalog| catalog.schema(SYSTEM_KEYSPACE));
-        let system = system.expect("every session has the keyspace system");
-        let Some(table) = system.table(&name.table.value).await? else {
-            let known = system.table_names();
-            let known = known.iter().map(String::as_str);
-            let error = QueryError::not_found("table", &name.table.value, known);
-            return Err(error.at(name.table.span));
-        };
-        let schema = table.schema();
-        let rows = schema
-            .fields()
-            .iter()
-            .map(|field| [field.name().clone(), sql_name(field.data_type()), "column".to_owned()]);
-        Ok(rows.collect())
+    async fn schema(&self, _session: &Session) -> Result<ArrowSchemaRef> {
+        Ok(schema())
     }
+
+    fn is_query(&self) -> bool {
+        true
+    }
+}
+
+async fn system_columns(session: &Session, name: &TableName) -> Result<Vec<Row>> {
+    let catalog = session.context.catalog(CATALOG);
+    let system = catalog.and_then(|catalog| catalog.schema(SYSTEM_KEYSPACE));
+    let system = system.expect("every session has the keyspace system");
+    let Some(table) = system.table(&name.table.value).await? else {
+        let known = system.table_names();
+        let known = known.iter().map(String::as_str);
+        let error = QueryError::not_found("table", &name.table.value, known);
+        return Err(error.at(name.table.span));
+    };
+    let schema = table.schema();
+    let rows = schema
+        .fields()
+        .iter()
+        .map(|field| [field.name().clone(), sql_name(field.data_type()), "column".to_owned()]);
+    Ok(rows.collect())
 }
 
 fn outcome(rows: Vec<Row>) -> Result<Outcome> {

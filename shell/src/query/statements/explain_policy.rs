@@ -7,16 +7,15 @@ use datafusion::arrow::datatypes::SchemaRef as ArrowSchemaRef;
 use tidegate_engine::PolicyReport;
 use tidegate_engine::policy::Tally;
 
-use super::error::Result;
-use super::outcome::Outcome;
-use super::run::{batch, text_schema};
+use crate::query::error::Result;
+use crate::query::outcome::{Outcome, batch, text_schema};
 
 pub(super) fn figure_schema() -> ArrowSchemaRef {
     text_schema(&["figure", "value"])
 }
 
 /// One row a figure.
-pub(super) fn explain_policy(report: &PolicyReport) -> Result<Outcome> {
+pub(super) fn figures_of(report: &PolicyReport) -> Result<Outcome> {
     let figures = figures(report);
     let column = |pick: fn(&(String, String)) -> &str| {
         Arc::new(StringArray::from_iter_values(figures.iter().map(pick))) as ArrayRef

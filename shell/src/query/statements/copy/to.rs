@@ -10,10 +10,10 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::parquet::arrow::ArrowWriter;
 use futures::StreamExt;
 
-use super::error::{ErrorKind, QueryError, Result};
-use super::outcome::Outcome;
-use super::parse::{CopyOptions, CopyTo, Format};
-use super::session::{Progress, Session};
+use super::{CopyOptions, CopyTo, Format};
+use crate::query::error::{ErrorKind, QueryError, Result};
+use crate::query::outcome::Outcome;
+use crate::query::session::{Progress, Session};
 
 /// Bytes that a Parquet writer gathers before it ends a row group.
 const ROW_GROUP_BYTES_MAX: usize = 64 << 20;

@@ -4,21 +4,19 @@ use sqlparser::tokenizer::Token;
 use tidegate_engine::schema::table_schema::RateLimit;
 use tidegate_engine::{Compression, Compressor, LargeDataOptions, OnCorruption, TableOptions};
 
-use super::command::Name;
-use super::cursor::Cursor;
 use crate::query::error::{QueryError, Result, Span};
+use crate::query::parse::{Cursor, Name};
 
-/// Names of all options, for the errors.
-const OPTIONS: [&str; 9] = [
-    "default_time_to_live",
-    "gc_grace_seconds",
+/// Names of all options, in order.
+pub const OPTIONS: &[&str] = &[
     "column_index_size_in_kb",
     "comment",
-    "clustering",
-    "per_partition_rate_limit",
+    "compression",
+    "default_time_to_live",
+    "gc_grace_seconds",
     "large_data",
     "on_corruption",
-    "compression",
+    "per_partition_rate_limit",
 ];
 const RATES: [&str; 2] = ["max_reads_per_second", "max_writes_per_second"];
 const THRESHOLDS: [&str; 5] =
@@ -87,7 +85,8 @@ pub fn table_option(cursor: &mut Cursor<'_>) -> Result<TableOption> {
         "on_corruption" => TableOption::OnCorruption(on_corruption(cursor)?),
         "compression" => TableOption::Compression(compression(cursor, span)?),
         unknown => {
-            let error = QueryError::not_found("option", unknown, OPTIONS).at(name.span);
+            let known = OPTIONS.iter().copied().chain(["clustering"]);
+            let error = QueryError::not_found("option", unknown, known).at(name.span);
             let help = "options are CLUSTERING ORDER BY (…), default_time_to_live, \
                         gc_grace_seconds, column_index_size_in_kb, comment, \
                         per_partition_rate_limit, large_data, on_corruption, compression";

@@ -1,54 +1,125 @@
 //! COPY … FROM and COPY … TO.
 
-use sqlparser::tokenizer::Token;
+mod csv_record;
+mod from;
+mod to;
 
-use super::command::{Command, CopyFrom, CopyOptions, CopyTo, Format, OnError};
-use super::cursor::Cursor;
-use super::sql;
-use crate::query::error::{QueryError, Result};
+use async_trait::async_trait;
+use datafusion::sql::parser::Statement as SqlStatement;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use super::{OwnStatement, Read};
+use crate::query::error::{QueryError, Result, Span};
+use crate::query::outcome::Outcome;
+use crate::query::parse::TableName;
+use crate::query::parse::{Cursor, Name, sql};
+use crate::query::session::Session;
 use crate::query::statement::synthetic;
 
 const OPTIONS: [&str; 7] =
     ["format", "header", "null", "delimiter", "on_error", "reject_file", "ttl"];
 
-/// After `COPY`.
-pub fn copy(cursor: &mut Cursor<'_>) -> Result<Command> {
-    if cursor.peek() == Some(&Token::LParen) {
-        let query = balanced(cursor)?;
-        let source = sql(query)?;
-        cursor.expect_word("to")?;
-        return copy_to(cursor, source);
-    }
-    let table = cursor.table_name()?;
-    let columns = if cursor.peek() == Some(&Token::LParen) {
-        cursor.parenthesised(|cursor| cursor.name("a column name"))?
-    } else {
-        Vec::new()
-    };
-    if cursor.take_word("to") {
-        let names: Vec<String> = columns.iter().map(|name| quoted(&name.value)).collect();
-        let list = if names.is_empty() { "*".to_owned() } else { names.join(", ") };
-        let from = match &table.keyspace {
-            Some(keyspace) => {
-                format!("{}.{}", quoted(&keyspace.value), quoted(&table.table.value))
-            }
-            None => quoted(&table.table.value),
-        };
-        let source = sql(&synthetic(&format!("SELECT {list} FROM {from}"))?)?;
-        return copy_to(cursor, source);
-    }
-    if !cursor.take_word("from") {
-        return Err(cursor.expected("FROM or TO"));
-    }
-    let (file, file_span) = cursor.string("a file name in quotes")?;
-    let options = options(cursor, &file)?;
-    Ok(Command::CopyFrom(CopyFrom { table, columns, file, file_span, options }))
+#[derive(Debug)]
+pub enum Copy {
+    From(CopyFrom),
+    To(CopyTo),
 }
 
-fn copy_to(cursor: &mut Cursor<'_>, source: datafusion::sql::parser::Statement) -> Result<Command> {
+/// Format of a file of COPY.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Csv,
+    Parquet,
+}
+
+/// What COPY does with a line that cannot be loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnError {
+    Abort,
+    Skip,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyOptions {
+    pub format: Format,
+    pub header: bool,
+    /// Text that stands for null.
+    pub null: String,
+    pub delimiter: u8,
+    pub on_error: OnError,
+    /// Where rejected lines go; `<file>.rejected` by default.
+    pub reject_file: Option<String>,
+    /// Seconds that loaded rows live; the table's default where absent, 0 = for ever.
+    pub ttl: Option<i64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyFrom {
+    pub table: TableName,
+    /// Empty means those of the header, or all of the table.
+    pub columns: Vec<Name>,
+    pub file: String,
+    pub file_span: Span,
+    pub options: CopyOptions,
+}
+
+#[derive(Debug, Clone)]
+pub struct CopyTo {
+    pub source: SqlStatement,
+    pub file: String,
+    pub file_span: Span,
+    pub options: CopyOptions,
+}
+
+impl Read for Copy {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
+        if cursor.peek() == Some(&Token::LParen) {
+            let query = balanced(cursor)?;
+            let source = sql(query)?;
+            cursor.expect_word("to")?;
+            return copy_to(cursor, source);
+        }
+        let table = cursor.table_name()?;
+        let columns = if cursor.peek() == Some(&Token::LParen) {
+            cursor.parenthesised(|cursor| cursor.name("a column name"))?
+        } else {
+            Vec::new()
+        };
+        if cursor.take_word("to") {
+            let names: Vec<String> = columns.iter().map(|name| quoted(&name.value)).collect();
+            let list = if names.is_empty() { "*".to_owned() } else { names.join(", ") };
+            let from = match &table.keyspace {
+                Some(keyspace) => {
+                    format!("{}.{}", quoted(&keyspace.value), quoted(&table.table.value))
+                }
+                None => quoted(&table.table.value),
+            };
+            let source = sql(&synthetic(&format!("SELECT {list} FROM {from}"))?)?;
+            return copy_to(cursor, source);
+        }
+        if !cursor.take_word("from") {
+            return Err(cursor.expected("FROM or TO"));
+        }
+        let (file, file_span) = cursor.string("a file name in quotes")?;
+        let options = options(cursor, &file)?;
+        Ok(Copy::From(CopyFrom { table, columns, file, file_span, options }))
+    }
+}
+
+#[async_trait]
+impl OwnStatement for Copy {
+    async fn run(&self, session: &Session) -> Result<Outcome> {
+        match self {
+            Copy::From(copy) => from::run(session, copy).await,
+            Copy::To(copy) => to::run(session, copy).await,
+        }
+    }
+}
+
+fn copy_to(cursor: &mut Cursor<'_>, source: SqlStatement) -> Result<Copy> {
     let (file, file_span) = cursor.string("a file name in quotes")?;
     let options = options(cursor, &file)?;
-    Ok(Command::CopyTo(CopyTo { source, file, file_span, options }))
+    Ok(Copy::To(CopyTo { source, file, file_span, options }))
 }
 
 fn quoted(name: &str) -> String {
@@ -56,7 +127,7 @@ fn quoted(name: &str) -> String {
 }
 
 /// The tokens inside a pair of parentheses.
-fn balanced<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [sqlparser::tokenizer::TokenWithSpan]> {
+fn balanced<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [TokenWithSpan]> {
     let tokens = cursor.rest();
     let mut depth = 0;
     for (n, token) in tokens.iter().enumerate() {

@@ -1,11 +1,29 @@
 //! Text to commands.
 
-use super::*;
-use crate::query::split;
+use std::any::Any;
+
 use tidegate_engine::UserType;
+
+use super::attach::{Attach, ImportSstables};
+use super::cache::{AlterCache, PolicyMode};
+use super::copy::{Copy, Format, OnError};
+use super::policy::CreatePolicy;
+use super::table::{AlterTable, CreateTable};
+use super::user_type::{CreateType, DropType};
+use super::*;
+use crate::query::error::QueryError;
+use crate::query::parse::{Name, UsingValue};
+use crate::query::split;
 
 fn command(text: &str) -> Command {
     parse(&split(text).unwrap()[0]).unwrap()
+}
+
+/// A statement of our own.
+fn own<T: OwnStatement>(text: &str) -> Arc<T> {
+    let Command::Own(own) = command(text) else { panic!("{text}") };
+    let own: Arc<dyn Any + Send + Sync> = own;
+    own.downcast().unwrap_or_else(|_| panic!("{text}"))
 }
 
 fn error(text: &str) -> QueryError {
@@ -27,7 +45,7 @@ fn types_stand_within_types() {
     let text = "CREATE TABLE t (a int PRIMARY KEY, b list<int>, c frozen<map<text, set<uuid>>>, \
                 d map<int,frozen<list<tuple<int,text,varint>>>>, e ks.addr, f frozen<addr>, \
                 g list<frozen<addr>> STATIC, h decimal(76, 38), i duration, j counter, k ascii)";
-    let Command::CreateTable(table) = command(text) else { panic!("{text}") };
+    let table = own::<CreateTable>(text);
     assert_eq!(
         types(&table)[1..],
         [
@@ -45,11 +63,9 @@ fn types_stand_within_types() {
     );
     assert!(table.columns[6].is_static);
     let text = "CREATE TYPE IF NOT EXISTS ks.addr (street text, tags frozen<set<text>>)";
-    let Command::CreateType(ty) = command(text) else { panic!("{text}") };
+    let ty = own::<CreateType>(text);
     assert!(ty.if_not_exists && ty.fields.len() == 2);
-    let Command::DropType { if_exists: true, .. } = command("DROP TYPE IF EXISTS addr") else {
-        panic!("no DROP TYPE")
-    };
+    assert!(own::<DropType>("DROP TYPE IF EXISTS addr").if_exists);
     let deep = format!("CREATE TABLE t (a {}int{})", "list<".repeat(40), ">".repeat(40));
     assert!(error(&deep).message.contains("too deep"));
     for (text, wanted) in [
@@ -71,7 +87,7 @@ fn create_table_in_all_its_parts() {
                 e double precision static, PRIMARY KEY ((a, b), c)) \
                 WITH CLUSTERING ORDER BY (c DESC) AND gc_grace_seconds = 60 AND comment = 'x' \
                 AND default_time_to_live = 7 AND column_index_size_in_kb = 4";
-    let Command::CreateTable(table) = command(text) else { panic!("{text}") };
+    let table = own::<CreateTable>(text);
     assert!(table.if_not_exists);
     assert_eq!(table.name.keyspace.as_ref().unwrap().value, "ks");
     assert_eq!(table.name.table.value, "T");
@@ -93,19 +109,12 @@ fn options_of_tables_are_created_and_altered_alike() {
     let options = "on_corruption = 'skip' AND large_data = {'row_bytes': 100, 'partition_rows': 7} \
                    AND compression = {'class': 'ZstdCompressor', 'chunk_length_in_kb': 64, \
                    'compression_level': 5} AND column_index_size_in_kb = 1";
-    let Command::CreateTable(table) =
-        command(&format!("CREATE TABLE t (a int PRIMARY KEY) WITH {options}"))
-    else {
-        panic!("{options}")
-    };
-    let Command::AlterTable { name, options } =
-        command(&format!("ALTER TABLE ks.t WITH {options}"))
-    else {
-        panic!("no ALTER TABLE")
-    };
-    assert_eq!((name.keyspace.unwrap().value, name.table.value), ("ks".into(), "t".into()));
+    let table = own::<CreateTable>(&format!("CREATE TABLE t (a int PRIMARY KEY) WITH {options}"));
+    let alter = own::<AlterTable>(&format!("ALTER TABLE ks.t WITH {options}"));
+    let keyspace = alter.name.keyspace.as_ref().unwrap();
+    assert_eq!((&*keyspace.value, &*alter.name.table.value), ("ks", "t"));
     let mut altered = TableOptions::default();
-    options.into_iter().for_each(|option| option.apply(&mut altered));
+    alter.options.iter().cloned().for_each(|option| option.apply(&mut altered));
     assert_eq!(altered, table.options);
     assert_eq!(altered.on_corruption, OnCorruption::Skip);
     assert_eq!((altered.large_data.row_bytes, altered.large_data.cell_bytes), (Some(100), None));
@@ -114,8 +123,8 @@ fn options_of_tables_are_created_and_altered_alike() {
     assert_eq!(altered.compression, Some(zstd));
     for none in ["{'class': ''}", "{}", "{'class': 'LZ4Compressor', 'enabled': false}"] {
         let text = format!("ALTER TABLE t WITH compression = {none}");
-        let Command::AlterTable { options, .. } = command(&text) else { panic!("{text}") };
-        options.into_iter().for_each(|option| option.apply(&mut altered));
+        let alter = own::<AlterTable>(&text);
+        alter.options.iter().cloned().for_each(|option| option.apply(&mut altered));
         assert_eq!(altered.compression, None, "{text}");
     }
     for (option, wanted) in [
@@ -141,7 +150,7 @@ fn primary_keys_in_their_three_forms() {
         ("CREATE TABLE t (a int, b int, c int, PRIMARY KEY ((a, b), c))", 2, 1),
         ("CREATE TABLE t (a int, b int, PRIMARY KEY ((a, b)))", 2, 0),
     ] {
-        let Command::CreateTable(table) = command(text) else { panic!("{text}") };
+        let table = own::<CreateTable>(text);
         assert_eq!(table.partition_key.len(), partition, "{text}");
         assert_eq!(table.clustering_key.len(), clustering, "{text}");
     }
@@ -169,7 +178,10 @@ fn using_is_taken_out_wherever_it_stands() {
 #[test]
 fn the_other_statements() {
     let debug = |text: &str| {
-        let text = format!("{:?}", command(text));
+        let text = match command(text) {
+            Command::Own(own) => format!("{own:?}"),
+            other => format!("{other:?}"),
+        };
         text.split([' ', '(', '{']).next().unwrap().to_owned()
     };
     for (text, wanted) in [
@@ -187,11 +199,11 @@ fn the_other_statements() {
         ("invalidate cache ks.t", "InvalidateCache"),
         ("SHOW CACHE TABLES", "Show"),
         ("show stalls", "Show"),
-        ("COPY t FROM 'x.csv'", "CopyFrom"),
-        ("COPY t (a, b) FROM 'x' WITH (HEADER false, NULL = 'NA', DELIMITER '\\t')", "CopyFrom"),
-        ("COPY (SELECT (1)) TO 'x.parquet'", "CopyTo"),
-        ("ALTER CACHE SET POLICY = native", "SetCachePolicy"),
-        ("ALTER CACHE SET CAPACITY = 512 KiB", "SetCacheBytes"),
+        ("COPY t FROM 'x.csv'", "From"),
+        ("COPY t (a, b) FROM 'x' WITH (HEADER false, NULL = 'NA', DELIMITER '\\t')", "From"),
+        ("COPY (SELECT (1)) TO 'x.parquet'", "To"),
+        ("ALTER CACHE SET POLICY = native", "Policy"),
+        ("ALTER CACHE SET CAPACITY = 512 KiB", "Capacity"),
         ("DROP POLICY IF EXISTS p", "DropPolicy"),
         ("ROLLBACK POLICY", "RollBackPolicy"),
         ("ROLLBACK CACHE POLICY", "RollBackPolicy"),
@@ -205,10 +217,12 @@ fn the_other_statements() {
     ] {
         assert_eq!(debug(text), wanted, "{text}");
     }
-    assert!(matches!(
-        command("ALTER CACHE SET CAPACITY = '512 KiB'"),
-        Command::SetCacheBytes(524_288)
-    ));
+    let capacity = own::<AlterCache>("ALTER CACHE SET CAPACITY = '512 KiB'");
+    assert!(matches!(*capacity, AlterCache::Capacity(524_288)));
+}
+
+#[test]
+fn policies_begin_in_three_modes() {
     for (text, name, mode) in [
         ("ALTER CACHE SET POLICY native", None, PolicyMode::Active),
         ("ALTER CACHE SET POLICY = p", Some("p"), PolicyMode::Active),
@@ -233,17 +247,23 @@ fn the_other_statements() {
         ("ALTER CACHE SHADOW POLICY native", Some("lru"), PolicyMode::Shadow { sample: None }),
         ("ALTER CACHE SHADOW POLICY = NONE", None, PolicyMode::Shadow { sample: None }),
     ] {
-        let Command::SetCachePolicy(set) = command(text) else { panic!("{text}") };
+        let alter = own::<AlterCache>(text);
+        let AlterCache::Policy(set) = &*alter else { panic!("{text}") };
         assert_eq!((set.name.as_ref().map(|name| name.value.as_str()), set.mode), (name, mode));
     }
+}
+
+#[test]
+fn options_of_policies_and_of_copy() {
     let text = "CREATE POLICY p FROM 'p.wasm' WITH (sha256 = 'ab', window = 0.25, n = -1)";
-    let Command::CreatePolicy(policy) = command(text) else { panic!("{text}") };
+    let policy = own::<CreatePolicy>(text);
     assert_eq!(policy.sha256.as_deref(), Some("ab"));
     let parameters: Vec<(&str, &str)> =
         policy.parameters.iter().map(|(name, value)| (&**name, &**value)).collect();
     assert_eq!(parameters, [("window", "0.25"), ("n", "-1")]);
     let text = "COPY t FROM 'x' (FORMAT parquet, ON_ERROR skip, REJECT_FILE 'r')";
-    let Command::CopyFrom(copy) = command(text) else { panic!("{text}") };
+    let copy = own::<Copy>(text);
+    let Copy::From(copy) = &*copy else { panic!("{text}") };
     assert_eq!((copy.options.format, copy.options.on_error), (Format::Parquet, OnError::Skip));
     assert_eq!(copy.options.reject_file.as_deref(), Some("r"));
 }
@@ -272,18 +292,21 @@ fn syntax_errors_stand_at_the_token() {
 #[test]
 fn attach_and_import_say_what_becomes_of_other_files() {
     use tidegate_engine::{OnCorruption, OnUnknown};
-    let options = |text: &str| match command(text) {
-        Command::Attach(attach) => (attach.on_corruption, attach.on_unknown),
-        Command::Import(import) => (import.on_corruption, import.on_unknown),
-        _ => panic!("{text}"),
+    let attached = |text: &str| {
+        let attach = own::<Attach>(text);
+        (attach.on_corruption, attach.on_unknown)
+    };
+    let imported = |text: &str| {
+        let import = own::<ImportSstables>(text);
+        (import.on_corruption, import.on_unknown)
     };
     let (attach, import) = ("ATTACH SSTABLES '/d' AS t", "IMPORT SSTABLES '/d' INTO t");
-    assert_eq!(options(attach), (OnCorruption::Fail, OnUnknown::Skip));
-    assert_eq!(options(import), (OnCorruption::Fail, OnUnknown::Fail));
+    assert_eq!(attached(attach), (OnCorruption::Fail, OnUnknown::Skip));
+    assert_eq!(imported(import), (OnCorruption::Fail, OnUnknown::Fail));
     let both = "WITH (ON_UNKNOWN = 'skip', ON_CORRUPTION skip)";
-    assert_eq!(options(&format!("{import} {both}")), (OnCorruption::Skip, OnUnknown::Skip));
+    assert_eq!(imported(&format!("{import} {both}")), (OnCorruption::Skip, OnUnknown::Skip));
     let fail = format!("{attach} (on_unknown = 'fail')");
-    assert_eq!(options(&fail), (OnCorruption::Fail, OnUnknown::Fail));
+    assert_eq!(attached(&fail), (OnCorruption::Fail, OnUnknown::Fail));
     for (text, wanted) in [
         ("WITH (on_unknown = 'drop')", "option on_unknown takes fail or skip, not 'drop'"),
         ("WITH (on_unkown = 'skip')", "ON_CORRUPTION and ON_UNKNOWN"),

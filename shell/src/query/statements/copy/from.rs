@@ -23,13 +23,12 @@ use tidegate_engine::{
 use tokio::sync::mpsc;
 
 use super::csv_record::{Next, RecordReader};
-use super::error::{ErrorKind, QueryError, Result};
-use super::literal;
-use super::outcome::Outcome;
-use super::parse::{CopyFrom, CopyOptions, Format, OnError, Using, UsingValue};
-use super::session::{Progress, Session};
-use super::stamp;
-use super::write;
+use super::{CopyFrom, CopyOptions, Format, OnError};
+use crate::query::error::{ErrorKind, QueryError, Result};
+use crate::query::outcome::Outcome;
+use crate::query::parse::{Using, UsingValue};
+use crate::query::session::{Progress, Session};
+use crate::query::{literal, stamp, write};
 
 /// Rows of one batch of writes, and bytes of the file at which it ends as well.
 const BATCH_ROWS: usize = 2048;
