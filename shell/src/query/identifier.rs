@@ -166,21 +166,7 @@ pub fn compare_all(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(match expr {
         Expr::BinaryExpr(binary) if is_comparison(binary.op) => compare(binary, schema),
-        Expr::Between(Between { expr, negated, low, high }) => {
-            let kinds = [&expr, &low, &high].map(|part| kind(part, schema));
-            if kinds.iter().all(Option::is_none) {
-                let between = Between { expr, negated, low, high };
-                return Ok(Transformed::no(Expr::Between(between)));
-            }
-            let side = |left: &Expr, op, right: Box<Expr>| {
-                let left = Box::new(left.clone());
-                compare(BinaryExpr { left, op, right }, schema).data
-            };
-            Transformed::yes(match negated {
-                true => side(&expr, Operator::Lt, low).or(side(&expr, Operator::Gt, high)),
-                false => side(&expr, Operator::GtEq, low).and(side(&expr, Operator::LtEq, high)),
-            })
-        }
+        Expr::Between(part) => between(part, schema),
         Expr::InList(InList { mut expr, mut list, negated }) => {
             let kinds = std::iter::once(&*expr).chain(&list).map(|part| kind(part, schema));
             let Some(kind) = kinds.fold(None, Option::or) else {
@@ -190,29 +176,7 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             bring(&mut expr, kind, schema);
             Transformed::yes(Expr::InList(InList { expr, list, negated }))
         }
-        Expr::InSubquery(InSubquery { mut expr, mut subquery, negated }) => {
-            let inner_schema = Arc::clone(subquery.subquery.schema());
-            let inner = Kind::of(inner_schema.field(0));
-            let is_changed = match (kind(&expr, schema), inner) {
-                (Some(kind), None) => {
-                    let (qualifier, field) = inner_schema.qualified_field(0);
-                    let name = field.name().clone();
-                    let mut column = Expr::Column((qualifier, field).into());
-                    bring(&mut column, kind, &inner_schema);
-                    let plan = Arc::unwrap_or_clone(subquery.subquery);
-                    let plan = LogicalPlanBuilder::from(plan).project([column.alias(name)])?;
-                    subquery.subquery = Arc::new(plan.build()?);
-                    true
-                }
-                (None, Some(kind)) => {
-                    bring(&mut expr, kind, schema);
-                    true
-                }
-                _ => false,
-            };
-            let expr = Expr::InSubquery(InSubquery { expr, subquery, negated });
-            Transformed::new_transformed(expr, is_changed)
-        }
+        Expr::InSubquery(part) => in_subquery(part, schema)?,
         Expr::Case(Case { expr: Some(base), mut when_then_expr, else_expr }) => {
             let found = kind(&base, schema);
             for (when, _) in &mut when_then_expr {
@@ -233,6 +197,47 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         other => Transformed::no(other),
     })
+}
+
+fn between(part: Between, schema: &DFSchema) -> Transformed<Expr> {
+    let kinds = [&part.expr, &part.low, &part.high].map(|part| kind(part, schema));
+    if kinds.iter().all(Option::is_none) {
+        return Transformed::no(Expr::Between(part));
+    }
+    let Between { expr, negated, low, high } = part;
+    let side = |left: &Expr, op, right: Box<Expr>| {
+        let left = Box::new(left.clone());
+        compare(BinaryExpr { left, op, right }, schema).data
+    };
+    Transformed::yes(match negated {
+        true => side(&expr, Operator::Lt, low).or(side(&expr, Operator::Gt, high)),
+        false => side(&expr, Operator::GtEq, low).and(side(&expr, Operator::LtEq, high)),
+    })
+}
+
+fn in_subquery(part: InSubquery, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let InSubquery { mut expr, mut subquery, negated } = part;
+    let inner_schema = Arc::clone(subquery.subquery.schema());
+    let inner = Kind::of(inner_schema.field(0));
+    let is_changed = match (kind(&expr, schema), inner) {
+        (Some(kind), None) => {
+            let (qualifier, field) = inner_schema.qualified_field(0);
+            let name = field.name().clone();
+            let mut column = Expr::Column((qualifier, field).into());
+            bring(&mut column, kind, &inner_schema);
+            let plan = Arc::unwrap_or_clone(subquery.subquery);
+            let plan = LogicalPlanBuilder::from(plan).project([column.alias(name)])?;
+            subquery.subquery = Arc::new(plan.build()?);
+            true
+        }
+        (None, Some(kind)) => {
+            bring(&mut expr, kind, schema);
+            true
+        }
+        _ => false,
+    };
+    let expr = Expr::InSubquery(InSubquery { expr, subquery, negated });
+    Ok(Transformed::new_transformed(expr, is_changed))
 }
 
 fn compare(binary: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {

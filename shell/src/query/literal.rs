@@ -50,10 +50,11 @@ impl std::fmt::Display for Decimal128 {
 pub fn parse(ty: &DataType, text: &str) -> Result<Value, String> {
     let trimmed = text.trim();
     let wrong = || format!("'{text}' is no {}", ty.sql_name());
+    let out_of_range = || format!("'{text}' is out of range for {}", ty.sql_name());
     let number = |error: std::num::ParseIntError| {
         use std::num::IntErrorKind::{NegOverflow, PosOverflow};
         match error.kind() {
-            PosOverflow | NegOverflow => format!("'{text}' is out of range for {}", ty.sql_name()),
+            PosOverflow | NegOverflow => out_of_range(),
             _ => wrong(),
         }
     };
@@ -70,11 +71,7 @@ pub fn parse(ty: &DataType, text: &str) -> Result<Value, String> {
         DataType::BigInt => Value::BigInt(trimmed.parse().map_err(number)?),
         DataType::Float => {
             let wide: f64 = trimmed.parse().map_err(|_| wrong())?;
-            let value: f32 = trimmed.parse().map_err(|_| wrong())?;
-            if value.is_infinite() && wide.is_finite() {
-                return Err(format!("'{text}' is out of range for float"));
-            }
-            Value::Float(value)
+            Value::Float(narrow(trimmed, wide).ok_or_else(out_of_range)?)
         }
         DataType::Double => Value::Double(trimmed.parse().map_err(|_| wrong())?),
         DataType::Decimal { precision, scale } => {
@@ -118,6 +115,12 @@ pub fn parse(ty: &DataType, text: &str) -> Result<Value, String> {
             return Err(format!("{} is not read from text: use INSERT or Parquet", ty.sql_name()));
         }
     })
+}
+
+/// The float that `text` says, which as a double is `wide`; `None` for one that is too large.
+fn narrow(text: &str, wide: f64) -> Option<f32> {
+    let value: f32 = text.parse().ok()?;
+    (value.is_finite() || !wide.is_finite()).then_some(value)
 }
 
 /// `-12.5` as an unscaled number and its scale; digits beyond the scale are refused, not rounded. A

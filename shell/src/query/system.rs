@@ -114,120 +114,20 @@ impl SystemTable {
     }
 
     fn schema(self) -> SchemaRef {
-        let text = |name: &str| Field::new(name, DataType::Utf8, false);
-        let optional = |name: &str, ty| Field::new(name, ty, true);
-        let count = |name: &str| Field::new(name, DataType::UInt64, false);
         let fields = match self {
             SystemTable::Large(what) => what.fields(),
             SystemTable::Corruption => corruption_fields(),
-            SystemTable::Tables => vec![
-                text("keyspace_name"),
-                text("table_name"),
-                text("primary_key"),
-                count("memtable_rows"),
-                count("memtable_bytes"),
-                count("sstables"),
-                count("sstable_rows"),
-                count("sstable_bytes"),
-                text("comment"),
-                optional("problem", DataType::Utf8),
-            ],
-            SystemTable::Columns => vec![
-                text("keyspace_name"),
-                text("table_name"),
-                text("column_name"),
-                Field::new("position", DataType::UInt32, false),
-                text("type"),
-                text("kind"),
-                optional("clustering_order", DataType::Utf8),
-            ],
-            SystemTable::Policies => vec![
-                text("name"),
-                text("version"),
-                text("world"),
-                text("state"),
-                text("digest"),
-                count("calls"),
-                count("events"),
-                count("hits"),
-                count("misses"),
-                optional("hit_ratio", DataType::Float64),
-                optional("byte_hit_ratio", DataType::Float64),
-                optional("active_hit_ratio", DataType::Float64),
-                optional("sample", DataType::Utf8),
-                optional("canary", DataType::Utf8),
-                count("evictions"),
-                count("invalid_victims"),
-                count("shortfalls"),
-                optional("last_failure", DataType::Utf8),
-            ],
-            SystemTable::PolicyExits => vec![
-                text("policy"),
-                text("version"),
-                text("digest"),
-                Field::new("shard", DataType::UInt32, false),
-                Field::new("at", moment(), false),
-                text("role"),
-                text("kind"),
-                text("message"),
-                count("calls"),
-                count("events"),
-                count("victims"),
-                count("invalid_victims"),
-                count("shortfalls"),
-                text("backtrace"),
-                text("last_events"),
-            ],
-            SystemTable::Cache => vec![
-                Field::new("shard", DataType::UInt32, false),
-                count("capacity_bytes"),
-                count("bytes"),
-                count("pages"),
-                count("entries"),
-                count("row_bytes"),
-                count("index_bytes"),
-                count("data_bytes"),
-                count("hits"),
-                count("misses"),
-                optional("hit_ratio", DataType::Float64),
-                count("evictions"),
-                count("refused"),
-            ],
+            SystemTable::Tables => table_fields(),
+            SystemTable::Columns => column_fields(),
+            SystemTable::Policies => policy_fields(),
+            SystemTable::PolicyExits => policy_exit_fields(),
+            SystemTable::Cache => cache_fields(),
             SystemTable::RowCache => row_cache_fields(),
-            SystemTable::Metrics => vec![
-                text("name"),
-                Field::new("shard", DataType::UInt32, false),
-                optional("keyspace_name", DataType::Utf8),
-                optional("table_name", DataType::Utf8),
-                Field::new("value", DataType::Float64, false),
-            ],
+            SystemTable::Metrics => metric_fields(),
             SystemTable::Fragments => fragments::fields(),
-            SystemTable::RateLimits => vec![
-                Field::new("shard", DataType::UInt32, false),
-                text("policy"),
-                count("reads"),
-                count("reads_refused"),
-                count("writes"),
-                count("writes_refused"),
-                count("asked"),
-                count("not_counted"),
-                optional("last_failure", DataType::Utf8),
-            ],
-            SystemTable::Intake => {
-                let mut fields = vec![Field::new("shard", DataType::UInt32, false), text("class")];
-                fields.extend(INTAKE_COUNTS.iter().map(|(name, _)| count(name)));
-                fields
-            }
-            SystemTable::Stalls => vec![
-                Field::new("shard", DataType::UInt32, false),
-                text("task"),
-                optional("after", DataType::Utf8),
-                optional("before", DataType::Utf8),
-                count("count"),
-                count("longest_us"),
-                count("total_us"),
-                count("off_cpu_us"),
-            ],
+            SystemTable::RateLimits => rate_limit_fields(),
+            SystemTable::Intake => intake_fields(),
+            SystemTable::Stalls => stall_fields(),
         };
         Arc::new(Schema::new(fields))
     }
@@ -255,6 +155,22 @@ impl SystemTable {
     }
 }
 
+fn text(name: &str) -> Field {
+    Field::new(name, DataType::Utf8, false)
+}
+
+fn count(name: &str) -> Field {
+    Field::new(name, DataType::UInt64, false)
+}
+
+fn optional(name: &str, ty: DataType) -> Field {
+    Field::new(name, ty, true)
+}
+
+fn shard() -> Field {
+    Field::new("shard", DataType::UInt32, false)
+}
+
 /// Wall clock time.
 fn moment() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
@@ -266,6 +182,21 @@ pub(super) fn texts(values: impl IntoIterator<Item = impl Into<String>>) -> Arra
 
 pub(super) fn counts(values: impl IntoIterator<Item = u64>) -> ArrayRef {
     Arc::new(UInt64Array::from_iter_values(values))
+}
+
+fn table_fields() -> Vec<Field> {
+    vec![
+        text("keyspace_name"),
+        text("table_name"),
+        text("primary_key"),
+        count("memtable_rows"),
+        count("memtable_bytes"),
+        count("sstables"),
+        count("sstable_rows"),
+        count("sstable_bytes"),
+        text("comment"),
+        optional("problem", DataType::Utf8),
+    ]
 }
 
 async fn tables(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
@@ -317,6 +248,18 @@ fn primary_key(table: &tidegate_engine::TableSchema) -> String {
     format!("({})", parts.join(", "))
 }
 
+fn column_fields() -> Vec<Field> {
+    vec![
+        text("keyspace_name"),
+        text("table_name"),
+        text("column_name"),
+        Field::new("position", DataType::UInt32, false),
+        text("type"),
+        text("kind"),
+        optional("clustering_order", DataType::Utf8),
+    ]
+}
+
 fn columns(database: &Engine) -> Vec<ArrayRef> {
     let catalog = database.catalog();
     let all: Vec<_> = catalog
@@ -353,6 +296,29 @@ fn ratios(values: impl IntoIterator<Item = Option<f64>>) -> ArrayRef {
     Arc::new(values.collect::<Float64Array>())
 }
 
+fn policy_fields() -> Vec<Field> {
+    vec![
+        text("name"),
+        text("version"),
+        text("world"),
+        text("state"),
+        text("digest"),
+        count("calls"),
+        count("events"),
+        count("hits"),
+        count("misses"),
+        optional("hit_ratio", DataType::Float64),
+        optional("byte_hit_ratio", DataType::Float64),
+        optional("active_hit_ratio", DataType::Float64),
+        optional("sample", DataType::Utf8),
+        optional("canary", DataType::Utf8),
+        count("evictions"),
+        count("invalid_victims"),
+        count("shortfalls"),
+        optional("last_failure", DataType::Utf8),
+    ]
+}
+
 async fn policies(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
     let all = database.policies().await?;
     let shadow = |policy: &PolicyReport| policy.shadow.clone().filter(|_| policy.state == "shadow");
@@ -382,6 +348,26 @@ async fn policies(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
     ])
 }
 
+fn policy_exit_fields() -> Vec<Field> {
+    vec![
+        text("policy"),
+        text("version"),
+        text("digest"),
+        shard(),
+        Field::new("at", moment(), false),
+        text("role"),
+        text("kind"),
+        text("message"),
+        count("calls"),
+        count("events"),
+        count("victims"),
+        count("invalid_victims"),
+        count("shortfalls"),
+        text("backtrace"),
+        text("last_events"),
+    ]
+}
+
 async fn policy_exits(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
     let all = database.policy_exits().await?;
     let events = |words: &[u64]| words.iter().copied().map(describe).collect::<Vec<_>>().join(", ");
@@ -405,6 +391,24 @@ async fn policy_exits(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
         texts(all.iter().map(|exit| exit.backtrace.join("; "))),
         texts(all.iter().map(|exit| events(&exit.last_events))),
     ])
+}
+
+fn cache_fields() -> Vec<Field> {
+    vec![
+        shard(),
+        count("capacity_bytes"),
+        count("bytes"),
+        count("pages"),
+        count("entries"),
+        count("row_bytes"),
+        count("index_bytes"),
+        count("data_bytes"),
+        count("hits"),
+        count("misses"),
+        optional("hit_ratio", DataType::Float64),
+        count("evictions"),
+        count("refused"),
+    ]
 }
 
 async fn cache(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
@@ -484,6 +488,16 @@ async fn row_cache(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
 /// Name, shard, keyspace and table (where it is one table's), value.
 type Metric<'a> = (String, u32, Option<(&'a str, &'a str)>, f64);
 
+fn metric_fields() -> Vec<Field> {
+    vec![
+        text("name"),
+        shard(),
+        optional("keyspace_name", DataType::Utf8),
+        optional("table_name", DataType::Utf8),
+        Field::new("value", DataType::Float64, false),
+    ]
+}
+
 /// What is counted of the caches and stalls, a figure a row: those of a shard, and of its tables.
 async fn metrics(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
     let (caches, rows) = (database.cache_report().await?, database.row_cache_report().await?);
@@ -553,6 +567,20 @@ async fn metrics(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
     ])
 }
 
+fn rate_limit_fields() -> Vec<Field> {
+    vec![
+        shard(),
+        text("policy"),
+        count("reads"),
+        count("reads_refused"),
+        count("writes"),
+        count("writes_refused"),
+        count("asked"),
+        count("not_counted"),
+        optional("last_failure", DataType::Utf8),
+    ]
+}
+
 async fn rate_limits(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
     let all = database.rate_report().await?;
     Ok(vec![
@@ -591,6 +619,12 @@ const INTAKE_COUNTS: [(&str, IntakeCount); 16] = [
     ("p99_us", |class| class.p99_us),
 ];
 
+fn intake_fields() -> Vec<Field> {
+    let mut fields = vec![shard(), text("class")];
+    fields.extend(INTAKE_COUNTS.iter().map(|(name, _)| count(name)));
+    fields
+}
+
 async fn intake(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
     let all = database.intake_report().await?;
     let mut columns: Vec<ArrayRef> = vec![
@@ -600,6 +634,19 @@ async fn intake(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
     let of = |count: IntakeCount| counts(all.iter().map(|class| count(&class.status)));
     columns.extend(INTAKE_COUNTS.iter().map(|(_, count)| of(*count)));
     Ok(columns)
+}
+
+fn stall_fields() -> Vec<Field> {
+    vec![
+        shard(),
+        text("task"),
+        optional("after", DataType::Utf8),
+        optional("before", DataType::Utf8),
+        count("count"),
+        count("longest_us"),
+        count("total_us"),
+        count("off_cpu_us"),
+    ]
 }
 
 /// Where tasks held a shard's thread for longer than the task quota.

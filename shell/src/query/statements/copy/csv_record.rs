@@ -77,22 +77,11 @@ impl<R: BufRead> RecordReader<R> {
         self.text.clear();
         self.ends.clear();
         let mut state = State::RecordStart;
-        let mut is_quoted = false;
-        let mut quote_line = 0;
+        let (mut is_quoted, mut quote_line) = (false, 0);
         loop {
             let buffer = self.input.fill_buf()?;
             if buffer.is_empty() {
-                return Ok(match state {
-                    State::RecordStart => Next::End,
-                    State::Quoted => Next::Broken {
-                        line: quote_line,
-                        reason: "a quote is opened and never closed",
-                    },
-                    _ => {
-                        self.ends.push((self.text.len(), is_quoted));
-                        Next::Record
-                    }
-                });
+                return Ok(self.at_end(state, is_quoted, quote_line));
             }
             let mut used = 0;
             let mut is_done = false;
@@ -149,14 +138,32 @@ impl<R: BufRead> RecordReader<R> {
                 return Ok(Next::Record);
             }
             if self.raw.len() > RECORD_BYTES_MAX {
-                return Ok(match state {
-                    State::Quoted => Next::Broken {
-                        line: quote_line,
-                        reason: "a quote is opened and not closed within 32 MiB",
-                    },
-                    _ => Next::Broken { line: self.line, reason: "the line is over 32 MiB long" },
-                });
+                return Ok(self.too_long(state, quote_line));
             }
+        }
+    }
+
+    /// What the end of the input makes of the record that was begun.
+    fn at_end(&mut self, state: State, is_quoted: bool, quote_line: u64) -> Next {
+        match state {
+            State::RecordStart => Next::End,
+            State::Quoted => {
+                Next::Broken { line: quote_line, reason: "a quote is opened and never closed" }
+            }
+            _ => {
+                self.ends.push((self.text.len(), is_quoted));
+                Next::Record
+            }
+        }
+    }
+
+    fn too_long(&self, state: State, quote_line: u64) -> Next {
+        match state {
+            State::Quoted => Next::Broken {
+                line: quote_line,
+                reason: "a quote is opened and not closed within 32 MiB",
+            },
+            _ => Next::Broken { line: self.line, reason: "the line is over 32 MiB long" },
         }
     }
 
