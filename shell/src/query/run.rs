@@ -14,15 +14,15 @@ use futures::StreamExt;
 use tidegate_engine::batch::{WriteOptions, expiry, mutations};
 use tidegate_engine::{Mutation, SchemaRef, TableSchema};
 
-use super::element::Changes;
 use super::error::{QueryError, Result};
 use super::outcome::{Outcome, batch, text_schema};
 use super::parse::{Name, Using, UsingValue, Write, WriteKind};
+use super::plan::deep;
 use super::session::Session;
-use super::stamp::{self, Contradiction, Repeats};
 use super::statements::Command;
-use super::write::{self, Target};
-use super::{deep, element, insert};
+use super::write::element::{self, Changes};
+use super::write::stamp::{self, Contradiction, Repeats};
+use super::write::{self, Target, insert, values};
 
 /// Most rows of an INSERT that are written with one call.
 pub(super) const WRITE_ROWS_MAX: usize = 4096;
@@ -151,7 +151,7 @@ impl Session {
         values: &[ScalarValue],
     ) -> Result<(LogicalPlan, Vec<String>)> {
         let names = insert::names(write, table, columns)?;
-        super::values::check(&write.statement, table, &names)?;
+        values::check(&write.statement, table, &names)?;
         let mut statement = write.statement.clone();
         self.tell_literals(&mut statement, table, &names);
         let plan = match insert::selected(&statement) {
@@ -177,11 +177,11 @@ impl Session {
         options: &WriteOptions,
     ) -> Result<Outcome> {
         let (plan, names) = self.insert_input(write, table, columns, values).await?;
-        let renamed = |error: QueryError| super::values::rename(error, &names);
+        let renamed = |error: QueryError| values::rename(error, &names);
         let mut rows = self.stream(plan).await.map_err(renamed)?;
         let mut repeats = Repeats::new(
             write.using.timestamp.is_some(),
-            super::values::list(&write.statement).is_some(),
+            values::list(&write.statement).is_some(),
             &self.context.runtime_env().memory_pool,
         );
         let (mut count, mut whole) = (0, Vec::new());

@@ -5,8 +5,8 @@
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::ast::{Name, TableName};
+use super::statement::{is_word, span_of};
 use crate::query::error::{ErrorKind, QueryError, Result, Span};
-use crate::query::statement::{is_word, span_of};
 
 pub struct Cursor<'a> {
     tokens: &'a [TokenWithSpan],

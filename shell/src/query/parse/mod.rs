@@ -7,8 +7,10 @@ mod ast;
 mod balance;
 mod cursor;
 mod depth;
+pub mod dialect;
 mod element;
 mod row_value;
+pub mod statement;
 mod type_name;
 mod write;
 
@@ -28,10 +30,10 @@ pub use row_value::{NAMED_CAST, take_apart, tell_apart};
 pub use type_name::{TypeName, type_name, unknown as unknown_type};
 pub use write::write;
 
-use super::dialect::TideDialect;
 use super::error::{ErrorKind, QueryError, Result, Span};
 use super::replay::REPLAY_FUNCTION;
-use super::statement::{DIALECT, WRITE_DIALECT, is_word};
+use dialect::TideDialect;
+use statement::{DIALECT, WRITE_DIALECT, is_word};
 
 /// Digits of the longest number that can be a decimal.
 const DECIMAL_DIGITS_MAX: usize = 76;

@@ -11,7 +11,7 @@ use tidegate_engine::{
     AttachProgress, AttachedFile, Attachment, Import, ImportProgress, OnCorruption, OnUnknown,
 };
 
-use super::table_option::{choice, on_corruption as on_corruption_of};
+use super::definition::table_option::{choice, on_corruption as on_corruption_of};
 use super::{OwnStatement, Read};
 use crate::query::error::{QueryError, Result, Span};
 use crate::query::outcome::{Outcome, batch};

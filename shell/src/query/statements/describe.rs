@@ -14,10 +14,10 @@ use tidegate_engine::{
 };
 
 use super::{OwnStatement, Read};
-use crate::query::catalog::CATALOG;
 use crate::query::error::{QueryError, Result};
 use crate::query::outcome::{Outcome, batch, text_schema};
 use crate::query::parse::{Cursor, TableName};
+use crate::query::scan::catalog::CATALOG;
 use crate::query::session::Session;
 use crate::query::system::SYSTEM_KEYSPACE;
 

@@ -8,8 +8,8 @@ use super::Command;
 use super::list::{self, Reader};
 use super::show::Show;
 use crate::query::error::{ErrorKind, QueryError, Result, nearest};
+use crate::query::parse::statement::{Statement, is_word};
 use crate::query::parse::{Cursor, balance, check_depth, sql, write};
-use crate::query::statement::{Statement, is_word};
 
 /// What follows SHOW in statements that DataFusion plans.
 const SHOWN_BY_SQL: &[&str] = &["all", "columns", "create", "functions", "time", "timezone"];

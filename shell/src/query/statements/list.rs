@@ -9,20 +9,21 @@ use sqlparser::tokenizer::TokenWithSpan;
 use super::attach::{Attach, Detach, ImportSstables};
 use super::cache::{AlterCache, InvalidateCache};
 use super::copy::Copy;
+use super::definition::keyspace::{CreateKeyspace, DropKeyspace, Use};
+use super::definition::table::{AlterTable, CreateTable, DropTable};
+use super::definition::table_option;
+use super::definition::user_type::{CreateType, DropType};
 use super::describe::Describe;
 use super::flush::Flush;
-use super::keyspace::{CreateKeyspace, DropKeyspace, Use};
 use super::policy::{
     AlterLoadShedding, AlterRateLimiter, AlterReadAdmission, CreatePolicy, DropPolicy,
     ExplainPolicy, RollBackPolicy,
 };
-use super::table::{AlterTable, CreateTable, DropTable};
 use super::trace::RecordTrace;
-use super::user_type::{CreateType, DropType};
-use super::{OwnStatement, Read, show, table_option};
+use super::{OwnStatement, Read, show};
 use crate::query::error::Result;
 use crate::query::parse::Cursor;
-use crate::query::statement::is_word;
+use crate::query::parse::statement::is_word;
 
 /// One statement.
 #[derive(Debug)]

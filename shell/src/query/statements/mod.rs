@@ -8,18 +8,14 @@
 mod attach;
 mod cache;
 mod copy;
+mod definition;
 mod describe;
 mod dispatch;
-mod explain_policy;
 mod flush;
-mod keyspace;
 mod list;
 mod policy;
 mod show;
-mod table;
-mod table_option;
 mod trace;
-mod user_type;
 
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,8 @@ use super::OwnStatement;
 use crate::query::error::Result;
 use crate::query::outcome::Outcome;
 use crate::query::parse;
+use crate::query::parse::statement::synthetic;
 use crate::query::session::Session;
-use crate::query::statement::synthetic;
 
 pub const KEYSPACES: &str = "SELECT schema_name AS keyspace_name FROM information_schema.schemata \
      WHERE schema_name <> 'information_schema' ORDER BY schema_name";

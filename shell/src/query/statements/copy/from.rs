@@ -28,7 +28,8 @@ use crate::query::error::{ErrorKind, QueryError, Result};
 use crate::query::outcome::Outcome;
 use crate::query::parse::{Using, UsingValue};
 use crate::query::session::{Progress, Session};
-use crate::query::{literal, stamp, write};
+use crate::query::types::literal;
+use crate::query::write::{self, stamp};
 
 /// Rows of one batch of writes, and bytes of the file at which it ends as well.
 const BATCH_ROWS: usize = 2048;

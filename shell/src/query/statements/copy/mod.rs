@@ -12,9 +12,9 @@ use super::{OwnStatement, Read};
 use crate::query::error::{QueryError, Result, Span};
 use crate::query::outcome::Outcome;
 use crate::query::parse::TableName;
+use crate::query::parse::statement::synthetic;
 use crate::query::parse::{Cursor, Name, sql};
 use crate::query::session::Session;
-use crate::query::statement::synthetic;
 
 const OPTIONS: [&str; 7] =
     ["format", "header", "null", "delimiter", "on_error", "reject_file", "ttl"];
