@@ -63,6 +63,7 @@ const ONE_VERSION: &[&str] = &["arrow", "datafusion", "sqlparser", "wasmtime"];
 const TOP_LEVEL: &[&str] = &[
     "ARCHITECTURE.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "Cargo.lock",
     "Cargo.toml",
     "LICENSE-APACHE",
@@ -70,10 +71,12 @@ const TOP_LEVEL: &[&str] = &[
     "README.md",
     "benches",
     "clippy.toml",
+    "deny.toml",
     "docs",
     "engine",
     "examples",
     "plugins",
+    "rust-toolchain.toml",
     "rustfmt.toml",
     "shell",
     "tests",
@@ -115,7 +118,7 @@ const LARGE_FOLDERS: &[(&str, usize)] = &[
 const COLUMNS_MAX: usize = 100;
 
 /// What people read first; a folder stands for the documents in it.
-const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "docs"];
+const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs"];
 /// Of them, those whose sentences must be short in the median, too.
 const DOCUMENTS_SHORT: &[&str] = &["README.md", "ARCHITECTURE.md"];
 const SENTENCE_WORDS_MAX: usize = 35;
