@@ -1,10 +1,10 @@
-//! Rules of the house that a test can hold: floors, owners of foreign crates, bans, sizes, top
-//! level, documents.
+//! Rules of the house that a test can hold: floors, owners of foreign crates, bans, sizes of files,
+//! functions and folders, top level, documents.
 
 #[path = "skip.rs"]
 mod skip;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -63,6 +63,7 @@ const ONE_VERSION: &[&str] = &["arrow", "datafusion", "sqlparser", "wasmtime"];
 const TOP_LEVEL: &[&str] = &[
     "ARCHITECTURE.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "Cargo.lock",
     "Cargo.toml",
     "LICENSE-APACHE",
@@ -70,10 +71,12 @@ const TOP_LEVEL: &[&str] = &[
     "README.md",
     "benches",
     "clippy.toml",
+    "deny.toml",
     "docs",
     "engine",
     "examples",
     "plugins",
+    "rust-toolchain.toml",
     "rustfmt.toml",
     "shell",
     "tests",
@@ -82,11 +85,40 @@ const TOP_LEVEL: &[&str] = &[
 
 const LINES_MAX: usize = 800;
 
+/// Lines of a function: what a screen shows.
+const FUNCTION_LINES_MAX: usize = 70;
+/// Where functions are measured.
+const FUNCTION_FOLDERS: &[&str] = &["shell/src", "tests", "benches", "examples"];
+/// Functions that are longer, and how long they may be. This list only shrinks.
+const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
+    ("benches/cache/series.rs", "run", 81),
+    ("benches/engine.rs", "run", 93),
+    ("benches/fast_forward.rs", "whole", 80),
+    ("tests/answers/evaluate.rs", "value", 83),
+    ("tests/answers/print.rs", "fmt", 108),
+    ("tests/interop/tables.rs", "tables", 86),
+];
+
+/// Source files of a folder; one more means that a concept is missing.
+const FOLDER_FILES_MAX: usize = 15;
+/// Where folders are counted.
+const FOLDERS: &[&str] = &["engine/src", "shell/src", "tests", "benches", "examples", "plugins"];
+/// Folders that have more, and how many they may have. This list only shrinks.
+const LARGE_FOLDERS: &[(&str, usize)] = &[
+    ("engine/src/database", 24),
+    ("engine/src/database/tests", 21),
+    ("engine/src/sstable", 37),
+    ("engine/src/sstable/inspect", 17),
+    ("engine/src/sstable/tests", 21),
+    ("shell/src/flight", 18),
+    ("tests", 16),
+];
+
 /// Columns of a line of prose; rustfmt sees to code. Tables and drawings may be wider.
 const COLUMNS_MAX: usize = 100;
 
 /// What people read first; a folder stands for the documents in it.
-const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "docs"];
+const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs"];
 /// Of them, those whose sentences must be short in the median, too.
 const DOCUMENTS_SHORT: &[&str] = &["README.md", "ARCHITECTURE.md"];
 const SENTENCE_WORDS_MAX: usize = 35;
@@ -407,6 +439,78 @@ fn nothing_is_left_unfinished_or_unexplained() {
     assert!(breaches.is_empty(), "{}", breaches.join("\n"));
 }
 
+/// Functions of a file as rustfmt writes it: name, line of `fn`, lines up to the closing brace.
+fn functions(text: &str) -> Vec<(&str, usize, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        let indent = &line[..line.len() - code.len()];
+        let Some((before, rest)) = code.split_once("fn ") else { continue };
+        let is_item = before.split_whitespace().all(|word| {
+            ["async", "const", "unsafe", "in"].contains(&word)
+                || word.starts_with("pub")
+                || word.ends_with(')')
+        });
+        if !is_item || line.ends_with(['}', ';']) {
+            continue;
+        }
+        let name = rest.split(|c: char| !(c.is_alphanumeric() || c == '_')).next();
+        let is_end = |line: &&str| {
+            let rest = line.strip_prefix(indent).unwrap_or_default();
+            rest.starts_with('}') || rest.ends_with(';') && !rest.starts_with(' ')
+        };
+        let end = lines[at + 1..].iter().position(|line| is_end(line));
+        if let (Some(name), Some(end)) = (name, end) {
+            found.push((name, at + 1, end + 2));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_function_fits_a_screen() {
+    let mut breaches = Vec::new();
+    let mut long = Vec::new();
+    for (file, text) in FUNCTION_FOLDERS.iter().flat_map(|folder| sources(folder)) {
+        for (name, line, lines) in functions(&text) {
+            let known = LONG_FUNCTIONS.iter().find(|(of, known, _)| *of == file && *known == name);
+            if lines > FUNCTION_LINES_MAX {
+                long.extend(known);
+            }
+            if lines > known.map_or(FUNCTION_LINES_MAX, |(.., most)| *most) {
+                breaches.push(format!("{file}:{line}: {name} has {lines} lines"));
+            }
+        }
+    }
+    for entry in LONG_FUNCTIONS.iter().filter(|entry| !long.contains(entry)) {
+        breaches.push(format!("{} of {} is short now: take it off the list", entry.1, entry.0));
+    }
+    assert!(breaches.is_empty(), "{}", breaches.join("\n"));
+}
+
+#[test]
+fn a_folder_holds_few_files() {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for (file, _) in FOLDERS.iter().flat_map(|folder| sources(folder)) {
+        let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
+        *counts.entry(folder.to_owned()).or_default() += 1;
+    }
+    assert!(counts.len() > 30, "no folders found, the check is blind");
+    let mut breaches = Vec::new();
+    for (folder, count) in &counts {
+        let known = LARGE_FOLDERS.iter().find(|(known, _)| known == folder);
+        if *count > known.map_or(FOLDER_FILES_MAX, |(_, most)| *most) {
+            breaches.push(format!("{folder}: {count} files; group them by what they are about"));
+        }
+    }
+    let count_of = |folder: &str| counts.get(folder).copied().unwrap_or_default();
+    for (folder, _) in LARGE_FOLDERS.iter().filter(|(name, _)| count_of(name) <= FOLDER_FILES_MAX) {
+        breaches.push(format!("{folder} is small now: take it off the list"));
+    }
+    assert!(breaches.is_empty(), "{}", breaches.join("\n"));
+}
+
 /// Whether a line is a comment in words: no table, drawing or layout.
 fn is_prose(line: &str) -> bool {
     let Some(comment) = line.trim_start().strip_prefix("//") else { return false };
@@ -613,6 +717,9 @@ fn the_checks_see_breaches() {
                 eight!\n- nine\n```\nNo. No.\n```\n";
     let counts: Vec<usize> = sentences(text).iter().map(Vec::len).collect();
     assert_eq!(counts, [4, 3, 3, 1]);
+    let text_of_code = "impl A {\n    pub(in crate::a) async fn b(\n        c: u8,\n    ) -> u8 {\n        \
+                        c\n    }\n\n    fn d();\n}\n\nconst fn e() {\n    let f = 1;\n}\n";
+    assert_eq!(functions(text_of_code), [("b", 2, 5), ("e", 11, 3)]);
     let (links, code) = links_and_code(text);
     assert_eq!((links, code), (vec!["x.md#y".to_owned()], vec!["a. b".to_owned()]));
 }

@@ -4,6 +4,7 @@
 //! command has an answer in SQL too.
 
 use crate::output::{Mode, RowLimit};
+use crate::query::{Help, STATEMENTS, Topic};
 use crate::text::BARE_WORDS;
 use crate::text::nearest;
 
@@ -28,8 +29,8 @@ pub const NAMES: &[&str] = &[
     ".tables", ".timing",
 ];
 
-/// What `\?` prints.
-pub const HELP: &str = "\
+/// What `\?` prints before the statements.
+const HEAD: &str = "\
 Statements end with ';' and may take several lines.
   \\d, .tables                    tables of all keyspaces
   \\d TABLE, .schema TABLE        columns, keys and options of a table
@@ -42,24 +43,60 @@ Statements end with ';' and may take several lines.
 Keys: Tab completes. Up and Ctrl-R find earlier statements. Ctrl-C drops the
 statement that you type, or stops the one that runs. A line that starts with a
 space stays out of the history.
-Statements:
-  CREATE TABLE, ALTER TABLE, DROP TABLE, DESCRIBE, SHOW TABLES
-  SELECT, INSERT, UPDATE, DELETE, COPY, EXPLAIN, FLUSH
-  ATTACH SSTABLES, DETACH, IMPORT SSTABLES: files of Cassandra and ScyllaDB
-Policies:
-  CREATE POLICY p FROM 'p.wasm'                loads a policy
-  ALTER CACHE SET POLICY = p MODE = shadow     tries it beside the active one
-  ALTER CACHE SET POLICY = p MODE = canary     tries it on some shards first
-  ALTER CACHE SET POLICY = p                   puts it in charge
-  ROLLBACK POLICY                              brings the one before back
-  SHOW POLICIES, SHOW POLICY EXITS, EXPLAIN POLICY p
-  ALTER CACHE SET ADMISSION = p                decides what the cache keeps
-  ALTER RATE LIMITER SET POLICY = p            decides about hot partitions
-  ALTER READ ADMISSION SET POLICY = p          decides how many reads run
-  ALTER LOAD SHEDDING SET POLICY = p           decides what is refused
-  RECORD TRACE 'f', RECORD TRACE STOP, SELECT * FROM replay_policy('lru', 'f')
-Engine: SHOW CACHE, SHOW CORRUPTION, SHOW STALLS, SELECT * FROM system.metrics
 ";
+
+/// Columns of the help.
+const COLUMNS_MAX: usize = 79;
+
+/// What `\?` prints.
+pub fn help() -> String {
+    let mut text = HEAD.to_owned();
+    text.push_str("Statements:\n");
+    names(&mut text, "  ", Topic::Tables, &[]);
+    names(&mut text, "  ", Topic::Rows, &[]);
+    names(&mut text, "  ", Topic::ForeignFiles, &[]);
+    text.truncate(text.trim_end().len());
+    text.push_str(": files of Cassandra and ScyllaDB\n");
+    text.push_str("Policies:\n");
+    forms(&mut text, Topic::EvictionPolicies);
+    names(&mut text, "  ", Topic::ShownPolicies, &[]);
+    forms(&mut text, Topic::OtherPolicies);
+    names(&mut text, "  ", Topic::Traces, &["SELECT * FROM replay_policy('lru', 'f')"]);
+    names(&mut text, "Engine: ", Topic::Engine, &["SELECT * FROM system.metrics"]);
+    text
+}
+
+/// Adds the names of a topic, and more of them, as lines that fit.
+fn names(text: &mut String, begin: &str, topic: Topic, more: &[&str]) {
+    let own = STATEMENTS.iter().flat_map(|row| row.help).filter_map(|help| match help {
+        Help::Name(found, name) if *found == topic => Some(*name),
+        _ => None,
+    });
+    let mut line = begin.to_owned();
+    for (n, name) in own.chain(more.iter().copied()).enumerate() {
+        if n > 0 && line.len() + ", ".len() + name.len() > COLUMNS_MAX {
+            text.push_str(&line);
+            text.push_str(",\n");
+            line = "  ".to_owned();
+        } else if n > 0 {
+            line.push_str(", ");
+        }
+        line.push_str(name);
+    }
+    text.push_str(&line);
+    text.push('\n');
+}
+
+/// Adds the forms of a topic, each with what it does.
+fn forms(text: &mut String, topic: Topic) {
+    for help in STATEMENTS.iter().flat_map(|row| row.help) {
+        if let Help::Form(found, form, does) = help
+            && *found == topic
+        {
+            text.push_str(&format!("  {form:<43}  {does}\n"));
+        }
+    }
+}
 
 /// Reads a command line.
 pub fn parse(line: &str) -> Result<Command, String> {
@@ -145,7 +182,8 @@ mod tests {
 
     #[test]
     fn the_help_fits_a_screen_of_eighty_columns() {
-        assert!(HELP.lines().all(|line| line.len() < 80), "{HELP}");
+        let help = help();
+        assert!(help.lines().all(|line| line.len() < 80), "{help}");
     }
 
     #[test]

@@ -152,7 +152,7 @@ impl Session {
     async fn run_command(&mut self, line: &str) -> Result<Next, Failure> {
         match command::parse(line).map_err(Failure::Statement)? {
             Command::Quit => return Ok(Next::Leave),
-            Command::Help => self.out.write_all(command::HELP.as_bytes())?,
+            Command::Help => self.out.write_all(command::help().as_bytes())?,
             Command::Mode(mode) => self.mode = mode,
             Command::Timing(timing) => self.timing = timing,
             Command::Rows(rows) => self.rows = rows,

@@ -19,6 +19,7 @@ pub(super) fn answer(query: CommandGetSqlInfo) -> Result<RecordBatch, Status> {
     let mut builder = SqlInfoDataBuilder::new();
     server(&mut builder);
     language(&mut builder);
+    enums(&mut builder);
     limits(&mut builder);
     let all = builder.build().map_err(internal)?;
     query.into_builder(&all).build().map_err(internal)
@@ -88,7 +89,21 @@ fn language(builder: &mut SqlInfoDataBuilder) {
     ] {
         builder.append(info, value);
     }
-    // Bit masks: bit n stands for ordinal n of the enum named beside it.
+    for (info, values) in [
+        (SqlKeywords, KEYWORDS),
+        (SqlNumericFunctions, &[]),
+        (SqlStringFunctions, STRING_FUNCTIONS),
+        (SqlSystemFunctions, &[]),
+        (SqlDatetimeFunctions, DATETIME_FUNCTIONS),
+    ] {
+        builder.append(info, values);
+    }
+    builder.append(SqlSupportsConvert, BTreeMap::<i32, Vec<i32>>::new());
+}
+
+/// Numbers of enums, and bit masks: bit n stands for ordinal n of the enum named beside it.
+fn enums(builder: &mut SqlInfoDataBuilder) {
+    use SqlInfo::*;
     for (info, value) in [
         (SqlIdentifierCase, SqlSupportedCaseSensitivity::SqlCaseSensitivityLowercase as i32),
         (SqlQuotedIdentifierCase, SqlSupportedCaseSensitivity::SqlCaseSensitivityUnknown as i32),
@@ -111,16 +126,6 @@ fn language(builder: &mut SqlInfoDataBuilder) {
     ] {
         builder.append(info, value);
     }
-    for (info, values) in [
-        (SqlKeywords, KEYWORDS),
-        (SqlNumericFunctions, &[]),
-        (SqlStringFunctions, STRING_FUNCTIONS),
-        (SqlSystemFunctions, &[]),
-        (SqlDatetimeFunctions, DATETIME_FUNCTIONS),
-    ] {
-        builder.append(info, values);
-    }
-    builder.append(SqlSupportsConvert, BTreeMap::<i32, Vec<i32>>::new());
 }
 
 fn limits(builder: &mut SqlInfoDataBuilder) {

@@ -125,13 +125,21 @@ impl Chart {
             escaped(&self.title)
         );
         let Some(span) = self.span() else { return out + "</svg>\n" };
-        let (width, height) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
-        let x = |size: f64| LEFT + span.across(size) * width;
-        let y = |share: f64| TOP + (1.0 - span.up(share)) * height;
+        let scale = Scale { span, width: WIDTH - LEFT - RIGHT, height: HEIGHT - TOP - BOTTOM };
+        self.svg_axes(&mut out, &scale);
+        for (number, curve) in self.curves.iter().enumerate() {
+            svg_curve(&mut out, &scale, number, curve);
+        }
+        out + "</svg>\n"
+    }
+
+    /// Lines of the shares, sizes and the unit below.
+    fn svg_axes(&self, out: &mut String, scale: &Scale) {
+        let Scale { span, width, height } = scale;
         let steps = ((span.share_max - span.share_min) * 10.0).round() as u32;
         for step in 0..=steps {
             let share = span.share_min + f64::from(step) / 10.0;
-            let at = y(share);
+            let at = scale.y(share);
             let _ = writeln!(
                 out,
                 "<line x1=\"{LEFT}\" y1=\"{at:.1}\" x2=\"{:.1}\" y2=\"{at:.1}\" \
@@ -150,7 +158,7 @@ impl Chart {
             let _ = writeln!(
                 out,
                 "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                x(*size),
+                scale.x(*size),
                 TOP + height + 18.0,
                 short(*size)
             );
@@ -162,36 +170,54 @@ impl Chart {
             TOP + height + 38.0,
             escaped(&self.unit)
         );
-        for (number, curve) in self.curves.iter().enumerate() {
-            let color = COLORS[number % COLORS.len()];
-            let points: Vec<String> =
-                curve.points.iter().map(|p| format!("{:.1},{:.1}", x(p.0), y(p.1))).collect();
-            let _ = writeln!(
-                out,
-                "<polyline points=\"{}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>",
-                points.join(" ")
-            );
-            for (size, share) in &curve.points {
-                let _ = writeln!(
-                    out,
-                    "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"{color}\"/>",
-                    x(*size),
-                    y(*share)
-                );
-            }
-            let at = TOP + 14.0 + 20.0 * number as f64;
-            let _ = writeln!(
-                out,
-                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" fill=\"{color}\"/>\
-                 <text x=\"{:.1}\" y=\"{at:.1}\">{}</text>",
-                LEFT + width + 14.0,
-                at - 10.0,
-                LEFT + width + 32.0,
-                escaped(&curve.name)
-            );
-        }
-        out + "</svg>\n"
     }
+}
+
+/// Where sizes and shares stand in the picture.
+struct Scale {
+    span: Span,
+    width: f64,
+    height: f64,
+}
+
+impl Scale {
+    fn x(&self, size: f64) -> f64 {
+        LEFT + self.span.across(size) * self.width
+    }
+
+    fn y(&self, share: f64) -> f64 {
+        TOP + (1.0 - self.span.up(share)) * self.height
+    }
+}
+
+/// A curve with its points, and its name at the right.
+fn svg_curve(out: &mut String, scale: &Scale, number: usize, curve: &Curve) {
+    let color = COLORS[number % COLORS.len()];
+    let place = |p: &(f64, f64)| format!("{:.1},{:.1}", scale.x(p.0), scale.y(p.1));
+    let points: Vec<String> = curve.points.iter().map(place).collect();
+    let _ = writeln!(
+        out,
+        "<polyline points=\"{}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>",
+        points.join(" ")
+    );
+    for (size, share) in &curve.points {
+        let _ = writeln!(
+            out,
+            "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"{color}\"/>",
+            scale.x(*size),
+            scale.y(*share)
+        );
+    }
+    let at = TOP + 14.0 + 20.0 * number as f64;
+    let _ = writeln!(
+        out,
+        "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" fill=\"{color}\"/>\
+         <text x=\"{:.1}\" y=\"{at:.1}\">{}</text>",
+        LEFT + scale.width + 14.0,
+        at - 10.0,
+        LEFT + scale.width + 32.0,
+        escaped(&curve.name)
+    );
 }
 
 /// A size in few characters.

@@ -105,18 +105,7 @@ const C: [File; 6] = [
 pub(super) fn create(arguments: &NewArguments, out: &mut dyn Write) -> Result<(), Failure> {
     let NewArguments { folder, lang, world } = arguments;
     let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let fits = name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.len() <= NAME_BYTES_MAX
-        && name
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-');
-    if !fits || RESERVED.contains(&name) {
-        return Err(Failure::Wrong(format!(
-            "'{name}' cannot name a policy: use up to {NAME_BYTES_MAX} lower case letters, digits, \
-             '-' and '_', a letter first, and none of {}",
-            RESERVED.join(", ")
-        )));
-    }
+    check_name(name)?;
     if folder.exists() {
         let there = folder.display();
         return Err(Failure::Wrong(format!("'{there}' is there already: take another name")));
@@ -162,16 +151,42 @@ pub(super) fn create(arguments: &NewArguments, out: &mut dyn Write) -> Result<()
             .replace("../../wit/v0.1", "../wit/v0.1");
         write(&folder.join(file), &content)?;
     }
-    let place = folder.display();
+    tell_next(arguments, (&underscored, use_it), out)
+}
+
+/// Errors: `Wrong` for a name that cannot be that of a crate and of a policy.
+fn check_name(name: &str) -> Result<(), Failure> {
+    let fits = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.len() <= NAME_BYTES_MAX
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-');
+    if fits && !RESERVED.contains(&name) {
+        return Ok(());
+    }
+    Err(Failure::Wrong(format!(
+        "'{name}' cannot name a policy: use up to {NAME_BYTES_MAX} lower case letters, digits, \
+         '-' and '_', a letter first, and none of {}",
+        RESERVED.join(", ")
+    )))
+}
+
+/// What to do with the project.
+fn tell_next(
+    arguments: &NewArguments,
+    (policy, use_it): (&str, &str),
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let place = arguments.folder.display();
     writeln!(out, "{place} is a policy. Next:")?;
     writeln!(out, "  cd {place}")?;
-    if *lang == Language::Rust {
+    if arguments.lang == Language::Rust {
         writeln!(out, "  cargo test                             # the policy, natively")?;
     }
-    writeln!(out, "  cargo run -p build                     # {underscored}.wasm")?;
-    writeln!(out, "  tidegate plugin check {underscored}.wasm")?;
-    writeln!(out, "  tidegate -c \"CREATE POLICY {underscored} FROM '{underscored}.wasm'\" \\")?;
-    writeln!(out, "           -c '{use_it} {underscored}'")?;
+    writeln!(out, "  cargo run -p build                     # {policy}.wasm")?;
+    writeln!(out, "  tidegate plugin check {policy}.wasm")?;
+    writeln!(out, "  tidegate -c \"CREATE POLICY {policy} FROM '{policy}.wasm'\" \\")?;
+    writeln!(out, "           -c '{use_it} {policy}'")?;
     Ok(())
 }
 

@@ -86,6 +86,18 @@ pub fn count_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)]))
 }
 
+/// Schema of columns of text without nulls.
+pub(super) fn text_schema(names: &[&str]) -> SchemaRef {
+    let fields: Vec<Field> =
+        names.iter().map(|name| Field::new(*name, DataType::Utf8, false)).collect();
+    Arc::new(Schema::new(fields))
+}
+
+/// Rows of a statement of our own.
+pub(super) fn batch(schema: SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+    RecordBatch::try_new(schema, columns).map_err(|error| QueryError::invalid(error.to_string()))
+}
+
 /// What a statement would give back and what it takes, found without running it.
 #[derive(Debug, Clone)]
 pub struct Description {

@@ -25,7 +25,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 
 use super::error::{QueryError, Result};
-use super::statement::Statement;
+use super::parse::statement::Statement;
 
 /// Functions whose arguments are of one type.
 const ALIKE: [&str; 6] = ["coalesce", "nvl", "ifnull", "nullif", "greatest", "least"];

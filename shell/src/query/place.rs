@@ -6,7 +6,7 @@
 use sqlparser::tokenizer::Token;
 
 use super::error::{ErrorKind, QueryError, Span};
-use super::statement::{Statement, is_word, span_of};
+use super::parse::statement::{Statement, is_word, span_of};
 
 /// Gives an error the place of what it names or, failing that, of what it is about.
 pub(super) fn place(statement: &Statement, error: QueryError) -> QueryError {

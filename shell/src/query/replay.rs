@@ -33,7 +33,7 @@ use tidegate_engine::plugin::{CompilerCommand, HostOptions, PolicyHost};
 use tidegate_engine::replay::{Candidate, Capacity, NATIVE_NAMES, Outcome, Settings};
 use tidegate_engine::trace::{Synthetic, Trace, TraceFormat, read_trace};
 
-use super::catalog::Engine;
+use super::engine::Engine;
 use super::error::{ErrorKind, QueryError};
 
 /// Name of the function.

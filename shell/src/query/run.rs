@@ -1,11 +1,11 @@
-//! What each command does.
+//! Queries and writes: from what was parsed to plans, rows and mutations.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef as ArrowSchemaRef};
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef as ArrowSchemaRef};
 use datafusion::common::{DataFusionError, ScalarValue};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::LogicalPlan;
@@ -16,16 +16,15 @@ use futures::{FutureExt, StreamExt};
 use tidegate_engine::batch::{WriteOptions, expiry, mutations};
 use tidegate_engine::{Mutation, SchemaRef, TableSchema};
 
-use super::element::Changes;
 use super::error::{QueryError, Result};
-use super::explain_policy::figure_schema;
-use super::outcome::Outcome;
-use super::parse::{Command, Name, Show, Using, UsingValue, Write, WriteKind};
+use super::outcome::{Outcome, batch, text_schema};
+use super::parse::{Name, Using, UsingValue, Write, WriteKind};
+use super::plan::deep;
 use super::session::Session;
-use super::stamp::{self, Contradiction, Repeats};
-use super::statement::synthetic;
-use super::write::{self, Target};
-use super::{attach, copy_from, copy_to, deep, describe, element, insert};
+use super::statements::Command;
+use super::write::element::{self, Changes};
+use super::write::stamp::{self, Contradiction, Repeats};
+use super::write::{self, Target, insert, values};
 
 /// What arrow panics with where text or bytes of one batch take more than 2 GB.
 const OFFSET_OVERFLOW: &str = "offset overflow";
@@ -43,62 +42,20 @@ impl Session {
             Command::Query(sql) => self.query(sql, values).await,
             Command::Write(write) => self.write(&write, values).await,
             Command::ExplainWrite(write) => self.explain_write(&write, values).await,
-            Command::CreateKeyspace { name, if_not_exists } => {
-                self.create_keyspace(&name, if_not_exists).await
-            }
-            Command::DropKeyspace { name, if_exists } => self.drop_keyspace(&name, if_exists).await,
-            Command::CreateTable(create) => self.create_table(&create).await,
-            Command::AlterTable { name, options } => self.alter_table(&name, options).await,
-            Command::DropTable { name, if_exists } => self.drop_table(&name, if_exists).await,
-            Command::CreateType(create) => self.create_type(&create).await,
-            Command::DropType { name, if_exists } => self.drop_type(&name, if_exists).await,
-            Command::Use(name) => self.use_keyspace(&name),
-            Command::Show(show) => self.query(sql_of(show_sql(show))?, &[]).await,
-            Command::Describe(name) => self.describe_table(&name).await,
-            Command::CopyFrom(copy) => copy_from::run(self, &copy).await,
-            Command::CopyTo(copy) => copy_to::run(self, &copy).await,
-            Command::Attach(attach) => attach::attach(self, &attach).await,
-            Command::Detach(name) => attach::detach(self, &name).await,
-            Command::Import(import) => attach::import(self, &import).await,
-            Command::CreatePolicy(policy) => self.create_policy(&policy).await,
-            Command::DropPolicy { name, if_exists } => self.drop_policy(&name, if_exists).await,
-            Command::SetCachePolicy(set) => self.set_cache_policy(&set).await,
-            Command::RollBackPolicy => self.roll_back_policy().await,
-            Command::ExplainPolicy(name) => self.explain_policy(&name).await,
-            Command::SetAdmissionPolicy(name) => self.set_admission_policy(name.as_ref()).await,
-            Command::SetRatePolicy(name) => self.set_rate_policy(name.as_ref()).await,
-            Command::SetReadAdmissionPolicy(name) => {
-                self.set_read_admission_policy(name.as_ref()).await
-            }
-            Command::SetLoadSheddingPolicy(name) => {
-                self.set_load_shedding_policy(name.as_ref()).await
-            }
-            Command::SetCacheBytes(bytes) => self.set_cache_bytes(bytes).await,
-            Command::Flush(name) => self.flush(name.as_ref()).await,
-            Command::InvalidateCache(name) => self.invalidate_cache(name.as_ref()).await,
-            Command::RecordTrace { file, file_span, reads_max } => {
-                self.record_trace((&file, file_span), reads_max).await
-            }
-            Command::StopTrace => self.stop_trace().await,
+            Command::Own(own) => own.run(self).await,
         }
     }
 
-    /// Schema of a statement of our own: of its rows, or none.
+    /// Schema of a statement that DataFusion does not plan: of its rows, or none.
     pub(super) async fn own_schema(&self, command: &Command) -> Result<ArrowSchemaRef> {
         match command {
-            Command::Show(show) => {
-                let plan = self.plan(sql_of(show_sql(*show))?).await?;
-                Ok(Arc::clone(plan.schema().inner()))
-            }
-            Command::Describe(_) => Ok(describe::schema()),
             Command::ExplainWrite(_) => Ok(plan_schema()),
-            Command::Attach(_) | Command::Import(_) => Ok(attach::files_schema()),
-            Command::ExplainPolicy(_) => Ok(figure_schema()),
-            _ => Ok(Arc::new(Schema::empty())),
+            Command::Own(own) => own.schema(self).await,
+            Command::Query(_) | Command::Write(_) => Ok(Arc::new(Schema::empty())),
         }
     }
 
-    async fn query(&self, sql: SqlStatement, values: &[ScalarValue]) -> Result<Outcome> {
+    pub(super) async fn query(&self, sql: SqlStatement, values: &[ScalarValue]) -> Result<Outcome> {
         let plan = self.plan(sql).await?;
         if let LogicalPlan::Statement(_) = plan {
             // SET and RESET change the session; they have no rows.
@@ -202,7 +159,7 @@ impl Session {
         values: &[ScalarValue],
     ) -> Result<(LogicalPlan, Vec<String>)> {
         let names = insert::names(write, table, columns)?;
-        super::values::check(&write.statement, table, &names)?;
+        values::check(&write.statement, table, &names)?;
         let mut statement = write.statement.clone();
         self.tell_literals(&mut statement, table, &names);
         let plan = match insert::selected(&statement) {
@@ -228,11 +185,11 @@ impl Session {
         options: &WriteOptions,
     ) -> Result<Outcome> {
         let (plan, names) = self.insert_input(write, table, columns, values).await?;
-        let renamed = |error: QueryError| super::values::rename(error, &names);
+        let renamed = |error: QueryError| values::rename(error, &names);
         let mut rows = self.stream(plan).await.map_err(renamed)?;
         let mut repeats = Repeats::new(
             write.using.timestamp.is_some(),
-            super::values::list(&write.statement).is_some(),
+            values::list(&write.statement).is_some(),
             &self.context.runtime_env().memory_pool,
         );
         let (mut count, mut whole) = (0, Vec::new());
@@ -402,64 +359,8 @@ fn contradiction(
     )))
 }
 
-fn show_sql(show: Show) -> &'static str {
-    match show {
-        Show::Keyspaces => {
-            "SELECT schema_name AS keyspace_name FROM information_schema.schemata \
-             WHERE schema_name <> 'information_schema' ORDER BY schema_name"
-        }
-        Show::Tables => {
-            "SELECT keyspace_name, table_name, primary_key FROM system.tables \
-             ORDER BY keyspace_name, table_name"
-        }
-        Show::Policies => {
-            "SELECT name, version, world, state, sample, canary, calls, hit_ratio, active_hit_ratio, \
-             evictions, invalid_victims, shortfalls, last_failure FROM system.policies"
-        }
-        Show::PolicyExits => "SELECT * FROM system.policy_exits ORDER BY at, shard",
-        Show::Corruption => {
-            "SELECT * FROM system.corruption ORDER BY keyspace_name, table_name, file, offset"
-        }
-        // Of each shard its tables, then its files, then all together.
-        Show::Cache => {
-            "SELECT shard, what, capacity_bytes, bytes, partitions, rows, hits, misses, \
-                    insertions, evictions, mispopulations, continuity FROM ( \
-             SELECT shard, 0 AS place, keyspace_name || '.' || table_name AS what, \
-                    NULL AS capacity_bytes, bytes, partitions, rows, row_hits AS hits, \
-                    partition_misses + gaps_read AS misses, insertions, evictions, \
-                    mispopulations, continuity FROM system.row_cache \
-             UNION ALL SELECT shard, 1, 'data pages', NULL, data_bytes, NULL, NULL, NULL, NULL, \
-                    NULL, NULL, NULL, NULL FROM system.cache \
-             UNION ALL SELECT shard, 2, 'index pages', NULL, index_bytes, NULL, NULL, NULL, NULL, \
-                    NULL, NULL, NULL, NULL FROM system.cache \
-             UNION ALL SELECT shard, 3, 'total', capacity_bytes, bytes, NULL, NULL, hits, misses, \
-                    NULL, evictions, NULL, NULL FROM system.cache \
-             ) ORDER BY shard, place, what"
-        }
-        Show::RowCache => {
-            "SELECT * FROM system.row_cache ORDER BY keyspace_name, table_name, shard"
-        }
-        Show::Stalls => "SELECT * FROM system.stalls ORDER BY longest_us DESC, shard",
-    }
-}
-
-/// Parses SQL that we wrote ourselves.
-fn sql_of(text: &str) -> Result<SqlStatement> {
-    super::parse::sql(&synthetic(text)?)
-}
-
-pub(super) fn text_schema(names: &[&str]) -> ArrowSchemaRef {
-    let fields: Vec<Field> =
-        names.iter().map(|name| Field::new(*name, DataType::Utf8, false)).collect();
-    Arc::new(Schema::new(fields))
-}
-
 fn plan_schema() -> ArrowSchemaRef {
     text_schema(&["plan_type", "plan"])
-}
-
-pub(super) fn batch(schema: ArrowSchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
-    RecordBatch::try_new(schema, columns).map_err(|error| QueryError::invalid(error.to_string()))
 }
 
 /// The error of a query that panicked; what else runs goes on.

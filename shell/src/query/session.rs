@@ -2,7 +2,7 @@
 //!
 //! A session is `Send + Sync`; every REPL and every Flight SQL connection has its own. Statements
 //! of one session may run at the same time; `USE` changes where later statements look for tables.
-//! Not here: what each command does (`run.rs`).
+//! Not here: what each statement does (`statements/`, `run.rs`).
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -21,26 +21,28 @@ use futures::StreamExt;
 use tidegate_engine::{Database, SchemaRef, TableSchema};
 
 use super::aggregate;
-use super::braces;
-use super::catalog::{CATALOG, Engine, TideCatalog};
-use super::deep;
-use super::element;
+use super::engine::Engine;
 use super::error::{QueryError, Result};
-use super::heading::{headings, with_headings};
-use super::insert;
 use super::memory::QueryMemory;
-use super::named_cast;
 use super::outcome::{Description, Outcome, OutcomeKind};
 use super::parameter::{self, check_count, row_of};
-use super::parse::{self, Command, TableName, UsingValue, WriteKind};
+use super::parse::statement::{Statement, split};
+use super::parse::{self, TableName, UsingValue, WriteKind};
 use super::place::place;
+use super::plan::deep;
+use super::plan::heading::{headings, with_headings};
+use super::plan::rules;
 use super::replay::{REPLAY_FUNCTION, ReplayFunction};
-use super::rules;
+use super::scan::catalog::{CATALOG, TideCatalog};
 use super::setting::Settings;
-use super::statement::{Statement, split};
+use super::statements::{self, Command};
 use super::system::SYSTEM_KEYSPACE;
-use super::time_uuid;
-use super::values;
+use super::types::named_cast;
+use super::types::time_uuid;
+use super::write::braces;
+use super::write::element;
+use super::write::insert;
+use super::write::values;
 
 /// Bytes that the merge above a removed sort may read ahead; reading ahead is the shard's work.
 const SORT_BUFFER_BYTES: usize = 4 << 20;
@@ -252,8 +254,8 @@ impl Session {
         if !statement.begins_with(&["drop", "table"]) {
             return None;
         }
-        match parse::parse(statement).ok()? {
-            Command::DropTable { name, .. } => self.table(&name).ok(),
+        match statements::parse(statement).ok()? {
+            Command::Own(own) => own.table_to_drop().and_then(|name| self.table(name).ok()),
             _ => None,
         }
     }
@@ -507,7 +509,7 @@ impl Session {
 }
 
 fn parsed(statement: &Statement) -> Result<Command> {
-    parse::parse(statement).map_err(|error| place(statement, error))
+    statements::parse(statement).map_err(|error| place(statement, error))
 }
 
 /// Errors: `Invalid` for a statement that needs values.

@@ -8,23 +8,8 @@ use tidegate_engine::{Catalog, Column, ColumnKind, SchemaRef};
 
 use super::keyword::{self, is_keyword};
 use crate::command;
+use crate::query::{Continues, STATEMENTS, StatementRow, Tab, continuations, row_of_words};
 use crate::text::{Piece, TokenKind, lex, split};
-
-/// Options of CREATE TABLE and ALTER TABLE.
-const TABLE_OPTIONS: [&str; 8] = [
-    "column_index_size_in_kb",
-    "comment",
-    "compression",
-    "default_time_to_live",
-    "gc_grace_seconds",
-    "large_data",
-    "on_corruption",
-    "per_partition_rate_limit",
-];
-
-/// Statements that are at their end where nothing else is offered.
-const ENDED: &[&str] =
-    &["DESC", "DESCRIBE", "DETACH", "FLUSH", "INVALIDATE", "ROLLBACK", "SHOW", "USE"];
 
 /// Names that exist, as of the last prompt.
 #[derive(Clone)]
@@ -136,102 +121,81 @@ fn unqualified(before: &str, word: &str, statement: &str, names: &Names) -> Vec<
         .map(|token| before[token.range].to_ascii_uppercase())
         .filter(|word| !matches!(word.as_str(), "IF" | "NOT" | "EXISTS"))
         .collect();
-    let last = words.last().map_or("", String::as_str);
-    match last {
-        "" => return keywords(keyword::STATEMENTS, word),
-        "FROM" if words.first().is_some_and(|first| first == "COPY") => return Vec::new(),
-        "FROM" | "INTO" | "UPDATE" | "TABLE" | "COPY" | "DESCRIBE" | "DESC" | "JOIN" | "FLUSH"
-            if !(last == "DESC" && words.len() > 1 || words[0] == "CREATE" && last == "TABLE") =>
-        {
-            let mut offers = tables(names);
-            if matches!(last, "FROM" | "JOIN") && !word.is_empty() {
-                offers.push(Offer::plain("replay_policy("));
-            }
-            if last == "DESCRIBE" {
-                offers.extend(keywords(&["TABLE"], word));
-            }
-            return offers;
-        }
-        "USE" | "KEYSPACE" if words[0] != "CREATE" => {
-            return names.catalog.keyspaces().map(|name| Offer::plain(quoted(name))).collect();
-        }
-        "ROLLBACK" => return keywords(&["POLICY"], word),
-        "CACHE" if words[0] == "ALTER" => return keywords(&["SET", "SHADOW"], word),
-        "SET" if words[0] == "ALTER" && words[1] == "CACHE" => {
-            return keywords(&["ADMISSION", "CAPACITY", "POLICY"], word);
-        }
-        "SET" if words[0] == "ALTER" => return keywords(&["POLICY"], word),
-        "RATE" if words[0] == "ALTER" => return keywords(&["LIMITER"], word),
-        "READ" if words[0] == "ALTER" => return keywords(&["ADMISSION"], word),
-        "LOAD" if words[0] == "ALTER" => return keywords(&["SHEDDING"], word),
-        "LIMITER" | "SHEDDING" => return keywords(&["SET"], word),
-        "ADMISSION" if words.iter().any(|word| word == "READ") => return keywords(&["SET"], word),
-        "SHADOW" if words.len() == 3 => return keywords(&["POLICY"], word),
-        "MODE" if words[0] == "ALTER" => return keywords(&["ACTIVE", "CANARY", "SHADOW"], word),
-        "=" if words[0] == "ALTER" && words[words.len() - 2] == "MODE" => {
-            return keywords(&["ACTIVE", "CANARY", "SHADOW"], word);
-        }
-        "POLICY" if words[0] == "SHOW" => return keywords(&["EXITS"], word),
-        "POLICY" if words[0] == "ROLLBACK" => return Vec::new(),
-        "POLICY" if words[0] != "CREATE" => return policies(names),
-        "CACHE" if words[0] == "INVALIDATE" => return tables(names),
-        "CACHE" if words[0] == "SHOW" => return keywords(&["TABLES"], word),
-        "INVALIDATE" => return keywords(&["CACHE"], word),
-        "ATTACH" | "IMPORT" => return keywords(&["SSTABLES"], word),
-        "DETACH" => return tables(names),
-        "RECORD" => return keywords(&["TRACE"], word),
-        "TRACE" if words[0] == "RECORD" => return keywords(&["STOP", "TO"], word),
-        "CREATE" => return keywords(&["KEYSPACE", "POLICY", "TABLE", "TYPE"], word),
-        "DROP" => return keywords(&["KEYSPACE", "POLICY", "TABLE", "TYPE"], word),
-        "SHOW" => {
-            let shown = [
-                "CACHE",
-                "CORRUPTION",
-                "KEYSPACES",
-                "POLICIES",
-                "POLICY EXITS",
-                "STALLS",
-                "TABLES",
-            ];
-            return keywords(&shown, word);
-        }
-        "ALTER" => {
-            let what = ["CACHE", "LOAD SHEDDING", "RATE LIMITER", "READ ADMISSION", "TABLE"];
-            return keywords(&what, word);
-        }
-        "ADMISSION" => return policies(names),
-        "WITH" | "AND"
-            if matches!(words[0].as_str(), "CREATE" | "ALTER")
-                && words.get(1).is_some_and(|word| word == "TABLE") =>
-        {
-            let mut offers = TABLE_OPTIONS.map(Offer::plain).to_vec();
-            if words[0] == "CREATE" {
-                offers.extend(keywords(&["CLUSTERING ORDER BY"], word));
-            }
-            return offers;
-        }
-        "=" if words.iter().any(|word| word == "POLICY" || word == "ADMISSION") => {
-            return policies(names);
-        }
-        _ => {}
+    let Some(last) = words.last() else { return keywords(&keyword::FIRST, word) };
+    let row = row_of_words(&words);
+    let is_own = row.is_some_and(|(row, _)| row.is_own());
+    if (is_own || row.is_none())
+        && let Some(offers) = of_table(row, &words, word, names)
+    {
+        return offers;
     }
+    if !is_own && matches!(last.as_str(), "FROM" | "INTO" | "UPDATE" | "JOIN") {
+        let mut offers = tables(names);
+        if matches!(last.as_str(), "FROM" | "JOIN") && !word.is_empty() {
+            offers.push(Offer::plain("replay_policy("));
+        }
+        return offers;
+    }
+    anywhere(&words, word, statement, names)
+}
+
+/// What the table of statements offers after `words`; `None` where it does not say.
+fn of_table(
+    row: Option<(&StatementRow, usize)>,
+    words: &[String],
+    word: &str,
+    names: &Names,
+) -> Option<Vec<Offer>> {
+    let all: Vec<&str> = words.iter().map(String::as_str).collect();
+    let next = continuations(&all);
+    let tabs = row.and_then(|(row, first)| {
+        let rest = &all[first..];
+        let fits = |end: &str| match end {
+            "" => rest.is_empty(),
+            _ => rest.ends_with(&end.split(' ').collect::<Vec<_>>()),
+        };
+        row.tabs.iter().find(|(end, _)| fits(end)).map(|(_, tabs)| *tabs)
+    });
+    if next.is_empty() && tabs.is_none() {
+        return None;
+    }
+    let mut offers = keywords(&next, word);
+    for tab in tabs.unwrap_or_default() {
+        offers.extend(match tab {
+            Tab::Words(words) => keywords(words, word),
+            Tab::Names(names) => names.iter().map(|name| Offer::plain(*name)).collect(),
+            Tab::Tables => tables(names),
+            Tab::Keyspaces => {
+                names.catalog.keyspaces().map(|name| Offer::plain(quoted(name))).collect()
+            }
+            Tab::Policies => policies(names),
+        });
+    }
+    Some(offers)
+}
+
+/// Columns of the tables that the statement names, and keywords.
+fn anywhere(words: &[String], word: &str, statement: &str, names: &Names) -> Vec<Offer> {
     let mut offers: Vec<Offer> = mentioned(statement, names)
         .iter()
         .flat_map(|table| table.columns.iter().map(column))
         .collect();
+    let begins = |row: &&StatementRow| row.words.split(' ').next() == Some(words[0].as_str());
+    let row = row_of_words(words).map(|(row, _)| row);
+    let row = row.or_else(|| STATEMENTS.iter().find(begins));
+    let continues = row.map_or(Continues::Definition, |row| row.continues);
     // Nothing that the parser takes follows in these.
-    if ENDED.contains(&words[0].as_str()) {
+    if continues == Continues::Nothing {
         return offers;
     }
-    let is_query =
-        matches!(words[0].as_str(), "SELECT" | "INSERT" | "UPDATE" | "DELETE" | "WITH" | "EXPLAIN");
+    let is_query = continues == Continues::Query;
     // All keywords at once would bury the columns; they come with the first letter.
     if !word.is_empty() || is_query && offers.is_empty() {
-        let inner = if is_query { keyword::QUERY } else { keyword::DEFINITION };
+        let inner = if is_query { keyword::QUERY } else { &keyword::WITHIN };
         offers.extend(keywords(inner, word));
-        if words.len() == 1 && words[0] == "EXPLAIN" {
-            offers.extend(keywords(&["POLICY"], word));
-            offers.extend(keywords(keyword::STATEMENTS, word));
+        if words == ["EXPLAIN"] {
+            offers.extend(keywords(&continuations(&["EXPLAIN"]), word));
+            offers.extend(keywords(&keyword::FIRST, word));
         } else if is_query {
             offers.extend(keywords(&["SELECT", "SET", "WITH"], word));
         }

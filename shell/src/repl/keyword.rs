@@ -1,29 +1,14 @@
 //! Words that the shell colours and completes as keywords.
 
-/// Keywords that may begin a statement.
-pub(super) const STATEMENTS: &[&str] = &[
-    "ALTER",
-    "ATTACH",
-    "COPY",
-    "CREATE",
-    "DELETE",
-    "DESCRIBE",
-    "DETACH",
-    "DROP",
-    "EXPLAIN",
-    "FLUSH",
-    "IMPORT",
-    "INSERT",
-    "INVALIDATE",
-    "RECORD",
-    "ROLLBACK",
-    "SELECT",
-    "SET",
-    "SHOW",
-    "UPDATE",
-    "USE",
-    "WITH",
-];
+use std::sync::LazyLock;
+
+use crate::query::{STATEMENTS, Tab};
+
+/// Keywords that may begin a statement, in order.
+pub(super) static FIRST: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let offered = STATEMENTS.iter().filter(|row| row.is_offered());
+    sorted(offered.filter_map(|row| row.words.split(' ').next()).collect())
+});
 
 /// Keywords within queries and writes.
 pub(super) const QUERY: &[&str] = &[
@@ -80,22 +65,32 @@ pub(super) const QUERY: &[&str] = &[
     "WHERE",
 ];
 
-/// Keywords within statements about tables, keyspaces, policies and files.
-pub(super) const DEFINITION: &[&str] = &[
-    "ACTIVE",
-    "ADMISSION",
+/// Keywords within statements about tables, keyspaces, policies and files, in order: those of the
+/// table of statements, and [`DEFINITION`].
+pub(super) static WITHIN: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let mut words = DEFINITION.to_vec();
+    for row in STATEMENTS.iter().filter(|row| row.is_offered()) {
+        words.extend(row.words.split(' ').skip(1));
+        let tabs = row.tabs.iter().flat_map(|(_, tabs)| *tabs);
+        words.extend(
+            tabs.flat_map(|tab| match tab {
+                Tab::Words(words) => *words,
+                _ => &[],
+            })
+            .flat_map(|words| words.split(' ')),
+        );
+    }
+    sorted(words)
+});
+
+/// Keywords within those statements that no row of the table names.
+const DEFINITION: &[&str] = &[
     "AND",
     "AS",
     "ASC",
     "BIGINT",
     "BLOB",
     "BOOLEAN",
-    "BY",
-    "CACHE",
-    "CANARY",
-    "CAPACITY",
-    "CLUSTERING",
-    "CORRUPTION",
     "CSV",
     "DATE",
     "DECIMAL",
@@ -103,7 +98,6 @@ pub(super) const DEFINITION: &[&str] = &[
     "DOUBLE",
     "EVENTS",
     "EXISTS",
-    "EXITS",
     "FLOAT",
     "FOR",
     "FROM",
@@ -113,52 +107,39 @@ pub(super) const DEFINITION: &[&str] = &[
     "INTEGER",
     "INTO",
     "KEY",
-    "KEYSPACE",
-    "KEYSPACES",
-    "LIMITER",
-    "LOAD",
     "MODE",
     "NATIVE",
     "NONE",
     "NOT",
     "ON",
-    "ORDER",
     "PARQUET",
     "PARTITION",
-    "POLICIES",
-    "POLICY",
     "PRIMARY",
-    "RATE",
-    "READ",
     "SAMPLE",
-    "SET",
-    "SHADOW",
-    "SHEDDING",
     "SMALLINT",
-    "SSTABLES",
-    "STALLS",
     "STATIC",
-    "STOP",
-    "TABLE",
-    "TABLES",
     "TEXT",
     "TIME",
     "TIMESTAMP",
     "TIMEUUID",
     "TINYINT",
-    "TO",
-    "TRACE",
     "USING",
     "UUID",
     "VARCHAR",
     "WITH",
 ];
 
+fn sorted(mut words: Vec<&str>) -> Vec<&str> {
+    words.sort_unstable();
+    words.dedup();
+    words
+}
+
 /// Whether `word` is one of them, letter case aside.
 pub(super) fn is_keyword(word: &str) -> bool {
     let upper = word.to_ascii_uppercase();
     let found = |words: &[&str]| words.binary_search(&upper.as_str()).is_ok();
-    found(STATEMENTS) || found(QUERY) || found(DEFINITION)
+    found(&FIRST) || found(QUERY) || found(&WITHIN)
 }
 
 #[cfg(test)]
@@ -167,7 +148,7 @@ mod tests {
 
     #[test]
     fn the_lists_are_sorted_so_that_they_can_be_searched() {
-        assert!(STATEMENTS.is_sorted() && QUERY.is_sorted() && DEFINITION.is_sorted());
+        assert!(FIRST.is_sorted() && QUERY.is_sorted() && WITHIN.is_sorted());
         assert!(is_keyword("select") && is_keyword("Where") && !is_keyword("weather"));
     }
 }

@@ -12,7 +12,7 @@ use datafusion::logical_expr::Accumulator;
 use tidegate_engine::schema::value::{format_uuid, parse_uuid};
 
 use super::fold::Fold;
-use crate::query::time_uuid::{order_of, uuid_of};
+use crate::query::types::time_uuid::{order_of, uuid_of};
 
 /// Floats; NaN is the greatest, −0.0 less than 0.0.
 #[derive(Debug)]

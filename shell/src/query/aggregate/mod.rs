@@ -34,7 +34,7 @@ use datafusion::logical_expr::{
 use self::extreme::{Floats, SlidingTimes, Times};
 use self::fold::{Distinct, Fold, Many, One};
 use self::number::Numbers;
-use super::identifier::Kind;
+use super::types::identifier::Kind;
 
 /// The functions; they replace DataFusion's of the same names.
 pub fn functions() -> Vec<AggregateUDF> {

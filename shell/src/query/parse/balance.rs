@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::depth::CLAUSES;
-use crate::query::statement::is_word;
+use super::statement::is_word;
 
 /// Shortest chain that is grouped, operators.
 const CHAIN_MIN: usize = 100;

@@ -4,9 +4,9 @@
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::command::{Name, TableName};
+use super::ast::{Name, TableName};
+use super::statement::{is_word, span_of};
 use crate::query::error::{ErrorKind, QueryError, Result, Span};
-use crate::query::statement::{is_word, span_of};
 
 pub struct Cursor<'a> {
     tokens: &'a [TokenWithSpan],
@@ -123,6 +123,11 @@ impl<'a> Cursor<'a> {
             return Ok(TableName { keyspace: Some(first), table });
         }
         Ok(TableName { keyspace: None, table: first })
+    }
+
+    /// The name of a table, unless the statement is at its end.
+    pub fn table_name_or_end(&mut self) -> Result<Option<TableName>> {
+        self.peek().map(|_| self.table_name()).transpose()
     }
 
     pub fn string(&mut self, what: &str) -> Result<(String, Span)> {

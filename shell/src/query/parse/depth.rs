@@ -7,8 +7,8 @@
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::statement::{is_word, span_of};
 use crate::query::error::{ErrorKind, QueryError, Result};
-use crate::query::statement::{is_word, span_of};
 
 /// Most operators above one another.
 const DEPTH_MAX: usize = 1000;

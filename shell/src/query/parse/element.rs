@@ -6,10 +6,10 @@
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::command::{ElementHow, ElementWrite, Elements, Name, Operand, TableName};
+use super::ast::{ElementHow, ElementWrite, Elements, Name, Operand, TableName};
 use super::cursor::Cursor;
+use super::statement::{is_word, span_of, synthetic};
 use crate::query::error::Result;
-use crate::query::statement::{is_word, span_of, synthetic};
 
 /// Words that end the assignments of an UPDATE.
 const ENDS: [&str; 5] = ["where", "from", "returning", "order", "limit"];

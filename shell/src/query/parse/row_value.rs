@@ -20,8 +20,8 @@ use sqlparser::ast::{
     TableFactor, UnaryOperator, Value, VisitMut, VisitorMut, visit_expressions,
 };
 
+use super::statement::synthetic;
 use crate::query::error::{ErrorKind, QueryError, Result};
-use crate::query::statement::synthetic;
 
 /// The function that names a cast by what it casts to.
 pub const NAMED_CAST: &str = "named_cast";

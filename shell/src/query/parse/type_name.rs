@@ -1,4 +1,4 @@
-//! Names of column types, and CREATE TYPE.
+//! Names of column types.
 //!
 //! Names of user types are looked up where the statement runs: only there it is known what there
 //! is.
@@ -7,7 +7,7 @@ use sqlparser::tokenizer::Token;
 use tidegate_engine::schema::types::{DECIMAL_DIGITS_MAX, TYPE_DEPTH_MAX};
 use tidegate_engine::schema::{DataType, UserType};
 
-use super::command::{Command, CreateType, Name, TableName};
+use super::ast::{Name, TableName};
 use super::cursor::Cursor;
 use crate::query::error::{QueryError, Result, nearest};
 
@@ -79,15 +79,6 @@ impl TypeName {
             TypeName::Frozen(inner) => inner.resolve(find)?.frozen(),
         })
     }
-}
-
-/// After `CREATE TYPE`.
-pub fn create_type(cursor: &mut Cursor<'_>) -> Result<Command> {
-    let if_not_exists = cursor.take_words(&["if", "not", "exists"]);
-    let name = cursor.table_name()?;
-    let fields = cursor
-        .parenthesised(|cursor| Ok((cursor.name("the name of a field")?, type_name(cursor)?)))?;
-    Ok(Command::CreateType(CreateType { name, if_not_exists, fields }))
 }
 
 /// Reads a type.

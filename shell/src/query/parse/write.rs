@@ -6,11 +6,11 @@ use datafusion::sql::parser::Statement as SqlStatement;
 use sqlparser::ast;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::command::{Elements, Name, TableName, Using, UsingValue, Write, WriteKind};
+use super::ast::{Elements, Name, TableName, Using, UsingValue, Write, WriteKind};
 use super::cursor::Cursor;
+use super::statement::{is_word, span_of};
 use super::{element, write_sql};
 use crate::query::error::{ErrorKind, QueryError, Result};
-use crate::query::statement::{is_word, span_of};
 
 /// A statement that begins with INSERT, UPDATE or DELETE.
 pub fn write(tokens: &[TokenWithSpan]) -> Result<Write> {

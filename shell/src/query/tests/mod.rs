@@ -1,15 +1,8 @@
 //! SQL against a database in a temporary directory.
 
 mod answer;
-mod assign;
-mod collection;
-mod copy;
-mod decimal_key;
 mod deep;
-mod expiry;
 mod heading;
-mod literal;
-mod number;
 mod order;
 mod plan;
 mod policy;
@@ -17,7 +10,7 @@ mod relational;
 mod replay;
 mod row_value;
 mod session;
-mod time_uuid;
+mod types;
 mod write;
 
 use datafusion::arrow::array::Array as _;

@@ -17,7 +17,7 @@ async fn read_around(world: &World) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shadow_is_shown_promoted_and_rolled_back() {
+async fn a_shadow_is_shown() {
     let world = World::weather().await;
     world.run("FLUSH").await;
     world.run(&format!("CREATE POLICY s3 FROM '{}'", dist("s3_fifo"))).await;
@@ -59,6 +59,13 @@ async fn a_shadow_is_shown_promoted_and_rolled_back() {
     ] {
         assert!(figures.contains(figure), "{figure}: {figures}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_is_promoted_and_rolled_back() {
+    let world = World::weather().await;
+    world.run(&format!("CREATE POLICY s3 FROM '{}'", dist("s3_fifo"))).await;
+    let message = async |text: &str| world.column(text).await.join(";");
     assert_eq!(message("ALTER CACHE SET POLICY = s3").await, "Eviction policy set to s3.");
     let states = "SELECT name || ' ' || state FROM system.policies ORDER BY name";
     assert_eq!(world.column(states).await, ["lru standby", "s3 active"]);

@@ -89,7 +89,7 @@ async fn a_trace_is_recorded_by_statement_and_replayed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn limits_and_worlds_have_statements() {
+async fn limits_have_statements() {
     let world = World::new().await;
     world
         .run(
@@ -110,7 +110,13 @@ async fn limits_and_worlds_have_statements() {
     let sums = "SELECT sum(writes) = 200 AND sum(writes_refused) > 100 AND sum(reads) = 1 \
                 FROM system.rate_limits";
     assert_eq!(world.column(sums).await, ["true"]);
+}
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_world_has_statements() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (pk int PRIMARY KEY, v int)").await;
+    assert!(world.column("SELECT pk FROM t WHERE pk = 1").await.is_empty());
     world.run(&format!("CREATE POLICY touch FROM '{}'", dist("second_touch"))).await;
     world
         .run(&format!("CREATE POLICY bucket FROM '{}' WITH (rate = 50)", dist("token_bucket")))

@@ -1,0 +1,99 @@
+//! What writes ask for, after parsing, and the names that all statements have.
+
+use datafusion::sql::parser::Statement as SqlStatement;
+
+use crate::query::error::Span;
+
+/// A name with its place in the text; folded to lower case unless it was quoted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name {
+    pub value: String,
+    pub span: Span,
+}
+
+/// `[keyspace.]table`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableName {
+    pub keyspace: Option<Name>,
+    pub table: Name,
+}
+
+/// INSERT, UPDATE or DELETE. `statement` is what DataFusion plans: without USING and without the
+/// columns of a DELETE.
+#[derive(Debug, Clone)]
+pub struct Write {
+    pub kind: WriteKind,
+    pub table: TableName,
+    pub statement: SqlStatement,
+    pub using: Using,
+    pub elements: Elements,
+}
+
+/// Changes of single elements of collections and of fields of user types, in the order of the text.
+#[derive(Debug, Clone, Default)]
+pub struct Elements {
+    pub changes: Vec<ElementWrite>,
+    /// What stands in the changes as expressions, one after another.
+    pub operands: Vec<Operand>,
+    /// The SELECT that gives the operands; absent where there are none.
+    pub select: Option<SqlStatement>,
+}
+
+/// An expression of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operand {
+    pub span: Span,
+    /// Its number where it is nothing but a parameter.
+    pub parameter: Option<usize>,
+}
+
+/// A change of one column's elements. Operands are named by their number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ElementWrite {
+    pub column: Name,
+    pub how: ElementHow,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ElementHow {
+    /// `c = c + x`
+    Add(usize),
+    /// `c = x + c`
+    Prepend(usize),
+    /// `c = c - x`
+    Remove(usize),
+    /// `c[key] = value`
+    Put { key: usize, value: usize },
+    /// `c.name = value`
+    PutField { name: Name, value: usize },
+    /// `DELETE c[key]`
+    Delete { key: usize },
+    /// `DELETE c.name`
+    DeleteField { name: Name },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WriteKind {
+    /// The columns named, in order; empty means all of the table.
+    Insert(Vec<Name>),
+    /// The columns assigned.
+    Update(Vec<Name>),
+    /// The columns named; empty means whole rows.
+    Delete(Vec<Name>),
+}
+
+/// `USING TTL n AND TIMESTAMP n`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Using {
+    /// Seconds.
+    pub ttl: Option<UsingValue>,
+    /// Microseconds.
+    pub timestamp: Option<UsingValue>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsingValue {
+    Number(i64),
+    /// The parameter `$n`.
+    Parameter(usize),
+}

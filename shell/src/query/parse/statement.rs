@@ -1,0 +1,260 @@
+//! Splitting text into statements, with positions that stay those of the whole text.
+//!
+//! Invariant: a statement has at least one token, none of them white space, comment or `;`.
+
+use std::sync::Arc;
+
+use sqlparser::dialect::Dialect;
+use sqlparser::tokenizer::{Location, Span as TokenSpan, Token, TokenWithSpan, Tokenizer};
+
+use super::dialect::TideDialect;
+use crate::query::error::{QueryError, Result, Span};
+
+/// The dialect of every statement.
+pub(in crate::query) static DIALECT: TideDialect = TideDialect::new();
+/// The dialect of INSERT, UPDATE and DELETE.
+pub(in crate::query) static WRITE_DIALECT: TideDialect = TideDialect::of_writes();
+
+/// One statement: its text and its tokens. A clone shares them.
+#[derive(Debug, Clone)]
+pub struct Statement {
+    text: Arc<str>,
+    tokens: Arc<[TokenWithSpan]>,
+    /// How many parameters the text has.
+    parameter_count: usize,
+}
+
+impl Statement {
+    /// The statement as it was written, without the `;`.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Parameters `?` or `$n` in the text.
+    pub fn parameter_count(&self) -> usize {
+        self.parameter_count
+    }
+
+    /// Whether these are the first words, in lower case.
+    pub(in crate::query) fn begins_with(&self, words: &[&str]) -> bool {
+        self.tokens.len() >= words.len()
+            && self.tokens.iter().zip(words).all(|(token, word)| is_word(&token.token, word))
+    }
+
+    pub(in crate::query) fn tokens(&self) -> &[TokenWithSpan] {
+        &self.tokens
+    }
+
+    /// Where the identifier `name` first stands in the text, or else the string `'name'`.
+    pub(in crate::query) fn find_named(&self, name: &str) -> Option<Span> {
+        let find = |is_named: &dyn Fn(&Token) -> bool| {
+            let found = self.tokens.iter().find(|token| is_named(&token.token));
+            found.map(|token| span_of(&token.span))
+        };
+        let identifier = |token: &Token| match token {
+            Token::Word(word) if word.quote_style.is_some() => word.value == name,
+            Token::Word(word) => word.value.eq_ignore_ascii_case(name),
+            _ => false,
+        };
+        let string = |token: &Token| matches!(token, Token::SingleQuotedString(s) if s == name);
+        find(&identifier).or_else(|| find(&string))
+    }
+
+    /// Widens a span of one character to the token that begins there.
+    pub(in crate::query) fn widen(&self, error: QueryError) -> QueryError {
+        let Some(span) = error.span else { return error };
+        let token = self
+            .tokens
+            .iter()
+            .map(|token| span_of(&token.span))
+            .find(|token| token.line == span.line && token.column == span.column);
+        match token {
+            Some(token) if token.length > span.length => error.at(token),
+            _ => error,
+        }
+    }
+}
+
+/// Whether `token` is the bare word `word`, letter case aside.
+pub(in crate::query) fn is_word(token: &Token, word: &str) -> bool {
+    matches!(token, Token::Word(found)
+        if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
+}
+
+/// A token's place as errors show it.
+pub(in crate::query) fn span_of(span: &TokenSpan) -> Span {
+    let length = if span.start.line == span.end.line {
+        span.end.column.saturating_sub(span.start.column).max(1)
+    } else {
+        1
+    };
+    Span { line: span.start.line, column: span.start.column, length }
+}
+
+/// Splits text at its semicolons. Empty statements are left out. `?` becomes `$1`, `$2`, … in the
+/// order of the text.
+///
+/// Errors: `Syntax` for an unterminated string or comment, or a mix of `?` and `$n`.
+pub fn split(text: &str) -> Result<Vec<Statement>> {
+    let tokens = Tokenizer::new(&DIALECT as &dyn Dialect, text).tokenize_with_location()?;
+    let mut statements = Vec::new();
+    let mut part: Vec<TokenWithSpan> = Vec::new();
+    let mut end = |tokens: Vec<TokenWithSpan>| -> Result<()> {
+        let mut tokens = tokens;
+        let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else { return Ok(()) };
+        let text = slice(text, first.span.start, last.span.end).to_owned();
+        let parameter_count = number_parameters(&mut tokens)?;
+        statements.push(Statement { text: text.into(), tokens: tokens.into(), parameter_count });
+        Ok(())
+    };
+    for token in tokens {
+        match token.token {
+            Token::SemiColon => end(std::mem::take(&mut part))?,
+            Token::Whitespace(_) | Token::EOF => {}
+            _ => part.push(token),
+        }
+    }
+    end(part)?;
+    Ok(statements)
+}
+
+/// Tokens of text that we made ourselves.
+pub(in crate::query) fn synthetic(text: &str) -> Result<Vec<TokenWithSpan>> {
+    let tokens = Tokenizer::new(&DIALECT as &dyn Dialect, text).tokenize_with_location()?;
+    Ok(tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect())
+}
+
+/// Whether a line editor should run `text` rather than ask for another line: it ends with `;`,
+/// holds nothing, or cannot become right by adding lines.
+pub fn is_complete(text: &str) -> bool {
+    match Tokenizer::new(&DIALECT as &dyn Dialect, text).tokenize_with_location() {
+        Ok(tokens) => tokens
+            .iter()
+            .rfind(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF))
+            .is_none_or(|last| last.token == Token::SemiColon),
+        // An error at the very end of the text is a string or comment that is still open.
+        Err(_) => !is_open(text),
+    }
+}
+
+/// Whether text ends inside a quoted string, a quoted name or a block comment.
+fn is_open(text: &str) -> bool {
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let closed = match c {
+            '\'' | '"' | '`' => chars.any(|other| other == c),
+            '-' if chars.peek() == Some(&'-') => {
+                chars.any(|other| other == '\n');
+                true
+            }
+            '/' if chars.peek() == Some(&'*') => {
+                chars.next();
+                let mut previous = ' ';
+                chars.any(|other| {
+                    let end = previous == '*' && other == '/';
+                    previous = other;
+                    end
+                })
+            }
+            _ => true,
+        };
+        if !closed {
+            return true;
+        }
+    }
+    false
+}
+
+/// Turns every `?` into `$n` and returns the number of parameters.
+fn number_parameters(tokens: &mut [TokenWithSpan]) -> Result<usize> {
+    let (mut asked, mut numbered) = (0, 0);
+    for token in tokens {
+        let Token::Placeholder(name) = &mut token.token else { continue };
+        if name == "?" {
+            asked += 1;
+            *name = format!("${asked}");
+        } else {
+            let number = name.strip_prefix('$').and_then(|digits| digits.parse::<usize>().ok());
+            let number = number.filter(|number| *number > 0).ok_or_else(|| {
+                QueryError::new(
+                    crate::query::ErrorKind::Syntax,
+                    format!("'{name}' is no parameter"),
+                )
+                .at(span_of(&token.span))
+                .with_help("parameters are written ? or $1, $2, …")
+            })?;
+            numbered = numbered.max(number);
+        }
+        if asked > 0 && numbered > 0 {
+            return Err(QueryError::new(
+                crate::query::ErrorKind::Syntax,
+                "a statement has either ? or $n parameters, not both",
+            )
+            .at(span_of(&token.span)));
+        }
+    }
+    Ok(asked.max(numbered))
+}
+
+/// The part of `text` between two places of the tokenizer.
+fn slice(text: &str, start: Location, end: Location) -> &str {
+    let (mut line, mut column) = (1, 1);
+    let (mut from, mut to) = (text.len(), text.len());
+    for (offset, c) in text.char_indices() {
+        if (line, column) == (start.line, start.column) {
+            from = offset;
+        }
+        if (line, column) == (end.line, end.column) {
+            to = offset;
+            break;
+        }
+        if c == '\n' {
+            line += 1;
+            column = 1;
+        } else {
+            column += 1;
+        }
+    }
+    &text[from.min(to)..to]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_split_at_semicolons_outside_of_strings() {
+        let text = "SELECT ';' ; -- a; b\n\n;SELECT\n 'ä' /* ; */ AS \"x;y\"  ";
+        let parts = split(text).unwrap();
+        let texts: Vec<&str> = parts.iter().map(Statement::text).collect();
+        assert_eq!(texts, ["SELECT ';'", "SELECT\n 'ä' /* ; */ AS \"x;y\""]);
+        assert_eq!(parts[1].tokens()[0].span.start.line, 3);
+    }
+
+    #[test]
+    fn parameters_are_numbered() {
+        let parts = split("SELECT ? + ?; SELECT $2; SELECT '?'").unwrap();
+        let counts: Vec<usize> = parts.iter().map(Statement::parameter_count).collect();
+        assert_eq!(counts, [2, 2, 0]);
+        assert!(parts[0].tokens().iter().any(|t| t.token == Token::Placeholder("$2".into())));
+        assert!(split("SELECT ? + $1").is_err());
+        assert_eq!(split("SELECT $x").unwrap_err().span.unwrap().column, 8);
+    }
+
+    #[test]
+    fn a_statement_is_complete_at_its_semicolon() {
+        for (text, complete) in [
+            ("", true),
+            ("  -- note", true),
+            ("SELECT 1", false),
+            ("SELECT 1;", true),
+            ("SELECT 1; -- done", true),
+            ("SELECT 'a;", false),
+            ("SELECT 'a''b';", true),
+            ("SELECT /* ; ", false),
+            ("SELECT \"a;", false),
+        ] {
+            assert_eq!(is_complete(text), complete, "{text}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Conditions of a filter in the one form that DataFusion merges rightly.
+//!
+//! DataFusion 55.2 takes the conditions on a column together by how they are written. So it finds
+//! that `x = 4 AND 4 = x` cannot hold, nor `x = 0.0 AND x = -0.0`, and of `x >= 0.0 AND x > -0.0`
+//! it keeps the weaker one. <https://github.com/apache/datafusion/pull/24763> mends the first in a
+//! later release. Other rules may write such conditions anew, so it is done where they are merged.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, lit};
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+use crate::query::types::instant::is_comparison;
+
+/// A rule that merges conditions, and sees each filter in form.
+#[derive(Debug)]
+pub struct InForm(pub Arc<dyn OptimizerRule + Send + Sync>);
+
+impl OptimizerRule for InForm {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let plan = in_form(plan);
+        let rewritten = self.0.rewrite(plan.data, config)?;
+        Ok(Transformed { transformed: rewritten.transformed || plan.transformed, ..rewritten })
+    }
+}
+
+/// A filter together with those right below it, as their conditions are taken together.
+fn in_form(plan: LogicalPlan) -> Transformed<LogicalPlan> {
+    let mut filter = match plan {
+        LogicalPlan::Filter(filter) if !is_in_form(&filter) => filter,
+        plan => return Transformed::no(plan),
+    };
+    let mut is_changed = false;
+    let mut conditions = split_conjunction_owned(filter.predicate.clone());
+    while let LogicalPlan::Filter(inner) = &*filter.input {
+        let mut all = split_conjunction_owned(inner.predicate.clone());
+        all.append(&mut conditions);
+        conditions = all;
+        filter.input = Arc::clone(&inner.input);
+        is_changed = true;
+    }
+    for condition in &mut conditions {
+        is_changed |= constant_to_right(condition);
+    }
+    is_changed |= one_zero(&mut conditions);
+    if is_changed && let Some(predicate) = conjunction(conditions) {
+        filter.predicate = predicate;
+    }
+    Transformed::new_transformed(LogicalPlan::Filter(filter), is_changed)
+}
+
+/// Whether a look is enough: conditions may be lists of megabytes.
+fn is_in_form(filter: &Filter) -> bool {
+    let may_change = |condition: &&Expr| {
+        is_turned(condition) || matches!(beside_zero(condition), Some((_, Some(_))))
+    };
+    !matches!(*filter.input, LogicalPlan::Filter(_))
+        && !split_conjunction(&filter.predicate).iter().any(may_change)
+}
+
+/// Whether a comparison has its constant on the left.
+fn is_turned(condition: &Expr) -> bool {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return false };
+    let is_constant = |side: &Expr| matches!(side, Expr::Literal(..));
+    is_comparison(*op) && op.swap().is_some() && is_constant(left) && !is_constant(right)
+}
+
+/// Swaps the sides of a comparison whose constant is on the left; whether it is one.
+fn constant_to_right(condition: &mut Expr) -> bool {
+    let is_turned = is_turned(condition);
+    if let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition
+        && is_turned
+    {
+        std::mem::swap(left, right);
+        *op = op.swap().unwrap_or(*op);
+    }
+    is_turned
+}
+
+/// Writes 0.0 for -0.0 where one expression is compared with zero twice; whether any is. Alone it
+/// stays as it was written: an UPDATE makes the row with that key.
+fn one_zero(conditions: &mut [Expr]) -> bool {
+    let mut is_changed = false;
+    for at in 0..conditions.len() {
+        let Some((left, Some(zero))) = beside_zero(&conditions[at]) else { continue };
+        let of_same = |other: &&Expr| beside_zero(other).is_some_and(|(other, _)| other == left);
+        if conditions.iter().filter(of_same).count() < 2 {
+            continue;
+        }
+        if let Expr::BinaryExpr(comparison) = &mut conditions[at] {
+            *comparison.right = lit(zero);
+            is_changed = true;
+        }
+    }
+    is_changed
+}
+
+/// What is compared with a zero, and the other zero where that is negative.
+fn beside_zero(condition: &Expr) -> Option<(&Expr, Option<ScalarValue>)> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
+    let Expr::Literal(scalar, _) = &**right else { return None };
+    let (is_negative, zero) = match scalar {
+        ScalarValue::Float32(Some(value)) if *value == 0.0 => {
+            (value.is_sign_negative(), ScalarValue::Float32(Some(0.0)))
+        }
+        ScalarValue::Float64(Some(value)) if *value == 0.0 => {
+            (value.is_sign_negative(), ScalarValue::Float64(Some(0.0)))
+        }
+        _ => return None,
+    };
+    is_comparison(*op).then_some((&**left, is_negative.then_some(zero)))
+}

@@ -1,0 +1,12 @@
+//! Plans: DataFusion's rules, and ours where its answers are not exact.
+
+mod any_all;
+pub mod deep;
+mod filter;
+mod frame;
+pub mod heading;
+mod join;
+mod multiset;
+pub mod rules;
+mod union;
+mod zero;

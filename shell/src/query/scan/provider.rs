@@ -1,0 +1,105 @@
+//! A table of the engine as DataFusion sees it.
+//!
+//! All conditions are taken (`Exact`): what keys and slices cannot say, the scan checks itself.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::SchemaRef as ArrowSchemaRef;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use tidegate_engine::batch::arrow_schema;
+use tidegate_engine::schema::ColumnId;
+use tidegate_engine::schema::table_schema::SchemaRef;
+
+use super::pushdown::{self, Keys};
+use super::scan::{TideScan, table_arrow_schema};
+use crate::query::engine::Engine;
+use crate::query::setting::bypasses_cache;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct TideTable {
+    database: Engine,
+    table: SchemaRef,
+    schema: ArrowSchemaRef,
+}
+
+impl TideTable {
+    pub fn new(database: Engine, table: SchemaRef) -> Self {
+        let schema = table_arrow_schema(&table);
+        TideTable { database, table, schema }
+    }
+}
+
+#[async_trait]
+impl TableProvider for TideTable {
+    fn schema(&self) -> ArrowSchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Exact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let all: Vec<ColumnId> = self.table.ids().collect();
+        let mut columns: Vec<ColumnId> = match projection {
+            Some(projection) => projection.iter().map(|place| all[*place]).collect(),
+            None => all.clone(),
+        };
+        let output_columns = columns.len();
+        let is_attached =
+            self.database.catalog().is_attached(&self.table.keyspace, &self.table.name);
+        let whose = if is_attached { Keys::Foreign } else { Keys::Own };
+        let access = pushdown::decide_for(&self.table, filters, whose);
+        if access.is_empty() {
+            return Ok(Arc::new(EmptyExec::new(arrow_schema(&self.table, &columns))));
+        }
+        let predicate = match conjunction(access.residual.clone()) {
+            None => None,
+            Some(residual) => {
+                let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
+                let predicate = state.create_physical_expr(residual, &schema)?;
+                let mut needed: Vec<ColumnId> =
+                    collect_columns(&predicate).iter().map(|column| all[column.index()]).collect();
+                needed.sort_unstable();
+                for id in needed {
+                    if !columns.contains(&id) {
+                        columns.push(id);
+                    }
+                }
+                let read = arrow_schema(&self.table, &columns);
+                Some(reassign_expr_columns(predicate, &read)?)
+            }
+        };
+        let scan = TideScan::new(
+            self.database.clone(),
+            Arc::clone(&self.table),
+            access,
+            columns,
+            output_columns,
+            predicate,
+            limit,
+        );
+        Ok(Arc::new(scan.past_cache(bypasses_cache(state.config_options()))))
+    }
+}

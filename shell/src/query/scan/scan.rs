@@ -1,0 +1,523 @@
+//! The physical plan of a read: which shards, which slice, which direction, and what is checked on
+//! the way out.
+//!
+//! Invariant: rows leave in the order that the plan's properties claim. A stream that reads one
+//! partition is in clustering order, forward or reversed; a stream that reads more has no order.
+//! What is constant in one stream only is claimed nowhere: it helps to find out whether a wanted
+//! order holds in each stream, and then that order is claimed as it was asked for.
+//! Conditions that a slice cannot say are checked here, before the limit is counted, so that a
+//! reversed page with such a condition is still read as a page.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::SortOptions;
+use datafusion::arrow::datatypes::{Schema, SchemaRef as ArrowSchemaRef};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::{Column as PhysicalColumn, Literal};
+use datafusion::physical_expr::{
+    AcrossPartitions, ConstExpr, EquivalenceProperties, PhysicalExpr, PhysicalSortExpr,
+    ScalarFunctionExpr,
+};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, EmissionType, SchedulingType, apply_expression_roots,
+};
+use datafusion::physical_plan::filter::batch_filter;
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
+};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+    SortOrderPushdownResult,
+};
+use futures::{Stream, StreamExt};
+use tidegate_engine::batch::arrow_schema;
+use tidegate_engine::mutation::{ClusteringRange, Direction, Slice, Weight};
+use tidegate_engine::schema::table_schema::SchemaRef;
+use tidegate_engine::schema::{
+    ClusteringKey, ClusteringOrder, ColumnId, DataType, PartitionKey, TableSchema,
+};
+use tidegate_engine::{BatchStream, Partitions, ReadCommand};
+
+use super::pushdown::{Access, is_ordered_alike};
+use crate::query::engine::Engine;
+use crate::query::types::literal::prefix_text;
+use crate::query::types::time_uuid::TIME_ORDER;
+
+/// Up to so many partition keys are streams of their own, each in clustering order; more keys are
+/// one stream a shard.
+const KEY_STREAMS_MAX: usize = 16;
+/// Batches without a matching row after which the stream lets other tasks run.
+const EMPTY_BATCHES_MAX: usize = 16;
+/// Ranges that EXPLAIN writes out.
+const RANGES_SHOWN_MAX: usize = 3;
+
+/// What one output partition of the plan reads.
+#[derive(Debug, Clone)]
+enum Source {
+    Keys(Vec<PartitionKey>),
+    Shard(u32),
+}
+
+/// See the head of this file.
+#[derive(Debug, Clone)]
+pub struct TideScan {
+    database: Engine,
+    table: SchemaRef,
+    access: Arc<Access>,
+    sources: Arc<[Source]>,
+    /// Columns read: those of the output, then those that only the predicate needs.
+    columns: Arc<[ColumnId]>,
+    /// How many of `columns` are output.
+    output_columns: usize,
+    /// Over the batches as they are read.
+    predicate: Option<Arc<dyn PhysicalExpr>>,
+    direction: Direction,
+    limit: Option<usize>,
+    past_cache: bool,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl TideScan {
+    /// A forward scan of what `access` says. `columns` are read, the first `output_columns` of them
+    /// are output; `predicate` is over all of them.
+    pub fn new(
+        database: Engine,
+        table: SchemaRef,
+        access: Access,
+        columns: Vec<ColumnId>,
+        output_columns: usize,
+        predicate: Option<Arc<dyn PhysicalExpr>>,
+        limit: Option<usize>,
+    ) -> Self {
+        assert!(output_columns <= columns.len());
+        let sources = sources(&database, &access);
+        let direction = Direction::Forward;
+        let properties =
+            properties(&table, &access, &columns[..output_columns], &sources, direction);
+        TideScan {
+            database,
+            table,
+            access: Arc::new(access),
+            sources: sources.into(),
+            columns: columns.into(),
+            output_columns,
+            predicate,
+            direction,
+            limit,
+            past_cache: false,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    /// A scan that goes past the caches, or not.
+    pub fn past_cache(self, past_cache: bool) -> Self {
+        TideScan { past_cache, ..self }
+    }
+
+    fn with_direction(&self, direction: Direction) -> Self {
+        let output = &self.columns[..self.output_columns];
+        let properties = properties(&self.table, &self.access, output, &self.sources, direction);
+        TideScan {
+            direction,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+            ..self.clone()
+        }
+    }
+
+    /// An order with columns for the times of time UUIDs; `None` where a time UUID is to be ordered
+    /// as text.
+    fn by_columns(&self, order: &[PhysicalSortExpr]) -> Option<Vec<PhysicalSortExpr>> {
+        let is_time_uuid = |expr: &Arc<dyn PhysicalExpr>| {
+            let column = expr.downcast_ref::<PhysicalColumn>();
+            let id = column.and_then(|column| self.columns.get(column.index()));
+            id.is_some_and(|id| self.table.column(*id).ty == DataType::TimeUuid)
+        };
+        let by_time = |sort: &PhysicalSortExpr| {
+            let call = sort.expr.downcast_ref::<ScalarFunctionExpr>();
+            let argument = call.filter(|call| call.name() == TIME_ORDER)?.args().first()?;
+            is_time_uuid(argument).then(|| Arc::clone(argument))
+        };
+        let by_column = |sort: &PhysicalSortExpr| match by_time(sort) {
+            Some(expr) => Some(PhysicalSortExpr { expr, options: sort.options }),
+            None => (!is_time_uuid(&sort.expr)).then(|| sort.clone()),
+        };
+        order.iter().map(by_column).collect()
+    }
+
+    /// A scan that claims an order which each of its streams has.
+    fn with_order(self, order: &[PhysicalSortExpr]) -> Self {
+        let mut properties = (*self.properties).clone();
+        properties.eq_properties.add_ordering(order.iter().cloned());
+        TideScan { properties: Arc::new(properties), ..self }
+    }
+
+    fn partitions_text(&self) -> String {
+        match &self.access.keys {
+            None => "all".to_owned(),
+            Some(keys) if keys.len() == 1 => "1 key".to_owned(),
+            Some(keys) => format!("{} keys", keys.len()),
+        }
+    }
+}
+
+/// One stream a shard, or one a key where keys are few.
+fn sources(database: &Engine, access: &Access) -> Vec<Source> {
+    let Some(keys) = &access.keys else {
+        return (0..database.shard_count()).map(Source::Shard).collect();
+    };
+    if keys.len() <= KEY_STREAMS_MAX {
+        return keys.iter().map(|key| Source::Keys(vec![key.clone()])).collect();
+    }
+    let mut by_shard: BTreeMap<u32, Vec<PartitionKey>> = BTreeMap::new();
+    for key in keys {
+        by_shard.entry(database.shard_of(key)).or_default().push(key.clone());
+    }
+    by_shard.into_values().map(Source::Keys).collect()
+}
+
+fn properties(
+    table: &SchemaRef,
+    access: &Access,
+    output: &[ColumnId],
+    sources: &[Source],
+    direction: Direction,
+) -> PlanProperties {
+    let equivalence = equivalence(table, access, output, sources, direction, Scope::Plan);
+    PlanProperties::new(
+        equivalence,
+        Partitioning::UnknownPartitioning(sources.len()),
+        EmissionType::Incremental,
+        Boundedness::Bounded,
+    )
+    .with_scheduling_type(SchedulingType::Cooperative)
+}
+
+/// Where equivalences are to hold.
+#[derive(Clone, Copy, PartialEq)]
+enum Scope {
+    /// In all streams together: what the plan claims.
+    ///
+    /// Constants are claimed with their values only: DataFusion 55.2 takes two columns of which it
+    /// knows no more than that they are constant for equal to each other, and a join forgets them.
+    ///
+    /// DataFusion takes a sort key that is constant in each stream out of sorts and merges alike,
+    /// although it differs between streams, and shares a TopK's filter on what is left among them:
+    /// <https://github.com/apache/datafusion/pull/23528>. So such constants are not claimed.
+    Plan,
+    /// In each stream by itself.
+    Stream,
+}
+
+/// Which output columns are constant and in what order rows come.
+fn equivalence(
+    table: &TableSchema,
+    access: &Access,
+    output: &[ColumnId],
+    sources: &[Source],
+    direction: Direction,
+    scope: Scope,
+) -> EquivalenceProperties {
+    let schema = arrow_schema(table, output);
+    let physical = |id: ColumnId| -> Option<Arc<dyn PhysicalExpr>> {
+        let at = output.iter().position(|column| *column == id)?;
+        Some(Arc::new(PhysicalColumn::new(&table.column(id).name, at)))
+    };
+    let mut properties = EquivalenceProperties::new(schema);
+    let one_key_each =
+        sources.iter().all(|source| matches!(source, Source::Keys(keys) if keys.len() == 1));
+    let mut constants = Vec::new();
+    if scope == Scope::Stream {
+        for id in &access.fixed {
+            if let Some(column) = physical(*id) {
+                constants.push(ConstExpr::new(column, AcrossPartitions::Uniform(None)));
+            }
+        }
+    }
+    if one_key_each && scope == Scope::Stream {
+        for id in table.partition_key_ids() {
+            if !access.fixed.contains(&id)
+                && let Some(column) = physical(id)
+            {
+                constants.push(ConstExpr::new(column, AcrossPartitions::Heterogeneous));
+            }
+        }
+    }
+    // Constants of an empty set of expressions cannot fail to be added.
+    let _ = properties.add_constants(constants);
+    for (id, value) in &access.named {
+        if let Some(column) = physical(*id) {
+            // Nor can what is equal, before there is an order.
+            let _ = properties.add_equal_conditions(column, Arc::new(Literal::new(value.clone())));
+        }
+    }
+    if one_key_each {
+        properties.add_ordering(clustering_order(table, access, direction, scope, physical));
+    }
+    properties
+}
+
+/// The clustering columns in the order of a read, as far as SQL can see that order.
+fn clustering_order(
+    table: &TableSchema,
+    access: &Access,
+    direction: Direction,
+    scope: Scope,
+    physical: impl Fn(ColumnId) -> Option<Arc<dyn PhysicalExpr>>,
+) -> Vec<PhysicalSortExpr> {
+    let mut order = Vec::new();
+    for id in table.clustering_key_ids() {
+        if access.fixed.contains(&id) {
+            continue;
+        }
+        let column = table.column(id);
+        // Whoever asks in the scope of a stream has brought time UUIDs into their order.
+        let is_alike = is_ordered_alike(&column.ty)
+            || scope == Scope::Stream && column.ty == DataType::TimeUuid;
+        let (Some(expr), true) = (physical(id), is_alike) else { break };
+        let is_natural_descending = column.clustering_order() == ClusteringOrder::Descending;
+        let descending = is_natural_descending != direction.is_reversed();
+        // What a row lacks stands before all values; elsewhere there are no nulls.
+        let nulls_first = descending != table.may_lack(id);
+        order.push(PhysicalSortExpr::new(expr, SortOptions { descending, nulls_first }));
+    }
+    order
+}
+
+impl DisplayAs for TideScan {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (start, separator, end) = match format {
+            DisplayFormatType::TreeRender => ("", "\n", "\n"),
+            _ => ("TideScan: ", ", ", ""),
+        };
+        write!(f, "{start}table={}", self.table.full_name())?;
+        write!(f, "{separator}partitions={}", self.partitions_text())?;
+        if !self.access.is_whole_partition() {
+            write!(f, "{separator}slices={}", slices_text(&self.table, &self.access.ranges))?;
+        }
+        let direction = if self.direction.is_reversed() { "reversed" } else { "forward" };
+        write!(f, "{separator}direction={direction}")?;
+        if let Some(limit) = self.limit {
+            write!(f, "{separator}limit={limit}")?;
+        }
+        if self.past_cache {
+            write!(f, "{separator}cache=bypassed")?;
+        }
+        if let Some(predicate) = &self.predicate {
+            write!(f, "{separator}filter={predicate}")?;
+        }
+        write!(f, "{end}")
+    }
+}
+
+impl ExecutionPlan for TideScan {
+    fn name(&self) -> &str {
+        "TideScan"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        apply_expression_roots(self.predicate.iter(), f)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        assert!(children.is_empty(), "a scan has no input");
+        Ok(self)
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.limit
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        Some(Arc::new(TideScan { limit, ..self.clone() }))
+    }
+
+    fn try_pushdown_sort(
+        &self,
+        order: &[PhysicalSortExpr],
+    ) -> Result<SortOrderPushdownResult<Arc<dyn ExecutionPlan>>> {
+        // A limit that is in place counts rows from the end that is read first now.
+        if self.limit.is_some() {
+            return Ok(SortOrderPushdownResult::Unsupported);
+        }
+        let Some(by_columns) = self.by_columns(order) else {
+            return Ok(SortOrderPushdownResult::Unsupported);
+        };
+        for direction in [Direction::Forward, Direction::Reversed] {
+            let output = &self.columns[..self.output_columns];
+            let (table, access, sources) = (&self.table, &self.access, &self.sources);
+            let in_stream = equivalence(table, access, output, sources, direction, Scope::Stream);
+            if in_stream.ordering_satisfy(by_columns.iter().cloned())? {
+                let turned = self.with_direction(direction).with_order(order);
+                return Ok(SortOrderPushdownResult::Exact { inner: Arc::new(turned) });
+            }
+        }
+        Ok(SortOrderPushdownResult::Unsupported)
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        _context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let partitions = match &self.sources[partition] {
+            Source::Keys(keys) => Partitions::Keys(keys.clone()),
+            Source::Shard(shard) => Partitions::Shard(*shard),
+        };
+        let batches = self.database.read(ReadCommand {
+            schema: Arc::clone(&self.table),
+            partitions,
+            slice: Slice { ranges: self.access.ranges.clone(), direction: self.direction },
+            columns: self.columns.to_vec(),
+            // Rows that the predicate drops do not count.
+            row_limit: self.limit.filter(|_| self.predicate.is_none()),
+            past_cache: self.past_cache,
+        });
+        Ok(Box::pin(ScanStream {
+            batches: Some(batches),
+            schema: self.schema(),
+            predicate: self.predicate.clone(),
+            output: (0..self.output_columns).collect(),
+            remaining: self.limit,
+            baseline: BaselineMetrics::new(&self.metrics, partition),
+            batches_read: MetricBuilder::new(&self.metrics).counter("batches", partition),
+            rows_read: MetricBuilder::new(&self.metrics).counter("rows_read", partition),
+        }))
+    }
+}
+
+struct ScanStream {
+    /// `None` once the limit is reached: dropping the stream stops the shard.
+    batches: Option<BatchStream>,
+    schema: ArrowSchemaRef,
+    predicate: Option<Arc<dyn PhysicalExpr>>,
+    output: Vec<usize>,
+    remaining: Option<usize>,
+    baseline: BaselineMetrics,
+    batches_read: Count,
+    rows_read: Count,
+}
+
+impl ScanStream {
+    /// What of a batch leaves the scan.
+    fn output(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
+        let _timer = self.baseline.elapsed_compute().timer();
+        self.batches_read.add(1);
+        self.rows_read.add(batch.num_rows());
+        let mut batch = match &self.predicate {
+            Some(predicate) => batch_filter(&batch, predicate)?,
+            None => batch,
+        };
+        if self.output.len() < batch.num_columns() {
+            batch = batch.project(&self.output)?;
+        }
+        if let Some(remaining) = &mut self.remaining {
+            if batch.num_rows() > *remaining {
+                batch = batch.slice(0, *remaining);
+            }
+            *remaining -= batch.num_rows();
+            if *remaining == 0 {
+                self.batches = None;
+            }
+        }
+        Ok(batch)
+    }
+}
+
+impl Stream for ScanStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        for _ in 0..EMPTY_BATCHES_MAX {
+            let Some(batches) = &mut this.batches else { return Poll::Ready(None) };
+            let output = match ready!(batches.poll_next_unpin(context)) {
+                Some(Ok(batch)) => this.output(batch),
+                Some(Err(error)) => Err(DataFusionError::External(Box::new(error))),
+                None => {
+                    this.batches = None;
+                    return Poll::Ready(None);
+                }
+            };
+            match output {
+                Ok(batch) if batch.num_rows() == 0 => {}
+                Ok(batch) => {
+                    let batch = (&batch).record_output(&this.baseline).clone();
+                    return Poll::Ready(Some(Ok(batch)));
+                }
+                Err(error) => {
+                    this.batches = None;
+                    return Poll::Ready(Some(Err(error)));
+                }
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl RecordBatchStream for ScanStream {
+    fn schema(&self) -> ArrowSchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+/// Ranges as intervals of clustering values: `[(1, 2)..(5))`.
+pub fn slices_text(table: &TableSchema, ranges: &[ClusteringRange]) -> String {
+    let mut texts: Vec<String> =
+        ranges.iter().take(RANGES_SHOWN_MAX).map(|range| range_text(table, range)).collect();
+    if ranges.len() > RANGES_SHOWN_MAX {
+        texts.push(format!("… {} in all", ranges.len()));
+    }
+    texts.join(" ")
+}
+
+fn range_text(table: &TableSchema, range: &ClusteringRange) -> String {
+    let prefix = |key: &ClusteringKey| prefix_text(table, key);
+    if range.start.prefix == range.end.prefix && !range.start.prefix.is_empty() {
+        return format!("[{}]", prefix(&range.start.prefix));
+    }
+    let start = match range.start.weight {
+        _ if range.start.prefix.is_empty() => "[".to_owned(),
+        Weight::After => format!("({}", prefix(&range.start.prefix)),
+        Weight::Before | Weight::At => format!("[{}", prefix(&range.start.prefix)),
+    };
+    let end = match range.end.weight {
+        _ if range.end.prefix.is_empty() => "]".to_owned(),
+        Weight::Before => format!("{})", prefix(&range.end.prefix)),
+        Weight::After | Weight::At => format!("{}]", prefix(&range.end.prefix)),
+    };
+    format!("{start}..{end}")
+}
+
+/// The Arrow schema of all columns of a table.
+pub fn table_arrow_schema(table: &TableSchema) -> Arc<Schema> {
+    arrow_schema(table, &table.ids().collect::<Vec<_>>())
+}

@@ -1,0 +1,83 @@
+//! CREATE KEYSPACE, DROP KEYSPACE and USE.
+
+use async_trait::async_trait;
+
+use crate::query::error::Result;
+use crate::query::outcome::Outcome;
+use crate::query::parse::{Cursor, Name, TableName};
+use crate::query::session::Session;
+use crate::query::statements::{OwnStatement, Read};
+
+/// The keyspace that a name says or leaves out.
+pub fn keyspace_of(session: &Session, name: &TableName) -> String {
+    match &name.keyspace {
+        Some(keyspace) => keyspace.value.clone(),
+        None => session.keyspace(),
+    }
+}
+
+#[derive(Debug)]
+pub struct CreateKeyspace {
+    name: Name,
+    if_not_exists: bool,
+}
+
+impl Read for CreateKeyspace {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let if_not_exists = cursor.take_words(&["if", "not", "exists"]);
+        Ok(CreateKeyspace { name: cursor.name("a keyspace name")?, if_not_exists })
+    }
+}
+
+#[async_trait]
+impl OwnStatement for CreateKeyspace {
+    async fn run(&self, session: &Session) -> Result<Outcome> {
+        let CreateKeyspace { name, if_not_exists } = self;
+        session.database.create_keyspace(&name.value, *if_not_exists).await?;
+        Ok(Outcome::message(format!("Keyspace {} created.", name.value)))
+    }
+}
+
+#[derive(Debug)]
+pub struct DropKeyspace {
+    name: Name,
+    if_exists: bool,
+}
+
+impl Read for DropKeyspace {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let if_exists = cursor.take_words(&["if", "exists"]);
+        Ok(DropKeyspace { name: cursor.name("a keyspace name")?, if_exists })
+    }
+}
+
+#[async_trait]
+impl OwnStatement for DropKeyspace {
+    /// A session that used the keyspace uses the default one from then on.
+    async fn run(&self, session: &Session) -> Result<Outcome> {
+        let DropKeyspace { name, if_exists } = self;
+        session.database.drop_keyspace(&name.value, *if_exists).await?;
+        if session.keyspace() == name.value {
+            session.set_keyspace("default")?;
+        }
+        Ok(Outcome::message(format!("Keyspace {} dropped.", name.value)))
+    }
+}
+
+#[derive(Debug)]
+pub struct Use(Name);
+
+impl Read for Use {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
+        Ok(Use(cursor.name("a keyspace name")?))
+    }
+}
+
+#[async_trait]
+impl OwnStatement for Use {
+    async fn run(&self, session: &Session) -> Result<Outcome> {
+        let Use(name) = self;
+        session.set_keyspace(&name.value).map_err(|error| error.at(name.span))?;
+        Ok(Outcome::message(format!("Using keyspace {}.", name.value)))
+    }
+}

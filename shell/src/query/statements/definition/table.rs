@@ -1,0 +1,291 @@
+//! CREATE TABLE, ALTER TABLE and DROP TABLE.
+
+use async_trait::async_trait;
+use sqlparser::tokenizer::Token;
+use tidegate_engine::{
+    Catalog, ClusteringOrder, Column, ColumnKind, TableId, TableOptions, TableSchema,
+};
+
+use super::keyspace::keyspace_of;
+use super::table_option::{TableOption, table_option};
+use super::user_type::find_type;
+use crate::query::error::{ErrorKind, QueryError, Result, nearest};
+use crate::query::outcome::Outcome;
+use crate::query::parse::{Cursor, Name, TableName, TypeName, type_name};
+use crate::query::session::Session;
+use crate::query::statements::{OwnStatement, Read};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateTable {
+    pub name: TableName,
+    pub if_not_exists: bool,
+    pub columns: Vec<ColumnDefinition>,
+    pub partition_key: Vec<Name>,
+    pub clustering_key: Vec<Name>,
+    pub clustering_order: Vec<(Name, ClusteringOrder)>,
+    pub options: TableOptions,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnDefinition {
+    name: Name,
+    pub ty: TypeName,
+    pub is_static: bool,
+}
+
+impl Read for CreateTable {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let if_not_exists = cursor.take_words(&["if", "not", "exists"]);
+        let name = cursor.table_name()?;
+        let mut table = CreateTable {
+            name,
+            if_not_exists,
+            columns: Vec::new(),
+            partition_key: Vec::new(),
+            clustering_key: Vec::new(),
+            clustering_order: Vec::new(),
+            options: TableOptions::default(),
+        };
+        cursor.expect(&Token::LParen)?;
+        cursor.comma_separated(|cursor| {
+            if cursor.take_words(&["primary", "key"]) {
+                primary_key(cursor, &mut table)
+            } else {
+                column(cursor, &mut table)
+            }
+        })?;
+        cursor.expect(&Token::RParen)?;
+        if cursor.take_word("with") {
+            option(cursor, &mut table)?;
+            while cursor.take_word("and") {
+                option(cursor, &mut table)?;
+            }
+        }
+        if table.partition_key.is_empty() {
+            return Err(QueryError::invalid(format!(
+                "table '{}' has no primary key",
+                table.name.table.value
+            ))
+            .at(table.name.table.span)
+            .with_help("add PRIMARY KEY ((partition columns), clustering columns)"));
+        }
+        Ok(table)
+    }
+}
+
+fn column(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
+    let name = cursor.name("a column name or PRIMARY KEY")?;
+    let ty = type_name(cursor)?;
+    let mut is_static = false;
+    loop {
+        if cursor.take_word("static") {
+            is_static = true;
+        } else if cursor.take_words(&["primary", "key"]) {
+            one_key_only(cursor, table)?;
+            table.partition_key.push(name.clone());
+        } else if !cursor.take_words(&["not", "null"]) {
+            break;
+        }
+    }
+    table.columns.push(ColumnDefinition { name, ty, is_static });
+    Ok(())
+}
+
+fn one_key_only(cursor: &Cursor<'_>, table: &CreateTable) -> Result<()> {
+    if table.partition_key.is_empty() {
+        return Ok(());
+    }
+    Err(QueryError::invalid("the table has two primary keys").at(cursor.span()))
+}
+
+/// `((a, b), c, d)` or `(a, c, d)`.
+fn primary_key(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
+    one_key_only(cursor, table)?;
+    cursor.expect(&Token::LParen)?;
+    table.partition_key = if cursor.peek() == Some(&Token::LParen) {
+        cursor.parenthesised(|cursor| cursor.name("a column name"))?
+    } else {
+        vec![cursor.name("a column name")?]
+    };
+    if cursor.take(&Token::Comma) {
+        table.clustering_key = cursor.comma_separated(|cursor| cursor.name("a column name"))?;
+    }
+    cursor.expect(&Token::RParen)
+}
+
+/// `CLUSTERING ORDER BY (…)` or `name = value`.
+fn option(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
+    if cursor.take_words(&["clustering", "order", "by"]) {
+        table.clustering_order = cursor.parenthesised(order)?;
+        return Ok(());
+    }
+    table_option(cursor)?.apply(&mut table.options);
+    Ok(())
+}
+
+fn order(cursor: &mut Cursor<'_>) -> Result<(Name, ClusteringOrder)> {
+    let name = cursor.name("a clustering column")?;
+    let order = if cursor.take_word("desc") {
+        ClusteringOrder::Descending
+    } else {
+        cursor.take_word("asc");
+        ClusteringOrder::Ascending
+    };
+    Ok((name, order))
+}
+
+#[async_trait]
+impl OwnStatement for CreateTable {
+    async fn run(&self, session: &Session) -> Result<Outcome> {
+        let keyspace = keyspace_of(session, &self.name);
+        let schema = table_schema(self, &session.database.catalog(), &keyspace)?;
+        let made = session.database.create_table(schema, self.if_not_exists).await;
+        let schema = made.map_err(|error| QueryError::from(error).at(self.name.table.span))?;
+        Ok(Outcome::message(format!("Table {} created.", schema.full_name())))
+    }
+}
+
+/// The schema that a CREATE TABLE asks for; its id is the engine's to give.
+///
+/// Errors: `Invalid` or `NotFound` at the column that is wrong.
+fn table_schema(create: &CreateTable, catalog: &Catalog, keyspace: &str) -> Result<TableSchema> {
+    let names: Vec<&str> = create.columns.iter().map(|column| column.name.value.as_str()).collect();
+    let keys = create.partition_key.iter().chain(&create.clustering_key);
+    for (n, key) in keys.clone().enumerate() {
+        if !names.contains(&key.value.as_str()) {
+            return Err(
+                QueryError::not_found("key column", &key.value, names.iter().copied()).at(key.span)
+            );
+        }
+        if keys.clone().take(n).any(|other| other.value == key.value) {
+            return Err(
+                QueryError::invalid(format!("'{}' is in the key twice", key.value)).at(key.span)
+            );
+        }
+    }
+    for (name, _) in &create.clustering_order {
+        if !create.clustering_key.iter().any(|key| key.value == name.value) {
+            let known = create.clustering_key.iter().map(|key| key.value.as_str());
+            let error = QueryError::invalid(format!("'{}' is no clustering column", name.value))
+                .at(name.span);
+            return Err(match nearest(&name.value, known) {
+                Some(near) => error.with_help(format!("did you mean '{near}'?")),
+                None => error,
+            });
+        }
+    }
+    let mut columns = Vec::with_capacity(create.columns.len());
+    for (n, definition) in create.columns.iter().enumerate() {
+        let name = &definition.name;
+        if names[..n].contains(&name.value.as_str()) {
+            return Err(QueryError::invalid(format!("column '{}' is defined twice", name.value))
+                .at(name.span));
+        }
+        let kind = column_kind(create, n)?;
+        let ty = definition.ty.resolve(&|name| find_type(catalog, keyspace, name))?;
+        columns.push(Column { name: name.value.clone(), ty, kind });
+    }
+    let schema = TableSchema {
+        id: TableId(0),
+        keyspace: keyspace.to_owned(),
+        name: create.name.table.value.clone(),
+        columns,
+        options: create.options.clone(),
+    };
+    schema.validate().map_err(|error| QueryError::from(error).at(create.name.table.span))?;
+    Ok(schema)
+}
+
+fn column_kind(create: &CreateTable, n: usize) -> Result<ColumnKind> {
+    let definition = &create.columns[n];
+    let name = &definition.name.value;
+    let place =
+        |keys: &[Name]| keys.iter().position(|key| key.value == *name).map(|place| place as u16);
+    let kind = if let Some(position) = place(&create.partition_key) {
+        ColumnKind::PartitionKey { position }
+    } else if let Some(position) = place(&create.clustering_key) {
+        let order = create.clustering_order.iter().find(|(column, _)| column.value == *name);
+        let order = order.map_or(ClusteringOrder::Ascending, |(_, order)| *order);
+        ColumnKind::ClusteringKey { position, order }
+    } else if definition.is_static {
+        return Ok(ColumnKind::Static);
+    } else {
+        return Ok(ColumnKind::Regular);
+    };
+    if definition.is_static {
+        return Err(QueryError::invalid(format!("key column '{name}' cannot be static"))
+            .at(definition.name.span));
+    }
+    Ok(kind)
+}
+
+/// `ALTER TABLE … WITH`.
+#[derive(Debug)]
+pub struct AlterTable {
+    pub name: TableName,
+    pub options: Vec<TableOption>,
+}
+
+impl Read for AlterTable {
+    /// `[keyspace.]name WITH option = value [AND …]`.
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let name = cursor.table_name()?;
+        cursor.expect_word("with")?;
+        let mut options = vec![table_option(cursor)?];
+        while cursor.take_word("and") {
+            options.push(table_option(cursor)?);
+        }
+        Ok(AlterTable { name, options })
+    }
+}
+
+#[async_trait]
+impl OwnStatement for AlterTable {
+    async fn run(&self, session: &Session) -> Result<Outcome> {
+        let table = session.table(&self.name)?;
+        let options = self.options.clone();
+        let change = move |present: &mut TableOptions| {
+            options.into_iter().for_each(|option| option.apply(present));
+        };
+        let altered = session.database.alter_table(&table.keyspace, &table.name, change).await;
+        let altered = altered.map_err(|error| QueryError::from(error).at(self.name.table.span))?;
+        let name = table.full_name();
+        Ok(Outcome::message(match altered.shards_closed {
+            0 => format!("Table {name} altered."),
+            _ => format!("Table {name} altered. The next start opens it with the new options."),
+        }))
+    }
+}
+
+#[derive(Debug)]
+pub struct DropTable {
+    name: TableName,
+    if_exists: bool,
+}
+
+impl Read for DropTable {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let if_exists = cursor.take_words(&["if", "exists"]);
+        Ok(DropTable { name: cursor.table_name()?, if_exists })
+    }
+}
+
+#[async_trait]
+impl OwnStatement for DropTable {
+    async fn run(&self, session: &Session) -> Result<Outcome> {
+        let table = match session.table(&self.name) {
+            Ok(table) => table,
+            Err(error) if self.if_exists && error.kind == ErrorKind::NotFound => {
+                let name = &self.name.table.value;
+                return Ok(Outcome::message(format!("There is no table {name}.")));
+            }
+            Err(error) => return Err(error),
+        };
+        session.database.drop_table(&table.keyspace, &table.name, self.if_exists).await?;
+        Ok(Outcome::message(format!("Table {} dropped.", table.full_name())))
+    }
+
+    fn table_to_drop(&self) -> Option<&TableName> {
+        Some(&self.name)
+    }
+}

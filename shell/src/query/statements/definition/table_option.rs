@@ -1,0 +1,224 @@
+//! Options of a table: `name = value`, where a value may be a map as in CQL.
+
+use sqlparser::tokenizer::Token;
+use tidegate_engine::schema::table_schema::RateLimit;
+use tidegate_engine::{Compression, Compressor, LargeDataOptions, OnCorruption, TableOptions};
+
+use crate::query::error::{QueryError, Result, Span};
+use crate::query::parse::{Cursor, Name};
+
+/// Names of all options, in order.
+pub const OPTIONS: &[&str] = &[
+    "column_index_size_in_kb",
+    "comment",
+    "compression",
+    "default_time_to_live",
+    "gc_grace_seconds",
+    "large_data",
+    "on_corruption",
+    "per_partition_rate_limit",
+];
+const RATES: [&str; 2] = ["max_reads_per_second", "max_writes_per_second"];
+const THRESHOLDS: [&str; 5] =
+    ["partition_bytes", "row_bytes", "cell_bytes", "partition_rows", "collection_elements"];
+const COMPRESSION: [&str; 4] = ["class", "chunk_length_in_kb", "compression_level", "enabled"];
+
+/// One option and its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TableOption {
+    DefaultTimeToLive(i32),
+    GcGraceSeconds(i32),
+    ColumnIndexBytes(u32),
+    Comment(String),
+    RateLimit(RateLimit),
+    LargeData(LargeDataOptions),
+    OnCorruption(OnCorruption),
+    Compression(Option<Compression>),
+}
+
+impl TableOption {
+    /// Sets the option.
+    pub fn apply(self, options: &mut TableOptions) {
+        match self {
+            TableOption::DefaultTimeToLive(seconds) => options.default_time_to_live = seconds,
+            TableOption::GcGraceSeconds(seconds) => options.gc_grace_seconds = seconds,
+            TableOption::ColumnIndexBytes(bytes) => options.column_index_bytes = bytes,
+            TableOption::Comment(text) => options.comment = text,
+            TableOption::RateLimit(limit) => options.per_partition_rate_limit = limit,
+            TableOption::LargeData(thresholds) => options.large_data = thresholds,
+            TableOption::OnCorruption(choice) => options.on_corruption = choice,
+            TableOption::Compression(compression) => options.compression = compression,
+        }
+    }
+}
+
+/// `name = value`.
+pub fn table_option(cursor: &mut Cursor<'_>) -> Result<TableOption> {
+    let name = cursor.name("an option")?;
+    cursor.expect(&Token::Eq)?;
+    let span = cursor.span();
+    let wrong = |wanted: &str| {
+        QueryError::invalid(format!("option {} takes {wanted}", name.value)).at(span)
+    };
+    let whole = |cursor: &mut Cursor<'_>, wanted: &str| {
+        cursor
+            .number(wanted)
+            .map_err(|_| wrong(wanted))
+            .and_then(|value| i32::try_from(value).map_err(|_| wrong(wanted)))
+            .and_then(|value| if value < 0 { Err(wrong(wanted)) } else { Ok(value) })
+    };
+    Ok(match name.value.as_str() {
+        "default_time_to_live" => {
+            TableOption::DefaultTimeToLive(whole(cursor, "a number of seconds")?)
+        }
+        "gc_grace_seconds" => TableOption::GcGraceSeconds(whole(cursor, "a number of seconds")?),
+        "column_index_size_in_kb" => {
+            let kib = whole(cursor, "a number of KiB from 1 to 65536")?;
+            if !(1..=65_536).contains(&kib) {
+                return Err(wrong("a number of KiB from 1 to 65536"));
+            }
+            TableOption::ColumnIndexBytes(kib as u32 * 1024)
+        }
+        "comment" => TableOption::Comment(cursor.string("a text in quotes")?.0),
+        "per_partition_rate_limit" => TableOption::RateLimit(rate_limit(cursor)?),
+        "large_data" => TableOption::LargeData(large_data(cursor)?),
+        "on_corruption" => TableOption::OnCorruption(on_corruption(cursor)?),
+        "compression" => TableOption::Compression(compression(cursor, span)?),
+        unknown => {
+            let known = OPTIONS.iter().copied().chain(["clustering"]);
+            let error = QueryError::not_found("option", unknown, known).at(name.span);
+            let help = "options are CLUSTERING ORDER BY (…), default_time_to_live, \
+                        gc_grace_seconds, column_index_size_in_kb, comment, \
+                        per_partition_rate_limit, large_data, on_corruption, compression";
+            return Err(if error.help.is_some() { error } else { error.with_help(help) });
+        }
+    })
+}
+
+/// `'fail'` or `'skip'`, of tables and of ATTACH.
+pub fn on_corruption(cursor: &mut Cursor<'_>) -> Result<OnCorruption> {
+    choice(cursor, "on_corruption", (OnCorruption::Fail, OnCorruption::Skip))
+}
+
+/// `fail` or `skip`.
+pub fn choice<T>(cursor: &mut Cursor<'_>, option: &str, (fail, skip): (T, T)) -> Result<T> {
+    let span = cursor.span();
+    match cursor.option_value()?.to_lowercase().as_str() {
+        "fail" => Ok(fail),
+        "skip" => Ok(skip),
+        other => {
+            let message = format!("option {option} takes fail or skip, not '{other}'");
+            Err(QueryError::invalid(message).at(span))
+        }
+    }
+}
+
+/// `{'name': value, …}`, in CQL's form; names may be bare. `entry` reads a value, and is told
+/// whether the name is known by taking it or not.
+fn map(
+    cursor: &mut Cursor<'_>,
+    (what, names): (&'static str, &[&'static str]),
+    mut entry: impl FnMut(&mut Cursor<'_>, &Name) -> Result<bool>,
+) -> Result<()> {
+    cursor.expect(&Token::LBrace)?;
+    if cursor.take(&Token::RBrace) {
+        return Ok(());
+    }
+    loop {
+        let span = cursor.span();
+        let name = Name { value: cursor.option_value()?.to_lowercase(), span };
+        if !cursor.take(&Token::Colon) && !cursor.take(&Token::Eq) {
+            return Err(cursor.expected("':'"));
+        }
+        if !entry(cursor, &name)? {
+            let error = QueryError::not_found(what, &name.value, names.iter().copied()).at(span);
+            let help = format!("they are {}", names.join(", "));
+            return Err(if error.help.is_some() { error } else { error.with_help(help) });
+        }
+        if !cursor.take(&Token::Comma) {
+            return cursor.expect(&Token::RBrace);
+        }
+    }
+}
+
+/// A number that is not negative, in quotes or not.
+fn number<T: TryFrom<i64>>(cursor: &mut Cursor<'_>, what: &str) -> Result<T> {
+    let span = cursor.span();
+    let wrong =
+        || QueryError::invalid(format!("{what} are a number that is not negative")).at(span);
+    let number: i64 = cursor.option_value()?.parse().map_err(|_| wrong())?;
+    T::try_from(number).map_err(|_| wrong())
+}
+
+fn rate_limit(cursor: &mut Cursor<'_>) -> Result<RateLimit> {
+    let mut limit = RateLimit::default();
+    map(cursor, ("limit", &RATES), |cursor, name| {
+        let place = match name.value.as_str() {
+            "max_reads_per_second" => &mut limit.max_reads_per_second,
+            "max_writes_per_second" => &mut limit.max_writes_per_second,
+            _ => return Ok(false),
+        };
+        *place = Some(number(cursor, "operations a second")?);
+        Ok(true)
+    })?;
+    Ok(limit)
+}
+
+fn large_data(cursor: &mut Cursor<'_>) -> Result<LargeDataOptions> {
+    let mut options = LargeDataOptions::default();
+    map(cursor, ("threshold", &THRESHOLDS), |cursor, name| {
+        let place = match name.value.as_str() {
+            "partition_bytes" => &mut options.partition_bytes,
+            "row_bytes" => &mut options.row_bytes,
+            "cell_bytes" => &mut options.cell_bytes,
+            "partition_rows" => &mut options.partition_rows,
+            "collection_elements" => &mut options.collection_elements,
+            _ => return Ok(false),
+        };
+        *place = Some(number(cursor, "thresholds")?);
+        Ok(true)
+    })?;
+    Ok(options)
+}
+
+/// `{'class': 'LZ4Compressor', 'chunk_length_in_kb': 16}`; no class, or `'enabled': false`, for
+/// none.
+fn compression(cursor: &mut Cursor<'_>, span: Span) -> Result<Option<Compression>> {
+    let (mut class, mut chunk_kib, mut level, mut is_enabled) = (None, None, None, true);
+    map(cursor, ("option of compression", &COMPRESSION), |cursor, name| {
+        match name.value.as_str() {
+            "class" | "sstable_compression" => {
+                let span = cursor.span();
+                class = Some((cursor.option_value()?, span));
+            }
+            "chunk_length_in_kb" => chunk_kib = Some(number::<u32>(cursor, "KiB")?),
+            "compression_level" => level = Some(number::<i32>(cursor, "levels")?),
+            "enabled" => {
+                let span = cursor.span();
+                is_enabled = cursor
+                    .option_value()?
+                    .to_lowercase()
+                    .parse()
+                    .map_err(|_| QueryError::invalid("enabled is true or false").at(span))?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    let Some((class, class_span)) = class.filter(|(class, _)| is_enabled && !class.is_empty())
+    else {
+        return Ok(None);
+    };
+    let Some(compressor) = Compressor::of_class(&class) else {
+        let names = Compressor::ALL.map(Compressor::class);
+        let error = QueryError::not_found("compressor", &class, names).at(class_span);
+        let help = format!("compressors are {}", names.join(", "));
+        return Err(if error.help.is_some() { error } else { error.with_help(help) });
+    };
+    let mut compression = Compression { level, ..Compression::new(compressor) };
+    if let Some(kib) = chunk_kib {
+        compression.chunk_bytes = kib.saturating_mul(1024);
+    }
+    compression.validate().map_err(|error| QueryError::from(error).at(span))?;
+    Ok(Some(compression))
+}

@@ -1,0 +1,553 @@
+//! The table of statements: a row has all that parser, help and Tab know of one.
+//!
+//! Invariant: Tab and the help offer only what a row reads; the tests of `repl/complete.rs` try it.
+
+use std::sync::Arc;
+
+use sqlparser::tokenizer::TokenWithSpan;
+
+use super::attach::{Attach, Detach, ImportSstables};
+use super::cache::{AlterCache, InvalidateCache};
+use super::copy::Copy;
+use super::definition::keyspace::{CreateKeyspace, DropKeyspace, Use};
+use super::definition::table::{AlterTable, CreateTable, DropTable};
+use super::definition::table_option;
+use super::definition::user_type::{CreateType, DropType};
+use super::describe::Describe;
+use super::flush::Flush;
+use super::policy::{
+    AlterLoadShedding, AlterRateLimiter, AlterReadAdmission, CreatePolicy, DropPolicy,
+    ExplainPolicy, RollBackPolicy,
+};
+use super::trace::RecordTrace;
+use super::{OwnStatement, Read, show};
+use crate::query::error::Result;
+use crate::query::parse::Cursor;
+use crate::query::parse::statement::is_word;
+
+/// One statement.
+#[derive(Debug)]
+pub struct StatementRow {
+    /// The first words. Of several rows that fit a text, the one with most words reads it.
+    pub words: &'static str,
+    /// Other first words for the same; nobody offers them.
+    pub aliases: &'static [&'static str],
+    /// Who reads the rest.
+    pub(super) reader: Reader,
+    pub help: &'static [Help],
+    /// What Tab offers where the text ends in these words, behind the first ones. The first entry
+    /// that fits decides; empty words fit where nothing else stands.
+    pub tabs: &'static [(&'static str, &'static [Tab])],
+    /// What Tab offers where no entry fits.
+    pub continues: Continues,
+    pub(super) offered: Offered,
+    pub(super) changes_session: bool,
+}
+
+/// Who reads a statement.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Reader {
+    /// A type of this folder.
+    Own(fn(&mut Cursor<'_>) -> Result<Arc<dyn OwnStatement>>),
+    /// The words are all, and the statement stands for this query.
+    Show(&'static str),
+    /// INSERT, UPDATE and DELETE.
+    Write,
+    Explain,
+    /// DataFusion.
+    Sql,
+    /// Nobody; what helps instead.
+    Refused(Option<&'static str>),
+}
+
+/// Where a statement is offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Offered {
+    /// With Tab, and by an error that knows what was meant.
+    Everywhere,
+    ByErrors,
+    Nowhere,
+}
+
+/// An entry of the help.
+#[derive(Debug, Clone, Copy)]
+pub enum Help {
+    /// A name in the list of its topic.
+    Name(Topic, &'static str),
+    /// A form, and what it does.
+    Form(Topic, &'static str, &'static str),
+}
+
+/// What entries of the help have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Topic {
+    Tables,
+    Rows,
+    ForeignFiles,
+    EvictionPolicies,
+    ShownPolicies,
+    OtherPolicies,
+    Traces,
+    Engine,
+}
+
+/// What Tab offers.
+#[derive(Debug, Clone, Copy)]
+pub enum Tab {
+    /// Keywords, in the letter case that the person uses.
+    Words(&'static [&'static str]),
+    /// Names, as they are.
+    Names(&'static [&'static str]),
+    Tables,
+    Keyspaces,
+    Policies,
+}
+
+/// What may follow where the text does not decide it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Continues {
+    Nothing,
+    /// Keywords of statements about tables, policies and files.
+    Definition,
+    /// Keywords of queries and writes.
+    Query,
+}
+
+impl StatementRow {
+    /// What most rows have in common.
+    const PLAIN: StatementRow = StatementRow {
+        words: "",
+        aliases: &[],
+        reader: Reader::Sql,
+        help: &[],
+        tabs: &[],
+        continues: Continues::Definition,
+        offered: Offered::Everywhere,
+        changes_session: false,
+    };
+    const SHOW: StatementRow =
+        StatementRow { continues: Continues::Nothing, ..StatementRow::PLAIN };
+    const QUERY: StatementRow = StatementRow { continues: Continues::Query, ..StatementRow::PLAIN };
+    const REFUSED: StatementRow = StatementRow {
+        reader: Reader::Refused(None),
+        offered: Offered::Nowhere,
+        ..StatementRow::PLAIN
+    };
+
+    /// Whether Tab offers it.
+    pub fn is_offered(&self) -> bool {
+        self.offered == Offered::Everywhere
+    }
+
+    /// Whether it is one of our own.
+    pub fn is_own(&self) -> bool {
+        matches!(self.reader, Reader::Own(_) | Reader::Show(_))
+    }
+
+    /// Its first words, in every spelling.
+    fn spellings(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.words).chain(self.aliases.iter().copied())
+    }
+}
+
+fn own<T: Read>(cursor: &mut Cursor<'_>) -> Result<Arc<dyn OwnStatement>> {
+    Ok(Arc::new(T::read(cursor)?))
+}
+
+const TABLE: &[(&str, &[Tab])] = &[("", &[Tab::Tables]), ("TABLE", &[Tab::Tables])];
+const KEYSPACE: &[(&str, &[Tab])] = &[("", &[Tab::Keyspaces])];
+const POLICY: &[(&str, &[Tab])] = &[("", &[Tab::Policies])];
+/// Behind ALTER RATE LIMITER and its like.
+const SET_POLICY: &[(&str, &[Tab])] = &[
+    ("", &[Tab::Words(&["SET"])]),
+    ("SET", &[Tab::Words(&["POLICY"])]),
+    ("POLICY", &[Tab::Policies]),
+    ("POLICY =", &[Tab::Policies]),
+];
+const MODES: &[Tab] = &[Tab::Words(&["ACTIVE", "CANARY", "SHADOW"])];
+const OPTIONS: Tab = Tab::Names(table_option::OPTIONS);
+const CREATED_WITH: &[Tab] = &[OPTIONS, Tab::Words(&["CLUSTERING ORDER BY"])];
+const NO_TRANSACTIONS: &str = "there are no transactions: every statement takes effect by itself";
+
+/// All statements. The help names them in this order.
+pub static STATEMENTS: &[StatementRow] = &[
+    StatementRow {
+        words: "CREATE TABLE",
+        reader: Reader::Own(own::<CreateTable>),
+        help: &[Help::Name(Topic::Tables, "CREATE TABLE")],
+        tabs: &[("WITH", CREATED_WITH), ("AND", CREATED_WITH)],
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "ALTER TABLE",
+        reader: Reader::Own(own::<AlterTable>),
+        help: &[Help::Name(Topic::Tables, "ALTER TABLE")],
+        tabs: &[("", &[Tab::Tables]), ("WITH", &[OPTIONS]), ("AND", &[OPTIONS])],
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "DROP TABLE",
+        reader: Reader::Own(own::<DropTable>),
+        help: &[Help::Name(Topic::Tables, "DROP TABLE")],
+        tabs: TABLE,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "DESCRIBE",
+        aliases: &["DESC"],
+        reader: Reader::Own(own::<Describe>),
+        help: &[Help::Name(Topic::Tables, "DESCRIBE")],
+        tabs: &[("", &[Tab::Tables, Tab::Words(&["TABLE"])]), ("TABLE", &[Tab::Tables])],
+        continues: Continues::Nothing,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "SHOW TABLES",
+        reader: Reader::Show(show::TABLES),
+        help: &[Help::Name(Topic::Tables, "SHOW TABLES")],
+        ..StatementRow::SHOW
+    },
+    StatementRow {
+        words: "CREATE TYPE",
+        reader: Reader::Own(own::<CreateType>),
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "DROP TYPE",
+        reader: Reader::Own(own::<DropType>),
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "CREATE KEYSPACE",
+        aliases: &["CREATE SCHEMA"],
+        reader: Reader::Own(own::<CreateKeyspace>),
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "DROP KEYSPACE",
+        aliases: &["DROP SCHEMA"],
+        reader: Reader::Own(own::<DropKeyspace>),
+        tabs: KEYSPACE,
+        // Which leaves the keyspace that it drops.
+        changes_session: true,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "SHOW KEYSPACES",
+        aliases: &["SHOW SCHEMAS"],
+        reader: Reader::Show(show::KEYSPACES),
+        ..StatementRow::SHOW
+    },
+    StatementRow {
+        words: "USE",
+        reader: Reader::Own(own::<Use>),
+        tabs: KEYSPACE,
+        continues: Continues::Nothing,
+        changes_session: true,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "SELECT",
+        help: &[Help::Name(Topic::Rows, "SELECT")],
+        ..StatementRow::QUERY
+    },
+    StatementRow {
+        words: "INSERT",
+        reader: Reader::Write,
+        help: &[Help::Name(Topic::Rows, "INSERT")],
+        ..StatementRow::QUERY
+    },
+    StatementRow {
+        words: "UPDATE",
+        reader: Reader::Write,
+        help: &[Help::Name(Topic::Rows, "UPDATE")],
+        ..StatementRow::QUERY
+    },
+    StatementRow {
+        words: "DELETE",
+        reader: Reader::Write,
+        help: &[Help::Name(Topic::Rows, "DELETE")],
+        ..StatementRow::QUERY
+    },
+    StatementRow {
+        words: "COPY",
+        reader: Reader::Own(own::<Copy>),
+        help: &[Help::Name(Topic::Rows, "COPY")],
+        tabs: &[("", &[Tab::Tables]), ("FROM", &[]), ("JOIN", &[Tab::Tables])],
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "EXPLAIN",
+        reader: Reader::Explain,
+        help: &[Help::Name(Topic::Rows, "EXPLAIN")],
+        ..StatementRow::QUERY
+    },
+    StatementRow {
+        words: "FLUSH",
+        reader: Reader::Own(own::<Flush>),
+        help: &[Help::Name(Topic::Rows, "FLUSH")],
+        tabs: TABLE,
+        continues: Continues::Nothing,
+        ..StatementRow::PLAIN
+    },
+    StatementRow { words: "WITH", ..StatementRow::QUERY },
+    StatementRow { words: "SET", changes_session: true, ..StatementRow::PLAIN },
+    StatementRow { words: "VALUES", offered: Offered::ByErrors, ..StatementRow::PLAIN },
+    StatementRow { words: "FROM", offered: Offered::Nowhere, ..StatementRow::PLAIN },
+    StatementRow {
+        words: "RESET",
+        offered: Offered::Nowhere,
+        changes_session: true,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "ATTACH",
+        reader: Reader::Own(own::<Attach>),
+        help: &[Help::Name(Topic::ForeignFiles, "ATTACH SSTABLES")],
+        tabs: &[("", &[Tab::Words(&["SSTABLES"])])],
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "DETACH",
+        reader: Reader::Own(own::<Detach>),
+        help: &[Help::Name(Topic::ForeignFiles, "DETACH")],
+        tabs: TABLE,
+        continues: Continues::Nothing,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "IMPORT",
+        reader: Reader::Own(own::<ImportSstables>),
+        help: &[Help::Name(Topic::ForeignFiles, "IMPORT SSTABLES")],
+        tabs: &[("", &[Tab::Words(&["SSTABLES"])]), ("INTO", &[Tab::Tables])],
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "CREATE POLICY",
+        reader: Reader::Own(own::<CreatePolicy>),
+        help: &[Help::Form(
+            Topic::EvictionPolicies,
+            "CREATE POLICY p FROM 'p.wasm'",
+            "loads a policy",
+        )],
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "DROP POLICY",
+        reader: Reader::Own(own::<DropPolicy>),
+        tabs: POLICY,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "ALTER CACHE",
+        reader: Reader::Own(own::<AlterCache>),
+        help: &[
+            Help::Form(
+                Topic::EvictionPolicies,
+                "ALTER CACHE SET POLICY = p MODE = shadow",
+                "tries it beside the active one",
+            ),
+            Help::Form(
+                Topic::EvictionPolicies,
+                "ALTER CACHE SET POLICY = p MODE = canary",
+                "tries it on some shards first",
+            ),
+            Help::Form(Topic::EvictionPolicies, "ALTER CACHE SET POLICY = p", "puts it in charge"),
+            Help::Form(
+                Topic::OtherPolicies,
+                "ALTER CACHE SET ADMISSION = p",
+                "decides what the cache keeps",
+            ),
+        ],
+        tabs: &[
+            ("", &[Tab::Words(&["SET", "SHADOW"])]),
+            ("SET", &[Tab::Words(&["ADMISSION", "CAPACITY", "POLICY"])]),
+            ("POLICY", &[Tab::Policies]),
+            ("POLICY =", &[Tab::Policies]),
+            ("ADMISSION", &[Tab::Policies]),
+            ("ADMISSION =", &[Tab::Policies]),
+            ("MODE", MODES),
+            ("MODE =", MODES),
+            ("MODE SHADOW", &[]),
+            ("MODE = SHADOW", &[]),
+            ("SHADOW", &[Tab::Words(&["POLICY"])]),
+        ],
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "ROLLBACK POLICY",
+        aliases: &["ROLLBACK CACHE POLICY"],
+        reader: Reader::Own(own::<RollBackPolicy>),
+        help: &[Help::Form(
+            Topic::EvictionPolicies,
+            "ROLLBACK POLICY",
+            "brings the one before back",
+        )],
+        continues: Continues::Nothing,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "SHOW POLICIES",
+        reader: Reader::Show(show::POLICIES),
+        help: &[Help::Name(Topic::ShownPolicies, "SHOW POLICIES")],
+        ..StatementRow::SHOW
+    },
+    StatementRow {
+        words: "SHOW POLICY EXITS",
+        reader: Reader::Show(show::POLICY_EXITS),
+        help: &[Help::Name(Topic::ShownPolicies, "SHOW POLICY EXITS")],
+        ..StatementRow::SHOW
+    },
+    StatementRow {
+        words: "EXPLAIN POLICY",
+        reader: Reader::Own(own::<ExplainPolicy>),
+        help: &[Help::Name(Topic::ShownPolicies, "EXPLAIN POLICY p")],
+        tabs: POLICY,
+        continues: Continues::Nothing,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "ALTER RATE LIMITER",
+        reader: Reader::Own(own::<AlterRateLimiter>),
+        help: &[Help::Form(
+            Topic::OtherPolicies,
+            "ALTER RATE LIMITER SET POLICY = p",
+            "decides about hot partitions",
+        )],
+        tabs: SET_POLICY,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "ALTER READ ADMISSION",
+        reader: Reader::Own(own::<AlterReadAdmission>),
+        help: &[Help::Form(
+            Topic::OtherPolicies,
+            "ALTER READ ADMISSION SET POLICY = p",
+            "decides how many reads run",
+        )],
+        tabs: SET_POLICY,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "ALTER LOAD SHEDDING",
+        reader: Reader::Own(own::<AlterLoadShedding>),
+        help: &[Help::Form(
+            Topic::OtherPolicies,
+            "ALTER LOAD SHEDDING SET POLICY = p",
+            "decides what is refused",
+        )],
+        tabs: SET_POLICY,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "RECORD TRACE",
+        reader: Reader::Own(own::<RecordTrace>),
+        help: &[
+            Help::Name(Topic::Traces, "RECORD TRACE 'f'"),
+            Help::Name(Topic::Traces, "RECORD TRACE STOP"),
+        ],
+        tabs: &[("", &[Tab::Words(&["STOP", "TO"])])],
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "SHOW CACHE",
+        reader: Reader::Show(show::CACHE),
+        help: &[Help::Name(Topic::Engine, "SHOW CACHE")],
+        ..StatementRow::SHOW
+    },
+    StatementRow {
+        words: "SHOW CACHE TABLES",
+        reader: Reader::Show(show::ROW_CACHE),
+        ..StatementRow::SHOW
+    },
+    StatementRow {
+        words: "INVALIDATE CACHE",
+        reader: Reader::Own(own::<InvalidateCache>),
+        tabs: TABLE,
+        continues: Continues::Nothing,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "SHOW CORRUPTION",
+        reader: Reader::Show(show::CORRUPTION),
+        help: &[Help::Name(Topic::Engine, "SHOW CORRUPTION")],
+        ..StatementRow::SHOW
+    },
+    StatementRow {
+        words: "SHOW STALLS",
+        reader: Reader::Show(show::STALLS),
+        help: &[Help::Name(Topic::Engine, "SHOW STALLS")],
+        ..StatementRow::SHOW
+    },
+    StatementRow { words: "TRUNCATE", offered: Offered::ByErrors, ..StatementRow::REFUSED },
+    StatementRow {
+        words: "BEGIN",
+        reader: Reader::Refused(Some(NO_TRANSACTIONS)),
+        ..StatementRow::REFUSED
+    },
+    StatementRow {
+        words: "COMMIT",
+        reader: Reader::Refused(Some(NO_TRANSACTIONS)),
+        ..StatementRow::REFUSED
+    },
+    StatementRow {
+        words: "ROLLBACK",
+        reader: Reader::Refused(Some("ROLLBACK POLICY brings back the policy before")),
+        ..StatementRow::REFUSED
+    },
+    StatementRow { words: "MERGE", ..StatementRow::REFUSED },
+    StatementRow { words: "GRANT", ..StatementRow::REFUSED },
+    StatementRow { words: "REVOKE", ..StatementRow::REFUSED },
+];
+
+/// The row that reads these tokens, and how many first words it has.
+pub(super) fn row_of(tokens: &[TokenWithSpan]) -> Option<(&'static StatementRow, usize)> {
+    let is_at =
+        |at: usize, word: &str| tokens.get(at).is_some_and(|token| is_word(&token.token, word));
+    longest(STATEMENTS.iter(), is_at)
+}
+
+/// The row that Tab offers and these words, in capital letters, begin with.
+pub fn row_of_words(words: &[String]) -> Option<(&'static StatementRow, usize)> {
+    let is_at = |at: usize, word: &str| words.get(at).is_some_and(|found| found == word);
+    longest(STATEMENTS.iter().filter(|row| row.is_offered()), is_at)
+}
+
+/// The row with most first words of which each is the one that stands there.
+fn longest(
+    rows: impl Iterator<Item = &'static StatementRow>,
+    is_at: impl Fn(usize, &str) -> bool,
+) -> Option<(&'static StatementRow, usize)> {
+    let fits = |words: &str| words.split(' ').enumerate().all(|(at, word)| is_at(at, word));
+    let fitting = rows.flat_map(|row| {
+        let spellings = row.spellings().filter(|words| fits(words));
+        spellings.map(move |words| (row, words.split(' ').count()))
+    });
+    fitting.max_by_key(|(_, words)| *words)
+}
+
+/// First words of the statements that errors offer.
+pub(super) fn meant() -> impl Iterator<Item = &'static str> {
+    let rows = STATEMENTS.iter().filter(|row| row.offered != Offered::Nowhere);
+    rows.flat_map(StatementRow::spellings).filter_map(|words| words.split(' ').next())
+}
+
+/// What follows `words` in the first words of the rows that Tab offers, in the order of the table.
+pub(super) fn rests(words: &[&str]) -> Vec<&'static str> {
+    let rest = |row: &'static StatementRow| {
+        words.iter().try_fold(row.words, |rest, word| rest.strip_prefix(word)?.strip_prefix(' '))
+    };
+    STATEMENTS.iter().filter(|row| row.is_offered()).filter_map(rest).collect()
+}
+
+/// Keywords that may follow `words`, which are in capital letters, in order. What only follows
+/// another one of them is left out.
+pub fn continuations(words: &[&str]) -> Vec<&'static str> {
+    let all = rests(words);
+    let follows =
+        |one: &str, other: &str| one.strip_prefix(other).is_some_and(|rest| rest.starts_with(' '));
+    let is_first = |one: &&str| !all.iter().any(|other| follows(one, other));
+    let mut first: Vec<&str> = all.iter().copied().filter(is_first).collect();
+    first.sort_unstable();
+    first
+}

@@ -1,0 +1,112 @@
+//! Statements: what each is read by, run by, explained by and completed by.
+//!
+//! [`STATEMENTS`] has a row for each. The first words of a text pick the row (`dispatch.rs`), and
+//! the row says who reads the rest. A statement of our own is a type of this folder: it reads
+//! itself off the tokens ([`Read`]) and runs itself ([`OwnStatement`]). All other SQL goes to
+//! DataFusion.
+
+mod attach;
+mod cache;
+mod copy;
+mod definition;
+mod describe;
+mod dispatch;
+mod flush;
+mod list;
+mod policy;
+mod show;
+mod trace;
+
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::sql::parser::Statement as SqlStatement;
+use sqlparser::ast;
+
+pub use dispatch::parse;
+pub use list::{
+    Continues, Help, STATEMENTS, StatementRow, Tab, Topic, continuations, row_of_words,
+};
+
+use super::error::Result;
+use super::outcome::Outcome;
+use super::parse::{Cursor, TableName, Write};
+use super::session::Session;
+
+/// One parsed statement.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// SELECT, VALUES, EXPLAIN of those, SET, and what else DataFusion plans without writing.
+    Query(SqlStatement),
+    Write(Write),
+    /// EXPLAIN of a write: shows what it would do.
+    ExplainWrite(Write),
+    Own(Arc<dyn OwnStatement>),
+}
+
+/// A statement of our own, after parsing.
+#[async_trait]
+pub trait OwnStatement: Any + Debug + Send + Sync {
+    /// Runs it to its end.
+    ///
+    /// Errors: with a place in the text wherever there is one.
+    async fn run(&self, session: &Session) -> Result<Outcome>;
+
+    /// Schema of its rows; without fields where it gives none.
+    async fn schema(&self, _session: &Session) -> Result<SchemaRef> {
+        Ok(Arc::new(Schema::empty()))
+    }
+
+    /// Whether it gives rows and changes nothing: neither data nor the session.
+    fn is_query(&self) -> bool {
+        false
+    }
+
+    /// The table that it drops.
+    fn table_to_drop(&self) -> Option<&TableName> {
+        None
+    }
+}
+
+/// What a row of [`STATEMENTS`] reads a statement with.
+pub trait Read: OwnStatement + Sized {
+    /// Reads what follows the first words.
+    ///
+    /// Errors: `Syntax` or `Invalid`, at the token that was not wanted.
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self>;
+}
+
+impl Command {
+    /// Whether the statement gives rows and changes nothing: neither data nor the session.
+    pub fn is_query(&self) -> bool {
+        match self {
+            Command::Query(sql) => is_query(sql),
+            Command::Write(_) => false,
+            Command::ExplainWrite(_) => true,
+            Command::Own(own) => own.is_query(),
+        }
+    }
+}
+
+fn is_query(sql: &SqlStatement) -> bool {
+    use ast::Statement as Ast;
+    match sql {
+        SqlStatement::Explain(explain) => is_query(&explain.statement),
+        SqlStatement::Statement(inner) => matches!(
+            **inner,
+            Ast::Query(_)
+                | Ast::ShowVariable { .. }
+                | Ast::ShowVariables { .. }
+                | Ast::ShowTables { .. }
+                | Ast::ShowColumns { .. }
+                | Ast::ShowFunctions { .. }
+        ),
+        _ => false,
+    }
+}

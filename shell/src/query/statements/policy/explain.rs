@@ -1,0 +1,107 @@
+//! EXPLAIN POLICY: what a policy is, costs and brings, as figures with a name.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, StringArray};
+use datafusion::arrow::datatypes::SchemaRef as ArrowSchemaRef;
+use tidegate_engine::PolicyReport;
+use tidegate_engine::policy::Tally;
+
+use crate::query::error::Result;
+use crate::query::outcome::{Outcome, batch, text_schema};
+
+pub fn figure_schema() -> ArrowSchemaRef {
+    text_schema(&["figure", "value"])
+}
+
+/// One row a figure.
+pub fn figures_of(report: &PolicyReport) -> Result<Outcome> {
+    let figures = figures(report);
+    let column = |pick: fn(&(String, String)) -> &str| {
+        Arc::new(StringArray::from_iter_values(figures.iter().map(pick))) as ArrayRef
+    };
+    let columns = vec![column(|(name, _)| name), column(|(_, value)| value)];
+    let batch = batch(figure_schema(), columns)?;
+    Ok(Outcome::batches(figure_schema(), vec![batch]))
+}
+
+fn figures(report: &PolicyReport) -> Vec<(String, String)> {
+    let mut figures: Vec<(String, String)> = Vec::new();
+    let mut add = |name: &str, value: String| figures.push((name.to_owned(), value));
+    add("policy", format!("{} {}", report.name, report.version));
+    if !report.digest.is_empty() {
+        add("component", report.digest.clone());
+    }
+    for (name, value) in &report.params {
+        add(&format!("parameter {name}"), value.clone());
+    }
+    let shards = match report.shards {
+        0 => String::new(),
+        1 => " on 1 shard".to_owned(),
+        shards => format!(" on {shards} shards"),
+    };
+    add("state", format!("{}{shards}", report.state));
+    if !report.state_note.is_empty() {
+        add("state handed over", report.state_note.clone());
+    }
+    let judged = report.judged();
+    add("look-ups", judged.lookups().to_string());
+    ratios(&mut add, "", &judged);
+    if let Some(shadow) = report.shadow.as_ref().filter(|_| report.state == "shadow") {
+        add("sample", format!("1/{}", shadow.rate));
+        add("look-ups seen", shadow.sampled_lookups.to_string());
+        add("ghosts", shadow.entries.to_string());
+        ratios(&mut add, "active policy's ", &shadow.active);
+        let ratios = (judged.cost_hit_ratio(), shadow.active.cost_hit_ratio());
+        if let (Some(own), Some(active)) = ratios {
+            add("gain by cost", points(own - active));
+        }
+    }
+    if let Some(trial) = report.trial_text() {
+        add("canary", trial);
+    }
+    add("calls", report.calls.to_string());
+    add("events", report.events.to_string());
+    let per_event = |amount: u64| {
+        let is_measured = amount > 0 && report.events > 0;
+        match is_measured {
+            true => format!("{:.1}", amount as f64 / report.events as f64),
+            false => "not measured".to_owned(),
+        }
+    };
+    add("ns per event", per_event(report.usage.ns));
+    add("fuel per event", per_event(report.usage.fuel));
+    add("evictions", report.evictions.to_string());
+    add("victims named", report.victims.to_string());
+    add("victims refused", report.refused_victims.to_string());
+    add("invalid victims", report.invalid_victims.to_string());
+    add("shortfalls", report.shortfalls.to_string());
+    if let Some(failure) = &report.last_failure {
+        add("last failure", failure.clone());
+    }
+    for (shard, name, value) in &report.metrics {
+        add(&format!("{name} (shard {shard})"), number(*value));
+    }
+    figures
+}
+
+fn ratios(add: &mut impl FnMut(&str, String), whose: &str, tally: &Tally) {
+    let text = |ratio: Option<f64>| ratio.map_or("none yet".into(), |ratio| format!("{ratio:.4}"));
+    add(&format!("{whose}hit ratio"), text(tally.hit_ratio()));
+    add(&format!("{whose}hit ratio by bytes"), text(tally.byte_hit_ratio()));
+    add(&format!("{whose}hit ratio by cost"), text(tally.cost_hit_ratio()));
+}
+
+/// A difference of ratios in percentage points.
+fn points(difference: f64) -> String {
+    format!("{:+.2} points", difference * 100.0)
+}
+
+/// Whole numbers without a point.
+fn number(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.4}")
+    }
+}

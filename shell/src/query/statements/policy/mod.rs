@@ -1,0 +1,229 @@
+//! Statements about policies: CREATE, DROP, ROLLBACK and EXPLAIN POLICY, and the ALTER statements
+//! that put policies of rates, reads and load shedding in charge.
+
+mod explain;
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::SchemaRef;
+use sqlparser::tokenizer::Token;
+use tidegate_engine::RolledBack;
+
+use crate::query::error::{QueryError, Result, Span};
+use crate::query::outcome::Outcome;
+use crate::query::parse::{Cursor, Name};
+use crate::query::replay::read_component;
+use crate::query::session::Session;
+use crate::query::statements::{OwnStatement, Read};
+use explain::{figure_schema, figures_of};
+
+#[derive(Debug)]
+pub struct CreatePolicy {
+    name: Name,
+    if_not_exists: bool,
+    file: String,
+    file_span: Span,
+    pub sha256: Option<String>,
+    /// Parameters handed to the policy, in the order of the text.
+    pub parameters: Vec<(String, String)>,
+}
+
+impl Read for CreatePolicy {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let if_not_exists = cursor.take_words(&["if", "not", "exists"]);
+        let name = cursor.name("a policy name")?;
+        cursor.expect_word("from")?;
+        let (file, file_span) = cursor.string("a file name in quotes")?;
+        let (sha256, parameters) = (None, Vec::new());
+        let mut policy = CreatePolicy { name, if_not_exists, file, file_span, sha256, parameters };
+        if cursor.take_word("with") {
+            cursor.parenthesised(|cursor| {
+                let name = cursor.name("a parameter")?;
+                cursor.expect(&Token::Eq)?;
+                let value = cursor.option_value()?;
+                if name.value == "sha256" {
+                    policy.sha256 = Some(value);
+                } else {
+                    policy.parameters.push((name.value, value));
+                }
+                Ok(())
+            })?;
+        }
+        Ok(policy)
+    }
+}
+
+#[async_trait]
+impl OwnStatement for CreatePolicy {
+    async fn run(&self, session: &Session) -> Result<Outcome> {
+        session.check_local_files().map_err(|error| error.at(self.file_span))?;
+        let name = &self.name.value;
+        let is_there = session.database.catalog().policies().any(|known| known.name == *name);
+        if self.if_not_exists && is_there {
+            return Ok(Outcome::message(format!("Policy {name} exists already.")));
+        }
+        let component =
+            read_component(Path::new(&self.file)).map_err(|error| error.at(self.file_span))?;
+        let info = session
+            .database
+            .create_policy(name, component, self.parameters.clone(), self.sha256.clone())
+            .await
+            .map_err(|error| QueryError::from(error).at(self.name.span))?;
+        Ok(Outcome::message(format!(
+            "Policy {} {} created ({}).",
+            info.name, info.version, info.digest
+        )))
+    }
+}
+
+#[derive(Debug)]
+pub struct DropPolicy {
+    name: Name,
+    if_exists: bool,
+}
+
+impl Read for DropPolicy {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let if_exists = cursor.take_words(&["if", "exists"]);
+        Ok(DropPolicy { name: cursor.name("a policy name")?, if_exists })
+    }
+}
+
+#[async_trait]
+impl OwnStatement for DropPolicy {
+    async fn run(&self, session: &Session) -> Result<Outcome> {
+        session.database.drop_policy(&self.name.value, self.if_exists).await?;
+        Ok(Outcome::message(format!("Policy {} dropped.", self.name.value)))
+    }
+}
+
+/// ROLLBACK POLICY.
+#[derive(Debug)]
+pub struct RollBackPolicy;
+
+impl Read for RollBackPolicy {
+    fn read(_: &mut Cursor<'_>) -> Result<Self> {
+        Ok(RollBackPolicy)
+    }
+}
+
+#[async_trait]
+impl OwnStatement for RollBackPolicy {
+    async fn run(&self, session: &Session) -> Result<Outcome> {
+        let RolledBack { policy, was_kept } = session.database.roll_back_cache_policy().await?;
+        let how = if was_kept { "" } else { "; a new instance took over" };
+        Ok(Outcome::message(format!("Eviction policy set back to {policy}{how}.")))
+    }
+}
+
+#[derive(Debug)]
+pub struct ExplainPolicy(Name);
+
+impl Read for ExplainPolicy {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
+        Ok(ExplainPolicy(cursor.name("a policy name")?))
+    }
+}
+
+#[async_trait]
+impl OwnStatement for ExplainPolicy {
+    async fn run(&self, session: &Session) -> Result<Outcome> {
+        let ExplainPolicy(name) = self;
+        let report = session.database.explain_policy(&name.value).await;
+        figures_of(&report.map_err(|error| QueryError::from(error).at(name.span))?)
+    }
+
+    async fn schema(&self, _session: &Session) -> Result<SchemaRef> {
+        Ok(figure_schema())
+    }
+
+    fn is_query(&self) -> bool {
+        true
+    }
+}
+
+/// ALTER RATE LIMITER SET POLICY; `None` is the native policy.
+#[derive(Debug)]
+pub struct AlterRateLimiter(Option<Name>);
+
+impl Read for AlterRateLimiter {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
+        set_policy(cursor, "native", "a policy name or NATIVE").map(AlterRateLimiter)
+    }
+}
+
+#[async_trait]
+impl OwnStatement for AlterRateLimiter {
+    async fn run(&self, session: &Session) -> Result<Outcome> {
+        let name = self.0.as_ref();
+        let set = session.database.set_rate_policy(value_of(name)).await;
+        set.map_err(|error| at_name(error.into(), name))?;
+        let value = value_of(name).unwrap_or("native");
+        Ok(Outcome::message(format!("Rate limiter set to {value}.")))
+    }
+}
+
+/// ALTER READ ADMISSION SET POLICY; `None` is the native limits.
+#[derive(Debug)]
+pub struct AlterReadAdmission(Option<Name>);
+
+impl Read for AlterReadAdmission {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
+        set_policy(cursor, "native", "a policy name or NATIVE").map(AlterReadAdmission)
+    }
+}
+
+#[async_trait]
+impl OwnStatement for AlterReadAdmission {
+    async fn run(&self, session: &Session) -> Result<Outcome> {
+        let name = self.0.as_ref();
+        let set = session.database.set_read_admission_policy(value_of(name)).await;
+        set.map_err(|error| at_name(error.into(), name))?;
+        let value = value_of(name).unwrap_or("native");
+        Ok(Outcome::message(format!("Read admission set to {value}.")))
+    }
+}
+
+/// ALTER LOAD SHEDDING SET POLICY; `None` sheds nothing.
+#[derive(Debug)]
+pub struct AlterLoadShedding(Option<Name>);
+
+impl Read for AlterLoadShedding {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
+        set_policy(cursor, "none", "a policy name or NONE").map(AlterLoadShedding)
+    }
+}
+
+#[async_trait]
+impl OwnStatement for AlterLoadShedding {
+    async fn run(&self, session: &Session) -> Result<Outcome> {
+        let name = self.0.as_ref();
+        let set = session.database.set_load_shedding_policy(value_of(name)).await;
+        set.map_err(|error| at_name(error.into(), name))?;
+        Ok(Outcome::message(match value_of(name) {
+            Some(value) => format!("Load shedding set to {value}."),
+            None => "Load shedding is off.".to_owned(),
+        }))
+    }
+}
+
+/// `SET POLICY [=] name`; nothing for the word that stands for no component.
+fn set_policy(cursor: &mut Cursor<'_>, nothing: &str, wanted: &str) -> Result<Option<Name>> {
+    cursor.expect_word("set")?;
+    cursor.expect_word("policy")?;
+    cursor.take(&Token::Eq);
+    let name = cursor.name(wanted)?;
+    Ok((name.value != nothing).then_some(name))
+}
+
+pub fn value_of(name: Option<&Name>) -> Option<&str> {
+    name.map(|name| name.value.as_str())
+}
+
+pub fn at_name(error: QueryError, name: Option<&Name>) -> QueryError {
+    match name {
+        Some(name) => error.at(name.span),
+        None => error,
+    }
+}

@@ -1,0 +1,318 @@
+//! Text to commands.
+
+use std::any::Any;
+
+use tidegate_engine::UserType;
+
+use super::attach::{Attach, ImportSstables};
+use super::cache::{AlterCache, PolicyMode};
+use super::copy::{Copy, Format, OnError};
+use super::definition::table::{AlterTable, CreateTable};
+use super::definition::user_type::{CreateType, DropType};
+use super::policy::CreatePolicy;
+use super::*;
+use crate::query::error::QueryError;
+use crate::query::parse::{Name, UsingValue};
+use crate::query::split;
+
+fn command(text: &str) -> Command {
+    parse(&split(text).unwrap()[0]).unwrap()
+}
+
+/// A statement of our own.
+fn own<T: OwnStatement>(text: &str) -> Arc<T> {
+    let Command::Own(own) = command(text) else { panic!("{text}") };
+    let own: Arc<dyn Any + Send + Sync> = own;
+    own.downcast().unwrap_or_else(|_| panic!("{text}"))
+}
+
+fn error(text: &str) -> QueryError {
+    parse(&split(text).unwrap()[0]).unwrap_err()
+}
+
+/// Types of the columns, every name that is none of ours being that of a user type.
+fn types(table: &CreateTable) -> Vec<String> {
+    let find = |name: &TableName| {
+        let keyspace = name.keyspace.as_ref().map_or("here", |keyspace| &keyspace.value);
+        let fields = [("a".to_owned(), tidegate_engine::DataType::Int)];
+        Ok(UserType::new(keyspace, &name.table.value, fields))
+    };
+    table.columns.iter().map(|column| column.ty.resolve(&find).unwrap().sql_name()).collect()
+}
+
+#[test]
+fn types_stand_within_types() {
+    let text = "CREATE TABLE t (a int PRIMARY KEY, b list<int>, c frozen<map<text, set<uuid>>>, \
+                d map<int,frozen<list<tuple<int,text,varint>>>>, e ks.addr, f frozen<addr>, \
+                g list<frozen<addr>> STATIC, h decimal(76, 38), i duration, j counter, k ascii)";
+    let table = own::<CreateTable>(text);
+    assert_eq!(
+        types(&table)[1..],
+        [
+            "list<int>",
+            "frozen<map<text, set<uuid>>>",
+            "map<int, frozen<list<tuple<int, text, varint>>>>",
+            "ks.addr",
+            "frozen<here.addr>",
+            "list<frozen<here.addr>>",
+            "decimal(76, 38)",
+            "duration",
+            "counter",
+            "text",
+        ]
+    );
+    assert!(table.columns[6].is_static);
+    let text = "CREATE TYPE IF NOT EXISTS ks.addr (street text, tags frozen<set<text>>)";
+    let ty = own::<CreateType>(text);
+    assert!(ty.if_not_exists && ty.fields.len() == 2);
+    assert!(own::<DropType>("DROP TYPE IF EXISTS addr").if_exists);
+    let deep = format!("CREATE TABLE t (a {}int{})", "list<".repeat(40), ">".repeat(40));
+    assert!(error(&deep).message.contains("too deep"));
+    for (text, wanted) in [
+        ("CREATE TABLE t (a list<int, b int)", "expected '>'"),
+        ("CREATE TABLE t (a list<int,text>, b int)", "does not take these arguments"),
+        ("CREATE TABLE t (a map<int>, b int)", "does not take these arguments"),
+        ("CREATE TABLE t (a list<int>> , b int)", "one '>'"),
+        ("CREATE TABLE t (a list, b int)", "expected '<'"),
+        ("CREATE TABLE t (a decimal(77, 1), b int)", "does not take these arguments"),
+        ("CREATE TABLE t (a int(3), b int)", "does not take these arguments"),
+    ] {
+        assert!(error(text).message.contains(wanted), "{text}: {}", error(text));
+    }
+}
+
+#[test]
+fn create_table_in_all_its_parts() {
+    let text = "create table IF NOT EXISTS Ks.\"T\" (a int, b varchar, c timestamp, d decimal(9,2), \
+                e double precision static, PRIMARY KEY ((a, b), c)) \
+                WITH CLUSTERING ORDER BY (c DESC) AND gc_grace_seconds = 60 AND comment = 'x' \
+                AND default_time_to_live = 7 AND column_index_size_in_kb = 4";
+    let table = own::<CreateTable>(text);
+    assert!(table.if_not_exists);
+    assert_eq!(table.name.keyspace.as_ref().unwrap().value, "ks");
+    assert_eq!(table.name.table.value, "T");
+    let names = |names: &[Name]| names.iter().map(|name| name.value.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&table.partition_key), ["a", "b"]);
+    assert_eq!(names(&table.clustering_key), ["c"]);
+    assert_eq!(table.clustering_order[0].1, tidegate_engine::ClusteringOrder::Descending);
+    assert_eq!(table.options.gc_grace_seconds, 60);
+    assert_eq!(table.options.default_time_to_live, 7);
+    assert_eq!(table.options.column_index_bytes, 4096);
+    assert_eq!(table.options.comment, "x");
+    assert_eq!(types(&table), ["int", "text", "timestamp", "decimal(9, 2)", "double"]);
+    assert!(table.columns[4].is_static && !table.columns[3].is_static);
+}
+
+#[test]
+fn options_of_tables_are_created_and_altered_alike() {
+    use tidegate_engine::{Compression, Compressor, OnCorruption, TableOptions};
+    let options = "on_corruption = 'skip' AND large_data = {'row_bytes': 100, 'partition_rows': 7} \
+                   AND compression = {'class': 'ZstdCompressor', 'chunk_length_in_kb': 64, \
+                   'compression_level': 5} AND column_index_size_in_kb = 1";
+    let table = own::<CreateTable>(&format!("CREATE TABLE t (a int PRIMARY KEY) WITH {options}"));
+    let alter = own::<AlterTable>(&format!("ALTER TABLE ks.t WITH {options}"));
+    let keyspace = alter.name.keyspace.as_ref().unwrap();
+    assert_eq!((&*keyspace.value, &*alter.name.table.value), ("ks", "t"));
+    let mut altered = TableOptions::default();
+    alter.options.iter().cloned().for_each(|option| option.apply(&mut altered));
+    assert_eq!(altered, table.options);
+    assert_eq!(altered.on_corruption, OnCorruption::Skip);
+    assert_eq!((altered.large_data.row_bytes, altered.large_data.cell_bytes), (Some(100), None));
+    assert_eq!(altered.column_index_bytes, 1024);
+    let zstd = Compression { compressor: Compressor::Zstd, chunk_bytes: 64 << 10, level: Some(5) };
+    assert_eq!(altered.compression, Some(zstd));
+    for none in ["{'class': ''}", "{}", "{'class': 'LZ4Compressor', 'enabled': false}"] {
+        let text = format!("ALTER TABLE t WITH compression = {none}");
+        let alter = own::<AlterTable>(&text);
+        alter.options.iter().cloned().for_each(|option| option.apply(&mut altered));
+        assert_eq!(altered.compression, None, "{text}");
+    }
+    for (option, wanted) in [
+        ("compression = {'class': 'LZ5Compressor'}", "compressor 'LZ5Compressor'"),
+        ("compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': 3}", "a power of two"),
+        ("compression = {'class': 'LZ4Compressor', 'compression_level': 3}", "compression_level"),
+        ("compression = {'clas': 'LZ4Compressor'}", "'clas' does not exist"),
+        ("large_data = {'row_bytes': -1}", "not negative"),
+        ("large_data = {'rows': 1}", "threshold 'rows'"),
+        ("on_corruption = 'delete'", "takes fail or skip"),
+        ("speed = 'more'", "option 'speed'"),
+    ] {
+        let found = error(&format!("ALTER TABLE t WITH {option}"));
+        assert!(found.message.contains(wanted) && found.span.is_some(), "{option}: {found}");
+    }
+}
+
+#[test]
+fn primary_keys_in_their_three_forms() {
+    for (text, partition, clustering) in [
+        ("CREATE TABLE t (a int PRIMARY KEY, b int)", 1, 0),
+        ("CREATE TABLE t (a int, b int, PRIMARY KEY (a, b))", 1, 1),
+        ("CREATE TABLE t (a int, b int, c int, PRIMARY KEY ((a, b), c))", 2, 1),
+        ("CREATE TABLE t (a int, b int, PRIMARY KEY ((a, b)))", 2, 0),
+    ] {
+        let table = own::<CreateTable>(text);
+        assert_eq!(table.partition_key.len(), partition, "{text}");
+        assert_eq!(table.clustering_key.len(), clustering, "{text}");
+    }
+}
+
+#[test]
+fn using_is_taken_out_wherever_it_stands() {
+    for (text, ttl, timestamp) in [
+        ("INSERT INTO t (a) VALUES (1) USING TTL 5", Some(5), None),
+        ("INSERT INTO t (a) VALUES (1) USING TIMESTAMP 7 AND TTL 5", Some(5), Some(7)),
+        ("UPDATE t USING TIMESTAMP -7 SET v = 1 WHERE a = 1", None, Some(-7)),
+        ("DELETE FROM t USING TIMESTAMP 7 WHERE a = 1", None, Some(7)),
+        ("DELETE v, w FROM ks.t WHERE a = 1", None, None),
+    ] {
+        let Command::Write(write) = command(text) else { panic!("{text}") };
+        assert_eq!(write.using.ttl, ttl.map(UsingValue::Number), "{text}");
+        assert_eq!(write.using.timestamp, timestamp.map(UsingValue::Number), "{text}");
+    }
+    let Command::Write(write) = command("UPDATE t USING TTL ? SET v = ? WHERE a = ?") else {
+        panic!("no write")
+    };
+    assert_eq!(write.using.ttl, Some(UsingValue::Parameter(1)));
+}
+
+#[test]
+fn the_other_statements() {
+    let debug = |text: &str| {
+        let text = match command(text) {
+            Command::Own(own) => format!("{own:?}"),
+            other => format!("{other:?}"),
+        };
+        text.split([' ', '(', '{']).next().unwrap().to_owned()
+    };
+    for (text, wanted) in [
+        ("CREATE SCHEMA IF NOT EXISTS ks", "CreateKeyspace"),
+        ("DROP KEYSPACE IF EXISTS ks", "DropKeyspace"),
+        ("DROP TABLE IF EXISTS ks.t", "DropTable"),
+        ("USE ks", "Use"),
+        ("SHOW TABLES", "Show"),
+        ("SHOW POLICIES", "Show"),
+        ("DESCRIBE t", "Describe"),
+        ("DESC TABLE ks.t", "Describe"),
+        ("FLUSH", "Flush"),
+        ("FLUSH ks.t", "Flush"),
+        ("INVALIDATE CACHE", "InvalidateCache"),
+        ("invalidate cache ks.t", "InvalidateCache"),
+        ("SHOW CACHE TABLES", "Show"),
+        ("show stalls", "Show"),
+        ("COPY t FROM 'x.csv'", "From"),
+        ("COPY t (a, b) FROM 'x' WITH (HEADER false, NULL = 'NA', DELIMITER '\\t')", "From"),
+        ("COPY (SELECT (1)) TO 'x.parquet'", "To"),
+        ("ALTER CACHE SET POLICY = native", "Policy"),
+        ("ALTER CACHE SET CAPACITY = 512 KiB", "Capacity"),
+        ("DROP POLICY IF EXISTS p", "DropPolicy"),
+        ("ROLLBACK POLICY", "RollBackPolicy"),
+        ("ROLLBACK CACHE POLICY", "RollBackPolicy"),
+        ("EXPLAIN POLICY p", "ExplainPolicy"),
+        ("SHOW POLICY EXITS", "Show"),
+        ("EXPLAIN SELECT 1", "Query"),
+        ("EXPLAIN DELETE FROM t WHERE a = 1", "ExplainWrite"),
+        ("(SELECT 1)", "Query"),
+        ("WITH a AS (SELECT 1) SELECT * FROM a", "Query"),
+        ("SELECT * FROM a JOIN b USING (ttl)", "Query"),
+    ] {
+        assert_eq!(debug(text), wanted, "{text}");
+    }
+    let capacity = own::<AlterCache>("ALTER CACHE SET CAPACITY = '512 KiB'");
+    assert!(matches!(*capacity, AlterCache::Capacity(524_288)));
+}
+
+#[test]
+fn policies_begin_in_three_modes() {
+    for (text, name, mode) in [
+        ("ALTER CACHE SET POLICY native", None, PolicyMode::Active),
+        ("ALTER CACHE SET POLICY = p", Some("p"), PolicyMode::Active),
+        ("ALTER CACHE SET POLICY = p MODE = active", Some("p"), PolicyMode::Active),
+        ("ALTER CACHE SET POLICY = p MODE = canary", Some("p"), PolicyMode::Canary),
+        (
+            "ALTER CACHE SET POLICY = p MODE = shadow",
+            Some("p"),
+            PolicyMode::Shadow { sample: None },
+        ),
+        (
+            "ALTER CACHE SET POLICY = p MODE = SHADOW SAMPLE = 1/8",
+            Some("p"),
+            PolicyMode::Shadow { sample: Some(8) },
+        ),
+        ("ALTER CACHE SET POLICY = none MODE = shadow", None, PolicyMode::Shadow { sample: None }),
+        (
+            "ALTER CACHE SHADOW POLICY = p WITH (sample = 64)",
+            Some("p"),
+            PolicyMode::Shadow { sample: Some(64) },
+        ),
+        ("ALTER CACHE SHADOW POLICY native", Some("lru"), PolicyMode::Shadow { sample: None }),
+        ("ALTER CACHE SHADOW POLICY = NONE", None, PolicyMode::Shadow { sample: None }),
+    ] {
+        let alter = own::<AlterCache>(text);
+        let AlterCache::Policy(set) = &*alter else { panic!("{text}") };
+        assert_eq!((set.name.as_ref().map(|name| name.value.as_str()), set.mode), (name, mode));
+    }
+}
+
+#[test]
+fn options_of_policies_and_of_copy() {
+    let text = "CREATE POLICY p FROM 'p.wasm' WITH (sha256 = 'ab', window = 0.25, n = -1)";
+    let policy = own::<CreatePolicy>(text);
+    assert_eq!(policy.sha256.as_deref(), Some("ab"));
+    let parameters: Vec<(&str, &str)> =
+        policy.parameters.iter().map(|(name, value)| (&**name, &**value)).collect();
+    assert_eq!(parameters, [("window", "0.25"), ("n", "-1")]);
+    let text = "COPY t FROM 'x' (FORMAT parquet, ON_ERROR skip, REJECT_FILE 'r')";
+    let copy = own::<Copy>(text);
+    let Copy::From(copy) = &*copy else { panic!("{text}") };
+    assert_eq!((copy.options.format, copy.options.on_error), (Format::Parquet, OnError::Skip));
+    assert_eq!(copy.options.reject_file.as_deref(), Some("r"));
+}
+
+#[test]
+fn syntax_errors_stand_at_the_token() {
+    for (text, column) in [
+        ("CREATE TABLE t (a int,)", 23),
+        ("CREATE TABLE t (a int PRIMARY KEY) WITH", 40),
+        ("CREATE KEYSPACE ks now", 20),
+        ("ALTER CACHE SET POLICY = p MODE = sometimes", 35),
+        ("ALTER CACHE SET POLICY = p MODE = shadow SAMPLE = 2/3", 51),
+        ("ALTER CACHE SHADOW POLICY = p WITH (sample = 0)", 46),
+        ("ALTER CACHE SHADOW POLICY = p WITH (size = 4)", 37),
+        ("EXPLAIN POLICY", 15),
+        ("COPY t INTO 'x'", 8),
+        ("USE", 4),
+        ("UPDATE t USING TTL x SET v = 1", 20),
+        ("SELECT (1", 10),
+    ] {
+        let error = error(text);
+        assert_eq!(error.span.map(|span| span.column), Some(column), "{text}: {error}");
+    }
+}
+
+#[test]
+fn attach_and_import_say_what_becomes_of_other_files() {
+    use tidegate_engine::{OnCorruption, OnUnknown};
+    let attached = |text: &str| {
+        let attach = own::<Attach>(text);
+        (attach.on_corruption, attach.on_unknown)
+    };
+    let imported = |text: &str| {
+        let import = own::<ImportSstables>(text);
+        (import.on_corruption, import.on_unknown)
+    };
+    let (attach, import) = ("ATTACH SSTABLES '/d' AS t", "IMPORT SSTABLES '/d' INTO t");
+    assert_eq!(attached(attach), (OnCorruption::Fail, OnUnknown::Skip));
+    assert_eq!(imported(import), (OnCorruption::Fail, OnUnknown::Fail));
+    let both = "WITH (ON_UNKNOWN = 'skip', ON_CORRUPTION skip)";
+    assert_eq!(imported(&format!("{import} {both}")), (OnCorruption::Skip, OnUnknown::Skip));
+    let fail = format!("{attach} (on_unknown = 'fail')");
+    assert_eq!(attached(&fail), (OnCorruption::Fail, OnUnknown::Fail));
+    for (text, wanted) in [
+        ("WITH (on_unknown = 'drop')", "option on_unknown takes fail or skip, not 'drop'"),
+        ("WITH (on_unkown = 'skip')", "ON_CORRUPTION and ON_UNKNOWN"),
+    ] {
+        let error = error(&format!("{attach} {text}"));
+        let told = format!("{} {:?}", error.message, error.help);
+        assert!(told.contains(wanted), "{told}");
+    }
+}

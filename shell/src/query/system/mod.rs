@@ -1,0 +1,7 @@
+//! The keyspace `system`: what the engine knows about itself.
+
+mod files;
+mod fragments;
+mod system;
+
+pub use system::{SYSTEM_KEYSPACE, SystemSchema};

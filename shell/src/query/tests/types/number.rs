@@ -1,0 +1,209 @@
+//! Arithmetic and aggregates: the right number, or an error.
+
+use crate::query::tests::World;
+
+const MAX: &str = "9223372036854775807";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_number_out_of_range_is_an_error() {
+    let world = World::new().await;
+    world
+        .run("CREATE TABLE t (pk int PRIMARY KEY, b bigint, n int, s smallint, m decimal(38, 0))")
+        .await;
+    world
+        .run(&format!("INSERT INTO t VALUES (1, {MAX}, 2147483647, 32767, 9{})", "9".repeat(37)))
+        .await;
+    for expression in [
+        "b + 1",
+        "b - -1",
+        "b * 2",
+        "1 + b",
+        "b + b",
+        "-(-b - 1)",
+        "n + n",
+        "s * s * s * s * s",
+        "m + m",
+        "m * 10",
+        "m - -m",
+        "sum(b) + 1",
+    ] {
+        let error = world.error(&format!("SELECT {expression} FROM t")).await;
+        let is_told = error.message.contains("verflow") || error.message.contains("out of range");
+        assert!(is_told, "{expression}: {error}");
+    }
+    for expression in [format!("{MAX} + 1"), format!("{MAX} * 2"), format!("-{MAX} - 2")] {
+        let error = world.error(&format!("SELECT {expression}")).await;
+        assert!(error.message.contains("verflow"), "{expression}: {error}");
+    }
+    for (expression, wanted) in [
+        ("b - 1", "9223372036854775806"),
+        ("b + 0", MAX),
+        ("b - b", "0"),
+        ("-b", "-9223372036854775807"),
+        ("n + 1", "2147483648"),
+        ("s + 1", "32768"),
+        ("m - 1", "99999999999999999999999999999999999998"),
+        ("b % 10", "7"),
+        ("b / 2", "4611686018427387903"),
+    ] {
+        let query = format!("SELECT {expression} FROM t");
+        assert_eq!(world.column(&query).await, [wanted], "{query}");
+    }
+    // Where types leave no room for an overflow nothing stands between.
+    assert!(!world.plan("SELECT n + 1, s * 2, n % 7 FROM t").await.contains("checked"));
+    let query = "SELECT b + 1 FROM t WHERE b + 1 > 5 GROUP BY b + 1 ORDER BY b + 1";
+    assert!(world.error(query).await.message.contains("verflow"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sums_are_exact_or_errors() {
+    let world = World::new().await;
+    world
+        .run("CREATE TABLE t (g int, n int, b bigint, m decimal(38, 10), PRIMARY KEY (g, n))")
+        .await;
+    let big = format!("{}.9999999999", "9".repeat(28));
+    world
+        .run(&format!(
+            "INSERT INTO t VALUES (1, 1, {MAX}, {big}), (1, 2, {MAX}, {big}), (1, 3, -{MAX}, -{big}), \
+             (2, 1, {MAX}, {big}), (2, 2, 1, {big}), (3, 1, NULL, NULL)"
+        ))
+        .await;
+    for (query, wanted) in [
+        ("SELECT sum(b) FROM t WHERE g = 1", MAX.to_owned()),
+        ("SELECT sum(b) FROM t WHERE g = 3", String::new()),
+        ("SELECT sum(b) FROM t WHERE g = 4", String::new()),
+        ("SELECT sum(m) FROM t WHERE g = 1", big.clone()),
+        ("SELECT sum(DISTINCT b) FROM t WHERE g = 1", "0".to_owned()),
+        ("SELECT count(*) FROM (SELECT g, sum(b) FROM t WHERE g <> 2 GROUP BY g)", "2".to_owned()),
+        (
+            "SELECT sum(b) OVER (ORDER BY n ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t \
+             WHERE g = 1 AND n > 1 ORDER BY n DESC LIMIT 1",
+            "0".to_owned(),
+        ),
+        (
+            "SELECT sum(DISTINCT b) OVER (ORDER BY n ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) \
+             FROM t WHERE g = 1 AND n < 3 ORDER BY n DESC LIMIT 1",
+            MAX.to_owned(),
+        ),
+        (
+            "SELECT sum(DISTINCT m) OVER (ORDER BY n ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) \
+             FROM t WHERE g = 1 ORDER BY n DESC LIMIT 1",
+            "0.0000000000".to_owned(),
+        ),
+        (
+            "SELECT sum(CAST(b AS decimal(38, 0))) FROM t WHERE g = 2",
+            "9223372036854775808".to_owned(),
+        ),
+    ] {
+        assert_eq!(world.column(query).await, [wanted], "{query}");
+    }
+    for query in [
+        "SELECT sum(b) FROM t WHERE g = 2",
+        "SELECT g, sum(b) FROM t GROUP BY g",
+        "SELECT sum(m) FROM t WHERE g = 2",
+        "SELECT sum(b) OVER (ORDER BY n) FROM t WHERE g = 2",
+        "SELECT sum(DISTINCT b) FROM t WHERE g = 2",
+        "SELECT sum(DISTINCT b) OVER (ORDER BY n ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t \
+         WHERE g = 2",
+    ] {
+        let error = world.error(query).await;
+        let is_told =
+            error.message.contains("out of range") || error.message.contains("does not fit");
+        assert!(is_told, "{query}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn distinct_sums_of_a_moving_frame_follow_it() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int PRIMARY KEY, b bigint, m decimal(9, 2))").await;
+    world
+        .run(
+            "INSERT INTO t VALUES (1, 5, 0.5), (2, 5, 0.5), (3, 7, NULL), (4, NULL, 1), (5, 5, 1), \
+             (6, 5, 2)",
+        )
+        .await;
+    let frame = "OVER (ORDER BY k ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) FROM t ORDER BY k";
+    for (function, wanted) in [
+        ("sum(DISTINCT b)", "5,5,12,12,12,5"),
+        ("sum(DISTINCT m)", "0.50,0.50,0.50,1.50,1.00,3.00"),
+        ("avg(DISTINCT m)", "0.500000,0.500000,0.500000,0.750000,1.000000,1.500000"),
+    ] {
+        let found = world.column(&format!("SELECT {function} {frame}")).await;
+        assert_eq!(found.join(","), wanted, "{function}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn averages_and_quotients_of_decimals_are_rounded() {
+    let world = World::new().await;
+    world
+        .run("CREATE TABLE t (g int, n int, m decimal(9, 2), w decimal(38, 2), PRIMARY KEY (g, n))")
+        .await;
+    world.run("INSERT INTO t VALUES (1, 1, 1, 1), (1, 2, 0.5, 0), (1, 3, 0.5, 1)").await;
+    world.run("INSERT INTO t VALUES (2, 1, -1, -1), (2, 2, -0.5, 0), (2, 3, -0.5, -1)").await;
+    for (query, wanted) in [
+        ("SELECT avg(w) FROM t WHERE g = 1", "0.666667"),
+        ("SELECT avg(m) FROM t WHERE g = 1", "0.666667"),
+        ("SELECT avg(m) FROM t WHERE g = 2 GROUP BY g", "-0.666667"),
+        ("SELECT avg(DISTINCT m) FROM t WHERE g = 1", "0.750000"),
+        ("SELECT 2.00 / 3.0", "0.666667"),
+        ("SELECT -2.00 / 3.0", "-0.666667"),
+        ("SELECT m / 0.3 FROM t WHERE g = 1 AND n = 1", "3.333333"),
+    ] {
+        assert_eq!(world.column(query).await, [wanted], "{query}");
+    }
+    assert!(world.error("SELECT m / 0.0 FROM t").await.message.contains("by zero"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn extremes_of_groups_are_those_of_their_values() {
+    let world = World::new().await;
+    world
+        .run("CREATE TABLE t (g int, n int, x double, f float, tu timeuuid, PRIMARY KEY (g, n))")
+        .await;
+    let early = "f0000000-53a9-11e2-8080-808080808080";
+    let late = "00000000-53ac-11e2-8080-808080808080";
+    world
+        .run(&format!(
+            "INSERT INTO t VALUES (1, 1, 'Infinity', 'Infinity', '{late}'), \
+             (2, 1, '-Infinity', '-Infinity', '{early}'), \
+             (3, 1, 'NaN', 'NaN', '{early}'), (3, 2, 1, 1, '{late}'), \
+             (4, 1, 1, 1, '{late}'), (4, 2, 'NaN', 'NaN', '{early}'), \
+             (5, 1, 0.0, 0.0, '{late}'), (5, 2, -0.0, -0.0, '{early}'), (6, 1, NULL, NULL, NULL)"
+        ))
+        .await;
+    for x in ["x", "f"] {
+        let query = format!("SELECT min({x}) FROM t GROUP BY g ORDER BY g");
+        assert_eq!(
+            world.column(&query).await,
+            ["inf", "-inf", "1.0", "1.0", "-0.0", ""],
+            "{query}"
+        );
+        let query = format!("SELECT max({x}) FROM t GROUP BY g ORDER BY g");
+        assert_eq!(world.column(&query).await, ["inf", "-inf", "NaN", "NaN", "0.0", ""], "{query}");
+        let query =
+            format!("SELECT g FROM t GROUP BY g ORDER BY max({x}) DESC NULLS LAST, g LIMIT 3");
+        assert_eq!(world.column(&query).await, ["3", "4", "1"], "{query}");
+        let query = format!("SELECT min({x}) FROM t WHERE g IN (3, 4)");
+        assert_eq!(world.column(&query).await, ["1.0"], "{query}");
+    }
+    let query = "SELECT max(tu) FROM t GROUP BY g ORDER BY g";
+    assert_eq!(world.column(query).await, [late, early, late, late, late, ""]);
+    assert_eq!(world.column("SELECT min(tu) FROM t").await, [early]);
+    let query = "SELECT max(tu) OVER (PARTITION BY g ORDER BY n DESC ROWS 1 PRECEDING) FROM t \
+                 WHERE g = 4 ORDER BY n";
+    assert_eq!(world.column(query).await, [late, early]);
+    let query = "SELECT g FROM t GROUP BY g ORDER BY min(tu) DESC NULLS LAST, g LIMIT 2";
+    assert_eq!(world.column(query).await, ["1", "2"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_written_has_one_nan() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (pk double PRIMARY KEY, f float)").await;
+    world.run("INSERT INTO t SELECT 0e0 / 0e0, -(0e0 / 0e0)").await;
+    world.run("INSERT INTO t VALUES ('NaN', 'NaN')").await;
+    let query = "SELECT count(*) FROM t WHERE pk = 'NaN'::double AND f = 'NaN'::float";
+    assert_eq!(world.column(query).await, ["1"]);
+}

@@ -1,0 +1,143 @@
+//! Time UUIDs: ordered, compared and sliced by their time.
+
+use crate::query::tests::World;
+
+/// Seconds of 2013, and UUIDs that sort otherwise as text; the first fields of later ones are less.
+const IDS: [&str; 4] = [
+    "f0000000-53a9-11e2-8080-808080808080",
+    "a0000000-53aa-11e2-8080-808080808080",
+    "50000000-53ab-11e2-8080-80808080807f",
+    "00000000-53ac-11e2-8080-808080808080",
+];
+
+async fn events() -> World {
+    let world = World::new().await;
+    world
+        .run("CREATE TABLE e (pk int, tu timeuuid, r timeuuid, v int, PRIMARY KEY (pk, tu))")
+        .await;
+    for (n, id) in IDS.iter().enumerate() {
+        world.run(&format!("INSERT INTO e VALUES (1, '{id}', '{id}', {n})")).await;
+    }
+    world
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn time_uuids_are_ordered_by_time_and_read_as_pages() {
+    let world = events().await;
+    for (query, wanted, is_pushed) in [
+        ("SELECT v FROM e WHERE pk = 1 ORDER BY tu DESC LIMIT 1", "3", true),
+        ("SELECT v FROM e WHERE pk = 1 ORDER BY tu LIMIT 2", "0 1", true),
+        ("SELECT v FROM e WHERE pk = 1 ORDER BY r DESC", "3 2 1 0", false),
+        ("SELECT v FROM e WHERE pk IN (1, 2) ORDER BY tu DESC LIMIT 2", "3 2", true),
+        ("SELECT v FROM (SELECT tu AS x, v FROM e) ORDER BY x", "0 1 2 3", false),
+        ("SELECT row_number() OVER (ORDER BY r DESC) FROM e ORDER BY tu", "4 3 2 1", false),
+        ("SELECT first_value(v ORDER BY r DESC) FROM e", "3", false),
+    ] {
+        let plan = world.plan(query).await;
+        assert_eq!(world.column(query).await.join(" "), wanted, "{query}\n{plan}");
+        assert_eq!(!plan.contains("SortExec"), is_pushed || query.contains("first"), "{plan}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_newest_of_each_is_the_newest_by_time() {
+    let world = events().await;
+    world.run(&format!("INSERT INTO e VALUES (2, '{0}', '{0}', 9)", IDS[1])).await;
+    for (query, wanted) in [
+        ("SELECT DISTINCT ON (pk) v FROM e ORDER BY pk, r DESC", "3 9"),
+        ("SELECT DISTINCT ON (pk) v FROM e ORDER BY pk DESC, tu", "9 0"),
+        ("SELECT DISTINCT ON (r) v FROM e ORDER BY r DESC, pk DESC", "3 2 9 0"),
+        ("SELECT DISTINCT ON (r) v FROM e ORDER BY r, pk", "0 1 2 3"),
+        ("SELECT max(v) FROM (SELECT DISTINCT ON (r) * FROM e ORDER BY r, pk)", "3"),
+    ] {
+        assert_eq!(world.column(query).await.join(" "), wanted, "{query}");
+    }
+    assert_eq!(world.column("SELECT DISTINCT ON (r) pk FROM e").await.len(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_least_of_a_moving_frame_follows_it() {
+    let world = events().await;
+    let other = "10000000-53ac-11e2-8080-808080808080";
+    world.run(&format!("INSERT INTO e VALUES (1, '{other}', '{}', 4)", IDS[0])).await;
+    world
+        .run("UPDATE e SET r = NULL WHERE pk = 1 AND tu = '50000000-53ab-11e2-8080-80808080807f'")
+        .await;
+    let frame = "OVER (ORDER BY tu ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM e ORDER BY tu";
+    let found = world.column(&format!("SELECT min(r) {frame}")).await;
+    assert_eq!(found, [IDS[0], IDS[0], IDS[1], IDS[3], IDS[0]]);
+    let found = world.column(&format!("SELECT max(r) {frame}")).await;
+    assert_eq!(found, [IDS[0], IDS[1], IDS[1], IDS[3], IDS[3]]);
+    let ends = "OVER (ORDER BY tu ROWS BETWEEN 3 PRECEDING AND 3 PRECEDING) FROM e ORDER BY tu";
+    let found = world.column(&format!("SELECT max(r) {ends}")).await;
+    assert_eq!(found, ["", "", "", IDS[0], IDS[1]]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn time_uuids_are_compared_by_time() {
+    let world = events().await;
+    let second = IDS[1];
+    let upper = second.to_uppercase();
+    for (condition, wanted) in [
+        (format!("> '{second}'"), "2 3"),
+        (format!(">= '{upper}'"), "1 2 3"),
+        (format!("< '{second}'"), "0"),
+        (format!("<= '{second}'"), "0 1"),
+        (format!("= '{upper}'"), "1"),
+        (format!("<> '{upper}'"), "0 2 3"),
+        (format!("BETWEEN '{second}' AND '{}'", IDS[2]), "1 2"),
+        (format!("IN ('{upper}', '{}')", IDS[3]), "1 3"),
+        ("> maxTimeuuid('1960-01-01')".to_owned(), "0 1 2 3"),
+    ] {
+        for column in ["tu", "r"] {
+            let query = format!("SELECT v FROM e WHERE pk = 1 AND {column} {condition} ORDER BY v");
+            assert_eq!(world.column(&query).await.join(" "), wanted, "{query}");
+        }
+    }
+    let range = format!("SELECT v FROM e WHERE pk = 1 AND tu > '{second}' ORDER BY tu DESC");
+    let plan = world.plan(&range).await;
+    assert!(plan.contains("slices=(") && plan.contains("direction=reversed"), "{plan}");
+    assert!(!plan.contains("filter=") && !plan.contains("SortExec"), "{plan}");
+    world.run(&format!("DELETE FROM e WHERE pk = 1 AND tu <= '{second}'")).await;
+    assert_eq!(world.column("SELECT v FROM e ORDER BY v").await, ["2", "3"]);
+    let error = world.error("SELECT v FROM e WHERE pk = 1 AND tu > 'x'").await;
+    assert!(error.message.contains("'x' is no timeuuid"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn functions_of_time_uuids() {
+    let world = World::new().await;
+    world.run("CREATE TABLE e (pk int, tu timeuuid, PRIMARY KEY (pk, tu))").await;
+    for at in ["2013-01-01T00:00:00.000Z", "2013-01-01T00:00:00.001Z"] {
+        world.run(&format!("INSERT INTO e VALUES (1, minTimeuuid('{at}'))")).await;
+        world.run(&format!("INSERT INTO e VALUES (1, maxTimeuuid('{at}'))")).await;
+    }
+    for (query, wanted) in [
+        ("SELECT minTimeuuid('1970-01-01')", "13814000-1dd2-11b2-8080-808080808080"),
+        ("SELECT maxTimeuuid('1970-01-01')", "1381670f-1dd2-11b2-7f7f-7f7f7f7f7f7f"),
+        ("SELECT min_timeuuid(DATE '1970-01-01')", "13814000-1dd2-11b2-8080-808080808080"),
+        ("SELECT toTimestamp(tu) FROM e ORDER BY tu DESC LIMIT 1", "2013-01-01T00:00:00.001Z"),
+        ("SELECT toTimestamp(DATE '2013-01-01')", "2013-01-01T00:00:00Z"),
+        ("SELECT count(*) FROM e WHERE tu > maxTimeuuid('2013-01-01')", "2"),
+        ("SELECT count(*) FROM e WHERE tu >= maxTimeuuid('2013-01-01')", "3"),
+        ("SELECT count(*) FROM e WHERE tu < minTimeuuid('2013-01-01 00:00:00.001')", "2"),
+        ("SELECT count(*) FROM e WHERE pk = 1 AND tu > TIMESTAMP '2013-01-01'", "2"),
+        ("SELECT count(*) FROM e WHERE pk = 1 AND tu >= TIMESTAMP '2013-01-01'", "4"),
+        ("SELECT count(*) FROM e WHERE pk = 1 AND tu <= TIMESTAMP '2013-01-01'", "2"),
+        ("SELECT count(*) FROM e WHERE tu < now()", "4"),
+        ("SELECT toTimestamp(now()) > TIMESTAMP '2013-01-01'", "true"),
+        ("SELECT toTimestamp(currentTimeuuid()) > TIMESTAMP '2013-01-01'", "true"),
+        ("SELECT count(DISTINCT currentTimeuuid()) FROM e", "4"),
+        ("SELECT minTimeuuid(NULL::timestamp) IS NULL", "true"),
+    ] {
+        assert_eq!(world.column(query).await, [wanted], "{query}");
+    }
+    let plan = world
+        .plan("SELECT * FROM e WHERE pk = 1 AND tu > maxTimeuuid('2013-01-01') ORDER BY tu")
+        .await;
+    assert!(plan.contains("slices=(") && !plan.contains("filter="), "{plan}");
+    for query in ["SELECT minTimeuuid('x')", "SELECT toTimestamp('x')", "SELECT minTimeuuid(1)"] {
+        let error = world.error(query).await;
+        assert!(error.message.contains("is no "), "{query}: {error}");
+    }
+}

@@ -1,0 +1,191 @@
+//! COPY FROM and COPY TO.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::query::ErrorKind;
+use crate::query::tests::{SessionOptions, World};
+
+const TABLE: &str = "CREATE TABLE w (origin text, time_hour timestamp, temp double, gust double, \
+                     PRIMARY KEY (origin, time_hour))";
+
+async fn world_with(file: &str) -> (World, String) {
+    let world = World::new().await;
+    world.run(TABLE).await;
+    let path = world.path("w.csv");
+    std::fs::write(&path, file).unwrap();
+    (world, path)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_is_matched_by_its_header() {
+    let (world, path) = world_with(
+        "temp,Origin,gust,time_hour\n39.5,EWR,NA,2013-01-01T06:00:00Z\n\
+         -1,JFK,3.25,2013-01-01 07:00:00\n",
+    )
+    .await;
+    assert_eq!(world.count(&format!("COPY w FROM '{path}' WITH (FORMAT csv, NULL 'NA')")).await, 2);
+    insta::assert_snapshot!(world.rows("SELECT * FROM w ORDER BY origin").await, @"
+    +--------+----------------------+------+------+
+    | origin | time_hour            | temp | gust |
+    +--------+----------------------+------+------+
+    | EWR    | 2013-01-01T06:00:00Z | 39.5 |      |
+    | JFK    | 2013-01-01T07:00:00Z | -1.0 | 3.25 |
+    +--------+----------------------+------+------+
+    ");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn headers_are_checked_against_the_table() {
+    let (world, path) = world_with("origin,time_hour,tmep\n").await;
+    let error = world.error(&format!("COPY w FROM '{path}'")).await;
+    assert_eq!(error.kind, ErrorKind::NotFound);
+    assert_eq!(error.help.as_deref(), Some("did you mean 'temp'?"));
+    std::fs::write(&path, "origin,temp\nEWR,1\n").unwrap();
+    let error = world.error(&format!("COPY w FROM '{path}'")).await;
+    assert!(error.message.contains("lacks key column 'time_hour'"), "{error}");
+    std::fs::write(&path, "origin,other,time_hour\nEWR,zzz,2013-01-01\n").unwrap();
+    let columns = format!("COPY w (origin, time_hour) FROM '{path}'");
+    assert_eq!(world.count(&columns).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_bad_line_stops_the_load_and_says_so() {
+    let mut file = "origin,time_hour,temp\n".to_owned();
+    for day in 1..=28 {
+        file.push_str(&format!("EWR,2013-02-{day:02},{day}\n"));
+    }
+    file.push_str("EWR,2013-03-01,warm\nEWR,2013-03-02,5\n");
+    let (world, path) = world_with(&file).await;
+    let error = world.error(&format!("COPY w FROM '{path}'")).await;
+    assert_eq!(error.message, format!("{path}, line 30: column 'temp': 'warm' is no double"));
+    assert!(error.help.as_deref().unwrap().starts_with("28 rows had been loaded"), "{error}");
+    assert_eq!(world.column("SELECT count(*) FROM w").await, ["28"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bad_lines_can_be_set_aside() {
+    let (world, path) = world_with(
+        "origin,time_hour,temp\nEWR,2013-01-01,1\nEWR,noon,\"2\"\n,2013-01-02,3\nEWR,2013-01-03\n\
+         EWR,2013-01-04,4\n",
+    )
+    .await;
+    let outcome = world.run(&format!("COPY w FROM '{path}' (ON_ERROR skip)")).await;
+    let rejected = format!("{path}.rejected");
+    assert_eq!(outcome.note, Some(format!("3 lines were rejected, see {rejected}")));
+    assert_eq!(world.column("SELECT temp FROM w WHERE origin = 'EWR'").await, ["1.0", "4.0"]);
+    assert_eq!(
+        std::fs::read_to_string(rejected).unwrap(),
+        "# line 3: column 'time_hour': 'noon' is no timestamp\nEWR,noon,\"2\"\n\
+         # line 4: column 'origin': a key column must not be null\n,2013-01-02,3\n\
+         # line 5: 2 fields, 3 are wanted\nEWR,2013-01-03\n"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_rows_go_out_and_come_back() {
+    let told = Arc::new(AtomicU64::new(0));
+    let progress = Arc::clone(&told);
+    let world = World::with(SessionOptions {
+        progress: Some(Arc::new(move |at| {
+            // How much a query gives is not known.
+            assert!(at.bytes_max == 0 || at.bytes <= at.bytes_max);
+            progress.store(at.rows, Ordering::Relaxed);
+        })),
+        ..SessionOptions::default()
+    })
+    .await;
+    world
+        .run("CREATE TABLE a (pk int, ck int, v text, d decimal(9, 2), PRIMARY KEY (pk, ck))")
+        .await;
+    let filled = "INSERT INTO a SELECT value % 7, value, concat('v,', CAST(value AS text)), \
+                  CAST(value AS decimal(9, 2)) / 4 FROM generate_series(1, 10000) AS s(value)";
+    assert_eq!(world.count(filled).await, 10_000);
+    let sums = "SELECT count(*), sum(ck), sum(d), max(v) FROM";
+    let wanted = world.rows(&format!("{sums} a")).await;
+    for (n, name) in ["a.csv", "a.parquet"].into_iter().enumerate() {
+        let path = world.path(name);
+        assert_eq!(world.count(&format!("COPY a TO '{path}'")).await, 10_000);
+        assert_eq!(told.swap(0, Ordering::Relaxed), 10_000, "rows told of while they are written");
+        world
+            .run(&format!(
+                "CREATE TABLE b{n} (pk int, ck int, v text, d decimal(9, 2), PRIMARY KEY (pk, ck))"
+            ))
+            .await;
+        assert_eq!(world.count(&format!("COPY b{n} FROM '{path}'")).await, 10_000, "{name}");
+        assert_eq!(told.swap(0, Ordering::Relaxed), 10_000, "{name}");
+        assert_eq!(world.rows(&format!("{sums} b{n} AS a")).await, wanted, "{name}");
+    }
+    let path = world.path("few.csv");
+    world.run(&format!("COPY (SELECT ck, v FROM a WHERE pk = 1 AND ck < 10 ORDER BY ck DESC) TO '{path}' (DELIMITER ';')")).await;
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "ck;v\n8;v,8\n1;v,1\n");
+    world.run(&format!("COPY (SELECT ck, v FROM a WHERE pk = 99) TO '{path}'")).await;
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "ck,v\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parquet_rows_with_one_key_come_in_order_and_nulls_leave_what_is_there() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int PRIMARY KEY, v int, w int)").await;
+    let path = world.path("t.parquet");
+    let rows = "SELECT * FROM (VALUES (1, 9, 1), (1, 1, 9), (2, NULL, 5)) AS r(k, v, w)";
+    world.run(&format!("COPY ({rows}) TO '{path}'")).await;
+    world.run("INSERT INTO t VALUES (2, 7, 7)").await;
+    assert_eq!(world.count(&format!("COPY t FROM '{path}'")).await, 3);
+    let all = "SELECT concat_ws(',', v, w) FROM t ORDER BY k";
+    assert_eq!(world.column(all).await, ["1,9", "7,5"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn empty_text_and_null_come_back_as_they_were() {
+    let world = World::new().await;
+    world.run("CREATE TABLE a (k int PRIMARY KEY, v text, w text)").await;
+    world.run("INSERT INTO a VALUES (1, '', NULL), (2, 'NA', ''), (3, NULL, 'x')").await;
+    let all = "SELECT k, v IS NULL, v, w IS NULL, w FROM";
+    let wanted = world.rows(&format!("{all} a ORDER BY k")).await;
+    for (table, null, text) in [
+        ("b", "", "k,v,w\n1,\"\",\n2,NA,\"\"\n3,,x\n"),
+        ("c", "NA", "k,v,w\n1,\"\",NA\n2,\"NA\",\"\"\n3,NA,x\n"),
+    ] {
+        let path = world.path(&format!("{table}.csv"));
+        let select = "SELECT * FROM a ORDER BY k";
+        world.run(&format!("COPY ({select}) TO '{path}' (NULL '{null}')")).await;
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        world.run(&format!("CREATE TABLE {table} (k int PRIMARY KEY, v text, w text)")).await;
+        assert_eq!(world.count(&format!("COPY {table} FROM '{path}' (NULL '{null}')")).await, 3);
+        assert_eq!(world.rows(&format!("{all} {table} AS a ORDER BY k")).await, wanted, "{null}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rejects_keep_the_line_and_the_input() {
+    let (world, path) = world_with("origin\ttime_hour\ttemp\n\t2013-01-01\t1\n").await;
+    let load = |options: &str| format!("COPY w FROM '{path}' (DELIMITER '\\t'{options})");
+    world.run(&load(", ON_ERROR skip")).await;
+    let rejected = std::fs::read_to_string(format!("{path}.rejected")).unwrap();
+    assert!(rejected.ends_with("not be null\n\t2013-01-01\t1\n"), "{rejected}");
+    let before = std::fs::read(&path).unwrap();
+    let link = world.path("link.csv");
+    std::fs::hard_link(&path, &link).unwrap();
+    let error = world.error(&load(&format!(", ON_ERROR skip, REJECT_FILE '{link}'"))).await;
+    assert!(error.message.contains("is the file that is read"), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quote_that_is_never_closed_is_named() {
+    let (world, path) =
+        world_with("origin,time_hour\nEWR,2013-01-01\nEWR,\"2013-01-02\nEWR,2013-01-03\n").await;
+    for options in ["", " (ON_ERROR skip)"] {
+        let error = world.error(&format!("COPY w FROM '{path}'{options}")).await;
+        assert!(error.message.contains("line 3: a quote is opened"), "{error}");
+        assert!(error.help.as_deref().unwrap().starts_with("1 rows"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_is_no_parquet_is_named() {
+    let (world, path) = world_with("origin,time_hour\n").await;
+    let error = world.error(&format!("COPY w FROM '{path}' (FORMAT parquet)")).await;
+    assert!(error.message.starts_with(&format!("cannot read '{path}': ")), "{error}");
+}

@@ -1,0 +1,297 @@
+//! UUIDs and addresses, which are text in SQL: compared by what they name, not by how it is
+//! written, and time UUIDs ordered by their time.
+//!
+//! Columns give one form (lower case with hyphens; an address as short as it gets). So whatever
+//! stands beside such a column is brought into that form, and an order of time UUIDs becomes one of
+//! `timeuuid_order(…)`, a text that sorts as Cassandra sorts them. Which text is a UUID is known by
+//! the metadata of its field, so a computed text (`lower(id)`) is text. What CASE, `coalesce` and
+//! their like choose among UUIDs is one; an outer query that names it sees a text.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{
+    AggregateFunction, Between, Case, InList, InSubquery, ScalarFunction, Sort, WindowFunction,
+};
+use datafusion::logical_expr::{
+    BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator,
+    ScalarUDF, cast, lit,
+};
+use tidegate_engine::schema::value::{format_uuid, parse_uuid};
+
+use super::choice;
+use super::instant::is_comparison;
+use super::time_uuid::{Bound, Canonical, TimeOrder};
+
+/// What a text names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Uuid,
+    TimeUuid,
+    Inet,
+}
+
+impl Kind {
+    /// What the texts of a field name; `None` for any other field.
+    pub fn of(field: &Field) -> Option<Self> {
+        if !field.data_type().is_string() {
+            return None;
+        }
+        match field.metadata().get("tidegate.type")?.as_str() {
+            "uuid" => Some(Kind::Uuid),
+            "timeuuid" => Some(Kind::TimeUuid),
+            "inet" => Some(Kind::Inet),
+            _ => None,
+        }
+    }
+
+    /// The one form of a text; `None` where it names nothing of the kind.
+    pub fn canonical(self, text: &str) -> Option<String> {
+        match self {
+            Kind::Uuid | Kind::TimeUuid => parse_uuid(text).map(|uuid| format_uuid(&uuid)),
+            Kind::Inet => {
+                text.parse::<IpAddr>().ok().map(|address| address.to_canonical().to_string())
+            }
+        }
+    }
+}
+
+/// Orders, and keys of joins, that are no part of an expression; goes before operands get a common
+/// type.
+pub fn of_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Sort(mut sort) => {
+            let schema = Arc::clone(sort.input.schema());
+            let is_changed = by_time(&mut sort.expr, &schema);
+            Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), is_changed))
+        }
+        // It becomes an aggregate with this order only later.
+        LogicalPlan::Distinct(Distinct::On(mut on)) => {
+            let schema = Arc::clone(on.input.schema());
+            let order = on.sort_expr.as_deref_mut().unwrap_or_default();
+            let mut is_changed = by_time(order, &schema);
+            // What is sorted first must be what is distinct.
+            for expr in &mut on.on_expr {
+                is_changed |= of_time(expr, &schema);
+            }
+            let plan = LogicalPlan::Distinct(Distinct::On(on));
+            Ok(Transformed::new_transformed(plan, is_changed))
+        }
+        LogicalPlan::Join(mut join) => {
+            let mut is_changed = false;
+            let (left, right) = (join.left.schema(), join.right.schema());
+            for (a, b) in &mut join.on {
+                let kinds = (kind(a, left), kind(b, right));
+                is_changed |= kinds.0.is_some() != kinds.1.is_some();
+                match kinds {
+                    (Some(kind), None) => bring(b, kind, right),
+                    (None, Some(kind)) => bring(a, kind, left),
+                    _ => {}
+                }
+            }
+            Ok(Transformed::new_transformed(LogicalPlan::Join(join), is_changed))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+fn kind(expr: &Expr, schema: &DFSchema) -> Option<Kind> {
+    if let Some(choices) = choice::of(expr) {
+        return kind_of_choices(choices, schema);
+    }
+    match expr {
+        Expr::Alias(alias) => kind(&alias.expr, schema),
+        // A field has the text of its expression for a name: that of others would be long, and
+        // vain.
+        Expr::Column(_)
+        | Expr::OuterReferenceColumn(..)
+        | Expr::ScalarSubquery(_)
+        | Expr::Cast(_)
+        | Expr::ScalarFunction(_)
+        | Expr::AggregateFunction(_)
+        | Expr::WindowFunction(_) => Kind::of(&expr.to_field(schema).ok()?.1),
+        _ => None,
+    }
+}
+
+/// What all the texts name, of which one is given; literals are what the others are.
+fn kind_of_choices(choices: Vec<&Expr>, schema: &DFSchema) -> Option<Kind> {
+    let mut found = None;
+    for choice in choices {
+        match kind(choice, schema) {
+            Some(kind) if found.is_none_or(|found| found == kind) => found = Some(kind),
+            None if matches!(choice, Expr::Literal(..)) => {}
+            _ => return None,
+        }
+    }
+    found
+}
+
+/// Brings the literals among texts, of which one is given, into the form of the others.
+fn bring_choices(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let found = kind(&expr, schema);
+    let (Some(found), Some(choices)) = (found, choice::of_mut(&mut expr)) else {
+        return Transformed::no(expr);
+    };
+    choices.into_iter().for_each(|choice| bring(choice, found, schema));
+    Transformed::yes(expr)
+}
+
+/// Sorts time UUIDs by their time; whether there are any.
+fn by_time(order: &mut [Sort], schema: &DFSchema) -> bool {
+    let mut is_changed = false;
+    for sort in order {
+        is_changed |= of_time(&mut sort.expr, schema);
+    }
+    is_changed
+}
+
+/// Makes a time UUID what sorts by its time; whether it is one.
+fn of_time(expr: &mut Expr, schema: &DFSchema) -> bool {
+    let is_one = kind(expr, schema) == Some(Kind::TimeUuid);
+    if is_one {
+        *expr = time_order(std::mem::take(expr));
+    }
+    is_one
+}
+
+/// Comparisons and orders within an expression; goes before operands get a common type.
+pub fn compare_all(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    bring_choices(expr, schema).transform_data(|expr| rewrite(expr, schema))
+}
+
+fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    Ok(match expr {
+        Expr::BinaryExpr(binary) if is_comparison(binary.op) => compare(binary, schema),
+        Expr::Between(part) => between(part, schema),
+        Expr::InList(InList { mut expr, mut list, negated }) => {
+            let kinds = std::iter::once(&*expr).chain(&list).map(|part| kind(part, schema));
+            let Some(kind) = kinds.fold(None, Option::or) else {
+                return Ok(Transformed::no(Expr::InList(InList { expr, list, negated })));
+            };
+            list.iter_mut().for_each(|item| bring(item, kind, schema));
+            bring(&mut expr, kind, schema);
+            Transformed::yes(Expr::InList(InList { expr, list, negated }))
+        }
+        Expr::InSubquery(part) => in_subquery(part, schema)?,
+        Expr::Case(Case { expr: Some(base), mut when_then_expr, else_expr }) => {
+            let found = kind(&base, schema);
+            for (when, _) in &mut when_then_expr {
+                found.iter().for_each(|kind| bring(when, *kind, schema));
+            }
+            let case = Case { expr: Some(base), when_then_expr, else_expr };
+            Transformed::new_transformed(Expr::Case(case), found.is_some())
+        }
+        Expr::WindowFunction(mut window) => {
+            let WindowFunction { params, .. } = &mut *window;
+            let is_changed = by_time(&mut params.order_by, schema);
+            Transformed::new_transformed(Expr::WindowFunction(window), is_changed)
+        }
+        Expr::AggregateFunction(mut function) => {
+            let AggregateFunction { params, .. } = &mut function;
+            let is_changed = by_time(&mut params.order_by, schema);
+            Transformed::new_transformed(Expr::AggregateFunction(function), is_changed)
+        }
+        other => Transformed::no(other),
+    })
+}
+
+fn between(part: Between, schema: &DFSchema) -> Transformed<Expr> {
+    let kinds = [&part.expr, &part.low, &part.high].map(|part| kind(part, schema));
+    if kinds.iter().all(Option::is_none) {
+        return Transformed::no(Expr::Between(part));
+    }
+    let Between { expr, negated, low, high } = part;
+    let side = |left: &Expr, op, right: Box<Expr>| {
+        let left = Box::new(left.clone());
+        compare(BinaryExpr { left, op, right }, schema).data
+    };
+    Transformed::yes(match negated {
+        true => side(&expr, Operator::Lt, low).or(side(&expr, Operator::Gt, high)),
+        false => side(&expr, Operator::GtEq, low).and(side(&expr, Operator::LtEq, high)),
+    })
+}
+
+fn in_subquery(part: InSubquery, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let InSubquery { mut expr, mut subquery, negated } = part;
+    let inner_schema = Arc::clone(subquery.subquery.schema());
+    let inner = Kind::of(inner_schema.field(0));
+    let is_changed = match (kind(&expr, schema), inner) {
+        (Some(kind), None) => {
+            let (qualifier, field) = inner_schema.qualified_field(0);
+            let name = field.name().clone();
+            let mut column = Expr::Column((qualifier, field).into());
+            bring(&mut column, kind, &inner_schema);
+            let plan = Arc::unwrap_or_clone(subquery.subquery);
+            let plan = LogicalPlanBuilder::from(plan).project([column.alias(name)])?;
+            subquery.subquery = Arc::new(plan.build()?);
+            true
+        }
+        (None, Some(kind)) => {
+            bring(&mut expr, kind, schema);
+            true
+        }
+        _ => false,
+    };
+    let expr = Expr::InSubquery(InSubquery { expr, subquery, negated });
+    Ok(Transformed::new_transformed(expr, is_changed))
+}
+
+fn compare(binary: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
+    let BinaryExpr { mut left, op, mut right } = binary;
+    let kinds = (kind(&left, schema), kind(&right, schema));
+    let Some(found) = kinds.0.or(kinds.1) else {
+        return Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }));
+    };
+    let is_order = matches!(op, Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq);
+    if is_order && (kinds.0 == Some(Kind::TimeUuid) || kinds.1 == Some(Kind::TimeUuid)) {
+        // A time UUID that is later than an instant is later than all of that instant.
+        let is_end = |of_right: bool| matches!(op, Operator::Gt | Operator::LtEq) == of_right;
+        left = Box::new(time_order(moment(*left, is_end(false), schema)));
+        right = Box::new(time_order(moment(*right, is_end(true), schema)));
+    } else {
+        bring(&mut left, found, schema);
+        bring(&mut right, found, schema);
+    }
+    Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
+}
+
+/// An instant as the first or last time UUID of its millisecond; anything else as it is.
+fn moment(expr: Expr, is_end: bool, schema: &DFSchema) -> Expr {
+    let is_instant = matches!(
+        expr.get_type(schema),
+        Ok(DataType::Timestamp(..) | DataType::Date32 | DataType::Date64)
+    );
+    if !is_instant {
+        return expr;
+    }
+    call(ScalarUDF::from(Bound::new(is_end)), expr)
+}
+
+/// Brings a text into the one form of what it names.
+fn bring(expr: &mut Expr, wanted: Kind, schema: &DFSchema) {
+    let is_text = expr.get_type(schema).is_ok_and(|ty| ty.is_string());
+    if kind(expr, schema).is_some() || !is_text {
+        return;
+    }
+    if let Expr::Literal(scalar, _) = expr {
+        let text = scalar.try_as_str().flatten();
+        if let Some(text) = text.and_then(|text| wanted.canonical(text)) {
+            *expr = lit(ScalarValue::Utf8(Some(text)));
+        }
+        return;
+    }
+    let text = cast(std::mem::take(expr), DataType::Utf8);
+    *expr = call(ScalarUDF::from(Canonical::new(wanted)), text);
+}
+
+fn time_order(expr: Expr) -> Expr {
+    call(ScalarUDF::from(TimeOrder::new()), expr)
+}
+
+fn call(function: ScalarUDF, argument: Expr) -> Expr {
+    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function), vec![argument]))
+}

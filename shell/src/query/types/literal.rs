@@ -1,0 +1,235 @@
+//! Values of columns as text, and text as values: EXPLAIN, DESCRIBE and COPY.
+
+use std::net::IpAddr;
+
+use datafusion::arrow::compute::kernels::cast_utils::Parser;
+use datafusion::arrow::datatypes::{
+    Date32Type, Decimal128Type, Time64NanosecondType, TimestampMillisecondType,
+    TimestampNanosecondType,
+};
+use datafusion::arrow::util::display::array_value_to_string;
+use datafusion::common::ScalarValue;
+use tidegate_engine::schema::value::{format_uuid, parse_uuid, parse_varint};
+use tidegate_engine::schema::{DataType, Value};
+use tidegate_engine::{ClusteringKey, TableSchema};
+
+/// A value as SQL shows it, without quotes.
+pub fn text(value: &Value) -> String {
+    let scalar = match value {
+        Value::Text(text) => return text.clone(),
+        Value::Uuid(uuid) | Value::TimeUuid(uuid) => return format_uuid(uuid),
+        Value::Decimal { unscaled, scale } => {
+            return match i8::try_from(*scale) {
+                Ok(scale) => Decimal128(*unscaled, scale).to_string(),
+                Err(_) => value.to_string(),
+            };
+        }
+        Value::Date(days) => ScalarValue::Date32(Some(*days)),
+        Value::Time(ns) => ScalarValue::Time64Nanosecond(Some(*ns)),
+        Value::Timestamp(ms) => ScalarValue::TimestampMillisecond(Some(*ms), Some("UTC".into())),
+        other => return other.to_string(),
+    };
+    scalar
+        .to_array()
+        .and_then(|array| Ok(array_value_to_string(&array, 0)?))
+        .unwrap_or_else(|_| value.to_string())
+}
+
+struct Decimal128(i128, i8);
+
+impl std::fmt::Display for Decimal128 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        use datafusion::arrow::datatypes::DecimalType;
+        f.write_str(&Decimal128Type::format_decimal(self.0, 38, self.1))
+    }
+}
+
+/// Reads a value of type `ty`, as a CSV file writes it: ISO 8601 for times (with `Z`, `T` or a
+/// blank), hex with or without `0x` for blobs.
+///
+/// Errors: why the text is no such value.
+pub fn parse(ty: &DataType, text: &str) -> Result<Value, String> {
+    let trimmed = text.trim();
+    let wrong = || format!("'{text}' is no {}", ty.sql_name());
+    let out_of_range = || format!("'{text}' is out of range for {}", ty.sql_name());
+    let number = |error: std::num::ParseIntError| {
+        use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+        match error.kind() {
+            PosOverflow | NegOverflow => out_of_range(),
+            _ => wrong(),
+        }
+    };
+    Ok(match ty {
+        DataType::Text => Value::Text(text.to_owned()),
+        DataType::Boolean => match trimmed.to_ascii_lowercase().as_str() {
+            "true" | "t" | "1" => Value::Boolean(true),
+            "false" | "f" | "0" => Value::Boolean(false),
+            _ => return Err(wrong()),
+        },
+        DataType::TinyInt => Value::TinyInt(trimmed.parse().map_err(number)?),
+        DataType::SmallInt => Value::SmallInt(trimmed.parse().map_err(number)?),
+        DataType::Int => Value::Int(trimmed.parse().map_err(number)?),
+        DataType::BigInt => Value::BigInt(trimmed.parse().map_err(number)?),
+        DataType::Float => {
+            let wide: f64 = trimmed.parse().map_err(|_| wrong())?;
+            Value::Float(narrow(trimmed, wide).ok_or_else(out_of_range)?)
+        }
+        DataType::Double => Value::Double(trimmed.parse().map_err(|_| wrong())?),
+        DataType::Decimal { precision, scale } => {
+            let (unscaled, scale) = decimal(trimmed, *precision, *scale).ok_or_else(wrong)?;
+            Value::Decimal { unscaled, scale }
+        }
+        DataType::Blob => Value::Blob(hex(trimmed).ok_or_else(wrong)?),
+        DataType::Date => {
+            let day = Date32Type::parse(trimmed).ok_or_else(wrong)?;
+            let instant = TimestampNanosecondType::parse(trimmed);
+            if instant.is_some_and(|instant| instant % DAY_NS != 0) {
+                return Err(format!("'{text}' has a time of day, which a date does not hold"));
+            }
+            Value::Date(day)
+        }
+        DataType::Time => Value::Time(Time64NanosecondType::parse(trimmed).ok_or_else(wrong)?),
+        DataType::Timestamp => {
+            Value::Timestamp(TimestampMillisecondType::parse(trimmed).ok_or_else(wrong)?)
+        }
+        DataType::Uuid => Value::Uuid(parse_uuid(trimmed).ok_or_else(wrong)?),
+        DataType::TimeUuid => {
+            let uuid = parse_uuid(trimmed).ok_or_else(wrong)?;
+            if uuid[6] >> 4 != 1 {
+                return Err(format!("'{text}' is no version 1 UUID"));
+            }
+            Value::TimeUuid(uuid)
+        }
+        DataType::Inet => {
+            let address: IpAddr = trimmed.parse().map_err(|_| wrong())?;
+            Value::Inet(address.to_canonical())
+        }
+        DataType::Varint => Value::Varint(parse_varint(trimmed).ok_or_else(wrong)?),
+        DataType::Counter => return Err("counters are read, not written".to_owned()),
+        DataType::Duration
+        | DataType::List(_)
+        | DataType::Set(_)
+        | DataType::Map(..)
+        | DataType::Tuple(_)
+        | DataType::User(_)
+        | DataType::Frozen(_) => {
+            return Err(format!("{} is not read from text: use INSERT or Parquet", ty.sql_name()));
+        }
+    })
+}
+
+/// The float that `text` says, which as a double is `wide`; `None` for one that is too large.
+fn narrow(text: &str, wide: f64) -> Option<f32> {
+    let value: f32 = text.parse().ok()?;
+    (value.is_finite() || !wide.is_finite()).then_some(value)
+}
+
+/// `-12.5` as an unscaled number and its scale; digits beyond the scale are refused, not rounded. A
+/// number of a type that is wider than what is kept has the scale that it needs.
+fn decimal(text: &str, precision: u8, scale: i8) -> Option<(i128, i32)> {
+    let scale = usize::try_from(scale).ok()?;
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let fraction = fraction.trim_end_matches('0');
+    if (whole.is_empty() && fraction.is_empty() && !digits.contains('0')) || fraction.len() > scale
+    {
+        return None;
+    }
+    if !whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let whole = whole.trim_start_matches('0');
+    if whole.len() + scale > usize::from(precision) {
+        return None;
+    }
+    let kept = if usize::from(precision) > DIGITS_KEPT { fraction.len() } else { scale };
+    let padded = format!("{whole}{fraction}{}", "0".repeat(kept - fraction.len()));
+    let unscaled: i128 = if padded.is_empty() { 0 } else { padded.parse().ok()? };
+    Some((if negative { -unscaled } else { unscaled }, i32::try_from(kept).ok()?))
+}
+
+/// Nanoseconds of a day.
+const DAY_NS: i64 = 86_400_000_000_000;
+/// Digits of every number that the engine keeps.
+const DIGITS_KEPT: usize = 38;
+
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("\\x")).unwrap_or(text);
+    if !digits.len().is_multiple_of(2) || !digits.is_ascii() {
+        return None;
+    }
+    (0..digits.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).ok())
+        .collect()
+}
+
+/// The values of a clustering prefix, as text.
+pub fn prefix_text(table: &TableSchema, key: &ClusteringKey) -> String {
+    let Ok(stored) = key.stored(table) else { return "?".to_owned() };
+    let values: Vec<String> = table
+        .clustering_key()
+        .zip(stored)
+        .map(|(column, bytes)| {
+            Value::decode(&column.ty, &bytes).map_or_else(|_| "?".to_owned(), |value| text(&value))
+        })
+        .collect();
+    values.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_read_by_type() {
+        let timestamp = |text| parse(&DataType::Timestamp, text);
+        let wanted = Ok(Value::Timestamp(1_357_020_000_000));
+        assert_eq!(timestamp("2013-01-01T06:00:00Z"), wanted);
+        assert_eq!(timestamp("2013-01-01 06:00:00"), wanted);
+        assert_eq!(timestamp("2013-01-01T06:00:00"), wanted);
+        assert_eq!(timestamp("2013-01-01T08:00:00.000+02:00"), wanted);
+        assert!(timestamp("yesterday").is_err());
+        assert_eq!(parse(&DataType::Double, "8.05546"), Ok(Value::Double(8.05546)));
+        assert_eq!(parse(&DataType::Int, "x"), Err("'x' is no int".into()));
+        assert_eq!(
+            parse(&DataType::TinyInt, "128"),
+            Err("'128' is out of range for tinyint".into())
+        );
+        assert_eq!(parse(&DataType::Blob, "0x00ff"), Ok(Value::Blob(vec![0, 255])));
+        assert_eq!(parse(&DataType::Date, "1970-01-03"), Ok(Value::Date(2)));
+        let mapped = parse(&DataType::Inet, "::ffff:1.2.3.4");
+        assert_eq!(mapped, Ok(Value::Inet([1, 2, 3, 4].into())));
+    }
+
+    #[test]
+    fn decimals_keep_every_digit() {
+        let ty = DataType::Decimal { precision: 5, scale: 2 };
+        let unscaled = |text| match parse(&ty, text) {
+            Ok(Value::Decimal { unscaled, scale: 2 }) => Some(unscaled),
+            _ => None,
+        };
+        assert_eq!(unscaled("-1.5"), Some(-150));
+        assert_eq!(unscaled("0"), Some(0));
+        assert_eq!(unscaled(".25"), Some(25));
+        assert_eq!(unscaled("999.990"), Some(99_999));
+        assert_eq!(unscaled("1000"), None);
+        assert_eq!(unscaled("1.005"), None);
+        assert_eq!(unscaled("1e3"), None);
+        assert_eq!(unscaled(""), None);
+        let wide = |text| parse(&DataType::DECIMAL_WIDE, text);
+        assert_eq!(wide("2.50"), Ok(Value::Decimal { unscaled: 25, scale: 1 }));
+        assert_eq!(wide("007"), Ok(Value::Decimal { unscaled: 7, scale: 0 }));
+        assert!(wide(&"9".repeat(39)).is_err());
+    }
+
+    #[test]
+    fn values_are_shown_as_sql_writes_them() {
+        assert_eq!(text(&Value::Timestamp(1_357_020_000_000)), "2013-01-01T06:00:00Z");
+        assert_eq!(text(&Value::Decimal { unscaled: -150, scale: 2 }), "-1.50");
+        assert_eq!(text(&Value::Text("a".into())), "a");
+    }
+}

@@ -1,0 +1,13 @@
+//! Values by their types: literals, comparisons, arithmetic and functions that are exact.
+
+pub mod arithmetic;
+pub mod assign;
+mod choice;
+pub mod compare;
+pub mod identifier;
+pub mod instant;
+pub mod literal;
+pub mod named_cast;
+pub mod number;
+pub mod rewrite;
+pub mod time_uuid;
