@@ -29,6 +29,7 @@ pub mod replay;
 pub mod cache;
 pub mod memtable;
 pub mod sstable;
+pub mod inspect;
 pub mod reader;
 pub mod batch;
 pub mod table;
