@@ -20,7 +20,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("crc32fast", &["engine/src/checksum.rs"]),
     ("datafusion", &["shell/src/query/"]),
     ("equivalent", &["engine/src/persistent.rs"]),
-    ("flate2", &["engine/src/sstable/codec.rs"]),
+    ("flate2", &["engine/src/sstable/format/codec.rs"]),
     ("getrandom", &["shell/src/flight/seal.rs"]),
     ("imbl", &["engine/src/persistent.rs"]),
     ("libc", &["engine/src/os.rs"]),
@@ -29,10 +29,10 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("rustix", &["engine/src/os.rs"]),
     ("rustyline", &["shell/src/repl/"]),
     ("sha2", &["engine/src/plugin/"]),
-    ("lz4_flex", &["engine/src/sstable/codec.rs"]),
+    ("lz4_flex", &["engine/src/sstable/format/codec.rs"]),
     ("prost", &["shell/src/flight/"]),
     ("prost_types", &["shell/src/flight/"]),
-    ("snap", &["engine/src/sstable/codec.rs"]),
+    ("snap", &["engine/src/sstable/format/codec.rs"]),
     ("sqlparser", &["shell/src/query/"]),
     ("tokio_uring", &["engine/src/disk/uring.rs"]),
     ("tonic", &["shell/src/flight/"]),
@@ -41,7 +41,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("wasmparser", &["engine/src/plugin/"]),
     ("wasmtime", &["engine/src/plugin/"]),
     // Chunks of SSTables and files of traces: two floors that do not know each other.
-    ("zstd", &["engine/src/sstable/codec.rs", "engine/src/trace/import.rs"]),
+    ("zstd", &["engine/src/sstable/format/codec.rs", "engine/src/trace/import.rs"]),
 ];
 
 /// Words that must not stand in source files, and what to do instead.
@@ -123,6 +123,12 @@ const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", 
 const DOCUMENTS_SHORT: &[&str] = &["README.md", "ARCHITECTURE.md"];
 const SENTENCE_WORDS_MAX: usize = 35;
 const SENTENCE_WORDS_MEDIAN_MAX: usize = 15;
+/// Folders within a module, bottom first: each names only those before it.
+const FOLDERS: &[(&str, &[&str])] =
+    &[("sstable", &["format", "data", "index", "read", "write", "set"])];
+/// Modules that name of another one only these parts.
+const PARTS: &[(&str, &str, &[&str])] =
+    &[("inspect", "sstable", &["format", "data", "index::filter"])];
 /// Where a path that a document names may begin.
 const PATH_ROOTS: &[&str] = &["", "engine/src", "shell/src"];
 /// What the names of files end in that documents name by path.
@@ -355,6 +361,44 @@ fn check_floors(lib: &str, folder: &str) {
 fn a_module_names_only_lower_floors() {
     check_floors("engine/src/lib.rs", "engine/src");
     check_floors("shell/src/lib.rs", "shell/src");
+}
+
+/// What stands behind the name of a module of the crate in a line: `b::c` of `crate::a::b::c`.
+fn parts<'a>(code: &'a str, module: &str) -> Vec<&'a str> {
+    let path = format!("crate::{module}::");
+    let rests = code.match_indices(&path).map(|(at, path)| &code[at + path.len()..]);
+    let is_end = |c: char| !c.is_alphanumeric() && c != '_' && c != ':';
+    rests.map(|rest| rest.split(is_end).next().unwrap_or_default()).collect()
+}
+
+/// Breaches of files below a folder that name other parts of a module than are allowed.
+fn check_parts(folder: &str, module: &str, allowed: &[&str], breaches: &mut Vec<String>) {
+    let files = sources(&format!("engine/src/{folder}"));
+    assert!(!files.is_empty(), "{folder}: no files found, the check is blind");
+    let is_test = |name: &str| name.contains("/tests/") || name.ends_with("/tests.rs");
+    for (name, text) in files.iter().filter(|(name, _)| !is_test(name)) {
+        for (line, code) in code(text) {
+            for part in parts(code, module) {
+                if !allowed.iter().any(|allowed| part.starts_with(allowed)) {
+                    breaches.push(format!("{name}:{line}: {folder} names {module}::{part}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_folder_names_only_lower_folders() {
+    let mut breaches = Vec::new();
+    for (module, folders) in FOLDERS {
+        for (at, folder) in folders.iter().enumerate() {
+            check_parts(&format!("{module}/{folder}"), module, &folders[..at], &mut breaches);
+        }
+    }
+    for (folder, module, allowed) in PARTS {
+        check_parts(folder, module, allowed, &mut breaches);
+    }
+    assert!(breaches.is_empty(), "{}", breaches.join("\n"));
 }
 
 #[test]
@@ -713,6 +757,8 @@ fn the_checks_see_breaches() {
         ["cache", "disk"]
     );
     assert!(crate_modules("let subcrate::x = 1").is_empty());
+    let line = "use crate::a::b::c; crate::a::{b, c}; crate::ab::c";
+    assert_eq!(parts(line, "a"), ["b::c", ""]);
     let text = "# Head one.\n\nOne two, `a. b` (three). Four\nfive [six](x.md#y).\n\n| no. |\n1. Seven e.g. \
                 eight!\n- nine\n```\nNo. No.\n```\n";
     let counts: Vec<usize> = sentences(text).iter().map(Vec::len).collect();

@@ -30,6 +30,7 @@ pub mod cache;
 pub mod governance;
 pub mod memtable;
 pub mod sstable;
+pub mod inspect;
 pub mod reader;
 pub mod batch;
 pub mod table;

@@ -21,12 +21,12 @@ use super::catalog::check_name;
 use super::database::Database;
 use super::shard::Shard;
 use crate::error::{Error, Result};
+use crate::inspect::{FoundSchema, Inspector, StoredType, find_schema, list};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{
     ClusteringOrder, Column, ColumnKind, DataType, OnCorruption, TableId, TableOptions,
     TableSchema, UserType,
 };
-use crate::sstable::inspect::{FoundSchema, Inspector, StoredType, find_schema, list};
 use crate::sstable::{Sstable, SstableName};
 use crate::table::{AttachedOpening, Table};
 

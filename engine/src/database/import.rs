@@ -175,7 +175,7 @@ enum Told {
 
 /// Errors: `Invalid` naming a column of the files that the table does not have. That types fit is
 /// found when the files are opened.
-fn check_columns(found: &crate::sstable::inspect::FoundSchema, schema: &SchemaRef) -> Result<()> {
+fn check_columns(found: &crate::inspect::FoundSchema, schema: &SchemaRef) -> Result<()> {
     let table = schema.full_name();
     if found.source.is_some() {
         let wanted = found.partition_key.iter().map(|(name, _)| name);

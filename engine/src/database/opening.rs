@@ -20,8 +20,8 @@ use crate::os;
 use crate::runtime;
 use crate::schema::TableId;
 use crate::schema::table_schema::SchemaRef;
+use crate::sstable::LOST;
 use crate::sstable::generation_of;
-use crate::sstable::manifest::LOST;
 use crate::table::{Cleared, Reached, SetAside, clear_leftovers};
 
 /// Pause before a commitlog for which there was no room is tried again.

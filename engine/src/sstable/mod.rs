@@ -31,56 +31,32 @@
 //! compressed or not, whoever wrote them. A column that the table lacks is stepped over; one of
 //! another type than the table's is refused by name.
 //!
-//! Not here: merging several SSTables (`reader`), choosing which to merge (`table`).
+//! Imports run one way, and `tests/tidy.rs` holds them to it:
+//!
+//! ```text
+//! format <- data <- index <- read, write <- set
+//! ```
+//!
+//! Not here: merging several SSTables (`reader`), choosing which to merge (`table`), looking into
+//! files of any table (`inspect`).
 
-mod block_index;
-mod cardinality;
-mod class_name;
-mod clip;
-mod codec;
-mod coding;
-mod component;
-mod compressed;
-mod compression_info;
-mod damage;
-mod data_writer;
-mod file;
-mod filter;
-mod index_page;
-mod info;
-pub mod inspect;
-mod integrity;
-mod item;
-mod large_data;
-mod layout;
-pub mod manifest;
-mod open;
-mod partition_index;
-mod partition_reader;
-mod prefix;
-mod promoted_index;
-mod row_read;
-mod salvage;
-mod scylla;
-mod source;
-mod sstable;
-mod statistics;
-mod summary;
+pub(crate) mod format;
+pub(crate) mod data;
+pub(crate) mod index;
+mod read;
+mod write;
+mod set;
 #[cfg(test)]
 pub(crate) mod tests;
-mod type_name;
-mod unfiltered;
-mod window;
-mod writer;
 
-pub use component::{Component, SstableName, Version, generation_of};
-pub use damage::{Damage, DamageLog};
-pub use filter::HashedKey;
-pub use info::SstableInfo;
-pub use large_data::{LargeKind, clustering_key_text, partition_key_text};
-pub use layout::Bases;
-pub use open::stated_positions;
-pub use scylla::{LargeData, LargeRecord, ScyllaColumn, ScyllaMetadata, ScyllaSchema, TokenBound};
-pub use sstable::Sstable;
-pub use type_name::{cql_type, marshal_name, partition_key_types};
-pub use writer::{SstableWriter, WriterOptions, remove_files};
+pub use format::component::{Component, SstableName, Version, generation_of};
+pub use format::info::SstableInfo;
+pub use format::layout::Bases;
+pub use format::scylla::{
+    LargeData, LargeKind, LargeRecord, ScyllaColumn, ScyllaMetadata, ScyllaSchema, TokenBound,
+};
+pub use format::type_name::{cql_type, marshal_name, partition_key_types};
+pub use index::filter::HashedKey;
+pub use read::{Damage, DamageLog, Sstable, stated_positions};
+pub use set::{LOST, clear_unnamed, manifest};
+pub use write::{SstableWriter, WriterOptions, remove_files};

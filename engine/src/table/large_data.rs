@@ -1,7 +1,8 @@
 //! What is large in a table's SSTables: told after a flush, and asked for.
 
 use super::table::Table;
-use crate::sstable::{LargeKind, Sstable, clustering_key_text, partition_key_text};
+use crate::inspect::{clustering_key_text, partition_key_text};
+use crate::sstable::{LargeKind, Sstable};
 
 /// Something large in an SSTable, as its writer recorded it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -22,8 +22,11 @@ use crate::memtable::Memtable;
 use crate::runtime::Gate;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{ClusteringShape, LargeDataThresholds, OnCorruption};
-use crate::sstable::manifest::{LOST, Manifest, clear_unnamed};
-use crate::sstable::{Component, DamageLog, Sstable, SstableInfo, generation_of, stated_positions};
+use crate::sstable::manifest::Manifest;
+use crate::sstable::{
+    Component, DamageLog, LOST, Sstable, SstableInfo, clear_unnamed, generation_of,
+    stated_positions,
+};
 
 /// Sequences that the manifests of a table are known to have reached, by shard and shard count.
 pub type Reached = BTreeMap<(u32, u32), u64>;

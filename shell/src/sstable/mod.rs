@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use tidegate_engine::clock::{Clock, SystemClock};
 use tidegate_engine::disk::{self, Disk};
-use tidegate_engine::sstable::SstableName;
-use tidegate_engine::sstable::inspect::{
+use tidegate_engine::inspect::{
     DataDump, IndexDump, Inspector, Verification, dump_scylla, dump_statistics,
     dump_statistics_json, dump_summary, find_schema, list, locate, verify,
 };
+use tidegate_engine::sstable::SstableName;
 use tidegate_engine::{Backend, Error};
 
 use crate::cli::{SstableAction, SstableFiles};

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use tidegate_engine::inspect::{Inspector, find_schema};
 use tidegate_engine::sstable::SstableName;
-use tidegate_engine::sstable::inspect::{Inspector, find_schema};
 use tidegate_engine::{
     AttachProgress, Attachment, Database, Durability, Error, OnCorruption, OnUnknown, disk,
 };

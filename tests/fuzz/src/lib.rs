@@ -21,7 +21,7 @@ use tidegate_engine::cache::PageCache;
 use tidegate_engine::disk::Disk;
 use tidegate_engine::mutation::PartitionRange;
 use tidegate_engine::schema::{Column, ColumnKind, TableId, TableOptions};
-use tidegate_engine::sstable::inspect::{
+use tidegate_engine::inspect::{
     DataDump, IndexDump, Inspector, dump_scylla, dump_statistics, dump_statistics_json,
     dump_summary, find_schema, verify,
 };

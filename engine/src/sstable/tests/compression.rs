@@ -9,9 +9,8 @@ use crate::clock::Random;
 use crate::error::Error;
 use crate::mutation::Direction;
 use crate::policy::event::EntryKind;
-use crate::schema::Compression;
 
-pub(super) const CODECS: [(Codec, &str); 4] = [
+pub(crate) const CODECS: [(Codec, &str); 4] = [
     (Codec::Lz4, "LZ4Compressor"),
     (Codec::Snappy, "org.apache.cassandra.io.compress.SnappyCompressor"),
     (Codec::Deflate, "DeflateCompressor"),
@@ -23,7 +22,7 @@ const COMPONENTS: &str = "Data.db\nIndex.db\nSummary.db\nFilter.db\nStatistics.d
                           CompressionInfo.db\n";
 
 /// Compresses the data of generation 1 as another product would.
-pub(super) fn compress(disk: &MemoryDisk, (codec, class): (Codec, &str), chunk_bytes: usize) {
+pub(crate) fn compress(disk: &MemoryDisk, (codec, class): (Codec, &str), chunk_bytes: usize) {
     let path = Component::Data.path(directory(), 1);
     let content = disk.content(&path);
     let mut info = (class.len() as u16).to_be_bytes().to_vec();
@@ -241,48 +240,4 @@ fn chunks_stored_as_they_are_are_read() {
     assert!(error.contains("wanted 10 bytes compressed with LZ4"), "{error}");
     let error = read(48, vec![7; 65]).unwrap_err().to_string();
     assert!(error.contains("at offset 68: wanted 64 bytes stored as they are"), "{error}");
-}
-
-/// What the writer compresses is read back, and found sound by the other reader.
-#[test]
-fn compressed_tables_of_our_own_give_the_same_rows() {
-    for seed in 0..40 {
-        let mut random = Random::new(seed);
-        let schema = random_schema(&mut random);
-        let partitions = random_partitions(&mut random, &schema);
-        if partitions.is_empty() {
-            continue;
-        }
-        let disk = MemoryDisk::default();
-        let compressor = CODECS[random.below(4) as usize].0;
-        let chunk_bytes = 1024 << random.below(4);
-        let compression = Compression { compressor, chunk_bytes, level: None };
-        let options = WriterOptions {
-            column_index_bytes: 256,
-            compression: Some(compression),
-            ..WriterOptions::default()
-        };
-        let fragments = all_fragments(&partitions, &Slice::full(Direction::Forward));
-        let info = write(&disk, 1, &schema, options, fragments).unwrap();
-        let stored = disk.content(&Component::Data.path(directory(), 1));
-        assert_eq!(info.data_bytes, stored.len() as u64);
-        let toc = disk.content(&Component::Toc.path(directory(), 1));
-        let toc = String::from_utf8(toc).unwrap();
-        assert!(toc.contains("CompressionInfo.db\n") && !toc.contains("CRC.db\n"), "{toc}");
-        read_all(&disk, &schema, &partitions)
-            .unwrap_or_else(|error| panic!("seed {seed} {compression:?}: {error}"));
-        let problems = || super::inspect::verified_native(&disk).problems;
-        // Counters of the model hold random bytes; all else is sound.
-        let is_value = |problem: &Error| problem.to_string().contains("values of type counter");
-        assert!(problems().iter().all(is_value), "seed {seed}: {:#?}", problems());
-        // Checked by page, by chunk and as a whole.
-        let mut damaged = stored.clone();
-        let at = random.below(stored.len() as u64) as usize;
-        damaged[at] ^= 4;
-        disk.set_content(&Component::Data.path(directory(), 1), damaged);
-        assert!(read_all(&disk, &schema, &partitions).is_err());
-        assert!(problems().iter().any(|problem| problem.to_string().contains("wanted CRC ")));
-        block_on(remove_files(&disk, directory(), 1)).unwrap();
-        assert_eq!(disk.names(), Vec::<std::path::PathBuf>::new());
-    }
 }

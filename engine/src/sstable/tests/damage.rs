@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::mutation::Direction;
 
 /// A small table of several partitions with promoted indexes.
-pub(super) fn sample(disk: &MemoryDisk) -> (SchemaRef, Partitions) {
+pub(crate) fn sample(disk: &MemoryDisk) -> (SchemaRef, Partitions) {
     for seed in 1.. {
         let mut random = Random::new(seed);
         let schema = random_schema(&mut random);
@@ -31,7 +31,7 @@ pub(super) fn sample(disk: &MemoryDisk) -> (SchemaRef, Partitions) {
 }
 
 /// All that can be read, by scan and by key.
-pub(super) fn read_all(
+pub(crate) fn read_all(
     disk: &MemoryDisk,
     schema: &SchemaRef,
     partitions: &Partitions,
@@ -64,7 +64,7 @@ fn read_opened(table: &Rc<Sstable>, partitions: &Partitions) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn is_other_answer(result: &Result<()>) -> bool {
+pub(crate) fn is_other_answer(result: &Result<()>) -> bool {
     matches!(result, Err(Error::Invalid(message)) if message == "another answer")
 }
 
@@ -100,6 +100,18 @@ fn check_noticed(
             !mended.is_empty()
         }
     }
+}
+
+/// Takes away what only files of ours have, and lists what is left.
+pub(crate) fn make_foreign(disk: &MemoryDisk) {
+    for component in [Component::Tidegate, Component::Scylla] {
+        block_on(disk.remove(&component.path(directory(), 1))).unwrap();
+    }
+    let names = disk.names();
+    let is_there = |component: &Component| names.contains(&component.path(directory(), 1));
+    let listed = Component::ALL.into_iter().filter(is_there);
+    let toc: String = listed.map(|component| format!("{}\n", component.suffix())).collect();
+    disk.set_content(&Component::Toc.path(directory(), 1), toc.into_bytes());
 }
 
 #[test]
@@ -252,7 +264,7 @@ fn other_columns_and_unknown_codecs_are_refused_by_name() {
     };
     let message = open(&disk, 1, &other.into()).err().unwrap().to_string();
     assert!(message.contains("partition key") && message.contains("ks.t"), "{message}");
-    super::products::make_foreign(&disk);
+    make_foreign(&disk);
     let toc = Component::Toc.path(directory(), 1);
     let mut content = disk.content(&toc);
     content.extend_from_slice(b"CompressionInfo.db\n");

@@ -8,11 +8,10 @@ use super::*;
 use crate::mutation::{Cell, CellState, Liveness, MultiCell, Position, Row, Tombstone, Weight};
 use crate::schema::value::format_varint;
 use crate::schema::{Column, DataType, PartitionKey, TableSchema, Value};
-use crate::sstable::inspect::value::{civil, clock};
 
 /// Checks that `fragments` print as `expected`, the tool's output. Columns that the table lacks are
 /// left out of it, positions too: the tool does not print those of partitions right.
-pub(super) fn check_dump(
+pub(crate) fn check_dump(
     name: &str,
     schema: &TableSchema,
     expected: &[u8],
@@ -287,6 +286,36 @@ fn dump_marker(
 /// A stored value as the tool prints it.
 fn render(ty: &DataType, stored: &[u8]) -> Json {
     render_value(ty, &Value::decode(ty, stored).unwrap())
+}
+
+fn clock(seconds: i64) -> String {
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// Day since 1970-01-01 as a date, counted by years and months: `inspect` reckons it.
+fn civil(days: i64) -> String {
+    let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    // Years repeat after 400.
+    let (mut year, mut days) = (1970 + 400 * days.div_euclid(146_097), days.rem_euclid(146_097));
+    while days >= 365 + i64::from(is_leap(year)) {
+        days -= 365 + i64::from(is_leap(year));
+        year += 1;
+    }
+    let february = 28 + i64::from(is_leap(year));
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    let sign = match year {
+        ..0 => "-",
+        10_000.. => "+",
+        _ => "",
+    };
+    format!("{sign}{:04}-{month:02}-{:02}", year.abs(), days + 1)
 }
 
 /// A value as Cassandra prints it.

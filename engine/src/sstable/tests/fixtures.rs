@@ -68,7 +68,7 @@ fn tables() -> Vec<Fixture> {
     tables
 }
 
-pub(super) fn clustering_types() -> Vec<(&'static str, DataType)> {
+pub(crate) fn clustering_types() -> Vec<(&'static str, DataType)> {
     vec![
         ("ascii", DataType::Text),
         ("bigint", DataType::BigInt),
@@ -138,7 +138,7 @@ fn writing_cassandras_tables_again_gives_the_same_bytes() {
 
 /// The statistics are Cassandra's but for the replay positions and clustering bounds, which it
 /// keeps where a range tombstone is.
-pub(super) fn check_statistics(name: &str, disk: &MemoryDisk) {
+pub(crate) fn check_statistics(name: &str, disk: &MemoryDisk) {
     let of = |generation| {
         let content = disk.content(&Component::Statistics.path(directory(), generation));
         let statistics = statistics::decode_statistics(&content, Version::Me).unwrap();
@@ -174,7 +174,7 @@ fn cassandras_tables_read_backward() {
 }
 
 /// What a reversed read must give where a forward one gives `forward`.
-pub(super) fn reversed(forward: &[Fragment]) -> Vec<Fragment> {
+pub(crate) fn reversed(forward: &[Fragment]) -> Vec<Fragment> {
     let mut wanted = Vec::new();
     for partition in forward.split_inclusive(|f| *f == Fragment::PartitionEnd) {
         let body = partition

@@ -37,14 +37,14 @@ pub(crate) fn open_named(
     block_on(Sstable::open_named(shared(disk), cache, directory(), name, schema.clone()))
 }
 
-pub(super) fn read_whole(table: &Rc<Sstable>, direction: Direction) -> Result<Vec<Fragment>> {
+pub(crate) fn read_whole(table: &Rc<Sstable>, direction: Direction) -> Result<Vec<Fragment>> {
     read(table, &PartitionRange::full(), &Slice::full(direction))
 }
 
-pub(super) type Named<'a> = (&'a str, DataType);
+pub(crate) type Named<'a> = (&'a str, DataType);
 
 /// A table; a name with a minus in front is that of a descending column.
-pub(super) fn table(
+pub(crate) fn table(
     key: &[Named<'_>],
     clustering: &[Named<'_>],
     statics: &[Named<'_>],
@@ -75,7 +75,7 @@ fn address() -> DataType {
     DataType::User(Box::new(UserType::new("fx", "addr", fields)))
 }
 
-pub(super) fn mixed() -> SchemaRef {
+pub(crate) fn mixed() -> SchemaRef {
     let ints = DataType::list_of(INT);
     let regulars = [
         ("fl", ints.clone().frozen()),
@@ -93,7 +93,7 @@ pub(super) fn mixed() -> SchemaRef {
     table(&[("pk", INT)], &[("ck", INT)], &statics, &regulars)
 }
 
-pub(super) fn types() -> SchemaRef {
+pub(crate) fn types() -> SchemaRef {
     let regulars = [
         ("c_ascii", TEXT),
         ("c_bigint", DataType::BigInt),
@@ -119,7 +119,7 @@ pub(super) fn types() -> SchemaRef {
 }
 
 /// Every table of the fixtures with its schema.
-pub(super) fn schemas() -> Vec<(String, SchemaRef)> {
+pub(crate) fn schemas() -> Vec<(String, SchemaRef)> {
     let pk = [("pk", INT)];
     let ck = [("ck", INT)];
     let wide: Vec<String> = (0..80).map(|i| format!("c{i:02}")).collect();
@@ -508,11 +508,6 @@ fn a_missing_summary_is_made_from_the_index() {
         block_on(shared(&disk).remove(&file.path(directory(), component))).unwrap();
     };
     [Component::Summary, Component::Filter].into_iter().for_each(remove);
-    let found = super::inspect::verified_named(&disk, &file);
-    assert!(found.is_sound(), "{:?}", found.problems);
-    for missing in ["Summary.db", "Filter.db"] {
-        assert!(found.notes.iter().any(|note| note.contains(missing)), "{:?}", found.notes);
-    }
     remove(Component::Crc);
     let made = open_named(&disk, &file, &simple).unwrap();
     assert_eq!(made.summary, stored.summary);

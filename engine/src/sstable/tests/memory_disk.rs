@@ -18,7 +18,7 @@ type Content = Rc<RefCell<Vec<u8>>>;
 pub(crate) struct MemoryDisk {
     files: Rc<RefCell<BTreeMap<PathBuf, Content>>>,
     /// Path and offset of each page that was read.
-    pub(super) pages_read: Rc<RefCell<Vec<(PathBuf, u64)>>>,
+    pub(crate) pages_read: Rc<RefCell<Vec<(PathBuf, u64)>>>,
     pub(crate) reads: Rc<RefCell<Vec<Read>>>,
 }
 
@@ -47,7 +47,7 @@ fn done<'a, T: 'a>(value: T) -> LocalBoxFuture<'a, T> {
 
 impl MemoryDisk {
     #[allow(dead_code, reason = "the fuzz targets only write")]
-    pub(super) fn content(&self, path: &Path) -> Vec<u8> {
+    pub(crate) fn content(&self, path: &Path) -> Vec<u8> {
         self.files.borrow()[path].borrow().clone()
     }
 

@@ -1,23 +1,17 @@
 //! Tests at the border of the module: what is written is what is read, damage is noticed, and
 //! Cassandra's own files read and re-encode byte for byte.
 
-mod compression;
-mod damage;
+pub(crate) mod compression;
+pub(crate) mod damage;
 pub(crate) mod dump;
 pub(crate) mod fixtures;
 mod flips;
 pub(crate) mod foreign;
-mod inspect;
-mod large_data;
 mod long_rows;
 mod io;
 mod known;
-mod manifests;
 pub(crate) mod memory_disk;
-mod model;
-mod mutations;
-mod products;
-mod rewrite;
+pub(crate) mod model;
 mod round_trip;
 mod salvage;
 mod several_pages;
@@ -28,6 +22,9 @@ use std::rc::Rc;
 
 use futures::executor::block_on;
 
+use super::data::{compressed, file, window};
+use super::format::{codec, compression_info, statistics};
+use super::index::{block_index, partition_index, promoted_index};
 use super::*;
 use crate::cache::PageCache;
 use crate::disk::Disk;
@@ -37,17 +34,17 @@ use crate::schema::table_schema::SchemaRef;
 use crate::schema::{ClusteringKey, PartitionKey};
 use memory_disk::MemoryDisk;
 
-const DIRECTORY: &str = "/table";
+pub(crate) const DIRECTORY: &str = "/table";
 
-fn directory() -> &'static Path {
+pub(crate) fn directory() -> &'static Path {
     Path::new(DIRECTORY)
 }
 
-fn shared(disk: &MemoryDisk) -> Rc<dyn Disk> {
+pub(crate) fn shared(disk: &MemoryDisk) -> Rc<dyn Disk> {
     Rc::new(disk.clone())
 }
 
-fn write(
+pub(crate) fn write(
     disk: &MemoryDisk,
     generation: u64,
     schema: &SchemaRef,
@@ -67,18 +64,22 @@ fn write(
 }
 
 /// As files of whoever wrote them.
-fn open(disk: &MemoryDisk, generation: u64, schema: &SchemaRef) -> Result<Rc<Sstable>> {
+pub(crate) fn open(disk: &MemoryDisk, generation: u64, schema: &SchemaRef) -> Result<Rc<Sstable>> {
     foreign::open_named(disk, &SstableName::native(generation), schema)
 }
 
 /// As a manifest names them that says nothing else.
-fn open_own(disk: &MemoryDisk, generation: u64, schema: &SchemaRef) -> Result<Rc<Sstable>> {
+pub(crate) fn open_own(
+    disk: &MemoryDisk,
+    generation: u64,
+    schema: &SchemaRef,
+) -> Result<Rc<Sstable>> {
     let cache = PageCache::new(64 << 20, 1);
     let known = (generation, None);
     block_on(Sstable::open(shared(disk), cache, directory(), known, schema.clone()))
 }
 
-fn drain(mut source: Box<dyn FragmentSource>) -> Result<Vec<Fragment>> {
+pub(crate) fn drain(mut source: Box<dyn FragmentSource>) -> Result<Vec<Fragment>> {
     let mut all = Vec::new();
     loop {
         let mut out = VecDeque::new();
@@ -92,12 +93,16 @@ fn drain(mut source: Box<dyn FragmentSource>) -> Result<Vec<Fragment>> {
     }
 }
 
-fn read(table: &Rc<Sstable>, range: &PartitionRange, slice: &Slice) -> Result<Vec<Fragment>> {
+pub(crate) fn read(
+    table: &Rc<Sstable>,
+    range: &PartitionRange,
+    slice: &Slice,
+) -> Result<Vec<Fragment>> {
     drain(table.read(range, slice))
 }
 
 /// One row, as a reader gets it that asks the filter first.
-fn read_row(
+pub(crate) fn read_row(
     table: &Rc<Sstable>,
     key: &PartitionKey,
     row: &ClusteringKey,

@@ -17,20 +17,20 @@ use crate::schema::{
     TableOptions, TableSchema, UserType, Value, frozen,
 };
 
-pub(super) const BASE_TIMESTAMP: i64 = 1_700_000_000_000_000;
+pub(crate) const BASE_TIMESTAMP: i64 = 1_700_000_000_000_000;
 const BASE_SECONDS: i32 = 1_700_000_000;
 /// Times to live with their expiry; the first is for ever.
 const TIMES: [(i32, i32); 3] = [(0, i32::MAX), (60, BASE_SECONDS + 60), (90, BASE_SECONDS)];
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Partition {
-    pub(super) deletion: Option<Tombstone>,
-    pub(super) static_row: Row,
-    pub(super) rows: BTreeMap<ClusteringKey, Row>,
-    pub(super) tombstones: RangeTombstoneList,
+pub(crate) struct Partition {
+    pub(crate) deletion: Option<Tombstone>,
+    pub(crate) static_row: Row,
+    pub(crate) rows: BTreeMap<ClusteringKey, Row>,
+    pub(crate) tombstones: RangeTombstoneList,
 }
 
-pub(super) type Partitions = BTreeMap<PartitionKey, Partition>;
+pub(crate) type Partitions = BTreeMap<PartitionKey, Partition>;
 
 impl Partition {
     fn is_empty(&self) -> bool {
@@ -41,7 +41,7 @@ impl Partition {
     }
 
     /// What a read of this partition must give.
-    pub(super) fn fragments(&self, key: &PartitionKey, slice: &Slice) -> Vec<Fragment> {
+    pub(crate) fn fragments(&self, key: &PartitionKey, slice: &Slice) -> Vec<Fragment> {
         let key = Rc::new(key.clone());
         let mut out = vec![Fragment::PartitionStart { key, deletion: self.deletion }];
         if !self.static_row.is_empty() {
@@ -86,7 +86,7 @@ impl Partition {
 
 impl Partition {
     /// What a read of one row of this partition must give; the row as it is stored.
-    pub(super) fn point(&self, key: &ClusteringKey, wants_front: bool) -> PointRead {
+    pub(crate) fn point(&self, key: &ClusteringKey, wants_front: bool) -> PointRead {
         let within = self.tombstones.within(&ClusteringRange::prefix(key.clone()));
         let has_static = wants_front && !self.static_row.is_empty();
         PointRead {
@@ -99,7 +99,7 @@ impl Partition {
 }
 
 /// Whether a found row is what was wanted of it; the front counts only where it was asked for.
-pub(super) fn is_same_point(
+pub(crate) fn is_same_point(
     mut found: PointRead,
     mut wanted: PointRead,
     wants_front: bool,
@@ -112,14 +112,14 @@ pub(super) fn is_same_point(
     found == wanted
 }
 
-pub(super) fn all_fragments<'a>(
+pub(crate) fn all_fragments<'a>(
     partitions: impl IntoIterator<Item = (&'a PartitionKey, &'a Partition)>,
     slice: &Slice,
 ) -> Vec<Fragment> {
     partitions.into_iter().flat_map(|(key, partition)| partition.fragments(key, slice)).collect()
 }
 
-pub(super) fn schema_of(columns: Vec<Column>) -> SchemaRef {
+pub(crate) fn schema_of(columns: Vec<Column>) -> SchemaRef {
     let schema = TableSchema {
         id: TableId(1),
         keyspace: "ks".into(),
@@ -178,7 +178,7 @@ fn types() -> (Vec<DataType>, usize) {
     (keys.into_iter().chain(others).collect(), count)
 }
 
-pub(super) fn random_schema(random: &mut Random) -> SchemaRef {
+pub(crate) fn random_schema(random: &mut Random) -> SchemaRef {
     let mut columns: Vec<Column> = Vec::new();
     let (types, key_types) = types();
     let mut add = |random: &mut Random, kind: ColumnKind| {
@@ -212,7 +212,7 @@ pub(super) fn random_schema(random: &mut Random) -> SchemaRef {
 }
 
 /// A value out of few, so that keys share prefixes and collide.
-pub(super) fn random_value(random: &mut Random, ty: &DataType) -> Value {
+pub(crate) fn random_value(random: &mut Random, ty: &DataType) -> Value {
     let n = random.below(7) as i64 - 3;
     let uuid = |version: u8| {
         let mut bytes = [n as u8; 16];
@@ -356,7 +356,7 @@ fn random_row(random: &mut Random, schema: &TableSchema, kind: ColumnKind) -> Ro
     row
 }
 
-pub(super) fn random_prefix(
+pub(crate) fn random_prefix(
     random: &mut Random,
     schema: &TableSchema,
     columns: u64,
@@ -377,13 +377,13 @@ fn random_range(random: &mut Random, schema: &TableSchema) -> ClusteringRange {
     ClusteringRange { start: a.clone().min(b.clone()), end: a.max(b) }
 }
 
-pub(super) fn random_slice(random: &mut Random, schema: &TableSchema) -> Slice {
+pub(crate) fn random_slice(random: &mut Random, schema: &TableSchema) -> Slice {
     let direction = if random.one_in(2) { Direction::Forward } else { Direction::Reversed };
     let ranges = (0..random.below(5)).map(|_| random_range(random, schema)).collect();
     Slice { ranges: normalise(ranges), direction }
 }
 
-pub(super) fn random_key(random: &mut Random, schema: &TableSchema) -> PartitionKey {
+pub(crate) fn random_key(random: &mut Random, schema: &TableSchema) -> PartitionKey {
     loop {
         let types = schema.partition_key().map(|column| &column.ty);
         let values: Vec<Value> = types.map(|ty| random_value(random, ty)).collect();
@@ -393,7 +393,7 @@ pub(super) fn random_key(random: &mut Random, schema: &TableSchema) -> Partition
     }
 }
 
-pub(super) fn random_partitions(random: &mut Random, schema: &TableSchema) -> Partitions {
+pub(crate) fn random_partitions(random: &mut Random, schema: &TableSchema) -> Partitions {
     let mut partitions = Partitions::new();
     let columns = schema.clustering_key().count() as u64;
     for _ in 0..1 + random.below(8) {

@@ -1,0 +1,579 @@
+//! `Statistics.db` and `Scylla.db` for people and programs.
+
+use std::fmt::Write as _;
+
+use super::index::StoredSummary;
+use crate::error::Result;
+use crate::inspect::files::Inspector;
+use crate::inspect::json::Json;
+use crate::inspect::metadata::{LogPosition, Metadata, Sketch};
+use crate::inspect::rows::StoredLayout;
+use crate::inspect::types::{KeyType, StoredType};
+use crate::inspect::value;
+use crate::schema::PartitionKey;
+use crate::schema::value::format_uuid;
+use crate::sstable::format::component::Component;
+use crate::sstable::format::scylla::{LargeKind, ScyllaMetadata, TokenBound};
+
+/// Width of the bars of a histogram.
+const BAR_MAX: i64 = 30;
+
+/// What is printed of `Statistics.db` besides its own content.
+struct Around {
+    metadata: Metadata,
+    compressor: Option<String>,
+    /// Token and text of the first and the last key.
+    ends: Option<[(i64, String); 2]>,
+}
+
+async fn around(sstable: &Inspector) -> Result<Around> {
+    let metadata = sstable.metadata().await?;
+    let mut compressor = None;
+    if sstable.has(Component::CompressionInfo) {
+        let content = sstable.read(Component::CompressionInfo).await?;
+        let length = content.first_chunk::<2>().map_or(0, |bytes| u16::from_be_bytes(*bytes));
+        let class = content.get(2..2 + usize::from(length)).unwrap_or_default();
+        compressor = Some(String::from_utf8_lossy(class).into_owned());
+    }
+    let mut ends = None;
+    // The keys stand in the summary; without it, or when it is damaged, they are left out.
+    if sstable.has(Component::Summary) {
+        let layout = sstable.layout(&metadata).await;
+        let summary = StoredSummary::decode(&sstable.read(Component::Summary).await?);
+        if let (Ok(layout), Ok(summary)) = (layout, summary) {
+            ends = end_texts(&layout, &summary);
+        }
+    }
+    Ok(Around { metadata, compressor, ends })
+}
+
+fn end_texts(layout: &StoredLayout, summary: &StoredSummary) -> Option<[(i64, String); 2]> {
+    let text = |key: &[u8]| {
+        let texts = super::data::key_texts(&layout.partition_key, key).ok()?;
+        Some((PartitionKey::from_bytes(key).token().0, texts.join(":")))
+    };
+    Some([text(&summary.first)?, text(&summary.last)?])
+}
+
+/// `Statistics.db` as text, in the order and words of `sstablemetadata`. Times are UTC.
+///
+/// Errors: `Io`, `Corrupt`.
+pub async fn dump_statistics(sstable: &Inspector) -> Result<String> {
+    let Around { metadata, compressor, ends } = around(sstable).await?;
+    let mut out = String::new();
+    let mut line = |name: &str, value: &dyn std::fmt::Display| {
+        let _ = writeln!(out, "{name}: {value}");
+    };
+    line("SSTable", &sstable.directory().join(sstable.name().prefix()).display());
+    line("Partitioner", &metadata.partitioner);
+    line("Bloom Filter FP chance", &metadata.bloom_fp_chance);
+    line("Minimum timestamp", &micros(metadata.min_timestamp));
+    line("Maximum timestamp", &micros(metadata.max_timestamp));
+    line("SSTable min local deletion time", &seconds(metadata.min_deletion_time));
+    line("SSTable max local deletion time", &seconds(metadata.max_deletion_time));
+    // Files hold the short name.
+    let class = compressor.as_deref().map_or_else(
+        || "-".to_owned(),
+        |name| match name.contains('.') {
+            true => name.to_owned(),
+            false => format!("org.apache.cassandra.io.compress.{name}"),
+        },
+    );
+    line("Compressor", &class);
+    if compressor.is_some() {
+        line("Compression ratio", &metadata.compression_ratio);
+    }
+    line("TTL min", &days(metadata.min_ttl));
+    line("TTL max", &days(metadata.max_ttl));
+    if let Some([first, last]) = &ends {
+        line("First token", &format_args!("{} ({})", first.0, first.1));
+        line("Last token", &format_args!("{} ({})", last.0, last.1));
+    }
+    line("Covered clusterings", &clusterings(&metadata));
+    line("SSTable Level", &metadata.level);
+    line("Repaired at", &metadata.repaired_at);
+    line("Originating host id", &uuid_or_dash(metadata.host));
+    line("Pending repair", &uuid_or_dash(metadata.pending_repair));
+    line("Replay positions covered", &intervals(&metadata.log_intervals));
+    line("totalColumnsSet", &metadata.columns_count);
+    line("totalRows", &metadata.rows_count);
+    out.push_str("Estimated tombstone drop times:\n");
+    let drop_times: Vec<(String, i64)> = metadata
+        .drop_times
+        .iter()
+        .map(|(second, count)| (seconds(*second as i32), *count))
+        .collect();
+    histogram(("Drop Time", &drop_times), &mut out);
+    let sizes = counted(&metadata.partition_sizes, |size| format!("{size} ({})", bytes(size)));
+    out.push_str("Partition Size:\n");
+    histogram(("Size (bytes)", &sizes), &mut out);
+    out.push_str("Column Count:\n");
+    let cells = counted(&metadata.cells_per_partition, |count| count.to_string());
+    histogram(("Columns", &cells), &mut out);
+    let mut line = |name: &str, value: &dyn std::fmt::Display| {
+        let _ = writeln!(out, "{name}: {value}");
+    };
+    match metadata.keys_estimate() {
+        Some(estimate) => line("Estimated cardinality", &estimate),
+        None => line("Estimated cardinality", &unknown(&metadata.sketch)),
+    }
+    let header = &metadata.header;
+    line("EncodingStats minTTL", &days(header.bases.min_ttl));
+    line("EncodingStats minLocalDeletionTime", &seconds(header.bases.min_deletion_time));
+    line("EncodingStats minTimestamp", &micros(header.bases.min_timestamp));
+    line("KeyType", &header.partition_key);
+    line("ClusteringTypes", &format_args!("[{}]", header.clustering.join(", ")));
+    let columns = |named: &[(Vec<u8>, String)]| {
+        let column =
+            |(name, ty): &(Vec<u8>, String)| format!("{}:{ty}", String::from_utf8_lossy(name));
+        named.iter().map(column).collect::<Vec<_>>().join(", ")
+    };
+    line("StaticColumns", &columns(&header.statics));
+    line("RegularColumns", &columns(&header.regulars));
+    line("IsTransient", &metadata.is_transient);
+    Ok(out)
+}
+
+/// Why there is no estimate of the number of keys.
+fn unknown(sketch: &Sketch) -> String {
+    match sketch {
+        Sketch::Other { bytes, what } => {
+            let mut hex = String::new();
+            value::hex(bytes, &mut hex);
+            format!("unknown ({what}: 0x{hex})")
+        }
+        _ => "unknown".to_owned(),
+    }
+}
+
+/// `Statistics.db` as JSON.
+///
+/// Errors: `Io`, `Corrupt`.
+pub async fn dump_statistics_json(sstable: &Inspector) -> Result<String> {
+    let Around { metadata, compressor, ends } = around(sstable).await?;
+    let header = &metadata.header;
+    let key_json = |(token, text): &(i64, String)| {
+        Json::Object(vec![("token", Json::number(token)), ("key", Json::text(text))])
+    };
+    let buckets = |buckets: &[(i64, i64)], name: &'static str| {
+        let full = counted(buckets, |offset| offset.to_string());
+        let bucket = |(offset, count): (String, i64)| {
+            Json::Object(vec![(name, Json::Raw(offset)), ("count", Json::number(count))])
+        };
+        Json::List(full.into_iter().map(bucket).collect())
+    };
+    let drop_times = metadata.drop_times.iter().map(|(second, count)| {
+        let members = vec![("second", Json::number(second)), ("count", Json::number(count))];
+        Json::Object(members)
+    });
+    let position = |(segment, offset): LogPosition| {
+        Json::Object(vec![("segment", Json::number(segment)), ("position", Json::number(offset))])
+    };
+    let intervals = metadata.log_intervals.iter().map(|(lower, upper)| {
+        Json::Object(vec![("from", position(*lower)), ("to", position(*upper))])
+    });
+    let uuid = |uuid: Option<[u8; 16]>| Json::optional(uuid.map(|u| Json::text(format_uuid(&u))));
+    let columns = |named: &[(Vec<u8>, String)]| {
+        let column = |(name, ty): &(Vec<u8>, String)| {
+            Json::Object(vec![
+                ("name", Json::text(String::from_utf8_lossy(name))),
+                ("type", Json::text(StoredType::parse(ty).to_string())),
+                ("class", Json::text(ty)),
+            ])
+        };
+        Json::List(named.iter().map(column).collect())
+    };
+    let bound = |values: &[Vec<u8>]| Json::List(bound_texts(&metadata, values));
+    let document = Json::Object(vec![
+        (
+            "sstable",
+            Json::text(sstable.directory().join(sstable.name().prefix()).display().to_string()),
+        ),
+        ("version", Json::text(sstable.name().version().name())),
+        ("partitioner", Json::text(&metadata.partitioner)),
+        ("bloom_fp_chance", Json::number(metadata.bloom_fp_chance)),
+        ("min_timestamp", Json::number(metadata.min_timestamp)),
+        ("max_timestamp", Json::number(metadata.max_timestamp)),
+        ("min_local_deletion_time", Json::number(metadata.min_deletion_time)),
+        ("max_local_deletion_time", Json::number(metadata.max_deletion_time)),
+        ("compressor", Json::optional(compressor.map(Json::Text))),
+        ("compression_ratio", Json::number(metadata.compression_ratio)),
+        ("min_ttl", Json::number(metadata.min_ttl)),
+        ("max_ttl", Json::number(metadata.max_ttl)),
+        ("first", Json::optional(ends.as_ref().map(|ends| key_json(&ends[0])))),
+        ("last", Json::optional(ends.as_ref().map(|ends| key_json(&ends[1])))),
+        ("min_clustering", bound(&metadata.min_clustering)),
+        ("max_clustering", bound(&metadata.max_clustering)),
+        ("level", Json::number(metadata.level)),
+        ("repaired_at", Json::number(metadata.repaired_at)),
+        ("originating_host_id", uuid(metadata.host)),
+        ("pending_repair", uuid(metadata.pending_repair)),
+        ("is_transient", Json::number(metadata.is_transient)),
+        ("has_legacy_counter_shards", Json::number(metadata.has_legacy_counters)),
+        ("replay_positions", Json::List(intervals.collect())),
+        ("partitions", Json::number(metadata.partitions())),
+        ("columns_set", Json::number(metadata.columns_count)),
+        ("rows", Json::number(metadata.rows_count)),
+        ("keys_estimate", Json::optional(metadata.keys_estimate().map(Json::number))),
+        ("drop_times", Json::List(drop_times.collect())),
+        ("partition_sizes", buckets(&metadata.partition_sizes, "bytes")),
+        ("cells_per_partition", buckets(&metadata.cells_per_partition, "cells")),
+        (
+            "serialization_header",
+            Json::Object(vec![
+                ("min_timestamp", Json::number(header.bases.min_timestamp)),
+                ("min_local_deletion_time", Json::number(header.bases.min_deletion_time)),
+                ("min_ttl", Json::number(header.bases.min_ttl)),
+                ("partition_key", Json::text(&header.partition_key)),
+                ("clustering", Json::List(header.clustering.iter().map(Json::text).collect())),
+                ("static_columns", columns(&header.statics)),
+                ("regular_columns", columns(&header.regulars)),
+            ]),
+        ),
+    ]);
+    Ok(document.to_string())
+}
+
+fn micros(timestamp: i64) -> String {
+    if timestamp == i64::MIN || timestamp == i64::MAX {
+        return format!("none ({timestamp})");
+    }
+    let (second, micros) = (timestamp.div_euclid(1_000_000), timestamp.rem_euclid(1_000_000));
+    format!("{}.{micros:06} ({timestamp})", date(second))
+}
+
+fn seconds(second: i32) -> String {
+    match second {
+        i32::MAX => "no tombstones".to_owned(),
+        second => format!("{} ({second})", date(i64::from(second))),
+    }
+}
+
+fn date(second: i64) -> String {
+    let (day, within) = (second.div_euclid(86_400), second.rem_euclid(86_400));
+    format!("{} {}", value::civil(day), value::clock(within))
+}
+
+fn days(ttl: i32) -> String {
+    match ttl {
+        0 => "0".to_owned(),
+        ttl => format!("{ttl} ({} days)", ttl / 86_400),
+    }
+}
+
+fn uuid_or_dash(uuid: Option<[u8; 16]>) -> String {
+    uuid.map_or_else(|| "--".to_owned(), |uuid| format_uuid(&uuid))
+}
+
+fn intervals(intervals: &[(LogPosition, LogPosition)]) -> String {
+    let text = |(lower, upper): &(LogPosition, LogPosition)| {
+        format!("{}:{} to {}:{}", lower.0, lower.1, upper.0, upper.1)
+    };
+    match intervals {
+        [] => "none".to_owned(),
+        intervals => intervals.iter().map(text).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// The stored values of a clustering bound as JSON; bytes where they are none of their type.
+fn bound_texts(metadata: &Metadata, values: &[Vec<u8>]) -> Vec<Json> {
+    let types = metadata.header.clustering.iter().map(|name| KeyType::parse(name));
+    let text = |(value, key): (&Vec<u8>, KeyType)| {
+        let mut out = String::new();
+        match value::json(&key.ty, value, &mut out) {
+            Ok(()) => Json::Raw(out),
+            Err(_) => {
+                let mut hex = "0x".to_owned();
+                value::hex(value, &mut hex);
+                Json::Text(hex)
+            }
+        }
+    };
+    values.iter().zip(types).map(text).collect()
+}
+
+fn clusterings(metadata: &Metadata) -> String {
+    let text = |values: &[Vec<u8>]| {
+        let texts = bound_texts(metadata, values);
+        match texts.len() {
+            0 => "unbounded".to_owned(),
+            _ => texts.iter().map(Json::to_string).collect::<Vec<_>>().join(", "),
+        }
+    };
+    format!("{} to {}", text(&metadata.min_clustering), text(&metadata.max_clustering))
+}
+
+/// Buckets that hold something.
+fn counted(buckets: &[(i64, i64)], text: impl Fn(i64) -> String) -> Vec<(String, i64)> {
+    // Every bucket names the offset before it; the first repeats the first.
+    let offset = |i: usize| buckets.get(i + 1).map_or(i64::MAX, |(offset, _)| *offset);
+    let full = buckets.iter().enumerate().filter(|(_, (_, count))| *count != 0);
+    full.map(|(i, (_, count))| (text(offset(i)), *count)).collect()
+}
+
+fn bytes(size: i64) -> String {
+    match size {
+        ..1024 => format!("{size} B"),
+        1024..1_048_576 => format!("{:.1} kB", size as f64 / 1024.0),
+        _ => format!("{:.1} MB", size as f64 / 1_048_576.0),
+    }
+}
+
+fn histogram((title, rows): (&str, &[(String, i64)]), out: &mut String) {
+    let sum: i64 = rows.iter().fold(0i64, |sum, (_, count)| sum.saturating_add(*count)).max(1);
+    let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(1).max(1);
+    let width = rows.iter().map(|(text, _)| text.len()).max().unwrap_or(0).max(title.len());
+    let _ = writeln!(out, "   {title:width$} | Count  (%)  Histogram");
+    for (text, count) in rows {
+        let share = (i128::from(*count) * 100 / i128::from(sum)) as i64;
+        let length = (i128::from(*count) * i128::from(BAR_MAX) / i128::from(most)).max(0) as usize;
+        let bar = "O".repeat(length.max(1));
+        let _ = writeln!(out, "   {text:width$} | {count:5} ({share:3}) {bar}");
+    }
+}
+
+/// `Scylla.db` as JSON; `None` when there is none.
+///
+/// Errors: `Io`, `Corrupt`.
+pub async fn dump_scylla(sstable: &Inspector) -> Result<Option<String>> {
+    let Some(scylla) = sstable.scylla().await? else { return Ok(None) };
+    Ok(Some(scylla_json(&scylla).to_string()))
+}
+
+const FEATURES: [&str; 7] = [
+    "NonCompoundPIEntries",
+    "NonCompoundRangeTombstones",
+    "ShadowableTombstones",
+    "CorrectStaticCompact",
+    "CorrectEmptyCounters",
+    "CorrectUDTsInCollections",
+    "CorrectLastPiBlockWidth",
+];
+
+pub(super) fn scylla_json(scylla: &ScyllaMetadata) -> Json {
+    let mut members = Vec::new();
+    let uuid = |uuid: u128| Json::text(format_uuid(&uuid.to_be_bytes()));
+    if let Some(ranges) = &scylla.sharding {
+        let bound = |bound: &TokenBound| {
+            let token = match <[u8; 8]>::try_from(bound.token.as_slice()) {
+                Ok(bytes) => Json::number(i64::from_be_bytes(bytes)),
+                Err(_) => {
+                    let mut hex = String::new();
+                    value::hex(&bound.token, &mut hex);
+                    Json::Text(hex)
+                }
+            };
+            Json::Object(vec![("exclusive", Json::number(bound.is_exclusive)), ("token", token)])
+        };
+        let range = |(left, right): &(TokenBound, TokenBound)| {
+            Json::Object(vec![("left", bound(left)), ("right", bound(right))])
+        };
+        members.push(("sharding", Json::List(ranges.iter().map(range).collect())));
+    }
+    if let Some(bits) = scylla.features {
+        let names = (0..64).filter(|bit| bits >> bit & 1 == 1).map(|bit| {
+            Json::Text(FEATURES.get(bit).map_or_else(|| format!("bit {bit}"), |n| (*n).to_owned()))
+        });
+        let features =
+            vec![("mask", Json::number(bits)), ("features", Json::List(names.collect()))];
+        members.push(("features", Json::Object(features)));
+    }
+    if let Some(attributes) = &scylla.attributes {
+        let pair = |(key, value): &(String, String)| {
+            Json::Object(vec![("key", Json::text(key)), ("value", Json::text(value))])
+        };
+        members.push(("extension_attributes", Json::List(attributes.iter().map(pair).collect())));
+    }
+    members.extend(scylla.run.map(|run| ("run_identifier", uuid(run))));
+    if let Some(large) = &scylla.large_data {
+        let entry = large.iter().map(|entry| {
+            Json::Object(vec![
+                ("kind", Json::Text(kind_name(entry.kind))),
+                ("max_value", Json::number(entry.max)),
+                ("threshold", Json::number(entry.threshold)),
+                ("above_threshold", Json::number(entry.above_count)),
+            ])
+        });
+        members.push(("large_data_stats", Json::List(entry.collect())));
+    }
+    let texts = [
+        ("sstable_origin", &scylla.origin),
+        ("scylla_build_id", &scylla.build_id),
+        ("scylla_version", &scylla.version),
+    ];
+    for (name, text) in texts {
+        members.extend(text.as_ref().map(|text| (name, Json::text(text))));
+    }
+    if let Some(timestamps) = &scylla.timestamps {
+        let entry = |(kind, micros): &(u32, i64)| {
+            let kind = match kind {
+                1 => "min_live_timestamp".to_owned(),
+                2 => "min_live_row_marker_timestamp".to_owned(),
+                other => other.to_string(),
+            };
+            Json::Object(vec![("kind", Json::Text(kind)), ("timestamp", Json::number(micros))])
+        };
+        members.push(("ext_timestamp_stats", Json::List(timestamps.iter().map(entry).collect())));
+    }
+    members.extend(scylla.identity.map(|id| ("sstable_identifier", uuid(id))));
+    if let Some(schema) = &scylla.schema {
+        let kinds = ["partition_key", "clustering_key", "static", "regular"];
+        let column = schema.columns.iter().map(|column| {
+            let kind = usize::from(column.kind).checked_sub(1).and_then(|kind| kinds.get(kind));
+            let kind = kind.map_or_else(|| column.kind.to_string(), |kind| (*kind).to_owned());
+            Json::Object(vec![
+                ("name", Json::text(&column.name)),
+                ("kind", Json::Text(kind)),
+                ("type", Json::text(StoredType::parse(&column.ty).to_string())),
+                ("class", Json::text(&column.ty)),
+            ])
+        });
+        let members_of_schema = vec![
+            ("id", uuid(schema.table)),
+            ("version", uuid(schema.version)),
+            ("keyspace_name", Json::text(&schema.keyspace)),
+            ("table_name", Json::text(&schema.name)),
+            ("columns", Json::List(column.collect())),
+        ];
+        members.push(("schema", Json::Object(members_of_schema)));
+    }
+    if let Some(digests) = &scylla.digests {
+        let entry = digests.iter().map(|(component, crc)| {
+            Json::Object(vec![
+                ("component", Json::text(component_name(*component))),
+                ("crc32", Json::text(format!("{crc:08x}"))),
+            ])
+        });
+        members.push(("component_digests", Json::List(entry.collect())));
+    }
+    if let Some(records) = &scylla.records {
+        let hex = |bytes: &[u8]| {
+            let mut hex = String::new();
+            value::hex(bytes, &mut hex);
+            Json::Text(hex)
+        };
+        let entry = records.iter().map(|record| {
+            Json::Object(vec![
+                ("kind", Json::Text(kind_name(record.kind))),
+                ("partition_key", hex(&record.partition_key)),
+                ("clustering_key", hex(&record.clustering_key)),
+                ("column", Json::text(&record.column)),
+                ("value", Json::number(record.bytes)),
+                ("elements", Json::number(record.elements)),
+                ("range_tombstones", Json::number(record.range_tombstones)),
+                ("dead_rows", Json::number(record.dead_rows)),
+            ])
+        });
+        members.push(("large_data_records", Json::List(entry.collect())));
+    }
+    if !scylla.other.is_empty() {
+        let entry = scylla.other.iter().map(|(tag, body)| {
+            let mut hex = String::new();
+            value::hex(body, &mut hex);
+            Json::Object(vec![("tag", Json::number(tag)), ("body", Json::Text(hex))])
+        });
+        members.push(("other", Json::List(entry.collect())));
+    }
+    Json::Object(members)
+}
+
+fn kind_name(kind: u32) -> String {
+    LargeKind::of_number(kind).map_or_else(|| kind.to_string(), |kind| kind.name().to_owned())
+}
+
+/// The component that a number in `Scylla.db` stands for, where it is known.
+fn component_name(number: u32) -> String {
+    match number {
+        1 => Component::CompressionInfo.suffix().to_owned(),
+        7 => Component::Filter.suffix().to_owned(),
+        8 => Component::Statistics.suffix().to_owned(),
+        other => format!("component {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sstable::format::scylla::{LargeData, LargeRecord, ScyllaColumn, ScyllaSchema};
+
+    #[test]
+    fn every_part_of_scylla_db_is_printed() {
+        let bound = |token: &[u8]| TokenBound { is_exclusive: true, token: token.into() };
+        let scylla = ScyllaMetadata {
+            sharding: Some(vec![(bound(&(-5i64).to_be_bytes()), bound(b"x"))]),
+            features: Some(0x141),
+            attributes: Some(vec![("k".into(), "v\"".into())]),
+            run: Some(1),
+            large_data: Some(vec![LargeData { kind: 2, max: 900, threshold: 10, above_count: 3 }]),
+            origin: Some("memtable".into()),
+            build_id: Some("b".into()),
+            version: Some("2026.1".into()),
+            timestamps: Some(vec![(1, 77), (9, 78)]),
+            identity: Some(u128::MAX),
+            schema: Some(ScyllaSchema {
+                table: 2,
+                version: 3,
+                keyspace: "ks".into(),
+                name: "t".into(),
+                columns: vec![ScyllaColumn { kind: 2, name: "ck".into(), ty: "Int32Type".into() }],
+            }),
+            digests: Some(vec![(7, 0xabc), (99, 1)]),
+            records: Some(vec![LargeRecord {
+                kind: 3,
+                partition_key: vec![7],
+                column: "v".into(),
+                bytes: 900,
+                ..LargeRecord::default()
+            }]),
+            other: vec![(13, vec![1, 0xff])],
+        };
+        let json: serde_json::Value =
+            serde_json::from_str(&scylla_json(&scylla).to_string()).unwrap();
+        let wanted = serde_json::json!({
+            "sharding": [{
+                "left": { "exclusive": true, "token": -5 },
+                "right": { "exclusive": true, "token": "78" },
+            }],
+            "features": {
+                "mask": 0x141,
+                "features": ["NonCompoundPIEntries", "CorrectLastPiBlockWidth", "bit 8"],
+            },
+            "extension_attributes": [{ "key": "k", "value": "v\"" }],
+            "run_identifier": "00000000-0000-0000-0000-000000000001",
+            "large_data_stats":
+                [{ "kind": "row", "max_value": 900, "threshold": 10, "above_threshold": 3 }],
+            "sstable_origin": "memtable",
+            "scylla_build_id": "b",
+            "scylla_version": "2026.1",
+            "ext_timestamp_stats": [
+                { "kind": "min_live_timestamp", "timestamp": 77 },
+                { "kind": "9", "timestamp": 78 },
+            ],
+            "sstable_identifier": "ffffffff-ffff-ffff-ffff-ffffffffffff",
+            "schema": {
+                "id": "00000000-0000-0000-0000-000000000002",
+                "version": "00000000-0000-0000-0000-000000000003",
+                "keyspace_name": "ks",
+                "table_name": "t",
+                "columns":
+                    [{ "name": "ck", "kind": "clustering_key", "type": "int", "class": "Int32Type" }],
+            },
+            "component_digests": [
+                { "component": "Filter.db", "crc32": "00000abc" },
+                { "component": "component 99", "crc32": "00000001" },
+            ],
+            "large_data_records": [{
+                "kind": "cell",
+                "partition_key": "07",
+                "clustering_key": "",
+                "column": "v",
+                "value": 900,
+                "elements": 0,
+                "range_tombstones": 0,
+                "dead_rows": 0,
+            }],
+            "other": [{ "tag": 13, "body": "01ff" }],
+        });
+        assert_eq!(json, wanted);
+    }
+}

@@ -1,0 +1,274 @@
+//! Order of stored values and clustering prefixes, as Cassandra's comparators have it.
+//!
+//! Works on the stored bytes of every type and shares nothing with the ordered form of `schema`, so
+//! that what is verified here is not verified by itself. Values must have been checked before.
+
+use std::cmp::Ordering;
+
+use super::types::{KeyType, StoredType};
+use super::value::{elements, fields, integer};
+use crate::sstable::format::prefix::KIND_ROW;
+
+/// Order of two values of one type; the empty value comes first.
+pub(super) fn compare(ty: &StoredType, a: &[u8], b: &[u8]) -> Ordering {
+    if a.is_empty() || b.is_empty() {
+        return a.len().cmp(&b.len());
+    }
+    match ty {
+        StoredType::Frozen(inner) => compare(inner, a, b),
+        StoredType::TinyInt
+        | StoredType::SmallInt
+        | StoredType::Int
+        | StoredType::BigInt
+        | StoredType::Timestamp => signed(a).cmp(&signed(b)),
+        StoredType::Float => float(a).total_cmp(&float(b)),
+        StoredType::Double => double(a).total_cmp(&double(b)),
+        StoredType::VarInt => integers(&integer(a), &integer(b)),
+        StoredType::Decimal => decimals(a, b),
+        StoredType::TimeUuid => time_uuids(a, b),
+        StoredType::Uuid => uuids(a, b),
+        StoredType::List(element) | StoredType::Set(element) => collections(a, b, |_| element, 1),
+        StoredType::Map(key, value) => {
+            collections(a, b, |i| if i % 2 == 0 { key } else { value }, 2)
+        }
+        StoredType::Tuple(types) => tuples(a, b, &types.iter().collect::<Vec<_>>()),
+        StoredType::User(user) => {
+            tuples(a, b, &user.fields.iter().map(|(_, ty)| ty).collect::<Vec<_>>())
+        }
+        _ => a.cmp(b),
+    }
+}
+
+fn signed(bytes: &[u8]) -> i64 {
+    let start = if bytes[0] >= 0x80 { -1 } else { 0 };
+    bytes.iter().fold(start, |sum, byte| sum << 8 | i64::from(*byte))
+}
+
+/// NaN is one value, the greatest, in Java.
+fn float(bytes: &[u8]) -> f32 {
+    let number = bytes.try_into().map_or(0.0, f32::from_be_bytes);
+    if number.is_nan() { f32::NAN.abs() } else { number }
+}
+
+fn double(bytes: &[u8]) -> f64 {
+    let number = bytes.try_into().map_or(0.0, f64::from_be_bytes);
+    if number.is_nan() { f64::NAN.abs() } else { number }
+}
+
+/// Order of two whole numbers in decimal.
+fn integers(a: &str, b: &str) -> Ordering {
+    let magnitude = |a: &str, b: &str| a.len().cmp(&b.len()).then_with(|| a.cmp(b));
+    match (a.strip_prefix('-'), b.strip_prefix('-')) {
+        (Some(a), Some(b)) => magnitude(b, a),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => magnitude(a, b),
+    }
+}
+
+fn decimals(a: &[u8], b: &[u8]) -> Ordering {
+    let parts = |bytes: &[u8]| {
+        let (scale, unscaled) = bytes.split_first_chunk::<4>()?;
+        Some((i64::from(i32::from_be_bytes(*scale)), integer(unscaled)))
+    };
+    let (Some((a_scale, a)), Some((b_scale, b))) = (parts(a), parts(b)) else {
+        return a.cmp(b);
+    };
+    let sign = |digits: &str| match digits {
+        "0" => 0,
+        digits => {
+            if digits.starts_with('-') {
+                -1
+            } else {
+                1
+            }
+        }
+    };
+    let by_sign = sign(&a).cmp(&sign(&b));
+    if by_sign.is_ne() || a == "0" {
+        return by_sign;
+    }
+    let is_negative = a.starts_with('-');
+    let (a, b) = (a.trim_start_matches('-'), b.trim_start_matches('-'));
+    // Digits before the point, then the digits themselves from the front.
+    let magnitude = (a.len() as i64 - a_scale)
+        .cmp(&(b.len() as i64 - b_scale))
+        .then_with(|| a.trim_end_matches('0').cmp(b.trim_end_matches('0')));
+    if is_negative { magnitude.reverse() } else { magnitude }
+}
+
+/// The time of a version 1 UUID with its version on top.
+fn time(uuid: &[u8]) -> [u8; 8] {
+    [uuid[6], uuid[7], uuid[4], uuid[5], uuid[0], uuid[1], uuid[2], uuid[3]]
+}
+
+fn time_uuids(a: &[u8], b: &[u8]) -> Ordering {
+    if a.len() != 16 || b.len() != 16 {
+        return a.cmp(b);
+    }
+    let low = |uuid: &[u8]| -> Vec<i8> { uuid[8..].iter().map(|byte| *byte as i8).collect() };
+    time(a).cmp(&time(b)).then_with(|| low(a).cmp(&low(b)))
+}
+
+fn uuids(a: &[u8], b: &[u8]) -> Ordering {
+    if a.len() != 16 || b.len() != 16 {
+        return a.cmp(b);
+    }
+    let version = |uuid: &[u8]| uuid[6] >> 4;
+    version(a).cmp(&version(b)).then_with(|| match version(a) {
+        1 => time(a).cmp(&time(b)).then_with(|| a[8..].cmp(&b[8..])),
+        _ => a.cmp(b),
+    })
+}
+
+fn collections<'a>(
+    a: &[u8],
+    b: &[u8],
+    ty: impl Fn(usize) -> &'a StoredType,
+    width: u64,
+) -> Ordering {
+    let (Ok(a), Ok(b)) = (elements(a, width), elements(b, width)) else { return a.cmp(b) };
+    let differ = a.iter().zip(&b).enumerate().map(|(i, (a, b))| optional(ty(i), *a, *b));
+    differ.into_iter().find(|order| order.is_ne()).unwrap_or(a.len().cmp(&b.len()))
+}
+
+fn tuples(a: &[u8], b: &[u8], types: &[&StoredType]) -> Ordering {
+    let (Ok(a), Ok(b)) = (fields(a, types.len()), fields(b, types.len())) else {
+        return a.cmp(b);
+    };
+    let values = a.into_iter().zip(b);
+    let mut differ = types.iter().zip(values).map(|(ty, (a, b))| optional(ty, a, b));
+    differ.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
+
+/// Null comes before everything.
+fn optional(ty: &StoredType, a: Option<&[u8]>, b: Option<&[u8]>) -> Ordering {
+    match (a, b) {
+        (Some(a), Some(b)) => compare(ty, a, b),
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    }
+}
+
+/// Order of two values of a clustering column.
+pub(super) fn compare_key(key: &KeyType, a: Option<&[u8]>, b: Option<&[u8]>) -> Ordering {
+    let order = optional(&key.ty, a, b);
+    if key.is_descending { order.reverse() } else { order }
+}
+
+/// A clustering key or bound as stored: what it is, and its values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Prefix {
+    /// [`KIND_ROW`] or the kind of a bound.
+    pub(super) kind: u8,
+    /// `None` is a null of an old table.
+    pub(super) values: Vec<Option<Vec<u8>>>,
+}
+
+impl Prefix {
+    /// Order in a partition.
+    pub(super) fn compare(&self, other: &Prefix, keys: &[KeyType]) -> Ordering {
+        let pairs = self.values.iter().zip(&other.values).zip(keys);
+        for ((a, b), key) in pairs {
+            let order = compare_key(key, a.as_deref(), b.as_deref());
+            if order.is_ne() {
+                return order;
+            }
+        }
+        // A shorter prefix stands before or after all that it is a prefix of.
+        let side = |prefix: &Prefix| match prefix.kind {
+            0..=2 => Ordering::Less,
+            _ => Ordering::Greater,
+        };
+        match self.values.len().cmp(&other.values.len()) {
+            Ordering::Less => side(self),
+            Ordering::Greater => side(other).reverse(),
+            Ordering::Equal => weight(self.kind).cmp(&weight(other.kind)),
+        }
+    }
+}
+
+fn weight(kind: u8) -> u8 {
+    match kind {
+        0..=2 => 0,
+        KIND_ROW => 1,
+        _ => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_order_as_numbers_do() {
+        let decimal = |scale: i32, unscaled: &[u8]| [&scale.to_be_bytes()[..], unscaled].concat();
+        let ladders = [
+            (
+                StoredType::Int,
+                vec![vec![0x80, 0, 0, 0], vec![0xff; 4], vec![0; 4], vec![0, 0, 1, 0]],
+            ),
+            (StoredType::VarInt, vec![vec![0x80, 0], vec![0xff], vec![0], vec![1], vec![0, 0x80]]),
+            (
+                StoredType::Decimal,
+                vec![
+                    decimal(0, &[0xf6]),
+                    decimal(1, &[0xff]),
+                    decimal(0, &[0]),
+                    decimal(1, &[5]),
+                    decimal(0, &[1]),
+                    decimal(-1, &[1]),
+                ],
+            ),
+            (
+                StoredType::Double,
+                [f64::NEG_INFINITY, -0.0, 0.0, 1.0, f64::INFINITY, -f64::NAN]
+                    .map(|number| number.to_be_bytes().to_vec())
+                    .to_vec(),
+            ),
+            (
+                StoredType::Tuple(vec![StoredType::Int]),
+                vec![
+                    vec![0xff; 4],
+                    vec![0, 0, 0, 4, 0xff, 0xff, 0xff, 0xff],
+                    vec![0, 0, 0, 4, 0, 0, 0, 0],
+                ],
+            ),
+        ];
+        for (ty, ladder) in ladders {
+            for (i, a) in ladder.iter().enumerate() {
+                for (j, b) in ladder.iter().enumerate() {
+                    assert_eq!(compare(&ty, a, b), i.cmp(&j), "{ty} {a:?} {b:?}");
+                }
+            }
+        }
+        let one = decimal(0, &[1]);
+        assert_eq!(compare(&StoredType::Decimal, &one, &decimal(2, &[100])), Ordering::Equal);
+    }
+
+    #[test]
+    fn bounds_stand_around_what_they_are_a_prefix_of() {
+        let key = |is_descending| KeyType { ty: StoredType::Int, is_descending };
+        let value = |number: i32| Some(number.to_be_bytes().to_vec());
+        let prefix = |kind, numbers: &[i32]| Prefix {
+            kind,
+            values: numbers.iter().map(|number| value(*number)).collect(),
+        };
+        let ladder = [
+            prefix(1, &[]),
+            prefix(1, &[2]),
+            prefix(0, &[2, 5]),
+            prefix(KIND_ROW, &[2, 5]),
+            prefix(7, &[2, 5]),
+            prefix(KIND_ROW, &[2, 4]),
+            prefix(6, &[2]),
+            prefix(KIND_ROW, &[3, 9]),
+            prefix(6, &[]),
+        ];
+        let keys = [key(false), key(true)];
+        for (i, a) in ladder.iter().enumerate() {
+            for (j, b) in ladder.iter().enumerate() {
+                assert_eq!(a.compare(b, &keys), i.cmp(&j), "{a:?} {b:?}");
+            }
+        }
+    }
+}

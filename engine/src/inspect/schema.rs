@@ -1,0 +1,345 @@
+//! The schema of foreign files: types from their headers, names from what stands beside them.
+//!
+//! Names are looked for in this order: `schema.cql` in the directory, `schema.cql` in the one
+//! above, the schema in `Scylla.db`. Without any, partition key columns are called `pk` (`pk1`,
+//! `pk2`, … when there are more) and clustering columns `ck` (`ck1`, …); the table takes the name
+//! of the directory.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use super::cql::{self, CreateTable};
+use super::files::Inspector;
+use super::types::{KeyType, StoredType, UserType};
+use crate::disk::{Disk, read_file};
+use crate::error::{Error, Result};
+use crate::os;
+use crate::sstable::format::layout::Header;
+use crate::sstable::format::scylla::ScyllaSchema;
+
+const SCHEMA_FILE: &str = "schema.cql";
+/// Digits of a table's id in the name of its directory.
+const TABLE_ID_DIGITS: usize = 32;
+
+/// A table as its files show it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundSchema {
+    pub keyspace: Option<String>,
+    pub name: String,
+    pub partition_key: Vec<(String, StoredType)>,
+    pub clustering: Vec<(String, KeyType)>,
+    pub statics: Vec<(String, StoredType)>,
+    pub regulars: Vec<(String, StoredType)>,
+    /// Where the names of key columns are from; `None` when they were made up.
+    pub source: Option<PathBuf>,
+}
+
+/// Keyspace and table by the name of a directory: `<table>-<id>` in `<keyspace>`, or just a name.
+pub fn names_of_directory(directory: &Path) -> (Option<String>, String) {
+    let name = |path: &Path| {
+        path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    };
+    let own = name(directory);
+    let is_id = |id: &str| id.len() == TABLE_ID_DIGITS && id.bytes().all(|b| b.is_ascii_hexdigit());
+    match own.rsplit_once('-') {
+        Some((table, id)) if is_id(id) => {
+            let keyspace = directory.parent().map(name).filter(|name| !name.is_empty());
+            (keyspace, table.to_owned())
+        }
+        _ => (None, own),
+    }
+}
+
+/// Finds the schema of the SSTables of one directory, which is named by an absolute path.
+///
+/// Errors: `Io`, `Corrupt`; `Invalid` when the files are of different tables, or when `schema.cql`
+/// contradicts them.
+pub async fn find_schema(sstables: &[&Inspector]) -> Result<FoundSchema> {
+    let first = sstables.first().ok_or_else(|| Error::invalid("there is no SSTable"))?;
+    let mut headers = Vec::with_capacity(sstables.len());
+    for sstable in sstables {
+        headers
+            .push((sstable.directory().join(sstable.name().prefix()), sstable.metadata().await?));
+    }
+    let mut schema =
+        of_headers(first.directory(), headers.iter().map(|(p, m)| (p.as_path(), &m.header)))?;
+    if let Some((source, table)) = find_text(&*first.disk, first.directory(), &schema.name).await? {
+        take_names(&mut schema, &table, &source)?;
+        schema.source = Some(source);
+        return Ok(schema);
+    }
+    for sstable in sstables {
+        if let Some(found) = sstable.scylla().await?.and_then(|scylla| scylla.schema)
+            && take_scylla_names(&mut schema, &found)
+        {
+            schema.source =
+                Some(sstable.path(crate::sstable::format::component::Component::Scylla));
+            break;
+        }
+    }
+    Ok(schema)
+}
+
+fn of_headers<'a>(
+    directory: &Path,
+    mut headers: impl Iterator<Item = (&'a Path, &'a Header)>,
+) -> Result<FoundSchema> {
+    let (keyspace, name) = names_of_directory(directory);
+    let (_, header) = headers.next().ok_or_else(|| Error::invalid("there is no SSTable"))?;
+    let numbered = |prefix: &str, count: usize, i: usize| match count {
+        1 => prefix.to_owned(),
+        _ => format!("{prefix}{}", i + 1),
+    };
+    let partition_key = StoredType::parse_partition_key(&header.partition_key);
+    let count = partition_key.len();
+    let key = partition_key.into_iter().enumerate();
+    let partition_key = key.map(|(i, ty)| (numbered("pk", count, i), ty)).collect();
+    let count = header.clustering.len();
+    let clustering = header.clustering.iter().enumerate();
+    let clustering =
+        clustering.map(|(i, name)| (numbered("ck", count, i), KeyType::parse(name))).collect();
+    let mut schema = FoundSchema {
+        keyspace,
+        name,
+        partition_key,
+        clustering,
+        statics: Vec::new(),
+        regulars: Vec::new(),
+        source: None,
+    };
+    let add = |columns: &mut Vec<(String, StoredType)>,
+               named: &[(Vec<u8>, String)],
+               path: &Path| {
+        for (name, ty) in named {
+            let (name, ty) = (String::from_utf8_lossy(name).into_owned(), StoredType::parse(ty));
+            match columns.iter().find(|(known, _)| *known == name) {
+                None => columns.push((name, ty)),
+                Some((_, known)) if *known == ty => {}
+                Some((_, known)) => {
+                    return Err(Error::invalid(format!(
+                        "{} holds column '{name}' of type {ty}, other files of the directory hold it as {known}",
+                        path.display()
+                    )));
+                }
+            }
+        }
+        Ok(())
+    };
+    let (key, clustering_types) = (&header.partition_key, &header.clustering);
+    add(&mut schema.statics, &header.statics, directory)?;
+    add(&mut schema.regulars, &header.regulars, directory)?;
+    for (path, other) in headers {
+        if (&other.partition_key, &other.clustering) != (key, clustering_types) {
+            return Err(Error::invalid(format!(
+                "{} is of another table than the files before it: its key is {} and [{}]",
+                path.display(),
+                other.partition_key,
+                other.clustering.join(", ")
+            )));
+        }
+        add(&mut schema.statics, &other.statics, path)?;
+        add(&mut schema.regulars, &other.regulars, path)?;
+    }
+    schema.statics.sort_by(|a, b| a.0.cmp(&b.0));
+    schema.regulars.sort_by(|a, b| a.0.cmp(&b.0));
+    // Names that were made up give way to those of the files.
+    let taken: Vec<String> =
+        schema.statics.iter().chain(&schema.regulars).map(|(name, _)| name.clone()).collect();
+    let keys = schema.partition_key.iter_mut().map(|(name, _)| name);
+    for name in keys.chain(schema.clustering.iter_mut().map(|(name, _)| name)) {
+        while taken.contains(name) {
+            name.push('_');
+        }
+    }
+    Ok(schema)
+}
+
+/// The statement that creates the table, in the directory or the one above.
+async fn find_text(
+    disk: &dyn Disk,
+    directory: &Path,
+    table: &str,
+) -> Result<Option<(PathBuf, CreateTable)>> {
+    for place in directory.ancestors().take(2) {
+        let path = place.join(SCHEMA_FILE);
+        let content = match read_file(disk, &path).await {
+            Ok(content) => content,
+            Err(Error::Io { code: Some(os::EACCES), .. }) => continue,
+            Err(error) if error.is_missing_file() => continue,
+            Err(error) => return Err(error),
+        };
+        let mut tables = cql::tables(&String::from_utf8_lossy(&content));
+        // A snapshot's text has its own table only.
+        let own = match tables.len() {
+            1 if place == directory => Some(0),
+            _ => tables.iter().position(|found| found.name == table),
+        };
+        if let Some(own) = own {
+            return Ok(Some((path, tables.swap_remove(own))));
+        }
+    }
+    Ok(None)
+}
+
+fn take_names(schema: &mut FoundSchema, table: &CreateTable, source: &Path) -> Result<()> {
+    let refuse = |what: &str, wanted: &str, found: &str| {
+        Error::invalid(format!(
+            "{} says that {what} is {wanted}, the files have {found}",
+            source.display()
+        ))
+    };
+    let counts = (schema.partition_key.len(), schema.clustering.len());
+    let told = (table.partition_key.len(), table.clustering.len());
+    if counts != told {
+        let text = |(partition, clustering): (usize, usize)| {
+            format!("{partition} partition and {clustering} clustering columns")
+        };
+        return Err(refuse(&format!("the key of {}", table.name), &text(told), &text(counts)));
+    }
+    let told_type = |name: &str| {
+        let column = table.columns.iter().find(|column| column.name == name)?;
+        column.ty.clone()
+    };
+    let check = |name: &str, found: &StoredType| match told_type(name) {
+        Some(told) if told.to_string() != found.to_string() => {
+            Err(refuse(&format!("column '{name}'"), &told.to_string(), &found.to_string()))
+        }
+        _ => Ok(()),
+    };
+    for ((name, ty), told) in schema.partition_key.iter_mut().zip(&table.partition_key) {
+        check(told, ty)?;
+        name.clone_from(told);
+    }
+    for ((name, key), told) in schema.clustering.iter_mut().zip(&table.clustering) {
+        check(told, &key.ty)?;
+        name.clone_from(told);
+    }
+    for (name, ty) in schema.statics.iter().chain(&schema.regulars) {
+        check(name, ty)?;
+    }
+    // Columns without data in these files, and the order of the statement.
+    let is_key =
+        |name: &String| table.partition_key.contains(name) || table.clustering.contains(name);
+    for is_static in [true, false] {
+        let columns = if is_static { &mut schema.statics } else { &mut schema.regulars };
+        let mut left = std::mem::take(columns);
+        let told = table.columns.iter().filter(|c| c.is_static == is_static && !is_key(&c.name));
+        for column in told {
+            match left.iter().position(|(name, _)| *name == column.name) {
+                Some(at) => columns.push(left.remove(at)),
+                None => columns.extend(column.ty.clone().map(|ty| (column.name.clone(), ty))),
+            }
+        }
+        columns.append(&mut left);
+    }
+    schema.name.clone_from(&table.name);
+    if table.keyspace.is_some() {
+        schema.keyspace.clone_from(&table.keyspace);
+    }
+    Ok(())
+}
+
+/// False when the schema in `Scylla.db` does not fit.
+fn take_scylla_names(schema: &mut FoundSchema, found: &ScyllaSchema) -> bool {
+    let names = |kind: u8| -> Vec<String> {
+        let columns = found.columns.iter().filter(|column| column.kind == kind);
+        columns.map(|column| column.name.clone()).collect()
+    };
+    let (partition, clustering) = (names(1), names(2));
+    if (partition.len(), clustering.len()) != (schema.partition_key.len(), schema.clustering.len())
+    {
+        return false;
+    }
+    schema.partition_key.iter_mut().zip(partition).for_each(|((own, _), name)| *own = name);
+    schema.clustering.iter_mut().zip(clustering).for_each(|((own, _), name)| *own = name);
+    let missing = |columns: &mut Vec<(String, StoredType)>, kind: u8| {
+        for column in found.columns.iter().filter(|column| column.kind == kind) {
+            if !columns.iter().any(|(name, _)| *name == column.name) {
+                columns.push((column.name.clone(), StoredType::parse(&column.ty)));
+            }
+        }
+    };
+    missing(&mut schema.statics, 3);
+    missing(&mut schema.regulars, 4);
+    schema.name.clone_from(&found.name);
+    schema.keyspace = Some(found.keyspace.clone());
+    true
+}
+
+impl FoundSchema {
+    /// The schema as CQL: `CREATE TYPE`s and a `CREATE TABLE`.
+    pub fn to_cql(&self) -> String {
+        let mut out = String::new();
+        if self.source.is_none() {
+            out.push_str(
+                "-- The files do not hold the names of key columns, and there is no schema.cql.\n",
+            );
+        }
+        let keyspace = self
+            .keyspace
+            .as_ref()
+            .map_or_else(String::new, |name| format!("{}.", identifier(name)));
+        let key = self.partition_key.iter().map(|(_, ty)| ty);
+        let key = key.chain(self.clustering.iter().map(|(_, key)| &key.ty));
+        let mut users: Vec<&UserType> = Vec::new();
+        key.chain(self.statics.iter().chain(&self.regulars).map(|(_, ty)| ty))
+            .for_each(|ty| ty.user_types(&mut users));
+        for user in users {
+            let fields: Vec<String> = user
+                .fields
+                .iter()
+                .map(|(name, ty)| format!("    {} {}", identifier(name), Frozen(ty)))
+                .collect();
+            let name = identifier(&user.name);
+            let _ = writeln!(out, "CREATE TYPE {keyspace}{name} (\n{}\n);\n", fields.join(",\n"));
+        }
+        let _ = writeln!(out, "CREATE TABLE {keyspace}{} (", identifier(&self.name));
+        let mut column = |name: &str, ty: &StoredType, end: &str| {
+            let _ = writeln!(out, "    {} {ty}{end}", identifier(name));
+        };
+        self.partition_key.iter().for_each(|(name, ty)| column(name, ty, ","));
+        self.clustering.iter().for_each(|(name, key)| column(name, &key.ty, ","));
+        self.statics.iter().for_each(|(name, ty)| column(name, ty, " static,"));
+        self.regulars.iter().for_each(|(name, ty)| column(name, ty, ","));
+        let partition: Vec<String> =
+            self.partition_key.iter().map(|(name, _)| identifier(name)).collect();
+        let mut key = match partition.as_slice() {
+            [name] => name.clone(),
+            names => format!("({})", names.join(", ")),
+        };
+        for (name, _) in &self.clustering {
+            let _ = write!(key, ", {}", identifier(name));
+        }
+        let _ = write!(out, "    PRIMARY KEY ({key})\n)");
+        if self.clustering.iter().any(|(_, key)| key.is_descending) {
+            let orders = self.clustering.iter().map(|(name, key)| {
+                format!("{} {}", identifier(name), if key.is_descending { "DESC" } else { "ASC" })
+            });
+            let orders = orders.collect::<Vec<_>>().join(", ");
+            let _ = write!(out, " WITH CLUSTERING ORDER BY ({orders})");
+        }
+        out.push_str(";\n");
+        out
+    }
+}
+
+/// The type of a field of a user type: what has cells of its own elsewhere is frozen there.
+struct Frozen<'a>(&'a StoredType);
+
+impl std::fmt::Display for Frozen<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0.is_multi_cell() {
+            write!(f, "frozen<{}>", self.0)
+        } else {
+            write!(f, "{}", self.0)
+        }
+    }
+}
+
+/// A name as CQL takes it, in quotes where it needs them.
+pub(super) fn identifier(name: &str) -> String {
+    let mut chars = name.chars();
+    let is_plain = chars.next().is_some_and(|c| c.is_ascii_lowercase())
+        && chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}

@@ -1,0 +1,419 @@
+//! A piece of a file in memory that a reader moves along, and what kind of file it may be.
+
+use std::fmt;
+use std::ops::Deref;
+use std::path::Path;
+use std::rc::Rc;
+
+use super::compressed::CompressedFile;
+use super::file::{Access, CheckedFile, READ_BYTES_MAX, SCAN_BYTES_MAX};
+use crate::cache::{Keep, Page};
+use crate::config::PAGE_BYTES;
+use crate::error::{Error, Result};
+use crate::sstable::format::coding::Fault;
+
+const PAGE: u64 = PAGE_BYTES as u64;
+/// What a read needs of a partition is read at once up to this length: a second read would cost
+/// more than what it brings.
+const WHOLE_BYTES_MAX: u64 = 16 << 10;
+/// Bytes before what is wanted that a window holds on to though they are in nobody's way: only a
+/// long value has more.
+const PASSED_BYTES_MAX: u64 = 2 * SCAN_BYTES_MAX;
+/// Bytes that a window through the page cache reads ahead at first.
+const AHEAD_BYTES_MIN: u64 = PAGE;
+
+/// What is read: a file as it is stored, or the data in a compressed one. Offsets count the bytes
+/// that a reader sees.
+#[derive(Clone)]
+pub(crate) enum Content {
+    Plain(Rc<CheckedFile>),
+    Compressed(Rc<CompressedFile>),
+}
+
+impl Content {
+    /// Bytes to be seen.
+    pub(crate) fn size(&self) -> u64 {
+        match self {
+            Content::Plain(file) => file.size(),
+            Content::Compressed(file) => file.size(),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Content::Plain(file) => file.path(),
+            Content::Compressed(file) => file.path(),
+        }
+    }
+
+    /// Reads begin and end at multiples of this many bytes, or at the end of the content.
+    fn unit_bytes(&self) -> u64 {
+        match self {
+            Content::Plain(_) => PAGE,
+            Content::Compressed(file) => file.chunk_bytes().max(PAGE),
+        }
+    }
+
+    /// The error for wrong bytes at `at`; it names the place in the file as stored.
+    pub(crate) fn corrupt(
+        &self,
+        at: u64,
+        wanted: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> Error {
+        match self {
+            Content::Plain(file) => Error::corrupt(file.path(), at, wanted, found),
+            Content::Compressed(file) => {
+                let found = format!("{found} (at byte {at} of the uncompressed data)");
+                Error::corrupt(file.path(), file.stored_at(at), wanted, found)
+            }
+        }
+    }
+
+    /// The error for a fault in bytes from `base` on that cannot be made more.
+    pub(crate) fn fault(&self, fault: Fault, base: u64) -> Error {
+        match (self, fault) {
+            (Content::Compressed(_), Fault::Bad { at, wanted, found }) => {
+                self.corrupt(base.saturating_add(at), wanted, found)
+            }
+            (_, fault) => fault.into_error(self.path(), base),
+        }
+    }
+
+    fn check_range(&self, offset: u64, length: u64) -> Result<u64> {
+        match offset.checked_add(length) {
+            Some(end) if end <= self.size() => Ok(end),
+            _ => {
+                let found = format!("the end of the file at {}", self.size());
+                Err(self.corrupt(offset, format!("{length} bytes"), found))
+            }
+        }
+    }
+
+    async fn append(
+        &self,
+        access: Access,
+        (from, to): (u64, u64),
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        match self {
+            Content::Plain(file) => file.append(access, (from, to - from), out).await,
+            Content::Compressed(file) => file.read_into(access, (from, to), out).await,
+        }
+    }
+}
+
+/// What a window holds.
+enum Bytes {
+    /// What one read brought, as it came: most point reads need no more.
+    Read(Page),
+    /// Put together from several reads and pages in memory.
+    Joined(Vec<u8>),
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Read(page) => page,
+            Bytes::Joined(bytes) => bytes,
+        }
+    }
+}
+
+impl Bytes {
+    fn clear(&mut self) {
+        match self {
+            Bytes::Read(_) => *self = Bytes::Joined(Vec::new()),
+            Bytes::Joined(bytes) => {
+                bytes.clear();
+                shrink(bytes);
+            }
+        }
+    }
+
+    /// The bytes from `skip` on, to be appended to.
+    fn join(&mut self, skip: usize) -> &mut Vec<u8> {
+        match self {
+            Bytes::Read(page) => *self = Bytes::Joined(page[skip..].to_vec()),
+            Bytes::Joined(bytes) if skip > 0 => {
+                bytes.drain(..skip);
+                shrink(bytes);
+            }
+            Bytes::Joined(_) => {}
+        }
+        match self {
+            Bytes::Joined(bytes) => bytes,
+            Bytes::Read(_) => unreachable!("it was joined above"),
+        }
+    }
+}
+
+/// Returns the memory of a long value that was passed. A scan's window has at most a few times what
+/// it reads at once, and keeps that for the next read.
+fn shrink(bytes: &mut Vec<u8>) {
+    let wanted = bytes.len() + SCAN_BYTES_MAX as usize;
+    if bytes.capacity() / 4 > wanted {
+        bytes.shrink_to(wanted);
+    }
+}
+
+/// A piece of a file in memory that moves forward or backward, reading ahead more the longer it
+/// moves in one direction.
+pub(crate) struct Window {
+    content: Content,
+    access: Access,
+    bytes: Bytes,
+    start: u64,
+    ahead_bytes: u64,
+    /// Nothing is read but what is needed.
+    is_careful: bool,
+}
+
+impl Window {
+    pub(crate) fn new(content: Content, access: Access) -> Self {
+        let ahead_bytes = Self::ahead_at_first(access);
+        let bytes = Bytes::Joined(Vec::new());
+        Window { content, access, bytes, start: 0, ahead_bytes, is_careful: false }
+    }
+
+    fn ahead_at_first(access: Access) -> u64 {
+        match access {
+            Access::Cached | Access::Rows => AHEAD_BYTES_MIN,
+            Access::Scan => READ_BYTES_MAX,
+        }
+    }
+
+    /// Whether nothing is read ahead, so that damage further on is not met before its time.
+    pub(crate) fn is_careful(&self) -> bool {
+        self.is_careful
+    }
+
+    pub(crate) fn set_careful(&mut self, is_careful: bool) {
+        self.is_careful = is_careful;
+    }
+
+    pub(crate) fn content(&self) -> &Content {
+        &self.content
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    /// Whether `needed` bytes from `at` are at hand.
+    pub(crate) fn holds(&self, at: u64, needed: u64) -> bool {
+        at >= self.start && at.saturating_add(needed) <= self.end()
+    }
+
+    fn double_ahead(&mut self) {
+        let max = match self.access {
+            Access::Cached => READ_BYTES_MAX,
+            Access::Rows | Access::Scan => SCAN_BYTES_MAX,
+        };
+        self.ahead_bytes = (self.ahead_bytes * 2).min(max);
+    }
+
+    /// The bytes at hand from `at` on; empty when `at` is outside.
+    pub(crate) fn bytes_from(&self, at: u64) -> &[u8] {
+        match at.checked_sub(self.start) {
+            Some(skip) if skip <= self.bytes.len() as u64 => &self.bytes[skip as usize..],
+            _ => &[],
+        }
+    }
+
+    /// Appends what stands before `to`, and the rest of its unit.
+    async fn append(&mut self, to: u64, keep: Keep) -> Result<()> {
+        let end = to.next_multiple_of(self.content.unit_bytes()).min(self.content.size());
+        let range = (self.end(), end);
+        let bytes = end.saturating_sub(range.0);
+        // A read that has become a long one goes past the pages, as scans do: its rows are kept.
+        let access = match self.access {
+            Access::Rows if bytes > READ_BYTES_MAX => Access::Scan,
+            access => access,
+        };
+        if self.bytes.is_empty()
+            && access != Access::Scan
+            && let Content::Plain(file) = &self.content
+            && let Some(piece) = file.piece((range.0, bytes), keep).await?
+        {
+            self.bytes = Bytes::Read(piece);
+            return Ok(());
+        }
+        let joined = self.bytes.join(0);
+        // A long value; what is short grows as it comes, and need not be there before.
+        if bytes > SCAN_BYTES_MAX {
+            joined.reserve_exact(usize::try_from(bytes).unwrap_or(0));
+        }
+        self.content.append(access, range, joined).await
+    }
+
+    /// Starts afresh at the unit that holds `at`.
+    fn restart(&mut self, at: u64) {
+        let unit = self.content.unit_bytes();
+        self.bytes.clear();
+        self.start = at / unit * unit;
+    }
+
+    /// Lets the units before the one that holds `at` go.
+    fn leave_behind(&mut self, at: u64) {
+        let unit = self.content.unit_bytes();
+        let keep_from = at / unit * unit;
+        if keep_from > self.start {
+            self.bytes.join((keep_from - self.start) as usize);
+            self.start = keep_from;
+        }
+    }
+
+    /// Holds no long value any more: nothing may be read for a while.
+    pub(crate) fn let_go_of_long(&mut self) {
+        if self.bytes.len() as u64 > PASSED_BYTES_MAX {
+            self.bytes = Bytes::Joined(Vec::new());
+        }
+    }
+
+    /// Makes `needed` bytes from `at` available, reading ahead, though not past `limit` unless they
+    /// are needed. Bytes before `at` may go.
+    ///
+    /// Errors: `Io`; `Corrupt` also when the file ends before.
+    pub(crate) async fn advance(&mut self, at: u64, needed: u64, limit: u64) -> Result<()> {
+        self.advance_keeping((at, needed, limit), Keep::All).await
+    }
+
+    /// Makes the bytes `at..end` available by one read if they are few, and if nothing speaks
+    /// against reading ahead. They are all that will be read there: a row cache above keeps what it
+    /// wants of them itself.
+    ///
+    /// Errors: as [`advance`](Self::advance).
+    pub(crate) async fn take_in(&mut self, at: u64, end: u64) -> Result<()> {
+        let bytes = end.min(self.content.size()).saturating_sub(at);
+        if self.is_careful || !(1..=WHOLE_BYTES_MAX).contains(&bytes) {
+            return Ok(());
+        }
+        let keep = match self.access {
+            Access::Rows => Keep::SecondTime,
+            Access::Cached | Access::Scan => Keep::All,
+        };
+        self.advance_keeping((at, bytes, at + bytes), keep).await
+    }
+
+    async fn advance_keeping(
+        &mut self,
+        (at, needed, limit): (u64, u64, u64),
+        keep: Keep,
+    ) -> Result<()> {
+        let wanted = self.content.check_range(at, needed)?;
+        if at >= self.start && wanted <= self.end() {
+            if at - self.start > PASSED_BYTES_MAX {
+                self.leave_behind(at);
+            }
+            return Ok(());
+        }
+        if at < self.start || at > self.end() {
+            self.restart(at);
+            self.ahead_bytes = Self::ahead_at_first(self.access);
+        } else {
+            self.leave_behind(at);
+        }
+        let ahead_bytes = if self.is_careful { 0 } else { self.ahead_bytes };
+        let is_short = limit.saturating_sub(at) <= ahead_bytes;
+        let ahead = if is_short { limit } else { (self.end() + ahead_bytes).min(limit) };
+        let ahead = ahead.max(wanted);
+        self.append(ahead, keep).await?;
+        self.double_ahead();
+        Ok(())
+    }
+
+    /// Makes the bytes `from..to` available, reading ahead before them, though not past `low`.
+    ///
+    /// Errors: `Io`; `Corrupt` also when the file ends before.
+    pub(crate) async fn retreat(&mut self, (from, to): (u64, u64), low: u64) -> Result<()> {
+        self.content.check_range(from, to.saturating_sub(from))?;
+        if from >= self.start && to <= self.end() {
+            return Ok(());
+        }
+        if to > self.end() || to < self.start {
+            self.ahead_bytes = Self::ahead_at_first(self.access);
+        }
+        let ahead_bytes = if self.is_careful { 0 } else { self.ahead_bytes };
+        let first = from.min(to.saturating_sub(ahead_bytes).max(low));
+        self.restart(first);
+        self.append(to, Keep::All).await?;
+        self.double_ahead();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use futures::executor::block_on;
+
+    use super::super::file::Checks;
+    use super::super::tests::memory_disk::MemoryDisk;
+    use super::*;
+    use crate::cache::PageCache;
+    use crate::policy::event::EntryKind;
+
+    const LONG: u64 = 12 << 20;
+
+    /// A window on a file of zeros.
+    fn window(file_bytes: u64, access: Access) -> Window {
+        let disk = MemoryDisk::default();
+        let path = PathBuf::from("/data/long");
+        disk.set_content(&path, vec![0; file_bytes as usize]);
+        let cache = PageCache::new(1 << 20, 1);
+        let opening =
+            CheckedFile::open(&disk, cache, (path, EntryKind::DataPage), None, Checks::None);
+        Window::new(Content::Plain(block_on(opening).unwrap()), access)
+    }
+
+    /// Bytes that the window holds, used or not.
+    fn held(window: &Window) -> u64 {
+        match &window.bytes {
+            Bytes::Read(page) => page.len() as u64,
+            Bytes::Joined(bytes) => bytes.capacity() as u64,
+        }
+    }
+
+    #[test]
+    fn a_long_value_that_was_passed_is_let_go_of() {
+        for access in [Access::Cached, Access::Rows, Access::Scan] {
+            let mut window = window(3 * LONG, access);
+            block_on(window.advance(0, LONG, LONG)).unwrap();
+            assert!(held(&window) >= LONG, "it is at hand");
+            // What comes next lies in the window already.
+            let next = LONG - 100;
+            block_on(window.advance(next, 50, 3 * LONG)).unwrap();
+            assert_eq!(window.bytes_from(next).get(..50), Some(&[0; 50][..]));
+            let left = held(&window);
+            assert!(left <= 4 * SCAN_BYTES_MAX, "{access:?}: {left} bytes behind a long value");
+        }
+    }
+
+    #[test]
+    fn a_window_that_moves_past_a_long_value_gives_its_memory_back() {
+        for access in [Access::Cached, Access::Rows, Access::Scan] {
+            for next in [LONG + 100, 2 * LONG] {
+                let mut window = window(3 * LONG, access);
+                block_on(window.advance(0, LONG, LONG)).unwrap();
+                block_on(window.advance(next, 50, 3 * LONG)).unwrap();
+                let left = held(&window);
+                assert!(left <= 4 * SCAN_BYTES_MAX, "{access:?} at {next}: {left} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn before_a_rest_only_a_long_value_is_let_go_of() {
+        let mut window = window(2 * LONG, Access::Scan);
+        block_on(window.advance(0, LONG, LONG)).unwrap();
+        window.let_go_of_long();
+        assert_eq!(held(&window), 0);
+        block_on(window.advance(LONG, 100, 2 * LONG)).unwrap();
+        window.let_go_of_long();
+        assert!(window.holds(LONG, 100), "what is short stays");
+    }
+}

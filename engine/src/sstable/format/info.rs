@@ -1,0 +1,138 @@
+//! What is known of an SSTable without reading its data; also what a manifest records of it.
+
+use serde::{Deserialize, Serialize};
+
+use super::integrity::Integrity;
+use super::layout::{Bases, DELETION_TIME_EPOCH};
+use super::statistics::Statistics;
+use crate::commitlog::ReplayPosition;
+use crate::schema::PartitionKey;
+
+/// Size, extent and counts of one SSTable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SstableInfo {
+    /// 0 for a file of another product that is named by a UUID.
+    pub generation: u64,
+    /// Bytes of row data, as stored, and of the partition index.
+    pub data_bytes: u64,
+    pub index_bytes: u64,
+    pub partitions: u64,
+    /// Rows, static ones included.
+    pub rows: u64,
+    /// Tombstones of all kinds; `None` when another product wrote the file.
+    pub tombstones: Option<u64>,
+    /// Least and greatest partition key, in ring order.
+    #[serde(with = "key_hex")]
+    pub first_key: PartitionKey,
+    #[serde(with = "key_hex")]
+    pub last_key: PartitionKey,
+    /// Of all data and tombstones, microseconds.
+    pub min_timestamp: i64,
+    pub max_timestamp: i64,
+    /// Deletion times and expiries, seconds; `i32::MAX` stands for data that stays.
+    pub min_deletion_time: i32,
+    pub max_deletion_time: i32,
+    pub min_ttl: i32,
+    pub max_ttl: i32,
+    /// Commitlog positions between which the writes lie.
+    pub replay: Option<(ReplayPosition, ReplayPosition)>,
+}
+
+impl SstableInfo {
+    pub(crate) fn new(
+        generation: u64,
+        keys: (&PartitionKey, &PartitionKey),
+        statistics: &Statistics,
+        integrity: &Integrity,
+    ) -> Self {
+        let sizes = (integrity.data.size, integrity.index.size);
+        let mut info = SstableInfo::of_foreign(generation, keys, statistics, sizes);
+        info.partitions = integrity.partitions;
+        info.rows = integrity.rows;
+        info.tombstones = Some(integrity.tombstones);
+        info
+    }
+
+    /// For a file without `Tidegate.db`.
+    pub(crate) fn of_foreign(
+        generation: u64,
+        keys: (&PartitionKey, &PartitionKey),
+        statistics: &Statistics,
+        (data_bytes, index_bytes): (u64, u64),
+    ) -> Self {
+        SstableInfo {
+            partitions: statistics.partition_sizes.count(),
+            rows: statistics.rows_count.max(0) as u64,
+            min_timestamp: statistics.min_timestamp,
+            max_timestamp: statistics.max_timestamp,
+            min_deletion_time: statistics.min_deletion_time,
+            max_deletion_time: statistics.max_deletion_time,
+            min_ttl: statistics.min_ttl,
+            max_ttl: statistics.max_ttl,
+            replay: statistics.replay,
+            ..Self::without_statistics(generation, keys, None, (data_bytes, index_bytes))
+        }
+    }
+
+    /// For a file whose statistics are lost: extents are as wide as they can be.
+    pub(crate) fn without_statistics(
+        generation: u64,
+        keys: (&PartitionKey, &PartitionKey),
+        integrity: Option<&Integrity>,
+        (data_bytes, index_bytes): (u64, u64),
+    ) -> Self {
+        SstableInfo {
+            generation,
+            data_bytes,
+            index_bytes,
+            partitions: integrity.map_or(0, |integrity| integrity.partitions),
+            rows: integrity.map_or(0, |integrity| integrity.rows),
+            tombstones: integrity.map(|integrity| integrity.tombstones),
+            first_key: keys.0.clone(),
+            last_key: keys.1.clone(),
+            min_timestamp: i64::MIN,
+            max_timestamp: i64::MAX,
+            min_deletion_time: i32::MIN,
+            max_deletion_time: i32::MAX,
+            min_ttl: 0,
+            max_ttl: i32::MAX,
+            replay: None,
+        }
+    }
+
+    /// Bases for a file that is written from this one's data; see [`Bases::least`] for several.
+    pub fn bases(&self) -> Bases {
+        let has_times = self.min_deletion_time != i32::MAX;
+        Bases {
+            min_timestamp: self.min_timestamp,
+            min_deletion_time: if has_times { self.min_deletion_time } else { DELETION_TIME_EPOCH },
+            min_ttl: self.min_ttl,
+        }
+    }
+}
+
+/// A partition key as hex digits.
+mod key_hex {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::schema::PartitionKey;
+
+    pub(super) fn serialize<S: Serializer>(key: &PartitionKey, to: S) -> Result<S::Ok, S::Error> {
+        let hex: String = key.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        to.serialize_str(&hex)
+    }
+
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<PartitionKey, D::Error> {
+        let hex = String::deserialize(from)?;
+        let wrong = || D::Error::custom("a partition key is an even number of hex digits");
+        if !hex.is_ascii() || hex.len() % 2 == 1 {
+            return Err(wrong());
+        }
+        let bytes: Option<Vec<u8>> = (0..hex.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).ok())
+            .collect();
+        Ok(PartitionKey::from_bytes(bytes.ok_or_else(wrong)?))
+    }
+}

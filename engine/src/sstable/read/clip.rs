@@ -1,0 +1,127 @@
+//! Cuts what a reader walks over to one clustering range, in either direction.
+//!
+//! Invariant: what was emitted for a range ends with no range tombstone in force.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use crate::mutation::{ClusteringRange, Direction, Fragment, Position, Row, Tombstone};
+use crate::schema::ClusteringKey;
+
+/// Where something stands, seen in reading direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Before the range begins: its content does not matter, a change of tombstone does.
+    Before,
+    Inside,
+    /// Where the range has ended.
+    Beyond,
+}
+
+/// One range being emitted.
+#[derive(Debug)]
+pub(super) struct Clip {
+    direction: Direction,
+    range: ClusteringRange,
+    has_entered: bool,
+    /// In force in what was emitted.
+    emitted: Option<Tombstone>,
+}
+
+impl Clip {
+    pub(crate) fn new(direction: Direction, range: ClusteringRange) -> Self {
+        Clip { direction, range, has_entered: false, emitted: None }
+    }
+
+    pub(crate) fn range(&self) -> &ClusteringRange {
+        &self.range
+    }
+
+    /// Whether anything inside the range was emitted.
+    pub(super) fn has_entered(&self) -> bool {
+        self.has_entered
+    }
+
+    pub(crate) fn place_of_row(&self, key: &ClusteringKey) -> Place {
+        self.place_of_key(key.as_ordered())
+    }
+
+    /// The place of the row with this key in its ordered form.
+    pub(super) fn place_of_key(&self, key: &[u8]) -> Place {
+        self.place(|edge| match self.direction {
+            Direction::Forward => edge.cmp_ordered(key),
+            Direction::Reversed => edge.cmp_ordered(key).reverse(),
+        })
+    }
+
+    pub(super) fn place_of_change(&self, position: &Position) -> Place {
+        self.place(|edge| self.direction.order(edge, position))
+    }
+
+    /// The place of what `order` compares an edge of the range with, in reading direction.
+    fn place(&self, order: impl Fn(&Position) -> Ordering) -> Place {
+        if order(self.direction.last(&self.range)) != Ordering::Greater {
+            Place::Beyond
+        } else if order(self.direction.first(&self.range)) != Ordering::Less {
+            Place::Before
+        } else {
+            Place::Inside
+        }
+    }
+
+    /// Emits a row inside the range; `open` is the tombstone in force before it.
+    pub(crate) fn row(
+        &mut self,
+        key: ClusteringKey,
+        row: Row,
+        open: Option<Tombstone>,
+        out: &mut VecDeque<Fragment>,
+    ) {
+        self.enter(open, out);
+        out.push_back(Fragment::Row { key: Rc::new(key), row: Rc::new(row) });
+    }
+
+    /// Emits a change inside the range from `open` to `to`.
+    pub(crate) fn change(
+        &mut self,
+        position: Position,
+        (open, to): (Option<Tombstone>, Option<Tombstone>),
+        out: &mut VecDeque<Fragment>,
+    ) {
+        self.enter(open, out);
+        self.emit(position, to, out);
+    }
+
+    /// Says that nothing of the range stands before `position` that was not emitted.
+    pub(super) fn announce(
+        &mut self,
+        position: Position,
+        open: Option<Tombstone>,
+        out: &mut VecDeque<Fragment>,
+    ) {
+        self.enter(open, out);
+        out.push_back(Fragment::RangeTombstoneChange { position, tombstone: self.emitted });
+    }
+
+    /// Ends the range, in which `open` is in force at the end.
+    pub(crate) fn leave(mut self, open: Option<Tombstone>, out: &mut VecDeque<Fragment>) {
+        self.enter(open, out);
+        let last = self.direction.last(&self.range).clone();
+        self.emit(last, None, out);
+    }
+
+    fn enter(&mut self, open: Option<Tombstone>, out: &mut VecDeque<Fragment>) {
+        if !self.has_entered {
+            self.has_entered = true;
+            self.emit(self.direction.first(&self.range).clone(), open, out);
+        }
+    }
+
+    fn emit(&mut self, position: Position, to: Option<Tombstone>, out: &mut VecDeque<Fragment>) {
+        if self.emitted != to {
+            self.emitted = to;
+            out.push_back(Fragment::RangeTombstoneChange { position, tombstone: to });
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Reading one SSTable: it is opened, and gives rows, slices and whole scans.
+
+mod clip;
+mod damage;
+mod item;
+mod open;
+pub(super) mod partition_reader;
+mod row_read;
+mod salvage;
+mod source;
+mod sstable;
+
+pub use damage::{Damage, DamageLog};
+pub use open::stated_positions;
+pub use sstable::Sstable;

@@ -1,0 +1,291 @@
+//! The stream of fragments that a read of one SSTable gives.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use futures::future::LocalBoxFuture;
+
+use super::damage::DamageLog;
+use super::partition_reader::{Front, PartitionReader, Progress};
+use super::sstable::Sstable;
+use crate::config::{FILL_BYTES_MAX, FRAGMENTS_PER_FILL_MAX};
+use crate::error::{Error, Result};
+use crate::mutation::{Fragment, FragmentSource, PartitionRange, Position, Slice};
+use crate::schema::{PartitionKey, Token};
+use crate::sstable::data::file::Access;
+use crate::sstable::data::window::{Content, Window};
+use crate::sstable::index::filter::HashedKey;
+use crate::sstable::index::partition_index::{Entry, find, read_entry};
+
+/// Fragments of the first fills of one partition, and up to how many there are such: a page of rows
+/// costs little more than its rows.
+const FRAGMENTS_FIRST: usize = 16;
+const FRAGMENTS_SHORT_MAX: usize = 128;
+
+/// Which partition comes next.
+enum Plan {
+    Key(PartitionKey),
+    /// Entries from `at` on whose token lies between two.
+    Scan {
+        at: u64,
+        min: Token,
+        max: Token,
+        last_position: Option<u64>,
+    },
+    Done,
+}
+
+/// A read of one SSTable: single partitions through the page cache, ranges past it.
+pub(super) struct SstableSource {
+    table: Rc<Sstable>,
+    slice: Slice,
+    plan: Plan,
+    index: Window,
+    data: Window,
+    partition: Option<PartitionReader>,
+    /// Where damage is noted that the read goes on behind; without it damage ends the read.
+    damage: Option<Rc<DamageLog>>,
+    /// The place that was noted last.
+    noted: Option<(PathBuf, u64)>,
+    is_single: bool,
+    announces: bool,
+    emitted: usize,
+}
+
+impl SstableSource {
+    /// A read of a range; the data of a single partition is read as `access` says, and for a row
+    /// cache the filter was asked before.
+    pub(crate) fn new(
+        table: Rc<Sstable>,
+        (range, slice): (&PartitionRange, &Slice),
+        access: Access,
+        damage: Option<Rc<DamageLog>>,
+    ) -> Self {
+        let is_single = matches!(range, PartitionRange::Single(_));
+        let plan = match range {
+            PartitionRange::Single(key)
+                if access == Access::Rows || table.may_contain(&HashedKey::of(key)) =>
+            {
+                Plan::Key(key.clone())
+            }
+            PartitionRange::Single(_) => Plan::Done,
+            PartitionRange::Tokens { min, max } => {
+                let info = table.info();
+                let is_outside =
+                    *max < info.first_key.token() || *min > info.last_key.token() || min > max;
+                let at = table.summary.page_of_token(min.0);
+                let plan = Plan::Scan { at, min: *min, max: *max, last_position: None };
+                if is_outside { Plan::Done } else { plan }
+            }
+        };
+        let (index_access, data_access) = match is_single {
+            true => (Access::Cached, access),
+            false => (Access::Scan, Access::Scan),
+        };
+        SstableSource {
+            index: Window::new(Content::Plain(table.index.clone()), index_access),
+            data: Window::new(table.data.clone(), data_access),
+            table,
+            slice: slice.clone(),
+            plan,
+            partition: None,
+            damage,
+            noted: None,
+            is_single,
+            announces: false,
+            emitted: 0,
+        }
+    }
+
+    async fn next_entry(&mut self) -> Result<Option<Entry>> {
+        match &mut self.plan {
+            Plan::Done => Ok(None),
+            Plan::Key(key) => {
+                let table = &self.table;
+                let (is_reversed, ranges) =
+                    (self.slice.direction.is_reversed(), &self.slice.ranges);
+                let from_end =
+                    is_reversed && ranges.last().is_some_and(|range| range.end == Position::end());
+                let from_end = from_end.then_some(&*table.layout);
+                let index = &mut self.index;
+                let found = find(&table.summary, index, &table.pages, (&*key, from_end)).await?;
+                self.plan = Plan::Done;
+                Ok(found)
+            }
+            Plan::Scan { at, min, max, last_position } => {
+                while *at < self.table.index.size() {
+                    let entry = read_entry(&mut self.index, *at, u64::MAX).await?;
+                    if last_position.is_some_and(|last| entry.place.start <= last) {
+                        let wanted = format!("a position beyond {last_position:?}");
+                        let path = self.table.index.path();
+                        return Err(Error::corrupt(path, *at, wanted, entry.place.start));
+                    }
+                    *last_position = Some(entry.place.start);
+                    *at = entry.next;
+                    let token = entry.key.token();
+                    if token > *max {
+                        break;
+                    }
+                    if token >= *min {
+                        return Ok(Some(entry));
+                    }
+                }
+                self.plan = Plan::Done;
+                Ok(None)
+            }
+        }
+    }
+
+    /// As `next_entry`, going on at the next page of the index where one is damaged.
+    async fn next_readable_entry(&mut self) -> Result<Option<Entry>> {
+        loop {
+            let error = match (self.next_entry().await, &self.damage) {
+                (Err(error @ Error::Corrupt(_)), Some(_)) => error,
+                (entry, _) => return entry,
+            };
+            if self.is_first_try(|source| &mut source.index, &error) {
+                continue;
+            }
+            if let Plan::Scan { at, .. } = &mut self.plan
+                && let Some(next) = self.table.summary.page_behind(*at)
+            {
+                *at = next;
+            } else {
+                self.plan = Plan::Done;
+                return Ok(None);
+            }
+            self.index.set_careful(false);
+        }
+    }
+
+    /// Whether damage may lie ahead of what is needed: then the window reads no further than it
+    /// must from now on. If not, the damage is noted.
+    fn is_first_try(
+        &mut self,
+        window: impl FnOnce(&mut Self) -> &mut Window,
+        error: &Error,
+    ) -> bool {
+        let window = window(self);
+        if !window.is_careful() {
+            window.set_careful(true);
+            return true;
+        }
+        // Every block of a damaged page fails at the same place: a read has met it once.
+        if let (Some(damage), Error::Corrupt(corruption)) = (&self.damage, error) {
+            let place = (corruption.file.clone(), corruption.offset);
+            if self.noted.as_ref() != Some(&place) {
+                damage.add(error, true);
+                self.noted = Some(place);
+            }
+        }
+        false
+    }
+
+    /// Begins a partition.
+    async fn open(&mut self, entry: Entry, out: &mut VecDeque<Fragment>) -> Result<()> {
+        let layout = self.table.layout.clone();
+        let salvages = self.damage.is_some();
+        if !salvages {
+            let files = (&self.table.index, &mut self.data);
+            let front = Front::new(entry, false);
+            self.partition =
+                Some(PartitionReader::open(layout, front, &self.slice, files, out).await?);
+            return Ok(());
+        }
+        self.data.set_careful(false);
+        let before = out.len();
+        // As it should be; by the promoted index alone; without it.
+        let mut fronts = VecDeque::from(Front::ways(&entry));
+        while let Some(front) = fronts.pop_front() {
+            let files = (&self.table.index, &mut self.data);
+            let again = front.clone();
+            let opened =
+                PartitionReader::open(layout.clone(), front, &self.slice, files, out).await;
+            match opened {
+                Ok(partition) => {
+                    self.partition = Some(partition);
+                    return Ok(());
+                }
+                Err(error @ Error::Corrupt(_)) => {
+                    out.truncate(before);
+                    if self.is_first_try(|source| &mut source.data, &error) {
+                        fronts.push_front(again);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        // The partition is lost.
+        Ok(())
+    }
+
+    async fn fill_some(&mut self, out: &mut VecDeque<Fragment>) -> Result<()> {
+        let start = out.len();
+        let is_first = self.is_single && self.emitted < FRAGMENTS_SHORT_MAX;
+        let goal = start + if is_first { FRAGMENTS_FIRST } else { FRAGMENTS_PER_FILL_MAX };
+        let filled = self.fill_up_to((start, goal), out).await;
+        self.emitted = self.emitted.saturating_add(out.len() - start);
+        filled
+    }
+
+    async fn fill_up_to(
+        &mut self,
+        (start, goal): (usize, usize),
+        out: &mut VecDeque<Fragment>,
+    ) -> Result<()> {
+        let (mut counted, mut bytes) = (start, 0);
+        while out.len() < goal {
+            // Partitions may be long rows each: what was made so far is taken first.
+            let made = out.range(counted.min(out.len())..);
+            bytes += made.map(Fragment::memory_bytes).sum::<usize>();
+            counted = out.len();
+            if bytes >= FILL_BYTES_MAX {
+                return Ok(());
+            }
+            match self.partition.take() {
+                Some(mut partition) => {
+                    match partition.step(&mut self.data, out, (start, goal)).await {
+                        Ok(Progress::Done) => {
+                            // Other sources may have rows of the partition for long.
+                            self.data.let_go_of_long();
+                            out.push_back(Fragment::PartitionEnd);
+                            continue;
+                        }
+                        Ok(Progress::WouldRead) => {
+                            self.partition = Some(partition);
+                            return Ok(());
+                        }
+                        Ok(Progress::Enough) => {}
+                        Err(error @ Error::Corrupt(_)) if self.damage.is_some() => {
+                            if !self.is_first_try(|source| &mut source.data, &error) {
+                                partition.salvage(&mut self.data, out).await?;
+                                self.data.set_careful(false);
+                            }
+                        }
+                        Err(error) => return Err(error),
+                    }
+                    self.partition = Some(partition);
+                }
+                None => {
+                    let Some(entry) = self.next_readable_entry().await? else { return Ok(()) };
+                    self.open(entry, out).await?;
+                    if let Some(partition) = &mut self.partition {
+                        partition.announces = self.announces;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FragmentSource for SstableSource {
+    fn announce_long_rows(&mut self) {
+        self.announces = true;
+    }
+
+    fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {
+        Box::pin(self.fill_some(out))
+    }
+}

@@ -1,0 +1,295 @@
+//! Which SSTables of a table and shard are live: an append-only log of edits.
+//!
+//! ```text
+//! file   := frame*                         each frame starts at a page boundary
+//! frame  := "TGMF", u32 CRC of what follows, u32 length, u64 sequence, JSON, zeros to the page end
+//! JSON   := list of edits, applied as a whole or not at all
+//! ```
+//! Invariants: sequences ascend by one; a frame is durable before `append` returns, so only the
+//! last frame can be torn, and a torn one was never acknowledged. A damaged frame with a good one
+//! behind it is corruption, not a torn tail; [`Manifest::seal`] puts one there. Not here:
+//! files that no manifest names (`leftover`).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::commitlog::ReplayPosition;
+use crate::config::PAGE_BYTES;
+use crate::disk::{
+    Access, AlignedBuffer, Disk, DiskFile, OpenOptions, read_file, write_file_atomically,
+};
+use crate::error::{Error, Result};
+use crate::ledger::frame;
+use crate::sstable::format::info::SstableInfo;
+
+const MAGIC: [u8; 4] = *b"TGMF";
+/// The log is rewritten as one frame when it has this many.
+const FRAMES_MAX: usize = 256;
+
+/// One change of the set of live SSTables.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Edit {
+    /// An SSTable is live from now on. `replay_through`, where given, says that the commitlog up to
+    /// there is in SSTables.
+    Add { info: SstableInfo, replay_through: Option<ReplayPosition> },
+    /// An SSTable is not live any more; its files may go.
+    Remove { generation: u64 },
+    /// The commitlog up to `through` is in SSTables, or held nothing for this table.
+    Flushed { through: ReplayPosition },
+}
+
+/// The live SSTables of one table in one shard.
+pub struct Manifest {
+    disk: Rc<dyn Disk>,
+    path: PathBuf,
+    /// Bytes of whole frames.
+    size: u64,
+    frames: usize,
+    next_sequence: u64,
+    /// Sequence of the last frame that has edits; 0 for none.
+    edited: u64,
+    live: BTreeMap<u64, SstableInfo>,
+    flushed_through: Option<ReplayPosition>,
+    /// An append failed: what is on disk is not known.
+    is_broken: bool,
+}
+
+impl Manifest {
+    /// A manifest that names nothing, of a table that is never written.
+    pub fn empty(disk: Rc<dyn Disk>, path: &Path) -> Self {
+        Manifest {
+            disk,
+            path: path.to_owned(),
+            size: 0,
+            frames: 0,
+            next_sequence: 1,
+            edited: 0,
+            live: BTreeMap::new(),
+            flushed_through: None,
+            is_broken: false,
+        }
+    }
+
+    /// Reads the manifest at `path`; a missing one is empty. A torn last frame is dropped.
+    ///
+    /// Errors: `Io`; `Corrupt` for damage before the last frame, and for edits that contradict each
+    /// other.
+    pub async fn open(disk: Rc<dyn Disk>, path: &Path) -> Result<Self> {
+        Manifest::open_from(disk, path, 0).await
+    }
+
+    /// As [`open`](Self::open), of a manifest that is known to have had the frame `reached`.
+    ///
+    /// Errors: as `open`; `Corrupt`, and nothing was changed, when it has that frame no more.
+    pub async fn open_from(disk: Rc<dyn Disk>, path: &Path, reached: u64) -> Result<Self> {
+        let mut manifest = Manifest::empty(disk.clone(), path);
+        let content = match read_file(&*disk, path).await {
+            Ok(content) => content,
+            Err(error) if error.is_missing_file() => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        manifest.replay(&content)?;
+        manifest.check_reaches(reached)?;
+        // A frame without the end of its padding is whole, but nothing can be written behind it.
+        let is_cut = !manifest.size.is_multiple_of(PAGE_BYTES as u64);
+        if is_cut || (manifest.size as usize) < content.len() {
+            match manifest.rewrite().await {
+                Ok(()) => {}
+                // The next edit does it, when there is room.
+                Err(error) if error.is_disk_full() => {
+                    let path = path.display();
+                    tracing::warn!(%path, %error, "the torn end of a manifest stays for now");
+                    manifest.is_broken = true;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(manifest)
+    }
+
+    /// Sequence of the last frame that has edits; 0 for none.
+    pub fn edited(&self) -> u64 {
+        self.edited
+    }
+
+    fn check_reaches(&self, sequence: u64) -> Result<()> {
+        let last = self.next_sequence - 1;
+        if last >= sequence {
+            return Ok(());
+        }
+        let found = match self.frames {
+            0 => "no frame that is whole: the file is missing, empty or damaged".to_owned(),
+            _ => format!("frames up to {last}: the file is an older one, was cut or is damaged"),
+        };
+        let folder = self.path.parent().unwrap_or(&self.path).display();
+        let remedy = format!(
+            "bring the file back; or, as its SSTables are still there, IMPORT SSTABLES '{folder}' \
+             INTO another table of the same columns, and then DROP this one"
+        );
+        let wanted = format!("frame {sequence}, which the ledger names");
+        Err(Error::corrupt(&self.path, self.size, wanted, found).with_remedy(remedy))
+    }
+
+    fn replay(&mut self, content: &[u8]) -> Result<()> {
+        let mut at = 0;
+        while at < content.len() {
+            let Some((sequence, edits, end)) = frame::parse::<Vec<Edit>>(MAGIC, &content[at..])
+            else {
+                return self.check_torn(content, at);
+            };
+            if self.frames > 0 && sequence != self.next_sequence {
+                let wanted = format!("sequence {}", self.next_sequence);
+                return Err(Error::corrupt(&self.path, at as u64, wanted, sequence));
+            }
+            if !edits.is_empty() {
+                self.edited = sequence;
+            }
+            self.apply(edits).map_err(|found| {
+                Error::corrupt(&self.path, at as u64, "edits that follow from the others", found)
+            })?;
+            self.next_sequence = sequence + 1;
+            self.frames += 1;
+            at += end;
+            self.size = at as u64;
+        }
+        Ok(())
+    }
+
+    /// Nothing good may follow a frame that cannot be read.
+    fn check_torn(&self, content: &[u8], at: usize) -> Result<()> {
+        let later = (at + PAGE_BYTES..content.len()).step_by(PAGE_BYTES);
+        for later in later {
+            if let Some((sequence, ..)) = frame::parse::<Vec<Edit>>(MAGIC, &content[later..])
+                && sequence > self.next_sequence
+            {
+                let found = format!("damage, and frame {sequence} at {later}");
+                let wanted = format!("frame {}", self.next_sequence);
+                return Err(Error::corrupt(&self.path, at as u64, wanted, found));
+            }
+        }
+        tracing::warn!(path = %self.path.display(), at, "dropped the torn end of a manifest");
+        Ok(())
+    }
+
+    fn apply(&mut self, edits: Vec<Edit>) -> std::result::Result<(), String> {
+        for edit in edits {
+            let through = match edit {
+                Edit::Add { info, replay_through } => {
+                    let generation = info.generation;
+                    if self.live.insert(generation, info).is_some() {
+                        return Err(format!("SSTable {generation} added twice"));
+                    }
+                    replay_through
+                }
+                Edit::Remove { generation } => {
+                    if self.live.remove(&generation).is_none() {
+                        return Err(format!("SSTable {generation} removed, which is not live"));
+                    }
+                    None
+                }
+                Edit::Flushed { through } => Some(through),
+            };
+            self.flushed_through = self.flushed_through.max(through);
+        }
+        Ok(())
+    }
+
+    /// The live SSTables by generation.
+    pub fn live(&self) -> &BTreeMap<u64, SstableInfo> {
+        &self.live
+    }
+
+    /// Up to where the commitlog need not be replayed for this table and shard.
+    pub fn flushed_through(&self) -> Option<ReplayPosition> {
+        self.flushed_through
+    }
+
+    /// Makes edits durable, all or none, and applies them.
+    ///
+    /// Panics when they contradict the live set: that is a bug of the caller.
+    /// Errors: `Io`; the live set is as before then. What such an append left on disk is not known,
+    /// so the next one replaces the whole file.
+    pub async fn append(&mut self, edits: Vec<Edit>) -> Result<()> {
+        let before = (self.live.clone(), self.flushed_through, self.edited);
+        if !edits.is_empty() {
+            self.edited = self.next_sequence;
+        }
+        let frame = frame::encode(MAGIC, self.next_sequence, &edits);
+        if let Err(contradiction) = self.apply(edits) {
+            panic!("{}: {contradiction}", self.path.display());
+        }
+        let must_rewrite = std::mem::replace(&mut self.is_broken, true);
+        let written = if must_rewrite || self.frames >= FRAMES_MAX {
+            self.rewrite().await
+        } else {
+            self.write(frame).await
+        };
+        match written {
+            Ok(()) => self.is_broken = false,
+            Err(_) => (self.live, self.flushed_through, self.edited) = before,
+        }
+        written
+    }
+
+    /// Puts an empty frame behind the last one: from now on damage of that is told from a torn end.
+    /// To be called before anything is forgotten that the last edits replace.
+    ///
+    /// Errors: as `append`; the edits before are durable all the same.
+    pub async fn seal(&mut self) -> Result<()> {
+        self.append(Vec::new()).await
+    }
+
+    async fn write(&mut self, frame: Vec<u8>) -> Result<()> {
+        // Opened for each append: with many tables the descriptors would be missed elsewhere.
+        let file = self.open_file().await?;
+        let length = frame.len() as u64;
+        let (result, _) = file.write_at(self.size, AlignedBuffer::padded(&frame)).await;
+        result?;
+        file.sync().await?;
+        if self.frames == 0
+            && let Some(directory) = self.path.parent()
+        {
+            self.disk.sync_directory(directory).await?;
+        }
+        self.size += length;
+        self.frames += 1;
+        self.next_sequence += 1;
+        Ok(())
+    }
+
+    async fn open_file(&self) -> Result<Rc<dyn DiskFile>> {
+        let access = if self.frames == 0 { Access::Create } else { Access::ReadWrite };
+        let options = OpenOptions { access, data_sync: false };
+        match self.disk.open(&self.path, options).await {
+            // A crash between creation and first frame leaves an empty file.
+            Err(Error::Io { code: Some(17), .. }) => {
+                let options = OpenOptions { access: Access::ReadWrite, data_sync: false };
+                self.disk.open(&self.path, options).await
+            }
+            opened => opened,
+        }
+    }
+
+    /// Replaces the log by one frame that says the same, and one behind it.
+    async fn rewrite(&mut self) -> Result<()> {
+        let mut edits: Vec<Edit> = self
+            .live
+            .values()
+            .map(|info| Edit::Add { info: info.clone(), replay_through: None })
+            .collect();
+        edits.extend(self.flushed_through.map(|through| Edit::Flushed { through }));
+        let edited = self.next_sequence;
+        let mut frames = frame::encode(MAGIC, self.next_sequence, &edits);
+        frames.extend(frame::encode(MAGIC, self.next_sequence + 1, &[] as &[Edit; 0]));
+        write_file_atomically(&*self.disk, &self.path, &frames).await?;
+        self.size = frames.len() as u64;
+        self.frames = 2;
+        self.edited = edited;
+        self.next_sequence += 2;
+        Ok(())
+    }
+}

@@ -1,0 +1,205 @@
+//! The manifest keeps acknowledged edits, drops torn ones and notices damage.
+
+use futures::executor::block_on;
+
+use std::collections::BTreeSet;
+
+use super::clear_unnamed;
+use super::manifest::{Edit, Manifest};
+use crate::commitlog::ReplayPosition;
+use crate::config::PAGE_BYTES;
+use crate::disk::SimulatedDisk;
+use crate::error::{Error, Result};
+use crate::schema::PartitionKey;
+use crate::sstable::tests::memory_disk::MemoryDisk;
+use crate::sstable::tests::{directory, shared};
+use crate::sstable::*;
+
+fn info(generation: u64) -> SstableInfo {
+    SstableInfo {
+        generation,
+        data_bytes: 1,
+        index_bytes: 2,
+        partitions: 3,
+        rows: 4,
+        tombstones: Some(5),
+        first_key: PartitionKey::from_bytes(*b"\x00first"),
+        last_key: PartitionKey::from_bytes(*b"last\xff"),
+        min_timestamp: i64::MIN,
+        max_timestamp: i64::MAX,
+        min_deletion_time: 0,
+        max_deletion_time: i32::MAX,
+        min_ttl: 0,
+        max_ttl: 0,
+        replay: Some((at(1), at(2))),
+    }
+}
+
+fn at(offset: u32) -> ReplayPosition {
+    ReplayPosition { segment: 9, offset }
+}
+
+fn path() -> std::path::PathBuf {
+    directory().join("manifest-0")
+}
+
+fn open_manifest(disk: &MemoryDisk) -> Result<Manifest> {
+    block_on(Manifest::open(shared(disk), &path()))
+}
+
+fn add(generation: u64) -> Edit {
+    Edit::Add { info: info(generation), replay_through: Some(at(generation as u32)) }
+}
+
+#[test]
+fn edits_survive_reopening_and_long_logs_are_rewritten() {
+    let disk = MemoryDisk::default();
+    let mut manifest = open_manifest(&disk).unwrap();
+    assert!(manifest.live().is_empty() && disk.names().is_empty());
+    block_on(manifest.append(vec![add(1), add(2)])).unwrap();
+    for generation in 3..1000 {
+        let edits = vec![add(generation), Edit::Remove { generation: generation - 2 }];
+        block_on(manifest.append(edits)).unwrap();
+        if generation % 100 == 0 {
+            manifest = open_manifest(&disk).unwrap();
+        }
+        assert_eq!(
+            manifest.live().keys().copied().collect::<Vec<_>>(),
+            [generation - 1, generation]
+        );
+        assert_eq!(manifest.flushed_through(), Some(at(generation as u32)));
+    }
+    block_on(manifest.append(vec![Edit::Flushed { through: at(5) }])).unwrap();
+    let reopened = open_manifest(&disk).unwrap();
+    assert_eq!(reopened.live(), manifest.live());
+    assert_eq!(reopened.live()[&999], info(999));
+    assert_eq!(reopened.flushed_through(), Some(at(999)));
+    assert!(disk.content(&path()).len() < 300 * PAGE_BYTES);
+}
+
+#[test]
+fn a_torn_tail_is_dropped_and_damage_before_it_is_an_error() {
+    let disk = MemoryDisk::default();
+    let mut manifest = open_manifest(&disk).unwrap();
+    for generation in 1..=3 {
+        block_on(manifest.append(vec![add(generation)])).unwrap();
+    }
+    let content = disk.content(&path());
+    assert_eq!(content.len(), 3 * PAGE_BYTES);
+    let used = content.iter().rposition(|byte| *byte != 0).unwrap();
+    for length in (2 * PAGE_BYTES..used).step_by(13) {
+        // What was not written is missing, or reads as zero.
+        for pad in [false, true] {
+            let mut torn = content[..length].to_vec();
+            if pad {
+                torn.resize(content.len(), 0);
+            }
+            disk.set_content(&path(), torn);
+            let mut manifest = open_manifest(&disk).unwrap();
+            assert_eq!(manifest.live().len(), 2);
+            block_on(manifest.append(vec![add(7)])).unwrap();
+            let live: Vec<u64> = open_manifest(&disk).unwrap().live().keys().copied().collect();
+            assert_eq!(live, [1, 2, 7]);
+        }
+    }
+    let meaningful = content[PAGE_BYTES..].iter().position(|byte| *byte == 0);
+    assert!(meaningful.is_some());
+    for at in (PAGE_BYTES..PAGE_BYTES + 300).step_by(3) {
+        let mut damaged = content.clone();
+        damaged[at] ^= 0x20;
+        disk.set_content(&path(), damaged);
+        match open_manifest(&disk) {
+            Err(Error::Corrupt(corruption)) => {
+                assert_eq!(corruption.offset, PAGE_BYTES as u64);
+                assert_eq!(corruption.file, path());
+            }
+            Err(error) => panic!("byte {at}: {error}"),
+            Ok(_) => panic!("byte {at} was not noticed"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_the_disk_refuses_is_not_in_the_live_set() {
+    let disk = SimulatedDisk::new(1);
+    disk.shared().create_directories(directory()).await.unwrap();
+    let mut manifest = Manifest::open(disk.shared(), &path()).await.unwrap();
+    manifest.append(vec![add(1)]).await.unwrap();
+    disk.set_read_only(Some(directory()));
+    manifest.append(vec![add(2), Edit::Remove { generation: 1 }]).await.unwrap_err();
+    assert!(manifest.live().keys().eq([&1]) && manifest.edited() == 1);
+    assert_eq!(manifest.flushed_through(), Some(at(1)));
+    disk.set_read_only(None);
+    manifest.append(vec![add(3)]).await.unwrap();
+    let manifest = Manifest::open(disk.shared(), &path()).await.unwrap();
+    assert!(manifest.live().keys().eq([&1, &3]));
+}
+
+/// A cut that takes zeros behind the last frame only.
+#[test]
+fn edits_go_on_behind_a_frame_that_lost_the_end_of_its_page() {
+    for cut in [1, 511, 512, 1000, 3000] {
+        let disk = MemoryDisk::default();
+        let mut manifest = open_manifest(&disk).unwrap();
+        block_on(manifest.append(vec![add(1)])).unwrap();
+        block_on(manifest.seal()).unwrap();
+        let mut content = disk.content(&path());
+        let whole = content.len();
+        assert!(
+            content[whole - cut..].iter().all(|byte| *byte == 0),
+            "{cut}: what is cut is padding"
+        );
+        content.truncate(whole - cut);
+        disk.set_content(&path(), content);
+        let mut manifest = open_manifest(&disk).unwrap();
+        assert!(manifest.live().keys().eq([&1]), "{cut} bytes were cut");
+        block_on(manifest.append(vec![add(2)])).unwrap();
+        let manifest = open_manifest(&disk).unwrap();
+        assert!(manifest.live().keys().eq([&1, &2]), "{cut} bytes were cut");
+        assert!(disk.content(&path()).len().is_multiple_of(PAGE_BYTES), "{cut} bytes were cut");
+    }
+}
+
+#[test]
+fn unnamed_files_are_removed_and_whole_sstables_set_aside() {
+    let disk = MemoryDisk::default();
+    for name in [
+        "me-1-big-Data.db",
+        "me-2-big-Data.db",
+        "me-2-big-TOC.txt.tmp",
+        "me-3-big-Data.db",
+        "me-3-big-TOC.txt",
+        "manifest-0",
+    ] {
+        disk.set_content(&directory().join(name), Vec::new());
+    }
+    let live = BTreeSet::from([1]);
+    let (removed, moved) = block_on(clear_unnamed(&disk, directory(), &live)).unwrap();
+    assert_eq!(removed, ["me-2-big-Data.db", "me-2-big-TOC.txt.tmp"]);
+    assert_eq!(moved, ["me-3-big-Data.db", "me-3-big-TOC.txt"]);
+    let lost = directory().join("lost");
+    let kept = [lost.join("me-3-big-Data.db"), lost.join("me-3-big-TOC.txt")];
+    let [data, toc] = kept;
+    let mut left = disk.names();
+    left.sort();
+    let mut wanted = vec![path(), directory().join("me-1-big-Data.db"), data, toc];
+    wanted.sort();
+    assert_eq!(left, wanted);
+}
+
+#[test]
+fn damage_of_the_last_edits_is_noticed_once_they_are_sealed() {
+    let disk = MemoryDisk::default();
+    let shared: std::rc::Rc<dyn crate::disk::Disk> = std::rc::Rc::new(disk.clone());
+    let through = crate::commitlog::ReplayPosition { segment: 7, offset: 9 };
+    block_on(async {
+        let mut manifest = Manifest::open(shared.clone(), &path()).await.unwrap();
+        manifest.append(vec![Edit::Flushed { through }]).await.unwrap();
+        manifest.seal().await.unwrap();
+    });
+    let mut content = disk.content(&path());
+    content[40] ^= 1;
+    disk.set_content(&path(), content);
+    let error = block_on(Manifest::open(shared, &path())).err().unwrap().to_string();
+    assert!(error.contains("at offset 0") && error.contains("damage"), "{error}");
+}

@@ -1,0 +1,123 @@
+//! The data file being written: as it is, or compressed in chunks with a checksum behind each.
+//!
+//! Invariant: positions count bytes of data, whatever is stored.
+
+use std::path::Path;
+
+use crate::checksum::crc32;
+use crate::disk::Disk;
+use crate::error::Result;
+use crate::schema::Compression;
+use crate::sstable::data::file::{FileWriter, Written};
+use crate::sstable::format::codec::ChunkEncoder;
+use crate::sstable::format::compression_info;
+
+/// A data file that grows.
+pub(super) enum DataWriter {
+    Plain(FileWriter),
+    Compressed(Box<ChunkWriter>),
+}
+
+/// Gathers chunks and stores them compressed.
+pub(super) struct ChunkWriter {
+    file: FileWriter,
+    compression: Compression,
+    encoder: ChunkEncoder,
+    chunk: Vec<u8>,
+    stored: Vec<u8>,
+    /// Where each chunk begins in the file.
+    offsets: Vec<u64>,
+    data_bytes: u64,
+}
+
+/// A data file that is whole.
+pub(super) struct WrittenData {
+    /// What is stored.
+    pub(crate) file: Written,
+    /// Content of `CompressionInfo.db`, and stored bytes for each byte of data.
+    pub(crate) compression: Option<(Vec<u8>, f64)>,
+}
+
+impl DataWriter {
+    /// Creates the file. Errors: `Io`, also when it exists.
+    pub(crate) async fn create(
+        disk: &dyn Disk,
+        path: &Path,
+        compression: Option<Compression>,
+    ) -> Result<Self> {
+        let file = FileWriter::create(disk, path).await?;
+        let Some(compression) = compression else { return Ok(DataWriter::Plain(file)) };
+        Ok(DataWriter::Compressed(Box::new(ChunkWriter {
+            file,
+            encoder: ChunkEncoder::new(compression),
+            compression,
+            chunk: Vec::with_capacity(compression.chunk_bytes as usize),
+            stored: Vec::new(),
+            offsets: Vec::new(),
+            data_bytes: 0,
+        })))
+    }
+
+    /// Bytes of data so far.
+    pub(crate) fn position(&self) -> u64 {
+        match self {
+            DataWriter::Plain(file) => file.position(),
+            DataWriter::Compressed(chunks) => chunks.data_bytes,
+        }
+    }
+
+    /// Appends bytes. Errors: `Io`; the file is of no use then.
+    pub(crate) async fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        match self {
+            DataWriter::Plain(file) => file.append(bytes).await,
+            DataWriter::Compressed(chunks) => chunks.append(bytes).await,
+        }
+    }
+
+    /// Writes what is left and syncs.
+    pub(crate) async fn finish(self) -> Result<WrittenData> {
+        match self {
+            DataWriter::Plain(file) => {
+                Ok(WrittenData { file: file.finish().await?, compression: None })
+            }
+            DataWriter::Compressed(chunks) => chunks.finish().await,
+        }
+    }
+}
+
+impl ChunkWriter {
+    async fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
+        self.data_bytes += bytes.len() as u64;
+        let chunk_bytes = self.compression.chunk_bytes as usize;
+        while !bytes.is_empty() {
+            let take = bytes.len().min(chunk_bytes - self.chunk.len());
+            self.chunk.extend_from_slice(&bytes[..take]);
+            bytes = &bytes[take..];
+            if self.chunk.len() == chunk_bytes {
+                self.store().await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn store(&mut self) -> Result<()> {
+        self.stored.clear();
+        self.encoder.compress(&self.chunk, &mut self.stored);
+        self.chunk.clear();
+        let crc = crc32(&self.stored);
+        self.stored.extend_from_slice(&crc.to_be_bytes());
+        self.offsets.push(self.file.position());
+        self.file.append(&self.stored).await
+    }
+
+    async fn finish(mut self) -> Result<WrittenData> {
+        if !self.chunk.is_empty() {
+            self.store().await?;
+        }
+        let file = self.file.finish().await?;
+        let crcs = self.offsets.len() as u64 * compression_info::CRC_BYTES;
+        let ratio = (file.size - crcs) as f64 / self.data_bytes as f64;
+        let info = compression_info::encode(&self.compression, self.data_bytes, &self.offsets);
+        Ok(WrittenData { file, compression: Some((info, ratio)) })
+    }
+}

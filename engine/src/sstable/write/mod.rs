@@ -1,0 +1,7 @@
+//! Writing one SSTable: fragments in order become its components.
+
+mod data_writer;
+mod large_data;
+mod writer;
+
+pub use writer::{SstableWriter, WriterOptions, remove_files};

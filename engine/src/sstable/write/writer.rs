@@ -1,0 +1,484 @@
+//! Writes one SSTable from a forward stream of fragments.
+//!
+//! Memory does not grow with the size of a partition, but for its promoted index (about 23 bytes a
+//! block). Files become durable in this order: all components, their directory, the table of
+//! contents. Whoever finds a table of contents finds a whole SSTable.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use super::data_writer::DataWriter;
+use super::large_data::{LargeDataCollector, WrittenRow};
+use crate::commitlog::ReplayPosition;
+use crate::config::COLUMN_INDEX_BYTES_DEFAULT;
+use crate::disk::{Disk, remove_if_there, write_file_atomically};
+use crate::error::{Error, Result};
+use crate::mutation::{Fragment, Position, Row, Tombstone};
+use crate::schema::table_schema::SchemaRef;
+use crate::schema::token::murmur3_x64_128;
+use crate::schema::{ClusteringKey, Compression, LargeDataThresholds, PartitionKey};
+use crate::sstable::data::file::{CHUNK_BYTES, FileWriter};
+use crate::sstable::format::coding::{put_bytes16, put_vint};
+use crate::sstable::format::component::{Component, toc_temporary_path};
+use crate::sstable::format::info::SstableInfo;
+use crate::sstable::format::integrity::Integrity;
+use crate::sstable::format::layout::{Bases, Header, Layout, put_deletion};
+use crate::sstable::format::prefix::{Bound, KIND_ROW};
+use crate::sstable::format::scylla::ScyllaMetadata;
+use crate::sstable::format::statistics::{self, Collector};
+use crate::sstable::format::unfiltered::{PARTITION_END, UnfilteredEncoder};
+use crate::sstable::index::filter::BloomFilter;
+use crate::sstable::index::promoted_index::PromotedIndexBuilder;
+use crate::sstable::index::summary::SummaryBuilder;
+
+/// Origin of an SSTable that a flush wrote.
+const ORIGIN_MEMTABLE: &str = "memtable";
+/// Features of `Scylla.db`: faults of early versions of ScyllaDB that these files do not have. Bit
+/// 6 is not among them, for the width of a last block counts the end mark here as in Cassandra.
+const SCYLLA_FEATURES: u64 = 0x3f;
+
+/// How an SSTable is written.
+#[derive(Debug, Clone)]
+pub struct WriterOptions {
+    /// Bytes of row data per block of the promoted index.
+    pub column_index_bytes: u32,
+    /// Part of absent keys that the bloom filter lets pass, above 0 and below 1.
+    pub bloom_fp_chance: f64,
+    /// Commitlog positions between which all writes of the data lie.
+    pub replay: Option<(ReplayPosition, ReplayPosition)>,
+    /// Least values of the data where they are known; smaller deltas make a shorter file.
+    pub bases: Bases,
+    /// Number of partitions where it is known. Without it the writer keeps 16 bytes a partition
+    /// until the end, to size the bloom filter.
+    pub partitions_expected: Option<u64>,
+    /// How the data is compressed, if it is.
+    pub compression: Option<Compression>,
+    /// What is noted as large.
+    pub large_data: LargeDataThresholds,
+    /// Why the file is written, in ScyllaDB's words.
+    pub origin: &'static str,
+}
+
+impl Default for WriterOptions {
+    fn default() -> Self {
+        WriterOptions {
+            column_index_bytes: COLUMN_INDEX_BYTES_DEFAULT,
+            bloom_fp_chance: 0.01,
+            replay: None,
+            bases: Bases::default(),
+            partitions_expected: None,
+            compression: None,
+            large_data: LargeDataThresholds::default(),
+            origin: ORIGIN_MEMTABLE,
+        }
+    }
+}
+
+/// Keys of the bloom filter, before or after its size is known.
+enum FilterKeys {
+    Sized(BloomFilter),
+    Hashes(Vec<(i64, i64)>),
+}
+
+/// The partition being written.
+struct OpenPartition {
+    key: Rc<PartitionKey>,
+    deletion: Option<Tombstone>,
+    static_row: Option<Rc<Row>>,
+    /// Start in the data file.
+    start: u64,
+    /// Bytes of key, deletion and static row; `None` until they are written.
+    header_bytes: Option<u64>,
+    /// Start of the row or marker before, from the start of the partition.
+    previous: u64,
+    /// Range tombstone in force, as written.
+    open: Option<Tombstone>,
+    /// A change that may yet be replaced by one at the same position.
+    pending: Option<(Position, Option<Tombstone>)>,
+    last: Option<Position>,
+}
+
+/// An SSTable in the making. Call [`finish`](Self::finish) or [`abandon`](Self::abandon); a writer
+/// that is merely dropped leaves files without table of contents, which no manifest names.
+pub struct SstableWriter {
+    disk: Rc<dyn Disk>,
+    directory: PathBuf,
+    generation: u64,
+    options: WriterOptions,
+    header: Header,
+    layout: Layout,
+    data: DataWriter,
+    index: FileWriter,
+    summary: SummaryBuilder,
+    filter_keys: FilterKeys,
+    collector: Collector,
+    large: LargeDataCollector,
+    schema: SchemaRef,
+    encoder: UnfilteredEncoder,
+    promoted: PromotedIndexBuilder,
+    partition: Option<OpenPartition>,
+    last_key: Option<Rc<PartitionKey>>,
+    partitions: u64,
+    out: Vec<u8>,
+}
+
+impl SstableWriter {
+    /// Creates the files of a new SSTable in `directory`, which must exist.
+    ///
+    /// Errors: `Io`; `Invalid` for options out of range.
+    pub async fn create(
+        disk: Rc<dyn Disk>,
+        directory: &Path,
+        generation: u64,
+        schema: SchemaRef,
+        options: WriterOptions,
+    ) -> Result<Self> {
+        if !(options.bloom_fp_chance > 0.0 && options.bloom_fp_chance < 1.0) {
+            return Err(Error::invalid("the bloom filter's chance lies between 0 and 1"));
+        }
+        let header = Header::of_schema(&schema, options.bases);
+        let data_path = Component::Data.path(directory, generation);
+        let layout = header.layout(&schema, &data_path)?;
+        if let Some(compression) = &options.compression {
+            compression.validate()?;
+        }
+        let data = DataWriter::create(&*disk, &data_path, options.compression).await?;
+        let index_path = Component::Index.path(directory, generation);
+        let index = FileWriter::create(&*disk, &index_path).await?;
+        let filter_keys = match options.partitions_expected {
+            Some(keys) => FilterKeys::Sized(BloomFilter::new(keys, options.bloom_fp_chance)),
+            None => FilterKeys::Hashes(Vec::new()),
+        };
+        Ok(SstableWriter {
+            disk,
+            directory: directory.to_owned(),
+            generation,
+            promoted: PromotedIndexBuilder::new(options.column_index_bytes),
+            large: LargeDataCollector::new(&options.large_data),
+            options,
+            header,
+            layout,
+            data,
+            index,
+            summary: SummaryBuilder::default(),
+            filter_keys,
+            collector: Collector::new(),
+            schema,
+            encoder: UnfilteredEncoder::default(),
+            partition: None,
+            last_key: None,
+            partitions: 0,
+            out: Vec::new(),
+        })
+    }
+
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Bytes of row data taken so far.
+    pub fn data_bytes(&self) -> u64 {
+        self.data.position()
+    }
+
+    /// Adds the next fragment of a forward stream. Empty rows and empty partitions leave nothing.
+    ///
+    /// Panics when fragments are out of order: that is a bug of the source.
+    /// Errors: `Io`; the writer must be abandoned then.
+    pub async fn push(&mut self, fragment: Fragment) -> Result<()> {
+        match fragment {
+            Fragment::PartitionStart { key, deletion } => {
+                assert!(self.partition.is_none(), "a partition begins within another");
+                let ascends = self.last_key.as_ref().is_none_or(|last| *last < key);
+                assert!(ascends, "partitions come in ring order: {key:?}");
+                self.last_key = Some(key.clone());
+                self.partition = Some(OpenPartition {
+                    key,
+                    deletion,
+                    static_row: None,
+                    start: self.data.position(),
+                    header_bytes: None,
+                    previous: 0,
+                    open: None,
+                    pending: None,
+                    last: None,
+                });
+                Ok(())
+            }
+            Fragment::StaticRow(row) => {
+                let partition = self.open_partition();
+                let is_first = partition.header_bytes.is_none() && partition.pending.is_none();
+                assert!(is_first && partition.static_row.is_none(), "a static row comes first");
+                if !row.is_empty() {
+                    partition.static_row = Some(row);
+                }
+                Ok(())
+            }
+            Fragment::Row { key, row } => self.push_row(&key, &row).await,
+            Fragment::FlatRow(flat) => {
+                self.push_row(&ClusteringKey::from_ordered(flat.key()), &flat.thaw()).await
+            }
+            Fragment::RangeTombstoneChange { position, tombstone } => {
+                let partition = self.open_partition();
+                if partition.pending.as_ref().is_some_and(|(at, _)| *at != position) {
+                    self.flush_change().await?;
+                }
+                let partition = self.open_partition();
+                let last = partition.last.as_ref();
+                assert!(last.is_none_or(|last| *last < position), "changes come in order");
+                partition.pending = Some((position, tombstone));
+                Ok(())
+            }
+            Fragment::PartitionEnd => self.end_partition().await,
+        }
+    }
+
+    fn open_partition(&mut self) -> &mut OpenPartition {
+        self.partition.as_mut().expect("fragments come within a partition")
+    }
+
+    async fn push_row(&mut self, key: &ClusteringKey, row: &Row) -> Result<()> {
+        self.flush_change().await?;
+        let position = Position::at(key.clone());
+        let last = self.open_partition().last.as_ref();
+        assert!(last.is_none_or(|last| *last < position), "rows come in order: {position:?}");
+        if row.is_empty() {
+            return Ok(());
+        }
+        self.begin_content().await?;
+        let from = self.data.position();
+        let partition = self.partition.as_mut().expect("checked above");
+        let at = from - partition.start;
+        let previous = at - partition.previous;
+        self.out.clear();
+        self.encoder.put_row(&self.layout, key, row, previous, &mut self.out);
+        self.data.append(&self.out).await?;
+        partition.previous = at;
+        partition.last = Some(position);
+        self.collector.row(Some(key), row);
+        let written = WrittenRow {
+            partition_key: &partition.key,
+            row,
+            bytes: self.out.len() as u64,
+            is_static: false,
+        };
+        let name = |id| self.schema.column(id).name.clone();
+        let values = || self.encoder.prefix.values(&self.layout, key);
+        self.large.row(&written, values, name);
+        let (encoder, layout) = (&mut self.encoder, &self.layout);
+        let prefix = |out: &mut Vec<u8>| {
+            out.push(KIND_ROW);
+            encoder.prefix.put_key(layout, key, out);
+        };
+        self.promoted.add((at, at + self.out.len() as u64), prefix, partition.open);
+        Ok(())
+    }
+
+    /// Writes the marker for the change that waits, if it changes anything.
+    async fn flush_change(&mut self) -> Result<()> {
+        let partition = self.open_partition();
+        let Some((position, opening)) = partition.pending.take() else { return Ok(()) };
+        let closing = partition.open;
+        partition.last = Some(position.clone());
+        if closing == opening {
+            return Ok(());
+        }
+        self.begin_content().await?;
+        let from = self.data.position();
+        let partition = self.partition.as_mut().expect("checked above");
+        let at = from - partition.start;
+        let previous = at - partition.previous;
+        self.out.clear();
+        let both = (closing, opening);
+        self.encoder.put_marker(&self.layout, &position, both, previous, &mut self.out);
+        self.data.append(&self.out).await?;
+        partition.previous = at;
+        partition.open = opening;
+        self.collector.marker(closing, opening);
+        if opening.is_some() {
+            self.large.range_tombstone();
+        }
+        let (encoder, layout) = (&mut self.encoder, &self.layout);
+        let bound = Bound::new(position.weight, closing.is_some(), opening.is_some());
+        let prefix =
+            |out: &mut Vec<u8>| encoder.prefix.put_bound(layout, bound, &position.prefix, out);
+        self.promoted.add((at, at + self.out.len() as u64), prefix, opening);
+        Ok(())
+    }
+
+    /// Writes key, deletion and static row once there is something to follow.
+    async fn begin_content(&mut self) -> Result<()> {
+        let partition = self.partition.as_mut().expect("content comes within a partition");
+        if partition.header_bytes.is_some() {
+            return Ok(());
+        }
+        self.collector.partition(partition.key.as_bytes(), partition.deletion);
+        self.large.partition();
+        self.out.clear();
+        put_bytes16(&mut self.out, partition.key.as_bytes());
+        put_deletion(&mut self.out, partition.deletion);
+        let front_bytes = self.out.len();
+        if !self.layout.statics.list.is_empty() {
+            let empty = Row::default();
+            let row = partition.static_row.as_deref().unwrap_or(&empty);
+            self.encoder.put_static_row(&self.layout, row, &mut self.out);
+        }
+        if let Some(row) = &partition.static_row {
+            assert!(!self.layout.statics.list.is_empty(), "a table without static columns");
+            self.collector.row(None, row);
+            let written = WrittenRow {
+                partition_key: &partition.key,
+                row,
+                bytes: (self.out.len() - front_bytes) as u64,
+                is_static: true,
+            };
+            let name = |id| self.schema.column(id).name.clone();
+            self.large.row(&written, Vec::new, name);
+        }
+        partition.header_bytes = Some(self.out.len() as u64);
+        self.data.append(&self.out).await
+    }
+
+    async fn end_partition(&mut self) -> Result<()> {
+        self.flush_change().await?;
+        let partition = self.open_partition();
+        assert!(partition.open.is_none(), "a range tombstone is open at the end of a partition");
+        let has_header_only = partition.deletion.is_some() || partition.static_row.is_some();
+        if has_header_only {
+            self.begin_content().await?;
+        }
+        let partition = self.partition.take().expect("checked above");
+        let Some(header_bytes) = partition.header_bytes else { return Ok(()) };
+        self.data.append(&[PARTITION_END]).await?;
+        let size = self.data.position() - partition.start;
+        self.collector.partition_end(size);
+        self.large.partition_end(&partition.key, size);
+        let mut promoted = Vec::new();
+        self.promoted.finish((header_bytes, size), partition.deletion, &mut promoted);
+        self.summary.add(&partition.key, self.index.position());
+        self.out.clear();
+        put_bytes16(&mut self.out, partition.key.as_bytes());
+        put_vint(&mut self.out, partition.start);
+        put_vint(&mut self.out, promoted.len() as u64);
+        self.index.append(&self.out).await?;
+        self.index.append(&promoted).await?;
+        let hashes = murmur3_x64_128(partition.key.as_bytes());
+        match &mut self.filter_keys {
+            FilterKeys::Sized(filter) => filter.add(hashes),
+            FilterKeys::Hashes(all) => all.push(hashes),
+        }
+        self.partitions += 1;
+        Ok(())
+    }
+
+    /// Makes the SSTable durable. `None` when nothing was pushed that leaves anything: there is no
+    /// empty SSTable, and no file is left.
+    ///
+    /// Errors: `Io`; files may be left, which no manifest names.
+    pub async fn finish(mut self) -> Result<Option<SstableInfo>> {
+        assert!(self.partition.is_none(), "the last partition has not ended");
+        let Some(summary) = std::mem::take(&mut self.summary).finish() else {
+            self.abandon().await?;
+            return Ok(None);
+        };
+        let (disk, directory) = (self.disk.clone(), self.directory.clone());
+        let data = self.data.finish().await?;
+        let index = self.index.finish().await?;
+        let filter = match self.filter_keys {
+            FilterKeys::Sized(filter) => filter,
+            FilterKeys::Hashes(hashes) => {
+                let mut filter =
+                    BloomFilter::new(hashes.len() as u64, self.options.bloom_fp_chance);
+                hashes.into_iter().for_each(|hashes| filter.add(hashes));
+                filter
+            }
+        };
+        let (encoder, layout) = (&mut self.encoder, &self.layout);
+        let mut statistics = self
+            .collector
+            .statistics(self.options.replay, |key| encoder.prefix.values(layout, key));
+        // Chunks have checksums of their own.
+        let map = match data.compression {
+            Some((info, ratio)) => {
+                statistics.compression_ratio = ratio;
+                (Component::CompressionInfo, info)
+            }
+            None => {
+                let mut crc = (CHUNK_BYTES as i32).to_be_bytes().to_vec();
+                let chunks = data.file.chunks.iter();
+                chunks.for_each(|chunk| crc.extend_from_slice(&chunk.to_be_bytes()));
+                (Component::Crc, crc)
+            }
+        };
+        let mut scylla = ScyllaMetadata {
+            features: Some(SCYLLA_FEATURES),
+            origin: Some(self.options.origin.to_owned()),
+            ..ScyllaMetadata::default()
+        };
+        self.large.finish(&mut scylla);
+        let data = data.file;
+        let (mut summary_bytes, mut filter_bytes) = (Vec::new(), Vec::new());
+        summary.encode(&mut summary_bytes);
+        filter.encode(&mut filter_bytes);
+        let in_place = |component: Component| match component {
+            Component::Crc => map.0,
+            other => other,
+        };
+        let written = Component::WRITTEN.into_iter().map(in_place);
+        let toc: String = written.map(|c| format!("{}\n", c.suffix())).collect();
+        let small = [
+            (Component::Summary, summary_bytes),
+            (Component::Filter, filter_bytes),
+            (
+                Component::Statistics,
+                statistics::encode_file(
+                    self.options.bloom_fp_chance,
+                    self.collector.cardinality(),
+                    &statistics,
+                    &self.header,
+                ),
+            ),
+            map,
+            (Component::Digest, data.whole.to_string().into_bytes()),
+            (Component::Scylla, scylla.encode()),
+        ];
+        let counts =
+            (self.partitions, statistics.rows_count as u64, self.collector.tombstones_count);
+        let mut integrity = Integrity::new(counts, data.into(), index.into(), self.header);
+        small.iter().for_each(|(component, content)| integrity.add(*component, content));
+        let tidegate = (Component::Tidegate, integrity.encode());
+        for (component, content) in small.iter().chain([&tidegate]) {
+            let path = component.path(&directory, self.generation);
+            let mut file = FileWriter::create(&*disk, &path).await?;
+            file.append(content).await?;
+            file.finish().await?;
+        }
+        disk.sync_directory(&directory).await?;
+        let toc_path = Component::Toc.path(&directory, self.generation);
+        write_file_atomically(&*disk, &toc_path, toc.as_bytes()).await?;
+        let keys = (&summary.first, &summary.last);
+        Ok(Some(SstableInfo::new(self.generation, keys, &statistics, &integrity)))
+    }
+
+    /// Gives up and removes the files.
+    ///
+    /// Errors: `Io`; files may be left, which no manifest names.
+    pub async fn abandon(self) -> Result<()> {
+        let SstableWriter { disk, directory, generation, data, index, .. } = self;
+        drop((data, index));
+        remove_files(&*disk, &directory, generation).await
+    }
+}
+
+/// Removes all files of an SSTable, the table of contents first. Files that are missing already are
+/// no error.
+///
+/// Errors: `Io`.
+pub async fn remove_files(disk: &dyn Disk, directory: &Path, generation: u64) -> Result<()> {
+    let mut paths = vec![toc_temporary_path(directory, generation)];
+    paths.extend(Component::ALL.iter().rev().map(|c| c.path(directory, generation)));
+    for path in paths {
+        remove_if_there(disk, &path).await?;
+    }
+    disk.sync_directory(directory).await
+}
