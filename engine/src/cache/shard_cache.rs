@@ -37,7 +37,7 @@ struct RowLeft {
 #[derive(Default)]
 struct Left {
     rows: Vec<RowLeft>,
-    pages: Vec<Box<LinkedPage>>,
+    pages: Vec<LinkedPage>,
 }
 
 impl Left {
@@ -223,7 +223,7 @@ impl State {
     /// Takes what a slot held, which the budget freed: it leaves once the state is free.
     fn release(&mut self, slot: Slot) {
         match self.owners.take(slot) {
-            Held::Page(page) => self.left.pages.push(page),
+            Held::Page(page) => self.left.pages.push(*page),
             Held::Row(handle, flat) => {
                 let (kind, bytes) = self.budget.last(slot);
                 self.left.rows.push(RowLeft { handle, flat, kind, bytes });

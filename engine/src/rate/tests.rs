@@ -230,7 +230,7 @@ fn limits_of_tables_count_apart_for_reads_and_writes() {
     let planner = Planner::default();
     let keys_max = planner.keys_max.clone();
     let mut limiter = Limiter::new(9);
-    limiter.set_policy(Some(Box::new(planner)));
+    limiter.set_policy(Some(("planner".into(), Box::new(planner))));
     let tables = [table(1, Some(2), None), table(2, None, Some(2)), table(3, Some(2), None)];
     // One token everywhere, far beyond each limit.
     for second in 1..4 {

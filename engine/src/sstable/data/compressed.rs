@@ -126,12 +126,12 @@ mod tests {
 
     use futures::executor::block_on;
 
-    use super::super::Version;
     use super::super::file::Checks;
-    use super::super::tests::memory_disk::MemoryDisk;
     use super::*;
     use crate::cache::PageCache;
     use crate::policy::event::EntryKind;
+    use crate::sstable::Version;
+    use crate::sstable::tests::memory_disk::MemoryDisk;
 
     const CHUNK: usize = 512;
     const DATA_BYTES: usize = 3 * CHUNK - 12;

@@ -352,10 +352,10 @@ mod tests {
     use futures::executor::block_on;
 
     use super::super::file::Checks;
-    use super::super::tests::memory_disk::MemoryDisk;
     use super::*;
     use crate::cache::PageCache;
     use crate::policy::event::EntryKind;
+    use crate::sstable::tests::memory_disk::MemoryDisk;
 
     const LONG: u64 = 12 << 20;
 
