@@ -23,6 +23,7 @@ mod braces;
 mod catalog;
 mod choice;
 mod compare;
+mod conjunction;
 mod copy_from;
 mod copy_to;
 mod csv_record;

@@ -12,6 +12,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::any_all::AsExistence;
+use super::conjunction::Shallow;
 use super::filter::InForm;
 use super::instant::CompareExactly;
 use super::rewrite::expressions_of;
@@ -118,7 +119,7 @@ pub fn optimizer() -> Result<Vec<Arc<dyn OptimizerRule + Send + Sync>>> {
     rules.insert(at + 1, Arc::new(CompareExactly));
     let at = place(rules.iter().map(|rule| rule.name()), FILTER_RULE)?;
     rules[at] = Arc::new(InForm(Arc::clone(&rules[at])));
-    Ok(rules)
+    Ok(rules.into_iter().map(|rule| Arc::new(Shallow(rule)) as _).collect())
 }
 
 /// DataFusion 55.2 moves filters of a physical plan to the first column of the name that they have,
