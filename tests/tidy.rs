@@ -501,7 +501,7 @@ fn functions(text: &str) -> Vec<(&str, usize, usize)> {
             let rest = line.strip_prefix(indent).unwrap_or_default();
             rest.starts_with('}') || rest.ends_with(';') && !rest.starts_with(' ')
         };
-        let end = lines[at + 1..].iter().position(|line| is_end(line));
+        let end = lines[at + 1..].iter().position(is_end);
         if let (Some(name), Some(end)) = (name, end) {
             found.push((name, at + 1, end + 2));
         }

@@ -9,8 +9,9 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::can_cast_types;
 use arrow::datatypes::{DataType as ArrowType, Field, IntervalUnit, Schema};
 use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption};
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use tidegate_engine::batch::{WriteOptions, arrow_type, mutations};
+use tidegate_engine::mutation::Mutation;
 use tidegate_engine::{
     ClusteringOrder, Column, ColumnKind, DataType, Database, SchemaRef, TableId, TableOptions,
     TableSchema,
@@ -26,6 +27,9 @@ use crate::query::stamp::stamp;
 
 /// Rows handed to the engine at once.
 const ROWS_AT_ONCE_MAX: usize = 8192;
+/// Memory of rows that are checked before they replace a table; what comes after them is checked
+/// as it is written.
+const CHECKED_BYTES_MAX: usize = 64 << 20;
 /// Key of the Arrow schema's metadata that names the primary key.
 const PRIMARY_KEY_METADATA: &str = "tidegate.primary_key";
 
@@ -47,6 +51,11 @@ pub(super) async fn ingest(
     let database = session.query.database();
     let mut target: Option<SchemaRef> = None;
     let mut count = 0_i64;
+    let first = match is_replace(session, command) {
+        true => checked(session, command, &mut rows).await?,
+        false => Vec::new(),
+    };
+    let mut rows = stream::iter(first.into_iter().map(Ok)).chain(rows);
     while let Some(batch) = rows.next().await {
         let batch = batch?;
         let table = match &target {
@@ -62,6 +71,55 @@ pub(super) async fn ingest(
     Ok(count)
 }
 
+/// Whether a table is there that is to go.
+fn is_replace(session: &FlightSession, command: &CommandStatementIngest) -> bool {
+    let options = command.table_definition_options.unwrap_or_default();
+    let keyspace = keyspace(session, command);
+    options.if_exists() == TableExistsOption::Replace
+        && session.query.database().catalog().table(&keyspace, &command.table).is_some()
+}
+
+fn keyspace(session: &FlightSession, command: &CommandStatementIngest) -> String {
+    command.schema.clone().unwrap_or_else(|| session.query.keyspace())
+}
+
+/// Takes the rows of a replace up to [`CHECKED_BYTES_MAX`], and checks each before the old table
+/// goes: what a client sends wrongly must not cost what it had.
+///
+/// Errors: as of writing them.
+async fn checked(
+    session: &FlightSession,
+    command: &CommandStatementIngest,
+    rows: &mut (impl Stream<Item = Result<RecordBatch, Status>> + Unpin),
+) -> Result<Vec<RecordBatch>, Status> {
+    let database = session.query.database();
+    let keyspace = keyspace(session, command);
+    let before = database.catalog().table(&keyspace, &command.table).cloned();
+    let mut table: Option<SchemaRef> = None;
+    let (mut first, mut bytes, mut count) = (Vec::new(), 0, 0);
+    while bytes < CHECKED_BYTES_MAX
+        && let Some(batch) = rows.next().await
+    {
+        let batch = batch?;
+        let table = match &table {
+            Some(table) => Arc::clone(table),
+            None => {
+                let (rows, keyspace) = (batch.schema(), keyspace.clone());
+                let new = new_table(session, command, keyspace, &rows, before.as_deref())?;
+                table.insert(Arc::new(new)).clone()
+            }
+        };
+        for start in (0..batch.num_rows()).step_by(ROWS_AT_ONCE_MAX) {
+            let part = batch.slice(start, ROWS_AT_ONCE_MAX.min(batch.num_rows() - start));
+            accept(database, &table, &part, count)?;
+            count += part.num_rows() as i64;
+        }
+        bytes += batch.get_array_memory_size();
+        first.push(batch);
+    }
+    Ok(first)
+}
+
 /// The table to write to, made first where the client wants that.
 async fn open_table(
     session: &FlightSession,
@@ -69,7 +127,7 @@ async fn open_table(
     rows: &Schema,
 ) -> Result<SchemaRef, Status> {
     let database = session.query.database();
-    let keyspace = command.schema.clone().unwrap_or_else(|| session.query.keyspace());
+    let keyspace = keyspace(session, command);
     let options = command.table_definition_options.unwrap_or_default();
     let existing = database.catalog().table(&keyspace, &command.table).cloned();
     if let Some(table) = existing {
@@ -288,6 +346,20 @@ async fn write(
     batch: &RecordBatch,
     before: i64,
 ) -> Result<(), Status> {
+    let mut accepted = accept(database, table, batch, before)?;
+    stamp(database, &mut accepted);
+    database.apply_many(accepted).await.map_err(engine_status)
+}
+
+/// Turns rows into what is written; `before` rows of the ingest came earlier.
+///
+/// Errors: INVALID_ARGUMENT at the first row that no table like this holds.
+fn accept(
+    database: &Database,
+    table: &SchemaRef,
+    batch: &RecordBatch,
+    before: i64,
+) -> Result<Vec<Mutation>, Status> {
     let options = WriteOptions {
         timestamp: database.timestamp_us(),
         ttl: None,
@@ -302,8 +374,7 @@ async fn write(
             invalid(format!("row {row}{column}: {}", error.message))
         })?);
     }
-    stamp(database, &mut accepted);
-    database.apply_many(accepted).await.map_err(engine_status)
+    Ok(accepted)
 }
 
 /// Converts columns whose Arrow type is not the table's: large text, other time units, what Python
@@ -338,4 +409,60 @@ fn fit_batch(table: &TableSchema, batch: &RecordBatch) -> Result<RecordBatch, St
     }
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
         .map_err(|error| invalid(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Int32Array;
+    use arrow_flight::sql::TableDefinitionOptions;
+    use tidegate_engine::Options;
+
+    use super::*;
+    use crate::query::{OutcomeKind, Session, SessionOptions};
+
+    fn rows(keys: Vec<Option<i32>>) -> RecordBatch {
+        let values = Int32Array::from_iter_values(keys.iter().map(|key| key.unwrap_or(0)));
+        let keys = Arc::new(Int32Array::from(keys)) as ArrayRef;
+        RecordBatch::try_from_iter([("k", keys), ("v", Arc::new(values) as ArrayRef)]).unwrap()
+    }
+
+    async fn count(session: &FlightSession) -> usize {
+        let outcome = session.query.execute("SELECT k FROM t").await.unwrap();
+        assert!(matches!(outcome.kind, OutcomeKind::Rows(_)));
+        let batches = outcome.collect().await.unwrap();
+        batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn rows_that_are_refused_replace_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
+        let query = Session::new(database, SessionOptions::default()).unwrap();
+        query.execute("CREATE TABLE t (k int PRIMARY KEY, v int)").await.unwrap();
+        query.execute("INSERT INTO t VALUES (9, 9)").await.unwrap();
+        let session = FlightSession::new(query, 0);
+        let command = CommandStatementIngest {
+            table: "t".to_owned(),
+            table_definition_options: Some(TableDefinitionOptions {
+                if_not_exist: TableNotExistOption::Fail.into(),
+                if_exists: TableExistsOption::Replace.into(),
+            }),
+            ..CommandStatementIngest::default()
+        };
+        let good = rows(vec![Some(1), Some(2), Some(3)]);
+        let bad = rows(vec![Some(4), None]);
+        let torn = Err(Status::cancelled("the client is gone"));
+        for (batches, wanted) in [
+            (vec![Ok(bad.clone())], "row 2"),
+            (vec![Ok(good.clone()), Ok(bad)], "row 5"),
+            (vec![Ok(good.clone()), torn], "gone"),
+        ] {
+            let error = ingest(&session, &command, stream::iter(batches)).await.unwrap_err();
+            assert!(error.message().contains(wanted), "{error}");
+            assert_eq!(count(&session).await, 1);
+        }
+        let batches = stream::iter([Ok(good.clone()), Ok(rows(vec![Some(4)]))]);
+        assert_eq!(ingest(&session, &command, batches).await.unwrap(), 4);
+        assert_eq!(count(&session).await, 4);
+    }
 }

@@ -57,7 +57,7 @@ pub(super) struct FlightSession {
 }
 
 impl FlightSession {
-    fn new(query: query::Session, now_ns: u64) -> Self {
+    pub(super) fn new(query: query::Session, now_ns: u64) -> Self {
         FlightSession {
             query,
             options: Mutex::default(),

@@ -14,6 +14,7 @@
 //! Arrow types cross this border (`query::arrow`), DataFusion types do not.
 
 mod aggregate;
+mod conjunction;
 mod engine;
 mod error;
 mod memory;

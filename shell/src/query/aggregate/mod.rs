@@ -5,6 +5,8 @@
 //! | `sum` | bigint | wraps | a sum that does not fit is an error, whatever the order of the rows |
 //! | `sum` | decimal | wraps beyond 38 digits | an error |
 //! | `avg` | decimal | cuts digits off | rounds, half away from zero |
+//! | `avg` | bigint | adds doubles | divides the exact sum |
+//! | `sum`, `avg` | doubles, in frames that move | takes off what leaves | adds what remains |
 //! | `min`, `max` | floats, grouped | begin with the greatest finite number; NaN replaces all | NaN is the greatest |
 //! | `min`, `max` | time UUIDs | by text | by time |
 //!
@@ -15,11 +17,13 @@
 
 mod fold;
 mod extreme;
+mod moving;
 mod number;
 
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::types::{logical_int64, logical_uint64};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::functions_aggregate::average::avg_udaf;
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
@@ -27,18 +31,19 @@ use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, ReversedUDAF, SetMonotonicity,
-    Signature, StatisticsArgs,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Coercion, GroupsAccumulator, ReversedUDAF,
+    SetMonotonicity, Signature, StatisticsArgs, TypeSignature, TypeSignatureClass,
 };
 
 use self::extreme::{Floats, SlidingTimes, Times};
 use self::fold::{Distinct, Fold, Many, One};
+use self::moving::MovingDoubles;
 use self::number::Numbers;
 use super::types::identifier::Kind;
 
 /// The functions; they replace DataFusion's of the same names.
 pub fn functions() -> Vec<AggregateUDF> {
-    let exact = |what, inner| AggregateUDF::from(Exact { what, inner });
+    let exact = |what, inner| AggregateUDF::from(Exact::new(what, inner));
     vec![
         exact(What::Sum, sum_udaf()),
         exact(What::Average, avg_udaf()),
@@ -60,6 +65,7 @@ enum What {
 struct Exact {
     what: What,
     inner: Arc<AggregateUDF>,
+    signature: Signature,
 }
 
 /// How values of one type are folded.
@@ -70,12 +76,34 @@ enum Way {
 }
 
 impl Exact {
+    fn new(what: What, inner: Arc<AggregateUDF>) -> Self {
+        let mut signature = inner.signature().clone();
+        if what == What::Average {
+            // These stay as they are; DataFusion's average makes doubles of them first.
+            let stays = |ty| {
+                let class = TypeSignatureClass::Native(ty);
+                TypeSignature::Coercible(vec![Coercion::new_exact(class)])
+            };
+            signature.type_signature = TypeSignature::OneOf(vec![
+                signature.type_signature,
+                stays(logical_int64()),
+                stays(logical_uint64()),
+            ]);
+        }
+        Exact { what, inner, signature }
+    }
+
     /// How values of a field are folded here; `None` leaves them to DataFusion's function.
     fn way(&self, input: &Field, output: &DataType) -> Option<Way> {
         let is_max = self.what == What::Max;
         match (self.what, input.data_type()) {
-            (What::Sum, DataType::Int64 | DataType::UInt64)
-            | (What::Sum | What::Average, DataType::Decimal128(..) | DataType::Decimal256(..)) => {
+            (
+                What::Sum | What::Average,
+                DataType::Int64
+                | DataType::UInt64
+                | DataType::Decimal128(..)
+                | DataType::Decimal256(..),
+            ) => {
                 let is_average = self.what == What::Average;
                 let numbers = Numbers::new(input.data_type(), output, is_average)?;
                 Some(Way::Numbers(numbers))
@@ -92,6 +120,14 @@ impl Exact {
 
     fn way_of(&self, args: &AccumulatorArgs<'_>) -> Option<Way> {
         self.way(args.expr_fields.first()?, args.return_field.data_type())
+    }
+
+    /// Whether doubles are added up, each as often as it is there.
+    fn is_of_doubles(&self, args: &AccumulatorArgs<'_>) -> bool {
+        let input = args.expr_fields.first().map(|field| field.data_type());
+        matches!(self.what, What::Sum | What::Average)
+            && !args.is_distinct
+            && input == Some(&DataType::Float64)
     }
 
     /// Of equal values min and max are the same.
@@ -117,7 +153,7 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn signature(&self) -> &Signature {
-        self.inner.signature()
+        &self.signature
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
@@ -194,7 +230,10 @@ impl AggregateUDFImpl for Exact {
         match self.way_of(&args) {
             Some(Way::Numbers(fold)) => Ok(one(fold, args.is_distinct)),
             Some(Way::Times(fold)) => Ok(Box::new(SlidingTimes::new(fold))),
-            // Of floats in a window DataFusion keeps a total order.
+            None if self.is_of_doubles(&args) => {
+                Ok(Box::new(MovingDoubles::new(self.what == What::Average)))
+            }
+            // Of the least and greatest floats in a window DataFusion keeps a total order.
             _ => self.inner.inner().create_sliding_accumulator(args),
         }
     }

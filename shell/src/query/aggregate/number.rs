@@ -7,7 +7,7 @@ use datafusion::arrow::array::{
     PrimitiveArray,
 };
 use datafusion::arrow::datatypes::{
-    DataType, Decimal128Type, Decimal256Type, Int64Type, UInt64Type, i256,
+    DataType, Decimal128Type, Decimal256Type, Float64Type, Int64Type, UInt64Type, i256,
 };
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, internal_err};
 
@@ -34,7 +34,10 @@ impl Numbers {
             DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => Some(*scale),
             _ => None,
         };
-        let shift = i32::from(scale(output)?) - i32::from(scale(input)?);
+        let shift = match (output, scale(input)?) {
+            (DataType::Float64, 0) if is_average => 0,
+            (output, scale_of_input) => i32::from(scale(output)?) - i32::from(scale_of_input),
+        };
         let shift = u32::try_from(shift).ok()?;
         Some(Numbers { input: input.clone(), output: output.clone(), is_average, shift })
     }
@@ -50,6 +53,15 @@ impl Numbers {
             }
             other => exec_datafusion_err!("{what} does not fit {other}"),
         }
+    }
+
+    /// The average of some integers.
+    fn double(&self, state: &Sum) -> Result<Option<f64>> {
+        if state.count == 0 {
+            return Ok(None);
+        }
+        let average = state.total().and_then(|total| double_average(total, state.count));
+        average.map(Some).ok_or_else(|| self.too_great())
     }
 
     /// The result of some values.
@@ -91,6 +103,18 @@ fn average(total: i256, count: i64, shift: u32) -> Option<i256> {
         (true, true) => i256::MINUS_ONE,
     };
     whole.checked_mul(power)?.checked_add(fraction)?.checked_add(up)
+}
+
+/// `total / count` as a double, for what a double does not hold is far below a half of its last
+/// digit; `None` beyond 128 bits, which no sum of 64 bits reaches.
+fn double_average(total: i256, count: i64) -> Option<f64> {
+    let total = total.to_i128()?;
+    let divisor = count as f64;
+    if total.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS {
+        return Some(total as f64 / divisor);
+    }
+    let (whole, rest) = (total / i128::from(count), total % i128::from(count));
+    Some(whole as f64 + rest as f64 / divisor)
 }
 
 /// 10^`exponent`; `None` beyond 256 bits.
@@ -229,6 +253,10 @@ impl Fold for Numbers {
     }
 
     fn finish(&self, states: Vec<Sum>) -> Result<ArrayRef> {
+        if self.output == DataType::Float64 {
+            let doubles = states.iter().map(|state| self.double(state));
+            return Ok(array::<Float64Type>(doubles.collect::<Result<_>>()?));
+        }
         let results: Result<Vec<Option<i256>>> =
             states.iter().map(|state| self.result(state)).collect();
         let results = results?.into_iter();
@@ -271,6 +299,17 @@ mod tests {
         assert_eq!(average(-1, 2, 0), Some(-1));
         assert_eq!(average(1, 3, 0), Some(0));
         assert_eq!(average(7, 1, 2), Some(700));
+    }
+
+    #[test]
+    fn averages_of_integers_are_those_of_their_exact_sum() {
+        let average = |total: i128, count| double_average(i256::from_i128(total), count);
+        assert_eq!(average(3, 3), Some(1.0));
+        assert_eq!(average(-7, 2), Some(-3.5));
+        assert_eq!(average((1 << 53) + 1, 2), Some(4_503_599_627_370_496.5));
+        assert_eq!(average(-(1 << 53) - 1, 2), Some(-4_503_599_627_370_496.5));
+        assert_eq!(average(i128::from(i64::MAX) * 1000, 1000), Some(9_223_372_036_854_775_807.0));
+        assert_eq!(double_average(i256::MAX, 1), None);
     }
 
     #[test]

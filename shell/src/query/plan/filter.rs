@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, ScalarValue};
-use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
+use datafusion::logical_expr::utils::{split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, lit};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+use crate::query::conjunction::all_of;
 use crate::query::types::instant::is_comparison;
 
 /// A rule that merges conditions, and sees each filter in form.
@@ -59,7 +60,7 @@ fn in_form(plan: LogicalPlan) -> Transformed<LogicalPlan> {
         is_changed |= constant_to_right(condition);
     }
     is_changed |= one_zero(&mut conditions);
-    if is_changed && let Some(predicate) = conjunction(conditions) {
+    if is_changed && let Some(predicate) = all_of(conditions) {
         filter.predicate = predicate;
     }
     Transformed::new_transformed(LogicalPlan::Filter(filter), is_changed)

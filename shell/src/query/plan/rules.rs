@@ -15,6 +15,7 @@ use super::any_all::AsExistence;
 use super::filter::InForm;
 use super::union::Changed;
 use super::{frame, join, multiset, union, zero};
+use crate::query::conjunction::Shallow;
 use crate::query::types::instant::CompareExactly;
 use crate::query::types::rewrite::expressions_of;
 use crate::query::types::{arithmetic, compare, identifier, instant, number};
@@ -119,7 +120,7 @@ pub fn optimizer() -> Result<Vec<Arc<dyn OptimizerRule + Send + Sync>>> {
     rules.insert(at + 1, Arc::new(CompareExactly));
     let at = place(rules.iter().map(|rule| rule.name()), FILTER_RULE)?;
     rules[at] = Arc::new(InForm(Arc::clone(&rules[at])));
-    Ok(rules)
+    Ok(rules.into_iter().map(|rule| Arc::new(Shallow(rule)) as _).collect())
 }
 
 /// DataFusion 55.2 moves filters of a physical plan to the first column of the name that they have,

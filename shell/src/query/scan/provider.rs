@@ -8,7 +8,6 @@ use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef as ArrowSchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_plan::ExecutionPlan;
@@ -19,6 +18,7 @@ use tidegate_engine::schema::table_schema::SchemaRef;
 
 use super::pushdown::{self, Keys};
 use super::scan::{TideScan, table_arrow_schema};
+use crate::query::conjunction::all_of;
 use crate::query::engine::Engine;
 use crate::query::setting::bypasses_cache;
 
@@ -74,7 +74,7 @@ impl TableProvider for TideTable {
         if access.is_empty() {
             return Ok(Arc::new(EmptyExec::new(arrow_schema(&self.table, &columns))));
         }
-        let predicate = match conjunction(access.residual.clone()) {
+        let predicate = match all_of(access.residual.clone()) {
             None => None,
             Some(residual) => {
                 let schema = DFSchema::try_from(Arc::clone(&self.schema))?;

@@ -150,3 +150,23 @@ fn what_is_wrong_deep_within_is_told_as_it_is_further_out() {
         }
     });
 }
+
+#[test]
+fn ten_thousand_conditions_that_must_all_hold_are_few_levels() {
+    on_long_stack(async {
+        let world = table().await;
+        for (from, operand, wanted) in [
+            ("t WHERE", "c <> ", "4"),
+            ("t WHERE", "c + 1 <> ", "4"),
+            ("(SELECT c, count(*) AS n FROM t GROUP BY c) AS t WHERE", "n + c <> ", "3"),
+            ("t JOIN t AS u ON t.k = u.k AND", "t.c + u.c <> ", "10"),
+            ("t WHERE k < 3 AND NOT (false OR", "c = ", "4"),
+        ] {
+            let word = if from.ends_with("OR") { " OR " } else { " AND " };
+            let chain: Vec<String> = (5..10_005).map(|n| format!("{operand}-{n}")).collect();
+            let end = if from.ends_with("OR") { ")" } else { "" };
+            let query = format!("SELECT count(*) FROM {from} {}{end}", chain.join(word));
+            assert_eq!(world.column(&query).await, [wanted], "{query:.100}");
+        }
+    });
+}

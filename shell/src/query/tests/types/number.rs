@@ -207,3 +207,76 @@ async fn what_is_written_has_one_nan() {
     let query = "SELECT count(*) FROM t WHERE pk = 'NaN'::double AND f = 'NaN'::float";
     assert_eq!(world.column(query).await, ["1"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn averages_of_bigints_are_those_of_their_exact_sum() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int PRIMARY KEY, g int, b bigint)").await;
+    world
+        .run(&format!(
+            "INSERT INTO t VALUES (1, 1, {MAX}), (2, 1, -{MAX}), (3, 1, 3), (4, 2, {MAX}), \
+             (5, 2, {MAX}), (6, 3, NULL), (7, 2, -{MAX})"
+        ))
+        .await;
+    for (query, wanted) in [
+        ("SELECT avg(b) FROM t WHERE g = 1", "1.0"),
+        ("SELECT avg(DISTINCT b) FROM t WHERE g = 1", "1.0"),
+        ("SELECT avg(b) FROM t GROUP BY g ORDER BY g", "1.0 3.0744573456182584e18 "),
+        ("SELECT avg(DISTINCT b) FROM t WHERE g < 3 GROUP BY g ORDER BY g", "1.0 0.0"),
+        ("SELECT avg(k) FROM t", "4.0"),
+        ("SELECT arrow_typeof(avg(b)) FROM t", "Float64"),
+        (
+            "SELECT avg(b) OVER (ORDER BY k ROWS BETWEEN CURRENT ROW AND CURRENT ROW) FROM t \
+             WHERE g = 1 ORDER BY k",
+            "9.223372036854775807e18 -9.223372036854775807e18 3.0",
+        ),
+    ] {
+        let found = world.column(query).await;
+        let number = |text: &str| text.parse::<f64>().ok();
+        let wanted: Vec<&str> = wanted.split(' ').collect();
+        let is_equal = |(found, wanted): (&String, &&str)| {
+            found == wanted || number(wanted).is_some() && number(found) == number(wanted)
+        };
+        let is_alike = found.len() == wanted.len() && found.iter().zip(&wanted).all(is_equal);
+        assert!(is_alike, "{query}: {found:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_left_a_moving_frame_leaves_nothing_behind() {
+    let world = World::new().await;
+    let values = |list: &str| {
+        let rows = list.split(' ').enumerate();
+        let rows: Vec<String> = rows.map(|(n, x)| format!("({n}, {x}::double)")).collect();
+        format!("(VALUES {}) AS q(k, x)", rows.join(", "))
+    };
+    let great = values("1e17 1e0 1e17 3e0");
+    let infinite = values("'Infinity' 1 2 NULL 3");
+    let current = "ROWS BETWEEN CURRENT ROW AND CURRENT ROW";
+    let two = "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW";
+    let ahead = "ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING";
+    for (expression, frame, from, wanted) in [
+        ("sum(x)", current, &great, "1e17 1.0 1e17 3.0"),
+        ("avg(x)", current, &great, "1e17 1.0 1e17 3.0"),
+        ("sum(x)", two, &infinite, "inf inf 3.0 2.0 3.0"),
+        ("avg(x)", two, &infinite, "inf inf 1.5 2.0 3.0"),
+        ("sum(x)", ahead, &infinite, "inf 3.0 2.0 3.0 3.0"),
+        ("sum(x) FILTER (WHERE x > 1)", two, &great, "1e17 1e17 1e17 1e17"),
+        ("sum(x)", "ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING", &infinite, " inf inf 3.0 2.0"),
+        ("sum(x)", "RANGE BETWEEN 1 PRECEDING AND CURRENT ROW", &infinite, "inf inf 3.0 2.0 3.0"),
+    ] {
+        let query = format!("SELECT {expression} OVER (ORDER BY k {frame}) FROM {from} ORDER BY k");
+        let found = world.column(&query).await.join(" ");
+        let number = |text: &str| text.parse::<f64>().ok();
+        let is_alike = found.split(' ').map(number).eq(wanted.split(' ').map(number));
+        assert!(is_alike, "{query}: {found}");
+    }
+    // A frame of a thousand rows that moves over many: the same as of each frame by itself.
+    let frame = "ROWS BETWEEN 999 PRECEDING AND CURRENT ROW";
+    let query = format!(
+        "SELECT count(*) FROM (SELECT k, sum(x) OVER (ORDER BY k {frame}) AS s FROM \
+         (SELECT value AS k, value::double AS x FROM generate_series(1, 5000))) \
+         WHERE s <> CASE WHEN k < 1000 THEN k * (k + 1) / 2 ELSE 1000 * k - 499500 END"
+    );
+    assert_eq!(world.column(&query).await, ["0"]);
+}
