@@ -39,6 +39,7 @@ mod fragments;
 mod frame;
 mod heading;
 mod identifier;
+mod identifier_within;
 mod insert;
 mod instant;
 mod join;
