@@ -56,6 +56,7 @@ mod provider;
 mod pushdown;
 mod replay;
 mod rewrite;
+mod row_in;
 mod rules;
 mod run;
 mod scan;

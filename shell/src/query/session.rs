@@ -35,6 +35,7 @@ use super::parameter::{self, check_count, row_of};
 use super::parse::{self, Command, TableName, UsingValue, WriteKind};
 use super::place::place;
 use super::replay::{REPLAY_FUNCTION, ReplayFunction};
+use super::row_in;
 use super::rules;
 use super::setting::Settings;
 use super::statement::{Statement, split};
@@ -136,7 +137,9 @@ impl Session {
         context.register_catalog(CATALOG, Arc::new(TideCatalog::new(engine.clone())));
         let node = time_uuid::node(RandomState::new().hash_one(0_u8));
         let functions = time_uuid::functions(&engine, node).into_iter();
-        let functions = functions.chain(braces::functions()).chain([named_cast::function()]);
+        let functions = functions
+            .chain(braces::functions())
+            .chain([named_cast::function(), row_in::function()]);
         functions.for_each(|function| context.register_udf(function));
         aggregate::functions().into_iter().for_each(|function| context.register_udaf(function));
         let replay = ReplayFunction::new(engine, options.local_files);
@@ -416,7 +419,7 @@ impl Session {
             self.check_table(reference)?;
         }
         let headings = headings(&sql);
-        parse::take_apart(&mut sql)?;
+        let has_row_in = parse::take_apart(&mut sql)?;
         let is_repeated = |error: &DataFusionError| error.strip_backtrace().contains(REPEATED_NAME);
         // Only a SELECT has columns whose names could repeat.
         let mut spare = (!values::is_without_query(&sql)).then(|| sql.clone());
@@ -427,7 +430,10 @@ impl Session {
             parse::tell_apart(sql, all)?;
             planned = state.statement_to_plan(sql.clone()).await;
         }
-        let plan = planned?;
+        let mut plan = planned?;
+        if has_row_in {
+            plan = row_in::resolve(plan)?;
+        }
         match plan {
             LogicalPlan::Ddl(_) | LogicalPlan::Copy(_) => {
                 Err(QueryError::unsupported("this statement is not offered"))

@@ -31,7 +31,7 @@ pub use command::{
     SetCachePolicy, Show, TableName, Using, UsingValue, Write, WriteKind,
 };
 use cursor::Cursor;
-pub use row_value::{NAMED_CAST, take_apart, tell_apart};
+pub use row_value::{NAMED_CAST, ROW_IN, take_apart, tell_apart};
 pub use table_option::TableOption;
 pub use type_name::{TypeName, unknown as unknown_type};
 
