@@ -13,7 +13,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuil
 use datafusion::sql::parser::Statement as SqlStatement;
 use sqlparser::ast;
 use tidegate_engine::batch::{arrow_schema, arrow_type};
-use tidegate_engine::{ColumnId, ColumnKind, DataType, TableSchema};
+use tidegate_engine::{Column, ColumnId, ColumnKind, DataType, TableSchema};
 
 use super::assign;
 use super::error::{QueryError, Result};
@@ -35,7 +35,21 @@ pub fn names(write: &Write, table: &TableSchema, columns: &[Name]) -> Result<Vec
         names.extend(table.columns.iter().map(|column| column.name.clone()));
     }
     let is_named = |name: &str| names.iter().any(|known| known == name);
-    let named = || table.columns.iter().filter(|column| is_named(&column.name));
+    if let Some(missing) = missing_key(table, |column| is_named(&column.name)) {
+        return Err(QueryError::invalid(format!(
+            "INSERT into {} lacks key column '{}'",
+            table.full_name(),
+            missing.name
+        ))
+        .at(write.table.table.span));
+    }
+    Ok(names)
+}
+
+/// The first column that rows of the named columns lack for their key. Those of static columns
+/// alone need no clustering key.
+pub fn missing_key(table: &TableSchema, is_named: impl Fn(&Column) -> bool) -> Option<&Column> {
+    let named = || table.columns.iter().filter(|column| is_named(column));
     let is_static_alone = named().any(|column| column.kind == ColumnKind::Static)
         && named().all(|column| {
             matches!(column.kind, ColumnKind::Static | ColumnKind::PartitionKey { .. })
@@ -45,16 +59,7 @@ pub fn names(write: &Write, table: &TableSchema, columns: &[Name]) -> Result<Vec
         ColumnKind::ClusteringKey { .. } => !is_static_alone,
         ColumnKind::Static | ColumnKind::Regular => false,
     };
-    let mut wanted = table.columns.iter().filter(|column| is_wanted(column.kind));
-    if let Some(missing) = wanted.find(|column| !is_named(&column.name)) {
-        return Err(QueryError::invalid(format!(
-            "INSERT into {} lacks key column '{}'",
-            table.full_name(),
-            missing.name
-        ))
-        .at(write.table.table.span));
-    }
-    Ok(names)
+    table.columns.iter().find(|column| is_wanted(column.kind) && !is_named(column))
 }
 
 /// The query of an INSERT … SELECT.
