@@ -6,10 +6,13 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::DataType as ArrowType;
 use datafusion::common::{Column as PlanColumn, DFSchema};
 use datafusion::logical_expr::expr::Alias;
 use datafusion::logical_expr::logical_plan::Values;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection};
+use datafusion::logical_expr::{
+    Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection,
+};
 use datafusion::sql::parser::Statement as SqlStatement;
 use sqlparser::ast;
 use tidegate_engine::batch::{arrow_schema, arrow_type};
@@ -95,6 +98,54 @@ pub fn of_query(plan: LogicalPlan, table: &TableSchema, names: &[String]) -> Res
         })
         .collect();
     Ok(LogicalPlanBuilder::from(plan).project(columns)?.build()?)
+}
+
+/// The types of the parameters that a query gives as they are, for the columns `names`: each by its
+/// name and its column.
+pub fn parameters(
+    query: &LogicalPlan,
+    table: &TableSchema,
+    names: &[String],
+) -> Vec<(String, ArrowType)> {
+    let mut found = Vec::new();
+    for (at, name) in names.iter().enumerate() {
+        let Some((_, column)) = table.find(name) else { continue };
+        let mut given = Vec::new();
+        given_at(query, at, &mut given);
+        found.extend(given.into_iter().map(|id| (id, arrow_type(&column.ty))));
+    }
+    found
+}
+
+/// The parameters that are the values of a column of a plan.
+fn given_at(plan: &LogicalPlan, at: usize, found: &mut Vec<String>) {
+    match plan {
+        LogicalPlan::Projection(projection) => {
+            let mut expr = projection.expr.get(at);
+            while let Some(Expr::Alias(alias)) = expr {
+                expr = Some(&alias.expr);
+            }
+            match expr {
+                Some(Expr::Placeholder(parameter)) if parameter.field.is_none() => {
+                    found.push(parameter.id.clone());
+                }
+                Some(Expr::Column(column)) => {
+                    let place = projection.input.schema().maybe_index_of_column(column);
+                    place.into_iter().for_each(|at| given_at(&projection.input, at, found));
+                }
+                _ => {}
+            }
+        }
+        LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Limit(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::Union(_)
+        | LogicalPlan::Distinct(Distinct::All(_)) => {
+            plan.inputs().into_iter().for_each(|input| given_at(input, at, found));
+        }
+        _ => {}
+    }
 }
 
 /// A value as the column of that name takes it.

@@ -350,7 +350,7 @@ impl Session {
         statement: &Statement,
         command: &Command,
     ) -> Result<Option<(LogicalPlan, ArrowSchemaRef)>> {
-        let mut known = Vec::new();
+        let (mut known, mut given) = (Vec::new(), Vec::new());
         let plan = match command {
             Command::Query(sql) => self.plan(sql.clone()).await?,
             Command::Write(write) => {
@@ -369,11 +369,20 @@ impl Session {
                 };
                 let mut sql = write.statement.clone();
                 self.tell_literals(&mut sql, &table, &names);
-                self.plan(sql).await?
+                match insert::selected(&sql) {
+                    // As it runs: DataFusion takes VALUES within the query for rows of the table.
+                    Some(query) => {
+                        let plan = self.plan(query).await?;
+                        given = insert::parameters(&plan, &table, &names);
+                        insert::of_query(plan, &table, &names)?
+                    }
+                    None => self.plan(sql).await?,
+                }
             }
             _ => return Ok(None),
         };
         let mut found = parameter::types(&plan)?;
+        found.extend(given);
         found.extend(known.into_iter().map(|(n, ty)| (format!("${n}"), ty)));
         let parameters: Vec<Field> = (1..=statement.parameter_count())
             .map(|n| {
