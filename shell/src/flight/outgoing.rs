@@ -2,7 +2,9 @@
 //!
 //! | stored or computed          | sent                                                          |
 //! |-----------------------------|---------------------------------------------------------------|
-//! | Utf8View, BinaryView        | Utf8, Binary, also within lists, maps and structs             |
+//! | Utf8View, LargeUtf8         | Utf8, also within lists, maps and structs                     |
+//! | BinaryView, LargeBinary     | Binary, likewise                                              |
+//! | UInt64 (`row_number()`)     | Int64, likewise; what is too large for it is refused          |
 //! | dictionaries                | their values                                                  |
 //! | timestamps with a zone      | as they are, or without (`result.timestamp`)                  |
 //! | varint, decimals of over 38 | Decimal256, or text (`result.varint`)                         |
@@ -12,7 +14,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array,
+};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, IntervalUnit, Schema, SchemaRef};
 use arrow::error::ArrowError;
@@ -74,8 +78,10 @@ impl Form {
 
     fn data_type(self, ty: &DataType) -> DataType {
         match ty {
-            DataType::Utf8View => DataType::Utf8,
-            DataType::BinaryView => DataType::Binary,
+            DataType::Utf8View | DataType::LargeUtf8 => DataType::Utf8,
+            DataType::BinaryView | DataType::LargeBinary => DataType::Binary,
+            // What JDBC and Go read as a number.
+            DataType::UInt64 => DataType::Int64,
             DataType::Dictionary(_, values) => self.data_type(values),
             DataType::Timestamp(unit, Some(_)) if self.without_zone => {
                 DataType::Timestamp(*unit, None)
@@ -98,7 +104,8 @@ impl Form {
     /// A batch of a result as it is sent: with the fields of `schema`, whose types are those of
     /// [`Form::schema`].
     ///
-    /// Errors: when a column that was promised without nulls has one.
+    /// Errors: when a column that was promised without nulls has one, and when a number or a text
+    /// is too large for the type that is sent.
     pub(super) fn batch(
         self,
         batch: &RecordBatch,
@@ -145,6 +152,7 @@ impl Form {
                 )?;
                 Ok(Arc::new(maps))
             }
+            (T::UInt64, T::Int64) => Ok(Arc::new(signed(column.as_primitive())?)),
             _ => cast(column, wanted),
         }
     }
@@ -159,6 +167,17 @@ impl Form {
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         arrow::array::StructArray::try_new(fields.clone(), columns, array.nulls().cloned())
     }
+}
+
+/// Errors: `CastError` for a number that is too large.
+fn signed(numbers: &UInt64Array) -> Result<Int64Array, ArrowError> {
+    numbers.try_unary(|number| {
+        i64::try_from(number).map_err(|_| {
+            ArrowError::CastError(format!(
+                "{number} is more than a bigint holds: cast it to decimal(20, 0) or text"
+            ))
+        })
+    })
 }
 
 /// Whether rows of `found` can be sent as rows of `promised`: names and types are the same. Whether
@@ -187,7 +206,7 @@ pub(super) fn keeps_promise(promised: &Schema, found: &Schema) -> bool {
 #[cfg(test)]
 mod tests {
     use arrow::array::{
-        Decimal256Array, IntervalMonthDayNanoArray, ListArray, StringViewArray,
+        Decimal256Array, IntervalMonthDayNanoArray, LargeStringArray, ListArray, StringViewArray,
         TimestampMillisecondArray,
     };
     use arrow::buffer::OffsetBuffer;
@@ -234,6 +253,33 @@ mod tests {
                 "Interval(MonthDayNano)"
             ]
         );
+    }
+
+    #[test]
+    fn what_drivers_do_not_read_leaves_as_what_they_do() {
+        let text = || Arc::new(LargeStringArray::from(vec!["a", "b"])) as ArrayRef;
+        let numbers = |most| Arc::new(UInt64Array::from(vec![Some(most), None])) as ArrayRef;
+        let field = Arc::new(Field::new("item", DataType::UInt64, true));
+        let offsets = OffsetBuffer::from_lengths([0, 2]);
+        let lists = Arc::new(ListArray::new(field, offsets, numbers(7), None)) as ArrayRef;
+        let of = |most| {
+            let columns = [("text", text()), ("n", numbers(most)), ("ns", Arc::clone(&lists))];
+            let rows = RecordBatch::try_from_iter_with_nullable(
+                columns.map(|(name, column)| (name, column, true)),
+            )
+            .unwrap();
+            let schema = Form::default().schema(rows.schema_ref());
+            Form::default().batch(&rows, &schema)
+        };
+        let sent = of(i64::MAX as u64).unwrap();
+        let types: Vec<String> =
+            sent.schema().fields().iter().map(|field| field.data_type().to_string()).collect();
+        assert_eq!(types, ["Utf8", "Int64", "List(Int64)"]);
+        assert_eq!(sent.column(0).as_string::<i32>().value(1), "b");
+        let numbers = sent.column(1).as_primitive::<arrow::datatypes::Int64Type>();
+        assert_eq!((numbers.value(0), numbers.is_null(1)), (i64::MAX, true));
+        let error = of(u64::MAX).unwrap_err().to_string();
+        assert!(error.contains("18446744073709551615 is more than a bigint holds"), "{error}");
     }
 
     #[test]

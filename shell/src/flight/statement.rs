@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::error::ArrowError;
 use arrow::ipc::convert::try_schema_from_ipc_buffer;
 use arrow::ipc::writer::IpcWriteOptions;
 use arrow_flight::{IpcMessage, SchemaAsIpc};
@@ -173,8 +174,8 @@ fn advertised(parameters: &Schema) -> SchemaRef {
         ty if ty.is_integer() => DataType::Int64,
         DataType::Float16 | DataType::Float32 => DataType::Float64,
         DataType::Time64(_) => DataType::Time32(TimeUnit::Millisecond),
-        DataType::Null | DataType::Utf8View => DataType::Utf8,
-        DataType::BinaryView => DataType::Binary,
+        DataType::Null | DataType::Utf8View | DataType::LargeUtf8 => DataType::Utf8,
+        DataType::BinaryView | DataType::LargeBinary => DataType::Binary,
         other => other.clone(),
     };
     let field = |field: &Field| field.clone().with_data_type(wide(field.data_type()));
@@ -264,7 +265,11 @@ pub(super) async fn redeem(
     let sent = Arc::clone(&promised);
     let rows = rows.map(move |batch| {
         let batch = batch.map_err(|error| status(&error))?;
-        form.batch(&batch, &sent).map_err(|error| Status::internal(error.to_string()))
+        form.batch(&batch, &sent).map_err(|error| match error {
+            // A value that the type which is sent does not hold.
+            ArrowError::CastError(text) => invalid(text),
+            other => Status::internal(other.to_string()),
+        })
     });
     Ok((promised, rows.boxed()))
 }

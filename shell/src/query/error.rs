@@ -283,7 +283,7 @@ fn map_datafusion(error: &DataFusionError) -> QueryError {
         }
         DataFusionError::Configuration(message) => QueryError::invalid(message.clone()),
         DataFusionError::Execution(message) => QueryError::invalid(message.clone()),
-        DataFusionError::NotImplemented(message) => QueryError::unsupported(message.clone()),
+        DataFusionError::NotImplemented(message) => not_offered(message),
         DataFusionError::ResourcesExhausted(message) => {
             let error = QueryError::new(
                 ErrorKind::Overloaded,
@@ -301,6 +301,18 @@ fn map_datafusion(error: &DataFusionError) -> QueryError {
         DataFusionError::IoError(io) => QueryError::new(ErrorKind::Io, io.to_string()),
         other => QueryError::new(ErrorKind::Internal, other.strip_backtrace()),
     }
+}
+
+/// What no operator does; of a query that is left in an expression, not the whole plan of it.
+fn not_offered(message: &str) -> QueryError {
+    let queries = ["InSubquery(", "Exists("];
+    let found = message.strip_prefix("Physical plan does not support logical expression ");
+    if found.is_some_and(|found| queries.iter().any(|query| found.starts_with(query))) {
+        let message = "IN and EXISTS of a query are not offered here";
+        let help = "write it in WHERE or HAVING, or join with the query";
+        return QueryError::unsupported(message).with_help(help);
+    }
+    QueryError::unsupported(message)
 }
 
 /// DataFusion's page about a call that no signature fits, as one sentence and what would fit.

@@ -33,6 +33,7 @@ use super::plan::deep;
 use super::plan::heading::{headings, with_headings};
 use super::plan::rules;
 use super::replay::{REPLAY_FUNCTION, ReplayFunction};
+use super::plan::row_in;
 use super::scan::catalog::{CATALOG, TideCatalog};
 use super::setting::Settings;
 use super::statements::{self, Command};
@@ -138,7 +139,9 @@ impl Session {
         context.register_catalog(CATALOG, Arc::new(TideCatalog::new(engine.clone())));
         let node = time_uuid::node(RandomState::new().hash_one(0_u8));
         let functions = time_uuid::functions(&engine, node).into_iter();
-        let functions = functions.chain(braces::functions()).chain([named_cast::function()]);
+        let functions = functions
+            .chain(braces::functions())
+            .chain([named_cast::function(), row_in::function()]);
         functions.for_each(|function| context.register_udf(function));
         aggregate::functions().into_iter().for_each(|function| context.register_udaf(function));
         let replay = ReplayFunction::new(engine, options.local_files);
@@ -349,7 +352,7 @@ impl Session {
         statement: &Statement,
         command: &Command,
     ) -> Result<Option<(LogicalPlan, ArrowSchemaRef)>> {
-        let mut known = Vec::new();
+        let (mut known, mut given) = (Vec::new(), Vec::new());
         let plan = match command {
             Command::Query(sql) => self.plan(sql.clone()).await?,
             Command::Write(write) => {
@@ -368,11 +371,20 @@ impl Session {
                 };
                 let mut sql = write.statement.clone();
                 self.tell_literals(&mut sql, &table, &names);
-                self.plan(sql).await?
+                match insert::selected(&sql) {
+                    // As it runs: DataFusion takes VALUES within the query for rows of the table.
+                    Some(query) => {
+                        let plan = self.plan(query).await?;
+                        given = insert::parameters(&plan, &table, &names);
+                        insert::of_query(plan, &table, &names)?
+                    }
+                    None => self.plan(sql).await?,
+                }
             }
             _ => return Ok(None),
         };
         let mut found = parameter::types(&plan)?;
+        found.extend(given);
         found.extend(known.into_iter().map(|(n, ty)| (format!("${n}"), ty)));
         let parameters: Vec<Field> = (1..=statement.parameter_count())
             .map(|n| {
@@ -418,7 +430,7 @@ impl Session {
             self.check_table(reference)?;
         }
         let headings = headings(&sql);
-        parse::take_apart(&mut sql)?;
+        let has_row_in = parse::take_apart(&mut sql)?;
         let is_repeated = |error: &DataFusionError| error.strip_backtrace().contains(REPEATED_NAME);
         // Only a SELECT has columns whose names could repeat.
         let mut spare = (!values::is_without_query(&sql)).then(|| sql.clone());
@@ -429,7 +441,10 @@ impl Session {
             parse::tell_apart(sql, all)?;
             planned = state.statement_to_plan(sql.clone()).await;
         }
-        let plan = planned?;
+        let mut plan = planned?;
+        if has_row_in {
+            plan = row_in::resolve(plan)?;
+        }
         match plan {
             LogicalPlan::Ddl(_) | LogicalPlan::Copy(_) => {
                 Err(QueryError::unsupported("this statement is not offered"))

@@ -26,7 +26,7 @@ pub use ast::{
 pub use balance::balance;
 pub use cursor::Cursor;
 pub use depth::check as check_depth;
-pub use row_value::{NAMED_CAST, take_apart, tell_apart};
+pub use row_value::{NAMED_CAST, ROW_IN, take_apart, tell_apart};
 pub use type_name::{TypeName, type_name, unknown as unknown_type};
 pub use write::write;
 

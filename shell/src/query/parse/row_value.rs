@@ -16,8 +16,8 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::Statement as SqlStatement;
 use sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement,
-    TableFactor, UnaryOperator, Value, VisitMut, VisitorMut, visit_expressions,
+    FunctionArguments, Ident, ObjectName, Query, Select, SelectItem, UnaryOperator, Value,
+    VisitMut, VisitorMut, visit_expressions,
 };
 
 use super::statement::synthetic;
@@ -25,17 +25,20 @@ use crate::query::error::{ErrorKind, QueryError, Result};
 
 /// The function that names a cast by what it casts to.
 pub const NAMED_CAST: &str = "named_cast";
-/// Name of the rows of a query after IN, and of their columns.
-const ROWS: &str = "__rows";
+/// The function that a row before IN and the query after it are arguments of.
+pub const ROW_IN: &str = "row_in";
 /// Most parts that comparisons of rows copy of expressions with rows within them. An order has each
 /// several times, so that there would be no end of copies of copies.
 const COPIED_MAX: usize = 1 << 16;
 
-/// Takes rows apart that are compared.
+/// Takes rows apart that are compared; whether there is a call of [`ROW_IN`] then.
 ///
-/// Errors: `Invalid` for rows of different lengths; `Syntax` beyond [`COPIED_MAX`].
-pub fn take_apart(statement: &mut SqlStatement) -> Result<()> {
-    visit(statement, &mut Rows { left: COPIED_MAX })
+/// Errors: `Invalid` for rows of different lengths; `Syntax` beyond [`COPIED_MAX`]; `Unsupported`
+/// for SIMILAR TO.
+pub fn take_apart(statement: &mut SqlStatement) -> Result<bool> {
+    let mut rows = Rows { left: COPIED_MAX, has_query: false };
+    visit(statement, &mut rows)?;
+    Ok(rows.has_query)
 }
 
 /// Gives columns of one SELECT that would have one name different ones: `count(*)`, `count(*)_1`.
@@ -62,12 +65,21 @@ fn visit(
 struct Rows {
     /// Parts of expressions that may still be copied.
     left: usize,
+    /// Whether a row is looked for in a query.
+    has_query: bool,
 }
 
 impl VisitorMut for Rows {
     type Break = QueryError;
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<QueryError> {
+        if matches!(expr, Expr::SimilarTo { .. }) {
+            // DataFusion takes the pattern for a regular expression, where `%` and `_` stand for
+            // themselves and the whole text need not match.
+            let error = QueryError::unsupported("SIMILAR TO is not offered");
+            let help = "LIKE takes patterns of % and _, and ~ takes a regular expression";
+            return ControlFlow::Break(error.with_help(help));
+        }
         take_as_in(expr);
         match self.parts(expr) {
             Ok(Some(parts)) => {
@@ -166,7 +178,10 @@ impl Rows {
                 if *negated { not(found) } else { found }
             }
             Expr::InSubquery { expr, subquery, negated } => match row(expr) {
-                Some(value) => self.among(value, subquery, *negated)?,
+                Some(value) => {
+                    self.has_query = true;
+                    among(value, subquery, *negated)
+                }
                 None => return Ok(None),
             },
             _ => return Ok(None),
@@ -202,34 +217,6 @@ impl Rows {
         Ok(Some(joined(vec![bound, order(&pairs, &strict, op)], &And)))
     }
 
-    /// `(a, b) IN (SELECT …)` as EXISTS. NOT IN is true where no row is the same and none may be: a
-    /// null may be anything.
-    fn among(&mut self, value: &[Expr], subquery: &Query, negated: bool) -> Result<Expr> {
-        let columns: Vec<String> = (0..value.len()).map(|n| format!("{ROWS}_{n}")).collect();
-        let text =
-            format!("SELECT 1 FROM (SELECT 1) AS {ROWS} ({}) WHERE true", columns.join(", "));
-        let wrong = || QueryError::new(ErrorKind::Internal, format!("'{text}' is not as expected"));
-        let SqlStatement::Statement(made) = super::sql(&synthetic(&text)?)? else {
-            return Err(wrong());
-        };
-        let Statement::Query(mut query) = *made else { return Err(wrong()) };
-        let SetExpr::Select(select) = &mut *query.body else { return Err(wrong()) };
-        let from = select.from.first_mut().map(|table| &mut table.relation);
-        let Some(TableFactor::Derived { subquery: inner, .. }) = from else { return Err(wrong()) };
-        **inner = subquery.clone();
-        let rows: Vec<Expr> = columns
-            .iter()
-            .map(|name| Expr::CompoundIdentifier(vec![Ident::new(ROWS), Ident::new(name)]))
-            .collect();
-        let same = self.compared(&rows, &BinaryOperator::Eq, value)?.ok_or_else(wrong)?;
-        let same = Expr::Nested(Box::new(same));
-        select.selection = Some(match negated {
-            true => Expr::IsNotFalse(Box::new(same)),
-            false => same,
-        });
-        Ok(Expr::Exists { subquery: query, negated })
-    }
-
     /// Counts what so many copies of each part take, where rows are within it.
     ///
     /// Errors: `Syntax` where that is too much.
@@ -250,6 +237,14 @@ impl Rows {
         }
         Ok(())
     }
+}
+
+/// `(a, b) IN (SELECT …)` as a call of [`ROW_IN`], which the planner makes an EXISTS of.
+fn among(value: &[Expr], subquery: &Query, negated: bool) -> Expr {
+    let subquery = Box::new(subquery.clone());
+    let exists = Expr::Exists { subquery, negated: false };
+    let negated = Expr::value(Value::Boolean(negated));
+    call(ROW_IN, [negated, exists].into_iter().chain(value.iter().cloned()).collect())
 }
 
 fn row(expr: &Expr) -> Option<&[Expr]> {

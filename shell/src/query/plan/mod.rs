@@ -7,6 +7,7 @@ mod frame;
 pub mod heading;
 mod join;
 mod multiset;
+pub mod row_in;
 pub mod rules;
 mod union;
 mod zero;

@@ -31,6 +31,11 @@ async fn rows_are_compared_part_by_part() {
         ("(pk, a) NOT IN (SELECT pk, a FROM t WHERE b = 'x')", "-1 2 1 9"),
         ("(a, b) NOT IN (SELECT a, b FROM t)", ""),
         ("(pk, b) NOT IN (SELECT 1, NULL)", "1 9"),
+        ("(pk, a) IN (SELECT y.pk, y.a FROM t y WHERE y.pk = t.pk AND y.b = 'x')", "0 1"),
+        ("(t.pk, a) IN (SELECT pk, max(a) FROM t y WHERE y.pk = t.pk GROUP BY pk)", "2 9"),
+        ("(pk, a) NOT IN (SELECT y.pk, y.a FROM t y WHERE y.b = t.b)", "9"),
+        ("(pk, a) IN (VALUES (1, 2), (2, 9))", "2 9"),
+        ("(pk, a) IN (SELECT pk, a FROM t WHERE b = 'x' UNION ALL SELECT 2, 9)", "0 1 9"),
         ("(pk, (a, b)) = (1, (2, 'y'))", "2"),
         ("(pk, (a, b)) > (1, (1, 'x'))", "2 1 9"),
         ("((pk, a), b) IN (((1, 2), 'y'), ((2, 1), 'y'))", "2"),
@@ -44,6 +49,10 @@ async fn rows_are_compared_part_by_part() {
     }
     let plan = world.plan("SELECT a FROM t WHERE pk = 1 AND (a, b) > (0, 'x')").await;
     assert!(plan.contains("slices=[0..]"), "{plan}");
+    let groups = "SELECT pk FROM t GROUP BY pk HAVING (pk, count(*)) IN (SELECT 1, 4)";
+    assert_eq!(world.column(groups).await, ["1"]);
+    let error = world.error("SELECT a FROM t WHERE (a, b) IN (SELECT 1)").await;
+    assert!(error.message.contains("2 values is looked for in a query of 1 columns"), "{error}");
     let error = world.error("SELECT a FROM t WHERE (a, b) = (1, 2, 3)").await;
     assert!(error.message.contains("a row of 2 values"), "{error}");
 }
@@ -218,5 +227,22 @@ async fn static_columns_are_inserted_without_a_row() {
         "INSERT INTO t (s) VALUES ('x')",
     ] {
         assert!(world.error(text).await.message.contains("lacks key column"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queries_among_values_are_refused_in_words() {
+    let world = table().await;
+    for value in ["a IN (SELECT 1)", "EXISTS (SELECT 1 FROM t)", "(pk, a) IN (SELECT 1, 1)"] {
+        let error = world.error(&format!("SELECT {value} FROM t")).await;
+        assert_eq!(error.message, "IN and EXISTS of a query are not offered here", "{value}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn similar_to_is_refused() {
+    let world = World::new().await;
+    for text in ["SELECT 'abc' SIMILAR TO 'a%'", "SELECT 1 WHERE 'abc' NOT SIMILAR TO 'a%'"] {
+        assert_eq!(world.error(text).await.message, "SIMILAR TO is not offered", "{text}");
     }
 }

@@ -413,3 +413,24 @@ async fn a_step_of_a_query_that_panics_is_an_error_of_that_query() {
     assert!(error.message.contains("more than 2 GB"), "{error}");
     assert_eq!(world.count("SELECT * FROM t").await, 2, "the session goes on");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_insert_of_a_query_is_described_as_it_runs() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (pk int, ti int, v bigint, PRIMARY KEY (pk, ti))").await;
+    for (text, count) in [
+        ("INSERT INTO t (pk, ti) SELECT 5, x FROM (VALUES (1), (3)) AS q(x)", 2),
+        ("INSERT INTO t (pk, ti) WITH q AS (VALUES (77)) SELECT column1, 3 FROM q", 1),
+    ] {
+        let statement = &split(text).unwrap()[0];
+        let description = world.session.describe(statement).await.unwrap();
+        assert!(!description.returns_rows && description.parameters.fields().is_empty());
+        assert_eq!(world.count(text).await, count, "{text}");
+    }
+    let text = "INSERT INTO t (pk, ti, v) SELECT ti + 10, $1, $2 FROM t WHERE pk = $3";
+    let statement = &split(text).unwrap()[0];
+    let description = world.session.describe(statement).await.unwrap();
+    let types: Vec<&DataType> =
+        description.parameters.fields().iter().map(|field| field.data_type()).collect();
+    assert_eq!(types, [&DataType::Int32, &DataType::Int64, &DataType::Int32]);
+}

@@ -23,6 +23,7 @@ use datafusion::logical_expr::{
 use tidegate_engine::schema::value::{format_uuid, parse_uuid};
 
 use super::choice;
+use super::identifier_within::{self, Shape};
 use super::instant::is_comparison;
 use super::time_uuid::{Bound, Canonical, TimeOrder};
 
@@ -40,7 +41,12 @@ impl Kind {
         if !field.data_type().is_string() {
             return None;
         }
-        match field.metadata().get("tidegate.type")?.as_str() {
+        Kind::named(field.metadata().get("tidegate.type")?)
+    }
+
+    /// What the values of the type of that name are; `None` for any other type.
+    pub fn named(ty: &str) -> Option<Self> {
+        match ty {
             "uuid" => Some(Kind::Uuid),
             "timeuuid" => Some(Kind::TimeUuid),
             "inet" => Some(Kind::Inet),
@@ -89,7 +95,7 @@ pub fn of_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
                 match kinds {
                     (Some(kind), None) => bring(b, kind, right),
                     (None, Some(kind)) => bring(a, kind, left),
-                    _ => {}
+                    _ => is_changed |= identifier_within::bring_alike((a, &**left), (b, &**right)),
                 }
             }
             Ok(Transformed::new_transformed(LogicalPlan::Join(join), is_changed))
@@ -110,9 +116,13 @@ fn kind(expr: &Expr, schema: &DFSchema) -> Option<Kind> {
         | Expr::OuterReferenceColumn(..)
         | Expr::ScalarSubquery(_)
         | Expr::Cast(_)
-        | Expr::ScalarFunction(_)
         | Expr::AggregateFunction(_)
         | Expr::WindowFunction(_) => Kind::of(&expr.to_field(schema).ok()?.1),
+        Expr::ScalarFunction(_) => match identifier_within::shape(expr, schema) {
+            Some(Shape::Text(kind)) => Some(kind),
+            Some(_) => None,
+            None => Kind::of(&expr.to_field(schema).ok()?.1),
+        },
         _ => None,
     }
 }
@@ -160,7 +170,9 @@ fn of_time(expr: &mut Expr, schema: &DFSchema) -> bool {
 
 /// Comparisons and orders within an expression; goes before operands get a common type.
 pub fn compare_all(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    bring_choices(expr, schema).transform_data(|expr| rewrite(expr, schema))
+    bring_choices(expr, schema)
+        .transform_data(|expr| rewrite(expr, schema))?
+        .transform_data(|expr| identifier_within::compare_all(expr, schema))
 }
 
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -272,7 +284,7 @@ fn moment(expr: Expr, is_end: bool, schema: &DFSchema) -> Expr {
 }
 
 /// Brings a text into the one form of what it names.
-fn bring(expr: &mut Expr, wanted: Kind, schema: &DFSchema) {
+pub fn bring(expr: &mut Expr, wanted: Kind, schema: &DFSchema) {
     let is_text = expr.get_type(schema).is_ok_and(|ty| ty.is_string());
     if kind(expr, schema).is_some() || !is_text {
         return;

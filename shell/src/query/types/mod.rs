@@ -5,6 +5,7 @@ pub mod assign;
 mod choice;
 pub mod compare;
 pub mod identifier;
+mod identifier_within;
 pub mod instant;
 pub mod literal;
 pub mod named_cast;

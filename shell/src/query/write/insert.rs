@@ -6,14 +6,17 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::DataType as ArrowType;
 use datafusion::common::{Column as PlanColumn, DFSchema};
 use datafusion::logical_expr::expr::Alias;
 use datafusion::logical_expr::logical_plan::Values;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection};
+use datafusion::logical_expr::{
+    Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection,
+};
 use datafusion::sql::parser::Statement as SqlStatement;
 use sqlparser::ast;
 use tidegate_engine::batch::{arrow_schema, arrow_type};
-use tidegate_engine::{ColumnId, ColumnKind, DataType, TableSchema};
+use tidegate_engine::{Column, ColumnId, ColumnKind, DataType, TableSchema};
 
 use super::write::find_column;
 use crate::query::error::{QueryError, Result};
@@ -35,7 +38,21 @@ pub fn names(write: &Write, table: &TableSchema, columns: &[Name]) -> Result<Vec
         names.extend(table.columns.iter().map(|column| column.name.clone()));
     }
     let is_named = |name: &str| names.iter().any(|known| known == name);
-    let named = || table.columns.iter().filter(|column| is_named(&column.name));
+    if let Some(missing) = missing_key(table, |column| is_named(&column.name)) {
+        return Err(QueryError::invalid(format!(
+            "INSERT into {} lacks key column '{}'",
+            table.full_name(),
+            missing.name
+        ))
+        .at(write.table.table.span));
+    }
+    Ok(names)
+}
+
+/// The first column that rows of the named columns lack for their key. Those of static columns
+/// alone need no clustering key.
+pub fn missing_key(table: &TableSchema, is_named: impl Fn(&Column) -> bool) -> Option<&Column> {
+    let named = || table.columns.iter().filter(|column| is_named(column));
     let is_static_alone = named().any(|column| column.kind == ColumnKind::Static)
         && named().all(|column| {
             matches!(column.kind, ColumnKind::Static | ColumnKind::PartitionKey { .. })
@@ -45,16 +62,7 @@ pub fn names(write: &Write, table: &TableSchema, columns: &[Name]) -> Result<Vec
         ColumnKind::ClusteringKey { .. } => !is_static_alone,
         ColumnKind::Static | ColumnKind::Regular => false,
     };
-    let mut wanted = table.columns.iter().filter(|column| is_wanted(column.kind));
-    if let Some(missing) = wanted.find(|column| !is_named(&column.name)) {
-        return Err(QueryError::invalid(format!(
-            "INSERT into {} lacks key column '{}'",
-            table.full_name(),
-            missing.name
-        ))
-        .at(write.table.table.span));
-    }
-    Ok(names)
+    table.columns.iter().find(|column| is_wanted(column.kind) && !is_named(column))
 }
 
 /// The query of an INSERT … SELECT.
@@ -90,6 +98,54 @@ pub fn of_query(plan: LogicalPlan, table: &TableSchema, names: &[String]) -> Res
         })
         .collect();
     Ok(LogicalPlanBuilder::from(plan).project(columns)?.build()?)
+}
+
+/// The types of the parameters that a query gives as they are, for the columns `names`: each by its
+/// name and its column.
+pub fn parameters(
+    query: &LogicalPlan,
+    table: &TableSchema,
+    names: &[String],
+) -> Vec<(String, ArrowType)> {
+    let mut found = Vec::new();
+    for (at, name) in names.iter().enumerate() {
+        let Some((_, column)) = table.find(name) else { continue };
+        let mut given = Vec::new();
+        given_at(query, at, &mut given);
+        found.extend(given.into_iter().map(|id| (id, arrow_type(&column.ty))));
+    }
+    found
+}
+
+/// The parameters that are the values of a column of a plan.
+fn given_at(plan: &LogicalPlan, at: usize, found: &mut Vec<String>) {
+    match plan {
+        LogicalPlan::Projection(projection) => {
+            let mut expr = projection.expr.get(at);
+            while let Some(Expr::Alias(alias)) = expr {
+                expr = Some(&alias.expr);
+            }
+            match expr {
+                Some(Expr::Placeholder(parameter)) if parameter.field.is_none() => {
+                    found.push(parameter.id.clone());
+                }
+                Some(Expr::Column(column)) => {
+                    let place = projection.input.schema().maybe_index_of_column(column);
+                    place.into_iter().for_each(|at| given_at(&projection.input, at, found));
+                }
+                _ => {}
+            }
+        }
+        LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Limit(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::Union(_)
+        | LogicalPlan::Distinct(Distinct::All(_)) => {
+            plan.inputs().into_iter().for_each(|input| given_at(input, at, found));
+        }
+        _ => {}
+    }
 }
 
 /// A value as the column of that name takes it.

@@ -17,7 +17,7 @@ use futures::stream::FuturesUnordered;
 use tidegate_engine::batch::{WriteOptions, expiry, mutations, put_value};
 use tidegate_engine::config::BATCH_BYTES_MAX;
 use tidegate_engine::{
-    ClusteringKey, ColumnId, ColumnKind, Database, Liveness, Mutation, PartitionKey, Row,
+    ClusteringKey, Column, ColumnId, ColumnKind, Database, Liveness, Mutation, PartitionKey, Row,
     SchemaRef, TableSchema, Value,
 };
 use tokio::sync::mpsc;
@@ -29,7 +29,7 @@ use crate::query::outcome::Outcome;
 use crate::query::parse::{Using, UsingValue};
 use crate::query::session::{Progress, Session};
 use crate::query::types::literal;
-use crate::query::write::{self, stamp};
+use crate::query::write::{self, insert, stamp};
 
 /// Rows of one batch of writes, and bytes of the file at which it ends as well.
 const BATCH_ROWS: usize = 2048;
@@ -282,7 +282,7 @@ impl Loader {
             values[usize::from(id.0)] = Some(value);
         }
         let options = WriteOptions { timestamp: self.database.timestamp_us(), ..self.options };
-        insert(table, values, &options, self.expiry)
+        write_values(table, values, &options, self.expiry)
     }
 
     /// Sets a line aside.
@@ -363,14 +363,17 @@ fn header_fields(
     Ok(fields)
 }
 
-/// Errors: `Invalid` when a key column is not among the fields.
+/// Errors: `Invalid` when a key column is not among the fields, as for an INSERT.
 fn check_keys(copy: &CopyFrom, table: &TableSchema, fields: &[Option<ColumnId>]) -> Result<()> {
-    let missing = table.ids().find(|id| table.column(*id).is_key() && !fields.contains(&Some(*id)));
-    match missing {
-        Some(id) => Err(QueryError::invalid(format!(
+    let is_named = |column: &Column| {
+        let mut ids = fields.iter().flatten();
+        ids.any(|id| table.column(*id).name == column.name)
+    };
+    match insert::missing_key(table, is_named) {
+        Some(column) => Err(QueryError::invalid(format!(
             "{} lacks key column '{}' of {}",
             copy.file,
-            table.column(id).name,
+            column.name,
             table.full_name()
         ))
         .at(copy.file_span)),
@@ -378,8 +381,9 @@ fn check_keys(copy: &CopyFrom, table: &TableSchema, fields: &[Option<ColumnId>])
     }
 }
 
-/// An INSERT of values by column; the missing ones stay unset.
-fn insert(
+/// An INSERT of values by column; the missing ones stay unset. Without a clustering key, where
+/// there should be one, it writes static columns alone.
+fn write_values(
     table: &TableSchema,
     mut values: Vec<Option<Value>>,
     options: &WriteOptions,
@@ -390,6 +394,8 @@ fn insert(
     };
     let partition = take(table.partition_key_ids());
     let clustering = take(table.clustering_key_ids());
+    // Keys are no nulls, so it was not among the columns at all.
+    let is_static_alone = clustering.is_empty() && !table.clustering_key_ids().is_empty();
     let key = PartitionKey::from_values(table, &partition).map_err(|error| error.to_string())?;
     let clustering =
         ClusteringKey::from_values(table, &clustering).map_err(|error| error.to_string())?;
@@ -408,7 +414,9 @@ fn insert(
     }
     let mut mutation = Mutation::new(table.id, key);
     mutation.static_row = (!fixed.is_empty()).then_some(fixed);
-    mutation.rows.push((clustering, row));
+    if !is_static_alone {
+        mutation.rows.push((clustering, row));
+    }
     Ok(mutation)
 }
 

@@ -218,3 +218,63 @@ async fn an_update_of_a_zero_writes_one_row() {
     world.run("DELETE FROM z WHERE p = 5 AND c = 0.0").await;
     assert_eq!(world.column("SELECT count(*) FROM z").await, ["0"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn uuids_and_addresses_within_others_are_compared_by_what_they_name() {
+    let world = World::new().await;
+    world
+        .run(
+            "CREATE TABLE t (pk frozen<list<uuid>>, ck frozen<tuple<uuid, int>>, l list<uuid>, \
+             m map<uuid, int>, i map<text, frozen<list<inet>>>, PRIMARY KEY ((pk), ck))",
+        )
+        .await;
+    let lower = "aaaaaaaa-0000-4000-8000-0000000000aa";
+    let id = lower.to_uppercase();
+    world
+        .run(&format!(
+            "INSERT INTO t VALUES (['{id}'], ('{id}', 1), ['{id}'], {{'{id}': 1}}, \
+             {{'a': ['0:0::1']}})"
+        ))
+        .await;
+    world.run("CREATE TABLE names (n int PRIMARY KEY, l list<text>, x text)").await;
+    world.run(&format!("INSERT INTO names VALUES (1, ['{id}'], '{id}')")).await;
+    for (condition, wanted) in [
+        (format!("pk = ['{id}']"), 1),
+        (format!("pk <> ['{id}']"), 0),
+        (format!("ck = ('{id}', 1)"), 1),
+        (format!("ck <> ('{id}', 1)"), 0),
+        (format!("pk = ['{lower}'] AND ck = ('{id}', 1)"), 1),
+        (format!("pk IN (['x'], ['{id}'])"), 1),
+        (format!("pk NOT IN (['x'], ['{id}'])"), 0),
+        (format!("l = ['{id}']"), 1),
+        (format!("['{id}'] IS DISTINCT FROM l"), 0),
+        (format!("l[1] = '{id}'"), 1),
+        (format!("l[1] IN ('{id}', 'x')"), 1),
+        (format!("ck['c0'] = '{id}'"), 1),
+        (format!("array_has(l, '{id}')"), 1),
+        (format!("array_has_any(l, ['{id}', 'x'])"), 1),
+        (format!("array_position(l, '{id}') = 1"), 1),
+        (format!("m['{id}'] = 1"), 1),
+        (format!("map_keys(m) = ['{id}']"), 1),
+        (format!("array_has(map_keys(m), '{id}')"), 1),
+        ("i['a'] = ['0:0:0::1']".to_owned(), 1),
+        ("i['a'][1] = '0:0:0::1'".to_owned(), 1),
+        (format!("CASE l WHEN ['{id}'] THEN 1 ELSE 2 END = 1"), 1),
+        ("l IN (SELECT l FROM names)".to_owned(), 1),
+        ("l = (SELECT l FROM names)".to_owned(), 1),
+        ("EXISTS (SELECT 1 FROM names WHERE names.l = t.l AND names.x = t.l[1])".to_owned(), 1),
+        ("l <> ['x']".to_owned(), 1),
+        ("l[1] = 'x'".to_owned(), 0),
+    ] {
+        let query = format!("SELECT count(*) FROM t WHERE {condition}");
+        assert_eq!(world.column(&query).await, [wanted.to_string()], "{query}");
+    }
+    for join in ["t JOIN names ON t.l = names.l", "names JOIN t ON names.x = t.l[1]"] {
+        let query = format!("SELECT count(*) FROM {join}");
+        assert_eq!(world.column(&query).await, ["1"], "{query}");
+    }
+    let back = "SELECT count(*) FROM names WHERE l IN (SELECT pk FROM t)";
+    assert_eq!(world.column(back).await, ["1"]);
+    let plan = world.plan(&format!("SELECT m FROM t WHERE pk = ['{id}']")).await;
+    assert!(plan.contains("1 key") && !plan.contains("filter="), "{plan}");
+}

@@ -189,3 +189,18 @@ async fn a_file_that_is_no_parquet_is_named() {
     let error = world.error(&format!("COPY w FROM '{path}' (FORMAT parquet)")).await;
     assert!(error.message.starts_with(&format!("cannot read '{path}': ")), "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn static_columns_alone_need_no_clustering_key() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (pk int, a int, st int STATIC, v int, PRIMARY KEY (pk, a))").await;
+    world.run("INSERT INTO t (pk, a, v) VALUES (1, 1, 5)").await;
+    let path = world.path("st.csv");
+    std::fs::write(&path, "pk,st\n1,7\n2,8\n3,\n").unwrap();
+    assert_eq!(world.count(&format!("COPY t (pk, st) FROM '{path}'")).await, 3);
+    let rows = "SELECT concat_ws(',', pk, a, st, v) FROM t ORDER BY pk";
+    assert_eq!(world.column(rows).await, ["1,1,7,5", "2,8"]);
+    std::fs::write(&path, "pk,v\n1,7\n").unwrap();
+    let error = world.error(&format!("COPY t (pk, v) FROM '{path}'")).await;
+    assert!(error.message.contains("lacks key column 'a'"), "{error}");
+}
