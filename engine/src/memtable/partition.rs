@@ -98,3 +98,45 @@ fn upper(position: &Position) -> Bound<ClusteringKey> {
         Weight::After => Bound::Excluded(position.prefix.after_all_extensions()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutation::Cell;
+    use crate::schema::{ColumnId, PartitionKey, TableId};
+
+    fn deletion(timestamp: i64) -> Mutation {
+        let mut mutation = Mutation::new(TableId(1), PartitionKey::from_bytes(b"k"));
+        mutation.deletion = Some(Tombstone { timestamp, deletion_time: 1 });
+        mutation
+    }
+
+    #[test]
+    fn the_strongest_deletion_of_a_partition_counts_in_whatever_order_they_come() {
+        for order in [[1, 9, 5], [9, 5, 1], [5, 1, 9]] {
+            let mut partition = Partition::default();
+            order.into_iter().for_each(|timestamp| {
+                partition.apply(deletion(timestamp));
+            });
+            let strongest = partition.deletion.map(|tombstone| tombstone.timestamp);
+            assert_eq!(strongest, Some(9), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_write_adds_is_counted_once() {
+        let mut partition = Partition::default();
+        let key = ClusteringKey::from_ordered(*b"c");
+        let mut write = || {
+            let mut mutation = Mutation::new(TableId(1), PartitionKey::from_bytes(b"k"));
+            let cells = vec![(ColumnId(2), Cell::live(1, *b"v"))];
+            mutation.rows.push((key.clone(), Row { cells, ..Row::default() }));
+            partition.apply(mutation).rows
+        };
+        assert_eq!((write(), write()), (1, 0));
+        assert_eq!(
+            partition.rows_between(&Position::before(key.clone()), &Position::after(key)).count(),
+            1
+        );
+    }
+}

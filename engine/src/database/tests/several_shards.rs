@@ -61,6 +61,36 @@ async fn keys_of_several_shards_give_all_their_rows_in_ring_order() {
 }
 
 #[tokio::test]
+async fn each_shard_takes_its_own_of_what_another_shard_count_logged() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = |directory: &std::path::Path, shards| Options {
+        shards: Some(shards),
+        ..Options::new(directory)
+    };
+    let database = Database::open(options(directory.path(), 1)).await.unwrap();
+    let schema = database.create_table(definition(), false).await.unwrap();
+    let write = |pk: i64| insert(&schema, &pk.to_string(), 0, pk, 1);
+    database.apply_many((0..40).map(write).collect()).await.unwrap();
+    let image = super::flush::crash_image(directory.path());
+    database.close().await.unwrap();
+    for shards in [2, 3] {
+        let copy = super::flush::crash_image(image.path());
+        let database = Database::open(options(copy.path(), shards)).await.unwrap();
+        let mut all = Vec::new();
+        for shard in 0..shards {
+            let command = ReadCommand {
+                partitions: Partitions::Shard(shard),
+                ..read_of(&schema, "0", Slice::full(Direction::Forward), None)
+            };
+            all.extend(values(&database, command).await);
+        }
+        all.sort_unstable();
+        assert!(all.iter().copied().eq(0..40), "{shards} shards give {all:?}");
+        database.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_shard_refuses_a_read_of_another_shards_partition() {
     let (_directory, database, schema) = open(2).await;
     let names = (0..).map(|number: i32| number.to_string());
