@@ -1,7 +1,7 @@
 //! Curves as text for a terminal and as SVG for a page.
 //!
-//! Sizes go to the right on a logarithmic scale, shares from 0 to 1 upwards on the part of it that
-//! the curves use. Invariant: equal curves give equal text; a name is never taken for markup.
+//! Sizes or times go to the right, shares from 0 to 1 upwards on the part of it that the curves use.
+//! Invariant: equal curves give equal text; a name is never taken for markup.
 
 use std::fmt::Write;
 
@@ -20,25 +20,39 @@ const BOTTOM: f64 = 50.0;
 const COLORS: [&str; 8] =
     ["#0b6fb8", "#d9541a", "#2e8b3d", "#8a3fb0", "#b8860b", "#c2185b", "#00838f", "#555555"];
 
-/// A named curve: sizes above 0 in rising order, and a share for each.
+/// A named curve: sizes or times in rising order, and a share for each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
     pub name: String,
     pub points: Vec<(f64, f64)>,
 }
 
+/// How what goes to the right is spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// For times.
+    Linear,
+    /// For sizes, all above 0.
+    Logarithmic,
+}
+
 /// Curves in one frame.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
     pub title: String,
-    /// What the sizes count.
+    /// What the sizes or times count.
     pub unit: String,
+    pub scale: Scale,
     pub curves: Vec<Curve>,
+    /// Events between the curves' first and last points, each with its name. The picture alone
+    /// shows them.
+    pub events: Vec<(f64, String)>,
 }
 
 /// What the axes span.
 #[derive(Debug, Clone, Copy)]
 struct Span {
+    scale: Scale,
     size_min: f64,
     size_max: f64,
     share_min: f64,
@@ -48,8 +62,12 @@ struct Span {
 impl Span {
     /// 0 for the smallest size, 1 for the largest.
     fn across(&self, size: f64) -> f64 {
-        let width = (self.size_max / self.size_min).ln();
-        if width > 0.0 { (size / self.size_min).ln() / width } else { 0.5 }
+        let along = |size: f64| match self.scale {
+            Scale::Linear => size - self.size_min,
+            Scale::Logarithmic => (size / self.size_min).ln(),
+        };
+        let width = along(self.size_max);
+        if width > 0.0 { along(size) / width } else { 0.5 }
     }
 
     /// 0 at the lower end of the shares, 1 at the upper.
@@ -69,8 +87,17 @@ impl Chart {
         // Whole tenths, at least one of them.
         let share_min = (low * 10.0).floor().clamp(0.0, 9.0) / 10.0;
         let share_max = (high * 10.0).ceil().clamp(share_min * 10.0 + 1.0, 10.0) / 10.0;
-        let size_min = fold(|p| p.0, f64::min).max(f64::MIN_POSITIVE);
-        Some(Span { size_min, size_max: fold(|p| p.0, f64::max), share_min, share_max })
+        let size_min = match self.scale {
+            Scale::Linear => fold(|p| p.0, f64::min),
+            Scale::Logarithmic => fold(|p| p.0, f64::min).max(f64::MIN_POSITIVE),
+        };
+        Some(Span {
+            scale: self.scale,
+            size_min,
+            size_max: fold(|p| p.0, f64::max),
+            share_min,
+            share_max,
+        })
     }
 
     /// The chart in lines of text.
@@ -125,21 +152,22 @@ impl Chart {
             escaped(&self.title)
         );
         let Some(span) = self.span() else { return out + "</svg>\n" };
-        let scale = Scale { span, width: WIDTH - LEFT - RIGHT, height: HEIGHT - TOP - BOTTOM };
-        self.svg_axes(&mut out, &scale);
+        let area = Area { span, width: WIDTH - LEFT - RIGHT, height: HEIGHT - TOP - BOTTOM };
+        self.svg_axes(&mut out, &area);
+        self.events.iter().for_each(|event| svg_event(&mut out, &area, event));
         for (number, curve) in self.curves.iter().enumerate() {
-            svg_curve(&mut out, &scale, number, curve);
+            svg_curve(&mut out, &area, number, curve);
         }
         out + "</svg>\n"
     }
 
     /// Lines of the shares, sizes and the unit below.
-    fn svg_axes(&self, out: &mut String, scale: &Scale) {
-        let Scale { span, width, height } = scale;
+    fn svg_axes(&self, out: &mut String, area: &Area) {
+        let Area { span, width, height } = area;
         let steps = ((span.share_max - span.share_min) * 10.0).round() as u32;
         for step in 0..=steps {
             let share = span.share_min + f64::from(step) / 10.0;
-            let at = scale.y(share);
+            let at = area.y(share);
             let _ = writeln!(
                 out,
                 "<line x1=\"{LEFT}\" y1=\"{at:.1}\" x2=\"{:.1}\" y2=\"{at:.1}\" \
@@ -158,7 +186,7 @@ impl Chart {
             let _ = writeln!(
                 out,
                 "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                scale.x(*size),
+                area.x(*size),
                 TOP + height + 18.0,
                 short(*size)
             );
@@ -174,13 +202,13 @@ impl Chart {
 }
 
 /// Where sizes and shares stand in the picture.
-struct Scale {
+struct Area {
     span: Span,
     width: f64,
     height: f64,
 }
 
-impl Scale {
+impl Area {
     fn x(&self, size: f64) -> f64 {
         LEFT + self.span.across(size) * self.width
     }
@@ -190,10 +218,24 @@ impl Scale {
     }
 }
 
+/// An upright line with the name of what happened.
+fn svg_event(out: &mut String, area: &Area, (at, name): &(f64, String)) {
+    let _ = writeln!(
+        out,
+        "<line x1=\"{0:.1}\" y1=\"{TOP}\" x2=\"{0:.1}\" y2=\"{1:.1}\" stroke=\"#888\" \
+         stroke-dasharray=\"4 3\"/><text x=\"{2:.1}\" y=\"{3:.1}\">{4}</text>",
+        area.x(*at),
+        TOP + area.height,
+        area.x(*at) + 4.0,
+        TOP + area.height - 6.0,
+        escaped(name)
+    );
+}
+
 /// A curve with its points, and its name at the right.
-fn svg_curve(out: &mut String, scale: &Scale, number: usize, curve: &Curve) {
+fn svg_curve(out: &mut String, area: &Area, number: usize, curve: &Curve) {
     let color = COLORS[number % COLORS.len()];
-    let place = |p: &(f64, f64)| format!("{:.1},{:.1}", scale.x(p.0), scale.y(p.1));
+    let place = |p: &(f64, f64)| format!("{:.1},{:.1}", area.x(p.0), area.y(p.1));
     let points: Vec<String> = curve.points.iter().map(place).collect();
     let _ = writeln!(
         out,
@@ -204,8 +246,8 @@ fn svg_curve(out: &mut String, scale: &Scale, number: usize, curve: &Curve) {
         let _ = writeln!(
             out,
             "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"{color}\"/>",
-            scale.x(*size),
-            scale.y(*share)
+            area.x(*size),
+            area.y(*share)
         );
     }
     let at = TOP + 14.0 + 20.0 * number as f64;
@@ -213,9 +255,9 @@ fn svg_curve(out: &mut String, scale: &Scale, number: usize, curve: &Curve) {
         out,
         "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" fill=\"{color}\"/>\
          <text x=\"{:.1}\" y=\"{at:.1}\">{}</text>",
-        LEFT + scale.width + 14.0,
+        LEFT + area.width + 14.0,
         at - 10.0,
-        LEFT + scale.width + 32.0,
+        LEFT + area.width + 32.0,
         escaped(&curve.name)
     );
 }
@@ -247,6 +289,8 @@ mod tests {
         Chart {
             title: "hits of zipf <1>".into(),
             unit: "entries".into(),
+            scale: Scale::Logarithmic,
+            events: Vec::new(),
             curves: vec![
                 curve("lru", &[(10.0, 0.21), (100.0, 0.4), (1000.0, 0.7)]),
                 curve("sieve", &[(10.0, 0.3), (100.0, 0.5), (1000.0, 0.72)]),
@@ -266,6 +310,20 @@ mod tests {
         assert_eq!(svg.matches("<circle").count(), 6);
         assert!(svg.contains("hits of zipf &lt;1&gt;") && svg.contains(">sieve</text>"), "{svg}");
         assert!(svg.ends_with("</svg>\n"));
+    }
+
+    #[test]
+    fn times_are_spread_evenly_and_events_stand_among_them() {
+        let points = vec![(0.0, 0.2), (10.0, 0.4), (20.0, 0.4)];
+        let curves = vec![Curve { name: "hits".into(), points }];
+        let events = vec![(10.0, "SET POLICY <s3>".into())];
+        let chart = Chart { scale: Scale::Linear, curves, events, ..chart() };
+        let svg = chart.svg();
+        // The middle of what lies between the margins.
+        let middle = LEFT + (WIDTH - LEFT - RIGHT) / 2.0;
+        assert!(svg.contains(&format!("<circle cx=\"{middle:.1}\"")), "{svg}");
+        assert!(svg.contains(&format!("<line x1=\"{middle:.1}\"")), "{svg}");
+        assert!(svg.contains(">SET POLICY &lt;s3&gt;</text>"), "{svg}");
     }
 
     #[test]

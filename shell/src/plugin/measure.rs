@@ -9,7 +9,7 @@ use tidegate_engine::trace::Trace;
 
 use super::Failure;
 use crate::cli::{BenchArguments, ReplayArguments, policy_compiler};
-use crate::output::plot::{Chart, Curve};
+use crate::output::plot::{Chart, Curve, Scale};
 use crate::output::{self, Mode, Page, printer};
 use crate::query::{load_candidate, load_trace, replay_row, replay_schema};
 
@@ -113,7 +113,13 @@ pub(super) fn replay(
     printer.finish(out)?;
     let what = if unit == "bytes" { "byte hit ratio" } else { "hit ratio" };
     let title = format!("{what}, {}", arguments.trace);
-    let chart = Chart { title, unit: format!("{unit} in the cache"), curves };
+    let chart = Chart {
+        title,
+        unit: format!("{unit} in the cache"),
+        scale: Scale::Logarithmic,
+        curves,
+        events: Vec::new(),
+    };
     if arguments.plot {
         write!(out, "\n{}", chart.text())?;
     }

@@ -1,0 +1,199 @@
+//! Draws the hit ratio of a row cache over time while the policy of the live database changes.
+//!
+//! ```text
+//! cargo run --release --example policy_swap -- policy_swap.svg
+//! ```
+//! Point reads follow a Zipf law over 20,000 rows. After every hundred of them a scan reads 400 rows
+//! that nobody asks for again soon. The cache holds about two thirds of the hot rows. The program
+//! starts with the native LRU, puts the component S3-FIFO in charge, and takes that back. The data
+//! directory is temporary.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+use futures::TryStreamExt;
+use tidegate::output::plot::{Chart, Curve, Scale};
+use tidegate_engine::batch::RecordBatch;
+use tidegate_engine::clock::Random;
+use tidegate_engine::{
+    Cell, ClusteringKey, ClusteringOrder, ClusteringRange, Column, ColumnId, ColumnKind, DataType,
+    Database, Direction, Durability, Liveness, Mutation, Options, PartitionKey, Partitions,
+    ReadCommand, Result, Row, SchemaRef, Slice, TableId, TableOptions, TableSchema, Value,
+};
+
+const COMPONENT: &str = "plugins/dist/s3_fifo.wasm";
+/// Partitions of rows that are read again and again, and the rows of each.
+const HOT_PARTITIONS: i64 = 200;
+const HOT_ROWS: i64 = 100;
+/// Partitions that a scan reads once, and the rows of each.
+const SCANNED_PARTITIONS: i64 = 60;
+const SCANNED_ROWS: i64 = 400;
+const ZIPF: f64 = 0.99;
+const VALUE_BYTES: usize = 100;
+/// Two thirds of the hot rows, at about 250 bytes each.
+const CACHE_BYTES: usize = (HOT_PARTITIONS * HOT_ROWS) as usize * 2 / 3 * 250;
+/// Point reads between two points of the curve.
+const READS: usize = 2_000;
+const READS_BETWEEN_SCANS: usize = 100;
+/// Points of the curve under each policy.
+const POINTS: usize = 20;
+
+fn definition() -> TableSchema {
+    let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+    let order = ClusteringOrder::Ascending;
+    TableSchema {
+        id: TableId(0),
+        keyspace: "default".into(),
+        name: "reading".into(),
+        columns: vec![
+            column("sensor", DataType::BigInt, ColumnKind::PartitionKey { position: 0 }),
+            column("at", DataType::BigInt, ColumnKind::ClusteringKey { position: 0, order }),
+            column("value", DataType::Blob, ColumnKind::Regular),
+        ],
+        options: TableOptions::default(),
+    }
+}
+
+/// The database with what reads it.
+struct Load {
+    database: Database,
+    schema: SchemaRef,
+    /// Sums of the weights of the hot rows, the most popular first.
+    sums: Vec<f64>,
+    random: Random,
+    scanned: i64,
+}
+
+impl Load {
+    async fn open(directory: &Path) -> Result<Load> {
+        let mut options = Options::new(directory);
+        options.shards = Some(1);
+        options.durability = Durability::None;
+        options.cache_bytes = CACHE_BYTES;
+        let database = Database::open(options).await?;
+        let schema = database.create_table(definition(), false).await?;
+        for sensor in 0..HOT_PARTITIONS + SCANNED_PARTITIONS {
+            let rows = if sensor < HOT_PARTITIONS { HOT_ROWS } else { SCANNED_ROWS };
+            let timestamp = database.timestamp_us();
+            let writes = (0..rows).map(|at| insert(&schema, (sensor, at), timestamp));
+            database.apply_many(writes.collect::<Result<_>>()?).await?;
+        }
+        database.flush(None).await?;
+        let mut sum = 0.0;
+        let weights = (1..=HOT_PARTITIONS * HOT_ROWS).map(|rank| {
+            sum += (rank as f64).powf(-ZIPF);
+            sum
+        });
+        Ok(Load { sums: weights.collect(), database, schema, random: Random::new(4), scanned: 0 })
+    }
+
+    async fn read(&self, sensor: i64, ranges: Vec<ClusteringRange>) -> Result<()> {
+        let command = ReadCommand {
+            schema: self.schema.clone(),
+            partitions: Partitions::Keys(vec![partition(&self.schema, sensor)?]),
+            slice: Slice { ranges, direction: Direction::Forward },
+            columns: vec![ColumnId(2)],
+            row_limit: None,
+            past_cache: false,
+        };
+        let _: Vec<RecordBatch> = self.database.read(command).try_collect().await?;
+        Ok(())
+    }
+
+    async fn row_hits(&self) -> Result<u64> {
+        let reports = self.database.row_cache_report().await?;
+        Ok(reports.iter().map(|report| report.stats.row_hits).sum())
+    }
+
+    /// Makes the reads of one point of the curve: the share that came from memory.
+    async fn hit_ratio(&mut self) -> Result<f64> {
+        let total = self.sums.last().copied().unwrap_or_default();
+        let mut hits = 0;
+        for _ in 0..READS / READS_BETWEEN_SCANS {
+            let before = self.row_hits().await?;
+            for _ in 0..READS_BETWEEN_SCANS {
+                let at = self.random.below(1 << 53) as f64 / (1_u64 << 53) as f64 * total;
+                let rank = self.sums.partition_point(|sum| *sum < at) as i64;
+                // Neighbours in rank are no neighbours on disk.
+                let place = rank * 7_919 % (HOT_PARTITIONS * HOT_ROWS);
+                let row = clustering(&self.schema, place / HOT_PARTITIONS)?;
+                self.read(place % HOT_PARTITIONS, vec![ClusteringRange::prefix(row)]).await?;
+            }
+            hits += self.row_hits().await? - before;
+            let sensor = HOT_PARTITIONS + self.scanned % SCANNED_PARTITIONS;
+            self.read(sensor, vec![ClusteringRange::full()]).await?;
+            self.scanned += 1;
+        }
+        Ok(hits as f64 / READS as f64)
+    }
+}
+
+fn partition(schema: &TableSchema, sensor: i64) -> Result<PartitionKey> {
+    PartitionKey::from_values(schema, &[Value::BigInt(sensor)])
+}
+
+fn clustering(schema: &TableSchema, at: i64) -> Result<ClusteringKey> {
+    ClusteringKey::from_values(schema, &[Value::BigInt(at)])
+}
+
+fn insert(schema: &TableSchema, (sensor, at): (i64, i64), timestamp: i64) -> Result<Mutation> {
+    let mut mutation = Mutation::new(schema.id, partition(schema, sensor)?);
+    let row = Row {
+        liveness: Some(Liveness::at(timestamp)),
+        cells: vec![(ColumnId(2), Cell::live(timestamp, vec![b'v'; VALUE_BYTES]))],
+        ..Row::default()
+    };
+    mutation.rows.push((clustering(schema, at)?, row));
+    Ok(mutation)
+}
+
+async fn run() -> std::result::Result<Chart, Box<dyn Error>> {
+    let directory = tempfile::tempdir()?;
+    let mut load = Load::open(directory.path()).await?;
+    let component = std::fs::read(COMPONENT)
+        .map_err(|error| format!("{COMPONENT}: {error}; start at the root of the checkout"))?;
+    load.database.create_policy("s3_fifo", component, Vec::new(), None).await?;
+    // What is read first only fills the cache.
+    for _ in 0..POINTS {
+        load.hit_ratio().await?;
+    }
+    let (mut points, mut events) = (Vec::new(), Vec::new());
+    for policy in [None, Some("s3_fifo"), None] {
+        let reads = (points.len() * READS) as f64;
+        match policy {
+            Some(name) => load.database.set_cache_policy(Some(name)).await?,
+            None if points.is_empty() => {}
+            None => drop(load.database.roll_back_cache_policy().await?),
+        }
+        if !points.is_empty() {
+            let what = policy.map_or("ROLLBACK POLICY".into(), |name| format!("POLICY = {name}"));
+            events.push((reads, what));
+        }
+        for _ in 0..POINTS {
+            let ratio = load.hit_ratio().await?;
+            points.push(((points.len() * READS + READS) as f64, ratio));
+        }
+        eprintln!("{}: {:.1} % of the last reads were hits", policy.unwrap_or("lru"), {
+            points.last().map_or(0.0, |point| point.1 * 100.0)
+        });
+    }
+    load.database.close().await?;
+    Ok(Chart {
+        title: "Hit ratio of a live database: LRU, S3-FIFO, LRU".into(),
+        unit: "point reads".into(),
+        scale: Scale::Linear,
+        curves: vec![Curve { name: "row cache".into(), points }],
+        events,
+    })
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> std::result::Result<(), Box<dyn Error>> {
+    let Some(path) = std::env::args_os().nth(1).map(PathBuf::from) else {
+        return Err("name the SVG file that the picture goes to".into());
+    };
+    let chart = run().await?;
+    std::fs::write(&path, chart.svg()).map_err(|error| format!("{}: {error}", path.display()))?;
+    print!("{}", chart.text());
+    Ok(())
+}
