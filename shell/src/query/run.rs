@@ -12,6 +12,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::execute_stream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::Statement as SqlStatement;
+use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use tidegate_engine::batch::{WriteOptions, expiry, mutations};
 use tidegate_engine::{Mutation, SchemaRef, TableSchema};
@@ -55,17 +56,24 @@ impl Session {
         }
     }
 
-    pub(super) async fn query(&self, sql: SqlStatement, values: &[ScalarValue]) -> Result<Outcome> {
-        let plan = self.plan(sql).await?;
-        if let LogicalPlan::Statement(_) = plan {
-            // SET and RESET change the session; they have no rows.
-            self.context.execute_logical_plan(plan).await?;
-            return Ok(Outcome::message("done"));
+    pub(super) fn query<'a>(
+        &'a self,
+        sql: SqlStatement,
+        values: &'a [ScalarValue],
+    ) -> BoxFuture<'a, Result<Outcome>> {
+        async move {
+            let plan = self.plan(sql).await?;
+            if let LogicalPlan::Statement(_) = plan {
+                // SET and RESET change the session; they have no rows.
+                self.context.execute_logical_plan(plan).await?;
+                return Ok(Outcome::message("done"));
+            }
+            let stream = self.stream(self.bind(plan, values)?).await?;
+            let schema = stream.schema();
+            let rows = stream.map(|batch| batch.map_err(QueryError::from)).boxed();
+            Ok(Outcome::rows(schema, rows))
         }
-        let stream = self.stream(self.bind(plan, values)?).await?;
-        let schema = stream.schema();
-        let rows = stream.map(|batch| batch.map_err(QueryError::from)).boxed();
-        Ok(Outcome::rows(schema, rows))
+        .boxed()
     }
 
     /// Plans and starts a query, when it is its turn; the stream gives that back as it is dropped.
@@ -85,9 +93,15 @@ impl Session {
     }
 
     /// The rows of a query statement.
-    pub(super) async fn rows_of(&self, sql: SqlStatement) -> Result<SendableRecordBatchStream> {
-        let plan = self.plan(sql).await?;
-        self.stream(plan).await
+    pub(super) fn rows_of<'a>(
+        &'a self,
+        sql: SqlStatement,
+    ) -> BoxFuture<'a, Result<SendableRecordBatchStream>> {
+        async move {
+            let plan = self.plan(sql).await?;
+            self.stream(plan).await
+        }
+        .boxed()
     }
 
     async fn write(&self, write: &Write, values: &[ScalarValue]) -> Result<Outcome> {

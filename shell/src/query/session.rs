@@ -3,8 +3,12 @@
 //! A session is `Send + Sync`; every REPL and every Flight SQL connection has its own. Statements
 //! of one session may run at the same time; `USE` changes where later statements look for tables.
 //! Not here: what each statement does (`statements/`, `run.rs`).
+//!
+//! Futures that hold plans or syntax trees are boxed: rustc walks all their types again in each
+//! function that awaits one, to see that it is `Send`.
 
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
@@ -17,7 +21,8 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement as SqlStatement;
-use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
 use tidegate_engine::{Database, SchemaRef, TableSchema};
 
 use super::aggregate;
@@ -90,11 +95,15 @@ impl Default for SessionOptions {
     }
 }
 
+/// DataFusion's context, behind bounds: a task that borrows a session has to be `Send`, and rustc
+/// walks all plans and expressions to see that a context is, 2 s for each such function.
+pub(super) type Context = Box<dyn Deref<Target = SessionContext> + Send + Sync>;
+
 /// Runs statements against a database.
 pub struct Session {
     pub(super) database: Database,
     pub(super) options: SessionOptions,
-    pub(super) context: SessionContext,
+    pub(super) context: Context,
     /// What the time UUIDs of this session end with.
     node: [u8; 8],
 }
@@ -146,7 +155,7 @@ impl Session {
         aggregate::functions().into_iter().for_each(|function| context.register_udaf(function));
         let replay = ReplayFunction::new(engine, options.local_files);
         context.register_udtf(REPLAY_FUNCTION, Arc::new(replay));
-        let session = Session { database, options, context, node };
+        let session = Session { database, options, context: Box::new(Arc::new(context)), node };
         session.set_keyspace(&session.options.keyspace)?;
         Ok(session)
     }
@@ -215,31 +224,34 @@ impl Session {
         self.run_rows(statement, parsed(statement)?, parameters).await
     }
 
-    async fn run_rows(
-        &self,
-        statement: &Statement,
+    fn run_rows<'a>(
+        &'a self,
+        statement: &'a Statement,
         command: Command,
-        parameters: &RecordBatch,
-    ) -> Result<Outcome> {
-        let count = parameters.num_rows();
-        if !matches!(command, Command::Write(_)) {
-            if count != 1 {
-                return Err(QueryError::invalid(format!(
-                    "a query takes one row of parameters, {count} were given"
-                )));
+        parameters: &'a RecordBatch,
+    ) -> BoxFuture<'a, Result<Outcome>> {
+        async move {
+            let count = parameters.num_rows();
+            if !matches!(command, Command::Write(_)) {
+                if count != 1 {
+                    return Err(QueryError::invalid(format!(
+                        "a query takes one row of parameters, {count} were given"
+                    )));
+                }
+                return self.run_once(statement, command, &row_of(parameters, 0)?).await;
             }
-            return self.run_once(statement, command, &row_of(parameters, 0)?).await;
-        }
-        let mut sum = 0;
-        for row in 0..count {
-            let values = row_of(parameters, row)?;
-            let outcome = self.run_once(statement, command.clone(), &values).await?;
-            match outcome.kind {
-                OutcomeKind::Count(count) => sum += count,
-                _ => return Ok(outcome),
+            let mut sum = 0;
+            for row in 0..count {
+                let values = row_of(parameters, row)?;
+                let outcome = self.run_once(statement, command.clone(), &values).await?;
+                match outcome.kind {
+                    OutcomeKind::Count(count) => sum += count,
+                    _ => return Ok(outcome),
+                }
             }
+            Ok(Outcome::count(sum))
         }
-        Ok(Outcome::count(sum))
+        .boxed()
     }
 
     /// This session as it is now, but with `keyspace` for unqualified names, whether or not it
@@ -249,7 +261,7 @@ impl Session {
         let state = context.state_ref();
         state.write().config_mut().options_mut().catalog.default_schema = keyspace.to_owned();
         let (database, options) = (self.database.clone(), self.options.clone());
-        Session { database, options, context, node: self.node }
+        Session { database, options, context: Box::new(Arc::new(context)), node: self.node }
     }
 
     /// The table that a `DROP TABLE` would drop; `None` for other statements.
@@ -317,32 +329,35 @@ impl Session {
         Ok(sketch.map_or_else(|| Arc::new(Schema::empty()), |(_, parameters)| parameters))
     }
 
-    async fn describe_bound(
-        &self,
-        statement: &Statement,
-        bound: Option<&RecordBatch>,
-    ) -> Result<Description> {
-        let in_text = |error| place(statement, error);
-        let command = parsed(statement)?;
-        let sketch = self.sketch(statement, &command).await.map_err(in_text)?;
-        let Some((plan, parameters)) = sketch else {
-            let schema = self.own_schema(&command).await?;
-            let returns_rows = !schema.fields().is_empty();
-            let (parameters, is_query) = (Arc::new(Schema::empty()), command.is_query());
-            return Ok(Description { schema, parameters, returns_rows, is_query });
-        };
-        let returns_rows =
-            matches!(command, Command::Query(_)) && !matches!(plan, LogicalPlan::Statement(_));
-        let schema = match bound.filter(|rows| returns_rows && rows.num_rows() > 0) {
-            Some(rows) => {
-                let plan = self.bind(plan, &row_of(rows, 0)?).map_err(in_text)?;
-                self.result_schema(&plan).await.map_err(in_text)?
-            }
-            None if returns_rows => self.result_schema(&plan).await.map_err(in_text)?,
-            None => Arc::new(Schema::empty()),
-        };
-        let is_query = returns_rows && command.is_query();
-        Ok(Description { schema, parameters, returns_rows, is_query })
+    fn describe_bound<'a>(
+        &'a self,
+        statement: &'a Statement,
+        bound: Option<&'a RecordBatch>,
+    ) -> BoxFuture<'a, Result<Description>> {
+        async move {
+            let in_text = |error| place(statement, error);
+            let command = parsed(statement)?;
+            let sketch = self.sketch(statement, &command).await.map_err(in_text)?;
+            let Some((plan, parameters)) = sketch else {
+                let schema = self.own_schema(&command).await?;
+                let returns_rows = !schema.fields().is_empty();
+                let (parameters, is_query) = (Arc::new(Schema::empty()), command.is_query());
+                return Ok(Description { schema, parameters, returns_rows, is_query });
+            };
+            let returns_rows =
+                matches!(command, Command::Query(_)) && !matches!(plan, LogicalPlan::Statement(_));
+            let schema = match bound.filter(|rows| returns_rows && rows.num_rows() > 0) {
+                Some(rows) => {
+                    let plan = self.bind(plan, &row_of(rows, 0)?).map_err(in_text)?;
+                    self.result_schema(&plan).await.map_err(in_text)?
+                }
+                None if returns_rows => self.result_schema(&plan).await.map_err(in_text)?,
+                None => Arc::new(Schema::empty()),
+            };
+            let is_query = returns_rows && command.is_query();
+            Ok(Description { schema, parameters, returns_rows, is_query })
+        }
+        .boxed()
     }
 
     /// The logical plan of a query or write and the types of its parameters; `None` for statements
@@ -406,21 +421,24 @@ impl Session {
         Ok(Arc::clone(optimised.schema().inner()))
     }
 
-    async fn run_once(
-        &self,
-        statement: &Statement,
+    fn run_once<'a>(
+        &'a self,
+        statement: &'a Statement,
         command: Command,
-        values: &[ScalarValue],
-    ) -> Result<Outcome> {
-        let mut outcome =
-            self.run_command(command, values).await.map_err(|error| place(statement, error))?;
-        // What goes wrong while rows are made, such as a division, has a place too.
-        if let OutcomeKind::Rows(rows) = outcome.kind {
-            let statement = statement.clone();
-            let rows = rows.map(move |rows| rows.map_err(|error| place(&statement, error)));
-            outcome.kind = OutcomeKind::Rows(rows.boxed());
+        values: &'a [ScalarValue],
+    ) -> BoxFuture<'a, Result<Outcome>> {
+        async move {
+            let mut outcome =
+                self.run_command(command, values).await.map_err(|error| place(statement, error))?;
+            // What goes wrong while rows are made, such as a division, has a place too.
+            if let OutcomeKind::Rows(rows) = outcome.kind {
+                let statement = statement.clone();
+                let rows = rows.map(move |rows| rows.map_err(|error| place(&statement, error)));
+                outcome.kind = OutcomeKind::Rows(rows.boxed());
+            }
+            Ok(outcome)
         }
-        Ok(outcome)
+        .boxed()
     }
 
     /// The logical plan of SQL whose tables all exist.

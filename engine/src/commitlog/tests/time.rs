@@ -63,7 +63,8 @@ fn a_sync_makes_durable_what_was_written_while_another_one_ran() {
             let (records, _) = replayed(&disk.power_cut()).await;
             let numbers: Vec<i64> = records.iter().map(|(_, record)| number_of(record)).collect();
             assert_eq!(numbers, [0, 1], "seed {seed}");
-            first.await.unwrap().unwrap();
+            // Of the disk whose power was cut nothing comes any more.
+            first.abort();
         });
     }
 }
