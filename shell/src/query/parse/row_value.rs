@@ -20,7 +20,6 @@ use sqlparser::ast::{
     VisitMut, VisitorMut, visit_expressions,
 };
 
-use super::statement::synthetic;
 use crate::query::error::{ErrorKind, QueryError, Result};
 
 /// The function that names a cast by what it casts to.
