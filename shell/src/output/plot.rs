@@ -1,6 +1,7 @@
 //! Curves as text for a terminal and as SVG for a page.
 //!
-//! Sizes or times go to the right, shares from 0 to 1 upwards on the part of it that the curves use.
+//! Sizes or times go to the right, shares from 0 to 1 upwards, on the part of it that the curves
+//! use.
 //! Invariant: equal curves give equal text; a name is never taken for markup.
 
 use std::fmt::Write;

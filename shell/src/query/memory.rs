@@ -53,6 +53,11 @@ impl QueryMemory {
         &self.pool
     }
 
+    /// What queries may hold all together.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Waits until the query may run.
     ///
     /// Errors: `Overloaded` when that takes too long.

@@ -36,15 +36,15 @@ use super::parse::{self, TableName, UsingValue, WriteKind};
 use super::place::place;
 use super::plan::deep;
 use super::plan::heading::{headings, with_headings};
+use super::plan::row_in;
 use super::plan::rules;
 use super::replay::{REPLAY_FUNCTION, ReplayFunction};
-use super::plan::row_in;
 use super::scan::catalog::{CATALOG, TideCatalog};
 use super::setting::Settings;
 use super::statements::{self, Command};
 use super::system::SYSTEM_KEYSPACE;
-use super::types::named_cast;
 use super::types::time_uuid;
+use super::types::{growing, named_cast};
 use super::write::braces;
 use super::write::element;
 use super::write::insert;
@@ -152,6 +152,9 @@ impl Session {
             .chain(braces::functions())
             .chain([named_cast::function(), row_in::function()]);
         functions.for_each(|function| context.register_udf(function));
+        let call_bytes = options.memory.bytes() as u64 / 2;
+        let guarded = growing::guarded(context.state().scalar_functions().values(), call_bytes);
+        guarded.into_iter().for_each(|function| context.register_udf(function));
         aggregate::functions().into_iter().for_each(|function| context.register_udaf(function));
         let replay = ReplayFunction::new(engine, options.local_files);
         context.register_udtf(REPLAY_FUNCTION, Arc::new(replay));

@@ -10,4 +10,5 @@ mod multiset;
 pub mod row_in;
 pub mod rules;
 mod union;
+mod wide;
 mod zero;

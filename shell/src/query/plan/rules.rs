@@ -14,7 +14,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use super::any_all::AsExistence;
 use super::filter::InForm;
 use super::union::Changed;
-use super::{frame, join, multiset, union, zero};
+use super::{frame, join, multiset, union, wide, zero};
 use crate::query::conjunction::Shallow;
 use crate::query::types::instant::CompareExactly;
 use crate::query::types::rewrite::expressions_of;
@@ -137,6 +137,7 @@ pub fn physical() -> Result<Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>> {
     rules.insert(at + 1, rule("show_constants_of_unions", union::draw_curtain));
     rules.insert(at, rule("hide_constants_of_unions", union::hang_curtain));
     rules.insert(at, rule("hide_from_joins", join::hang_curtains));
+    rules.push(rule("measure_computed_columns", wide::measure));
     Ok(rules)
 }
 

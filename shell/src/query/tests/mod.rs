@@ -11,6 +11,7 @@ mod replay;
 mod row_value;
 mod session;
 mod types;
+mod wide;
 mod write;
 
 use datafusion::arrow::array::Array as _;

@@ -4,6 +4,7 @@ pub mod arithmetic;
 pub mod assign;
 mod choice;
 pub mod compare;
+pub mod growing;
 pub mod identifier;
 mod identifier_within;
 pub mod instant;
