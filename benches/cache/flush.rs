@@ -137,6 +137,10 @@ impl Underlying for Nothing {
     fn rows_per_opening(&self, _range: &PartitionRange) -> usize {
         1
     }
+
+    fn entries(&self) -> usize {
+        0
+    }
 }
 
 /// ms that the merge takes where nothing interrupts it: outside of a shard nothing yields.

@@ -1,5 +1,7 @@
-//! Scans through a cache that a flush filled and that has lost a part since, beside scans past it:
-//! what a scan of the empty table, a load and a flush leave.
+//! Scans through the cache beside scans past it, whatever the cache knows: what a scan of the empty
+//! table, a load and a flush leave, nothing, and what one scan or some brought in.
+
+use std::time::Duration;
 
 use futures::TryStreamExt;
 use tidegate_engine::batch::RecordBatch;
@@ -23,24 +25,44 @@ struct Recipe {
     value_bytes: usize,
 }
 
-const RECIPES: [Recipe; 2] = [
+const RECIPES: [Recipe; 3] = [
     // Orders with their lines.
-    Recipe { name: "scan through the cache / past it, orders", rows_of_each: 4, value_bytes: 120 },
-    Recipe {
-        name: "scan through the cache / past it, wide rows",
-        rows_of_each: 1,
-        value_bytes: 300,
-    },
+    Recipe { name: "orders", rows_of_each: 4, value_bytes: 120 },
+    Recipe { name: "wide rows", rows_of_each: 1, value_bytes: 300 },
+    Recipe { name: "one partition", rows_of_each: i64::MAX, value_bytes: 120 },
+];
+
+/// What the cache knows before a scan.
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    /// What a flush left, and the scans before.
+    Flushed,
+    /// Nothing: the first scan after a start.
+    Empty,
+    /// What the first scan brought in.
+    ScannedOnce,
+    /// What some scans brought in.
+    ScannedOften,
+}
+
+const STATES: [(State, &str); 4] = [
+    (State::Flushed, "scan through the cache / past it"),
+    (State::Empty, "first scan through the cache / past it"),
+    (State::ScannedOnce, "second scan through the cache / past it"),
+    (State::ScannedOften, "seventh scan through the cache / past it"),
 ];
 
 /// Runs the rows if they are wanted.
 pub async fn run(arguments: &Arguments) {
-    for recipe in RECIPES.iter().filter(|recipe| arguments.wants(recipe.name)) {
-        run_one(arguments, recipe).await;
+    for recipe in &RECIPES {
+        let names = STATES.map(|(state, name)| (state, format!("{name}, {}", recipe.name)));
+        if names.iter().any(|(_, name)| arguments.wants(name)) {
+            run_one(arguments, recipe, &names).await;
+        }
     }
 }
 
-async fn run_one(arguments: &Arguments, recipe: &Recipe) {
+async fn run_one(arguments: &Arguments, recipe: &Recipe, rows_wanted: &[(State, String)]) {
     let rows = arguments.scale(200_000, 600_000) as i64;
     let directory = tempfile::tempdir().unwrap();
     let (database, schema) = open(directory.path(), CACHE_BYTES, MEMTABLE_BYTES).await;
@@ -54,24 +76,40 @@ async fn run_one(arguments: &Arguments, recipe: &Recipe) {
         row = until;
     }
     database.flush(None).await.unwrap();
-    let (mut through, mut past) = (Vec::new(), Vec::new());
-    // In turns, so that both have the same share of the machine's better and worse moments.
-    for _ in 0..ROUNDS {
-        for (past_cache, times) in [(false, &mut through), (true, &mut past)] {
-            let (found, ms) = scan(&database, &schema, past_cache).await;
-            assert_eq!(found, rows as usize, "past the cache: {past_cache}");
-            times.push(ms);
+    for (state, name) in rows_wanted.iter().filter(|(_, name)| arguments.wants(name)) {
+        let (mut through, mut past) = (Vec::new(), Vec::new());
+        // In turns, so that both have the same share of the machine's better and worse moments.
+        for _ in 0..ROUNDS {
+            prepare(&database, &schema, *state).await;
+            for (past_cache, times) in [(false, &mut through), (true, &mut past)] {
+                let (found, ms) = scan(&database, &schema, past_cache).await;
+                assert_eq!(found, rows as usize, "past the cache: {past_cache}");
+                times.push(ms);
+            }
         }
+        let (figure, past) = (median(through), median(past));
+        let (unit, target) = ("ms", Target::RatioAtMost(1.2));
+        Row { name, unit, figure, baseline: Some(("past it", past)), target }.print(arguments);
     }
-    Row {
-        name: recipe.name,
-        unit: "ms",
-        figure: median(through),
-        baseline: Some(("past it", median(past))),
-        target: Target::RatioAtMost(1.2),
-    }
-    .print(arguments);
     database.close().await.unwrap();
+}
+
+/// Makes what the cache is to know.
+async fn prepare(database: &Database, schema: &SchemaRef, state: State) {
+    let scans = match state {
+        State::Flushed => return,
+        State::Empty => 0,
+        State::ScannedOnce => 1,
+        State::ScannedOften => 6,
+    };
+    database.invalidate_cache(None).await.unwrap();
+    // The shard frees what it forgot in the background.
+    while database.row_cache_report().await.unwrap().iter().any(|report| report.stats.bytes > 0) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for _ in 0..scans {
+        scan(database, schema, false).await;
+    }
 }
 
 fn line(schema: &SchemaRef, recipe: &Recipe, row: i64) -> Mutation {

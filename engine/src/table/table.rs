@@ -134,6 +134,11 @@ impl Underlying for Sstables {
         }
         ((files * OPENING_BYTES).saturating_mul(rows) / bytes.max(1)) as usize
     }
+
+    fn entries(&self) -> usize {
+        let of = |live: &LiveSstable| live.sstable.info().rows + live.sstable.info().partitions;
+        self.0.iter().map(of).sum::<u64>() as usize
+    }
 }
 
 /// Bytes that are read in sequence at the cost of beginning to read an SSTable: of some reads of

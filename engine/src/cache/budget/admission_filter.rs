@@ -1,7 +1,7 @@
 //! The admission filter before a cache: whether what was read on a miss is kept.
 //!
-//! Invariant: a policy that fails is put out within the call, leaves its failure, and everything is
-//! kept from then on. Not here: what leaves for it (`governor/`).
+//! Invariant: if a policy fails, the filter detaches it within the call and records the failure;
+//! from then on it keeps everything. Not here: what leaves for it (`governor/`).
 
 use std::collections::HashMap;
 

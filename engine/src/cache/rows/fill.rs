@@ -5,13 +5,13 @@
 //!
 //! Invariant: what is put in is true of the version that it is put into.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
 
 use futures::FutureExt;
 
+use super::pace::FillPace;
 use super::tree::{Ahead, PlaceRef, Version, Walk};
 use super::{Handle, RowCache};
 use crate::cache::budget::Arrival;
@@ -85,6 +85,8 @@ pub(super) struct Fill {
     population: Option<Population>,
     /// The place to look at is where the reading ends.
     leaves: bool,
+    /// A row came: the start of the partition lies behind.
+    has_begun: bool,
 }
 
 impl Fill {
@@ -95,12 +97,37 @@ impl Fill {
         target: Option<Target>,
     ) -> Self {
         let population = target.map(|target| Population::new(target, &plan.range, direction));
-        Fill { source, buffer, plan, direction, in_force: None, population, leaves: false }
+        let (in_force, leaves, has_begun) = (None, false, false);
+        Fill { source, buffer, plan, direction, in_force, population, leaves, has_begun }
     }
 
     /// What was read of in the end.
     pub(super) fn range(self) -> ClusteringRange {
         self.plan.range
+    }
+
+    /// Whether nothing of what comes next is kept or looked at.
+    fn only_passes(&self) -> bool {
+        let keeps = self.population.as_ref().is_some_and(Population::goes_on);
+        self.has_begun && self.plan.until.is_none() && !keeps
+    }
+
+    /// Hands on what comes next as it is; true at the end.
+    async fn pass(&mut self, out: &mut VecDeque<Fragment>) -> Result<bool> {
+        if let Some(population) = self.population.take() {
+            population.stop();
+        }
+        let before = out.len();
+        self.source.fill(out).await?;
+        debug_assert!(
+            out.range(before..).all(|fragment| !matches!(fragment, Fragment::StaticRow(_))),
+            "a partition begins once"
+        );
+        let is_at_end = matches!(out.back(), Some(Fragment::PartitionEnd));
+        if is_at_end {
+            out.pop_back();
+        }
+        Ok(is_at_end || out.len() == before)
     }
 
     /// Hands on fragments of the gap; true at its end.
@@ -109,6 +136,9 @@ impl Fill {
         out: &mut VecDeque<Fragment>,
         goal: usize,
     ) -> Result<bool> {
+        if self.buffer.is_empty() && self.only_passes() {
+            return self.pass(out).await;
+        }
         if self.buffer.is_empty() {
             let filled = self.source.fill(&mut self.buffer);
             match &self.population {
@@ -137,6 +167,7 @@ impl Fill {
                     return Ok(true);
                 }
                 Fragment::Row { key, row } => {
+                    self.has_begun = true;
                     if let Some(population) = &mut self.population {
                         population.row(key, row);
                     }
@@ -208,9 +239,7 @@ pub(super) struct Target {
     pub(super) cache: Rc<RowCache>,
     pub(super) handle: Rc<Handle>,
     pub(super) version: Rc<Version>,
-    /// Bytes that may still come in though others leave for them; beyond that comes in what there
-    /// is spare room for.
-    pub(super) room_left: Rc<Cell<usize>>,
+    pub(super) pace: Rc<FillPace>,
 }
 
 /// Whether what the holder of `version` reads is what the cache stands for.
@@ -232,7 +261,8 @@ impl Target {
         is_current(&self.cache, &self.handle, &self.version)
     }
 
-    /// Makes sure of an entry at `place` and returns it; `None` when it cannot be kept.
+    /// Makes sure of an entry at `place` and returns it; `None` when it cannot be kept, or when the
+    /// read brought in its share.
     ///
     /// `run` says how many rows were read in sequence before.
     pub(super) fn put(
@@ -242,14 +272,18 @@ impl Target {
         tombstone: Option<Tombstone>,
         run: u16,
     ) -> Option<FlatRow> {
+        if !self.pace.goes_on() {
+            return None;
+        }
         if !self.is_current() {
             self.cache.counts.borrow_mut().mispopulations += 1;
             return None;
         }
         if let Some(there) = self.version.entry_at(place) {
+            self.pace.met();
             return Some(there);
         }
-        if self.room_left.get() == 0 && !self.cache.cache.has_spare_room() {
+        if !self.pace.has_room() && !self.cache.cache.has_spare_room() {
             return None;
         }
         let flat = flat();
@@ -258,7 +292,7 @@ impl Target {
             return None;
         }
         debug_assert!(self.version.entry_at(place).is_some(), "an entry stays that came in last");
-        self.room_left.set(self.room_left.get().saturating_sub(flat.memory_bytes()));
+        self.pace.brought(flat.memory_bytes());
         Some(flat)
     }
 
@@ -325,6 +359,18 @@ impl Population {
             population.previous = population.bound(first);
         }
         population
+    }
+
+    /// Whether the next row may come in.
+    pub(super) fn goes_on(&self) -> bool {
+        self.target.pace.goes_on()
+    }
+
+    /// Ends where nothing more comes in: nothing is said of what lies behind.
+    pub(super) fn stop(self) {
+        if let Some(previous) = &self.previous {
+            self.target.version.fit(PlaceRef::of_flat(previous));
+        }
     }
 
     fn bound(&self, position: &Position) -> Option<FlatRow> {

@@ -9,6 +9,7 @@ mod entries;
 mod fill;
 mod handle;
 mod merge;
+mod pace;
 mod partitions;
 mod read;
 mod ring;
@@ -106,6 +107,8 @@ pub struct RowCache {
     /// Reads that began under an older set of SSTables do not bring partitions in.
     generation_min: Cell<u64>,
     counts: RefCell<RowCacheStats>,
+    /// Entries that every read may bring in, where tests say so.
+    fill_min: Cell<Option<usize>>,
     /// Room for the slots of the entries that a walk uses.
     used: Cell<Vec<Slot>>,
     own: Weak<RowCache>,
@@ -125,6 +128,7 @@ impl RowCache {
             life: Cell::new(0),
             generation_min: Cell::new(0),
             counts: RefCell::default(),
+            fill_min: Cell::default(),
             used: Cell::default(),
             own: own.clone(),
         })
@@ -141,6 +145,12 @@ impl RowCache {
     ) -> Box<dyn FragmentSource> {
         let own = self.own.upgrade().expect("who calls holds it");
         Box::new(CachedRead::new(own, key, slice, underlying, generation))
+    }
+
+    /// Entries that every read may bring in, for tests of few rows.
+    #[cfg(test)]
+    pub fn set_fill_min(&self, entries: usize) {
+        self.fill_min.set(Some(entries));
     }
 
     /// Of up to `max` gaps, between partitions and in them, how many are known, and how many were

@@ -5,7 +5,6 @@
 //! meanwhile: it holds the version, and puts in what it reads only where the version is still the
 //! partition's latest and no newer flush has touched it.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -13,6 +12,7 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
 use super::fill::{Fill, Plan, Target, is_current};
+use super::pace::FillPace;
 use super::tree::{Known, NO_SLOT, Out, PlaceRef, Step, Version, Walk, sought};
 use super::{Handle, RowCache};
 use crate::cache::budget::Arrival;
@@ -43,6 +43,9 @@ pub trait Underlying {
     /// Rows of a range that are read in sequence at the cost of beginning to read once more: so
     /// many at least have to be in memory for a read to break off and to begin again behind them.
     fn rows_per_opening(&self, range: &PartitionRange) -> usize;
+
+    /// About how many rows and partitions there are.
+    fn entries(&self) -> usize;
 }
 
 /// A row on its way.
@@ -71,8 +74,7 @@ pub(super) struct CachedRead {
     fill_max: usize,
     /// Entries without rows that the last call passed.
     passed: usize,
-    /// Bytes that it may still bring in though others leave for them.
-    room_left: Rc<Cell<usize>>,
+    pace: Rc<FillPace>,
     /// Known entries that are worth another read behind them, once that was asked for.
     worth: Option<usize>,
 }
@@ -145,6 +147,7 @@ impl CachedRead {
         }
         let direction = slice.direction;
         let room = cache.cache.capacity_bytes() / SHARE_OF_A_READ;
+        let pace = Rc::new(FillPace::new(0, cache.fill_min.get(), room as usize));
         CachedRead {
             cache,
             key,
@@ -160,14 +163,14 @@ impl CachedRead {
             state,
             fill_max: FIRST_FILL,
             passed: 0,
-            room_left: Rc::new(Cell::new(room as usize)),
+            pace,
             worth: None,
         }
     }
 
-    /// The same as a part of a scan, which pushes nothing out.
-    pub(super) fn of_a_scan(self) -> Self {
-        self.room_left.set(0);
+    /// The same as a part of a scan, at the pace of that.
+    pub(super) fn of_a_scan(mut self, pace: Rc<FillPace>) -> Self {
+        self.pace = pace;
         self
     }
 
@@ -295,8 +298,8 @@ impl CachedRead {
     fn target(&self) -> Option<Target> {
         let (handle, version) = self.place.as_ref()?;
         let (handle, version) = (handle.clone(), version.clone());
-        let (cache, room_left) = (self.cache.clone(), self.room_left.clone());
-        Some(Target { cache, handle, version, room_left })
+        let (cache, pace) = (self.cache.clone(), self.pace.clone());
+        Some(Target { cache, handle, version, pace })
     }
 
     fn keep(&self, version: Version) -> Option<(Rc<Handle>, Rc<Version>)> {
@@ -389,6 +392,7 @@ impl CachedRead {
                 used.shrink_to(2 * FRAGMENTS_PER_FILL_MAX);
                 self.cache.used.set(used);
                 self.cache.counts.borrow_mut().row_hits += out.given - before;
+                self.pace.saved(out.given - before);
                 match step {
                     Step::More => {}
                     Step::Done => self.state = State::Between,

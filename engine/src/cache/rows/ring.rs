@@ -13,9 +13,11 @@
 //! A scan of the whole ring hands out what is known whole and reads the rest from below in one
 //! stream. It turns from the stream to the cache only where enough is known there for another
 //! stream behind it to be worth it, or all that is left; so whatever the cache has lost, the scan
-//! asks for little more than one past the cache. What it read it brings in as long as there is room
-//! that nobody has to leave for; where there is none, and holes come often, it asks the cache now
-//! and then only.
+//! asks for little more than one past the cache.
+//!
+//! It brings in what it read while the cache has free room, as much as its pace allows
+//! ([`FillPace`]). Where there is no free room and holes come often, it asks the cache only now and
+//! then.
 //!
 //! Invariant: what a partition says of the gap before it is true of the latest set of SSTables,
 //! memtables that are being merged beside it; a scan that a flush overtakes goes on with its own
@@ -29,6 +31,7 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
 use super::fill::{Population, Target};
+use super::pace::FillPace;
 use super::read::CachedRead;
 use super::tree::{NO_SLOT, PASSED_AT_ONCE_MAX, Version};
 use super::{Handle, RowCache, Underlying};
@@ -124,6 +127,8 @@ impl RowCache {
         let cache = self.own.upgrade().expect("who calls holds it");
         let slice = Slice::full(direction);
         let worth = underlying.rows_per_opening(&PartitionRange::full()).max(1);
+        // A scan pushes nothing out.
+        let pace = Rc::new(FillPace::new(underlying.entries(), cache.fill_min.get(), 0));
         Box::new(RingRead {
             cache,
             underlying,
@@ -133,6 +138,7 @@ impl RowCache {
             state: State::Between,
             worth,
             pause: PASSED_MIN,
+            pace,
             looked: 0,
         })
     }
@@ -227,6 +233,7 @@ struct RingRead {
     worth: usize,
     /// Partitions that the next look in vain lets pass.
     pause: usize,
+    pace: Rc<FillPace>,
     /// Entries that this call looked at or passed and gave nothing of: beyond
     /// [`PASSED_AT_ONCE_MAX`] others have their turn.
     looked: usize,
@@ -255,8 +262,8 @@ struct Below {
     look: Option<Look>,
     /// Enough is known: the next partition comes from the cache.
     leaves: bool,
-    /// Partitions that pass before the next look, and before the cache is asked again where there
-    /// is no room.
+    /// Partitions and rows that pass before the next look, and before the cache is asked again
+    /// where nothing comes in.
     until_look: usize,
     passing: usize,
 }
@@ -271,6 +278,15 @@ impl Below {
         self.until_look = self.passing;
         *pause = (*pause * 2).min(PASSED_MAX);
         debug_assert!((PASSED_MIN..=PASSED_MAX).contains(pause), "a pause has a bound");
+    }
+
+    /// A row passes of which the cache is not told: pauses end within long partitions, too.
+    fn pass_row(&mut self) {
+        if let Some(population) = self.population.take() {
+            population.stop();
+        }
+        self.passing = self.passing.saturating_sub(1);
+        self.until_look = self.until_look.saturating_sub(1);
     }
 }
 
@@ -317,7 +333,7 @@ impl RingRead {
     fn cached(&self, key: &PartitionKey) -> State {
         let (cache, below) = (self.cache.clone(), self.underlying.clone());
         let read = CachedRead::new(cache, key, &self.slice, below, self.generation);
-        State::Cached(Box::new(read.of_a_scan()))
+        State::Cached(Box::new(read.of_a_scan(self.pace.clone())))
     }
 
     /// A partition of the files begins. False when the cache has it and more, and goes on.
@@ -338,8 +354,9 @@ impl RingRead {
         }
         self.last = Some(key.clone());
         below.has_room = below.has_room && self.cache.cache.has_spare_room();
-        if below.has_room || below.passing == 0 {
-            self.meet(key, head);
+        let comes_in = below.has_room && self.pace.begins();
+        if comes_in || below.passing == 0 {
+            self.meet(key, head, comes_in);
         } else {
             below.passing -= 1;
             below.previous = None;
@@ -347,17 +364,19 @@ impl RingRead {
         true
     }
 
-    /// Tells the cache of a partition that was come to, and looks at what that knows behind it.
-    fn meet(&mut self, key: &Rc<PartitionKey>, head: Head<'_>) {
+    /// Tells the cache of a partition that was come to, brings it in where it `comes_in`, and looks
+    /// at what the cache knows behind it.
+    fn meet(&mut self, key: &Rc<PartitionKey>, head: Head<'_>, comes_in: bool) {
         let State::Below(below) = &mut self.state else { unreachable!("a file was read") };
         let cache = &self.cache;
         let previous = below.previous.take();
         let mut found = cache.find(key, self.generation);
-        if found.is_none() && below.has_room {
+        if found.is_none() && comes_in {
             let (deletion, static_row) = head;
             let version = Version::new(deletion, static_row.cloned(), NO_SLOT, false);
             let arrival = Arrival::Read { run: 0 };
             found = cache.add_partition(key.clone(), version, self.generation, arrival);
+            self.pace.brought(0);
         }
         let Some((handle, version)) = found else {
             below.look = None;
@@ -369,9 +388,9 @@ impl RingRead {
         }
         below.previous = Some(Some(key.clone()));
         if version.known_entries(self.worth).is_none() {
-            if below.has_room {
-                let room_left = Rc::default();
-                let target = Target { cache: cache.clone(), handle, version, room_left };
+            if comes_in {
+                let (cache, pace) = (cache.clone(), self.pace.clone());
+                let target = Target { cache, handle, version, pace };
                 let all = ClusteringRange::full();
                 below.population = Some(Population::new(target, &all, self.slice.direction));
             } else if below.look.is_none() {
@@ -422,11 +441,10 @@ impl RingRead {
                         return false;
                     }
                 }
-                Fragment::Row { key, row } => {
-                    if let Some(population) = &mut below.population {
-                        population.row(key, row);
-                    }
-                }
+                Fragment::Row { key, row } => match &mut below.population {
+                    Some(population) if population.goes_on() => population.row(key, row),
+                    _ => below.pass_row(),
+                },
                 Fragment::RangeTombstoneChange { position, tombstone } => {
                     if let Some(population) = &mut below.population {
                         population.change(position, *tombstone, &ClusteringRange::full());

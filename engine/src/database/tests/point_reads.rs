@@ -82,3 +82,40 @@ async fn rows_of_several_files_are_what_a_read_past_the_caches_gives() {
         database.close().await.unwrap();
     }
 }
+
+/// A static row stands for its partition where all of that is asked for, and for no row that is
+/// not there.
+#[tokio::test]
+async fn a_static_row_alone_answers_no_read_by_clustering_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(Options::new(directory.path())).await.unwrap();
+    let schema = database.create_table(with_static(), false).await.unwrap();
+    let mut mutation = insert(&schema, "a", 5, 50, 1);
+    mutation.rows.clear();
+    let cells = vec![(ColumnId(3), Cell::live(1, 7_i64.to_be_bytes()))];
+    mutation.static_row = Some(Row { cells, ..Row::default() });
+    database.apply(mutation).await.unwrap();
+    let at = |key| ck(&schema, key);
+    let by_key = [
+        ClusteringRange::prefix(at(5)),
+        ClusteringRange { start: Position::before(at(1)), end: Position::after(at(9)) },
+        ClusteringRange { start: Position::before(at(1)), end: Position::end() },
+    ];
+    for flushed in [false, true] {
+        for past_cache in [false, true, false] {
+            for range in &by_key {
+                let slice = Slice { ranges: vec![range.clone()], direction: Direction::Forward };
+                let command = ReadCommand { past_cache, ..read_of(&schema, "a", slice, None) };
+                let found = values(&database, command).await;
+                assert_eq!(found.len(), 0, "flushed: {flushed}, past: {past_cache}, {range:?}");
+            }
+            let slice = Slice::full(Direction::Forward);
+            let columns = vec![ColumnId(3)];
+            let command = ReadCommand { past_cache, columns, ..read_of(&schema, "a", slice, None) };
+            let found = values(&database, command).await;
+            assert_eq!(found, [7], "flushed: {flushed}, past: {past_cache}");
+        }
+        database.flush(None).await.unwrap();
+    }
+    database.close().await.unwrap();
+}

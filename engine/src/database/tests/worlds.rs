@@ -14,7 +14,7 @@ fn options(directory: &Path) -> Options {
     let mut options = Options::new(directory);
     options.shards = Some(1);
     options.commitlog_segment_bytes = 1 << 20;
-    options.cache_bytes = 2 << 20;
+    options.cache_bytes = 1 << 20;
     options
 }
 

@@ -2,6 +2,7 @@
 
 mod answers;
 mod bytes;
+mod flushes;
 mod long_rows;
 mod scans;
 

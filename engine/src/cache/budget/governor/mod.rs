@@ -529,8 +529,8 @@ impl Governor {
         self.tell_shadow(|shadow| shadow.resize(capacity_bytes, slots_max));
     }
 
-    /// What the active policy learnt; `None` where it keeps nothing. A policy that fails at it is
-    /// put out.
+    /// What the active policy learnt; `None` where it keeps nothing. If the policy fails at it, the
+    /// governor detaches it.
     pub fn snapshot(&mut self) -> Option<PolicySnapshot> {
         match self.active.as_mut()?.snapshot() {
             Ok(snapshot) => snapshot,
@@ -541,7 +541,7 @@ impl Governor {
         }
     }
 
-    /// The active policy's own figures. A policy that fails at it is put out.
+    /// The active policy's own figures. If the policy fails at it, the governor detaches it.
     pub fn metrics(&mut self) -> Vec<(String, f64)> {
         match self.active.as_mut().map(PolicySlot::metrics) {
             Some(Ok(metrics)) => metrics,

@@ -186,13 +186,13 @@ impl Shadow {
         }
     }
 
-    /// Why its policy was put out, if it was.
+    /// Why its policy was detached, if it was.
     fn failure(&mut self) -> Option<PolicyFailure> {
         if self.ghosts.active.is_some() {
             return None;
         }
         let record = self.ghosts.records.back();
-        Some(record.expect("a policy that was put out left a record").failure.clone())
+        Some(record.expect("a policy that was detached left a record").failure.clone())
     }
 
     #[inline]

@@ -29,6 +29,10 @@ impl Underlying for SlowDisk {
     fn rows_per_opening(&self, range: &PartitionRange) -> usize {
         self.0.rows_per_opening(range)
     }
+
+    fn entries(&self) -> usize {
+        self.0.entries()
+    }
 }
 
 impl FragmentSource for Waiting {

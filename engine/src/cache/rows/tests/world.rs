@@ -172,6 +172,10 @@ impl Underlying for FailingDisk {
     fn rows_per_opening(&self, range: &PartitionRange) -> usize {
         self.0.rows_per_opening(range)
     }
+
+    fn entries(&self) -> usize {
+        self.0.entries()
+    }
 }
 
 impl FragmentSource for Chunked {
@@ -220,6 +224,10 @@ impl Underlying for Disk {
 
     fn rows_per_opening(&self, _range: &PartitionRange) -> usize {
         // Any number is as good.
+        self.chunk
+    }
+
+    fn entries(&self) -> usize {
         self.chunk
     }
 }

@@ -1,0 +1,138 @@
+//! How much of what a read passes it brings into the cache.
+//!
+//! To bring an entry in costs about as much as to read it. So a read through the cache brings in a
+//! part of what it passes, and more behind what it took from memory, which saved most of a read. It
+//! costs at most a fifth more than a read past the cache, whatever the cache knows. What is known
+//! grows from the front: a table that is read again and again is in memory after six or seven
+//! reads. Short reads bring in all at once.
+
+use std::cell::Cell;
+
+/// Entries that every read may bring in.
+const ENTRIES_MIN: usize = 4096;
+/// Of all entries that it may come to, a read may bring in one in so many.
+const SHARE: usize = 20;
+/// Entries beyond that, so that a partition is brought in whole once it was begun.
+const BEYOND: i64 = 256;
+
+/// What an entry costs that is brought in, and one that is found to be there.
+const BROUGHT: i64 = 4;
+const MET: i64 = 1;
+/// What an entry earns that comes from memory.
+const SAVED: i64 = 2;
+
+/// The pace of one read.
+pub(super) struct FillPace {
+    left: Cell<i64>,
+    /// How far it may go beyond what it has.
+    beyond: i64,
+    /// Bytes that may still come in though others leave for them; beyond that comes in what there
+    /// is spare room for.
+    room_left: Cell<usize>,
+}
+
+impl FillPace {
+    /// For a read that may come to about so many `entries`, and that pushes others out for `room`
+    /// bytes. `min` stands in for the number that every read may bring in.
+    pub(super) fn new(entries: usize, min: Option<usize>, room: usize) -> Self {
+        let may_come_in = (entries / SHARE).max(min.unwrap_or(ENTRIES_MIN));
+        let beyond = BEYOND.min(may_come_in as i64);
+        FillPace {
+            left: Cell::new(may_come_in as i64 * BROUGHT),
+            beyond: beyond * BROUGHT,
+            room_left: Cell::new(room),
+        }
+    }
+
+    /// Whether a partition that comes next may come in.
+    pub(super) fn begins(&self) -> bool {
+        self.left.get() > 0
+    }
+
+    /// Whether an entry of a partition that was begun may come in.
+    pub(super) fn goes_on(&self) -> bool {
+        self.left.get() > -self.beyond
+    }
+
+    /// Whether others may leave for what comes in.
+    pub(super) fn has_room(&self) -> bool {
+        self.room_left.get() > 0
+    }
+
+    /// An entry of so many bytes came in.
+    pub(super) fn brought(&self, bytes: usize) {
+        self.room_left.set(self.room_left.get().saturating_sub(bytes));
+        self.spend(BROUGHT);
+    }
+
+    /// An entry that was to come in is there.
+    pub(super) fn met(&self) {
+        self.spend(MET);
+    }
+
+    /// Entries came from memory.
+    pub(super) fn saved(&self, entries: u64) {
+        self.left.set(self.left.get().saturating_add(SAVED * entries as i64));
+    }
+
+    fn spend(&self, cost: i64) {
+        self.left.set(self.left.get() - cost);
+        debug_assert!(
+            self.left.get() > -self.beyond - 2 * BROUGHT,
+            "a read brings in little more than its share"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Entries that come in of so many that are read from below.
+    fn read(pace: &FillPace, entries: usize) -> usize {
+        let comes_in = |_: &usize| {
+            let goes_on = pace.goes_on();
+            if goes_on {
+                pace.brought(0);
+            }
+            goes_on
+        };
+        (0..entries).filter(comes_in).count()
+    }
+
+    #[test]
+    fn short_reads_bring_in_all_and_long_ones_a_share() {
+        assert_eq!(read(&FillPace::new(10, None, 0), ENTRIES_MIN), ENTRIES_MIN);
+        let most = read(&FillPace::new(1_000_000, None, 0), 1_000_000);
+        let share = 1_000_000 / SHARE;
+        assert!((share..=share + BEYOND as usize).contains(&most), "{most} of {share}");
+    }
+
+    #[test]
+    fn what_memory_saves_is_spent_on_what_comes_behind() {
+        let pace = FillPace::new(0, Some(64), 0);
+        read(&pace, 10_000);
+        assert!(!pace.goes_on() && !pace.begins());
+        pace.saved(1_000);
+        let more = read(&pace, 10_000);
+        assert!((500..600).contains(&more), "half of them: {more}");
+    }
+
+    #[test]
+    fn what_is_there_costs_a_quarter() {
+        let pace = FillPace::new(0, Some(100), 0);
+        for _ in 0..400 {
+            assert!(pace.begins());
+            pace.met();
+        }
+        assert!(!pace.begins());
+    }
+
+    #[test]
+    fn a_partition_that_was_begun_comes_in_whole() {
+        let pace = FillPace::new(0, Some(64), 0);
+        assert_eq!(read(&pace, 64), 64);
+        assert!(!pace.begins(), "no other partition begins");
+        assert_eq!(read(&pace, 100), 64, "the one at hand goes on");
+    }
+}
