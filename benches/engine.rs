@@ -25,13 +25,14 @@ use tidegate_engine::clock::Random;
 use tidegate_engine::database::Shard;
 use tidegate_engine::mutation::{Fragment, PartitionRange};
 use tidegate_engine::{
-    ClusteringRange, ColumnId, Database, Direction, Durability, Options, PartitionKey, Partitions,
-    Position, ReadCommand, SchemaRef, Slice, TableSchema,
+    Cell, ClusteringRange, ColumnId, Database, Direction, Durability, Options, PartitionKey,
+    Partitions, Position, ReadCommand, SchemaRef, Slice, TableSchema,
 };
 
 const WRITERS: usize = 64;
 const ROWS_PER_PARTITION: i64 = 100;
 const REPEATS: usize = 3;
+const MIB: f64 = (1 << 20) as f64;
 
 async fn open(directory: &Path, durability: Durability) -> Database {
     let options = Options { durability, ..Options::new(directory) };
@@ -75,6 +76,59 @@ fn naive_writes(directory: &Path, count: usize) -> f64 {
         }
     });
     count as f64 / elapsed.as_secs_f64() / 1000.0
+}
+
+/// The most that the commitlog of one shard takes on disk, MiB, and its limit, while one table is
+/// written all the time and another was written once.
+async fn log_beside_a_tiny_table(directory: &Path, bytes: usize) -> (f64, f64) {
+    const VALUE_BYTES: usize = 16 << 10;
+    const AT_ONCE: i64 = 64;
+    let options = Options { shards: Some(1), ..Options::new(directory) };
+    let limit = options.commitlog_bytes as f64 / MIB;
+    let database = Database::open(options).await.unwrap();
+    let tiny = database.create_table(definition("tiny"), false).await.unwrap();
+    let hot = database.create_table(definition("hot"), false).await.unwrap();
+    database.apply(write(&tiny, 1, 1, 1)).await.unwrap();
+    let (mut written, mut timestamp, mut most) = (0, 0, 0.0_f64);
+    while written < bytes {
+        // Always the same rows, so that the SSTables stay small.
+        let writes = (0..AT_ONCE).map(|ck| {
+            timestamp += 1;
+            let mut mutation = write(&hot, timestamp % 7, ck, timestamp);
+            mutation.rows[0].1.cells[0].1 = Cell::live(timestamp, vec![b'h'; VALUE_BYTES]);
+            mutation
+        });
+        database.apply_many(writes.collect()).await.unwrap();
+        written += AT_ONCE as usize * VALUE_BYTES;
+        most = most.max(folder_bytes(&directory.join("commitlog")) as f64 / MIB);
+    }
+    database.close().await.unwrap();
+    (most, limit)
+}
+
+async fn print_log_beside_a_tiny_table(arguments: &Arguments, directory: &Path) {
+    let bytes = arguments.scale(2, 20) << 30;
+    let (most, limit) = log_beside_a_tiny_table(directory, bytes).await;
+    Row {
+        name: "commitlog beside a tiny table, most",
+        unit: "MiB",
+        figure: most,
+        baseline: Some(("its limit", limit)),
+        target: Target::RatioAtMost(1.0),
+    }
+    .print(arguments);
+}
+
+/// Bytes of all files below a folder.
+fn folder_bytes(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let size = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => folder_bytes(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        // A segment that went meanwhile.
+        Err(_) => 0,
+    };
+    entries.map(size).sum()
 }
 
 /// CPU µs of a write that is acknowledged in memory; written where the data lives.
@@ -276,6 +330,50 @@ async fn copy(directory: &Path, rows: usize) -> (f64, f64) {
     (copied, direct)
 }
 
+/// Prints the rows of reads beside a `BTreeMap` of the same rows.
+async fn print_reads(arguments: &Arguments, path: &Path) {
+    let loaded = load(path, arguments.scale(2_000, 20_000) as i64).await;
+    let reads = arguments.scale(20_000, 200_000);
+    let schema = loaded.schema.clone();
+    let tree = loaded.tree(reads, 1).await;
+    Row {
+        name: "point read, hot, cursor",
+        unit: "CPU us",
+        figure: loaded.cursor(reads, |random| point(&schema, random), 1).await,
+        baseline: Some(("BTreeMap", tree)),
+        target: Target::None,
+    }
+    .print(arguments);
+    Row {
+        name: "point read, hot, Arrow batch",
+        unit: "CPU us",
+        figure: loaded.batch(reads / 4).await,
+        baseline: Some(("BTreeMap", tree)),
+        target: Target::None,
+    }
+    .print(arguments);
+    let slices = reads / 10;
+    let all = ROWS_PER_PARTITION as usize;
+    let forward = loaded.cursor(slices, |_| Slice::full(Direction::Forward), all).await;
+    Row {
+        name: "slice of 100, forward",
+        unit: "CPU us",
+        figure: forward,
+        baseline: Some(("BTreeMap", loaded.tree(slices, ROWS_PER_PARTITION).await)),
+        target: Target::None,
+    }
+    .print(arguments);
+    Row {
+        name: "slice of 100, reversed",
+        unit: "CPU us",
+        figure: loaded.cursor(slices, |_| Slice::full(Direction::Reversed), all).await,
+        baseline: Some(("forward", forward)),
+        target: Target::RatioAtMost(1.25),
+    }
+    .print(arguments);
+    loaded.database.close().await.unwrap();
+}
+
 fn main() {
     let arguments = Arguments::parse();
     let runtime =
@@ -319,47 +417,11 @@ async fn run(arguments: &Arguments) {
         }
         .print(arguments);
     }
+    if arguments.wants("commitlog beside a tiny table") {
+        print_log_beside_a_tiny_table(arguments, &place("log", 0)).await;
+    }
     if ["point read", "slice of 100"].iter().any(|name| arguments.wants(name)) {
-        let loaded = load(&place("reads", 0), arguments.scale(2_000, 20_000) as i64).await;
-        let reads = arguments.scale(20_000, 200_000);
-        let schema = loaded.schema.clone();
-        let tree = loaded.tree(reads, 1).await;
-        Row {
-            name: "point read, hot, cursor",
-            unit: "CPU us",
-            figure: loaded.cursor(reads, |random| point(&schema, random), 1).await,
-            baseline: Some(("BTreeMap", tree)),
-            target: Target::None,
-        }
-        .print(arguments);
-        Row {
-            name: "point read, hot, Arrow batch",
-            unit: "CPU us",
-            figure: loaded.batch(reads / 4).await,
-            baseline: Some(("BTreeMap", tree)),
-            target: Target::None,
-        }
-        .print(arguments);
-        let slices = reads / 10;
-        let all = ROWS_PER_PARTITION as usize;
-        let forward = loaded.cursor(slices, |_| Slice::full(Direction::Forward), all).await;
-        Row {
-            name: "slice of 100, forward",
-            unit: "CPU us",
-            figure: forward,
-            baseline: Some(("BTreeMap", loaded.tree(slices, ROWS_PER_PARTITION).await)),
-            target: Target::None,
-        }
-        .print(arguments);
-        Row {
-            name: "slice of 100, reversed",
-            unit: "CPU us",
-            figure: loaded.cursor(slices, |_| Slice::full(Direction::Reversed), all).await,
-            baseline: Some(("forward", forward)),
-            target: Target::RatioAtMost(1.25),
-        }
-        .print(arguments);
-        loaded.database.close().await.unwrap();
+        print_reads(arguments, &place("reads", 0)).await;
     }
     if arguments.wants("COPY") {
         let rows = arguments.scale(50_000, 500_000);

@@ -467,16 +467,25 @@ mod tests {
         assert!(pin_to_core(usize::MAX).is_err());
     }
 
+    /// Whether `holds` says yes once in twenty times: the process has one number for its memory,
+    /// and tests on other threads change it meanwhile.
+    fn eventually(mut holds: impl FnMut() -> bool) -> bool {
+        (0..20).any(|_| holds())
+    }
+
     #[test]
     fn memory_is_there_before_it_is_written_to() {
         let (bytes, align) = (8 << 20, 4 << 20);
-        let before = process_rss_bytes().unwrap();
-        let region = map_large_pages(bytes, align).unwrap();
-        assert!(region.start.is_multiple_of(align) && region.len() == bytes);
-        assert!(mapping_of(region.start).unwrap().contains(&(region.end - 1)));
-        assert!(process_rss_bytes().unwrap() < before + bytes as u64 / 2);
-        populate(region).unwrap();
-        assert!(process_rss_bytes().unwrap() >= before + bytes as u64 / 2);
+        assert!(eventually(|| {
+            let before = process_rss_bytes().unwrap();
+            let region = map_large_pages(bytes, align).unwrap();
+            assert!(region.start.is_multiple_of(align) && region.len() == bytes);
+            assert!(mapping_of(region.start).unwrap().contains(&(region.end - 1)));
+            let mapped = process_rss_bytes().unwrap();
+            populate(region).unwrap();
+            let half = bytes as u64 / 2;
+            mapped < before + half && process_rss_bytes().unwrap() >= before + half
+        }));
         assert_eq!(mapping_of(0).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert!(populate(0..1 << 20).is_err());
     }
@@ -499,9 +508,12 @@ mod tests {
         while thread_cpu_ns() - start < 1_000_000 {
             sum = std::hint::black_box(sum.wrapping_mul(31) + 1);
         }
-        let before = process_rss_bytes().unwrap();
-        let memory = std::hint::black_box(vec![1_u8; 32 << 20]);
-        assert!(process_rss_bytes().unwrap() > before + (16 << 20));
-        drop(memory);
+        assert!(eventually(|| {
+            let before = process_rss_bytes().unwrap();
+            let memory = std::hint::black_box(vec![1_u8; 32 << 20]);
+            let grown = process_rss_bytes().unwrap() > before + (16 << 20);
+            drop(memory);
+            grown
+        }));
     }
 }

@@ -70,7 +70,7 @@ pub struct PolicyReport {
     pub state_note: String,
     /// Its own figures, with the shard; only where one policy is explained.
     pub metrics: Vec<(u32, String, f64)>,
-    /// Why it was put out, or could not be brought back.
+    /// Why it was detached, or could not be brought back.
     pub last_failure: Option<String>,
 }
 

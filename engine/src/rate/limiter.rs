@@ -1,6 +1,7 @@
 //! The limiter of one shard: counts, limits and the policy that is asked beyond them.
 //!
-//! Invariant: a policy that fails is put out, leaves its failure, and the native one decides.
+//! Invariant: if a policy fails, the limiter detaches it, records the failure and falls back to the
+//! native one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

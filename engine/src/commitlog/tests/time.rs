@@ -43,6 +43,44 @@ fn an_append_that_comes_during_a_sync_is_durable_after_the_next_tick() {
     assert!(met > 20, "only {met} appends came while a sync was under way");
 }
 
+/// What lands while a sync is under way is not covered by it: the next tick syncs once more.
+#[test]
+fn a_chunk_that_lands_during_a_sync_is_durable_after_the_next_tick() {
+    let mut met = 0;
+    for seed in 0..40 {
+        run(async {
+            let clock = SimulatedClock::new(START_US);
+            let faults = Faults { delay_turns_max: 2000, ..Faults::default() };
+            let disk = SimulatedDisk::with_faults(seed, faults);
+            let mut options = options(Durability::Periodic { ms: 10 });
+            options.segment_bytes = 1 << 20;
+            let log = Commitlog::open(disk.shared(), clock.clone(), options).await.unwrap();
+            append(&log, &mutation(1, 0, 10)).await.unwrap();
+            clock.advance(Duration::from_millis(10));
+            log.tick();
+            while log.stats().flushes == 0 {
+                tokio::task::yield_now().await;
+            }
+            // So much at once is written without a tick.
+            append(&log, &mutation(1, 1, 200 << 10)).await.unwrap();
+            while log.stats().flushes == 1 {
+                tokio::task::yield_now().await;
+            }
+            met += u32::from(log.stats().syncs == 0);
+            settle().await;
+            settle().await;
+            clock.advance(Duration::from_millis(10));
+            log.tick();
+            settle().await;
+            settle().await;
+            let (records, _) = replayed(&disk.power_cut()).await;
+            let numbers: Vec<i64> = records.iter().map(|(_, record)| number_of(record)).collect();
+            assert_eq!(numbers, [0, 1], "seed {seed}");
+        });
+    }
+    assert!(met > 5, "only {met} chunks landed while a sync was under way");
+}
+
 #[test]
 fn a_sync_makes_durable_what_was_written_while_another_one_ran() {
     for seed in 0..40 {

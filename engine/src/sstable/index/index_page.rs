@@ -159,12 +159,17 @@ impl IndexPage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::token::key_with_token;
     use crate::sstable::format::coding::{put_bytes16, put_vint};
 
     /// Entries of a page at 1000 with promoted indexes of these sizes.
     fn page(promoted: &[u64]) -> (Vec<u8>, Vec<PartitionKey>) {
-        let mut keys: Vec<_> =
-            (0..promoted.len() as u64).map(|i| PartitionKey::from_bytes(i.to_be_bytes())).collect();
+        let keys = (0..promoted.len() as u64).map(|i| PartitionKey::from_bytes(i.to_be_bytes()));
+        page_of(keys.collect(), promoted)
+    }
+
+    /// The same of these keys.
+    fn page_of(mut keys: Vec<PartitionKey>, promoted: &[u64]) -> (Vec<u8>, Vec<PartitionKey>) {
         keys.sort();
         let mut bytes = Vec::new();
         for (i, (key, size)) in keys.iter().zip(promoted).enumerate() {
@@ -196,6 +201,26 @@ mod tests {
             let absent = PartitionKey::from_bytes(absent.to_be_bytes());
             assert_eq!(IndexPage::find(&parsed, &absent), None);
         }
+    }
+
+    #[test]
+    fn keys_of_one_token_are_told_apart() {
+        let mut keys: Vec<_> =
+            (0..4).map(|salt| PartitionKey::from_bytes(key_with_token(Token(77), salt))).collect();
+        let absent = keys.pop().unwrap();
+        assert!(keys.iter().all(|key| key.token() == absent.token()));
+        let around =
+            [76, 78].map(|token| PartitionKey::from_bytes(key_with_token(Token(token), 0)));
+        keys.extend(around);
+        let (bytes, keys) = page_of(keys, &[0; 5]);
+        let end = 1000 + bytes.len() as u64;
+        let Front::Whole(parsed) = IndexPage::parse(&bytes, 1000, end).unwrap() else { panic!() };
+        let parsed = Rc::new(parsed);
+        for (i, key) in keys.iter().enumerate() {
+            let found = IndexPage::find(&parsed, key).map(|entry| entry.place.start);
+            assert_eq!(found, Some(100 * i as u64), "key {i}");
+        }
+        assert_eq!(IndexPage::find(&parsed, &absent), None);
     }
 
     #[test]
