@@ -164,7 +164,7 @@ fn a_new_project_is_whole_and_overwrites_nothing() {
 
     let again = run(directory.path(), &["new", "hot-set"]);
     assert!(again.status.code() == Some(1) && err(&again).contains("is there already"));
-    for name in ["Hot", "9lives", "std", "a b"] {
+    for name in ["Hot", "9lives", "std", "a b", "fn", "self", "wit-bindgen", "proc-macro"] {
         let refused = run(directory.path(), &["new", name]);
         assert!(refused.status.code() == Some(1), "{name}");
         assert!(err(&refused).contains("cannot name a policy"), "{}", err(&refused));

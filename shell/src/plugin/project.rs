@@ -161,14 +161,20 @@ fn check_name(name: &str) -> Result<(), Failure> {
         && name
             .chars()
             .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-');
-    if fits && !RESERVED.contains(&name) {
-        return Ok(());
+    if !fits {
+        return Err(Failure::Wrong(format!(
+            "'{name}' cannot name a policy: use up to {NAME_BYTES_MAX} lower case letters, \
+             digits, '-' and '_', a letter first"
+        )));
     }
-    Err(Failure::Wrong(format!(
-        "'{name}' cannot name a policy: use up to {NAME_BYTES_MAX} lower case letters, digits, \
-         '-' and '_', a letter first, and none of {}",
-        RESERVED.join(", ")
-    )))
+    // The compiler reads '-' in the name of a crate as '_'.
+    let crate_name = name.replace('-', "_");
+    let whose = match &*crate_name {
+        word if KEYWORDS.contains(&word) => "a keyword of Rust",
+        word if RESERVED.contains(&word) => "the name of a crate or folder that projects need",
+        _ => return Ok(()),
+    };
+    Err(Failure::Wrong(format!("'{name}' cannot name a policy: it is {whose}; take another")))
 }
 
 /// What to do with the project.
@@ -190,9 +196,32 @@ fn tell_next(
     Ok(())
 }
 
-/// Names of the other crates of the project, and of those that they need.
-const RESERVED: [&str; 7] =
-    ["build", "core", "sdk", "std", "test", "tidegate-plugin", "tidegate-plugin-decision"];
+/// Names of the other crates of the project, of those that they need, and of cargo's own folders.
+const RESERVED: [&str; 14] = [
+    "alloc",
+    "build",
+    "core",
+    "deps",
+    "examples",
+    "incremental",
+    "proc_macro",
+    "sdk",
+    "std",
+    "test",
+    "tidegate_plugin",
+    "tidegate_plugin_decision",
+    "wit_bindgen",
+    "wit_component",
+];
+
+/// Words that cargo takes for no package, lower case.
+const KEYWORDS: [&str; 51] = [
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
+    "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
+    "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref",
+    "return", "self", "static", "struct", "super", "trait", "true", "try", "type", "typeof",
+    "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
+];
 
 fn write(path: &Path, content: &str) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {

@@ -278,6 +278,7 @@ fn map_datafusion(error: &DataFusionError) -> QueryError {
             }
             other => QueryError::invalid(other.to_string()),
         },
+        DataFusionError::Plan(message) if message.starts_with(MISPLACED_QUERY) => misplaced_query(),
         DataFusionError::Plan(message) => {
             no_such_function(message).unwrap_or_else(|| QueryError::invalid(message.clone()))
         }
@@ -308,11 +309,18 @@ fn not_offered(message: &str) -> QueryError {
     let queries = ["InSubquery(", "Exists("];
     let found = message.strip_prefix("Physical plan does not support logical expression ");
     if found.is_some_and(|found| queries.iter().any(|query| found.starts_with(query))) {
-        let message = "IN and EXISTS of a query are not offered here";
-        let help = "write it in WHERE or HAVING, or join with the query";
-        return QueryError::unsupported(message).with_help(help);
+        return misplaced_query();
     }
     QueryError::unsupported(message)
+}
+
+/// How the planner begins where IN or EXISTS of a query stands in ORDER BY or the like.
+const MISPLACED_QUERY: &str = "In/Exist/SetComparison subquery can only be used";
+
+fn misplaced_query() -> QueryError {
+    let message = "IN and EXISTS of a query are not offered here";
+    let help = "write it in WHERE, HAVING or the select list, or join with the query";
+    QueryError::unsupported(message).with_help(help)
 }
 
 /// DataFusion's page about a call that no signature fits, as one sentence and what would fit.

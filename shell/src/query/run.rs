@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
-use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef as ArrowSchemaRef};
+use datafusion::arrow::datatypes::{Schema, SchemaRef as ArrowSchemaRef};
 use datafusion::common::{DataFusionError, ScalarValue};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::LogicalPlan;
@@ -15,7 +15,7 @@ use datafusion::sql::parser::Statement as SqlStatement;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use tidegate_engine::batch::{WriteOptions, expiry, mutations};
-use tidegate_engine::{Mutation, SchemaRef, TableSchema};
+use tidegate_engine::{DataType, Mutation, SchemaRef, TableSchema};
 
 use super::error::{QueryError, Result};
 use super::outcome::{Outcome, batch, text_schema};
@@ -23,6 +23,7 @@ use super::parse::{Name, Using, UsingValue, Write, WriteKind};
 use super::plan::deep;
 use super::session::Session;
 use super::statements::Command;
+use super::types::assign;
 use super::write::element::{self, Changes};
 use super::write::stamp::{self, Contradiction, Repeats};
 use super::write::{self, Target, insert, values};
@@ -146,9 +147,12 @@ impl Session {
             None => Ok(None),
             Some(UsingValue::Number(number)) => Ok(Some(number)),
             Some(UsingValue::Parameter(n)) => {
-                let value = values.get(n - 1).map(|value| value.cast_to(&DataType::Int64));
-                match value.transpose()? {
-                    Some(ScalarValue::Int64(number)) => Ok(number),
+                let value = values.get(n - 1).filter(|value| !value.is_null());
+                match value.map(|value| assign::scalar(value, &DataType::BigInt)) {
+                    Some(Ok(ScalarValue::Int64(number))) => Ok(number),
+                    Some(Err(reason)) => {
+                        Err(QueryError::invalid(format!("parameter ${n}: {reason}")))
+                    }
                     _ => Err(QueryError::invalid(format!("parameter ${n} has no value"))),
                 }
             }

@@ -13,12 +13,13 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef as ArrowSchemaRef};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{
     DataFusionError, ParamValues, ResolvedTableReference, ScalarValue, TableReference,
 };
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{LogicalPlan, Union};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement as SqlStatement;
 use futures::future::BoxFuture;
@@ -354,6 +355,12 @@ impl Session {
                     let plan = self.bind(plan, &row_of(rows, 0)?).map_err(in_text)?;
                     self.result_schema(&plan).await.map_err(in_text)?
                 }
+                // The planner loses parameters in branches of a union.
+                None if returns_rows && has_union(&plan)? => {
+                    let none = vec![ScalarValue::Null; statement.parameter_count()];
+                    let plan = self.bind(plan, &none).map_err(in_text)?;
+                    self.result_schema(&plan).await.map_err(in_text)?
+                }
                 None if returns_rows => self.result_schema(&plan).await.map_err(in_text)?,
                 None => Arc::new(Schema::empty()),
             };
@@ -491,7 +498,19 @@ impl Session {
             return Ok(plan);
         }
         let values: Vec<_> = values.iter().cloned().map(Into::into).collect();
-        Ok(plan.with_param_values(ParamValues::List(values))?)
+        let plan = plan.with_param_values(ParamValues::List(values))?;
+        if !has_union(&plan)? {
+            return Ok(plan);
+        }
+        // A union keeps the types that its columns had without values: none.
+        let renew = |node: LogicalPlan| match node {
+            LogicalPlan::Union(union) => {
+                let union = Union::try_new_with_loose_types(union.inputs)?;
+                Ok(Transformed::yes(LogicalPlan::Union(union)))
+            }
+            other => other.recompute_schema().map(Transformed::yes),
+        };
+        Ok(plan.transform_up_with_subqueries(renew).data()?)
     }
 
     fn check_table(&self, reference: TableReference) -> Result<()> {
@@ -557,4 +576,13 @@ fn check_bare(statement: &Statement) -> Result<()> {
             Err(place(statement, QueryError::invalid(message)))
         }
     }
+}
+
+fn has_union(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found |= matches!(node, LogicalPlan::Union(_));
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
 }

@@ -1,4 +1,4 @@
-//! `sum`, `avg`, `min` and `max` where DataFusion's are not exact.
+//! `sum`, `avg`, `min`, `max` and spreads (variance, correlation) where DataFusion's are not exact.
 //!
 //! | function | of | DataFusion 55.2 | here |
 //! |---|---|---|---|
@@ -7,6 +7,7 @@
 //! | `avg` | decimal | cuts digits off | rounds, half away from zero |
 //! | `avg` | bigint | adds doubles | divides the exact sum |
 //! | `sum`, `avg` | doubles, in frames that move | takes off what leaves | adds what remains |
+//! | `var_pop`, `corr`, `regr_…` and their like | in frames that move | takes off what leaves | merges what remains |
 //! | `min`, `max` | floats, grouped | begin with the greatest finite number; NaN replaces all | NaN is the greatest |
 //! | `min`, `max` | time UUIDs | by text | by time |
 //!
@@ -26,8 +27,13 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::types::{logical_int64, logical_uint64};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::functions_aggregate::average::avg_udaf;
+use datafusion::functions_aggregate::correlation::corr_udaf;
+use datafusion::functions_aggregate::covariance::{covar_pop_udaf, covar_samp_udaf};
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
+use datafusion::functions_aggregate::regr;
+use datafusion::functions_aggregate::stddev::{stddev_pop_udaf, stddev_udaf};
 use datafusion::functions_aggregate::sum::sum_udaf;
+use datafusion::functions_aggregate::variance::{var_pop_udaf, var_samp_udaf};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
@@ -37,19 +43,41 @@ use datafusion::logical_expr::{
 
 use self::extreme::{Floats, SlidingTimes, Times};
 use self::fold::{Distinct, Fold, Many, One};
-use self::moving::MovingDoubles;
+use self::moving::{MovingDoubles, MovingStates};
 use self::number::Numbers;
 use super::types::identifier::Kind;
 
 /// The functions; they replace DataFusion's of the same names.
 pub fn functions() -> Vec<AggregateUDF> {
     let exact = |what, inner| AggregateUDF::from(Exact::new(what, inner));
-    vec![
+    let mut all = vec![
         exact(What::Sum, sum_udaf()),
         exact(What::Average, avg_udaf()),
         exact(What::Min, min_udaf()),
         exact(What::Max, max_udaf()),
-    ]
+    ];
+    all.extend(spreads().map(|inner| exact(What::Spread, inner)));
+    all
+}
+
+/// How far values lie from their average and from one another. Each keeps what it knows of some
+/// values in a state that can be merged with that of others.
+fn spreads() -> impl Iterator<Item = Arc<AggregateUDF>> {
+    let of_one = [var_samp_udaf(), var_pop_udaf(), stddev_udaf(), stddev_pop_udaf()];
+    let of_two = [
+        covar_samp_udaf(),
+        covar_pop_udaf(),
+        corr_udaf(),
+        regr::regr_slope_udaf(),
+        regr::regr_intercept_udaf(),
+        regr::regr_r2_udaf(),
+        regr::regr_avgx_udaf(),
+        regr::regr_avgy_udaf(),
+        regr::regr_sxx_udaf(),
+        regr::regr_syy_udaf(),
+        regr::regr_sxy_udaf(),
+    ];
+    of_one.into_iter().chain(of_two)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,6 +86,8 @@ enum What {
     Average,
     Min,
     Max,
+    /// Of doubles; DataFusion's, but where a frame moves.
+    Spread,
 }
 
 /// See the head of this file.
@@ -232,6 +262,9 @@ impl AggregateUDFImpl for Exact {
             Some(Way::Times(fold)) => Ok(Box::new(SlidingTimes::new(fold))),
             None if self.is_of_doubles(&args) => {
                 Ok(Box::new(MovingDoubles::new(self.what == What::Average)))
+            }
+            None if self.what == What::Spread && !args.is_distinct => {
+                Ok(Box::new(MovingStates::new(&self.inner, &args)?))
             }
             // Of the least and greatest floats in a window DataFusion keeps a total order.
             _ => self.inner.inner().create_sliding_accumulator(args),

@@ -9,6 +9,7 @@ mod cursor;
 mod depth;
 pub mod dialect;
 mod element;
+mod far_instant;
 mod row_value;
 pub mod statement;
 mod type_name;
@@ -33,10 +34,12 @@ pub use write::write;
 use super::error::{ErrorKind, QueryError, Result, Span};
 use super::replay::REPLAY_FUNCTION;
 use dialect::TideDialect;
-use statement::{DIALECT, WRITE_DIALECT, is_word};
+use statement::{DIALECT, WRITE_DIALECT, is_word, span_of};
 
 /// Digits of the longest number that can be a decimal.
 const DECIMAL_DIGITS_MAX: usize = 76;
+/// Most characters of a number that an error shows.
+const SHOWN_MAX: usize = 40;
 
 /// Hands tokens to DataFusion's parser.
 pub fn sql(tokens: &[TokenWithSpan]) -> Result<SqlStatement> {
@@ -58,7 +61,7 @@ fn in_dialect(tokens: &[TokenWithSpan], dialect: &TideDialect) -> Result<SqlStat
         _ => error,
     };
     let tokens = &with_named_arguments(tokens);
-    let mut parser = DFParserBuilder::new(with_doubles(tokens))
+    let mut parser = DFParserBuilder::new(with_doubles(tokens)?)
         .with_dialect(dialect)
         .with_recursion_limit(depth::RECURSIONS_MAX)
         .build()
@@ -118,12 +121,19 @@ fn plain(token: &Token) -> Option<&str> {
 /// Writes numbers with an exponent, which are doubles, so that the planner takes them for doubles.
 /// Numbers with a point and no exponent are decimals. There is no decimal −0.0: a zero with a sign
 /// stands in parentheses, so that it becomes one only where it is no double.
-fn with_doubles(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+///
+/// Errors: `Invalid` at a number that is greater than every double.
+fn with_doubles(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>> {
     let is_double = |text: &str| text.contains(['e', 'E']) || text.len() > DECIMAL_DIGITS_MAX;
     let mut all = Vec::with_capacity(tokens.len());
     for token in tokens {
         match &token.token {
             Token::Number(text, _) if is_double(text) => {
+                if text.parse::<f64>().is_ok_and(f64::is_infinite) {
+                    let message = format!("{} does not fit a double", shortened(text));
+                    let error = QueryError::invalid(message).at(span_of(&token.span));
+                    return Err(error.with_help("an infinity is written 'Infinity'::double"));
+                }
                 let double = [
                     Token::make_keyword("CAST"),
                     Token::LParen,
@@ -143,7 +153,15 @@ fn with_doubles(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
             _ => all.push(token.clone()),
         }
     }
-    all
+    Ok(all)
+}
+
+/// The first digits of a number that is long.
+fn shortened(number: &str) -> String {
+    match number.get(..SHOWN_MAX) {
+        Some(start) if number.len() > SHOWN_MAX => format!("{start}…"),
+        _ => number.to_owned(),
+    }
 }
 
 fn is_zero(number: &str) -> bool {

@@ -20,6 +20,7 @@ use sqlparser::ast::{
     VisitMut, VisitorMut, visit_expressions,
 };
 
+use super::far_instant;
 use crate::query::error::{ErrorKind, QueryError, Result};
 
 /// The function that names a cast by what it casts to.
@@ -79,6 +80,7 @@ impl VisitorMut for Rows {
             let help = "LIKE takes patterns of % and _, and ~ takes a regular expression";
             return ControlFlow::Break(error.with_help(help));
         }
+        far_instant::reach(expr);
         take_as_in(expr);
         match self.parts(expr) {
             Ok(Some(parts)) => {

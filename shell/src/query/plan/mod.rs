@@ -9,6 +9,7 @@ mod join;
 mod multiset;
 pub mod row_in;
 pub mod rules;
+mod subquery_value;
 mod union;
 mod wide;
 mod zero;

@@ -42,7 +42,7 @@ pub fn resolve(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 /// An expression of what is around a query, as it stands in that query; `schema` is what is around.
-fn as_outer(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+pub fn as_outer(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     let outer = |part: Expr| match part {
         Expr::Column(column) => {
             let field = Arc::clone(schema.field_from_column(&column)?);
@@ -54,7 +54,7 @@ fn as_outer(expr: Expr, schema: &DFSchema) -> Result<Expr> {
 }
 
 /// A query as it stands in an expression.
-fn subquery(plan: LogicalPlan) -> Subquery {
+pub fn subquery(plan: LogicalPlan) -> Subquery {
     let outer_ref_columns = plan.all_out_ref_exprs();
     Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: Default::default() }
 }

@@ -13,6 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::any_all::AsExistence;
 use super::filter::InForm;
+use super::subquery_value::AsCounts;
 use super::union::Changed;
 use super::{frame, join, multiset, union, wide, zero};
 use crate::query::conjunction::Shallow;
@@ -76,7 +77,8 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let rule = |name, change| -> Arc<dyn AnalyzerRule + Send + Sync> {
         Arc::new(OfNodes { name, change })
     };
-    let mut rules = vec![Arc::new(AsExistence) as _, rule("read_operands", read_operands)];
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
+        vec![Arc::new(AsExistence), Arc::new(AsCounts), rule("read_operands", read_operands)];
     rules.extend(Analyzer::new().rules);
     rules.push(rule("count_copies", multiset::count_copies));
     // After the copies of rows are numbered: numbers have keys, too.
@@ -92,10 +94,13 @@ fn read_operands(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             .transform_data(|expr| instant::refine(expr, schema))?
             .transform_data(|expr| compare::as_doubles(expr, schema))?
             .transform_data(|expr| identifier::compare_all(expr, schema))?
-            .transform_data(|expr| frame::as_groups(expr, schema))
+            .transform_data(|expr| frame::as_groups(expr, schema))?
+            .transform_data(|expr| Ok(number::average_of_null(expr, schema)))
     };
     let change = |expr, schema: &DFSchema| {
-        compare::nullif(expr, schema, |equality| of_operator(equality, schema))?
+        let of_equality = |equality| of_operator(equality, schema);
+        compare::nullif(expr, schema, of_equality)?
+            .transform_data(|expr| compare::simple_case(expr, schema, of_equality))?
             .transform_data(|expr| of_operator(expr, schema))
     };
     expressions_of(plan, &change)?.transform_data(identifier::of_plan)

@@ -231,12 +231,36 @@ async fn static_columns_are_inserted_without_a_row() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn queries_among_values_are_refused_in_words() {
+async fn queries_that_say_yes_or_no_are_values() {
     let world = table().await;
-    for value in ["a IN (SELECT 1)", "EXISTS (SELECT 1 FROM t)", "(pk, a) IN (SELECT 1, 1)"] {
-        let error = world.error(&format!("SELECT {value} FROM t")).await;
-        assert_eq!(error.message, "IN and EXISTS of a query are not offered here", "{value}");
+    for (value, wanted) in [
+        ("a IN (SELECT 1)", "false false true false true false"),
+        ("a NOT IN (SELECT 1)", "true true false true false true"),
+        ("a IN (SELECT a FROM t WHERE false)", "false false false false false false"),
+        ("a IN (SELECT CASE WHEN a = 1 THEN 1 END FROM t)", " null null true null true null"),
+        ("b IN (SELECT 'x')", "false true true false false null"),
+        ("b NOT IN (SELECT 'x' WHERE false)", "true true true true true true"),
+        ("a + 0 IN (SELECT y.a + 0 FROM t y WHERE y.pk = 2)", "false false true false true true"),
+        ("EXISTS (SELECT 1 FROM t)", "true true true true true true"),
+        ("NOT EXISTS (SELECT 1 FROM t WHERE a = 77)", "true true true true true true"),
+        (
+            "EXISTS (SELECT 1 FROM t y WHERE y.pk = 2 AND y.a = t.a)",
+            "false false true false true true",
+        ),
+        (
+            "a IN (SELECT y.a FROM t y WHERE y.pk = t.pk AND y.b = 'x')",
+            "false true true false false false",
+        ),
+        ("CASE WHEN a IN (SELECT 1) THEN true ELSE a = 9 END", "false false true false true true"),
+        ("(pk, a) IN (SELECT 2, 9)", "false false false false false true"),
+        ("a = ANY (SELECT 1)", "false false true false true false"),
+    ] {
+        let query = format!("SELECT coalesce(({value})::text, 'null') FROM t ORDER BY pk, a");
+        let wanted: Vec<&str> = wanted.split_whitespace().collect();
+        assert_eq!(world.column(&query).await, wanted, "{query}");
     }
+    let error = world.error("SELECT a FROM t ORDER BY a IN (SELECT 1)").await;
+    assert_eq!(error.message, "IN and EXISTS of a query are not offered here");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use datafusion::arrow::array::{Int32Array, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
 use futures::future::LocalBoxFuture;
@@ -434,4 +435,37 @@ async fn an_insert_of_a_query_is_described_as_it_runs() {
     let types: Vec<&DataType> =
         description.parameters.fields().iter().map(|field| field.data_type()).collect();
     assert_eq!(types, [&DataType::Int32, &DataType::Int64, &DataType::Int32]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parameters_stand_in_branches_of_unions() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int PRIMARY KEY, v int)").await;
+    world.run("INSERT INTO t VALUES (1, 10)").await;
+    for (text, wanted) in [
+        ("SELECT ? UNION ALL SELECT ?", "7 8"),
+        ("SELECT ? UNION SELECT ? ORDER BY 1 DESC", "8 7"),
+        ("SELECT ? AS x UNION ALL SELECT k FROM t WHERE k < ?", "7 1"),
+        ("SELECT x FROM (SELECT k, ? AS x FROM t UNION ALL SELECT v, ? FROM t) ORDER BY x", "7 8"),
+        ("SELECT x FROM (SELECT ? AS x UNION SELECT ?) q ORDER BY x", "7 8"),
+        ("SELECT x + 1 FROM (SELECT 1 AS x UNION ALL SELECT ? UNION ALL SELECT ?) q", "2 8 9"),
+        ("SELECT 1 WHERE 8 IN (SELECT ? UNION ALL SELECT ?)", "1"),
+        ("SELECT ? EXCEPT SELECT 1 UNION ALL SELECT ?", "7 8"),
+    ] {
+        let statement = &split(text).unwrap()[0];
+        world.session.describe(statement).await.unwrap_or_else(|error| panic!("{text}: {error}"));
+        let one = |value| Arc::new(Int32Array::from_iter_values([value])) as _;
+        let rows = RecordBatch::try_from_iter([("a", one(7)), ("b", one(8))]).unwrap();
+        let described = world.session.describe_with(statement, &rows).await.unwrap();
+        let batches = world.session.run_with(statement, &rows).await.unwrap();
+        let batches = batches.collect().await.unwrap();
+        let mut found = Vec::new();
+        for batch in &batches {
+            assert_eq!(batch.schema().field(0).data_type(), described.schema.field(0).data_type());
+            for row in 0..batch.num_rows() {
+                found.push(array_value_to_string(batch.column(0), row).unwrap());
+            }
+        }
+        assert_eq!(found.join(" "), wanted, "{text}");
+    }
 }

@@ -267,6 +267,9 @@ fn single(array: &ArrayRef, ty: &DataType, wanted: &ArrowType) -> Result<ArrayRe
     if found.is_string() && is_read_from_text(ty) {
         return from_text(array, ty, wanted);
     }
+    if let (ArrowType::Timestamp(..), DataType::Time) = (found, ty) {
+        return Err("a timestamp is no time, its date would be lost: write CAST(… AS time)".into());
+    }
     if let (ArrowType::Timestamp(unit, zone), ArrowType::Timestamp(TimeUnit::Millisecond, _)) =
         (found, wanted)
         && *unit != TimeUnit::Second
@@ -303,6 +306,7 @@ fn is_read_from_text(ty: &DataType) -> bool {
             | DataType::Double
             | DataType::Varint
             | DataType::Date
+            | DataType::Time
     )
 }
 

@@ -1,10 +1,12 @@
-//! Comparisons of numbers of different kinds: `=`, `IN` and `BETWEEN` agree.
+//! Comparisons of numbers of different kinds: `=`, `IN`, `BETWEEN` and `CASE x WHEN y` agree.
+
+use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::{Between, Case, InList};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, cast, lit};
+use datafusion::logical_expr::expr::{Between, Case, InList, InSubquery};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlanBuilder, cast, lit};
 
 use super::instant::is_comparison;
 
@@ -33,8 +35,73 @@ pub fn as_doubles(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let list = list.into_iter().map(|item| cast(item, DataType::Float64)).collect();
             Transformed::yes(Expr::InList(InList { expr: double(expr), list, negated }))
         }
+        Expr::InSubquery(part) => in_query(part, schema)?,
         other => Transformed::no(other),
     })
+}
+
+/// A decimal among the doubles of a query, or a double among its decimals: both as doubles.
+fn in_query(part: InSubquery, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let inner = Arc::clone(part.subquery.subquery.schema());
+    let types = (part.expr.get_type(schema), inner.field(0).data_type());
+    let is_mixed = match &types {
+        (Ok(sought), found) => {
+            sought.is_decimal() && found.is_floating() || sought.is_floating() && found.is_decimal()
+        }
+        _ => false,
+    };
+    if !is_mixed {
+        return Ok(Transformed::no(Expr::InSubquery(part)));
+    }
+    let InSubquery { expr, mut subquery, negated } = part;
+    let (qualifier, field) = inner.qualified_field(0);
+    let column = Expr::Column((qualifier, field).into());
+    let column = cast(column, DataType::Float64).alias(field.name());
+    let plan = Arc::unwrap_or_clone(subquery.subquery);
+    subquery.subquery = Arc::new(LogicalPlanBuilder::from(plan).project([column])?.build()?);
+    let expr = Box::new(cast(*expr, DataType::Float64));
+    Ok(Transformed::yes(Expr::InSubquery(InSubquery { expr, subquery, negated })))
+}
+
+/// `CASE x WHEN y` as `CASE WHEN x = y`: DataFusion compares such values by their bits, in types
+/// that it does not choose as for `=`. Integers and texts stay, which are compared alike.
+/// `of_equality` makes of a comparison what it makes of any. Goes before operands get a common
+/// type.
+pub fn simple_case(
+    expr: Expr,
+    schema: &DFSchema,
+    of_equality: impl Fn(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<Expr>> {
+    let (base, case) = match expr {
+        // The value stands several times then, and must be one.
+        Expr::Case(mut case) => match case.expr.take_if(|base| !base.is_volatile()) {
+            Some(base) => (base, case),
+            None => return Ok(Transformed::no(Expr::Case(case))),
+        },
+        other => return Ok(Transformed::no(other)),
+    };
+    let whens = case.when_then_expr.iter().map(|(when, _)| &**when);
+    let types = std::iter::once(&*base).chain(whens).map(|part| part.get_type(schema));
+    let mut types = types.filter(|ty| !matches!(ty, Ok(DataType::Null)));
+    let is_alike = match types.next() {
+        Some(Ok(first)) if first.is_integer() => types.all(|ty| ty.is_ok_and(|ty| ty.is_integer())),
+        Some(Ok(first)) if first.is_string() || first == DataType::Boolean => {
+            types.all(|ty| ty.is_ok_and(|ty| ty == first))
+        }
+        // What has no type yet is the planner's to refuse.
+        Some(Err(_)) => true,
+        _ => false,
+    };
+    if is_alike {
+        let case = Case { expr: Some(base), ..case };
+        return Ok(Transformed::no(Expr::Case(case)));
+    }
+    let mut cases = Vec::with_capacity(case.when_then_expr.len());
+    for (when, then) in case.when_then_expr {
+        let equality = of_equality((*base).clone().eq(*when))?.data;
+        cases.push((Box::new(equality), then));
+    }
+    Ok(Transformed::yes(Expr::Case(Case::new(None, cases, case.else_expr))))
 }
 
 /// `nullif` of floats as a CASE over `=`: DataFusion's function tells both zeros apart, and its `=`

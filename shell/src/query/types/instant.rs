@@ -22,8 +22,8 @@ use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRul
 
 use super::rewrite::expressions_of;
 
-/// Reads a text beside a timestamp or a date in nanoseconds where its unit would cut the text; goes
-/// before operands get a common type.
+/// Reads a text beside a timestamp or a date in nanoseconds where its unit would cut the text, or
+/// in microseconds where nanoseconds do not reach it; goes before operands get a common type.
 pub fn refine(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let column_type = |expr: &Expr| match expr.get_type(schema) {
         Ok(ty @ DataType::Timestamp(unit, _)) if unit != TimeUnit::Nanosecond => Some(ty),
@@ -33,8 +33,8 @@ pub fn refine(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) => {
             let (left_type, right_type) = (column_type(&left), column_type(&right));
-            let left = refined(*left, right_type.as_ref());
-            let right = refined(*right, left_type.as_ref());
+            let left = refined(*left, right_type.as_ref(), false);
+            let right = refined(*right, left_type.as_ref(), false);
             let is_changed = left.transformed || right.transformed;
             let (left, right) = (Box::new(left.data), Box::new(right.data));
             let expr = Expr::BinaryExpr(BinaryExpr { left, op, right });
@@ -42,16 +42,19 @@ pub fn refine(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         Expr::Between(Between { expr, negated, low, high }) => {
             let ty = column_type(&expr);
-            let (low, high) = (refined(*low, ty.as_ref()), refined(*high, ty.as_ref()));
+            let has_far = [&low, &high].into_iter().any(|bound| is_far(bound));
+            let low = refined(*low, ty.as_ref(), has_far);
+            let high = refined(*high, ty.as_ref(), has_far);
             let is_changed = low.transformed || high.transformed;
             let between = Between::new(expr, negated, Box::new(low.data), Box::new(high.data));
             Transformed::new_transformed(Expr::Between(between), is_changed)
         }
         Expr::InList(InList { expr, list, negated }) => {
             let ty = column_type(&expr);
+            let has_far = list.iter().any(is_far);
             let mut is_changed = false;
             let list = list.into_iter().map(|item| {
-                let item = refined(item, ty.as_ref());
+                let item = refined(item, ty.as_ref(), has_far);
                 is_changed |= item.transformed;
                 item.data
             });
@@ -63,8 +66,9 @@ pub fn refine(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
-/// A text that says more than a value of type `beside` holds, as an instant in nanoseconds.
-fn refined(expr: Expr, beside: Option<&DataType>) -> Transformed<Expr> {
+/// A text that says more than a value of type `beside` holds, as an instant in nanoseconds. One
+/// that nanoseconds do not reach, or that stands beside such a one, is one in microseconds.
+fn refined(expr: Expr, beside: Option<&DataType>, has_far: bool) -> Transformed<Expr> {
     let (parts, zone) = match beside {
         Some(DataType::Timestamp(unit, zone)) => {
             (ticks(TimeUnit::Nanosecond) / ticks(*unit), zone.clone())
@@ -72,17 +76,43 @@ fn refined(expr: Expr, beside: Option<&DataType>) -> Transformed<Expr> {
         Some(DataType::Date32) => (86_400 * ticks(TimeUnit::Nanosecond), None),
         _ => return Transformed::no(expr),
     };
-    let text = match &expr {
-        Expr::Literal(scalar, _) => scalar.try_as_str().flatten(),
-        _ => None,
-    };
+    let text = text_of(&expr);
     let instant = text.and_then(|text| TimestampNanosecondType::parse(text.trim()));
+    let is_in_microseconds = instant.is_none_or(|instant| has_far && instant % 1_000 == 0);
     match instant {
+        _ if zone.is_some() && is_in_microseconds => {
+            match text.and_then(|text| in_microseconds(text, zone)) {
+                Some(instant) => Transformed::yes(lit(instant)),
+                None => Transformed::no(expr),
+            }
+        }
         Some(instant) if instant % parts != 0 => {
             Transformed::yes(lit(ScalarValue::TimestampNanosecond(Some(instant), zone)))
         }
         _ => Transformed::no(expr),
     }
+}
+
+fn text_of(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Literal(scalar, _) => scalar.try_as_str().flatten(),
+        _ => None,
+    }
+}
+
+/// Whether an expression is the text of an instant that nanoseconds do not reach.
+fn is_far(expr: &Expr) -> bool {
+    let is_far = |text: &str| {
+        TimestampNanosecondType::parse(text.trim()).is_none()
+            && in_microseconds(text, None).is_some()
+    };
+    text_of(expr).is_some_and(is_far)
+}
+
+/// The instant of a text in microseconds; `None` for a text that is none.
+fn in_microseconds(text: &str, zone: Option<Arc<str>>) -> Option<ScalarValue> {
+    let ty = DataType::Timestamp(TimeUnit::Microsecond, zone);
+    ScalarValue::from(text.trim()).cast_to(&ty).ok().filter(|instant| !instant.is_null())
 }
 
 /// Hides a cast of a timestamp or date to a finer timestamp that is compared with constants; goes

@@ -70,11 +70,7 @@ pub fn parse(ty: &DataType, text: &str) -> Result<Value, String> {
         DataType::SmallInt => Value::SmallInt(trimmed.parse().map_err(number)?),
         DataType::Int => Value::Int(trimmed.parse().map_err(number)?),
         DataType::BigInt => Value::BigInt(trimmed.parse().map_err(number)?),
-        DataType::Float => {
-            let wide: f64 = trimmed.parse().map_err(|_| wrong())?;
-            Value::Float(narrow(trimmed, wide).ok_or_else(out_of_range)?)
-        }
-        DataType::Double => Value::Double(trimmed.parse().map_err(|_| wrong())?),
+        DataType::Float | DataType::Double => float(ty, text)?,
         DataType::Decimal { precision, scale } => {
             let (unscaled, scale) = decimal(trimmed, *precision, *scale).ok_or_else(wrong)?;
             Value::Decimal { unscaled, scale }
@@ -87,6 +83,9 @@ pub fn parse(ty: &DataType, text: &str) -> Result<Value, String> {
                 return Err(format!("'{text}' has a time of day, which a date does not hold"));
             }
             Value::Date(day)
+        }
+        DataType::Time if is_below_nanosecond(trimmed) => {
+            return Err(format!("'{text}' is finer than a nanosecond, which a time ends at"));
         }
         DataType::Time => Value::Time(Time64NanosecondType::parse(trimmed).ok_or_else(wrong)?),
         DataType::Timestamp => {
@@ -118,10 +117,36 @@ pub fn parse(ty: &DataType, text: &str) -> Result<Value, String> {
     })
 }
 
-/// The float that `text` says, which as a double is `wide`; `None` for one that is too large.
-fn narrow(text: &str, wide: f64) -> Option<f32> {
-    let value: f32 = text.parse().ok()?;
-    (value.is_finite() || !wide.is_finite()).then_some(value)
+/// A float or a double.
+fn float(ty: &DataType, text: &str) -> Result<Value, String> {
+    let trimmed = text.trim();
+    let wrong = |_| format!("'{text}' is no {}", ty.sql_name());
+    let (value, is_infinite) = match ty {
+        DataType::Float => {
+            let value: f32 = trimmed.parse().map_err(wrong)?;
+            (Value::Float(value), value.is_infinite())
+        }
+        _ => {
+            let value: f64 = trimmed.parse().map_err(wrong)?;
+            (Value::Double(value), value.is_infinite())
+        }
+    };
+    match is_infinite && !says_infinity(trimmed) {
+        true => Err(format!("'{text}' does not fit a {}", ty.sql_name())),
+        false => Ok(value),
+    }
+}
+
+/// Whether a text that is read as infinity says so, and is no number that is too great.
+fn says_infinity(text: &str) -> bool {
+    !text.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+/// Whether a time has digits behind its nanoseconds that are no zeros.
+fn is_below_nanosecond(text: &str) -> bool {
+    let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
+    let digits = fraction.bytes().take_while(u8::is_ascii_digit);
+    digits.skip(NANOSECOND_DIGITS).any(|digit| digit != b'0')
 }
 
 /// `-12.5` as an unscaled number and its scale; digits beyond the scale are refused, not rounded. A
@@ -153,6 +178,8 @@ fn decimal(text: &str, precision: u8, scale: i8) -> Option<(i128, i32)> {
 
 /// Nanoseconds of a day.
 const DAY_NS: i64 = 86_400_000_000_000;
+/// Digits of a second's fraction that end at nanoseconds.
+const NANOSECOND_DIGITS: usize = 9;
 /// Digits of every number that the engine keeps.
 const DIGITS_KEPT: usize = 38;
 

@@ -13,6 +13,9 @@ use datafusion::logical_expr::{Expr, ExprSchemable, cast, lit};
 
 use super::assign;
 
+/// Name of the function that averages.
+const AVERAGE: &str = "avg";
+
 /// Makes such a number a double; goes before operands get a common type, and before all others.
 pub fn beside_float(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if let Expr::Cast(to) = &expr
@@ -53,6 +56,26 @@ pub fn beside_float(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> 
         let double = double(&child);
         Ok(Transformed::yes(double.unwrap_or_else(|| cast(child, DataType::Float64))))
     })
+}
+
+/// NULL that is averaged, as a double: DataFusion 55.2 plans such an average and then has no way to
+/// compute it. Goes before operands get a common type.
+pub fn average_of_null(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let args = match &mut expr {
+        Expr::AggregateFunction(function) if function.func.name() == AVERAGE => {
+            &mut function.params.args
+        }
+        Expr::WindowFunction(window) if window.fun.name() == AVERAGE => &mut window.params.args,
+        _ => return Transformed::no(expr),
+    };
+    let mut is_changed = false;
+    for arg in args {
+        if arg.get_type(schema).is_ok_and(|ty| ty.is_null()) {
+            *arg = cast(std::mem::take(arg), DataType::Float64);
+            is_changed = true;
+        }
+    }
+    Transformed::new_transformed(expr, is_changed)
 }
 
 /// A decimal literal, with a sign or without, as a double; −0.0 is one of these only.

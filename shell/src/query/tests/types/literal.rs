@@ -278,3 +278,38 @@ async fn uuids_and_addresses_within_others_are_compared_by_what_they_name() {
     let plan = world.plan(&format!("SELECT m FROM t WHERE pk = ['{id}']")).await;
     assert!(plan.contains("1 key") && !plan.contains("filter="), "{plan}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn timestamps_that_nanoseconds_do_not_reach_are_asked_for() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (pk int PRIMARY KEY, ts timestamp)").await;
+    world
+        .run(
+            "INSERT INTO t VALUES (1, '9999-12-31T00:00:00Z'), (2, '1600-01-01T00:00:00Z'), \
+             (3, '2020-01-01T00:00:00Z')",
+        )
+        .await;
+    for (condition, wanted) in [
+        ("ts < '9999-12-31'", "2 3"),
+        ("ts <= '9999-12-31T00:00:00Z'", "1 2 3"),
+        ("ts <= '9999-12-30T23:59:59.9999'", "2 3"),
+        ("ts = '9999-12-31'", "1"),
+        ("ts <> '9999-12-31'", "2 3"),
+        ("'1600-01-01' < ts", "1 3"),
+        ("ts BETWEEN '1500-01-01' AND '2100-01-01'", "2 3"),
+        ("ts IN ('1600-01-01', '2020-01-01')", "2 3"),
+        ("ts NOT IN ('1600-01-01', '2020-01-01T00:00:00.000001')", "1 3"),
+        ("ts > TIMESTAMP '1600-01-01 00:00:00'", "1 3"),
+        ("ts = TIMESTAMP '9999-12-31 00:00:00'", "1"),
+        ("ts = '9999-12-31'::timestamp", "1"),
+        ("ts > CAST('9999-12-30' AS timestamp)", "1"),
+        ("ts > TIMESTAMP '2020-01-01 00:00:00'", "1"),
+        ("ts > '2020-01-01'", "1"),
+    ] {
+        let query = format!("SELECT pk FROM t WHERE {condition} ORDER BY pk");
+        assert_eq!(world.column(&query).await.join(" "), wanted, "{query}");
+    }
+    let literal = "SELECT TIMESTAMP '1600-01-01 00:00:00.000001'";
+    assert_eq!(world.column(literal).await, ["1600-01-01T00:00:00.000001"]);
+    assert!(world.error("SELECT pk FROM t WHERE ts < '9999-13-31'").await.message.contains("13"));
+}

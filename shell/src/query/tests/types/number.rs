@@ -280,3 +280,100 @@ async fn what_left_a_moving_frame_leaves_nothing_behind() {
     );
     assert_eq!(world.column(&query).await, ["0"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn spreads_of_a_moving_frame_are_those_of_its_values() {
+    let world = World::new().await;
+    let from = "(VALUES (1, 1e17::double, 3::double), (2, 1, 1), (3, 3, 5), (4, 'Infinity', 2), \
+                (5, 2, 7), (6, 6, NULL), (7, 8, 9)) AS q(k, x, y)";
+    let two = "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW";
+    for (expression, wanted) in [
+        ("var_pop(x)", "0 2.5e33 1 NaN NaN 4 1"),
+        ("stddev_pop(x)", "0 5e16 1 NaN NaN 2 1"),
+        ("var_samp(x)", "- 5e33 2 NaN NaN 8 2"),
+        (
+            "stddev(x) FILTER (WHERE x < 9)",
+            "- - 1.4142135623730951 - - 2.8284271247461903 \
+          1.4142135623730951",
+        ),
+        ("covar_pop(y, x)", "0 5e16 2 NaN NaN 0 0"),
+        ("covar_samp(y, x)", "- 1e17 4 NaN NaN - -"),
+        ("corr(y, x)", "- 1 1 NaN NaN - -"),
+        ("regr_slope(x, y)", "- 5e16 0.5 NaN NaN - -"),
+    ] {
+        let query = format!("SELECT {expression} OVER (ORDER BY k {two}) FROM {from} ORDER BY k");
+        let found = world.column(&query).await;
+        let number = |text: &str| text.parse::<f64>().unwrap_or(-1.0);
+        let is_equal = |(found, wanted): (&String, &str)| {
+            let (found, wanted) = (number(found), number(wanted));
+            // Of an infinity there is no spread.
+            let is_none = wanted.is_nan() && (found.is_nan() || found == -1.0);
+            (found - wanted).abs() <= wanted.abs() * 1e-12 || is_none
+        };
+        let wanted: Vec<&str> = wanted.split_whitespace().collect();
+        assert_eq!(found.len(), wanted.len());
+        assert!(found.iter().zip(wanted).all(is_equal), "{query}: {found:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_average_of_nothing_but_null_is_null() {
+    let world = World::new().await;
+    for query in [
+        "SELECT avg(NULL)",
+        "SELECT avg(x) FROM (SELECT NULL AS x)",
+        "SELECT avg(NULL) OVER ()",
+        "SELECT avg(DISTINCT NULL)",
+    ] {
+        assert_eq!(world.column(query).await, [""], "{query}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn case_and_in_of_a_query_agree_with_equality() {
+    let world = World::new().await;
+    world
+        .run("CREATE TABLE o (k int PRIMARY KEY, de decimal(24, 4), dd double, u uuid, ts timestamp)")
+        .await;
+    let id = "aaaaaaaa-0000-4000-8000-0000000000aa";
+    world
+        .run(&format!(
+            "INSERT INTO o VALUES (1, 10000000000000000, 1e16, '{id}', '2020-01-01T00:00:00Z'), \
+             (2, 0, -0.0, NULL, NULL)"
+        ))
+        .await;
+    let upper = id.to_uppercase();
+    for (left, right, wanted) in [
+        ("dd", "0.0", "false true"),
+        ("dd", "-0.0", "false true"),
+        ("dd", "0", "false true"),
+        ("de", "dd", "true true"),
+        ("dd", "de", "true true"),
+        ("de", "1e16", "true false"),
+        ("dd", "NULL", "false false"),
+        ("u", &format!("'{upper}'"), "true false"),
+        ("ts", "'2020-01-01'", "true false"),
+        ("ts", "'2020-01-01T00:00:00.0001Z'", "false false"),
+        ("k", "1.0", "true false"),
+    ] {
+        for expression in [
+            format!("{left} = {right}"),
+            format!("CASE {left} WHEN {right} THEN true ELSE false END"),
+            format!("CASE {left} WHEN {right} THEN true WHEN {right} THEN false ELSE false END"),
+        ] {
+            let query = format!("SELECT coalesce({expression}, false) FROM o ORDER BY k");
+            assert_eq!(world.column(&query).await.join(" "), wanted, "{query}");
+        }
+        let keys = ["1", "2"].into_iter().zip(wanted.split(' '));
+        let keys: Vec<&str> = keys.filter(|(_, found)| *found == "true").map(|(k, _)| k).collect();
+        let query = format!("SELECT k FROM o WHERE {left} IN (SELECT {right} FROM o) ORDER BY k");
+        assert_eq!(world.column(&query).await, keys, "{query}");
+    }
+    let volatile = "SELECT CASE random() WHEN 2 THEN 1 ELSE 0 END";
+    assert_eq!(world.column(volatile).await, ["0"]);
+    let query = "SELECT k FROM o WHERE de NOT IN (SELECT dd FROM o)";
+    assert!(world.column(query).await.is_empty());
+    let query =
+        "SELECT a.k FROM o a WHERE a.de IN (SELECT b.dd FROM o b WHERE b.k = a.k) ORDER BY 1";
+    assert_eq!(world.column(query).await, ["1", "2"]);
+}

@@ -71,6 +71,65 @@ async fn a_value_that_does_not_fit_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doubles_and_times_hold_what_was_written_or_refuse_it() {
+    let world = World::new().await;
+    world
+        .run("CREATE TABLE t (pk int PRIMARY KEY, d double, f float, l list<double>, tm time)")
+        .await;
+    let long = format!("1{}", "0".repeat(400));
+    for (column, value, reason) in [
+        ("d", "1e400", "does not fit"),
+        ("d", "-1e400", "does not fit"),
+        ("d", long.as_str(), "does not fit"),
+        ("d", "'1e400'", "does not fit"),
+        ("d", "' -1e400'", "does not fit"),
+        ("f", "'1e400'", "does not fit"),
+        ("l", "[1, 1e400]", "does not fit"),
+        ("l", "['1e400']", "does not fit"),
+        ("tm", "TIMESTAMP '2020-01-01 10:00:00'", "no time"),
+        ("tm", "'10:00:00.1234567891'", "nanosecond"),
+    ] {
+        for text in [
+            format!("INSERT INTO t (pk, {column}) VALUES (1, {value})"),
+            format!("INSERT INTO t (pk, {column}) VALUES (0, NULL), (1, {value})"),
+            format!("INSERT INTO t (pk, {column}) SELECT 1, {value}"),
+            format!("UPDATE t SET {column} = {value} WHERE pk = 1"),
+        ] {
+            let error = world.error(&text).await;
+            assert!(error.message.contains(reason), "{text}: {error}");
+        }
+    }
+    let file = world.path("t.csv");
+    for (line, reason) in [("1,1e400,", "does not fit"), ("1,,10:00:00.1234567891", "nanosecond")] {
+        std::fs::write(&file, format!("pk,d,tm\n{line}\n")).unwrap();
+        let error = world.error(&format!("COPY t FROM '{file}'")).await;
+        assert!(error.message.contains(reason), "{line}: {error}");
+    }
+    assert!(world.column("SELECT pk FROM t").await.is_empty());
+    for (column, value, wanted) in [
+        ("d", "'Infinity'", "inf"),
+        ("d", "'-inf'", "-inf"),
+        ("d", "1e308", "1e308"),
+        ("tm", "'10:00:00.123456789'", "10:00:00.123456789"),
+        ("tm", "'10:00:00.1234567890'", "10:00:00.123456789"),
+        ("tm", "TIMESTAMP '2020-01-01 10:00:00'::time", "10:00:00"),
+    ] {
+        world.run(&format!("INSERT INTO t (pk, {column}) VALUES (1, {value})")).await;
+        let query = format!("SELECT {column} FROM t");
+        assert_eq!(world.column(&query).await, [wanted], "{value}");
+    }
+    let error = world.error("SELECT 1e400").await;
+    insta::assert_snapshot!(error.render("SELECT 1e400"), @r"
+    error: 1e400 does not fit a double
+      --> line 1, column 8
+       |
+     1 | SELECT 1e400
+       |        ^^^^^
+    help: an infinity is written 'Infinity'::double
+    ");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_value_that_fits_or_is_cast_is_taken() {
     let world = table().await;
     for (column, value, wanted) in [
@@ -150,6 +209,22 @@ async fn bound_values_are_narrowed_only_where_they_fit() {
     let error = run_with(&world, update, vec![doubles(vec![3.7]), ints(vec![1])]).await;
     assert!(error.unwrap_err().contains("column 'n'"));
     assert_eq!(world.column("SELECT n FROM t ORDER BY pk").await, ["11", "20", "30"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn options_of_a_write_are_whole_numbers() {
+    let world = table().await;
+    for option in ["TTL", "TIMESTAMP"] {
+        let insert = format!("INSERT INTO t (pk, n) VALUES (1, 1) USING {option} ?");
+        let doubles = |value| vec![Arc::new(Float64Array::from(vec![value])) as ArrayRef];
+        let error = run_with(&world, &insert, doubles(1.5)).await.unwrap_err();
+        assert!(error.contains("1.5"), "{error}");
+        assert!(world.column("SELECT pk FROM t").await.is_empty());
+        let update = format!("UPDATE t USING {option} ? SET n = 1 WHERE pk = 1");
+        assert!(run_with(&world, &update, doubles(1.5)).await.is_err());
+        run_with(&world, &insert, doubles(2000.0)).await.unwrap();
+        world.run("DELETE FROM t WHERE pk = 1").await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
