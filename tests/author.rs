@@ -99,7 +99,6 @@ impl Author {
         let mut bash = Command::new("bash");
         bash.args(["-euo", "pipefail", "-c", &typed(commands)]);
         bash.current_dir(self.0.path().join(folder));
-        let _alone = alone();
         let (is_well, out, err) = self.run(bash);
         assert!(is_well, "in '{folder}':\n{commands}\n{out}\n{err}");
         out
@@ -140,8 +139,8 @@ impl Author {
     }
 }
 
-/// Programs of all projects have one name and one place: nobody else may build or run them
-/// meanwhile.
+/// Programs of all projects have one name and one place, and cargo tells sources apart by their age
+/// alone: nobody else may make, build or run a project meanwhile.
 fn alone() -> MutexGuard<'static, ()> {
     BUILDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -188,6 +187,7 @@ fn what_the_tutorial_tells_can_be_typed() {
     if !is_wanted() {
         return;
     }
+    let _alone = alone();
     let author = Author::new();
     // Its last block names files of the tree, as a person does who stands there.
     let dist = root().join("plugins/dist");
@@ -202,6 +202,7 @@ fn every_new_project_can_be_built_checked_and_put_to_use() {
     if !is_wanted() {
         return;
     }
+    let _alone = alone();
     let author = Author::new();
     for world in ["eviction", "cache-admission", "rate-limiter", "read-admission", "load-shedding"]
     {
@@ -225,6 +226,7 @@ fn a_project_in_c_can_be_built_checked_and_put_to_use() {
     if !is_wanted() {
         return;
     }
+    let _alone = alone();
     let author = Author::new();
     author.shell("", "tidegate plugin new in-c --lang c");
     let folder = author.0.path().join("in-c");
@@ -234,7 +236,6 @@ fn a_project_in_c_can_be_built_checked_and_put_to_use() {
     assert_served(&answered, "in_c");
 
     // What is wrong with the policy is not blamed on the tools, nor the other way round.
-    let _alone = alone();
     let build = || {
         let mut cargo = Command::new("cargo");
         cargo.args(["run", "--quiet", "-p", "build"]).current_dir(&folder);
