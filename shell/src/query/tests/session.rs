@@ -445,7 +445,7 @@ async fn parameters_stand_in_branches_of_unions() {
     for (text, wanted) in [
         ("SELECT ? UNION ALL SELECT ?", "7 8"),
         ("SELECT ? UNION SELECT ? ORDER BY 1 DESC", "8 7"),
-        ("SELECT ? AS x UNION ALL SELECT k FROM t WHERE k < ?", "7 1"),
+        ("SELECT ? AS x UNION ALL SELECT k FROM t WHERE k < ?", "1 7"),
         ("SELECT x FROM (SELECT k, ? AS x FROM t UNION ALL SELECT v, ? FROM t) ORDER BY x", "7 8"),
         ("SELECT x FROM (SELECT ? AS x UNION SELECT ?) q ORDER BY x", "7 8"),
         ("SELECT x + 1 FROM (SELECT 1 AS x UNION ALL SELECT ? UNION ALL SELECT ?) q", "2 8 9"),
@@ -465,6 +465,10 @@ async fn parameters_stand_in_branches_of_unions() {
             for row in 0..batch.num_rows() {
                 found.push(array_value_to_string(batch.column(0), row).unwrap());
             }
+        }
+        // Without an order the branches give their rows side by side.
+        if !text.contains("ORDER BY") {
+            found.sort_unstable();
         }
         assert_eq!(found.join(" "), wanted, "{text}");
     }
