@@ -13,7 +13,7 @@ mod skip;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::TempDir;
 
@@ -99,8 +99,7 @@ impl Author {
         let mut bash = Command::new("bash");
         bash.args(["-euo", "pipefail", "-c", &typed(commands)]);
         bash.current_dir(self.0.path().join(folder));
-        // Programs of all projects have one name and one place: nobody else may build meanwhile.
-        let _alone = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = alone();
         let (is_well, out, err) = self.run(bash);
         assert!(is_well, "in '{folder}':\n{commands}\n{out}\n{err}");
         out
@@ -139,6 +138,12 @@ impl Author {
         let answered = self.sql(project.to_str().unwrap(), &statements);
         (said, answered)
     }
+}
+
+/// Programs of all projects have one name and one place: nobody else may build or run them
+/// meanwhile.
+fn alone() -> MutexGuard<'static, ()> {
+    BUILDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Asserts that the parts are in a text in this order.
@@ -229,6 +234,7 @@ fn a_project_in_c_can_be_built_checked_and_put_to_use() {
     assert_served(&answered, "in_c");
 
     // What is wrong with the policy is not blamed on the tools, nor the other way round.
+    let _alone = alone();
     let build = || {
         let mut cargo = Command::new("cargo");
         cargo.args(["run", "--quiet", "-p", "build"]).current_dir(&folder);

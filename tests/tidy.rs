@@ -92,7 +92,6 @@ const FUNCTION_FOLDERS: &[&str] = &["shell/src", "tests", "benches", "examples"]
 /// Functions that are longer, and how long they may be. This list only shrinks.
 const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
     ("benches/cache/series.rs", "run", 81),
-    ("benches/engine.rs", "run", 93),
     ("benches/fast_forward.rs", "whole", 80),
     ("tests/answers/evaluate.rs", "value", 83),
     ("tests/answers/print.rs", "fmt", 108),
