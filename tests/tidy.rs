@@ -106,7 +106,7 @@ const FOLDERS: &[&str] = &["engine/src", "shell/src", "tests", "benches", "examp
 const LARGE_FOLDERS: &[(&str, usize)] = &[
     ("engine/src/database", 19),
     ("engine/src/database/tests", 21),
-    ("shell/src/flight", 18),
+    ("shell/src/flight", 17),
     ("tests", 16),
 ];
 

@@ -262,6 +262,11 @@ impl Database {
         .boxed()
     }
 
+    /// The data directory.
+    pub fn directory(&self) -> &Path {
+        &self.inner.options.directory
+    }
+
     /// What compiles policies, where that is another process.
     pub fn policy_compiler(&self) -> Option<CompilerCommand> {
         self.inner.options.policy_compiler.clone()

@@ -484,4 +484,41 @@ mod tests {
         world.sessions.start(&world.basic(2, "c")).unwrap();
         assert!(world.sessions.of(&world.bearer(2, &busy)).is_err());
     }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_session_that_was_unused_longest_makes_room() {
+        let world = World::new().await;
+        let mut tokens = Vec::new();
+        for _ in 0..SESSIONS_PER_USER_MAX {
+            tokens.push(world.sessions.start(&world.basic(1, "a")).unwrap());
+            world.clock.advance(Duration::from_millis(1));
+        }
+        for token in &tokens {
+            world.sessions.of(&world.bearer(1, token)).unwrap();
+        }
+        // The first one is used last, and only then does the client go.
+        world.clock.advance(Duration::from_millis(1));
+        drop(world.sessions.of(&world.bearer(1, &tokens[0])).unwrap());
+        world.sessions.connection_closed(Connection(1));
+        world.sessions.start(&world.basic(2, "a")).unwrap();
+        let is_there = |at: usize| world.sessions.of(&world.bearer(2, &tokens[at])).is_ok();
+        assert!(is_there(0) && !is_there(1) && is_there(2));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_session_is_idle_from_the_end_of_its_last_call() {
+        let world = World::new().await;
+        let token = world.sessions.start(&world.basic(1, "a")).unwrap();
+        world.sessions.of(&world.bearer(1, &token)).unwrap();
+        // Used on a second connection, it outlives the first one.
+        world.sessions.of(&world.bearer(2, &token)).unwrap();
+        world.sessions.connection_closed(Connection(1));
+        world.clock.advance(Duration::from_secs(ORPHAN_SECONDS_MAX + 1));
+        world.sessions.start(&world.basic(3, "b")).unwrap();
+        let held = world.sessions.of(&world.bearer(2, &token)).unwrap();
+        world.clock.advance(Duration::from_secs(IDLE_SECONDS_MAX + 1));
+        drop(held);
+        world.sessions.start(&world.basic(3, "b")).unwrap();
+        assert!(world.sessions.of(&world.bearer(2, &token)).is_ok());
+    }
 }
