@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::sstable::format::class_name::{ClassName, unhex};
+use crate::sstable::format::class_name::{ClassName, text_of_hex};
 
 /// A type of a stored column.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -258,10 +258,11 @@ impl UserType {
         name: &ClassName<'_>,
         fields: &[ClassName<'_>],
     ) -> Option<Self> {
-        let field = |field: &ClassName<'_>| Some((unhex(field.label?)?, StoredType::of(field)));
+        let field =
+            |field: &ClassName<'_>| Some((text_of_hex(field.label?)?, StoredType::of(field)));
         Some(UserType {
             keyspace: keyspace.class.to_owned(),
-            name: unhex(name.class)?,
+            name: text_of_hex(name.class)?,
             fields: fields.iter().map(field).collect::<Option<_>>()?,
         })
     }

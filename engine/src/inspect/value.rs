@@ -9,6 +9,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::json::quote;
 use super::types::{StoredType, UserType};
+use crate::hex::Hex;
 use crate::schema::value::format_uuid;
 use crate::sstable::format::coding::Input;
 
@@ -56,9 +57,8 @@ pub(super) fn json(ty: &StoredType, bytes: &[u8], out: &mut String) -> Rendered 
     }
     match ty {
         StoredType::Blob | StoredType::Other(_) => {
-            out.push_str("\"0x");
-            hex(bytes, out);
-            out.push('"');
+            // Writing to a string does not fail.
+            let _ = write!(out, "\"0x{}\"", Hex(bytes));
         }
         StoredType::Float => match f32::from_be_bytes(fixed(ty, bytes)?) {
             number if number.is_finite() => java_float(&format!("{number:e}"), out),
@@ -90,7 +90,7 @@ pub(super) fn json(ty: &StoredType, bytes: &[u8], out: &mut String) -> Rendered 
 pub(crate) fn text(ty: &StoredType, bytes: &[u8]) -> Rendered<String> {
     let mut out = String::new();
     match ty.thawed() {
-        StoredType::Blob | StoredType::Other(_) => hex(bytes, &mut out),
+        StoredType::Blob | StoredType::Other(_) => out = Hex(bytes).to_string(),
         StoredType::List(_)
         | StoredType::Set(_)
         | StoredType::Map(..)
@@ -174,10 +174,7 @@ fn plain(ty: &StoredType, bytes: &[u8], out: &mut String) -> Rendered {
         StoredType::Counter => write!(out, "{}", counter(bytes)?),
         StoredType::Empty => Ok(()),
         // Bytes: nothing else comes here.
-        _ => {
-            hex(bytes, out);
-            Ok(())
-        }
+        _ => write!(out, "{}", Hex(bytes)),
     };
     Ok(())
 }
@@ -246,12 +243,6 @@ fn wrong(ty: &StoredType, bytes: &[u8]) -> String {
 
 fn fixed<const N: usize>(ty: &StoredType, bytes: &[u8]) -> Rendered<[u8; N]> {
     bytes.try_into().map_err(|_| wrong(ty, bytes))
-}
-
-pub(super) fn hex(bytes: &[u8], out: &mut String) {
-    for byte in bytes {
-        let _ = write!(out, "{byte:02x}");
-    }
 }
 
 /// One field with a length before it; `None` for a null.

@@ -5,7 +5,8 @@
 //! type that the table does not name (frozen, `varint`, `duration`, vectors) may also be blobs in
 //! it. A column that the table lacks is skipped, whatever its type.
 
-use super::class_name::{ClassName, PACKAGE, unhex};
+use super::class_name::{ClassName, PACKAGE, text_of_hex};
+use crate::hex::Hex;
 use crate::schema::{ClusteringOrder, Column, DataType, TableSchema, UserType};
 
 /// Name of a type. Types inside a frozen one are not called frozen again.
@@ -52,7 +53,7 @@ fn name_of(ty: &DataType, is_inside_frozen: bool) -> String {
             return format!("{PACKAGE}TupleType({})", fields.join(","));
         }
         DataType::User(user) => {
-            let hex = |text: &str| text.bytes().map(|b| format!("{b:02x}")).collect::<String>();
+            let hex = |text: &str| Hex(text.as_bytes()).to_string();
             let fields: Vec<String> = user
                 .fields
                 .iter()
@@ -120,9 +121,9 @@ fn type_of(parsed: &ClassName<'_>) -> Option<DataType> {
             DataType::tuple_of(fields?)
         }
         ("UserType", [keyspace, name, fields @ ..]) => {
-            let field = |field: &ClassName<'_>| Some((unhex(field.label?)?, type_of(field)?));
+            let field = |field: &ClassName<'_>| Some((text_of_hex(field.label?)?, type_of(field)?));
             let fields: Option<Vec<(String, DataType)>> = fields.iter().map(field).collect();
-            let user = UserType::new(keyspace.class, unhex(name.class)?, fields?);
+            let user = UserType::new(keyspace.class, text_of_hex(name.class)?, fields?);
             DataType::User(Box::new(user))
         }
         ("FrozenType", [inner]) => type_of(inner)?.frozen(),
