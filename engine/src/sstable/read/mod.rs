@@ -5,6 +5,7 @@ mod damage;
 mod item;
 mod open;
 pub(super) mod partition_reader;
+mod plan;
 mod row_read;
 mod salvage;
 mod source;
@@ -12,4 +13,5 @@ mod sstable;
 
 pub use damage::{Damage, DamageLog};
 pub use open::stated_positions;
+pub use plan::ReadPlan;
 pub use sstable::Sstable;
