@@ -27,7 +27,7 @@ use disk::CountingDisk;
 use frame::{Arguments, Row, Target, cpu_timed, median, print_head};
 use futures::future::join_all;
 use memory::CountingAllocator;
-use table::{Cost, Shape, Table, drain, partition_key, point, timed_async};
+use table::{Cost, Shape, Table, partition_key, point, timed_async};
 use tidegate_engine::clock::Random;
 use tidegate_engine::disk::{AlignedBuffer, Backend, Disk, OpenOptions};
 use tidegate_engine::mutation::{Fragment, PartitionRange};
@@ -401,7 +401,7 @@ impl Group<'_> {
         for _ in 0..3 {
             let work = async {
                 let full = Slice::full(Direction::Forward);
-                drain(&mut *table.sstable.read(&PartitionRange::full(), &full), u64::MAX).await
+                table.rows_in(&PartitionRange::full(), &full, u64::MAX).await
             };
             let ((read, wall), cpu) = cpu_timed(timed_async(work)).await;
             assert_eq!(read as i64, rows);

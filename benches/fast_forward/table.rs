@@ -10,7 +10,7 @@ use tidegate_engine::clock::Random;
 use tidegate_engine::disk::Disk;
 use tidegate_engine::mutation::{Fragment, FragmentSource, PartitionRange};
 use tidegate_engine::policy::event::EntryKind;
-use tidegate_engine::sstable::{Sstable, SstableWriter, WriterOptions};
+use tidegate_engine::sstable::{ReadPlan, Sstable, SstableWriter, WriterOptions};
 use tidegate_engine::{
     Cell, ClusteringKey, ClusteringOrder, ClusteringRange, Column, ColumnId, ColumnKind, DataType,
     Direction, Liveness, PartitionKey, Position, Row, SchemaRef, Slice, TableId, TableOptions,
@@ -158,8 +158,15 @@ impl Table {
 
     /// Reads up to `limit` rows of a slice of one partition; how many there were.
     pub async fn rows(&self, key: &PartitionKey, slice: &Slice, limit: u64) -> u64 {
-        let range = PartitionRange::Single(key.clone());
-        drain(&mut *self.sstable.read(&range, slice), limit).await
+        self.rows_in(&PartitionRange::Single(key.clone()), slice, limit).await
+    }
+
+    /// The same of a range of partitions.
+    pub async fn rows_in(&self, range: &PartitionRange, slice: &Slice, limit: u64) -> u64 {
+        match self.sstable.read(&ReadPlan::of(range, slice)) {
+            Some(mut source) => drain(&mut *source, limit).await,
+            None => 0,
+        }
     }
 
     /// The same, measured.
@@ -190,7 +197,7 @@ pub async fn timed_async<T>(work: impl Future<Output = T>) -> (T, Duration) {
 }
 
 /// Reads up to `limit` rows; how many there were.
-pub async fn drain(source: &mut dyn FragmentSource, limit: u64) -> u64 {
+async fn drain(source: &mut dyn FragmentSource, limit: u64) -> u64 {
     let mut fragments = VecDeque::new();
     let mut rows = 0;
     while rows < limit {

@@ -12,6 +12,7 @@ pub mod config;
 pub mod os;
 pub mod clock;
 pub mod checksum;
+pub mod hex;
 pub mod prefetch;
 pub mod persistent;
 pub mod schema;

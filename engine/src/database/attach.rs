@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::inspect::{FoundSchema, Inspector, StoredType, find_schema, list};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{
-    ClusteringOrder, Column, ColumnKind, DataType, OnCorruption, TableId, TableOptions,
+    ClusteringOrder, Column, ColumnKind, DataType, OnCorruption, Scalar, TableId, TableOptions,
     TableSchema, UserType,
 };
 use crate::sstable::{Sstable, SstableName};
@@ -425,32 +425,14 @@ fn table_schema(found: &FoundSchema, id: TableId) -> Result<(TableSchema, Vec<St
 
 /// Whether each value of the type is one cell.
 fn is_whole(ty: &StoredType) -> bool {
-    !ty.is_multi_cell() && !matches!(ty, StoredType::Empty | StoredType::Other(_))
+    !ty.is_multi_cell() && !matches!(ty, StoredType::Scalar(Scalar::Empty) | StoredType::Other(_))
 }
 
 /// The type of columns here that hold values of a stored type.
 fn data_type(ty: &StoredType) -> Option<DataType> {
     let inner = |ty: &StoredType| data_type(ty);
     Some(match ty {
-        StoredType::Ascii | StoredType::Text => DataType::Text,
-        StoredType::BigInt => DataType::BigInt,
-        StoredType::Blob => DataType::Blob,
-        StoredType::Boolean => DataType::Boolean,
-        StoredType::Counter => DataType::Counter,
-        StoredType::Date => DataType::Date,
-        StoredType::Decimal => DataType::DECIMAL_WIDE,
-        StoredType::Double => DataType::Double,
-        StoredType::Duration => DataType::Duration,
-        StoredType::Float => DataType::Float,
-        StoredType::Inet => DataType::Inet,
-        StoredType::Int => DataType::Int,
-        StoredType::SmallInt => DataType::SmallInt,
-        StoredType::Time => DataType::Time,
-        StoredType::Timestamp => DataType::Timestamp,
-        StoredType::TimeUuid => DataType::TimeUuid,
-        StoredType::TinyInt => DataType::TinyInt,
-        StoredType::Uuid => DataType::Uuid,
-        StoredType::VarInt => DataType::Varint,
+        StoredType::Scalar(scalar) => scalar.data_type()?,
         StoredType::List(element) => DataType::list_of(inner(element)?),
         StoredType::Set(element) => DataType::set_of(inner(element)?),
         StoredType::Map(key, value) => DataType::map_of(inner(key)?, inner(value)?),
@@ -463,6 +445,6 @@ fn data_type(ty: &StoredType) -> Option<DataType> {
             DataType::User(Box::new(UserType::new(&user.keyspace, &user.name, fields)))
         }
         StoredType::Frozen(ty) => inner(ty)?.frozen(),
-        StoredType::Empty | StoredType::Vector(..) | StoredType::Other(_) => return None,
+        StoredType::Vector(..) | StoredType::Other(_) => return None,
     })
 }

@@ -5,6 +5,7 @@
 //! and types from them; everything else of the text is stepped over, whatever it is.
 
 use super::types::{StoredType, UserType};
+use crate::schema::Scalar;
 
 /// A `CREATE TABLE`.
 #[derive(Debug, Clone, PartialEq)]
@@ -157,31 +158,13 @@ impl Cursor<'_> {
         }
         let boxed = |at: usize| parameters.get(at)?.clone().map(Box::new);
         Some(match (name.as_str(), parameters.len()) {
-            ("ascii", 0) => StoredType::Ascii,
-            ("bigint", 0) => StoredType::BigInt,
-            ("blob", 0) => StoredType::Blob,
-            ("boolean", 0) => StoredType::Boolean,
-            ("counter", 0) => StoredType::Counter,
-            ("date", 0) => StoredType::Date,
-            ("decimal", 0) => StoredType::Decimal,
-            ("double", 0) => StoredType::Double,
-            ("duration", 0) => StoredType::Duration,
-            ("float", 0) => StoredType::Float,
-            ("inet", 0) => StoredType::Inet,
-            ("int", 0) => StoredType::Int,
-            ("smallint", 0) => StoredType::SmallInt,
-            ("text" | "varchar", 0) => StoredType::Text,
-            ("time", 0) => StoredType::Time,
-            ("timestamp", 0) => StoredType::Timestamp,
-            ("timeuuid", 0) => StoredType::TimeUuid,
-            ("tinyint", 0) => StoredType::TinyInt,
-            ("uuid", 0) => StoredType::Uuid,
-            ("varint", 0) => StoredType::VarInt,
+            ("varchar", 0) => StoredType::Scalar(Scalar::Text),
             ("list", 1) => StoredType::List(boxed(0)?),
             ("set", 1) => StoredType::Set(boxed(0)?),
             ("map", 2) => StoredType::Map(boxed(0)?, boxed(1)?),
             ("frozen", 1) => StoredType::Frozen(boxed(0)?),
             ("tuple", _) => StoredType::Tuple(parameters.into_iter().collect::<Option<_>>()?),
+            (name, 0) => StoredType::Scalar(Scalar::of_cql(name)?),
             _ => return None,
         })
     }

@@ -3,6 +3,7 @@
 use super::dump::key_texts;
 use super::types::StoredType;
 use super::value::text;
+use crate::hex::Hex;
 use crate::schema::TableSchema;
 use crate::sstable::format::type_name::marshal_name;
 
@@ -13,7 +14,7 @@ pub fn partition_key_text(schema: &TableSchema, key: &[u8]) -> String {
         schema.partition_key().map(|column| StoredType::parse(&marshal_name(column))).collect();
     match key_texts(&types, key) {
         Ok(texts) => texts.join(", "),
-        Err(_) => hex(key),
+        Err(_) => format!("0x{}", Hex(key)),
     }
 }
 
@@ -38,13 +39,8 @@ pub fn clustering_key_text(schema: &TableSchema, key: &[u8]) -> Option<String> {
         });
         match text {
             Some(text) => texts.push(text),
-            None => return Some(hex(key)),
+            None => return Some(format!("0x{}", Hex(key))),
         }
     }
-    Some(if rest.is_empty() { texts.join(", ") } else { hex(key) })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("0x{digits}")
+    Some(if rest.is_empty() { texts.join(", ") } else { format!("0x{}", Hex(key)) })
 }

@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 
 use super::types::{KeyType, StoredType};
 use super::value::{elements, fields, integer};
+use crate::schema::Scalar;
 use crate::sstable::format::prefix::KIND_ROW;
 
 /// Order of two values of one type; the empty value comes first.
@@ -16,17 +17,20 @@ pub(super) fn compare(ty: &StoredType, a: &[u8], b: &[u8]) -> Ordering {
     }
     match ty {
         StoredType::Frozen(inner) => compare(inner, a, b),
-        StoredType::TinyInt
-        | StoredType::SmallInt
-        | StoredType::Int
-        | StoredType::BigInt
-        | StoredType::Timestamp => signed(a).cmp(&signed(b)),
-        StoredType::Float => float(a).total_cmp(&float(b)),
-        StoredType::Double => double(a).total_cmp(&double(b)),
-        StoredType::VarInt => integers(&integer(a), &integer(b)),
-        StoredType::Decimal => decimals(a, b),
-        StoredType::TimeUuid => time_uuids(a, b),
-        StoredType::Uuid => uuids(a, b),
+        StoredType::Scalar(scalar) => match scalar {
+            Scalar::TinyInt
+            | Scalar::SmallInt
+            | Scalar::Int
+            | Scalar::BigInt
+            | Scalar::Timestamp => signed(a).cmp(&signed(b)),
+            Scalar::Float => float(a).total_cmp(&float(b)),
+            Scalar::Double => double(a).total_cmp(&double(b)),
+            Scalar::VarInt => integers(&integer(a), &integer(b)),
+            Scalar::Decimal => decimals(a, b),
+            Scalar::TimeUuid => time_uuids(a, b),
+            Scalar::Uuid => uuids(a, b),
+            _ => a.cmp(b),
+        },
         StoredType::List(element) | StoredType::Set(element) => collections(a, b, |_| element, 1),
         StoredType::Map(key, value) => {
             collections(a, b, |i| if i % 2 == 0 { key } else { value }, 2)
@@ -204,12 +208,15 @@ mod tests {
         let decimal = |scale: i32, unscaled: &[u8]| [&scale.to_be_bytes()[..], unscaled].concat();
         let ladders = [
             (
-                StoredType::Int,
+                StoredType::Scalar(Scalar::Int),
                 vec![vec![0x80, 0, 0, 0], vec![0xff; 4], vec![0; 4], vec![0, 0, 1, 0]],
             ),
-            (StoredType::VarInt, vec![vec![0x80, 0], vec![0xff], vec![0], vec![1], vec![0, 0x80]]),
             (
-                StoredType::Decimal,
+                StoredType::Scalar(Scalar::VarInt),
+                vec![vec![0x80, 0], vec![0xff], vec![0], vec![1], vec![0, 0x80]],
+            ),
+            (
+                StoredType::Scalar(Scalar::Decimal),
                 vec![
                     decimal(0, &[0xf6]),
                     decimal(1, &[0xff]),
@@ -220,13 +227,13 @@ mod tests {
                 ],
             ),
             (
-                StoredType::Double,
+                StoredType::Scalar(Scalar::Double),
                 [f64::NEG_INFINITY, -0.0, 0.0, 1.0, f64::INFINITY, -f64::NAN]
                     .map(|number| number.to_be_bytes().to_vec())
                     .to_vec(),
             ),
             (
-                StoredType::Tuple(vec![StoredType::Int]),
+                StoredType::Tuple(vec![StoredType::Scalar(Scalar::Int)]),
                 vec![
                     vec![0xff; 4],
                     vec![0, 0, 0, 4, 0xff, 0xff, 0xff, 0xff],
@@ -242,12 +249,15 @@ mod tests {
             }
         }
         let one = decimal(0, &[1]);
-        assert_eq!(compare(&StoredType::Decimal, &one, &decimal(2, &[100])), Ordering::Equal);
+        assert_eq!(
+            compare(&StoredType::Scalar(Scalar::Decimal), &one, &decimal(2, &[100])),
+            Ordering::Equal
+        );
     }
 
     #[test]
     fn bounds_stand_around_what_they_are_a_prefix_of() {
-        let key = |is_descending| KeyType { ty: StoredType::Int, is_descending };
+        let key = |is_descending| KeyType { ty: StoredType::Scalar(Scalar::Int), is_descending };
         let value = |number: i32| Some(number.to_be_bytes().to_vec());
         let prefix = |kind, numbers: &[i32]| Prefix {
             kind,

@@ -6,32 +6,13 @@
 
 use std::fmt;
 
-use crate::sstable::format::class_name::{ClassName, unhex};
+use crate::schema::Scalar;
+use crate::sstable::format::class_name::{ClassName, text_of_hex};
 
 /// A type of a stored column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoredType {
-    Ascii,
-    BigInt,
-    Blob,
-    Boolean,
-    Counter,
-    Date,
-    Decimal,
-    Double,
-    Duration,
-    Empty,
-    Float,
-    Inet,
-    Int,
-    SmallInt,
-    Text,
-    Time,
-    Timestamp,
-    TimeUuid,
-    TinyInt,
-    Uuid,
-    VarInt,
+    Scalar(Scalar),
     List(Box<StoredType>),
     Set(Box<StoredType>),
     Map(Box<StoredType>, Box<StoredType>),
@@ -101,11 +82,7 @@ impl StoredType {
     /// Length of every value that is not empty; `None` where a length is written.
     pub fn fixed_bytes(&self) -> Option<usize> {
         match self {
-            StoredType::Empty => Some(0),
-            StoredType::Boolean => Some(1),
-            StoredType::Int | StoredType::Float => Some(4),
-            StoredType::BigInt | StoredType::Double | StoredType::Timestamp => Some(8),
-            StoredType::Uuid | StoredType::TimeUuid => Some(16),
+            StoredType::Scalar(scalar) => scalar.fixed_bytes(),
             StoredType::Vector(element, count) => element.fixed_bytes()?.checked_mul(*count),
             StoredType::Frozen(inner) => inner.fixed_bytes(),
             _ => None,
@@ -115,10 +92,10 @@ impl StoredType {
     /// Type of the paths of a multi-cell column's cells, as they are printed.
     pub(super) fn path_type(&self) -> StoredType {
         match self {
-            StoredType::List(_) => StoredType::TimeUuid,
+            StoredType::List(_) => StoredType::Scalar(Scalar::TimeUuid),
             StoredType::Set(element) => (**element).clone(),
             StoredType::Map(key, _) => (**key).clone(),
-            _ => StoredType::SmallInt,
+            _ => StoredType::Scalar(Scalar::SmallInt),
         }
     }
 
@@ -149,27 +126,7 @@ impl StoredType {
 impl fmt::Display for StoredType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StoredType::Ascii => f.write_str("ascii"),
-            StoredType::BigInt => f.write_str("bigint"),
-            StoredType::Blob => f.write_str("blob"),
-            StoredType::Boolean => f.write_str("boolean"),
-            StoredType::Counter => f.write_str("counter"),
-            StoredType::Date => f.write_str("date"),
-            StoredType::Decimal => f.write_str("decimal"),
-            StoredType::Double => f.write_str("double"),
-            StoredType::Duration => f.write_str("duration"),
-            StoredType::Empty => f.write_str("empty"),
-            StoredType::Float => f.write_str("float"),
-            StoredType::Inet => f.write_str("inet"),
-            StoredType::Int => f.write_str("int"),
-            StoredType::SmallInt => f.write_str("smallint"),
-            StoredType::Text => f.write_str("text"),
-            StoredType::Time => f.write_str("time"),
-            StoredType::Timestamp => f.write_str("timestamp"),
-            StoredType::TimeUuid => f.write_str("timeuuid"),
-            StoredType::TinyInt => f.write_str("tinyint"),
-            StoredType::Uuid => f.write_str("uuid"),
-            StoredType::VarInt => f.write_str("varint"),
+            StoredType::Scalar(scalar) => f.write_str(scalar.cql()),
             StoredType::List(element) => write!(f, "list<{}>", Inner(element)),
             StoredType::Set(element) => write!(f, "set<{}>", Inner(element)),
             StoredType::Map(key, value) => write!(f, "map<{}, {}>", Inner(key), Inner(value)),
@@ -211,27 +168,7 @@ impl KeyType {
             ("ReversedType", [inner]) => {
                 return KeyType { ty: StoredType::of(inner), is_descending: true };
             }
-            ("AsciiType", []) => StoredType::Ascii,
-            ("LongType", []) => StoredType::BigInt,
-            ("BytesType", []) => StoredType::Blob,
-            ("BooleanType", []) => StoredType::Boolean,
-            ("CounterColumnType", []) => StoredType::Counter,
-            ("SimpleDateType", []) => StoredType::Date,
-            ("DecimalType", []) => StoredType::Decimal,
-            ("DoubleType", []) => StoredType::Double,
-            ("DurationType", []) => StoredType::Duration,
-            ("EmptyType", []) => StoredType::Empty,
-            ("FloatType", []) => StoredType::Float,
-            ("InetAddressType", []) => StoredType::Inet,
-            ("Int32Type", []) => StoredType::Int,
-            ("ShortType", []) => StoredType::SmallInt,
-            ("UTF8Type", []) => StoredType::Text,
-            ("TimeType", []) => StoredType::Time,
-            ("TimestampType" | "DateType", []) => StoredType::Timestamp,
-            ("TimeUUIDType", []) => StoredType::TimeUuid,
-            ("ByteType", []) => StoredType::TinyInt,
-            ("UUIDType", []) => StoredType::Uuid,
-            ("IntegerType", []) => StoredType::VarInt,
+            ("DateType", []) => StoredType::Scalar(Scalar::Timestamp),
             ("ListType", [element]) => StoredType::List(StoredType::boxed(element)),
             ("SetType", [element]) => StoredType::Set(StoredType::boxed(element)),
             ("MapType", [key, value]) => {
@@ -246,6 +183,7 @@ impl KeyType {
                 Ok(count) => StoredType::Vector(StoredType::boxed(element), count),
                 Err(_) => other(),
             },
+            (class, []) => Scalar::of_class(class).map_or_else(other, StoredType::Scalar),
             _ => other(),
         };
         KeyType { ty, is_descending: false }
@@ -258,10 +196,11 @@ impl UserType {
         name: &ClassName<'_>,
         fields: &[ClassName<'_>],
     ) -> Option<Self> {
-        let field = |field: &ClassName<'_>| Some((unhex(field.label?)?, StoredType::of(field)));
+        let field =
+            |field: &ClassName<'_>| Some((text_of_hex(field.label?)?, StoredType::of(field)));
         Some(UserType {
             keyspace: keyspace.class.to_owned(),
-            name: unhex(name.class)?,
+            name: text_of_hex(name.class)?,
             fields: fields.iter().map(field).collect::<Option<_>>()?,
         })
     }
@@ -296,7 +235,7 @@ mod tests {
         let StoredType::User(addr) = StoredType::parse(user) else { panic!("a user type") };
         assert_eq!((addr.keyspace.as_str(), addr.fields[1].0.as_str()), ("fx", "tags"));
         let composite = StoredType::parse_partition_key("CompositeType(Int32Type,UTF8Type)");
-        assert_eq!(composite, [StoredType::Int, StoredType::Text]);
+        assert_eq!(composite, [Scalar::Int, Scalar::Text].map(StoredType::Scalar));
     }
 
     #[test]

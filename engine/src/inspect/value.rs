@@ -9,6 +9,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::json::quote;
 use super::types::{StoredType, UserType};
+use crate::hex::Hex;
+use crate::schema::Scalar;
 use crate::schema::value::format_uuid;
 use crate::sstable::format::coding::Input;
 
@@ -50,33 +52,34 @@ pub(super) fn json(ty: &StoredType, bytes: &[u8], out: &mut String) -> Rendered 
         }
         _ => {}
     }
-    if bytes.is_empty() && !matches!(ty, StoredType::Blob | StoredType::Other(_)) {
+    if bytes.is_empty() && !matches!(ty, StoredType::Scalar(Scalar::Blob) | StoredType::Other(_)) {
         out.push_str("\"\"");
         return Ok(());
     }
     match ty {
-        StoredType::Blob | StoredType::Other(_) => {
-            out.push_str("\"0x");
-            hex(bytes, out);
-            out.push('"');
+        StoredType::Scalar(Scalar::Blob) | StoredType::Other(_) => {
+            // Writing to a string does not fail.
+            let _ = write!(out, "\"0x{}\"", Hex(bytes));
         }
-        StoredType::Float => match f32::from_be_bytes(fixed(ty, bytes)?) {
+        StoredType::Scalar(Scalar::Float) => match f32::from_be_bytes(fixed(ty, bytes)?) {
             number if number.is_finite() => java_float(&format!("{number:e}"), out),
             _ => out.push_str("null"),
         },
-        StoredType::Double => match f64::from_be_bytes(fixed(ty, bytes)?) {
+        StoredType::Scalar(Scalar::Double) => match f64::from_be_bytes(fixed(ty, bytes)?) {
             number if number.is_finite() => java_float(&format!("{number:e}"), out),
             _ => out.push_str("null"),
         },
-        StoredType::Ascii
-        | StoredType::Text
-        | StoredType::Date
-        | StoredType::Duration
-        | StoredType::Inet
-        | StoredType::Time
-        | StoredType::Timestamp
-        | StoredType::TimeUuid
-        | StoredType::Uuid => {
+        StoredType::Scalar(
+            Scalar::Ascii
+            | Scalar::Text
+            | Scalar::Date
+            | Scalar::Duration
+            | Scalar::Inet
+            | Scalar::Time
+            | Scalar::Timestamp
+            | Scalar::TimeUuid
+            | Scalar::Uuid,
+        ) => {
             let mut text = String::new();
             plain(ty, bytes, &mut text)?;
             quote(&text, out);
@@ -90,7 +93,7 @@ pub(super) fn json(ty: &StoredType, bytes: &[u8], out: &mut String) -> Rendered 
 pub(crate) fn text(ty: &StoredType, bytes: &[u8]) -> Rendered<String> {
     let mut out = String::new();
     match ty.thawed() {
-        StoredType::Blob | StoredType::Other(_) => hex(bytes, &mut out),
+        StoredType::Scalar(Scalar::Blob) | StoredType::Other(_) => out = Hex(bytes).to_string(),
         StoredType::List(_)
         | StoredType::Set(_)
         | StoredType::Map(..)
@@ -99,7 +102,7 @@ pub(crate) fn text(ty: &StoredType, bytes: &[u8]) -> Rendered<String> {
         | StoredType::Vector(..) => json(ty, bytes, &mut out)?,
         _ if bytes.is_empty() => {}
         // A moment has a T here, and a blank in JSON.
-        StoredType::Timestamp => {
+        StoredType::Scalar(Scalar::Timestamp) => {
             plain(ty.thawed(), bytes, &mut out)?;
             out = out.replacen(' ', "T", 1);
         }
@@ -110,52 +113,56 @@ pub(crate) fn text(ty: &StoredType, bytes: &[u8]) -> Rendered<String> {
 
 fn plain(ty: &StoredType, bytes: &[u8], out: &mut String) -> Rendered {
     // Writing to a string does not fail.
-    let _ = match ty {
-        StoredType::Boolean => write!(out, "{}", fixed::<1>(ty, bytes)?[0] != 0),
-        StoredType::TinyInt => write!(out, "{}", i8::from_be_bytes(fixed(ty, bytes)?)),
-        StoredType::SmallInt => write!(out, "{}", i16::from_be_bytes(fixed(ty, bytes)?)),
-        StoredType::Int => write!(out, "{}", i32::from_be_bytes(fixed(ty, bytes)?)),
-        StoredType::BigInt => write!(out, "{}", i64::from_be_bytes(fixed(ty, bytes)?)),
-        StoredType::Float => {
+    let StoredType::Scalar(scalar) = ty else {
+        let _ = write!(out, "{}", Hex(bytes));
+        return Ok(());
+    };
+    let _ = match scalar {
+        Scalar::Boolean => write!(out, "{}", fixed::<1>(ty, bytes)?[0] != 0),
+        Scalar::TinyInt => write!(out, "{}", i8::from_be_bytes(fixed(ty, bytes)?)),
+        Scalar::SmallInt => write!(out, "{}", i16::from_be_bytes(fixed(ty, bytes)?)),
+        Scalar::Int => write!(out, "{}", i32::from_be_bytes(fixed(ty, bytes)?)),
+        Scalar::BigInt => write!(out, "{}", i64::from_be_bytes(fixed(ty, bytes)?)),
+        Scalar::Float => {
             let number = f32::from_be_bytes(fixed(ty, bytes)?);
             java_number(number.is_finite(), &format!("{number:e}"), &number, out);
             Ok(())
         }
-        StoredType::Double => {
+        Scalar::Double => {
             let number = f64::from_be_bytes(fixed(ty, bytes)?);
             java_number(number.is_finite(), &format!("{number:e}"), &number, out);
             Ok(())
         }
-        StoredType::Decimal => {
+        Scalar::Decimal => {
             let (scale, unscaled) =
                 bytes.split_first_chunk::<4>().ok_or_else(|| wrong(ty, bytes))?;
             decimal(&integer(unscaled), i32::from_be_bytes(*scale), out);
             Ok(())
         }
-        StoredType::VarInt => write!(out, "{}", integer(bytes)),
-        StoredType::Ascii | StoredType::Text => {
+        Scalar::VarInt => write!(out, "{}", integer(bytes)),
+        Scalar::Ascii | Scalar::Text => {
             out.push_str(std::str::from_utf8(bytes).map_err(|_| "bytes that are no UTF-8")?);
             Ok(())
         }
-        StoredType::Date => {
+        Scalar::Date => {
             let days = u32::from_be_bytes(fixed(ty, bytes)?);
             write!(out, "{}", civil(i64::from(days) - (1 << 31)))
         }
-        StoredType::Time => {
+        Scalar::Time => {
             let ns = i64::from_be_bytes(fixed(ty, bytes)?);
             let (seconds, ns) = (ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000));
             write!(out, "{}.{ns:09}", clock(seconds))
         }
-        StoredType::Timestamp => {
+        Scalar::Timestamp => {
             let ms = i64::from_be_bytes(fixed(ty, bytes)?);
             let (day, ms) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
             write!(out, "{} {}.{:03}Z", civil(day), clock(ms / 1000), ms % 1000)
         }
-        StoredType::Uuid | StoredType::TimeUuid => {
+        Scalar::Uuid | Scalar::TimeUuid => {
             out.push_str(&format_uuid(&fixed(ty, bytes)?));
             Ok(())
         }
-        StoredType::Inet => match bytes.len() {
+        Scalar::Inet => match bytes.len() {
             4 => write!(out, "{}", Ipv4Addr::from(fixed::<4>(ty, bytes)?)),
             16 => {
                 let address = Ipv6Addr::from(fixed::<16>(ty, bytes)?);
@@ -170,14 +177,10 @@ fn plain(ty: &StoredType, bytes: &[u8], out: &mut String) -> Rendered {
             }
             _ => return Err(wrong(ty, bytes)),
         },
-        StoredType::Duration => return duration(bytes, out),
-        StoredType::Counter => write!(out, "{}", counter(bytes)?),
-        StoredType::Empty => Ok(()),
-        // Bytes: nothing else comes here.
-        _ => {
-            hex(bytes, out);
-            Ok(())
-        }
+        Scalar::Duration => return duration(bytes, out),
+        Scalar::Counter => write!(out, "{}", counter(bytes)?),
+        Scalar::Empty => Ok(()),
+        Scalar::Blob => write!(out, "{}", Hex(bytes)),
     };
     Ok(())
 }
@@ -246,12 +249,6 @@ fn wrong(ty: &StoredType, bytes: &[u8]) -> String {
 
 fn fixed<const N: usize>(ty: &StoredType, bytes: &[u8]) -> Rendered<[u8; N]> {
     bytes.try_into().map_err(|_| wrong(ty, bytes))
-}
-
-pub(super) fn hex(bytes: &[u8], out: &mut String) {
-    for byte in bytes {
-        let _ = write!(out, "{byte:02x}");
-    }
 }
 
 /// One field with a length before it; `None` for a null.
@@ -518,10 +515,13 @@ mod tests {
             (f64::NAN, "null"),
             (f64::NEG_INFINITY, "null"),
         ] {
-            assert_eq!(of(&StoredType::Double, &f64::to_be_bytes(number)), text);
+            assert_eq!(of(&StoredType::Scalar(Scalar::Double), &f64::to_be_bytes(number)), text);
         }
-        assert_eq!(of(&StoredType::Float, &f32::MAX.to_be_bytes()), "3.4028235E38");
-        assert_eq!(text(&StoredType::Float, &f32::INFINITY.to_be_bytes()).unwrap(), "Infinity");
+        assert_eq!(of(&StoredType::Scalar(Scalar::Float), &f32::MAX.to_be_bytes()), "3.4028235E38");
+        assert_eq!(
+            text(&StoredType::Scalar(Scalar::Float), &f32::INFINITY.to_be_bytes()).unwrap(),
+            "Infinity"
+        );
         for (unscaled, scale, text) in [
             ("1", 20, "1E-20"),
             ("1", -10, "1E+10"),
@@ -540,17 +540,24 @@ mod tests {
     #[test]
     fn moments_have_a_blank_in_json_and_none_in_keys() {
         let bytes = (-1000i64).to_be_bytes();
-        assert_eq!(of(&StoredType::Timestamp, &bytes), "\"1969-12-31 23:59:59.000Z\"");
-        assert_eq!(text(&StoredType::Timestamp, &bytes).unwrap(), "1969-12-31T23:59:59.000Z");
+        assert_eq!(
+            of(&StoredType::Scalar(Scalar::Timestamp), &bytes),
+            "\"1969-12-31 23:59:59.000Z\""
+        );
+        assert_eq!(
+            text(&StoredType::Scalar(Scalar::Timestamp), &bytes).unwrap(),
+            "1969-12-31T23:59:59.000Z"
+        );
     }
 
     #[test]
     fn addresses_have_javas_form() {
-        let address =
-            |text: &str| of(&StoredType::Inet, &text.parse::<Ipv6Addr>().unwrap().octets());
+        let address = |text: &str| {
+            of(&StoredType::Scalar(Scalar::Inet), &text.parse::<Ipv6Addr>().unwrap().octets())
+        };
         assert_eq!(address("2001:db8::1"), "\"2001:db8:0:0:0:0:0:1\"");
         assert_eq!(address("::ffff:1.2.3.4"), "\"1.2.3.4\"");
-        assert_eq!(of(&StoredType::Inet, &[10, 0, 0, 1]), "\"10.0.0.1\"");
+        assert_eq!(of(&StoredType::Scalar(Scalar::Inet), &[10, 0, 0, 1]), "\"10.0.0.1\"");
     }
 
     #[test]
@@ -568,14 +575,17 @@ mod tests {
 
     #[test]
     fn impossible_bytes_are_said_to_be_so() {
-        let list = StoredType::List(Box::new(StoredType::Int));
-        let tuple = StoredType::Tuple(vec![StoredType::Int, StoredType::Text]);
+        let list = StoredType::List(Box::new(StoredType::Scalar(Scalar::Int)));
+        let tuple = StoredType::Tuple(vec![
+            StoredType::Scalar(Scalar::Int),
+            StoredType::Scalar(Scalar::Text),
+        ]);
         for (ty, bytes) in [
-            (&StoredType::Int, &b"abc"[..]),
-            (&StoredType::Text, b"\xff"),
-            (&StoredType::Inet, b"12345"),
-            (&StoredType::Counter, b"\0\x01\0"),
-            (&StoredType::Duration, b"\0"),
+            (&StoredType::Scalar(Scalar::Int), &b"abc"[..]),
+            (&StoredType::Scalar(Scalar::Text), b"\xff"),
+            (&StoredType::Scalar(Scalar::Inet), b"12345"),
+            (&StoredType::Scalar(Scalar::Counter), b"\0\x01\0"),
+            (&StoredType::Scalar(Scalar::Duration), b"\0"),
             (&list, b"\x7f\xff\xff\xff"),
             (&list, b"\0\0\0\x01\0\0\0\x09a"),
             (&tuple, b"\0\0\0\x04abcd\xff\xff\xff\xff\0"),

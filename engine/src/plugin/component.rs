@@ -18,6 +18,7 @@ use super::state::{State, printable};
 use super::world::World;
 use crate::config::POLICY_COMPONENT_BYTES_MAX;
 use crate::error::{Error, Result};
+use crate::hex::Hex;
 
 /// Functions in a component. 20,000 small ones took 1.6 s to compile.
 const FUNCTIONS_MAX: usize = 5_000;
@@ -49,7 +50,7 @@ impl CompiledPolicy {
 
     /// The digest as 64 hex digits.
     pub fn digest_hex(&self) -> String {
-        self.digest.iter().map(|byte| format!("{byte:02x}")).collect()
+        Hex(&self.digest).to_string()
     }
 
     /// Size of the component, bytes.

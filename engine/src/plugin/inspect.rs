@@ -4,6 +4,7 @@ use sha2::{Digest, Sha256};
 
 use super::component::{Outline, check};
 use super::state::printable;
+use crate::hex::Hex;
 
 /// What can be told of a component without compiling it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub fn inspect(bytes: &[u8]) -> Inspection {
     let shown = |names: &[String]| names.iter().map(|name| printable(name)).collect();
     Inspection {
         size_bytes: bytes.len(),
-        digest: Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect(),
+        digest: Hex(&Sha256::digest(bytes)).to_string(),
         world: fault.as_ref().ok().map(|world| format!("{world}-policy")),
         imports: shown(&outline.imports),
         exports: shown(&outline.exports),

@@ -14,6 +14,7 @@ use super::types::DataType;
 use super::value::Value;
 use crate::config::{CLUSTERING_VALUE_BYTES_MAX, PARTITION_KEY_BYTES_MAX};
 use crate::error::{Error, Result};
+use crate::hex::Hex;
 
 /// Token and serialised bytes of a partition key; ordered by token, then bytes.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -137,9 +138,7 @@ impl PartialOrd for PartitionKey {
 
 impl fmt::Debug for PartitionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PartitionKey({} ", self.token.0)?;
-        self.bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-        write!(f, ")")
+        write!(f, "PartitionKey({} {})", self.token.0, Hex(&self.bytes))
     }
 }
 
@@ -267,9 +266,7 @@ impl ClusteringKey {
 
 impl fmt::Debug for ClusteringKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ClusteringKey(")?;
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-        write!(f, ")")
+        write!(f, "ClusteringKey({})", Hex(&self.0))
     }
 }
 

@@ -6,6 +6,7 @@ pub mod key;
 mod key_bytes;
 pub mod options;
 pub mod order;
+pub mod scalar;
 pub mod table_schema;
 pub mod token;
 pub mod types;
@@ -14,6 +15,7 @@ pub mod vint;
 
 pub use key::{ClusteringKey, ClusteringShape, PartitionKey};
 pub use options::{Compression, Compressor, LargeDataOptions, LargeDataThresholds, OnCorruption};
+pub use scalar::Scalar;
 pub use table_schema::{
     ClusteringOrder, Column, ColumnId, ColumnKind, RateLimit, TableId, TableOptions, TableSchema,
 };

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::scalar::Scalar;
 use crate::error::{Error, Result};
 
 /// Most levels of types within types.
@@ -239,6 +240,37 @@ impl DataType {
         }
     }
 
+    /// The same among the types without parameters; `None` where it has some.
+    pub fn scalar(&self) -> Option<Scalar> {
+        Some(match self {
+            DataType::Boolean => Scalar::Boolean,
+            DataType::TinyInt => Scalar::TinyInt,
+            DataType::SmallInt => Scalar::SmallInt,
+            DataType::Int => Scalar::Int,
+            DataType::BigInt => Scalar::BigInt,
+            DataType::Float => Scalar::Float,
+            DataType::Double => Scalar::Double,
+            DataType::Decimal { .. } => Scalar::Decimal,
+            DataType::Varint => Scalar::VarInt,
+            DataType::Text => Scalar::Text,
+            DataType::Blob => Scalar::Blob,
+            DataType::Date => Scalar::Date,
+            DataType::Time => Scalar::Time,
+            DataType::Timestamp => Scalar::Timestamp,
+            DataType::Duration => Scalar::Duration,
+            DataType::Uuid => Scalar::Uuid,
+            DataType::TimeUuid => Scalar::TimeUuid,
+            DataType::Inet => Scalar::Inet,
+            DataType::Counter => Scalar::Counter,
+            DataType::List(_)
+            | DataType::Set(_)
+            | DataType::Map(..)
+            | DataType::Tuple(_)
+            | DataType::User(_)
+            | DataType::Frozen(_) => return None,
+        })
+    }
+
     /// The type's name in SQL, lower case.
     pub fn sql_name(&self) -> String {
         match self {
@@ -254,25 +286,7 @@ impl DataType {
             ty => ty.bare_name(shows_frozen),
         };
         match self {
-            DataType::Boolean => "boolean".into(),
-            DataType::TinyInt => "tinyint".into(),
-            DataType::SmallInt => "smallint".into(),
-            DataType::Int => "int".into(),
-            DataType::BigInt => "bigint".into(),
-            DataType::Float => "float".into(),
-            DataType::Double => "double".into(),
             DataType::Decimal { precision, scale } => format!("decimal({precision}, {scale})"),
-            DataType::Varint => "varint".into(),
-            DataType::Text => "text".into(),
-            DataType::Blob => "blob".into(),
-            DataType::Date => "date".into(),
-            DataType::Time => "time".into(),
-            DataType::Timestamp => "timestamp".into(),
-            DataType::Duration => "duration".into(),
-            DataType::Uuid => "uuid".into(),
-            DataType::TimeUuid => "timeuuid".into(),
-            DataType::Inet => "inet".into(),
-            DataType::Counter => "counter".into(),
             DataType::List(element) => format!("list<{}>", inner(element)),
             DataType::Set(element) => format!("set<{}>", inner(element)),
             DataType::Map(key, value) => format!("map<{}, {}>", inner(key), inner(value)),
@@ -283,6 +297,7 @@ impl DataType {
             }
             DataType::User(user) => format!("{}.{}", user.keyspace, user.name),
             DataType::Frozen(inner) => inner.bare_name(shows_frozen),
+            plain => plain.scalar().expect("all others have parameters").cql().to_owned(),
         }
     }
 }

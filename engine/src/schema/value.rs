@@ -10,6 +10,7 @@ use super::frozen::{self, map_of, set_of};
 use super::types::DataType;
 use super::vint::{put_svint, take_svint};
 use crate::error::{Error, Result};
+use crate::hex::Hex;
 
 /// A typed value. Null is the absence of a `Value`.
 #[derive(Debug, Clone, PartialEq)]
@@ -507,10 +508,7 @@ impl fmt::Display for Value {
             Value::Double(v) => write!(f, "{v}"),
             Value::Decimal { unscaled, scale } => write!(f, "{unscaled}e-{scale}"),
             Value::Text(v) => write!(f, "'{v}'"),
-            Value::Blob(v) => {
-                write!(f, "0x")?;
-                v.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-            }
+            Value::Blob(v) => write!(f, "0x{}", Hex(v)),
             Value::Date(v) => write!(f, "date day {v}"),
             Value::Time(v) => write!(f, "time {v} ns"),
             Value::Timestamp(v) => write!(f, "timestamp {v} ms"),

@@ -9,7 +9,7 @@ use crate::mutation::{
 };
 use crate::runtime;
 use crate::schema::PartitionKey;
-use crate::sstable::HashedKey;
+use crate::sstable::ReadPlan;
 
 /// What a part of a partition is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,10 +56,10 @@ impl Table {
         let mut sources: Vec<(String, Box<dyn FragmentSource>)> =
             sources.map(|(name, source)| (name.to_owned(), source)).collect();
         let sstables = self.sstables.borrow().clone();
-        let hashed = HashedKey::of(key);
-        for live in sstables.0.iter().filter(|live| live.sstable.may_contain(&hashed)) {
-            let name = format!("sstable {}", live.sstable.info().generation);
-            sources.push((name, live.sstable.read_past_cache(&range, &slice)));
+        let plan = ReadPlan::of(&range, &slice).past_cache();
+        for live in &sstables.0 {
+            let name = || format!("sstable {}", live.sstable.info().generation);
+            sources.extend(live.sstable.read(&plan).map(|source| (name(), source)));
         }
         self.cached(key, max, &mut parts);
         for (name, source) in sources {

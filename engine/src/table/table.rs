@@ -26,7 +26,7 @@ use crate::schema::{
     ClusteringKey, ClusteringShape, LargeDataThresholds, OnCorruption, PartitionKey, TableOptions,
 };
 use crate::sstable::manifest::Manifest;
-use crate::sstable::{DamageLog, HashedKey, Sstable};
+use crate::sstable::{DamageLog, HashedKey, ReadPlan, Sstable};
 
 /// See the head of this file.
 pub struct Table {
@@ -82,13 +82,17 @@ pub struct Table {
 #[derive(Clone)]
 pub(super) struct Sstables(pub(super) Vec<LiveSstable>);
 
+impl Sstables {
+    /// Those that may have a partition, or any one.
+    fn admitting(&self, key: Option<HashedKey<'_>>) -> impl Iterator<Item = &LiveSstable> {
+        self.0.iter().filter(move |live| key.is_none_or(|key| live.sstable.may_contain(&key)))
+    }
+}
+
 impl Underlying for Sstables {
     fn read(&self, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
-        let single = single_of(range);
-        let admits =
-            |live: &&LiveSstable| single.as_ref().is_none_or(|key| live.sstable.may_contain(key));
-        let sources = self.0.iter().filter(admits);
-        let sources = sources.map(|live| live.sstable.read_for_rows(range, slice));
+        let plan = ReadPlan::of(range, slice).for_rows();
+        let sources = self.0.iter().filter_map(|live| live.sstable.read(&plan));
         MergeSource::merge(sources.collect(), slice.direction)
     }
 
@@ -98,12 +102,10 @@ impl Underlying for Sstables {
         row: ClusteringKey,
         wants_front: bool,
     ) -> RowFuture {
-        let hashed = HashedKey::of(partition);
-        let admits = |live: &&LiveSstable| live.sstable.may_contain(&hashed);
         let read = |live: &LiveSstable, row| {
             live.sstable.clone().read_row(partition.clone(), row, wants_front)
         };
-        let mut admitting = self.0.iter().filter(admits);
+        let mut admitting = self.admitting(Some(HashedKey::of(partition)));
         let Some(first) = admitting.next() else { return ready(Ok(None)).boxed_local() };
         let others: Vec<&LiveSstable> = admitting.collect();
         if others.is_empty() {
@@ -122,11 +124,8 @@ impl Underlying for Sstables {
     }
 
     fn rows_per_opening(&self, range: &PartitionRange) -> usize {
-        let single = single_of(range);
-        let admits =
-            |live: &&LiveSstable| single.as_ref().is_none_or(|key| live.sstable.may_contain(key));
         let (mut files, mut bytes, mut rows) = (0, 0, 0);
-        for live in self.0.iter().filter(admits) {
+        for live in self.admitting(HashedKey::of_range(range)) {
             let info = live.sstable.info();
             files += 1;
             bytes += info.data_bytes;
@@ -144,14 +143,6 @@ impl Underlying for Sstables {
 /// Bytes that are read in sequence at the cost of beginning to read an SSTable: of some reads of
 /// index and data before it goes on in large pieces, and of what was read ahead for nothing.
 const OPENING_BYTES: u64 = 1 << 20;
-
-/// The key of a range of one partition, hashed once for the filters of all SSTables.
-fn single_of(range: &PartitionRange) -> Option<HashedKey<'_>> {
-    match range {
-        PartitionRange::Single(key) => Some(HashedKey::of(key)),
-        PartitionRange::Tokens { .. } => None,
-    }
-}
 
 /// An SSTable that reads take part in.
 #[derive(Clone)]
@@ -316,28 +307,26 @@ impl Table {
     }
 
     /// The files that may hold something of a range, each read on its own.
-    fn files(
-        &self,
-        sstables: &[LiveSstable],
-        range: &PartitionRange,
-        slice: &Slice,
+    fn files<'a>(
+        &'a self,
+        sstables: &'a [LiveSstable],
+        range: &'a PartitionRange,
+        slice: &'a Slice,
         past_cache: bool,
     ) -> impl Iterator<Item = Box<dyn FragmentSource>> {
-        let single = single_of(range);
-        let is_single = single.is_some();
-        let admits = move |live: &&LiveSstable| {
-            single.as_ref().is_none_or(|key| live.sstable.may_contain(key))
-        };
-        sstables.iter().filter(admits).map(move |live| {
-            let mut source = match (self.skips_damage(), past_cache) {
-                (true, _) => live.sstable.read_past_damage(range, slice, self.damage.clone()),
-                (false, true) => live.sstable.read_past_cache(range, slice),
-                (false, false) => live.sstable.read(range, slice),
-            };
-            if live.is_shared && !is_single {
-                source = Box::new(OwnedSource::new(source, self.shard, self.shard_count));
-            }
-            source
+        let is_single = matches!(range, PartitionRange::Single(_));
+        let mut plan = ReadPlan::of(range, slice);
+        if self.skips_damage() {
+            plan.on_damage = Some(self.damage.clone());
+        } else if past_cache {
+            plan = plan.past_cache();
+        }
+        sstables.iter().filter_map(move |live| {
+            let source = live.sstable.read(&plan)?;
+            Some(match live.is_shared && !is_single {
+                true => Box::new(OwnedSource::new(source, self.shard, self.shard_count)),
+                false => source,
+            })
         })
     }
 

@@ -19,6 +19,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use prost::bytes::Bytes;
 use tidegate_engine::clock::Clock;
+use tidegate_engine::hex::Hex;
 use tidegate_engine::{Database, SchemaRef};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Status};
@@ -216,7 +217,7 @@ impl Sessions {
     ///
     /// Errors: RESOURCE_EXHAUSTED when there are too many that cannot be ended.
     pub(super) fn start<T>(&self, request: &Request<T>) -> Result<String, Status> {
-        let token: String = random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
+        let token = Hex(&random::<16>()?).to_string();
         let user = user(request.metadata());
         let name = Name::Token(token.clone());
         self.insert(&mut lock(&self.all), name, user, connection(request), false)?;

@@ -25,7 +25,7 @@ use tidegate_engine::inspect::{
     DataDump, IndexDump, Inspector, dump_scylla, dump_statistics, dump_statistics_json,
     dump_summary, find_schema, verify,
 };
-use tidegate_engine::sstable::{Component, Sstable, SstableName};
+use tidegate_engine::sstable::{Component, ReadPlan, Sstable, SstableName};
 use tidegate_engine::{DataType, Direction, SchemaRef, Slice, TableSchema};
 
 /// Versions, tables and whether they are compressed: between them they have all that a file may
@@ -131,7 +131,8 @@ fn read(fixture: &Fixture, component: Component, content: &[u8], keeps_checksums
         let name = &fixture.name;
         if let Ok(table) = Sstable::open_named(disk.clone(), cache, directory, name, schema).await {
             for direction in [Direction::Forward, Direction::Reversed] {
-                let mut source = table.read(&PartitionRange::full(), &Slice::full(direction));
+                let (range, slice) = (PartitionRange::full(), Slice::full(direction));
+                let Some(mut source) = table.read(&ReadPlan::of(&range, &slice)) else { continue };
                 loop {
                     let mut out = VecDeque::new();
                     if source.fill(&mut out).await.is_err() || out.is_empty() {

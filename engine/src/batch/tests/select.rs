@@ -6,18 +6,19 @@ use serde_json::{Map, Value as Json};
 use super::*;
 use crate::mutation::{Direction, Filled, PartitionRange, Slice};
 use crate::reader::QueryReader;
-use crate::sstable::Sstable;
 use crate::sstable::tests::dump::{render_value, same};
 use crate::sstable::tests::fixtures::fixture_path;
 use crate::sstable::tests::foreign::{fixtures, load, open_named};
+use crate::sstable::{ReadPlan, Sstable};
 
 /// After everything was written, before the first time to live ends.
 const NOW_SECONDS: i32 = 1_800_000_000;
 
 /// The rows that a query sees, as JSON objects by column name.
 fn select(table: &Rc<Sstable>, schema: &SchemaRef, direction: Direction) -> Vec<Json> {
-    let source = table.read(&PartitionRange::full(), &Slice::full(direction));
-    let mut reader = QueryReader::new(source, NOW_SECONDS, true);
+    let (range, slice) = (PartitionRange::full(), Slice::full(direction));
+    let source = table.read(&ReadPlan::of(&range, &slice));
+    let mut reader = QueryReader::new(source.expect("it has partitions"), NOW_SECONDS, true);
     let columns: Vec<ColumnId> = schema.ids().collect();
     let mut builder = BatchBuilder::new(schema.clone(), &columns, NOW_SECONDS);
     let mut rows = Vec::new();

@@ -20,6 +20,7 @@ use crate::inspect::rows::{
 use crate::inspect::types::StoredType;
 use crate::inspect::value::{self, Rendered};
 use crate::mutation::Tombstone;
+use crate::schema::Scalar;
 use crate::sstable::format::component::Component;
 use crate::sstable::format::prefix::Bound;
 
@@ -357,7 +358,7 @@ fn path_text(ty: &StoredType, path: &[u8]) -> Rendered<String> {
 pub(crate) fn value_type(ty: &StoredType, cell: &StoredCell) -> Rendered<StoredType> {
     Ok(match (ty, &cell.path) {
         (StoredType::List(element), Some(_)) => (**element).clone(),
-        (StoredType::Set(_), Some(_)) => StoredType::Empty,
+        (StoredType::Set(_), Some(_)) => StoredType::Scalar(Scalar::Empty),
         (StoredType::Map(_, value), Some(_)) => (**value).clone(),
         (StoredType::User(user), Some(path)) => {
             let index: [u8; 2] =

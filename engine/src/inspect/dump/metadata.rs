@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::index::StoredSummary;
 use crate::error::Result;
+use crate::hex::Hex;
 use crate::inspect::files::Inspector;
 use crate::inspect::json::Json;
 use crate::inspect::metadata::{LogPosition, Metadata, Sketch};
@@ -138,9 +139,7 @@ pub async fn dump_statistics(sstable: &Inspector) -> Result<String> {
 fn unknown(sketch: &Sketch) -> String {
     match sketch {
         Sketch::Other { bytes, what } => {
-            let mut hex = String::new();
-            value::hex(bytes, &mut hex);
-            format!("unknown ({what}: 0x{hex})")
+            format!("unknown ({what}: 0x{})", Hex(bytes))
         }
         _ => "unknown".to_owned(),
     }
@@ -282,11 +281,7 @@ fn bound_texts(metadata: &Metadata, values: &[Vec<u8>]) -> Vec<Json> {
         let mut out = String::new();
         match value::json(&key.ty, value, &mut out) {
             Ok(()) => Json::Raw(out),
-            Err(_) => {
-                let mut hex = "0x".to_owned();
-                value::hex(value, &mut hex);
-                Json::Text(hex)
-            }
+            Err(_) => Json::Text(format!("0x{}", Hex(value))),
         }
     };
     values.iter().zip(types).map(text).collect()
@@ -357,11 +352,7 @@ pub(super) fn scylla_json(scylla: &ScyllaMetadata) -> Json {
         let bound = |bound: &TokenBound| {
             let token = match <[u8; 8]>::try_from(bound.token.as_slice()) {
                 Ok(bytes) => Json::number(i64::from_be_bytes(bytes)),
-                Err(_) => {
-                    let mut hex = String::new();
-                    value::hex(&bound.token, &mut hex);
-                    Json::Text(hex)
-                }
+                Err(_) => Json::Text(Hex(&bound.token).to_string()),
             };
             Json::Object(vec![("exclusive", Json::number(bound.is_exclusive)), ("token", token)])
         };
@@ -447,11 +438,7 @@ pub(super) fn scylla_json(scylla: &ScyllaMetadata) -> Json {
         members.push(("component_digests", Json::List(entry.collect())));
     }
     if let Some(records) = &scylla.records {
-        let hex = |bytes: &[u8]| {
-            let mut hex = String::new();
-            value::hex(bytes, &mut hex);
-            Json::Text(hex)
-        };
+        let hex = |bytes: &[u8]| Json::Text(Hex(bytes).to_string());
         let entry = records.iter().map(|record| {
             Json::Object(vec![
                 ("kind", Json::Text(kind_name(record.kind))),
@@ -468,9 +455,10 @@ pub(super) fn scylla_json(scylla: &ScyllaMetadata) -> Json {
     }
     if !scylla.other.is_empty() {
         let entry = scylla.other.iter().map(|(tag, body)| {
-            let mut hex = String::new();
-            value::hex(body, &mut hex);
-            Json::Object(vec![("tag", Json::number(tag)), ("body", Json::Text(hex))])
+            Json::Object(vec![
+                ("tag", Json::number(tag)),
+                ("body", Json::Text(Hex(body).to_string())),
+            ])
         });
         members.push(("other", Json::List(entry.collect())));
     }

@@ -5,6 +5,7 @@ use tidegate_plugin::{Driver, Setup};
 
 use super::*;
 use crate::clock::{Random, SimulatedClock};
+use crate::hex::Hex;
 use crate::policy::FailureKind;
 
 #[test]
@@ -13,8 +14,7 @@ fn the_sums_are_those_of_the_files() {
     let mut files = Vec::new();
     for line in sums.lines() {
         let (sum, file) = line.split_once("  ").expect("digest, two spaces, name");
-        let digest = Sha256::digest(dist(file));
-        let found: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let found = Hex(&Sha256::digest(dist(file))).to_string();
         assert_eq!(found, sum, "{file}");
         assert_eq!(load(&host(), &dist(file)).digest_hex(), sum);
         files.push(file);

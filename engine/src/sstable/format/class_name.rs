@@ -2,6 +2,7 @@
 //!
 //! Both readers of SSTables start here: what a name means is for each to say.
 
+use crate::hex::unhex;
 use crate::schema::types::TYPE_DEPTH_MAX;
 
 pub(super) const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
@@ -59,11 +60,6 @@ impl<'a> ClassName<'a> {
 }
 
 /// Text from hex digits of its bytes: how names of user types and their fields are written.
-pub(crate) fn unhex(digits: &str) -> Option<String> {
-    if !digits.len().is_multiple_of(2) || !digits.is_ascii() {
-        return None;
-    }
-    let pairs = (0..digits.len()).step_by(2).map(|at| &digits[at..at + 2]);
-    let bytes: Option<Vec<u8>> = pairs.map(|pair| u8::from_str_radix(pair, 16).ok()).collect();
-    String::from_utf8(bytes?).ok()
+pub(crate) fn text_of_hex(digits: &str) -> Option<String> {
+    String::from_utf8(unhex(digits)?).ok()
 }

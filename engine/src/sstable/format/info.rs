@@ -116,23 +116,16 @@ mod key_hex {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
+    use crate::hex::{Hex, unhex};
     use crate::schema::PartitionKey;
 
     pub(super) fn serialize<S: Serializer>(key: &PartitionKey, to: S) -> Result<S::Ok, S::Error> {
-        let hex: String = key.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-        to.serialize_str(&hex)
+        to.collect_str(&Hex(key.as_bytes()))
     }
 
     pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<PartitionKey, D::Error> {
         let hex = String::deserialize(from)?;
         let wrong = || D::Error::custom("a partition key is an even number of hex digits");
-        if !hex.is_ascii() || hex.len() % 2 == 1 {
-            return Err(wrong());
-        }
-        let bytes: Option<Vec<u8>> = (0..hex.len())
-            .step_by(2)
-            .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).ok())
-            .collect();
-        Ok(PartitionKey::from_bytes(bytes.ok_or_else(wrong)?))
+        Ok(PartitionKey::from_bytes(unhex(&hex).ok_or_else(wrong)?))
     }
 }

@@ -5,8 +5,9 @@
 //! type that the table does not name (frozen, `varint`, `duration`, vectors) may also be blobs in
 //! it. A column that the table lacks is skipped, whatever its type.
 
-use super::class_name::{ClassName, PACKAGE, unhex};
-use crate::schema::{ClusteringOrder, Column, DataType, TableSchema, UserType};
+use super::class_name::{ClassName, PACKAGE, text_of_hex};
+use crate::hex::Hex;
+use crate::schema::{ClusteringOrder, Column, DataType, Scalar, TableSchema, UserType};
 
 /// Name of a type. Types inside a frozen one are not called frozen again.
 fn name_of(ty: &DataType, is_inside_frozen: bool) -> String {
@@ -18,52 +19,28 @@ fn name_of(ty: &DataType, is_inside_frozen: bool) -> String {
         }
     };
     let class = match ty {
-        DataType::Boolean => "BooleanType",
-        DataType::TinyInt => "ByteType",
-        DataType::SmallInt => "ShortType",
-        DataType::Int => "Int32Type",
-        DataType::BigInt => "LongType",
-        DataType::Float => "FloatType",
-        DataType::Double => "DoubleType",
-        DataType::Decimal { .. } => "DecimalType",
-        DataType::Varint => "IntegerType",
-        DataType::Text => "UTF8Type",
-        DataType::Blob => "BytesType",
-        DataType::Date => "SimpleDateType",
-        DataType::Time => "TimeType",
-        DataType::Timestamp => "TimestampType",
-        DataType::Duration => "DurationType",
-        DataType::Uuid => "UUIDType",
-        DataType::TimeUuid => "TimeUUIDType",
-        DataType::Inet => "InetAddressType",
-        DataType::Counter => "CounterColumnType",
-        DataType::List(element) => {
-            return format!("{PACKAGE}ListType({})", nested(element, is_inside_frozen));
-        }
-        DataType::Set(element) => {
-            return format!("{PACKAGE}SetType({})", nested(element, is_inside_frozen));
-        }
+        DataType::List(element) => format!("ListType({})", nested(element, is_inside_frozen)),
+        DataType::Set(element) => format!("SetType({})", nested(element, is_inside_frozen)),
         DataType::Map(key, value) => {
             let (key, value) = (nested(key, is_inside_frozen), nested(value, is_inside_frozen));
-            return format!("{PACKAGE}MapType({key},{value})");
+            format!("MapType({key},{value})")
         }
         DataType::Tuple(fields) => {
             let fields: Vec<String> = fields.iter().map(|ty| nested(ty, true)).collect();
-            return format!("{PACKAGE}TupleType({})", fields.join(","));
+            format!("TupleType({})", fields.join(","))
         }
         DataType::User(user) => {
-            let hex = |text: &str| text.bytes().map(|b| format!("{b:02x}")).collect::<String>();
+            let hex = |text: &str| Hex(text.as_bytes()).to_string();
             let fields: Vec<String> = user
                 .fields
                 .iter()
                 .map(|(name, ty)| format!("{}:{}", hex(name), nested(ty, is_inside_frozen)))
                 .collect();
             let (keyspace, name) = (&user.keyspace, hex(&user.name));
-            return format!("{PACKAGE}UserType({keyspace},{name},{})", fields.join(","));
+            format!("UserType({keyspace},{name},{})", fields.join(","))
         }
-        DataType::Frozen(inner) => {
-            return format!("{PACKAGE}FrozenType({})", name_of(inner, true));
-        }
+        DataType::Frozen(inner) => format!("FrozenType({})", name_of(inner, true)),
+        plain => plain.scalar().expect("all others have parameters").class().to_owned(),
     };
     format!("{PACKAGE}{class}")
 }
@@ -92,26 +69,6 @@ pub fn cql_type(name: &str) -> Option<(DataType, ClusteringOrder)> {
 fn type_of(parsed: &ClassName<'_>) -> Option<DataType> {
     let parameters = parsed.parameters.as_slice();
     Some(match (parsed.class, parameters) {
-        ("BooleanType", []) => DataType::Boolean,
-        ("ByteType", []) => DataType::TinyInt,
-        ("ShortType", []) => DataType::SmallInt,
-        ("Int32Type", []) => DataType::Int,
-        ("LongType", []) => DataType::BigInt,
-        ("FloatType", []) => DataType::Float,
-        ("DoubleType", []) => DataType::Double,
-        ("DecimalType", []) => DataType::DECIMAL_WIDE,
-        ("IntegerType", []) => DataType::Varint,
-        // ASCII is a subset of UTF-8 with the same order.
-        ("UTF8Type" | "AsciiType", []) => DataType::Text,
-        ("BytesType", []) => DataType::Blob,
-        ("SimpleDateType", []) => DataType::Date,
-        ("TimeType", []) => DataType::Time,
-        ("TimestampType", []) => DataType::Timestamp,
-        ("DurationType", []) => DataType::Duration,
-        ("UUIDType", []) => DataType::Uuid,
-        ("TimeUUIDType", []) => DataType::TimeUuid,
-        ("InetAddressType", []) => DataType::Inet,
-        ("CounterColumnType", []) => DataType::Counter,
         ("ListType", [element]) => DataType::list_of(type_of(element)?),
         ("SetType", [element]) => DataType::set_of(type_of(element)?),
         ("MapType", [key, value]) => DataType::map_of(type_of(key)?, type_of(value)?),
@@ -120,12 +77,13 @@ fn type_of(parsed: &ClassName<'_>) -> Option<DataType> {
             DataType::tuple_of(fields?)
         }
         ("UserType", [keyspace, name, fields @ ..]) => {
-            let field = |field: &ClassName<'_>| Some((unhex(field.label?)?, type_of(field)?));
+            let field = |field: &ClassName<'_>| Some((text_of_hex(field.label?)?, type_of(field)?));
             let fields: Option<Vec<(String, DataType)>> = fields.iter().map(field).collect();
-            let user = UserType::new(keyspace.class, unhex(name.class)?, fields?);
+            let user = UserType::new(keyspace.class, text_of_hex(name.class)?, fields?);
             DataType::User(Box::new(user))
         }
         ("FrozenType", [inner]) => type_of(inner)?.frozen(),
+        (class, []) => Scalar::of_class(class)?.data_type()?,
         _ => return None,
     })
 }
@@ -220,28 +178,9 @@ pub(crate) fn shape(name: &str) -> Option<Shape> {
 fn shape_of(parsed: &ClassName<'_>) -> Option<Shape> {
     let whole = |fixed_bytes| Some(Shape { fixed_bytes, is_multi_cell: false, is_counter: false });
     match (parsed.class, parsed.parameters.as_slice()) {
-        ("BooleanType", _) => whole(Some(1)),
-        ("Int32Type" | "FloatType", _) => whole(Some(4)),
-        ("LongType" | "DoubleType" | "TimestampType" | "DateType", _) => whole(Some(8)),
-        ("UUIDType" | "TimeUUIDType" | "LexicalUUIDType", _) => whole(Some(16)),
-        ("EmptyType", _) => whole(Some(0)),
-        (
-            "ByteType"
-            | "ShortType"
-            | "SimpleDateType"
-            | "TimeType"
-            | "InetAddressType"
-            | "DecimalType"
-            | "IntegerType"
-            | "DurationType"
-            | "UTF8Type"
-            | "AsciiType"
-            | "BytesType"
-            | "TupleType"
-            | "CompositeType"
-            | "DynamicCompositeType",
-            _,
-        ) => whole(None),
+        ("DateType", _) => whole(Some(8)),
+        ("LexicalUUIDType", _) => whole(Some(16)),
+        ("TupleType" | "CompositeType" | "DynamicCompositeType", _) => whole(None),
         ("CounterColumnType", _) => {
             Some(Shape { fixed_bytes: None, is_multi_cell: false, is_counter: true })
         }
@@ -257,7 +196,7 @@ fn shape_of(parsed: &ClassName<'_>) -> Option<Shape> {
                 None => whole(None),
             }
         }
-        _ => None,
+        (class, _) => whole(Scalar::of_class(class)?.fixed_bytes()),
     }
 }
 

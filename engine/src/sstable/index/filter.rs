@@ -1,5 +1,6 @@
 //! Bloom filter over partition keys, with Cassandra's bits.
 
+use crate::mutation::PartitionRange;
 use crate::schema::PartitionKey;
 use crate::schema::token::murmur3_x64_128;
 use crate::sstable::format::coding::{Fault, Input, Parsed};
@@ -9,6 +10,7 @@ use crate::sstable::format::component::Version;
 const HASHES_MAX: u32 = 64;
 
 /// A partition key with what filters want of it, hashed once for all of them.
+#[derive(Clone, Copy)]
 pub struct HashedKey<'a> {
     pub(crate) key: &'a PartitionKey,
     pub(crate) hashes: (i64, i64),
@@ -17,6 +19,14 @@ pub struct HashedKey<'a> {
 impl<'a> HashedKey<'a> {
     pub fn of(key: &'a PartitionKey) -> Self {
         HashedKey { key, hashes: murmur3_x64_128(key.as_bytes()) }
+    }
+
+    /// The key of a range that is a single partition.
+    pub fn of_range(range: &'a PartitionRange) -> Option<Self> {
+        match range {
+            PartitionRange::Single(key) => Some(HashedKey::of(key)),
+            PartitionRange::Tokens { .. } => None,
+        }
     }
 }
 

@@ -34,10 +34,6 @@ impl Clip {
         Clip { direction, range, has_entered: false, emitted: None }
     }
 
-    pub(crate) fn range(&self) -> &ClusteringRange {
-        &self.range
-    }
-
     /// Whether anything inside the range was emitted.
     pub(super) fn has_entered(&self) -> bool {
         self.has_entered

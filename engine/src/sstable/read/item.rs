@@ -18,7 +18,7 @@ use crate::sstable::index::promoted_index::Stated;
 const BYTES_FIRST: u64 = 64;
 
 /// A row or marker, read; the row only if it was wanted, and as what it was wanted.
-pub(crate) enum Item<R = Row> {
+pub(super) enum Item<R = Row> {
     End,
     Row {
         key: ClusteringKey,
@@ -33,6 +33,18 @@ pub(crate) enum Item<R = Row> {
         previous: u64,
         end: u64,
     },
+}
+
+impl<R> Item<R> {
+    /// The size of what stands before it, and where it ends; nothing of an end.
+    pub(super) fn extent(&self) -> (u64, u64) {
+        match self {
+            Item::Row { previous, end, .. } | Item::Marker { previous, end, .. } => {
+                (*previous, *end)
+            }
+            Item::End => (0, 0),
+        }
+    }
 }
 
 /// Reads the row or marker at `at`; of a row `read` takes the size of what stands before it, and
@@ -83,7 +95,7 @@ fn parse<R>(
 
 /// Where the first row from `at` on begins for which `is_before` does not hold, or what is no whole
 /// row at hand, or `limit`: nobody needs the others, not even their keys.
-pub(crate) fn pass(
+pub(super) fn pass(
     data: &Window,
     layout: &Layout,
     (mut at, limit): (u64, u64),

@@ -1,15 +1,19 @@
 //! Reading one SSTable: it is opened, and gives rows, slices and whole scans.
 
 mod clip;
+mod cursor;
 mod damage;
 mod item;
 mod open;
-pub(super) mod partition_reader;
+mod partition_reader;
+mod plan;
 mod row_read;
 mod salvage;
+mod seek;
 mod source;
 mod sstable;
 
 pub use damage::{Damage, DamageLog};
 pub use open::stated_positions;
+pub use plan::ReadPlan;
 pub use sstable::Sstable;

@@ -1,21 +1,22 @@
 //! Reads one row of one partition: what most reads that miss the row cache want. No stream, no
 //! range and nothing that could be gone on with: the index says where the row would lie, and from
-//! there rows are passed by their keys up to it.
+//! there a cursor passes rows by their keys up to it.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-use super::item::{Item, front_of, pass, read_item};
+use super::cursor::{RowCursor, Span, Spot};
+use super::item::{Item, front_of};
 use super::sstable::Sstable;
 use crate::config::PAGE_BYTES;
 use crate::error::{Error, Result};
-use crate::mutation::position::compare;
-use crate::mutation::{PointRead, Weight};
+use crate::mutation::{Direction, FlatRow, PointRead};
 use crate::runtime;
 use crate::schema::{ClusteringKey, PartitionKey};
 use crate::sstable::data::file::Access;
 use crate::sstable::data::window::{Content, Window};
 use crate::sstable::format::coding::Input;
+use crate::sstable::format::layout::Layout;
 use crate::sstable::format::unfiltered::{Frame, read_flat_row};
 use crate::sstable::index::block_index::{BlockIndex, PROMOTED_BYTES_MAX};
 use crate::sstable::index::partition_index::{PartitionPlace, find};
@@ -50,70 +51,38 @@ impl Sstable {
         let Some((place, indexed)) = self.locate(&key, row.as_ordered()).await? else {
             return Ok(None);
         };
-        let layout = &*self.layout;
         let mut data = Window::new(self.data.clone(), Access::Rows);
         let stated = indexed.map(|(stated, _)| (&*self.index, stated));
-        let front = front_of(&mut data, layout, (&key, place), (stated, !wants_front));
+        let front = front_of(&mut data, &self.layout, (&key, place), (stated, !wants_front));
         let (deletion, static_row, body) = front.await?;
         let static_row = (!static_row.is_empty()).then(|| Rc::new(static_row));
         let mut found = PointRead { deletion, static_row, ..PointRead::default() };
         let end = place.end.unwrap_or(data.content().size());
-        // Where the row may stand, and whether nothing else of the partition follows there.
-        let (mut at, mut bound, mut is_all) = (body, end, true);
+        let span = Span { start: place.start, body, end };
+        let mut cursor = RowCursor::new(self.layout.clone(), Direction::Forward, span);
         if let Some((_, RowPlace { block, open })) = indexed {
             found.tombstone = open;
             let Some(block) = block else { return Ok(Some(found)) };
-            at = at.max(place.start.saturating_add(block.start));
-            if let Some(block_end) = block.end {
-                (bound, is_all) = (place.start.saturating_add(block_end), false);
-            }
+            cursor.open = open;
+            cursor.spot = Spot::Next { at: body.max(place.start.saturating_add(block.start)) };
+            // Behind the last block nothing else of the partition follows.
+            cursor.bound = block.end.map_or(u64::MAX, |end| place.start.saturating_add(end));
         }
-        data.take_in(at, bound).await?;
-        while is_all || at < bound {
-            at = pass(&data, layout, (at, bound), |key| key < row.as_ordered());
-            if !is_all && at >= bound {
-                break;
-            }
-            let read = |input: &mut Input<'_>, key: &ClusteringKey, frame: Frame| {
-                if *key != row {
-                    return Ok((0, None));
-                }
-                let of = (key.as_ordered(), frame);
-                let flat = read_flat_row(input, layout, &layout.regulars, of)?;
-                Ok((0, Some(flat)))
-            };
-            let item = read_item(&mut data, layout, ((at, u64::MAX), bound), read).await?;
-            match item.expect("what may be read is there") {
-                Item::Row { key, row: content, end, .. } => match key.cmp(&row) {
-                    Ordering::Less => at = end,
-                    Ordering::Equal => {
-                        found.row = content;
-                        return Ok(Some(found));
-                    }
-                    Ordering::Greater => return Ok(Some(found)),
-                },
-                Item::Marker { position, opening, end, .. } => {
-                    let place = (position.prefix.as_ordered(), position.weight);
-                    if compare(place.0, place.1, row.as_ordered(), Weight::At).is_gt() {
-                        return Ok(Some(found));
-                    }
-                    found.tombstone = opening;
-                    at = end;
-                }
-                Item::End if indexed.is_some() || found.tombstone.is_some() => break,
-                Item::End => return Ok(Some(found)),
-            }
+        cursor.take_in(&mut data).await?;
+        let is_told =
+            look_for(&row, (&mut cursor, &self.layout), &mut data, &mut found.row).await?;
+        found.tombstone = cursor.open;
+        if is_told {
+            return Ok(Some(found));
         }
         match place.promoted {
             // By it the block reaches up to the row, so something stands there or behind.
             Some((index_at, _)) if indexed.is_some() => {
                 let wanted = format!("a block of the partition at {} up to {row:?}", place.start);
-                Err(Error::corrupt(self.index.path(), index_at, wanted, format!("its end at {at}")))
+                let found = format!("its end at {}", cursor.here());
+                Err(Error::corrupt(self.index.path(), index_at, wanted, found))
             }
-            _ => {
-                let wanted = "the end of the range tombstone in force";
-                Err(data.content().corrupt(at, wanted, "the end of the partition"))
-            }
+            _ => cursor.finish(&data).map(|()| Some(found)),
         }
     }
 
@@ -156,6 +125,50 @@ impl Sstable {
         let left_out = if is_kept { promoted.count() / BLOCKS_PER_READ } else { PARSES_LEFT_OUT };
         self.parses_left_out.set(left_out);
         Ok(Some((place, Some(indexed))))
+    }
+}
+
+/// Goes forward to the row with this key, or to where it would stand, up to which what is in force
+/// is followed. False where the block or the partition ends before.
+async fn look_for(
+    row: &ClusteringKey,
+    (cursor, layout): (&mut RowCursor, &Layout),
+    data: &mut Window,
+    found: &mut Option<FlatRow>,
+) -> Result<bool> {
+    loop {
+        cursor.pass(data, |key| key < row.as_ordered());
+        if cursor.at().is_none() {
+            return Ok(false);
+        }
+        let read = |input: &mut Input<'_>, key: &ClusteringKey, frame: Frame| {
+            if key != row {
+                return Ok((0, None));
+            }
+            let of = (key.as_ordered(), frame);
+            let flat = read_flat_row(input, layout, &layout.regulars, of)?;
+            Ok((0, Some(flat)))
+        };
+        let item = cursor.next(data, u64::MAX, read).await?.expect("what may be read is there");
+        let extent = item.extent();
+        match item {
+            Item::Row { key, row: content, .. } => match key.cmp(row) {
+                Ordering::Less => {}
+                Ordering::Equal => {
+                    *found = content;
+                    return Ok(true);
+                }
+                Ordering::Greater => return Ok(true),
+            },
+            Item::Marker { position, opening, .. } => {
+                if position.cmp_key(row).is_gt() {
+                    return Ok(true);
+                }
+                cursor.open = opening;
+            }
+            Item::End => return Ok(false),
+        }
+        cursor.step(data, extent)?;
     }
 }
 

@@ -10,8 +10,9 @@
 use std::collections::VecDeque;
 
 use super::clip::Place;
+use super::cursor::{NOWHERE, Span, Spot, Walked};
 use super::item::Item;
-use super::partition_reader::{Cursor, Front, NOWHERE, PartitionReader};
+use super::partition_reader::{Front, PartitionReader};
 use crate::error::{Error, Result};
 use crate::mutation::{Direction, Fragment, Position, Tombstone, Weight};
 use crate::sstable::data::window::Window;
@@ -46,7 +47,7 @@ impl PartitionReader {
         data: &mut Window,
         out: &mut VecDeque<Fragment>,
     ) -> Result<()> {
-        let at = self.failed_at.replace(NOWHERE);
+        let at = self.cursor.failed_at.replace(NOWHERE);
         if at == NOWHERE {
             // The promoted index itself: rows are looked for in order from here on.
             if self.promoted.is_none() && !self.may_have_index() {
@@ -56,7 +57,7 @@ impl PartitionReader {
             return Ok(());
         }
         loop {
-            let moved = match self.direction {
+            let moved = match self.cursor.direction {
                 Direction::Forward => self.skip_forward(at, out).await,
                 Direction::Reversed => self.skip_backward(data, at, out).await,
             };
@@ -65,7 +66,7 @@ impl PartitionReader {
                     self.distrust_index();
                 }
                 Err(Error::Corrupt(_)) => {
-                    (self.cursor, self.open) = (Cursor::Exhausted, None);
+                    self.stop();
                     return Ok(());
                 }
                 moved => return moved,
@@ -73,9 +74,14 @@ impl PartitionReader {
         }
     }
 
+    /// Nothing more of the range can be read.
+    fn stop(&mut self) {
+        (self.cursor.spot, self.cursor.open) = (Spot::Exhausted, None);
+    }
+
     /// Nothing more of the partition can be read.
     fn give_up(&mut self) {
-        (self.cursor, self.open) = (Cursor::Exhausted, None);
+        self.stop();
         self.clip = None;
         self.ranges.clear();
     }
@@ -96,7 +102,7 @@ impl PartitionReader {
         if self.promoted.is_none()
             && let Some((file, Some((at, size)))) = &self.salvage
         {
-            let opened = PromotedIndex::open(file.clone(), self.layout.clone(), *at, *size);
+            let opened = PromotedIndex::open(file.clone(), self.cursor.layout.clone(), *at, *size);
             self.promoted = Some(opened.await?);
         }
         Ok(self.promoted.as_mut())
@@ -104,7 +110,7 @@ impl PartitionReader {
 
     /// Goes on at the first block behind `at`.
     async fn skip_forward(&mut self, at: u64, out: &mut VecDeque<Fragment>) -> Result<()> {
-        let start = self.start;
+        let start = self.cursor.span.start;
         let mut resumed = None;
         if let Some(promoted) = self.index().await? {
             let number = promoted.first_behind(at.saturating_sub(start)).await?;
@@ -116,10 +122,10 @@ impl PartitionReader {
             }
         }
         let Some((target, open, last)) = resumed else {
-            (self.cursor, self.open) = (Cursor::Exhausted, None);
+            self.stop();
             return Ok(());
         };
-        self.cursor = Cursor::Next { at: target };
+        self.cursor.spot = Spot::Next { at: target };
         let position = match last.weight {
             Weight::At => Position::after(last.prefix),
             _ => last,
@@ -135,7 +141,7 @@ impl PartitionReader {
         at: u64,
         out: &mut VecDeque<Fragment>,
     ) -> Result<()> {
-        let (start, body) = (self.start, self.body);
+        let Span { start, body, .. } = self.cursor.span;
         let mut before = match self.index().await? {
             Some(promoted) => promoted.first_behind(at.saturating_sub(start)).await?,
             None => 1,
@@ -149,48 +155,27 @@ impl PartitionReader {
                 }
                 None => (body, None),
             };
-            if let Some((cursor, position, open)) =
-                self.last_before(data, from, until, open).await?
-            {
-                self.cursor = cursor;
-                match position {
+            // As far as it can be read, the last row or marker.
+            let is_whole = |item: &Item| item.extent().1 <= until;
+            let walk = self.cursor.walk(data, ((from, open), until), is_whole);
+            let Walked { last, behind_row, open } = match walk.await {
+                (walked, Ok(()) | Err(Error::Corrupt(_))) => walked,
+                (_, Err(error)) => return Err(error),
+            };
+            if let Some((at, end)) = last {
+                self.cursor.spot = Spot::Previous { at, end };
+                match behind_row {
                     Some(position) => self.change_open(position, open, out),
                     // A marker says itself what is in force before it.
-                    None => self.open = open,
+                    None => self.cursor.open = open,
                 }
                 return Ok(());
             }
             // An index without checksums may say anything.
             (before, until) = (number, until.min(from));
         }
-        (self.cursor, self.open) = (Cursor::Exhausted, None);
+        self.stop();
         Ok(())
-    }
-
-    /// Goes forward from `from` as far as it can be read, up to `until`: the last row or marker,
-    /// the place behind it if it is a row, and the tombstone in force there.
-    async fn last_before(
-        &self,
-        data: &mut Window,
-        from: u64,
-        until: u64,
-        mut open: Option<Tombstone>,
-    ) -> Result<Option<(Cursor, Option<Position>, Option<Tombstone>)>> {
-        let (mut at, mut last) = (from, None);
-        while at < until {
-            let (position, end) = match self.item_read(data, at).await {
-                Ok(Item::Row { key, end, .. }) if end <= until => (Some(Position::after(key)), end),
-                Ok(Item::Marker { opening, end, .. }) if end <= until => {
-                    open = opening;
-                    (None, end)
-                }
-                Ok(_) | Err(Error::Corrupt(_)) => break,
-                Err(error) => return Err(error),
-            };
-            last = Some((Cursor::Previous { at, end }, position, open));
-            at = end;
-        }
-        Ok(last)
     }
 
     /// From `position` on, in reading order, `open` is in force.
@@ -200,7 +185,7 @@ impl PartitionReader {
         open: Option<Tombstone>,
         out: &mut VecDeque<Fragment>,
     ) {
-        let before = std::mem::replace(&mut self.open, open);
+        let before = std::mem::replace(&mut self.cursor.open, open);
         if before == open {
             return;
         }

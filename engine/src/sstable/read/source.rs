@@ -8,6 +8,7 @@ use futures::future::LocalBoxFuture;
 
 use super::damage::DamageLog;
 use super::partition_reader::{Front, PartitionReader, Progress};
+use super::plan::ReadPlan;
 use super::sstable::Sstable;
 use crate::config::{FILL_BYTES_MAX, FRAGMENTS_PER_FILL_MAX};
 use crate::error::{Error, Result};
@@ -15,7 +16,6 @@ use crate::mutation::{Fragment, FragmentSource, PartitionRange, Position, Slice}
 use crate::schema::{PartitionKey, Token};
 use crate::sstable::data::file::Access;
 use crate::sstable::data::window::{Content, Window};
-use crate::sstable::index::filter::HashedKey;
 use crate::sstable::index::partition_index::{Entry, find, read_entry};
 
 /// Fragments of the first fills of one partition, and up to how many there are such: a page of rows
@@ -24,7 +24,7 @@ const FRAGMENTS_FIRST: usize = 16;
 const FRAGMENTS_SHORT_MAX: usize = 128;
 
 /// Which partition comes next.
-enum Plan {
+enum Next {
     Key(PartitionKey),
     /// Entries from `at` on whose token lies between two.
     Scan {
@@ -40,7 +40,7 @@ enum Plan {
 pub(super) struct SstableSource {
     table: Rc<Sstable>,
     slice: Slice,
-    plan: Plan,
+    next: Next,
     index: Window,
     data: Window,
     partition: Option<PartitionReader>,
@@ -54,43 +54,28 @@ pub(super) struct SstableSource {
 }
 
 impl SstableSource {
-    /// A read of a range; the data of a single partition is read as `access` says, and for a row
-    /// cache the filter was asked before.
-    pub(crate) fn new(
-        table: Rc<Sstable>,
-        (range, slice): (&PartitionRange, &Slice),
-        access: Access,
-        damage: Option<Rc<DamageLog>>,
-    ) -> Self {
-        let is_single = matches!(range, PartitionRange::Single(_));
-        let plan = match range {
-            PartitionRange::Single(key)
-                if access == Access::Rows || table.may_contain(&HashedKey::of(key)) =>
-            {
-                Plan::Key(key.clone())
-            }
-            PartitionRange::Single(_) => Plan::Done,
+    /// A read of what the table may have.
+    pub(super) fn new(table: Rc<Sstable>, plan: &ReadPlan<'_>) -> Self {
+        let ReadPlan { range, slice, caching, on_damage, .. } = plan;
+        let (is_single, next) = match range {
+            PartitionRange::Single(key) => (true, Next::Key(key.clone())),
             PartitionRange::Tokens { min, max } => {
-                let info = table.info();
-                let is_outside =
-                    *max < info.first_key.token() || *min > info.last_key.token() || min > max;
                 let at = table.summary.page_of_token(min.0);
-                let plan = Plan::Scan { at, min: *min, max: *max, last_position: None };
-                if is_outside { Plan::Done } else { plan }
+                (false, Next::Scan { at, min: *min, max: *max, last_position: None })
             }
         };
         let (index_access, data_access) = match is_single {
-            true => (Access::Cached, access),
+            true => (Access::Cached, *caching),
             false => (Access::Scan, Access::Scan),
         };
         SstableSource {
             index: Window::new(Content::Plain(table.index.clone()), index_access),
             data: Window::new(table.data.clone(), data_access),
             table,
-            slice: slice.clone(),
-            plan,
+            slice: (*slice).clone(),
+            next,
             partition: None,
-            damage,
+            damage: on_damage.clone(),
             noted: None,
             is_single,
             announces: false,
@@ -99,9 +84,9 @@ impl SstableSource {
     }
 
     async fn next_entry(&mut self) -> Result<Option<Entry>> {
-        match &mut self.plan {
-            Plan::Done => Ok(None),
-            Plan::Key(key) => {
+        match &mut self.next {
+            Next::Done => Ok(None),
+            Next::Key(key) => {
                 let table = &self.table;
                 let (is_reversed, ranges) =
                     (self.slice.direction.is_reversed(), &self.slice.ranges);
@@ -110,10 +95,10 @@ impl SstableSource {
                 let from_end = from_end.then_some(&*table.layout);
                 let index = &mut self.index;
                 let found = find(&table.summary, index, &table.pages, (&*key, from_end)).await?;
-                self.plan = Plan::Done;
+                self.next = Next::Done;
                 Ok(found)
             }
-            Plan::Scan { at, min, max, last_position } => {
+            Next::Scan { at, min, max, last_position } => {
                 while *at < self.table.index.size() {
                     let entry = read_entry(&mut self.index, *at, u64::MAX).await?;
                     if last_position.is_some_and(|last| entry.place.start <= last) {
@@ -131,7 +116,7 @@ impl SstableSource {
                         return Ok(Some(entry));
                     }
                 }
-                self.plan = Plan::Done;
+                self.next = Next::Done;
                 Ok(None)
             }
         }
@@ -147,12 +132,12 @@ impl SstableSource {
             if self.is_first_try(|source| &mut source.index, &error) {
                 continue;
             }
-            if let Plan::Scan { at, .. } = &mut self.plan
+            if let Next::Scan { at, .. } = &mut self.next
                 && let Some(next) = self.table.summary.page_behind(*at)
             {
                 *at = next;
             } else {
-                self.plan = Plan::Done;
+                self.next = Next::Done;
                 return Ok(None);
             }
             self.index.set_careful(false);

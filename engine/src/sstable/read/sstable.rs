@@ -4,18 +4,18 @@ use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;
 
-use super::damage::DamageLog;
 use super::open::{Opening, Origin, open};
+use super::plan::ReadPlan;
 use super::row_read::KnownPartition;
 use super::source::SstableSource;
 use crate::cache::{PageCache, ParsedFile};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::mutation::{FragmentSource, PartitionRange, Slice};
+use crate::mutation::{FragmentSource, PartitionRange};
 use crate::policy::event::EntryKind;
 use crate::schema::PartitionKey;
 use crate::schema::table_schema::SchemaRef;
-use crate::sstable::data::file::{Access, CheckedFile};
+use crate::sstable::data::file::CheckedFile;
 use crate::sstable::data::window::Content;
 use crate::sstable::format::component::SstableName;
 use crate::sstable::format::info::SstableInfo;
@@ -171,41 +171,17 @@ impl Sstable {
         &self.info.last_key
     }
 
-    /// Reads the partitions in `range`, cut to `slice`, in the slice's direction. A single
-    /// partition is read through the page cache; a range of tokens past it, in large pieces.
-    pub fn read(self: &Rc<Self>, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
-        Box::new(SstableSource::new(self.clone(), (range, slice), Access::Cached, None))
-    }
-
-    /// As [`read`](Self::read), but a read that meets damage notes it and goes on where the index
-    /// says that something readable begins: at the next block of the partition, or at the next
-    /// partition.
-    pub fn read_past_damage(
-        self: &Rc<Self>,
-        range: &PartitionRange,
-        slice: &Slice,
-        damage: Rc<DamageLog>,
-    ) -> Box<dyn FragmentSource> {
-        Box::new(SstableSource::new(self.clone(), (range, slice), Access::Cached, Some(damage)))
-    }
-
-    /// As [`read`](Self::read), without keeping the data of single partitions in the page cache.
-    pub fn read_past_cache(
-        self: &Rc<Self>,
-        range: &PartitionRange,
-        slice: &Slice,
-    ) -> Box<dyn FragmentSource> {
-        Box::new(SstableSource::new(self.clone(), (range, slice), Access::Scan, None))
-    }
-
-    /// As [`read`](Self::read) of a single partition, for a row cache that keeps its rows: of one
-    /// that is short enough to be read whole the page cache keeps the pages when it is read for the
-    /// second time. The caller has asked [`may_contain`](Self::may_contain).
-    pub fn read_for_rows(
-        self: &Rc<Self>,
-        range: &PartitionRange,
-        slice: &Slice,
-    ) -> Box<dyn FragmentSource> {
-        Box::new(SstableSource::new(self.clone(), (range, slice), Access::Rows, None))
+    /// Reads what a plan asks for, in the direction of its slice; `None` when certainly nothing of
+    /// that is here.
+    pub fn read(self: &Rc<Self>, plan: &ReadPlan<'_>) -> Option<Box<dyn FragmentSource>> {
+        let may_have = match (&plan.key, plan.range) {
+            (Some(key), _) => self.may_contain(key),
+            (None, PartitionRange::Tokens { min, max }) => {
+                let (first, last) = (self.first_key().token(), self.last_key().token());
+                first <= *max && *min <= last && min <= max
+            }
+            (None, PartitionRange::Single(_)) => true,
+        };
+        may_have.then(|| Box::new(SstableSource::new(self.clone(), plan)) as _)
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value as Json, json};
 
 use super::*;
+use crate::hex::Hex;
 use crate::mutation::{Cell, CellState, Liveness, MultiCell, Position, Row, Tombstone, Weight};
 use crate::schema::value::format_varint;
 use crate::schema::{Column, DataType, PartitionKey, TableSchema, Value};
@@ -363,9 +364,7 @@ pub(crate) fn render_value(ty: &DataType, value: &Value) -> Json {
             json!(number)
         }
         Value::Text(v) => json!(v),
-        Value::Blob(v) => {
-            json!(format!("0x{}", v.iter().map(|b| format!("{b:02x}")).collect::<String>()))
-        }
+        Value::Blob(v) => json!(format!("0x{}", Hex(&v))),
         Value::Date(days) => json!(civil(i64::from(days))),
         Value::Time(ns) => {
             json!(format!("{}.{:09}", clock(ns / 1_000_000_000), ns % 1_000_000_000))

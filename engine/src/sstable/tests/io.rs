@@ -87,7 +87,8 @@ impl Tables {
     /// Reads until `limit` rows are there.
     fn read(&self, table: &Rc<Sstable>, p: i32, slice: &Slice, limit: usize) -> Cost {
         self.disk.reads.borrow_mut().clear();
-        let mut source = table.read(&PartitionRange::Single(self.key(p)), slice);
+        let range = PartitionRange::Single(self.key(p));
+        let mut source = table.read(&ReadPlan::of(&range, slice)).expect("it may be there");
         let (mut rows, mut out) = (0, VecDeque::new());
         while rows < limit {
             block_on(source.fill(&mut out)).unwrap();
@@ -210,7 +211,8 @@ fn lookups_that_come_together_share_one_read() {
     let table = tables.open();
     let lookup = async |p: i32, c: i32| {
         let slice = tables.point(c);
-        let mut source = table.read(&PartitionRange::Single(tables.key(p)), &slice);
+        let range = PartitionRange::Single(tables.key(p));
+        let mut source = table.read(&ReadPlan::of(&range, &slice)).expect("it may be there");
         let mut out = VecDeque::new();
         source.fill(&mut out).await.unwrap();
         out.len()

@@ -79,8 +79,10 @@ pub(crate) fn open_own(
     block_on(Sstable::open(shared(disk), cache, directory(), known, schema.clone()))
 }
 
-pub(crate) fn drain(mut source: Box<dyn FragmentSource>) -> Result<Vec<Fragment>> {
+/// All that a source gives; nothing where there is none.
+pub(crate) fn drain(source: Option<Box<dyn FragmentSource>>) -> Result<Vec<Fragment>> {
     let mut all = Vec::new();
+    let Some(mut source) = source else { return Ok(all) };
     loop {
         let mut out = VecDeque::new();
         block_on(source.fill(&mut out))?;
@@ -98,7 +100,7 @@ pub(crate) fn read(
     range: &PartitionRange,
     slice: &Slice,
 ) -> Result<Vec<Fragment>> {
-    drain(table.read(range, slice))
+    drain(table.read(&ReadPlan::of(range, slice)))
 }
 
 /// One row, as a reader gets it that asks the filter first.

@@ -223,7 +223,8 @@ fn a_reversed_read_of_the_first_rows_stays_small() {
     let table = open(&disk, 1, &schema).unwrap();
     disk.pages_read.borrow_mut().clear();
     let slice = Slice::full(Direction::Reversed);
-    let mut source = table.read(&PartitionRange::Single(key), &slice);
+    let range = PartitionRange::Single(key);
+    let mut source = table.read(&ReadPlan::of(&range, &slice)).unwrap();
     let mut out = VecDeque::new();
     while out.len() < 256 {
         block_on(source.fill(&mut out)).unwrap();

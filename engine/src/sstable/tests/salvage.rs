@@ -72,14 +72,23 @@ fn sample(rows: i32, options: WriterOptions) -> (MemoryDisk, SchemaRef, Vec<Frag
     (disk, schema, all)
 }
 
+/// A read that goes on behind damage.
+fn past(
+    table: &Rc<Sstable>,
+    (range, slice): (&PartitionRange, &Slice),
+    log: &Rc<DamageLog>,
+) -> Option<Box<dyn FragmentSource>> {
+    let on_damage = Some(log.clone());
+    table.read(&ReadPlan { on_damage, ..ReadPlan::of(range, slice) })
+}
+
 fn read_past(
     table: &Rc<Sstable>,
     range: &PartitionRange,
     direction: Direction,
 ) -> (Vec<Fragment>, Rc<DamageLog>) {
     let log = Rc::new(DamageLog::default());
-    let source = table.read_past_damage(range, &Slice::full(direction), log.clone());
-    let found = drain(source).unwrap();
+    let found = drain(past(table, (range, &Slice::full(direction)), &log)).unwrap();
     check_stream(&found, direction);
     (found, log)
 }
@@ -292,7 +301,7 @@ fn reads_past_damage_end_and_never_panic() {
                     let key = random_key(&mut random, &schema);
                     for range in [PartitionRange::full(), PartitionRange::Single(key)] {
                         let log = Rc::new(DamageLog::default());
-                        drain(table.read_past_damage(&range, &slice, log)).unwrap();
+                        drain(past(&table, (&range, &slice), &log)).unwrap();
                     }
                 }
                 repair(&disk, component, content);

@@ -5,40 +5,20 @@
 
 use sqlparser::tokenizer::Token;
 use tidegate_engine::schema::types::{DECIMAL_DIGITS_MAX, TYPE_DEPTH_MAX};
-use tidegate_engine::schema::{DataType, UserType};
+use tidegate_engine::schema::{DataType, Scalar, UserType};
 
 use super::ast::{Name, TableName};
 use super::cursor::Cursor;
 use crate::query::error::{QueryError, Result, nearest};
 
-/// Names of types without parameters; those with a second name come twice.
-static TYPES: [(&str, DataType); 26] = [
-    ("boolean", DataType::Boolean),
-    ("bool", DataType::Boolean),
-    ("tinyint", DataType::TinyInt),
-    ("smallint", DataType::SmallInt),
-    ("int", DataType::Int),
-    ("integer", DataType::Int),
-    ("bigint", DataType::BigInt),
-    ("float", DataType::Float),
-    ("real", DataType::Float),
-    ("double", DataType::Double),
-    ("decimal", DECIMAL),
-    ("numeric", DECIMAL),
-    ("varint", DataType::Varint),
-    ("text", DataType::Text),
-    ("ascii", DataType::Text),
-    ("varchar", DataType::Text),
-    ("string", DataType::Text),
-    ("blob", DataType::Blob),
-    ("date", DataType::Date),
-    ("time", DataType::Time),
-    ("timestamp", DataType::Timestamp),
-    ("duration", DataType::Duration),
-    ("uuid", DataType::Uuid),
-    ("timeuuid", DataType::TimeUuid),
-    ("inet", DataType::Inet),
-    ("counter", DataType::Counter),
+/// Other names of types without parameters.
+const ALIASES: [(&str, Scalar); 6] = [
+    ("bool", Scalar::Boolean),
+    ("integer", Scalar::Int),
+    ("real", Scalar::Float),
+    ("numeric", Scalar::Decimal),
+    ("varchar", Scalar::Text),
+    ("string", Scalar::Text),
 ];
 
 /// Names of types with parameters.
@@ -46,6 +26,25 @@ const CONTAINERS: [&str; 5] = ["list", "set", "map", "tuple", "frozen"];
 
 /// `decimal` without precision and scale.
 const DECIMAL: DataType = DataType::Decimal { precision: 38, scale: 10 };
+
+/// The types of columns that have no parameters.
+fn scalars() -> impl Iterator<Item = Scalar> {
+    Scalar::all().filter(|scalar| scalar.data_type().is_some())
+}
+
+/// The names of a type, that of CQL first.
+fn names<'a>(scalar: Scalar) -> impl Iterator<Item = &'a str> {
+    let others = ALIASES.into_iter().filter(move |(_, named)| *named == scalar);
+    std::iter::once(scalar.cql()).chain(others.map(|(name, _)| name))
+}
+
+/// The type of this name that has no parameters.
+fn scalar(name: &str) -> Option<DataType> {
+    match scalars().find(|scalar| names(*scalar).any(|known| known == name))? {
+        Scalar::Decimal => Some(DECIMAL),
+        scalar => scalar.data_type(),
+    }
+}
 
 /// A type as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,13 +109,13 @@ impl Parser<'_, '_> {
             let table = self.cursor.name("the name of a type")?;
             return Ok(TypeName::User(TableName { keyspace: Some(name), table }));
         }
-        let Some((_, ty)) = TYPES.iter().find(|(known, _)| *known == name.value) else {
+        let Some(ty) = scalar(&name.value) else {
             return match CONTAINERS.contains(&name.value.as_str()) {
                 true => Err(self.cursor.expected("'<'")),
                 false => Ok(TypeName::User(TableName { keyspace: None, table: name })),
             };
         };
-        Ok(TypeName::Plain(plain(self.cursor, &name, ty)?))
+        Ok(TypeName::Plain(plain(self.cursor, &name, &ty)?))
     }
 
     fn container(&mut self, name: &Name, depth: usize) -> Result<TypeName> {
@@ -191,7 +190,7 @@ fn decimal(precision: i64, scale: i64) -> Option<DataType> {
 /// No type has this name.
 pub fn unknown<'a>(name: &Name, known: impl IntoIterator<Item = &'a str>) -> QueryError {
     let error = QueryError::invalid(format!("'{}' is no type", name.value)).at(name.span);
-    let all = TYPES.iter().map(|(known, _)| *known).chain(CONTAINERS);
+    let all = scalars().flat_map(names).chain(CONTAINERS);
     match nearest(&name.value, all.chain(known)) {
         Some(near) => error.with_help(format!("did you mean '{near}'?")),
         None => error.with_help(

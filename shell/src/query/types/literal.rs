@@ -9,6 +9,7 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
+use tidegate_engine::hex::unhex;
 use tidegate_engine::schema::value::{format_uuid, parse_uuid, parse_varint};
 use tidegate_engine::schema::{DataType, Value};
 use tidegate_engine::{ClusteringKey, TableSchema};
@@ -185,13 +186,7 @@ const DIGITS_KEPT: usize = 38;
 
 fn hex(text: &str) -> Option<Vec<u8>> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("\\x")).unwrap_or(text);
-    if !digits.len().is_multiple_of(2) || !digits.is_ascii() {
-        return None;
-    }
-    (0..digits.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).ok())
-        .collect()
+    unhex(digits)
 }
 
 /// The values of a clustering prefix, as text.

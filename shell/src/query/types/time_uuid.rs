@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
     Volatility,
 };
 use tidegate_engine::Database;
+use tidegate_engine::hex::Hex;
 use tidegate_engine::schema::value::{format_uuid, parse_uuid};
 
 use super::identifier::Kind;
@@ -80,7 +81,7 @@ pub fn uuid_of(order: &[u8; 16]) -> [u8; 16] {
 /// What `timeuuid_order` gives: the bytes that sort, as text, because frames of windows take no
 /// bytes.
 fn order_text(uuid: &[u8; 16]) -> String {
-    order_of(uuid).iter().map(|byte| format!("{byte:02x}")).collect()
+    Hex(&order_of(uuid)).to_string()
 }
 
 /// The UUID of which `timeuuid_order` gives `text`.
