@@ -103,12 +103,7 @@ const FOLDER_FILES_MAX: usize = 15;
 /// Where folders are counted.
 const FOLDERS: &[&str] = &["engine/src", "shell/src", "tests", "benches", "examples", "plugins"];
 /// Folders that have more, and how many they may have. This list only shrinks.
-const LARGE_FOLDERS: &[(&str, usize)] = &[
-    ("engine/src/database", 19),
-    ("engine/src/database/tests", 21),
-    ("shell/src/flight", 17),
-    ("tests", 16),
-];
+const LARGE_FOLDERS: &[(&str, usize)] = &[];
 
 /// Columns of a line of prose; rustfmt sees to code. Tables and drawings may be wider.
 const COLUMNS_MAX: usize = 100;

@@ -5,8 +5,8 @@ use tidegate_engine::plugin::{
     InstanceOptions, Loaded, PolicyHost, WasmEvictionPolicy, WasmReadAdmissionPolicy, World,
 };
 use tidegate_engine::policy::EvictionPolicy;
+use tidegate_engine::policy::admission::{ReadAdmissionPolicy, ReadLimits, ReadLoad};
 use tidegate_engine::policy::event::{EntryKind, Op, event};
-use tidegate_engine::policy::intake::{ReadAdmissionPolicy, ReadLimits, ReadLoad};
 
 use super::component;
 use super::frame::{Arguments, Row, Target};

@@ -19,8 +19,7 @@ pub mod schema;
 pub mod mutation;
 pub mod policy;
 pub mod trace;
-pub mod rate;
-pub mod intake;
+pub mod admission;
 pub mod disk;
 pub mod runtime;
 pub mod ledger;
@@ -39,9 +38,9 @@ pub mod database;
 
 pub use commitlog::{Durability, Recovery};
 pub use database::{
-    AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream, CacheReport,
-    Catalog, CommitlogReport, DamageReport, Database, Import, ImportProgress, Imported,
-    IntakeReport, LargeDataReport, LeftOut, OnUnknown, Options, RateReport, RecordingSummary,
+    AdmissionReport, AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream,
+    CacheReport, Catalog, CommitlogReport, DamageReport, Database, Import, ImportProgress,
+    Imported, LargeDataReport, LeftOut, OnUnknown, Options, RateReport, RecordingSummary,
     RowCacheReport, TableReport,
 };
 pub use disk::Backend;

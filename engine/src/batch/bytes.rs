@@ -8,7 +8,6 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BinaryArray, NullBufferBuilder, StringArray};
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 
-use super::column::Wrong;
 use crate::config::BATCH_BYTES_MAX;
 
 /// Room that the first value brings, bytes.
@@ -19,6 +18,9 @@ const SAMPLE: usize = 4;
 const GUESSED_ROWS: usize = 128;
 /// Most bytes that are set aside by a guess.
 const GUESSED_BYTES_MAX: usize = 128 << 10;
+
+/// Why a stored value is none of its type.
+pub(super) type Wrong = &'static str;
 
 const TOO_LONG: Wrong = "over 2 GB in one batch";
 

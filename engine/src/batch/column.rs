@@ -17,7 +17,7 @@ use arrow::datatypes::{
     IntervalMonthDayNanoType, Time64NanosecondType, TimestampMillisecondType,
 };
 
-use super::bytes::BytesBuilder;
+use super::bytes::{BytesBuilder, Wrong};
 use super::fixed::FixedBuilder;
 use super::types::{
     NARROW_DIGITS_MAX, VARINT_DIGITS_MAX, arrow_type, element_field, entries_field, struct_fields,
@@ -26,9 +26,6 @@ use super::wide;
 use crate::mutation::{CellPath, MultiCell};
 use crate::schema::value::{duration, format_uuid, sign_extended};
 use crate::schema::{DataType, counter, frozen};
-
-/// Why a stored value is none of its type.
-pub(super) type Wrong = &'static str;
 
 const LENGTH: Wrong = "wrong length";
 const TOO_MANY: Wrong = "too many elements for one batch";

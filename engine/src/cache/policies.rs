@@ -9,7 +9,7 @@ use super::budget::{
     SwapStep,
 };
 use super::shard_cache::{PageCache, State};
-use crate::policy::admission::AdmissionPolicy;
+use crate::policy::cache_admission::AdmissionPolicy;
 use crate::policy::{EvictionPolicy, PolicyFailure, PolicySnapshot, TrialVerdict};
 use crate::trace::{Recorder, Request};
 

@@ -28,6 +28,17 @@ pub(super) fn next_start(at: usize) -> usize {
     }
 }
 
+/// A chunk on its way to the disk.
+pub(super) struct Flight {
+    pub number: u64,
+    pub segment: u64,
+    pub end: u32,
+    pub bytes: u64,
+    pub record_count: u64,
+    pub receipt: Rc<Receipt>,
+    pub is_done: bool,
+}
+
 /// A chunk in formation.
 pub(super) struct Chunk {
     pub segment: u64,

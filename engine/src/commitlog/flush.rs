@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use super::block::{self, BLOCK_BYTES, Trailer};
-use super::chunk::Chunk;
+use super::chunk::{Chunk, Flight};
 use super::log::{BUFFER_BYTES, Commitlog, Durability, Inner};
 use super::receipt::Receipt;
 use super::segment::Segment;
@@ -16,17 +16,6 @@ use crate::error::{Error, Result};
 /// Chunks written at the same time. A device works on several flushes at once, and while they
 /// run the next chunk gathers more records.
 const FLUSHES_IN_FLIGHT_MAX: usize = 8;
-
-/// A chunk on its way to the disk.
-pub(super) struct Flight {
-    number: u64,
-    segment: u64,
-    end: u32,
-    bytes: u64,
-    record_count: u64,
-    receipt: Rc<Receipt>,
-    is_done: bool,
-}
 
 enum Step {
     Nothing,

@@ -13,8 +13,7 @@ use std::sync::Arc;
 
 use super::ReplayPosition;
 use super::block::{BLOCK_BYTES, PAYLOAD_BYTES};
-use super::chunk::{Chunk, FRAME_BYTES};
-use super::flush::Flight;
+use super::chunk::{Chunk, FRAME_BYTES, Flight};
 use super::segment::{self, Header, RECORDS_START, Segment};
 use crate::clock::Clock;
 use crate::config::MUTATION_BYTES_MAX;

@@ -36,6 +36,7 @@ mod log;
 mod position;
 mod prepare;
 mod receipt;
+mod records;
 mod replay;
 mod salvage;
 mod segment;
@@ -44,5 +45,6 @@ mod tests;
 
 pub use log::{Commitlog, CommitlogOptions, CommitlogStats, Durability};
 pub use position::ReplayPosition;
-pub use replay::{Damaged, Recovery, Replay, ReplaySummary, remove_segments};
+pub use records::{Damaged, ReplaySummary};
+pub use replay::{Recovery, Replay, remove_segments};
 pub use segment::id_of;

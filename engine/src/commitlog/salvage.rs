@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::block::{self, BLOCK_BYTES, PAYLOAD_BYTES, Trailer};
-use super::replay::{Apply, ReplaySummary, Stop, hand_out};
+use super::records::{Apply, ReplaySummary, Stop, hand_out};
 use super::segment::RECORDS_START;
 use crate::error::Result;
 

@@ -88,7 +88,7 @@ async fn replay_with(
     disk: &SimulatedDisk,
     recovery: Recovery,
     known: &BTreeMap<u64, SegmentEntry>,
-    apply: &mut replay::Apply<'_>,
+    apply: &mut records::Apply<'_>,
 ) -> Result<ReplaySummary> {
     let (disk, directory) = (&disk.shared(), &directory());
     Replay { disk, directory, before: u64::MAX, known, recovery }.run(apply).await

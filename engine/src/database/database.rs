@@ -14,13 +14,12 @@ use tokio::sync::mpsc;
 use super::catalog::{Catalog, check_name, shared};
 use super::keeper::CatalogKeeper;
 use super::layout::Layout;
-use super::log_limit;
-use super::opening::Ledgers;
 use super::recording::Recording;
-use super::replaying::LeftOut;
 use super::report::TableReport;
-use super::shard::{Shard, ShardOptions};
+use super::shard::opening::Ledgers;
+use super::shard::{LeftOut, Shard, ShardOptions, log_limit};
 use super::stream::{BatchStream, Starting};
+use crate::admission::ReadMemory;
 use crate::clock::{Clock, SystemClock};
 use crate::commitlog::{Durability, Recovery};
 use crate::config::{
@@ -30,7 +29,6 @@ use crate::config::{
 use crate::disk::Backend;
 use crate::error::{Error, Result};
 use crate::governance::{self, Governance, PolicyFiles, Setting};
-use crate::intake::ReadMemory;
 use crate::mutation::Mutation;
 use crate::os;
 use crate::plugin::CompilerCommand;
@@ -185,7 +183,7 @@ impl Database {
         layout: Layout,
         shards: Vec<ShardHandle<Shard>>,
     ) -> Result<Database> {
-        log_limit::check(&options)?;
+        log_limit::check(options.commitlog_bytes, options.commitlog_segment_bytes)?;
         let first = &shards[0];
         let catalog = first
             .call("load catalog", |shard| async move { shard.load_catalog().await }.boxed_local())

@@ -3,16 +3,12 @@
 mod attach;
 mod catalog;
 mod database;
-mod flushing;
 mod import;
 mod keeper;
 mod layout;
-mod log_limit;
-mod opening;
 mod options;
 mod policies;
 mod recording;
-mod replaying;
 mod report;
 mod rows;
 mod shard;
@@ -28,10 +24,9 @@ pub use database::{Database, Options};
 pub use import::{Import, ImportProgress, Imported};
 pub use options::AlteredTable;
 pub use recording::RecordingSummary;
-pub use replaying::LeftOut;
 pub use report::{
-    CacheReport, CommitlogReport, DamageReport, IntakeReport, LargeDataReport, RateReport,
+    AdmissionReport, CacheReport, CommitlogReport, DamageReport, LargeDataReport, RateReport,
     RowCacheReport, TableReport,
 };
-pub use shard::Shard;
+pub use shard::{LeftOut, Shard};
 pub use stream::BatchStream;

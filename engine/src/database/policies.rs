@@ -7,14 +7,14 @@ use futures::future::BoxFuture;
 
 use super::catalog::check_name;
 use super::database::Database;
-use super::report::{IntakeReport, RateReport};
+use super::report::{AdmissionReport, RateReport};
 use crate::error::Result;
 use crate::governance::{
     Governance, NATIVE_RATE, PolicyExit, PolicyInfo, PolicyReport, RolledBack,
 };
 use crate::plugin::World;
 use crate::policy::PolicyFailure;
-use crate::policy::intake::WorkClass;
+use crate::policy::admission::WorkClass;
 
 impl Database {
     /// Runs a change of policies after those of the catalog before it and to its end.
@@ -187,22 +187,22 @@ impl Database {
     /// What enters each shard: one row a class of requests.
     ///
     /// Errors: `Closed`.
-    pub fn intake_report(&self) -> BoxFuture<'_, Result<Vec<IntakeReport>>> {
+    pub fn admission_report(&self) -> BoxFuture<'_, Result<Vec<AdmissionReport>>> {
         async move {
             let mut reports = Vec::new();
             for (number, shard) in self.inner.shards.iter().enumerate() {
                 let classes = shard
-                    .call("intake report", |shard| {
+                    .call("admission report", |shard| {
                         async move {
-                            let intake = &shard.intake;
+                            let admission = &shard.admission;
                             [WorkClass::Keys, WorkClass::Scan, WorkClass::Write]
-                                .map(|class| (class.as_str(), intake.status(class)))
+                                .map(|class| (class.as_str(), admission.status(class)))
                         }
                         .boxed_local()
                     })
                     .await?;
                 let shard = number as u32;
-                let rows = classes.map(|(class, status)| IntakeReport { shard, class, status });
+                let rows = classes.map(|(class, status)| AdmissionReport { shard, class, status });
                 reports.extend(rows);
             }
             Ok(reports)

@@ -1,7 +1,7 @@
 //! What the engine tells about itself: one struct a row. Not here: policies (`governance`).
 
+use crate::admission::ClassStatus;
 use crate::cache::RowCacheStats;
-use crate::intake::ClassStatus;
 use crate::sstable::Damage;
 use crate::table::LargeThing;
 
@@ -90,7 +90,7 @@ pub struct DamageReport {
 
 /// What enters one shard, by class of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IntakeReport {
+pub struct AdmissionReport {
     pub shard: u32,
     /// `keys`, `scan` or `write`.
     pub class: &'static str,

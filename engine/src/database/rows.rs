@@ -1,13 +1,14 @@
 //! The caches of a database: their size, what they hold and did, forgetting them, and looking into
-//! them.
+//! them. And how long its commitlogs are.
 
+use std::future::ready;
 use std::rc::Rc;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, try_join_all};
 
 use super::database::Database;
-use super::report::{CacheReport, RowCacheReport};
+use super::report::{CacheReport, CommitlogReport, RowCacheReport};
 use super::shard::Shard;
 use crate::error::{Error, Result};
 use crate::policy::event::EntryKind;
@@ -17,9 +18,6 @@ use crate::table::{FragmentReport, Table};
 
 /// Gaps that one report of a cache looks at.
 const CONTINUITY_GAPS_MAX: usize = 4096;
-/// Cached rows that are freed before other tasks have their turn.
-const FREED_AT_ONCE_MAX: usize = 64;
-
 impl Database {
     /// Sets the capacity of the page cache of each shard.
     ///
@@ -118,6 +116,18 @@ impl Database {
         .boxed()
     }
 
+    /// The commitlog of each shard.
+    ///
+    /// Errors: `Closed`.
+    pub fn commitlog_report(&self) -> BoxFuture<'_, Result<Vec<CommitlogReport>>> {
+        async move {
+            let report = |shard: Rc<Shard>| ready(shard.commitlog_report()).boxed_local();
+            let calls = self.inner.shards.iter().map(|shard| shard.call("commitlog", report));
+            try_join_all(calls).await
+        }
+        .boxed()
+    }
+
     /// Forgets the cached rows of one table, or of all; pages of files stay. Reads that run go on.
     ///
     /// Errors: `NotFound`, `Closed`.
@@ -132,7 +142,7 @@ impl Database {
                         };
                         for table in tables {
                             table.rows().invalidate();
-                            free_rows(&table).await;
+                            table.free_rows().await;
                         }
                         Ok::<_, Error>(())
                     }
@@ -175,13 +185,6 @@ impl Database {
             Ok((number, parts))
         }
         .boxed()
-    }
-}
-
-/// Frees what a table's row cache has forgotten, in turns.
-pub(super) async fn free_rows(table: &Table) {
-    while table.rows().free(FREED_AT_ONCE_MAX) {
-        runtime::maybe_yield().await;
     }
 }
 

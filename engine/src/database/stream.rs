@@ -11,9 +11,9 @@ use futures::future::BoxFuture;
 use tokio::sync::mpsc::Receiver;
 
 use super::database::Database;
+use crate::admission::BatchCharge;
 use crate::batch::RecordBatch;
 use crate::error::{Error, Result};
-use crate::intake::BatchCharge;
 use crate::schema::PartitionKey;
 use crate::table::{Partitions, ReadCommand, Sent};
 

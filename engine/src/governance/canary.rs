@@ -13,8 +13,9 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
 use super::governance::{Governance, Inner};
-use super::origin::{NATIVE, Origin, ended};
+use super::origin::{NATIVE, ended};
 use super::shard::ShardPolicies;
+use super::trials::Canary;
 use crate::config::CANARY_SHARDS_ONE_IN;
 use crate::error::{Error, Result};
 use crate::policy::{FailureKind, PolicyFailure, TrialVerdict, WINDOWS_JUDGED};
@@ -22,15 +23,6 @@ use crate::runtime;
 
 /// Time between two looks at the evidence.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// A policy on trial.
-pub(super) struct Canary {
-    pub(super) name: String,
-    origin: Origin,
-    previous: Origin,
-    /// It is in charge on the shards below this number.
-    shard_count: u32,
-}
 
 impl Governance {
     /// Puts a policy in charge on one shard in eight, at least one, and compares it there with the

@@ -13,14 +13,14 @@ use futures::future::LocalBoxFuture;
 use super::origin::{Component, Origin};
 use super::report::PolicyReport;
 use super::world::{AtOnce, Limits, Parts, Post, World};
+use crate::admission::rate::Limiter;
+use crate::admission::{Admission, PlanStatus};
 use crate::cache::PageCache;
 use crate::error::Result;
-use crate::intake::{Intake, PlanStatus};
 use crate::plugin::{
     Instance, WasmAdmissionPolicy, WasmLoadSheddingPolicy, WasmRatePolicy, WasmReadAdmissionPolicy,
 };
 use crate::policy::PolicyFailure;
-use crate::rate::Limiter;
 
 /// Name of the rate policy that is always there.
 pub const NATIVE_RATE: &str = "decaying";
@@ -176,7 +176,7 @@ impl Direct for RateLimiter {
 }
 
 /// How many reads run at once, and wait.
-pub(super) struct ReadAdmission(Rc<Intake>);
+pub(super) struct ReadAdmission(Rc<Admission>);
 
 impl World for ReadAdmission {
     type Policy = WasmReadAdmissionPolicy;
@@ -184,7 +184,7 @@ impl World for ReadAdmission {
     const CHARGE: &'static str = "decides on read admission";
 
     fn post(parts: &Parts) -> Rc<dyn Post> {
-        post(parts, ReadAdmission(parts.intake.clone()))
+        post(parts, ReadAdmission(parts.admission.clone()))
     }
 }
 
@@ -199,7 +199,7 @@ impl Direct for ReadAdmission {
 }
 
 /// What is refused under load.
-pub(super) struct LoadShedding(Rc<Intake>);
+pub(super) struct LoadShedding(Rc<Admission>);
 
 impl World for LoadShedding {
     type Policy = WasmLoadSheddingPolicy;
@@ -207,7 +207,7 @@ impl World for LoadShedding {
     const CHARGE: &'static str = "decides on load shedding";
 
     fn post(parts: &Parts) -> Rc<dyn Post> {
-        post(parts, LoadShedding(parts.intake.clone()))
+        post(parts, LoadShedding(parts.admission.clone()))
     }
 }
 

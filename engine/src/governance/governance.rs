@@ -1,18 +1,17 @@
 //! The administration of the policies of one database: what it is made of, and its reports.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures::FutureExt;
 
-use super::canary::Canary;
 use super::components::Components;
 use super::files::PolicyFiles;
 use super::origin::{NATIVE, NATIVE_VERSION};
 use super::report::{PolicyExit, PolicyReport};
 use super::shard::Shards;
+use super::trials::Trials;
 use super::wishes::Keeper;
-use super::world::WORLDS;
+use super::worlds::WORLDS;
 use crate::error::{Error, Result};
 use crate::plugin::{self, CompilerCommand, HostOptions};
 
@@ -45,16 +44,6 @@ pub(super) struct Inner {
     pub(super) files: PolicyFiles,
     pub(super) components: Arc<Components>,
     trials: Mutex<Trials>,
-}
-
-/// Policies that run for a trial.
-#[derive(Default)]
-pub(super) struct Trials {
-    pub(super) canary: Option<Arc<Canary>>,
-    /// Name of the policy that was started as a shadow.
-    pub(super) shadow: Option<String>,
-    /// What the last canary of each policy came to.
-    pub(super) ended: BTreeMap<String, String>,
 }
 
 impl Governance {

@@ -5,9 +5,9 @@
 //!    ^             │     └── rollout, canary: shadow, canary, in charge, back
 //!    │ Keeper      │ Shards: a closure to each shard
 //! wishes           v
-//! on disk     ShardPolicies ── a post for each world ──> cache, rate limiter, intake
+//! on disk     ShardPolicies ── a post for each world ──> cache, rate limiter, admission
 //! ```
-//! `world.rs` says what a world is and has the list of all; `direct.rs` and `eviction/` implement
+//! `world.rs` says what a world is, `worlds.rs` has the list of all; `direct.rs` and `eviction/` implement
 //! them. Invariant: a change that one shard refuses is undone on those before it, so all shards
 //! follow what the wishes say; a canary is the one exception. Not here: what a policy may do to a
 //! cache (`cache/governor/`), components (`plugin/`), the catalog that keeps the wishes.
@@ -23,8 +23,10 @@ mod registry;
 mod report;
 mod rollout;
 mod shard;
+mod trials;
 mod wishes;
 mod world;
+mod worlds;
 
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use futures::future::LocalBoxFuture;
 use super::governance::Governance;
 use super::origin::{Component, NATIVE, Origin, ended};
 use super::shard::ShardPolicies;
-use super::world::{Served, WORLDS};
+use super::worlds::{Served, WORLDS};
 use crate::error::{Error, Result};
 use crate::plugin;
 use crate::policy::FailureKind;

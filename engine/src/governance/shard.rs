@@ -10,7 +10,8 @@ use futures::future::{BoxFuture, LocalBoxFuture};
 use tokio::sync::oneshot;
 
 use super::report::{PolicyExit, PolicyReport};
-use super::world::{AtOnce, Parts, Post, Stages, WORLDS};
+use super::world::{AtOnce, Parts, Post, Stages};
+use super::worlds::WORLDS;
 use crate::error::{Error, Result};
 use crate::plugin;
 use crate::runtime::ShardHandle;

@@ -12,7 +12,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::report::PolicyInfo;
-use super::world::{Served, WORLDS};
+use super::worlds::{Served, WORLDS};
 use crate::error::Result;
 use crate::plugin;
 

@@ -11,27 +11,16 @@ use std::rc::Rc;
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
-use super::direct::{CacheAdmission, LoadShedding, RateLimiter, ReadAdmission};
-use super::eviction::Eviction;
 use super::files::PolicyFiles;
 use super::origin::{Component, Origin};
 use super::report::{PolicyExit, PolicyReport};
+use crate::admission::Admission;
+use crate::admission::rate::Limiter;
 use crate::cache::PageCache;
 use crate::error::Result;
-use crate::intake::Intake;
-use crate::plugin::{self, Budget, Instance, InstanceOptions};
+use crate::plugin::{Budget, Instance, InstanceOptions};
 use crate::policy::{PolicyFailure, TrialVerdict};
-use crate::rate::Limiter;
 use crate::runtime::{self, ShardContext};
-
-/// Every world that the engine serves.
-pub(super) static WORLDS: [Served; 5] = [
-    Served::of::<Eviction>(),
-    Served::of::<CacheAdmission>(),
-    Served::of::<RateLimiter>(),
-    Served::of::<ReadAdmission>(),
-    Served::of::<LoadShedding>(),
-];
 
 /// One kind of policy.
 pub(super) trait World {
@@ -50,52 +39,13 @@ pub(super) trait World {
     fn post(parts: &Parts) -> Rc<dyn Post>;
 }
 
-/// A world as the list has it.
-pub(super) struct Served {
-    pub(super) world: plugin::World,
-    pub(super) key: &'static str,
-    pub(super) charge: &'static str,
-    pub(super) native: Option<&'static str>,
-    pub(super) in_stages: bool,
-    pub(super) post: fn(&Parts) -> Rc<dyn Post>,
-}
-
-impl Served {
-    const fn of<W: World>() -> Self {
-        Served {
-            world: W::Policy::WORLD,
-            key: W::KEY,
-            charge: W::CHARGE,
-            native: W::NATIVE,
-            in_stages: W::IN_STAGES,
-            post: W::post,
-        }
-    }
-
-    /// What the list says of a world.
-    pub(super) fn find(world: plugin::World) -> &'static Served {
-        let found = WORLDS.iter().find(|served| served.world == world);
-        found.expect("every world of the contract is in the list")
-    }
-
-    /// The world whose policies are rolled out in stages.
-    pub(super) fn staged() -> &'static Served {
-        WORLDS.iter().find(|served| served.in_stages).expect("one world has stages")
-    }
-
-    /// Whether a name stands for what decides without a component.
-    pub(super) fn is_native(&self, name: &str) -> bool {
-        self.native == Some(name)
-    }
-}
-
 /// The parts of a shard that policies decide for.
 #[derive(Clone)]
 pub struct Parts {
     pub context: Rc<ShardContext>,
     pub cache: Rc<PageCache>,
     pub limiter: Rc<RefCell<Limiter>>,
-    pub intake: Rc<Intake>,
+    pub admission: Rc<Admission>,
     pub files: PolicyFiles,
 }
 

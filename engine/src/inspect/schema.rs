@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::cql::{self, CreateTable};
 use super::files::Inspector;
-use super::types::{KeyType, StoredType, UserType};
+use super::types::{KeyType, StoredType, UserType, identifier};
 use crate::disk::{Disk, read_file};
 use crate::error::{Error, Result};
 use crate::os;
@@ -107,27 +107,9 @@ fn of_headers<'a>(
         regulars: Vec::new(),
         source: None,
     };
-    let add = |columns: &mut Vec<(String, StoredType)>,
-               named: &[(Vec<u8>, String)],
-               path: &Path| {
-        for (name, ty) in named {
-            let (name, ty) = (String::from_utf8_lossy(name).into_owned(), StoredType::parse(ty));
-            match columns.iter().find(|(known, _)| *known == name) {
-                None => columns.push((name, ty)),
-                Some((_, known)) if *known == ty => {}
-                Some((_, known)) => {
-                    return Err(Error::invalid(format!(
-                        "{} holds column '{name}' of type {ty}, other files of the directory hold it as {known}",
-                        path.display()
-                    )));
-                }
-            }
-        }
-        Ok(())
-    };
     let (key, clustering_types) = (&header.partition_key, &header.clustering);
-    add(&mut schema.statics, &header.statics, directory)?;
-    add(&mut schema.regulars, &header.regulars, directory)?;
+    add_columns(&mut schema.statics, &header.statics, directory)?;
+    add_columns(&mut schema.regulars, &header.regulars, directory)?;
     for (path, other) in headers {
         if (&other.partition_key, &other.clustering) != (key, clustering_types) {
             return Err(Error::invalid(format!(
@@ -137,8 +119,8 @@ fn of_headers<'a>(
                 other.clustering.join(", ")
             )));
         }
-        add(&mut schema.statics, &other.statics, path)?;
-        add(&mut schema.regulars, &other.regulars, path)?;
+        add_columns(&mut schema.statics, &other.statics, path)?;
+        add_columns(&mut schema.regulars, &other.regulars, path)?;
     }
     schema.statics.sort_by(|a, b| a.0.cmp(&b.0));
     schema.regulars.sort_by(|a, b| a.0.cmp(&b.0));
@@ -152,6 +134,31 @@ fn of_headers<'a>(
         }
     }
     Ok(schema)
+}
+
+/// Adds the columns that a file at `path` names to those of files before it.
+///
+/// Errors: `Invalid` for one that has another type there.
+fn add_columns(
+    columns: &mut Vec<(String, StoredType)>,
+    named: &[(Vec<u8>, String)],
+    path: &Path,
+) -> Result<()> {
+    for (name, ty) in named {
+        let (name, ty) = (String::from_utf8_lossy(name).into_owned(), StoredType::parse(ty));
+        match columns.iter().find(|(known, _)| *known == name) {
+            None => columns.push((name, ty)),
+            Some((_, known)) if *known == ty => {}
+            Some((_, known)) => {
+                return Err(Error::invalid(format!(
+                    "{} holds column '{name}' of type {ty}, other files of the directory hold it \
+                     as {known}",
+                    path.display()
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The statement that creates the table, in the directory or the one above.
@@ -334,12 +341,4 @@ impl std::fmt::Display for Frozen<'_> {
             write!(f, "{}", self.0)
         }
     }
-}
-
-/// A name as CQL takes it, in quotes where it needs them.
-pub(super) fn identifier(name: &str) -> String {
-    let mut chars = name.chars();
-    let is_plain = chars.next().is_some_and(|c| c.is_ascii_lowercase())
-        && chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }

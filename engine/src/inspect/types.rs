@@ -137,7 +137,7 @@ impl fmt::Display for StoredType {
                 }
                 f.write_str(">")
             }
-            StoredType::User(user) => f.write_str(&super::schema::identifier(&user.name)),
+            StoredType::User(user) => f.write_str(&identifier(&user.name)),
             StoredType::Vector(element, count) => write!(f, "vector<{}, {count}>", Inner(element)),
             StoredType::Frozen(ty) if ty.is_multi_cell() => write!(f, "frozen<{ty}>"),
             StoredType::Frozen(ty) => write!(f, "{ty}"),
@@ -204,6 +204,14 @@ impl UserType {
             fields: fields.iter().map(field).collect::<Option<_>>()?,
         })
     }
+}
+
+/// A name as CQL takes it, in quotes where it needs them.
+pub(super) fn identifier(name: &str) -> String {
+    let mut chars = name.chars();
+    let is_plain = chars.next().is_some_and(|c| c.is_ascii_lowercase())
+        && chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
 #[cfg(test)]

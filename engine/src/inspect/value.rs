@@ -162,25 +162,31 @@ fn plain(ty: &StoredType, bytes: &[u8], out: &mut String) -> Rendered {
             out.push_str(&format_uuid(&fixed(ty, bytes)?));
             Ok(())
         }
-        Scalar::Inet => match bytes.len() {
-            4 => write!(out, "{}", Ipv4Addr::from(fixed::<4>(ty, bytes)?)),
-            16 => {
-                let address = Ipv6Addr::from(fixed::<16>(ty, bytes)?);
-                if let Some(address) = address.to_ipv4_mapped() {
-                    // Java has no such IPv6 addresses.
-                    write!(out, "{address}")
-                } else {
-                    let parts: Vec<String> =
-                        address.segments().iter().map(|part| format!("{part:x}")).collect();
-                    write!(out, "{}", parts.join(":"))
-                }
-            }
-            _ => return Err(wrong(ty, bytes)),
-        },
+        Scalar::Inet => return inet(ty, bytes, out),
         Scalar::Duration => return duration(bytes, out),
         Scalar::Counter => write!(out, "{}", counter(bytes)?),
         Scalar::Empty => Ok(()),
         Scalar::Blob => write!(out, "{}", Hex(bytes)),
+    };
+    Ok(())
+}
+
+fn inet(ty: &StoredType, bytes: &[u8], out: &mut String) -> Rendered {
+    // Writing to a string does not fail.
+    let _ = match bytes.len() {
+        4 => write!(out, "{}", Ipv4Addr::from(fixed::<4>(ty, bytes)?)),
+        16 => {
+            let address = Ipv6Addr::from(fixed::<16>(ty, bytes)?);
+            if let Some(address) = address.to_ipv4_mapped() {
+                // Java has no such IPv6 addresses.
+                write!(out, "{address}")
+            } else {
+                let parts: Vec<String> =
+                    address.segments().iter().map(|part| format!("{part:x}")).collect();
+                write!(out, "{}", parts.join(":"))
+            }
+        }
+        _ => return Err(wrong(ty, bytes)),
     };
     Ok(())
 }

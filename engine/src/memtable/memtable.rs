@@ -9,9 +9,8 @@ use std::ops::Bound;
 use std::rc::Rc;
 
 use super::partition::Partition;
-use super::source::MemtableSource;
 use crate::commitlog::ReplayPosition;
-use crate::mutation::{FragmentSource, Mutation, PartitionRange, Slice};
+use crate::mutation::Mutation;
 use crate::runtime;
 use crate::schema::PartitionKey;
 
@@ -151,11 +150,6 @@ impl Memtable {
             rows: self.rows.get(),
             partitions: self.partitions.borrow().len(),
         }
-    }
-
-    /// A stream of the fragments inside `range` and `slice`.
-    pub fn read(self: &Rc<Self>, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
-        Box::new(MemtableSource::new(self.clone(), range.clone(), slice.clone()))
     }
 
     /// The key of the first partition, or of the one that follows another, in ring order.

@@ -20,7 +20,7 @@ use crate::mutation::{
 };
 use crate::schema::PartitionKey;
 
-pub(super) struct MemtableSource {
+struct MemtableSource {
     memtable: Rc<Memtable>,
     range: PartitionRange,
     slice: Slice,
@@ -45,8 +45,15 @@ struct Cursor {
     open_until: Option<Position>,
 }
 
+impl Memtable {
+    /// A stream of the fragments inside `range` and `slice`.
+    pub fn read(self: &Rc<Self>, range: &PartitionRange, slice: &Slice) -> Box<dyn FragmentSource> {
+        Box::new(MemtableSource::new(self.clone(), range.clone(), slice.clone()))
+    }
+}
+
 impl MemtableSource {
-    pub(super) fn new(memtable: Rc<Memtable>, range: PartitionRange, slice: Slice) -> Self {
+    fn new(memtable: Rc<Memtable>, range: PartitionRange, slice: Slice) -> Self {
         let single = match &range {
             PartitionRange::Single(key) => {
                 let partitions = memtable.partitions.borrow();

@@ -10,11 +10,11 @@
 //! The reader never trusts a length: it is checked against what is left before anything is taken.
 
 use super::cell::{Cell, CellState};
+use super::clustering_range::ClusteringRange;
 use super::multi_cell::{CellPath, MultiCell};
 use super::position::{Position, Weight};
 use super::range_tombstone::RangeTombstone;
 use super::row::{Liveness, Row};
-use super::slice::ClusteringRange;
 use super::tombstone::Tombstone;
 use super::write::Mutation;
 use crate::error::{Error, Result};

@@ -5,6 +5,7 @@
 //! of multi-cell columns are reconciled one by one; of a counter what each node counted.
 
 pub mod cell;
+pub mod clustering_range;
 pub mod codec;
 pub mod direction;
 pub mod flat;
@@ -19,6 +20,7 @@ pub mod tombstone;
 mod write;
 
 pub use cell::{Cell, CellState};
+pub use clustering_range::ClusteringRange;
 pub use direction::Direction;
 pub(crate) use flat::{FlatCell, FlatState, NO_COLUMN};
 pub use flat::{FlatRow, FlatValues};
@@ -28,6 +30,6 @@ pub use point_read::PointRead;
 pub use position::{Position, Weight};
 pub use range_tombstone::{RangeTombstone, RangeTombstoneList};
 pub use row::{Liveness, Row};
-pub use slice::{ClusteringRange, PartitionRange, Slice};
+pub use slice::{PartitionRange, Slice};
 pub use tombstone::Tombstone;
 pub use write::Mutation;

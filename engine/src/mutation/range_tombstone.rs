@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use super::clustering_range::ClusteringRange;
 use super::position::Position;
-use super::slice::ClusteringRange;
 use super::tombstone::Tombstone;
 use crate::schema::ClusteringKey;
 

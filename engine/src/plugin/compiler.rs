@@ -12,14 +12,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::component;
-use super::host;
 use super::state::printable;
-use crate::config::POLICY_COMPONENT_BYTES_MAX;
 use crate::os;
 
 /// Exit code of a compiler that found fault with the component.
-const EXIT_REFUSED: u8 = 3;
+pub(super) const EXIT_REFUSED: u8 = 3;
 /// Bytes of machine code that are taken; a component of the largest size makes about 20 MiB.
 const CODE_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of what a compiler says that are kept.
@@ -141,27 +138,4 @@ fn talk(child: &mut Child, component: Vec<u8>) -> io::Result<mpsc::Receiver<io::
         let _ = sender.send(talk());
     })?;
     Ok(said)
-}
-
-/// All that a compiling process does: reads a component from stdin to its end and writes its
-/// machine code to stdout, or to stderr what is wrong with it. Returns the exit code.
-pub fn compile_stdin() -> u8 {
-    let mut component = Vec::new();
-    let input = io::stdin().lock().take(POLICY_COMPONENT_BYTES_MAX as u64 + 1);
-    let done = { input }.read_to_end(&mut component).map_err(|error| error.to_string());
-    let code = done
-        .and_then(|_| component::check(&component))
-        .and_then(|_| host::precompile(&component).map_err(|error| format!("{error:#}")));
-    let written = code.and_then(|code| {
-        let mut out = io::stdout().lock();
-        out.write_all(&code).and_then(|()| out.flush()).map_err(|error| error.to_string())
-    });
-    match written {
-        Ok(()) => 0,
-        Err(message) => {
-            // Where nobody listens, the exit code says it.
-            let _ = writeln!(io::stderr(), "{message}");
-            EXIT_REFUSED
-        }
-    }
 }

@@ -12,6 +12,7 @@ mod artifact;
 mod bindings;
 mod budget;
 mod compiler;
+mod compiler_process;
 mod component;
 mod epoch;
 mod host;
@@ -27,7 +28,8 @@ mod world;
 pub(crate) mod tests;
 
 pub use budget::Budget;
-pub use compiler::{CompileLimits, CompilerCommand, compile_stdin};
+pub use compiler::{CompileLimits, CompilerCommand};
+pub use compiler_process::compile_stdin;
 pub use component::{CompiledPolicy, Loaded};
 pub use host::{HostOptions, PolicyHost};
 pub use inspect::{Inspection, inspect};

@@ -6,7 +6,7 @@
 use super::bindings::v0_1::{LoadSheddingGuest, ReadAdmissionGuest};
 use super::scalar::WasmDecision;
 use crate::policy::PolicyFailure;
-use crate::policy::intake::{
+use crate::policy::admission::{
     LoadSheddingPolicy, LoadSignals, ReadAdmissionPolicy, ReadClass, ReadLimits, ReadLoad,
     ReadPlan, Shedding, SheddingPlan,
 };

@@ -18,7 +18,7 @@ use super::owned_store::OwnedStore;
 use super::state::State;
 use super::world::World;
 use crate::policy::PolicyFailure;
-use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy};
+use crate::policy::cache_admission::{AdmissionCandidate, AdmissionPolicy};
 use crate::policy::rate::{Excess, KeyLoad, PlannedRate, RatePolicy};
 
 /// Limits that a plan may hold.

@@ -5,9 +5,9 @@
 
 pub mod admission;
 mod backoff;
+pub mod cache_admission;
 pub mod event;
 pub mod eviction;
-pub mod intake;
 mod lru;
 pub mod rate;
 mod slot_array;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::capacity::Capacity;
 use crate::clock::Clock;
 use crate::config::POLICY_RING_EVENTS_MAX;
-use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy, Fate, fate};
+use crate::policy::cache_admission::{AdmissionCandidate, AdmissionPolicy, Fate, fate};
 use crate::policy::event::{EntryKind, Op};
 use crate::policy::{EvictionPolicy, PolicyFailure, Slot};
 use crate::trace::{Read, Trace};

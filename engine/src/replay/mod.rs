@@ -8,6 +8,7 @@
 mod candidate;
 mod capacity;
 mod driver;
+mod finding;
 mod optimal;
 mod questions;
 mod trial;
@@ -18,4 +19,5 @@ mod tests;
 pub use candidate::{Candidate, NATIVE_NAMES};
 pub use capacity::Capacity;
 pub use driver::{Outcome, Settings};
-pub use trial::{Finding, Trial, try_component};
+pub use finding::{Finding, Trial};
+pub use trial::try_component;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::candidate::instance_options;
-use super::trial::{Finding, Trial};
+use super::finding::{Finding, Trial};
 use crate::clock::Random;
 use crate::error::{Error, Result};
 use crate::plugin::{
@@ -12,12 +12,12 @@ use crate::plugin::{
     WasmLoadSheddingPolicy, WasmRatePolicy, WasmReadAdmissionPolicy,
 };
 use crate::policy::PolicyFailure;
-use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy, Fate, fate};
-use crate::policy::event::EntryKind;
-use crate::policy::intake::{
+use crate::policy::admission::{
     LoadSheddingPolicy, LoadSignals, ReadAdmissionPolicy, ReadLimits, ReadLoad, SheddingPlan,
     WorkLoad,
 };
+use crate::policy::cache_admission::{AdmissionCandidate, AdmissionPolicy, Fate, fate};
+use crate::policy::event::EntryKind;
 use crate::policy::rate::{Excess, KeyLoad, Operation, RatePolicy};
 
 /// Questions of the trial.

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use super::candidate::Candidate;
 use super::capacity::Capacity;
 use super::driver::{Outcome, Settings, slots_of};
+use super::finding::Trial;
 use super::questions;
 use crate::clock::Clock;
 use crate::config::{POLICY_MEMORY_BYTES_MAX, POLICY_RING_EVENTS_MAX};
@@ -27,40 +28,6 @@ const ENTRIES: u32 = 500;
 const SLOTS_LARGE: u32 = 262_144;
 /// Slots asked for at once when the order is drained.
 const PAGE_SLOTS: u32 = 100;
-
-/// One sentence of the trial.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// Whether the engine would refuse the component or put it out.
-    pub is_fault: bool,
-    pub text: String,
-}
-
-/// What the trial found.
-#[derive(Debug, Clone)]
-pub struct Trial {
-    /// What the policy calls itself.
-    pub name: String,
-    pub version: String,
-    pub findings: Vec<Finding>,
-    /// Of the first trace, as the engine talks to a policy.
-    pub outcome: Option<Outcome>,
-}
-
-impl Trial {
-    /// Whether nothing is wrong.
-    pub fn is_passed(&self) -> bool {
-        !self.findings.iter().any(|finding| finding.is_fault)
-    }
-
-    fn good(&mut self, text: String) {
-        self.findings.push(Finding { is_fault: false, text });
-    }
-
-    fn fault(&mut self, text: String) {
-        self.findings.push(Finding { is_fault: true, text });
-    }
-}
 
 /// Tries a component of any world. Takes up to some seconds.
 ///

@@ -6,10 +6,10 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::table::Table;
+use crate::admission::{BatchCharge, Permit};
 use crate::batch::{BatchBuilder, RecordBatch};
 use crate::config::{BATCH_BYTES_MAX, BATCH_BYTES_UNCHARGED, BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use crate::error::Result;
-use crate::intake::{BatchCharge, Permit};
 use crate::mutation::{ClusteringRange, Filled, PartitionRange, Slice};
 use crate::reader::{LiveRows, QueryReader};
 use crate::runtime;
@@ -253,10 +253,10 @@ mod tests {
     use futures::executor::block_on;
 
     use super::*;
+    use crate::admission::{Admission, ReadMemory};
     use crate::clock::SimulatedClock;
-    use crate::intake::{Intake, ReadMemory};
     use crate::mutation::{Cell, Liveness, Row};
-    use crate::policy::intake::ReadClass;
+    use crate::policy::admission::ReadClass;
     use crate::reader::LiveContent;
     use crate::schema::ClusteringKey;
 
@@ -264,8 +264,8 @@ mod tests {
     fn the_next_batch_of_long_rows_is_charged_before_a_row_of_it_is_read() {
         const LONG: usize = 3 << 20;
         let memory = ReadMemory::new(64 << 20);
-        let intake = Intake::new(SimulatedClock::new(1), memory.clone());
-        let mut permit = block_on(intake.admit(ReadClass::Keys)).unwrap();
+        let admission = Admission::new(SimulatedClock::new(1), memory.clone());
+        let mut permit = block_on(admission.turn(ReadClass::Keys)).unwrap();
         let (sender, mut receiver) = mpsc::channel(2);
         let schema = crate::table::tests::schema(false);
         let builder = BatchBuilder::new(schema, &[ColumnId(1)], 0);

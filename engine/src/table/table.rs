@@ -20,7 +20,7 @@ use crate::ledger::{Entry, Ledger};
 use crate::memtable::Memtable;
 use crate::mutation::{ClusteringRange, FragmentSource, Mutation, PartitionRange, Slice};
 use crate::reader::MergeSource;
-use crate::runtime::Gate;
+use crate::runtime::{self, Gate};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{
     ClusteringKey, ClusteringShape, LargeDataThresholds, OnCorruption, PartitionKey, TableOptions,
@@ -144,6 +144,9 @@ impl Underlying for Sstables {
 /// index and data before it goes on in large pieces, and of what was read ahead for nothing.
 const OPENING_BYTES: u64 = 1 << 20;
 
+/// Cached rows that are freed before other tasks have their turn.
+const FREED_AT_ONCE_MAX: usize = 64;
+
 /// An SSTable that reads take part in.
 #[derive(Clone)]
 pub(super) struct LiveSstable {
@@ -222,6 +225,13 @@ impl Table {
     /// What is known in memory of the SSTables' rows.
     pub fn rows(&self) -> &Rc<RowCache> {
         &self.rows
+    }
+
+    /// Frees what the row cache has forgotten, in turns with other tasks.
+    pub async fn free_rows(&self) {
+        while self.rows.free(FREED_AT_ONCE_MAX) {
+            runtime::maybe_yield().await;
+        }
     }
 
     /// The memtable that takes writes now.

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::{Request, Status};
 
-use super::connection::Connection;
+use super::session::connection::Connection;
 
 /// What a connection takes: buffers of both sides, and what its calls have beside their batches.
 const CONNECTION_BYTES: usize = 64 << 10;

@@ -20,7 +20,7 @@ use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::error::invalid;
 use super::service::Service;
-use super::session_option::CATALOG;
+use super::session::option::CATALOG;
 
 /// What `DoAction` does, with what it takes and gives.
 const ACTIONS: [(&str, &str); 8] = [

@@ -19,7 +19,7 @@ use tidegate_engine::{Catalog, ColumnId, TableSchema};
 use tonic::Status;
 
 use super::outgoing::Form;
-use super::session_option::CATALOG;
+use super::session::option::CATALOG;
 
 /// The only kind of table.
 const TABLE: &str = "TABLE";

@@ -4,7 +4,6 @@
 //! `statement` says which call runs what; `service` lists the calls.
 
 mod admission;
-mod connection;
 mod error;
 mod front;
 mod ingest;
@@ -15,7 +14,6 @@ mod running;
 mod seal;
 mod service;
 mod session;
-mod session_option;
 mod sql_info;
 mod statement;
 mod stream;
@@ -34,9 +32,9 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 
 use self::admission::Connections;
-use self::connection::{Connection, Wire};
 use self::front::Front;
 use self::service::{Service, State};
+use self::session::connection::{Connection, Wire};
 use crate::memory::MemoryPlan;
 use crate::stderr::tell_line;
 

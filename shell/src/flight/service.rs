@@ -37,8 +37,8 @@ use super::outgoing::Form;
 use super::planning::{Planning, Size};
 use super::running::Running;
 use super::seal::{Purpose, Seal, random};
+use super::session::option::{self, CloseSessionResult, CloseStatus, SetSessionOptionsRequest};
 use super::session::{Held, Sessions};
-use super::session_option::{self, CloseSessionResult, CloseStatus, SetSessionOptionsRequest};
 use super::statement::{self, Planned, Prepared, ipc};
 use super::stream::{DoGet, decode, decode_parameters, encode, encode_batch, hold};
 use super::ticket::{Bound, Promise, Ticket as Sealed};
@@ -661,9 +661,9 @@ impl FlightSqlService for Service {
             "SetSessionOptions" => {
                 let wanted = SetSessionOptionsRequest::decode(action.body.clone())
                     .map_err(|error| invalid(error.to_string()))?;
-                Ok(one_body(&session_option::set(&session, wanted)))
+                Ok(one_body(&option::set(&session, wanted)))
             }
-            "GetSessionOptions" => Ok(one_body(&session_option::get(&session))),
+            "GetSessionOptions" => Ok(one_body(&option::get(&session))),
             "CloseSession" => {
                 let closed = self.0.sessions().end(&request);
                 let status = if closed { CloseStatus::Closed } else { CloseStatus::NotCloseable };

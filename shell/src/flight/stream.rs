@@ -10,7 +10,6 @@ use arrow_flight::FlightData;
 use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
-use arrow_flight::flight_service_server::FlightService;
 use arrow_flight::sql::server::PeekableFlightDataStream;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
@@ -18,7 +17,6 @@ use tonic::{Response, Status};
 
 use super::error::invalid;
 use super::running::Rows;
-use super::service::Service;
 
 /// Most rows of parameters that may be bound at once.
 const PARAMETER_ROWS_MAX: usize = 1_000_000;
@@ -26,7 +24,7 @@ const PARAMETER_ROWS_MAX: usize = 1_000_000;
 const PARAMETER_BYTES_MAX: usize = 256 << 20;
 
 /// Answer of a DoGet.
-pub(super) type DoGet = <Service as FlightService>::DoGetStream;
+pub(super) type DoGet = BoxStream<'static, Result<FlightData, Status>>;
 
 /// Rows of a statement as the answer of a DoGet.
 pub(super) fn encode(schema: SchemaRef, rows: Rows) -> Response<DoGet> {

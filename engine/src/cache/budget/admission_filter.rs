@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use crate::policy::PolicyFailure;
-use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy, Fate, fate};
+use crate::policy::cache_admission::{AdmissionCandidate, AdmissionPolicy, Fate, fate};
 use crate::policy::event::EntryKind;
 
 /// Words of fates that wait to be delivered: 128 fates.

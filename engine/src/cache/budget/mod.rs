@@ -14,7 +14,7 @@ mod governor;
 mod owner;
 
 use crate::policy::Slot;
-use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy, Fate};
+use crate::policy::cache_admission::{AdmissionCandidate, AdmissionPolicy, Fate};
 use crate::policy::event::{EntryAttributes, EntryKind};
 use crate::trace::{Recorder, Request};
 

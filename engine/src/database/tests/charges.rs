@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::*;
+use crate::admission::ClassStatus;
 use crate::commitlog::Durability;
-use crate::intake::ClassStatus;
 
 const VALUE_BYTES: usize = 4096;
 
 async fn status(database: &Database) -> ClassStatus {
-    let reports = database.intake_report().await.unwrap();
+    let reports = database.admission_report().await.unwrap();
     reports.iter().find(|report| report.class == "keys").unwrap().status
 }
 

@@ -15,26 +15,18 @@ use crate::schema::{
 };
 use crate::table::{Partitions, ReadCommand};
 
-mod catalog_store;
 mod charges;
 mod collection;
 mod equal_tokens;
-mod failing_disk;
-mod log_limit;
-mod dropped;
+mod faults;
 mod flush;
-mod full_disk;
+mod governed;
 mod options;
-mod hostile;
 mod limits;
 mod long_rows;
 mod point_reads;
-mod policies;
-mod recording;
 mod several_shards;
-mod swap;
 mod watched;
-mod worlds;
 
 fn column(name: &str, ty: DataType, kind: ColumnKind) -> Column {
     Column { name: name.into(), ty, kind }

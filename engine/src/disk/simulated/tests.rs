@@ -7,7 +7,9 @@ use futures::future::join_all;
 
 use super::*;
 use crate::config::PAGE_BYTES;
-use crate::disk::{AlignedBuffer, conformance, read_file, write_file_atomically};
+use crate::disk::{
+    Access, AlignedBuffer, DiskFile, OpenOptions, conformance, read_file, write_file_atomically,
+};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 

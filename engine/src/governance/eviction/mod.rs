@@ -1,7 +1,7 @@
 //! The post of the eviction policy on one shard: made, put in charge, watched, tried again after a
 //! failure.
 //!
-//! `stages.rs` puts policies in charge and back; `charge.rs` watches the one in charge; `state.rs`
+//! `stages.rs` puts policies in charge and back; `watch.rs` watches the one in charge; `state.rs`
 //! hands over what policies learnt; `shares.rs` tells what they did. Invariant: a post changes its
 //! policy for one reason at a time, a statement or a retry, and whatever becomes of a policy, its
 //! cache has one in charge or the native CLOCK. Not here: what all shards do together
@@ -11,6 +11,7 @@ mod charge;
 mod shares;
 mod stages;
 mod state;
+mod watch;
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -21,15 +21,15 @@ use super::report::PolicyReport;
 use super::shard::{Governed, ShardPolicies, Shards};
 use super::wishes::{Keeper, Wishes};
 use super::world::{AtOnce, Parts, Post, Stages};
+use crate::admission::rate::Limiter;
+use crate::admission::{Admission, ReadMemory};
 use crate::cache::PageCache;
 use crate::clock::SimulatedClock;
 use crate::disk::SimulatedDisk;
 use crate::error::{Error, Result};
-use crate::intake::{Intake, ReadMemory};
 use crate::plugin::World;
 use crate::plugin::tests::guest::{Guest, load_shedding};
 use crate::policy::{PolicyFailure, TrialVerdict};
-use crate::rate::Limiter;
 use crate::runtime::{ShardContext, ShardHandle, SimulatedTimer, Timer, start_local};
 
 const SHARDS: u32 = 3;
@@ -247,7 +247,7 @@ fn shard(context: Rc<ShardContext>, script: Rc<Script>) -> Rc<TestShard> {
     let parts = Parts {
         cache: PageCache::new(1 << 20, 1),
         limiter: Rc::new(RefCell::new(Limiter::new(1))),
-        intake: Rc::new(Intake::new(context.clock.clone(), memory)),
+        admission: Rc::new(Admission::new(context.clock.clone(), memory)),
         files: PolicyFiles::new(PathBuf::from(FOLDER)),
         context,
     };

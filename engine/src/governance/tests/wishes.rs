@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::*;
 use crate::governance::PolicyInfo;
-use crate::governance::world::{Served, WORLDS};
+use crate::governance::worlds::{Served, WORLDS};
 
 /// A file with wishes among its fields.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]

@@ -14,7 +14,10 @@ use crate::inspect::value;
 use crate::schema::PartitionKey;
 use crate::schema::value::format_uuid;
 use crate::sstable::format::component::Component;
-use crate::sstable::format::scylla::{LargeKind, ScyllaMetadata, TokenBound};
+use crate::sstable::format::layout::Header;
+use crate::sstable::format::scylla::{
+    LargeKind, LargeRecord, ScyllaMetadata, ScyllaSchema, TokenBound,
+};
 
 /// Width of the bars of a histogram.
 const BAR_MAX: i64 = 30;
@@ -118,7 +121,12 @@ pub async fn dump_statistics(sstable: &Inspector) -> Result<String> {
         Some(estimate) => line("Estimated cardinality", &estimate),
         None => line("Estimated cardinality", &unknown(&metadata.sketch)),
     }
-    let header = &metadata.header;
+    header_lines(&metadata.header, &mut line);
+    line("IsTransient", &metadata.is_transient);
+    Ok(out)
+}
+
+fn header_lines(header: &Header, line: &mut impl FnMut(&str, &dyn std::fmt::Display)) {
     line("EncodingStats minTTL", &days(header.bases.min_ttl));
     line("EncodingStats minLocalDeletionTime", &seconds(header.bases.min_deletion_time));
     line("EncodingStats minTimestamp", &micros(header.bases.min_timestamp));
@@ -131,8 +139,6 @@ pub async fn dump_statistics(sstable: &Inspector) -> Result<String> {
     };
     line("StaticColumns", &columns(&header.statics));
     line("RegularColumns", &columns(&header.regulars));
-    line("IsTransient", &metadata.is_transient);
-    Ok(out)
 }
 
 /// Why there is no estimate of the number of keys.
@@ -150,7 +156,6 @@ fn unknown(sketch: &Sketch) -> String {
 /// Errors: `Io`, `Corrupt`.
 pub async fn dump_statistics_json(sstable: &Inspector) -> Result<String> {
     let Around { metadata, compressor, ends } = around(sstable).await?;
-    let header = &metadata.header;
     let key_json = |(token, text): &(i64, String)| {
         Json::Object(vec![("token", Json::number(token)), ("key", Json::text(text))])
     };
@@ -172,16 +177,6 @@ pub async fn dump_statistics_json(sstable: &Inspector) -> Result<String> {
         Json::Object(vec![("from", position(*lower)), ("to", position(*upper))])
     });
     let uuid = |uuid: Option<[u8; 16]>| Json::optional(uuid.map(|u| Json::text(format_uuid(&u))));
-    let columns = |named: &[(Vec<u8>, String)]| {
-        let column = |(name, ty): &(Vec<u8>, String)| {
-            Json::Object(vec![
-                ("name", Json::text(String::from_utf8_lossy(name))),
-                ("type", Json::text(StoredType::parse(ty).to_string())),
-                ("class", Json::text(ty)),
-            ])
-        };
-        Json::List(named.iter().map(column).collect())
-    };
     let bound = |values: &[Vec<u8>]| Json::List(bound_texts(&metadata, values));
     let document = Json::Object(vec![
         (
@@ -217,20 +212,31 @@ pub async fn dump_statistics_json(sstable: &Inspector) -> Result<String> {
         ("drop_times", Json::List(drop_times.collect())),
         ("partition_sizes", buckets(&metadata.partition_sizes, "bytes")),
         ("cells_per_partition", buckets(&metadata.cells_per_partition, "cells")),
-        (
-            "serialization_header",
-            Json::Object(vec![
-                ("min_timestamp", Json::number(header.bases.min_timestamp)),
-                ("min_local_deletion_time", Json::number(header.bases.min_deletion_time)),
-                ("min_ttl", Json::number(header.bases.min_ttl)),
-                ("partition_key", Json::text(&header.partition_key)),
-                ("clustering", Json::List(header.clustering.iter().map(Json::text).collect())),
-                ("static_columns", columns(&header.statics)),
-                ("regular_columns", columns(&header.regulars)),
-            ]),
-        ),
+        ("serialization_header", header_json(&metadata.header)),
     ]);
     Ok(document.to_string())
+}
+
+fn header_json(header: &Header) -> Json {
+    let columns = |named: &[(Vec<u8>, String)]| {
+        let column = |(name, ty): &(Vec<u8>, String)| {
+            Json::Object(vec![
+                ("name", Json::text(String::from_utf8_lossy(name))),
+                ("type", Json::text(StoredType::parse(ty).to_string())),
+                ("class", Json::text(ty)),
+            ])
+        };
+        Json::List(named.iter().map(column).collect())
+    };
+    Json::Object(vec![
+        ("min_timestamp", Json::number(header.bases.min_timestamp)),
+        ("min_local_deletion_time", Json::number(header.bases.min_deletion_time)),
+        ("min_ttl", Json::number(header.bases.min_ttl)),
+        ("partition_key", Json::text(&header.partition_key)),
+        ("clustering", Json::List(header.clustering.iter().map(Json::text).collect())),
+        ("static_columns", columns(&header.statics)),
+        ("regular_columns", columns(&header.regulars)),
+    ])
 }
 
 fn micros(timestamp: i64) -> String {
@@ -347,35 +353,15 @@ const FEATURES: [&str; 7] = [
 
 pub(super) fn scylla_json(scylla: &ScyllaMetadata) -> Json {
     let mut members = Vec::new();
-    let uuid = |uuid: u128| Json::text(format_uuid(&uuid.to_be_bytes()));
-    if let Some(ranges) = &scylla.sharding {
-        let bound = |bound: &TokenBound| {
-            let token = match <[u8; 8]>::try_from(bound.token.as_slice()) {
-                Ok(bytes) => Json::number(i64::from_be_bytes(bytes)),
-                Err(_) => Json::Text(Hex(&bound.token).to_string()),
-            };
-            Json::Object(vec![("exclusive", Json::number(bound.is_exclusive)), ("token", token)])
-        };
-        let range = |(left, right): &(TokenBound, TokenBound)| {
-            Json::Object(vec![("left", bound(left)), ("right", bound(right))])
-        };
-        members.push(("sharding", Json::List(ranges.iter().map(range).collect())));
-    }
-    if let Some(bits) = scylla.features {
-        let names = (0..64).filter(|bit| bits >> bit & 1 == 1).map(|bit| {
-            Json::Text(FEATURES.get(bit).map_or_else(|| format!("bit {bit}"), |n| (*n).to_owned()))
-        });
-        let features =
-            vec![("mask", Json::number(bits)), ("features", Json::List(names.collect()))];
-        members.push(("features", Json::Object(features)));
-    }
+    members.extend(scylla.sharding.as_deref().map(|ranges| ("sharding", sharding_json(ranges))));
+    members.extend(scylla.features.map(|bits| ("features", features_json(bits))));
     if let Some(attributes) = &scylla.attributes {
         let pair = |(key, value): &(String, String)| {
             Json::Object(vec![("key", Json::text(key)), ("value", Json::text(value))])
         };
         members.push(("extension_attributes", Json::List(attributes.iter().map(pair).collect())));
     }
-    members.extend(scylla.run.map(|run| ("run_identifier", uuid(run))));
+    members.extend(scylla.run.map(|run| ("run_identifier", uuid_json(run))));
     if let Some(large) = &scylla.large_data {
         let entry = large.iter().map(|entry| {
             Json::Object(vec![
@@ -396,38 +382,11 @@ pub(super) fn scylla_json(scylla: &ScyllaMetadata) -> Json {
         members.extend(text.as_ref().map(|text| (name, Json::text(text))));
     }
     if let Some(timestamps) = &scylla.timestamps {
-        let entry = |(kind, micros): &(u32, i64)| {
-            let kind = match kind {
-                1 => "min_live_timestamp".to_owned(),
-                2 => "min_live_row_marker_timestamp".to_owned(),
-                other => other.to_string(),
-            };
-            Json::Object(vec![("kind", Json::Text(kind)), ("timestamp", Json::number(micros))])
-        };
-        members.push(("ext_timestamp_stats", Json::List(timestamps.iter().map(entry).collect())));
+        let entries = timestamps.iter().map(timestamp_json).collect();
+        members.push(("ext_timestamp_stats", Json::List(entries)));
     }
-    members.extend(scylla.identity.map(|id| ("sstable_identifier", uuid(id))));
-    if let Some(schema) = &scylla.schema {
-        let kinds = ["partition_key", "clustering_key", "static", "regular"];
-        let column = schema.columns.iter().map(|column| {
-            let kind = usize::from(column.kind).checked_sub(1).and_then(|kind| kinds.get(kind));
-            let kind = kind.map_or_else(|| column.kind.to_string(), |kind| (*kind).to_owned());
-            Json::Object(vec![
-                ("name", Json::text(&column.name)),
-                ("kind", Json::Text(kind)),
-                ("type", Json::text(StoredType::parse(&column.ty).to_string())),
-                ("class", Json::text(&column.ty)),
-            ])
-        });
-        let members_of_schema = vec![
-            ("id", uuid(schema.table)),
-            ("version", uuid(schema.version)),
-            ("keyspace_name", Json::text(&schema.keyspace)),
-            ("table_name", Json::text(&schema.name)),
-            ("columns", Json::List(column.collect())),
-        ];
-        members.push(("schema", Json::Object(members_of_schema)));
-    }
+    members.extend(scylla.identity.map(|id| ("sstable_identifier", uuid_json(id))));
+    members.extend(scylla.schema.as_ref().map(|schema| ("schema", schema_json(schema))));
     if let Some(digests) = &scylla.digests {
         let entry = digests.iter().map(|(component, crc)| {
             Json::Object(vec![
@@ -438,31 +397,88 @@ pub(super) fn scylla_json(scylla: &ScyllaMetadata) -> Json {
         members.push(("component_digests", Json::List(entry.collect())));
     }
     if let Some(records) = &scylla.records {
-        let hex = |bytes: &[u8]| Json::Text(Hex(bytes).to_string());
-        let entry = records.iter().map(|record| {
-            Json::Object(vec![
-                ("kind", Json::Text(kind_name(record.kind))),
-                ("partition_key", hex(&record.partition_key)),
-                ("clustering_key", hex(&record.clustering_key)),
-                ("column", Json::text(&record.column)),
-                ("value", Json::number(record.bytes)),
-                ("elements", Json::number(record.elements)),
-                ("range_tombstones", Json::number(record.range_tombstones)),
-                ("dead_rows", Json::number(record.dead_rows)),
-            ])
-        });
-        members.push(("large_data_records", Json::List(entry.collect())));
+        let entries = records.iter().map(record_json).collect();
+        members.push(("large_data_records", Json::List(entries)));
     }
     if !scylla.other.is_empty() {
         let entry = scylla.other.iter().map(|(tag, body)| {
-            Json::Object(vec![
-                ("tag", Json::number(tag)),
-                ("body", Json::Text(Hex(body).to_string())),
-            ])
+            Json::Object(vec![("tag", Json::number(tag)), ("body", hex_json(body))])
         });
         members.push(("other", Json::List(entry.collect())));
     }
     Json::Object(members)
+}
+
+fn uuid_json(uuid: u128) -> Json {
+    Json::text(format_uuid(&uuid.to_be_bytes()))
+}
+
+fn hex_json(bytes: &[u8]) -> Json {
+    Json::Text(Hex(bytes).to_string())
+}
+
+fn sharding_json(ranges: &[(TokenBound, TokenBound)]) -> Json {
+    let bound = |bound: &TokenBound| {
+        let token = match <[u8; 8]>::try_from(bound.token.as_slice()) {
+            Ok(bytes) => Json::number(i64::from_be_bytes(bytes)),
+            Err(_) => hex_json(&bound.token),
+        };
+        Json::Object(vec![("exclusive", Json::number(bound.is_exclusive)), ("token", token)])
+    };
+    let range = |(left, right): &(TokenBound, TokenBound)| {
+        Json::Object(vec![("left", bound(left)), ("right", bound(right))])
+    };
+    Json::List(ranges.iter().map(range).collect())
+}
+
+fn features_json(bits: u64) -> Json {
+    let names = (0..64).filter(|bit| bits >> bit & 1 == 1).map(|bit| {
+        Json::Text(FEATURES.get(bit).map_or_else(|| format!("bit {bit}"), |n| (*n).to_owned()))
+    });
+    Json::Object(vec![("mask", Json::number(bits)), ("features", Json::List(names.collect()))])
+}
+
+fn timestamp_json((kind, micros): &(u32, i64)) -> Json {
+    let kind = match kind {
+        1 => "min_live_timestamp".to_owned(),
+        2 => "min_live_row_marker_timestamp".to_owned(),
+        other => other.to_string(),
+    };
+    Json::Object(vec![("kind", Json::Text(kind)), ("timestamp", Json::number(micros))])
+}
+
+fn schema_json(schema: &ScyllaSchema) -> Json {
+    let kinds = ["partition_key", "clustering_key", "static", "regular"];
+    let column = schema.columns.iter().map(|column| {
+        let kind = usize::from(column.kind).checked_sub(1).and_then(|kind| kinds.get(kind));
+        let kind = kind.map_or_else(|| column.kind.to_string(), |kind| (*kind).to_owned());
+        Json::Object(vec![
+            ("name", Json::text(&column.name)),
+            ("kind", Json::Text(kind)),
+            ("type", Json::text(StoredType::parse(&column.ty).to_string())),
+            ("class", Json::text(&column.ty)),
+        ])
+    });
+    Json::Object(vec![
+        ("id", uuid_json(schema.table)),
+        ("version", uuid_json(schema.version)),
+        ("keyspace_name", Json::text(&schema.keyspace)),
+        ("table_name", Json::text(&schema.name)),
+        ("columns", Json::List(column.collect())),
+    ])
+}
+
+fn record_json(record: &LargeRecord) -> Json {
+    Json::Object(vec![
+        ("kind", Json::Text(kind_name(record.kind))),
+        ("partition_key", hex_json(&record.partition_key)),
+        ("clustering_key", hex_json(&record.clustering_key)),
+        ("column", Json::text(&record.column)),
+        ("value", Json::number(record.bytes)),
+        ("elements", Json::number(record.elements)),
+        ("range_tombstones", Json::number(record.range_tombstones)),
+        ("dead_rows", Json::number(record.dead_rows)),
+    ])
 }
 
 fn kind_name(kind: u32) -> String {
@@ -482,7 +498,7 @@ fn component_name(number: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sstable::format::scylla::{LargeData, LargeRecord, ScyllaColumn, ScyllaSchema};
+    use crate::sstable::format::scylla::{LargeData, ScyllaColumn};
 
     #[test]
     fn every_part_of_scylla_db_is_printed() {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::Verification;
+use super::verification::Verification;
 use crate::error::Error;
 use crate::inspect::dump::{StoredBlocks, prefix_text};
 use crate::inspect::order::Prefix;

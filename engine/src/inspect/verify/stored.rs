@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::{Verification, VerifyProgress};
+use super::verification::{Verification, VerifyProgress};
 use crate::checksum::{Crc32, crc32};
 use crate::config::PAGE_BYTES;
 use crate::error::{Error, Result};

@@ -5,7 +5,7 @@ use super::guest::{FOREVER, Guest, list_of, slowly};
 use super::*;
 use crate::plugin::WasmReadAdmissionPolicy;
 use crate::policy::FailureKind;
-use crate::policy::intake::{ReadAdmissionPolicy, ReadLimits, ReadLoad};
+use crate::policy::admission::{ReadAdmissionPolicy, ReadLimits, ReadLoad};
 
 fn start(
     host: &PolicyHost,

@@ -11,7 +11,7 @@ use super::*;
 use crate::clock::Random;
 use crate::plugin::{WasmLoadSheddingPolicy, WasmReadAdmissionPolicy, World};
 use crate::policy::FailureKind;
-use crate::policy::intake::{
+use crate::policy::admission::{
     LoadSheddingPolicy as _, LoadSignals, ReadAdmissionPolicy as _, ReadLimits, ReadLoad, ReadPlan,
     Shedding, SheddingPlan, WorkLoad,
 };

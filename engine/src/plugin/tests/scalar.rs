@@ -8,13 +8,13 @@ use tidegate_policy_second_touch::SecondTouch;
 use tidegate_policy_token_bucket::TokenBucket;
 
 use super::*;
+use crate::admission::rate::Decaying;
 use crate::clock::Random;
 use crate::plugin::{WasmAdmissionPolicy, WasmRatePolicy, World};
 use crate::policy::FailureKind;
-use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy, Fate, fate};
+use crate::policy::cache_admission::{AdmissionCandidate, AdmissionPolicy, Fate, fate};
 use crate::policy::event::EntryKind;
 use crate::policy::rate::{Excess, KeyLoad, Operation, PlannedRate, RatePolicy};
-use crate::rate::Decaying;
 
 const SLOTS: u32 = 300;
 

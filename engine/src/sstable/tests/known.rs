@@ -5,7 +5,7 @@ use super::model::*;
 use super::*;
 use crate::clock::Random;
 use crate::mutation::Direction;
-use crate::policy::admission::{AdmissionCandidate, AdmissionPolicy};
+use crate::policy::cache_admission::{AdmissionCandidate, AdmissionPolicy};
 use crate::policy::event::EntryKind;
 use crate::policy::eviction::PolicyFailure;
 

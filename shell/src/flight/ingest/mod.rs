@@ -13,7 +13,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::can_cast_types;
 use arrow::datatypes::{DataType as ArrowType, Field, Schema};
 use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption};
-use futures::{Stream, StreamExt, stream};
+use futures::{Stream, StreamExt};
 use tidegate_engine::batch::{WriteOptions, arrow_type, mutations};
 use tidegate_engine::mutation::Mutation;
 use tidegate_engine::{Database, SchemaRef, TableSchema};
@@ -23,7 +23,7 @@ use self::checked_rows::CheckedRows;
 use self::new_table::new_table;
 use super::error::{engine_status, invalid, status};
 use super::session::FlightSession;
-use super::session_option::CATALOG;
+use super::session::option::CATALOG;
 use crate::query::assign::convert;
 use crate::query::fit;
 use crate::query::stamp::stamp;
@@ -231,6 +231,7 @@ fn fit_batch(table: &TableSchema, batch: &RecordBatch) -> Result<RecordBatch, St
 mod tests {
     use arrow::array::{Int32Array, StringArray};
     use arrow_flight::sql::TableDefinitionOptions;
+    use futures::stream;
     use tidegate_engine::Options;
 
     use super::*;

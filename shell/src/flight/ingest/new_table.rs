@@ -10,7 +10,7 @@ use tonic::Status;
 
 use crate::flight::error::{engine_status, invalid};
 use crate::flight::session::FlightSession;
-use crate::flight::session_option::PRIMARY_KEY;
+use crate::flight::session::option::PRIMARY_KEY;
 
 /// Key of the Arrow schema's metadata that names the primary key.
 const PRIMARY_KEY_METADATA: &str = "tidegate.primary_key";

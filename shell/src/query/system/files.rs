@@ -6,7 +6,7 @@ use datafusion::arrow::array::{ArrayRef, StringArray, UInt32Array};
 use datafusion::arrow::datatypes::{DataType, Field};
 use tidegate_engine::{Error as EngineError, LargeDataReport, LargeKind};
 
-use super::system::{counts, texts};
+use super::columns::{counts, texts};
 use crate::query::engine::Engine;
 
 /// What a table of large data lists.

@@ -13,7 +13,7 @@ use tidegate_engine::{
     Error as EngineError, FragmentKind, PartitionKey, Position, TableSchema, Value,
 };
 
-use super::system::texts;
+use super::columns::texts;
 use crate::query::engine::Engine;
 use crate::query::types::literal::{self, prefix_text};
 

@@ -1,5 +1,6 @@
 //! The keyspace `system`: what the engine knows about itself.
 
+mod columns;
 mod files;
 mod fragments;
 mod system;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::arrow::array::{
     ArrayRef, Float64Array, RecordBatch, StringArray, TimestampMicrosecondArray, UInt32Array,
-    UInt64Array,
 };
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::catalog::{SchemaProvider, Session, TableProvider};
@@ -14,12 +13,13 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use tidegate_engine::admission::ClassStatus;
 use tidegate_engine::cache::RowCacheStats;
-use tidegate_engine::intake::ClassStatus;
 use tidegate_engine::policy::event::describe;
 use tidegate_engine::runtime::{Stall, Stretch};
 use tidegate_engine::{ClusteringOrder, ColumnKind, Error as EngineError, PolicyReport};
 
+use super::columns::{counts, texts};
 use super::files::{Large, corruption, corruption_fields};
 use super::fragments;
 use crate::query::engine::Engine;
@@ -70,7 +70,7 @@ enum SystemTable {
     RateLimits,
     Large(Large),
     Corruption,
-    Intake,
+    Admission,
     Stalls,
 }
 
@@ -89,7 +89,7 @@ impl SystemTable {
         SystemTable::Large(Large::Rows),
         SystemTable::Large(Large::Cells),
         SystemTable::Corruption,
-        SystemTable::Intake,
+        SystemTable::Admission,
         SystemTable::Stalls,
     ];
 
@@ -108,7 +108,7 @@ impl SystemTable {
             SystemTable::Large(Large::Rows) => "large_rows",
             SystemTable::Large(Large::Cells) => "large_cells",
             SystemTable::Corruption => "corruption",
-            SystemTable::Intake => "intake",
+            SystemTable::Admission => "admission",
             SystemTable::Stalls => "stalls",
         }
     }
@@ -126,7 +126,7 @@ impl SystemTable {
             SystemTable::Metrics => metric_fields(),
             SystemTable::Fragments => fragments::fields(),
             SystemTable::RateLimits => rate_limit_fields(),
-            SystemTable::Intake => intake_fields(),
+            SystemTable::Admission => admission_fields(),
             SystemTable::Stalls => stall_fields(),
         };
         Arc::new(Schema::new(fields))
@@ -149,7 +149,7 @@ impl SystemTable {
             SystemTable::RateLimits => rate_limits(database).await,
             SystemTable::Large(what) => what.columns(database).await,
             SystemTable::Corruption => corruption(database).await,
-            SystemTable::Intake => intake(database).await,
+            SystemTable::Admission => admission(database).await,
             SystemTable::Stalls => Ok(stalls(database)),
         }
     }
@@ -174,14 +174,6 @@ fn shard() -> Field {
 /// Wall clock time.
 fn moment() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
-}
-
-pub(in crate::query) fn texts(values: impl IntoIterator<Item = impl Into<String>>) -> ArrayRef {
-    Arc::new(StringArray::from_iter_values(values.into_iter().map(Into::into)))
-}
-
-pub(in crate::query) fn counts(values: impl IntoIterator<Item = u64>) -> ArrayRef {
-    Arc::new(UInt64Array::from_iter_values(values))
 }
 
 fn table_fields() -> Vec<Field> {
@@ -598,9 +590,9 @@ async fn rate_limits(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
     ])
 }
 
-type IntakeCount = fn(&ClassStatus) -> u64;
+type AdmissionCount = fn(&ClassStatus) -> u64;
 
-const INTAKE_COUNTS: [(&str, IntakeCount); 16] = [
+const ADMISSION_COUNTS: [(&str, AdmissionCount); 16] = [
     ("running", |class| class.running.into()),
     ("queued", |class| class.queued.into()),
     ("aside", |class| class.aside.into()),
@@ -619,20 +611,20 @@ const INTAKE_COUNTS: [(&str, IntakeCount); 16] = [
     ("p99_us", |class| class.p99_us),
 ];
 
-fn intake_fields() -> Vec<Field> {
+fn admission_fields() -> Vec<Field> {
     let mut fields = vec![shard(), text("class")];
-    fields.extend(INTAKE_COUNTS.iter().map(|(name, _)| count(name)));
+    fields.extend(ADMISSION_COUNTS.iter().map(|(name, _)| count(name)));
     fields
 }
 
-async fn intake(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
-    let all = database.intake_report().await?;
+async fn admission(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
+    let all = database.admission_report().await?;
     let mut columns: Vec<ArrayRef> = vec![
         Arc::new(UInt32Array::from_iter_values(all.iter().map(|class| class.shard))),
         texts(all.iter().map(|class| class.class)),
     ];
-    let of = |count: IntakeCount| counts(all.iter().map(|class| count(&class.status)));
-    columns.extend(INTAKE_COUNTS.iter().map(|(_, count)| of(*count)));
+    let of = |count: AdmissionCount| counts(all.iter().map(|class| count(&class.status)));
+    columns.extend(ADMISSION_COUNTS.iter().map(|(_, count)| of(*count)));
     Ok(columns)
 }
 

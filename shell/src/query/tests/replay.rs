@@ -149,7 +149,7 @@ async fn every_world_has_statements() {
     let active = "SELECT name FROM system.policies WHERE state = 'active' ORDER BY name";
     assert_eq!(world.column(active).await, ["codel", "latency", "lru"]);
     let sums = "SELECT sum(admitted) > 0 AND sum(refused) = 0 AND min(running_max) > 0 \
-                FROM system.intake WHERE class <> 'write'";
+                FROM system.admission WHERE class <> 'write'";
     assert_eq!(world.column(sums).await, ["true"]);
     assert_eq!(
         message(&world, "ALTER READ ADMISSION SET POLICY NATIVE").await,

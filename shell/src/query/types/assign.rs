@@ -29,14 +29,12 @@ use datafusion::logical_expr::{
 use tidegate_engine::batch::arrow_type;
 use tidegate_engine::{Column, DataType};
 
-use super::{literal, number};
+use super::literal;
+use super::number::{self, ASSIGN};
 
 /// How far a double may be from the decimal that it stands for, in parts of it: some units in its
 /// last place.
 const DOUBLE_ERROR: f64 = 1e-14;
-
-/// Name of the function that converts.
-pub const NAME: &str = "assign";
 
 /// An expression that gives what is written to a column.
 pub fn to_column(value: Expr, column: &Column) -> Expr {
@@ -73,7 +71,7 @@ struct Assign {
 
 impl ScalarUDFImpl for Assign {
     fn name(&self) -> &str {
-        NAME
+        ASSIGN
     }
 
     fn signature(&self) -> &Signature {

@@ -11,8 +11,8 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::{Expr, ExprSchemable, cast, lit};
 
-use super::assign;
-
+/// Name of the function that brings a value into its column (`assign.rs`).
+pub const ASSIGN: &str = "assign";
 /// Name of the function that averages.
 const AVERAGE: &str = "avg";
 
@@ -26,7 +26,7 @@ pub fn beside_float(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> 
     }
     let is_function = match &expr {
         // What is written to a column is what the statement says.
-        Expr::ScalarFunction(call) => call.func.name() != assign::NAME,
+        Expr::ScalarFunction(call) => call.func.name() != ASSIGN,
         Expr::AggregateFunction(_) | Expr::WindowFunction(_) => true,
         _ => false,
     };

@@ -10,7 +10,7 @@ use datafusion::common::ScalarValue;
 use tidegate_engine::batch::{ElementChange, arrow_type};
 use tidegate_engine::{Column, ColumnId, DataType, TableSchema, Value};
 
-use super::write::{find_column, scalar_value};
+use super::column::{find_column, scalar_value};
 use crate::query::error::{QueryError, Result};
 use crate::query::parse::{ElementHow, ElementWrite, Elements, Name, Operand};
 

@@ -18,7 +18,7 @@ use sqlparser::ast;
 use tidegate_engine::batch::{arrow_schema, arrow_type};
 use tidegate_engine::{Column, ColumnId, ColumnKind, DataType, TableSchema};
 
-use super::write::find_column;
+use super::column::find_column;
 use crate::query::error::{QueryError, Result};
 use crate::query::parse::{Name, Write};
 use crate::query::types::assign;

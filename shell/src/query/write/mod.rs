@@ -1,10 +1,12 @@
 //! Writes: from what was parsed to values that fit their columns, and to mutations.
 
 pub mod braces;
+mod column;
 pub mod element;
 pub mod insert;
 pub(crate) mod stamp;
 pub mod values;
 mod write;
 
-pub use write::{Target, delete, explain, find_column, target, update};
+pub use column::find_column;
+pub use write::{Target, delete, explain, target, update};

@@ -4,22 +4,19 @@
 //! conditions mean what they mean in SELECT; then the conditions must be said by keys and slices
 //! alone. A condition that would need a row to be read is refused.
 
-use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use tidegate_engine::batch::{
-    ElementChange, WriteOptions, change_elements, expiry, put_value, value_at,
-};
+use tidegate_engine::batch::{ElementChange, WriteOptions, change_elements, expiry, put_value};
 use tidegate_engine::{
     Cell, ClusteringKey, ColumnId, ColumnKind, DataType, MultiCell, Mutation, RangeTombstone, Row,
     TableSchema, Tombstone, Value,
 };
 
+use super::column::{find_column, scalar_value};
 use super::element::Changes;
 use crate::query::error::{QueryError, Result};
 use crate::query::parse::{Name, TableName};
 use crate::query::scan::pushdown::{self, Access, Keys};
 use crate::query::scan::slices_text;
-use crate::query::types::assign;
 use crate::query::types::literal;
 
 /// What an UPDATE or DELETE touches.
@@ -115,30 +112,6 @@ fn assigned_value(
         QueryError { message, ..error }.at(name.span)
     })?;
     Ok((id, value))
-}
-
-/// A constant as a value of type `ty`; `None` is null.
-///
-/// Errors: `Invalid` when it is no such value.
-pub fn scalar_value(scalar: &ScalarValue, ty: &DataType) -> Result<Option<Value>> {
-    if scalar.is_null() {
-        return Ok(None);
-    }
-    let scalar = assign::scalar(scalar, ty).map_err(QueryError::invalid)?;
-    Ok(value_at(&scalar.to_array()?, 0, ty)?)
-}
-
-/// Finds a named column.
-///
-/// Errors: `NotFound` at the name.
-pub fn find_column<'a>(
-    schema: &'a TableSchema,
-    name: &Name,
-) -> Result<(ColumnId, &'a tidegate_engine::Column)> {
-    schema.find(&name.value).ok_or_else(|| {
-        let known = schema.columns.iter().map(|column| column.name.as_str());
-        QueryError::not_found("column", &name.value, known).at(name.span)
-    })
 }
 
 /// Mutations of an UPDATE: one a partition.

@@ -7,29 +7,29 @@ use std::collections::HashMap;
 
 use prost::{Enumeration, Message, Oneof};
 
-use super::outgoing;
-use super::session::FlightSession;
+use super::FlightSession;
+use crate::flight::outgoing;
 
 /// Name of the one catalog.
-pub(super) const CATALOG: &str = "tidegate";
+pub(in crate::flight) const CATALOG: &str = "tidegate";
 /// Key columns of tables made by an ingest: `partition, key; clustering, key`.
-pub(super) const PRIMARY_KEY: &str = "ingest.primary_key";
+pub(in crate::flight) const PRIMARY_KEY: &str = "ingest.primary_key";
 
 /// Values of `SetSessionOptions`.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct SetSessionOptionsRequest {
+pub(in crate::flight) struct SetSessionOptionsRequest {
     #[prost(map = "string, message", tag = "1")]
     pub session_options: HashMap<String, SessionOptionValue>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct SessionOptionValue {
+pub(in crate::flight) struct SessionOptionValue {
     #[prost(oneof = "OptionValue", tags = "1, 2, 3, 4, 5")]
     pub option_value: Option<OptionValue>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
-pub(super) enum OptionValue {
+pub(in crate::flight) enum OptionValue {
     #[prost(string, tag = "1")]
     Text(String),
     #[prost(bool, tag = "2")]
@@ -43,27 +43,27 @@ pub(super) enum OptionValue {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct StringListValue {
+pub(in crate::flight) struct StringListValue {
     #[prost(string, repeated, tag = "1")]
     pub values: Vec<String>,
 }
 
 /// Which options were refused.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct SetSessionOptionsResult {
+pub(in crate::flight) struct SetSessionOptionsResult {
     #[prost(map = "string, message", tag = "1")]
     pub errors: HashMap<String, OptionError>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct OptionError {
+pub(in crate::flight) struct OptionError {
     #[prost(enumeration = "ErrorValue", tag = "1")]
     pub value: i32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
 #[repr(i32)]
-pub(super) enum ErrorValue {
+pub(in crate::flight) enum ErrorValue {
     Unspecified = 0,
     InvalidName = 1,
     InvalidValue = 2,
@@ -71,20 +71,20 @@ pub(super) enum ErrorValue {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct GetSessionOptionsResult {
+pub(in crate::flight) struct GetSessionOptionsResult {
     #[prost(map = "string, message", tag = "1")]
     pub session_options: HashMap<String, SessionOptionValue>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct CloseSessionResult {
+pub(in crate::flight) struct CloseSessionResult {
     #[prost(enumeration = "CloseStatus", tag = "1")]
     pub status: i32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
 #[repr(i32)]
-pub(super) enum CloseStatus {
+pub(in crate::flight) enum CloseStatus {
     Unspecified = 0,
     Closed = 1,
     Closing = 2,
@@ -92,7 +92,7 @@ pub(super) enum CloseStatus {
 }
 
 /// Sets options; those that cannot be set are in the answer.
-pub(super) fn set(
+pub(in crate::flight) fn set(
     session: &FlightSession,
     request: SetSessionOptionsRequest,
 ) -> SetSessionOptionsResult {
@@ -143,7 +143,7 @@ fn set_one(
 }
 
 /// All options and their values.
-pub(super) fn get(session: &FlightSession) -> GetSessionOptionsResult {
+pub(in crate::flight) fn get(session: &FlightSession) -> GetSessionOptionsResult {
     let value =
         |text: &str| SessionOptionValue { option_value: Some(OptionValue::Text(text.to_owned())) };
     let mut session_options = HashMap::from([

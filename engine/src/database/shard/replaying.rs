@@ -8,11 +8,10 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::layout;
+use super::Shard;
 use super::opening::Ledgers;
-use super::rows::free_rows;
-use super::shard::Shard;
 use crate::commitlog::{self, Damaged, Recovery, Replay, ReplayPosition};
+use crate::database::layout;
 use crate::disk::write_file_atomically;
 use crate::error::{Error, Result};
 use crate::ledger::{Entry, Known, Ledger};
@@ -57,11 +56,11 @@ impl fmt::Display for LeftOut {
 }
 
 /// What reading back one log came to.
-pub(super) struct Replayed {
+pub(in crate::database) struct Replayed {
     /// Everything in it that is this shard's is in memory or in SSTables.
-    pub(super) is_all_kept: bool,
+    pub(in crate::database) is_all_kept: bool,
     /// The segments that were read.
-    pub(super) paths: Vec<PathBuf>,
+    pub(in crate::database) paths: Vec<PathBuf>,
 }
 
 type Flushed = BTreeMap<TableId, Option<ReplayPosition>>;
@@ -69,7 +68,10 @@ type Flushed = BTreeMap<TableId, Option<ReplayPosition>>;
 impl Shard {
     /// Commitlog folders with the shard and shard count that wrote them: the own one, and those of
     /// other shard counts. Those that a ledger knows are among them though the folder may be gone.
-    pub(super) async fn old_logs(&self, ledgers: &Ledgers) -> Result<Vec<(PathBuf, (u32, u32))>> {
+    pub(in crate::database) async fn old_logs(
+        &self,
+        ledgers: &Ledgers,
+    ) -> Result<Vec<(PathBuf, (u32, u32))>> {
         let own = (self.context.shard, self.context.shard_count);
         let commitlogs = self.options.layout.commitlogs();
         let entries = self.list(&commitlogs).await?;
@@ -87,7 +89,7 @@ impl Shard {
 
     /// Reads one log back into the memtables. Segments from `first_segment` on are of this run,
     /// where the log is the shard's own.
-    pub(super) async fn replay(
+    pub(in crate::database) async fn replay(
         &self,
         directory: &Path,
         (log, known): ((u32, u32), Known),
@@ -195,7 +197,7 @@ impl Shard {
             self.tables.borrow_mut().insert(table.schema().id, Err(error.clone()));
             table.mark_dropped();
             table.rows().close();
-            free_rows(&table).await;
+            table.free_rows().await;
             if let Err(error) = table.flush().await {
                 tracing::warn!(table = name, %error, "what was read of a refused table stays");
             }
@@ -223,7 +225,7 @@ impl Shard {
 
     /// Has the own ledger forget the segments of earlier runs: SSTables of all shards have what
     /// they held. Returns whether they may go.
-    pub(super) async fn release_old_segments(&self) -> Result<bool> {
+    pub(in crate::database) async fn release_old_segments(&self) -> Result<bool> {
         let Some(ledger) = self.ledger.borrow().clone() else { return Ok(true) };
         let known = ledger.known();
         let ids = known.segments.into_keys().filter(|id| *id < self.first_segment.get()).collect();
@@ -234,7 +236,7 @@ impl Shard {
     /// empty then.
     ///
     /// Errors: `Io`.
-    pub(super) async fn remove_spent(
+    pub(in crate::database) async fn remove_spent(
         &self,
         segments: Vec<PathBuf>,
         ledgers: Ledgers,

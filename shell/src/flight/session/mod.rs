@@ -9,6 +9,9 @@
 //! here: users. Everyone who reaches the address may do everything, which is why it must be a
 //! loopback address; names only keep clients apart.
 
+pub(super) mod connection;
+pub(super) mod option;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Deref;
@@ -24,7 +27,7 @@ use tidegate_engine::{Database, SchemaRef};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Status};
 
-use super::connection::Connection;
+use self::connection::Connection;
 use super::error::status;
 use super::outgoing::Form;
 use super::seal::random;

@@ -13,7 +13,7 @@ use futures::future::LocalBoxFuture;
 use super::*;
 use crate::clock::{Random, SimulatedClock};
 use crate::error::{Error, Result};
-use crate::policy::intake::{
+use crate::policy::admission::{
     LoadSheddingPolicy, LoadSignals, ReadAdmissionPolicy, ReadClass, ReadLimits, ReadLoad,
     ReadPlan, Shedding, SheddingPlan, WorkClass,
 };
@@ -79,7 +79,7 @@ impl LoadSheddingPolicy for Script {
 
 struct World {
     clock: Arc<SimulatedClock>,
-    intake: Rc<Intake>,
+    admission: Rc<Admission>,
     limits: Rc<Cell<Option<ReadLimits>>>,
     shedding: Rc<Cell<Option<SheddingPlan>>>,
     seen: Rc<Cell<[ReadLoad; 2]>>,
@@ -88,10 +88,16 @@ struct World {
 
 type Waiting = Pin<Box<dyn Future<Output = Result<Permit>>>>;
 
+/// A read of partitions comes, and waits for its turn.
+async fn admit(admission: &Admission) -> Result<Permit> {
+    admission.admit_read(KEYS)?;
+    admission.turn(KEYS).await
+}
+
 impl World {
     fn new(running_max: u32, memory_bytes_max: u64, queued_max: u32, wait_us_max: u64) -> Self {
         let clock = SimulatedClock::new(1_000_000);
-        let intake = Rc::new(Intake::new(clock.clone(), ReadMemory::new(1 << 30)));
+        let admission = Rc::new(Admission::new(clock.clone(), ReadMemory::new(1 << 30)));
         let script = Script::default();
         let limits = ReadLimits { running_max, memory_bytes_max, queued_max, wait_us_max };
         script.limits.set(Some(limits));
@@ -100,9 +106,9 @@ impl World {
         let (seen, signals) = (script.seen.clone(), script.signals.clone());
         let shed =
             Script { shedding: shedding.clone(), signals: signals.clone(), ..Script::default() };
-        intake.set_admission(Some(("script".into(), Box::new(script))));
-        intake.set_shedding(Some(("script".into(), Box::new(shed))));
-        let world = World { clock, intake, limits, shedding, seen, signals };
+        admission.set_admission(Some(("script".into(), Box::new(script))));
+        admission.set_shedding(Some(("script".into(), Box::new(shed))));
+        let world = World { clock, admission, limits, shedding, seen, signals };
         // A read and an interval bring the plan into force.
         drop(world.try_admit().unwrap());
         world.interval();
@@ -111,26 +117,26 @@ impl World {
 
     fn interval(&self) {
         self.clock.advance(Duration::from_millis(100));
-        self.intake.tick(1, 2);
+        self.admission.tick(1, 2);
     }
 
     fn try_admit(&self) -> Option<Permit> {
-        self.intake.admit(KEYS).now_or_never().map(Result::unwrap)
+        admit(&self.admission).now_or_never().map(Result::unwrap)
     }
 
     fn wait(&self) -> Waiting {
-        let intake = self.intake.clone();
-        let mut waiting: Waiting = Box::pin(async move { intake.admit(KEYS).await });
+        let admission = self.admission.clone();
+        let mut waiting: Waiting = Box::pin(async move { admit(&admission).await });
         assert!((&mut waiting).now_or_never().is_none(), "there was room");
         waiting
     }
 
     fn refusal(&self) -> Error {
-        self.intake.admit(KEYS).now_or_never().expect("refused at once").err().unwrap()
+        admit(&self.admission).now_or_never().expect("refused at once").err().unwrap()
     }
 
     fn status(&self) -> ClassStatus {
-        self.intake.status(WorkClass::Keys)
+        self.admission.status(WorkClass::Keys)
     }
 }
 
@@ -251,7 +257,7 @@ fn plans_are_told_of_the_interval_and_obeyed_at_once() {
     world.clock.advance(Duration::from_micros(800));
     first.answer(100);
     let work = async { world.clock.advance(Duration::from_micros(50)) };
-    world.intake.measured(KEYS, work).now_or_never().unwrap();
+    world.admission.measured(KEYS, work).now_or_never().unwrap();
     world.limits.set(Some(ReadLimits {
         running_max: 2,
         memory_bytes_max: u64::MAX,
@@ -292,12 +298,12 @@ fn the_plan_of_a_policy_that_failed_holds_for_a_while() {
         world.interval();
     }
     assert_eq!(world.status().running_max, 100, "the native limit");
-    let status = world.intake.admission_status();
+    let status = world.admission.admission_status();
     assert_eq!((status.name.as_deref(), status.asked), (Some("script"), 2));
     assert!(status.failure.unwrap().message.contains("on purpose"));
-    assert!(world.intake.shedding_status().failure.is_some());
-    world.intake.set_admission(None);
-    assert_eq!(world.intake.admission_status(), PlanStatus::default());
+    assert!(world.admission.shedding_status().failure.is_some());
+    world.admission.set_admission(None);
+    assert_eq!(world.admission.admission_status(), PlanStatus::default());
 }
 
 #[test]
@@ -309,9 +315,9 @@ fn what_is_shed_is_spread_evenly_and_the_old_go_first() {
     world.shedding.set(Some(plan));
     drop(world.try_admit().unwrap());
     world.interval();
-    let shed = |_| world.intake.admit(KEYS).now_or_never().unwrap().is_err();
+    let shed = |_| admit(&world.admission).now_or_never().unwrap().is_err();
     assert_eq!((0..8).map(shed).filter(|shed| *shed).count(), 2);
-    let writes: Vec<bool> = (0..4).map(|_| world.intake.admit_write().is_err()).collect();
+    let writes: Vec<bool> = (0..4).map(|_| world.admission.admit_write().is_err()).collect();
     assert_eq!(writes, [false, true, false, true]);
     world.interval();
     let classes = world.signals.get().classes;
@@ -323,20 +329,20 @@ fn what_is_shed_is_spread_evenly_and_the_old_go_first() {
     world.interval();
     let running = world.try_admit().unwrap();
     let mut waits = world.wait();
-    let write = world.intake.wait_write();
+    let write = world.admission.wait_write();
     world.interval();
     assert!((&mut waits).now_or_never().is_none(), "it waited for 100 ms of 150");
-    assert!(write.check().is_ok() && !world.intake.has_late_write());
+    assert!(write.check().is_ok() && !world.admission.has_late_write());
     assert_eq!(world.signals.get().classes[2].waiting, 1);
     world.interval();
-    assert!(world.intake.has_late_write());
+    assert!(world.admission.has_late_write());
     let error = write.check().unwrap_err();
     assert_eq!(error.to_string(), "overloaded: a write waited 200 ms for memory");
     drop(write);
-    assert!(!world.intake.has_late_write());
+    assert!(!world.admission.has_late_write());
     assert!((&mut waits).now_or_never().expect("it was sent away").is_err());
     drop(running);
-    let status = world.intake.status(WorkClass::Write);
+    let status = world.admission.status(WorkClass::Write);
     assert_eq!((status.arrived, status.admitted, status.shed), (4, 1, 3));
     assert_eq!(world.status().shed, 3);
 }
@@ -352,8 +358,8 @@ fn random_comings_and_goings_keep_the_counts() {
         for _ in 0..400 {
             match random.below(6) {
                 0 | 1 => {
-                    let intake = world.intake.clone();
-                    let mut read: Waiting = Box::pin(async move { intake.admit(KEYS).await });
+                    let admission = world.admission.clone();
+                    let mut read: Waiting = Box::pin(async move { admit(&admission).await });
                     match (&mut read).now_or_never() {
                         Some(Ok(permit)) => inside.push(permit),
                         Some(Err(_)) => {}

@@ -12,14 +12,11 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::{BoxFuture, ready, try_join_all};
 use tokio::sync::Notify;
 
-use super::database::{Database, Options};
-use super::report::CommitlogReport;
-use super::shard::Shard;
+use super::Shard;
 use crate::config::{COMMITLOG_DELAY_MAX, COMMITLOG_SEGMENTS_MIN};
+use crate::database::report::CommitlogReport;
 use crate::error::{Error, Result};
 use crate::runtime;
 use crate::table::Table;
@@ -32,7 +29,7 @@ const SEGMENTS_AHEAD: u64 = 2;
 
 /// See the head of this file.
 #[derive(Default)]
-pub(super) struct LogLimit {
+pub(in crate::database) struct LogLimit {
     /// Tables are being flushed for the log's sake.
     is_running: Cell<bool>,
     /// Told after each of those flushes.
@@ -67,18 +64,17 @@ fn stage(bytes: u64, limit: u64, segment: u64) -> Stage {
     }
 }
 
-/// Checks that a limit leaves room for what a log always needs.
+/// Checks that a limit in bytes leaves room for what a log of such segments always needs.
 ///
 /// Errors: `Invalid`.
-pub(super) fn check(options: &Options) -> Result<()> {
-    let least = COMMITLOG_SEGMENTS_MIN * options.commitlog_segment_bytes;
-    if options.commitlog_bytes >= least {
+pub(in crate::database) fn check(limit_bytes: usize, segment_bytes: usize) -> Result<()> {
+    let least = COMMITLOG_SEGMENTS_MIN * segment_bytes;
+    if limit_bytes >= least {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "the commitlog of a shard cannot be limited to {} bytes: at least {least} are needed, \
-         {COMMITLOG_SEGMENTS_MIN} segments",
-        options.commitlog_bytes
+        "the commitlog of a shard cannot be limited to {limit_bytes} bytes: at least {least} are \
+         needed, {COMMITLOG_SEGMENTS_MIN} segments"
     )))
 }
 
@@ -91,12 +87,12 @@ impl Shard {
     }
 
     /// Whether the log is so long that something is to be done about it.
-    pub(super) fn is_log_long(&self) -> bool {
+    pub(in crate::database) fn is_log_long(&self) -> bool {
         self.log_stage() != Stage::Free
     }
 
     /// Whether writes are held up for the log's sake.
-    pub(super) fn is_log_near_limit(&self) -> bool {
+    pub(in crate::database) fn is_log_near_limit(&self) -> bool {
         matches!(self.log_stage(), Stage::Slow(_) | Stage::Stop)
     }
 
@@ -106,7 +102,10 @@ impl Shard {
     ///
     /// Errors: `Overloaded` when what pins the log cannot be flushed, naming it, or when the write
     /// waits for longer than load shedding lets it; `Closed`.
-    pub(super) async fn wait_for_log(self: &Rc<Self>, was_slowed: &mut bool) -> Result<()> {
+    pub(in crate::database) async fn wait_for_log(
+        self: &Rc<Self>,
+        was_slowed: &mut bool,
+    ) -> Result<()> {
         let mut waiting = None;
         loop {
             match self.log_stage() {
@@ -125,7 +124,7 @@ impl Shard {
                 Stage::Stop => {
                     let waiting = waiting.get_or_insert_with(|| {
                         count(&self.log_limit.stopped);
-                        self.intake.wait_write()
+                        self.admission.wait_write()
                     });
                     waiting.check()?;
                     self.wait_for_segments().await?;
@@ -150,7 +149,7 @@ impl Shard {
     }
 
     /// Has writes that wait for the log look again whether they still should.
-    pub(super) fn wake_log_waiters(&self) {
+    pub(in crate::database) fn wake_log_waiters(&self) {
         self.log_limit.tried.notify_waiters();
     }
 
@@ -209,7 +208,7 @@ impl Shard {
         Err(format!("{name} pins its oldest segment, and still nothing can be removed"))
     }
 
-    pub(super) fn commitlog_report(&self) -> CommitlogReport {
+    pub(in crate::database) fn commitlog_report(&self) -> CommitlogReport {
         let log = self.commitlog().ok();
         let pin = log.as_ref().and_then(|log| log.oldest_pin());
         let pin = pin.and_then(|(_, table)| self.table(table).ok());
@@ -232,20 +231,6 @@ fn count(counter: &Cell<u64>) {
     counter.set(counter.get() + 1);
 }
 
-impl Database {
-    /// The commitlog of each shard.
-    ///
-    /// Errors: `Closed`.
-    pub fn commitlog_report(&self) -> BoxFuture<'_, Result<Vec<CommitlogReport>>> {
-        async move {
-            let report = |shard: Rc<Shard>| ready(shard.commitlog_report()).boxed_local();
-            let calls = self.inner.shards.iter().map(|shard| shard.call("commitlog", report));
-            try_join_all(calls).await
-        }
-        .boxed()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -264,10 +249,9 @@ mod tests {
 
     #[test]
     fn a_limit_without_room_is_refused() {
-        let mut options = Options::new("/db");
-        check(&options).unwrap();
-        options.commitlog_bytes = COMMITLOG_SEGMENTS_MIN * options.commitlog_segment_bytes - 1;
-        let refused = check(&options).unwrap_err().to_string();
+        let least = COMMITLOG_SEGMENTS_MIN * 1000;
+        check(least, 1000).unwrap();
+        let refused = check(least - 1, 1000).unwrap_err().to_string();
         assert!(refused.contains("8 segments"), "{refused}");
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::class::is_shed;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::policy::intake::{Shedding, WorkLoad};
+use crate::policy::admission::{Shedding, WorkLoad};
 
 /// The writes of a shard.
 pub(super) struct Writes {

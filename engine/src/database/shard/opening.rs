@@ -9,10 +9,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::catalog::Catalog;
-use super::layout;
-use super::shard::Shard;
+use super::Shard;
 use crate::commitlog::{Commitlog, CommitlogOptions, Recovery, ReplayPosition};
+use crate::database::catalog::Catalog;
+use crate::database::layout;
 use crate::disk::{DirectoryEntry, read_file, remove_if_there, write_file_atomically};
 use crate::error::{Error, Result};
 use crate::ledger::{Entry, Known, Ledger};
@@ -28,22 +28,22 @@ use crate::table::{Cleared, Reached, SetAside, clear_leftovers};
 const COMMITLOG_RETRY: Duration = Duration::from_secs(1);
 
 /// What all ledgers said at the start, by shard and shard count.
-pub(super) type Ledgers = Arc<BTreeMap<(u32, u32), Known>>;
+pub(in crate::database) type Ledgers = Arc<BTreeMap<(u32, u32), Known>>;
 
 /// What cleaning the data folder found.
 #[derive(Clone, Default)]
-pub(super) struct Leftovers {
+pub(in crate::database) struct Leftovers {
     /// Ids of commitlog segments begin here, above all that SSTables remember.
-    pub(super) first_segment_min: u64,
-    pub(super) ledgers: Ledgers,
+    pub(in crate::database) first_segment_min: u64,
+    pub(in crate::database) ledgers: Ledgers,
     /// Files of SSTables that were set aside and that the commitlog has all of, by table.
-    pub(super) redundant: Vec<(TableId, PathBuf)>,
+    pub(in crate::database) redundant: Vec<(TableId, PathBuf)>,
     /// That of the catalog.
-    pub(super) version: u64,
+    pub(in crate::database) version: u64,
 }
 
 /// What the ledgers know of the manifests of one table.
-pub(super) fn reached(ledgers: &Ledgers, table: TableId) -> Reached {
+pub(in crate::database) fn reached(ledgers: &Ledgers, table: TableId) -> Reached {
     let known =
         ledgers.iter().filter_map(|(log, known)| Some((*log, known.manifests.get(&table)?)));
     known.map(|(log, sequence)| (log, *sequence)).collect()
@@ -83,7 +83,7 @@ impl Shard {
     /// are refused until there is some.
     ///
     /// Errors: `Io`; `Unavailable` for a commitlog of a newer format.
-    pub(super) async fn open_tables(
+    pub(in crate::database) async fn open_tables(
         self: &Rc<Self>,
         schemas: Vec<SchemaRef>,
         leftovers: Leftovers,
@@ -137,25 +137,30 @@ impl Shard {
             is_all_kept &= replayed.is_all_kept;
             read.extend(replayed.paths);
         }
-        for table in self.tables() {
-            match table.flush().await {
-                Ok(()) => {}
-                Err(error) => {
-                    let table = table.schema().full_name();
-                    tracing::error!(
-                        shard, table, %error,
-                        "a table cannot be flushed; the commitlog stays, other tables go on"
-                    );
-                    is_all_kept = false;
-                }
-            }
-        }
+        is_all_kept &= self.flush_replayed().await;
         self.note_stuck();
         self.start_background();
         if self.commitlog().is_err() {
             self.start_commitlog_later();
         }
         Ok(is_all_kept.then_some(read))
+    }
+
+    /// Writes what was replayed to SSTables; false where a table cannot be flushed.
+    async fn flush_replayed(&self) -> bool {
+        let shard = self.context.shard;
+        let mut is_all_kept = true;
+        for table in self.tables() {
+            if let Err(error) = table.flush().await {
+                let table = table.schema().full_name();
+                tracing::error!(
+                    shard, table, %error,
+                    "a table cannot be flushed; the commitlog stays, other tables go on"
+                );
+                is_all_kept = false;
+            }
+        }
+        is_all_kept
     }
 
     /// The ledger forgets tables that the catalog does not have.
@@ -224,7 +229,7 @@ impl Shard {
     ///
     /// Errors: `Io`, `Corrupt` naming the file; the catalog is named, and nothing was removed, when
     /// it is an older one: the folders of newer tables would go.
-    pub(super) async fn remove_leftovers(
+    pub(in crate::database) async fn remove_leftovers(
         &self,
         schemas: Vec<SchemaRef>,
         version: u64,
@@ -279,7 +284,10 @@ impl Shard {
     /// Removes files that were set aside at this start and that SSTables have all of meanwhile.
     ///
     /// Errors: `Io`.
-    pub(super) async fn remove_redundant(&self, files: Vec<(TableId, PathBuf)>) -> Result<()> {
+    pub(in crate::database) async fn remove_redundant(
+        &self,
+        files: Vec<(TableId, PathBuf)>,
+    ) -> Result<()> {
         let Some(ledger) = self.ledger.borrow().clone().filter(|_| !files.is_empty()) else {
             return Ok(());
         };
@@ -346,7 +354,7 @@ impl Shard {
     }
 
     /// What is in a folder; nothing where there is none.
-    pub(super) async fn list(&self, folder: &Path) -> Result<Vec<DirectoryEntry>> {
+    pub(in crate::database) async fn list(&self, folder: &Path) -> Result<Vec<DirectoryEntry>> {
         match self.context.disk.list(folder).await {
             Err(error) if error.is_missing_file() => Ok(Vec::new()),
             result => result,
@@ -366,7 +374,7 @@ impl Shard {
     }
 
     /// Removes a folder of files, and folders of files in it.
-    pub(super) async fn remove_directory(&self, directory: &Path) -> Result<()> {
+    pub(in crate::database) async fn remove_directory(&self, directory: &Path) -> Result<()> {
         let disk = &self.context.disk;
         for entry in disk.list(directory).await? {
             let path = directory.join(&entry.name);
@@ -389,7 +397,7 @@ impl Shard {
     /// Reads the catalog; a fresh one when the directory is new.
     ///
     /// Errors: `Unavailable` for a newer format, `Corrupt`, `Io`.
-    pub(super) async fn load_catalog(&self) -> Result<Catalog> {
+    pub(in crate::database) async fn load_catalog(&self) -> Result<Catalog> {
         let path = self.options.layout.catalog();
         match read_file(&*self.context.disk, &path).await {
             Ok(content) => Catalog::decode(&path, &content),
@@ -451,7 +459,7 @@ impl Shard {
     /// Replaces the catalog `before` on disk, in one step.
     ///
     /// Errors: `Io`, and the one before stands there; `Unavailable` when nobody knows which it is.
-    pub(super) async fn store_catalog(
+    pub(in crate::database) async fn store_catalog(
         &self,
         catalog: &Catalog,
         before: Option<&Catalog>,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 
-use super::shard::Shard;
+use super::Shard;
 use crate::error::{Error, Result};
 use crate::runtime::{self, Pace};
 use crate::schema::TableId;
@@ -25,10 +25,10 @@ const STUCK_SHARES_MAX: usize = 3;
 
 /// See the head of this file.
 #[derive(Default)]
-pub(super) struct Flushing {
+pub(in crate::database) struct Flushing {
     /// A background flush is running.
     is_running: Cell<bool>,
-    pub(super) flushed: Notify,
+    pub(in crate::database) flushed: Notify,
     /// What the last flush in the background met, if it concerns all tables.
     error: RefCell<Option<Error>>,
     /// Bytes of memtables of tables that cannot be flushed.
@@ -48,7 +48,7 @@ impl Shard {
         self.memtable_bytes().saturating_sub(self.flushing.stuck_bytes.get())
     }
 
-    pub(super) fn is_over_memory(&self) -> bool {
+    pub(in crate::database) fn is_over_memory(&self) -> bool {
         self.flushable_bytes() > 2 * self.options.memtable_bytes || self.is_stuck()
     }
 
@@ -62,8 +62,8 @@ impl Shard {
     /// Errors: what the last flush met, above all a full disk; `Overloaded` when it waits for
     /// longer than load shedding lets it, or when tables that cannot be flushed hold the memory;
     /// `Closed`.
-    pub(super) async fn wait_for_memory(self: &Rc<Self>) -> Result<()> {
-        let waiting = self.intake.wait_write();
+    pub(in crate::database) async fn wait_for_memory(self: &Rc<Self>) -> Result<()> {
+        let waiting = self.admission.wait_write();
         while self.is_over_memory() {
             if self.closing.get() {
                 return Err(Error::Closed);
@@ -101,7 +101,7 @@ impl Shard {
     }
 
     /// Starts to flush the largest tables, unless a flush runs already.
-    pub(super) fn flush_in_background(self: &Rc<Self>) {
+    pub(in crate::database) fn flush_in_background(self: &Rc<Self>) {
         if self.flushing.is_running.replace(true) {
             return;
         }
@@ -138,7 +138,10 @@ impl Shard {
 
     /// Flushes a table without haste, until memtables have grown by a quarter of their share beyond
     /// it, the log nears its limit, or somebody waits.
-    pub(super) async fn flush_at_leisure(self: &Rc<Self>, table: &Rc<Table>) -> Result<()> {
+    pub(in crate::database) async fn flush_at_leisure(
+        self: &Rc<Self>,
+        table: &Rc<Table>,
+    ) -> Result<()> {
         let (shard, own) = (self.clone(), table.clone());
         let has_time = move || {
             let share = shard.options.memtable_bytes;
@@ -151,7 +154,7 @@ impl Shard {
     }
 
     /// Counts what cannot be flushed, and sees to it that it is tried again.
-    pub(super) fn note_stuck(&self) {
+    pub(in crate::database) fn note_stuck(&self) {
         let stuck = self.stuck_tables();
         let bytes = stuck.iter().map(|table| table.memtable_bytes()).sum();
         self.flushing.stuck_bytes.set(bytes);
@@ -169,7 +172,7 @@ impl Shard {
     }
 
     /// Tries tables again that could not be flushed, when it is time.
-    pub(super) fn retry_stuck(self: &Rc<Self>) {
+    pub(in crate::database) fn retry_stuck(self: &Rc<Self>) {
         let Some((at_ns, pause)) = self.flushing.retry.get() else { return };
         if self.context.clock.monotonic_ns() < at_ns {
             return;
@@ -192,7 +195,7 @@ impl Shard {
     /// Flushes one table, or all.
     ///
     /// Errors: `NotFound`, `Io`.
-    pub(super) async fn flush(&self, table: Option<TableId>) -> Result<()> {
+    pub(in crate::database) async fn flush(&self, table: Option<TableId>) -> Result<()> {
         let tables = match table {
             Some(id) => vec![self.table(id)?],
             None => self.tables(),

@@ -5,9 +5,8 @@ use std::collections::VecDeque;
 use tokio::sync::oneshot;
 
 use super::latency::Latencies;
-use super::point::{Permit, Turn};
 use crate::error::{Error, Result};
-use crate::policy::intake::{ReadClass, ReadLimits, ReadLoad, Shedding};
+use crate::policy::admission::{ReadClass, ReadLimits, ReadLoad, Shedding};
 
 /// One that waits; ids rise, so that a queue is sorted by them.
 pub(super) struct Waiter<T> {
@@ -16,13 +15,13 @@ pub(super) struct Waiter<T> {
     pub sender: oneshot::Sender<T>,
 }
 
-/// Who is next.
-pub(super) enum Next {
+/// Who is next: given a turn `T`, or a permit `P`.
+pub(super) enum Next<T, P> {
     /// A read that had a turn before.
-    Returns(oneshot::Sender<Turn>),
-    Begins(oneshot::Sender<Result<Permit>>),
+    Returns(oneshot::Sender<T>),
+    Begins(oneshot::Sender<Result<P>>),
     /// It waited for too long.
-    Leaves(oneshot::Sender<Result<Permit>>, Error),
+    Leaves(oneshot::Sender<Result<P>>, Error),
 }
 
 /// Counts since the start.
@@ -34,8 +33,8 @@ pub(super) struct Totals {
     pub shed: u64,
 }
 
-/// See the head of this file.
-pub(super) struct Class {
+/// See the head of this file. Reads that return wait for a turn `T`, new ones for a permit `P`.
+pub(super) struct Class<T, P> {
     class: ReadClass,
     pub limits: ReadLimits,
     pub shedding: Shedding,
@@ -43,8 +42,8 @@ pub(super) struct Class {
     /// Reads that gave their turn back and will come again.
     pub aside: u32,
     pub memory_bytes: u64,
-    pub returning: VecDeque<Waiter<Turn>>,
-    pub queue: VecDeque<Waiter<Result<Permit>>>,
+    pub returning: VecDeque<Waiter<T>>,
+    pub queue: VecDeque<Waiter<Result<P>>>,
     pub totals: Totals,
     /// Thousandths of an arrival that are to be refused.
     shed_milli: u32,
@@ -55,7 +54,7 @@ pub(super) struct Class {
     pub latencies: Latencies,
 }
 
-impl Class {
+impl<T, P> Class<T, P> {
     pub fn new(class: ReadClass, limits: ReadLimits) -> Self {
         Class {
             class,
@@ -90,16 +89,23 @@ impl Class {
         }
     }
 
-    /// A read comes; true when it begins at once, false when it has to wait.
+    /// A read comes.
     ///
-    /// Errors: `Overloaded`.
-    pub fn arrive(&mut self) -> Result<bool> {
+    /// Errors: `Overloaded` when it is shed.
+    pub fn arrive(&mut self) -> Result<()> {
         self.totals.arrived += 1;
-        if is_shed(self.shedding.per_mille, &mut self.shed_milli) {
-            self.totals.shed += 1;
-            let text = format!("some {} are refused while the load is high", self.reads());
-            return Err(Error::Overloaded(text));
+        if !is_shed(self.shedding.per_mille, &mut self.shed_milli) {
+            return Ok(());
         }
+        self.totals.shed += 1;
+        let text = format!("some {} are refused while the load is high", self.reads());
+        Err(Error::Overloaded(text))
+    }
+
+    /// A read that came wants a turn; true when it begins at once, false when it has to wait.
+    ///
+    /// Errors: `Overloaded` when the queue is full.
+    pub fn enter(&mut self) -> Result<bool> {
         if self.returning.is_empty() && self.queue.is_empty() && self.has_room() {
             self.begin();
             return Ok(true);
@@ -132,7 +138,7 @@ impl Class {
     }
 
     /// Takes who is next off its queue; a turn was counted for it.
-    pub fn next(&mut self, now_ns: u64) -> Option<Next> {
+    pub fn next(&mut self, now_ns: u64) -> Option<Next<T, P>> {
         if let Some(error) = self.late(now_ns) {
             let waiter = self.queue.pop_front().expect("one that is late waits");
             return Some(Next::Leaves(waiter.sender, error));

@@ -254,7 +254,7 @@ async fn reads_enter_as_the_plan_of_a_component_says() {
     assert!(wrong.to_string().contains("not on load-shedding"), "{wrong}");
     database.set_read_admission_policy(Some("one")).await.unwrap();
     interval(&database, &schema, &clock, "one").await;
-    let [keys, scan, write] = database.intake_report().await.unwrap()[..] else { panic!() };
+    let [keys, scan, write] = database.admission_report().await.unwrap()[..] else { panic!() };
     assert_eq!((keys.class, scan.class, write.class), ("keys", "scan", "write"));
     assert_eq!((keys.status.running_max, keys.status.queued_max), (1, 0));
     assert!(scan.status.running_max > 1 && write.status.admitted > 0);
@@ -278,7 +278,7 @@ async fn reads_enter_as_the_plan_of_a_component_says() {
     database.create_policy("latency", latency, params, None).await.unwrap();
     database.set_read_admission_policy(Some("latency")).await.unwrap();
     interval(&database, &schema, &clock, "latency").await;
-    let keys = database.intake_report().await.unwrap()[0].status;
+    let keys = database.admission_report().await.unwrap()[0].status;
     assert_eq!((keys.running_max, keys.wait_us_max), (3, 2_000_000));
     assert_eq!(refused_at_once(&database, &schema).await, 0, "they wait");
     let held = database.drop_policy("latency", false).await.unwrap_err();
@@ -288,9 +288,9 @@ async fn reads_enter_as_the_plan_of_a_component_says() {
     let database = Database::open(open()).await.unwrap();
     let schema = database.catalog().table("default", "t").unwrap().clone();
     interval(&database, &schema, &clock, "latency").await;
-    assert_eq!(database.intake_report().await.unwrap()[0].status.running_max, 3);
+    assert_eq!(database.admission_report().await.unwrap()[0].status.running_max, 3);
     database.set_read_admission_policy(None).await.unwrap();
-    assert_eq!(database.intake_report().await.unwrap()[0].status.running_max, 100);
+    assert_eq!(database.admission_report().await.unwrap()[0].status.running_max, 100);
     database.drop_policy("latency", false).await.unwrap();
     database.close().await.unwrap();
 }

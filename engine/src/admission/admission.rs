@@ -1,4 +1,4 @@
-//! The one point through which reads enter a shard; see the head of `intake`.
+//! The one point through which reads and writes enter a shard; see the head of `admission`.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -15,7 +15,7 @@ use super::write::{WaitingWrite, Writes};
 use crate::clock::Clock;
 use crate::config::{READ_MEMORY_BYTES_MAX, READ_PLAN_MS, READ_QUEUE_MAX};
 use crate::error::{Error, Result};
-use crate::policy::intake::{
+use crate::policy::admission::{
     LoadSheddingPolicy, LoadSignals, ReadAdmissionPolicy, ReadClass, ReadLimits, ReadLoad,
     ReadPlan, Shedding, SheddingPlan, WorkClass, WorkLoad,
 };
@@ -62,17 +62,20 @@ pub struct ClassStatus {
     pub p99_us: u64,
 }
 
+/// The reads of one class.
+type ReadsOf = Class<Turn, Permit>;
+
 struct Inner {
     clock: Arc<dyn Clock>,
     memory: Arc<ReadMemory>,
-    classes: [RefCell<Class>; ReadClass::COUNT],
+    classes: [RefCell<ReadsOf>; ReadClass::COUNT],
     /// Somebody is handing out turns already.
     handing: [Cell<bool>; ReadClass::COUNT],
     next_id: Cell<u64>,
 }
 
 /// The point itself; clones are the same.
-pub struct Intake {
+pub struct Admission {
     inner: Rc<Inner>,
     writes: Rc<Writes>,
     admission: RefCell<Governed<dyn ReadAdmissionPolicy, ReadPlan>>,
@@ -81,11 +84,11 @@ pub struct Intake {
     last: Cell<[ReadLoad; ReadClass::COUNT]>,
 }
 
-impl Intake {
+impl Admission {
     /// A point whose reads share `memory` for their batches with those of other shards.
     pub fn new(clock: Arc<dyn Clock>, memory: Arc<ReadMemory>) -> Self {
         let interval_ns = Cell::new(clock.monotonic_ns());
-        Intake {
+        Admission {
             writes: Rc::new(Writes::new(clock.clone())),
             inner: Rc::new(Inner {
                 clock,
@@ -102,12 +105,17 @@ impl Intake {
         }
     }
 
-    /// Waits for a turn. Dropping the future leaves the queue.
+    /// A read comes in. Errors: `Overloaded` when it is shed.
+    pub fn admit_read(&self, class: ReadClass) -> Result<()> {
+        self.inner.class(class).borrow_mut().arrive()
+    }
+
+    /// Waits for the turn of a read that was admitted. Dropping the future leaves the queue.
     ///
-    /// Errors: `Overloaded` when the read is shed, the queue is full, or the wait too long.
-    pub async fn admit(&self, class: ReadClass) -> Result<Permit> {
+    /// Errors: `Overloaded` when the queue is full, or the wait too long.
+    pub async fn turn(&self, class: ReadClass) -> Result<Permit> {
         let inner = &self.inner;
-        if inner.class(class).borrow_mut().arrive()? {
+        if inner.class(class).borrow_mut().enter()? {
             return Ok(inner.permit(class));
         }
         let (sender, admitted) = oneshot::channel();
@@ -287,7 +295,7 @@ impl Intake {
 }
 
 impl Inner {
-    fn class(&self, class: ReadClass) -> &RefCell<Class> {
+    fn class(&self, class: ReadClass) -> &RefCell<ReadsOf> {
         &self.classes[class as usize]
     }
 
@@ -308,7 +316,7 @@ impl Inner {
     fn queue_up<T>(
         self: &Rc<Self>,
         class: ReadClass,
-        push: impl FnOnce(&mut Class, Waiter<T>),
+        push: impl FnOnce(&mut ReadsOf, Waiter<T>),
         sender: oneshot::Sender<T>,
     ) -> Place {
         let id = self.next_id.get();

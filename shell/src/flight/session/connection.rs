@@ -15,25 +15,25 @@ use tonic::transport::server::Connected;
 
 /// Names a connection; 0 stands for none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Connection(pub u64);
+pub(in crate::flight) struct Connection(pub u64);
 
 /// Marks the numbers of connections that there is no room for.
 const REFUSED: u64 = 1 << 63;
 
 impl Connection {
     /// A connection that there is no room for.
-    pub(super) fn refused(number: u64) -> Self {
+    pub(in crate::flight) fn refused(number: u64) -> Self {
         Connection(number | REFUSED)
     }
 
     /// Whether there is no room for it.
-    pub(super) fn is_refused(self) -> bool {
+    pub(in crate::flight) fn is_refused(self) -> bool {
         self.0 & REFUSED != 0
     }
 }
 
 /// The bytes of a connection.
-pub(super) struct Wire {
+pub(in crate::flight) struct Wire {
     stream: TcpStream,
     connection: Connection,
     on_close: Arc<dyn Fn(Connection) + Send + Sync>,
@@ -43,7 +43,7 @@ pub(super) struct Wire {
 
 impl Wire {
     /// A wire that calls `on_close` when it is dropped.
-    pub(super) fn new(
+    pub(in crate::flight) fn new(
         (stream, place): (TcpStream, OwnedSemaphorePermit),
         connection: Connection,
         on_close: Arc<dyn Fn(Connection) + Send + Sync>,

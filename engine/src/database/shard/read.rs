@@ -1,0 +1,80 @@
+//! How reads get in: admission, then the table streams.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use tokio::sync::mpsc;
+
+use super::Shard;
+use crate::error::{Error, Result};
+use crate::policy::admission::ReadClass;
+use crate::policy::rate::Operation;
+use crate::table::{Partitions, ReadCommand, Sent, Table};
+
+impl Shard {
+    /// Counts a read of each partition that is named.
+    ///
+    /// Errors: `RateLimited`; `Invalid` for a partition of another shard.
+    fn admit_partitions(&self, table: &Table, partitions: &Partitions) -> Result<()> {
+        match partitions {
+            Partitions::Keys(keys) => keys.iter().try_for_each(|key| {
+                self.check_owned(key)?;
+                self.admit(table, key, Operation::Read)
+            }),
+            Partitions::Shard(_) => Ok(()),
+        }
+    }
+
+    /// Runs a read, see [`Table::stream`]; sets `is_complete` when all was sent. This is where
+    /// reads enter, in the order of writes: load shedding, limits of partitions, then a turn.
+    pub(in crate::database) fn stream(
+        self: Rc<Self>,
+        command: ReadCommand,
+        batches: mpsc::Sender<Result<Sent>>,
+        is_complete: Arc<AtomicBool>,
+    ) -> LocalBoxFuture<'static, ()> {
+        async move {
+            let now = i32::try_from(self.context.clock.wall_seconds()).unwrap_or(i32::MAX);
+            let closed = self.closed.notified();
+            let class = match &command.partitions {
+                Partitions::Keys(_) => ReadClass::Keys,
+                Partitions::Shard(_) => ReadClass::Scan,
+            };
+            let read = async {
+                self.check_open()?;
+                let id = command.schema.id;
+                let table = self.table(id)?;
+                self.admission.admit_read(class)?;
+                self.admit_partitions(&table, &command.partitions)?;
+                let mut permit = tokio::select! {
+                    biased;
+                    permit = self.admission.turn(class) => permit?,
+                    () = batches.closed() => return Ok(()),
+                };
+                // Meanwhile it may have been dropped.
+                let table = self.table(id)?;
+                let stream = table.stream(command, now, batches.clone(), &mut permit);
+                self.admission.measured(class, stream).await;
+                Ok(())
+            };
+            // A reader that takes nothing must not keep the shard from closing.
+            let ended = tokio::select! {
+                biased;
+                () = closed => Err(Error::Closed),
+                ended = read => ended,
+            };
+            match ended {
+                Ok(()) => is_complete.store(true, Ordering::Release),
+                Err(error) => {
+                    // A receiver that is full sees a stream that was cut; one that is gone,
+                    // nothing.
+                    let _ = batches.try_send(Err(error));
+                }
+            }
+        }
+        .boxed_local()
+    }
+}

@@ -1,0 +1,48 @@
+//! What time brings to a shard: unsynced records, waiting cache events, plans of policies.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::Shard;
+use crate::commitlog::Durability;
+use crate::runtime;
+
+/// Longest time between two looks at what time brings: unsynced records, waiting cache events.
+const TICK: Duration = Duration::from_millis(50);
+
+impl Shard {
+    pub(in crate::database) fn start_background(self: &Rc<Self>) {
+        let shard = Rc::downgrade(self);
+        let context = self.context.clone();
+        let tick = match self.options.durability {
+            Durability::Periodic { ms } => TICK.min(Duration::from_millis((ms / 2).max(1))),
+            Durability::Sync | Durability::None => TICK,
+        };
+        runtime::spawn_local("tick", async move {
+            loop {
+                context.sleep(tick).await;
+                let Some(shard) = shard.upgrade().filter(|shard| !shard.closing.get()) else {
+                    return;
+                };
+                if let Ok(commitlog) = shard.commitlog() {
+                    commitlog.tick();
+                }
+                shard.cache.tick(context.clock.monotonic_ns());
+                shard.cache.trim();
+                shard.retry_stuck();
+                shard.policies.tick();
+                shard.watch_admission();
+            }
+        });
+    }
+
+    /// Refuses what waited for too long, and follows the plans of policies.
+    fn watch_admission(&self) {
+        let most = 2 * self.options.memtable_bytes;
+        self.admission.tick(self.memtable_bytes() as u64, most as u64);
+        if self.admission.has_late_write() {
+            self.wake_log_waiters();
+            self.flushing.flushed.notify_waiters();
+        }
+    }
+}
