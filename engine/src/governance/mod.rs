@@ -7,10 +7,10 @@
 //! wishes           v
 //! on disk     ShardPolicies ── a post for each world ──> cache, rate limiter, admission
 //! ```
-//! `world.rs` says what a world is, `worlds.rs` has the list of all; `direct.rs` and `eviction/` implement
-//! them. Invariant: a change that one shard refuses is undone on those before it, so all shards
-//! follow what the wishes say; a canary is the one exception. Not here: what a policy may do to a
-//! cache (`cache/governor/`), components (`plugin/`), the catalog that keeps the wishes.
+//! `world.rs` says what a world is, `worlds.rs` has the list of all; `direct.rs` and `eviction/`
+//! implement them. Invariant: a change that one shard refuses is undone on those before it, so all
+//! shards follow what the wishes say; a canary is the one exception. Not here: what a policy may do
+//! to a cache (`cache/governor/`), components (`plugin/`), the catalog that keeps the wishes.
 
 mod canary;
 mod components;

@@ -10,8 +10,8 @@
 //! The reader never trusts a length: it is checked against what is left before anything is taken.
 
 use super::cell::{Cell, CellState};
-use super::clustering_range::ClusteringRange;
 use super::multi_cell::{CellPath, MultiCell};
+use super::position::ClusteringRange;
 use super::position::{Position, Weight};
 use super::range_tombstone::RangeTombstone;
 use super::row::{Liveness, Row};

@@ -4,8 +4,7 @@
 
 use std::cmp::Ordering;
 
-use super::clustering_range::ClusteringRange;
-use super::position::Position;
+use super::position::{ClusteringRange, Position};
 
 /// The direction in which a partition's rows are read. The ring is always read forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -5,7 +5,6 @@
 //! of multi-cell columns are reconciled one by one; of a counter what each node counted.
 
 pub mod cell;
-pub mod clustering_range;
 pub mod codec;
 pub mod direction;
 pub mod flat;
@@ -20,14 +19,13 @@ pub mod tombstone;
 mod write;
 
 pub use cell::{Cell, CellState};
-pub use clustering_range::ClusteringRange;
 pub use direction::Direction;
 pub(crate) use flat::{FlatCell, FlatState, NO_COLUMN};
 pub use flat::{FlatRow, FlatValues};
 pub use fragment::{Filled, Fragment, FragmentSink, FragmentSource};
 pub use multi_cell::{CellPath, MultiCell};
 pub use point_read::PointRead;
-pub use position::{Position, Weight};
+pub use position::{ClusteringRange, Position, Weight};
 pub use range_tombstone::{RangeTombstone, RangeTombstoneList};
 pub use row::{Liveness, Row};
 pub use slice::{PartitionRange, Slice};

@@ -6,8 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use super::clustering_range::ClusteringRange;
-use super::position::Position;
+use super::position::{ClusteringRange, Position};
 use super::tombstone::Tombstone;
 use crate::schema::ClusteringKey;
 

@@ -1,7 +1,7 @@
 //! What a read asks for: which partitions, and which rows of each in which direction.
 
-use super::clustering_range::ClusteringRange;
 use super::direction::Direction;
+use super::position::ClusteringRange;
 use crate::schema::{PartitionKey, Token};
 
 /// Which partitions a read visits, in ring order.

@@ -1,7 +1,7 @@
 //! Rows that wait until all rows of their ingest are checked: first in memory, then in a file.
 //!
-//! The file has no name, so that the kernel frees it whatever becomes of the process. It lies in the
-//! data directory, because the rows will need that room there anyway.
+//! The file has no name, so that the kernel frees it whatever becomes of the process. It lies in
+//! the data directory, because the rows will need that room there anyway.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Seek, Write};
