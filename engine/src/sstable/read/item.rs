@@ -11,7 +11,7 @@ use crate::sstable::format::layout::{Layout, deletion};
 use crate::sstable::format::unfiltered::{
     Frame, Head, read_head, read_marker, read_passed, read_static_row,
 };
-use crate::sstable::index::partition_index::PartitionPlace;
+use crate::sstable::index::index_page::PartitionPlace;
 use crate::sstable::index::promoted_index::Stated;
 
 /// Bytes asked for first where the length is not known yet.
