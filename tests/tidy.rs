@@ -1,5 +1,5 @@
-//! Rules of the house that a test can hold: floors, circles, owners of foreign crates, bans, sizes of
-//! files, functions and folders, top level, documents.
+//! Rules of the house that a test can hold: floors, circles, owners of foreign crates, bans, sizes
+//! of files, functions and folders, top level, documents.
 
 #[path = "tidy/circles.rs"]
 mod circles;

@@ -24,7 +24,7 @@ use std::rc::Rc;
 
 use super::clip::{Clip, Place};
 use super::cursor::{NOWHERE, RowCursor, Span};
-use super::item::{Item, front_of};
+use super::item::{Item, PartitionFront, front_of};
 use crate::error::Result;
 use crate::mutation::{ClusteringRange, Direction, Fragment, Position, Slice, Tombstone};
 use crate::schema::ClusteringKey;
@@ -113,7 +113,7 @@ impl PartitionReader {
             promoted = Some(PromotedIndex::open(index.clone(), layout.clone(), at, size).await?);
         }
         let stated = promoted.as_ref().map(|promoted| (&**index, promoted.stated));
-        let (deletion, static_row, body) =
+        let PartitionFront { deletion, static_row, body } =
             front_of(data, &layout, (&entry.key, entry.place), (stated, by_index)).await?;
         out.push_back(Fragment::PartitionStart { key: Rc::new(entry.key), deletion });
         if !static_row.is_empty() {

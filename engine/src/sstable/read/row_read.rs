@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 
 use super::cursor::{RowCursor, Span, Spot};
-use super::item::{Item, front_of};
+use super::item::{Item, PartitionFront, front_of};
 use super::sstable::{KnownPartition, Sstable};
 use crate::config::PAGE_BYTES;
 use crate::error::{Error, Result};
@@ -53,7 +53,7 @@ impl Sstable {
         let mut data = Window::new(self.data.clone(), Access::Rows);
         let stated = indexed.map(|(stated, _)| (&*self.index, stated));
         let front = front_of(&mut data, &self.layout, (&key, place), (stated, !wants_front));
-        let (deletion, static_row, body) = front.await?;
+        let PartitionFront { deletion, static_row, body } = front.await?;
         let static_row = (!static_row.is_empty()).then(|| Rc::new(static_row));
         let mut found = PointRead { deletion, static_row, ..PointRead::default() };
         let end = place.end.unwrap_or(data.content().size());

@@ -21,7 +21,7 @@ use crate::sstable::data::file::{CHUNK_BYTES, FileWriter};
 use crate::sstable::format::coding::{put_bytes16, put_vint};
 use crate::sstable::format::component::{Component, toc_temporary_path};
 use crate::sstable::format::info::SstableInfo;
-use crate::sstable::format::integrity::Integrity;
+use crate::sstable::format::integrity::{Counts, Integrity};
 use crate::sstable::format::layout::{Bases, Header, Layout, put_deletion};
 use crate::sstable::format::prefix::{Bound, KIND_ROW};
 use crate::sstable::format::scylla::ScyllaMetadata;
@@ -441,8 +441,8 @@ impl SstableWriter {
             (Component::Digest, data.whole.to_string().into_bytes()),
             (Component::Scylla, scylla.encode()),
         ];
-        let rows = statistics.rows_count as u64;
-        let counts = (self.partitions, rows, self.collector.tombstones_count);
+        let (rows, tombstones) = (statistics.rows_count as u64, self.collector.tombstones_count);
+        let counts = Counts { partitions: self.partitions, rows, tombstones };
         let mut integrity = Integrity::new(counts, data.into(), index.into(), self.header);
         small.iter().for_each(|(component, content)| integrity.add(*component, content));
         let tidegate = (Component::Tidegate, integrity.encode());
