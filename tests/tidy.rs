@@ -1,6 +1,8 @@
-//! Rules of the house that a test can hold: floors, owners of foreign crates, bans, sizes of files,
-//! functions and folders, top level, documents.
+//! Rules of the house that a test can hold: floors, circles, owners of foreign crates, bans, sizes
+//! of files, functions and folders, top level, documents.
 
+#[path = "tidy/circles.rs"]
+mod circles;
 #[path = "skip.rs"]
 mod skip;
 
@@ -88,11 +90,23 @@ const LINES_MAX: usize = 800;
 /// Lines of a function: what a screen shows.
 const FUNCTION_LINES_MAX: usize = 70;
 /// Where functions are measured.
-const FUNCTION_FOLDERS: &[&str] = &["shell/src", "tests", "benches", "examples"];
+const FUNCTION_FOLDERS: &[&str] = &["engine/src", "shell/src", "tests", "benches", "examples"];
+/// Most functions that may be listed, and most lines that one may have.
+const LONG_FUNCTIONS_MAX: usize = 10;
+const LONG_FUNCTION_LINES_MAX: usize = 120;
 /// Functions that are longer, and how long they may be. This list only shrinks.
 const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
     ("benches/cache/series.rs", "run", 81),
     ("benches/fast_forward.rs", "whole", 80),
+    ("engine/src/cache/budget/governor/tests.rs", "random_policies_never_break_the_cache", 86),
+    ("engine/src/cache/pages/tests.rs", "random_reads_equal_the_file_whatever_happens", 83),
+    (
+        "engine/src/cache/rows/tests/interleavings.rs",
+        "a_reader_a_flush_and_one_that_forgets_in_every_order",
+        85,
+    ),
+    ("engine/src/cache/rows/tree/walk.rs", "walk_reversed", 76),
+    ("engine/src/table/open.rs", "open", 99),
     ("tests/answers/evaluate.rs", "value", 83),
     ("tests/answers/print.rs", "fmt", 108),
     ("tests/interop/tables.rs", "tables", 86),
@@ -519,6 +533,8 @@ fn a_function_fits_a_screen() {
             }
         }
     }
+    assert!(LONG_FUNCTIONS.len() <= LONG_FUNCTIONS_MAX, "too many functions are long");
+    assert!(LONG_FUNCTIONS.iter().all(|(.., most)| *most <= LONG_FUNCTION_LINES_MAX));
     for entry in LONG_FUNCTIONS.iter().filter(|entry| !long.contains(entry)) {
         breaches.push(format!("{} of {} is short now: take it off the list", entry.1, entry.0));
     }

@@ -107,7 +107,7 @@ impl MemoryPlan {
         let open = || parts.iter().filter(|(_, wish)| wish.is_none()).map(|(part, _)| part);
         let least: usize = open().map(|part| part.bytes_min).sum();
         if fixed.saturating_add(least) > total {
-            return Err(refusal(wishes, shards, (total, fixed, least), limit));
+            return Err(refusal(wishes, shards, Needs { total, fixed, least }, limit));
         }
         // Above its least each part has its proportion of what is left.
         let (rest, percents) = (total - fixed - least, open().map(|part| part.percent).sum());
@@ -134,11 +134,18 @@ impl MemoryPlan {
     }
 }
 
+/// Bytes that there are, that options fix, and that the other parts want at least.
+struct Needs {
+    total: usize,
+    fixed: usize,
+    least: usize,
+}
+
 /// Says which options ask for too much.
 fn refusal(
     wishes: MemoryWishes,
     shards: usize,
-    (total, fixed, least): (usize, usize, usize),
+    Needs { total, fixed, least }: Needs,
     limit: Option<(u64, MemoryLimit)>,
 ) -> String {
     let mut asked = Vec::new();

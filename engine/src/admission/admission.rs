@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::class::{Class, Next, Waiter};
 use super::governed::{Governed, PlanStatus};
 use super::memory::{BatchCharge, ReadMemory};
-use super::write::{WaitingWrite, Writes};
+use super::write::{WaitingWrite, WriteTotals, Writes};
 use crate::clock::Clock;
 use crate::config::{READ_MEMORY_BYTES_MAX, READ_PLAN_MS, READ_QUEUE_MAX};
 use crate::error::{Error, Result};
@@ -181,11 +181,11 @@ impl Admission {
             WorkClass::Keys => ReadClass::Keys,
             WorkClass::Scan => ReadClass::Scan,
             WorkClass::Write => {
-                let (arrived, shed, queued) = self.writes.totals();
+                let WriteTotals { arrived, shed, waiting } = self.writes.totals();
                 let shedding = self.writes.shedding.get();
                 let admitted = arrived - shed;
                 return ClassStatus {
-                    queued,
+                    queued: waiting,
                     shedding,
                     arrived,
                     admitted,

@@ -96,10 +96,20 @@ impl Writes {
         }
     }
 
-    /// Since the start: arrived and shed. And how many wait.
-    pub fn totals(&self) -> (u64, u64, u32) {
-        (self.arrived.get(), self.shed.get(), self.waiting.borrow().len() as u32)
+    pub fn totals(&self) -> WriteTotals {
+        WriteTotals {
+            arrived: self.arrived.get(),
+            shed: self.shed.get(),
+            waiting: self.waiting.borrow().len() as u32,
+        }
     }
+}
+
+/// How many writes there were since the start, and how many wait.
+pub struct WriteTotals {
+    pub arrived: u64,
+    pub shed: u64,
+    pub waiting: u32,
 }
 
 /// A write that waits for memory; dropped when it does no more.

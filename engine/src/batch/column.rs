@@ -24,7 +24,8 @@ use super::types::{
 };
 use super::wide;
 use crate::mutation::{CellPath, MultiCell};
-use crate::schema::value::{duration, format_uuid, sign_extended};
+use crate::schema::value::{duration, format_uuid};
+use crate::schema::varint::sign_extended;
 use crate::schema::{DataType, counter, frozen};
 
 const LENGTH: Wrong = "wrong length";

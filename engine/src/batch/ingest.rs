@@ -32,11 +32,20 @@ pub struct RowError {
     pub message: String,
 }
 
-/// Time to live and expiry that `options` and the table give, if any.
+/// How long what is written lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expiry {
+    /// What was asked for, seconds.
+    pub ttl: i32,
+    /// When it is gone, seconds since the epoch.
+    pub at: i32,
+}
+
+/// The expiry that `options` and the table give, if any.
 ///
 /// Errors: `Invalid` for a time to live outside 0..=20 years, and for one that ends after
 /// 2038-01-19, which the files cannot say.
-pub fn expiry(schema: &TableSchema, options: &WriteOptions) -> Result<Option<(i32, i32)>> {
+pub fn expiry(schema: &TableSchema, options: &WriteOptions) -> Result<Option<Expiry>> {
     let ttl = options.ttl.unwrap_or(schema.options.default_time_to_live);
     if !(0..=TTL_SECONDS_MAX).contains(&ttl) {
         return Err(Error::invalid(format!(
@@ -46,9 +55,9 @@ pub fn expiry(schema: &TableSchema, options: &WriteOptions) -> Result<Option<(i3
     if ttl == 0 {
         return Ok(None);
     }
-    let expiry = options.now_seconds.checked_add(ttl);
-    match expiry.filter(|expiry| *expiry <= LOCAL_DELETION_TIME_MAX) {
-        Some(expiry) => Ok(Some((ttl, expiry))),
+    let at = options.now_seconds.checked_add(ttl);
+    match at.filter(|at| *at <= LOCAL_DELETION_TIME_MAX) {
+        Some(at) => Ok(Some(Expiry { ttl, at })),
         None => Err(Error::invalid(format!(
             "a time to live of {ttl} seconds ends after 2038-01-19, which the files cannot say: at \
              most {} seconds are possible now",
@@ -114,7 +123,7 @@ struct Insert<'a> {
     schema: &'a TableSchema,
     sources: &'a [(ColumnId, &'a dyn Array)],
     options: &'a WriteOptions,
-    expiry: Option<(i32, i32)>,
+    expiry: Option<Expiry>,
 }
 
 impl Insert<'_> {
@@ -137,7 +146,7 @@ impl Insert<'_> {
         let mut mutation = Mutation::new(self.schema.id, key);
         let timestamp = self.options.timestamp;
         let liveness = match self.expiry {
-            Some((ttl, expiry)) => Liveness::expiring(timestamp, ttl, expiry),
+            Some(Expiry { ttl, at }) => Liveness::expiring(timestamp, ttl, at),
             None => Liveness::at(timestamp),
         };
         let mut regular = Row {
@@ -198,7 +207,7 @@ pub fn put_value(
     column: &Column,
     value: Option<&Value>,
     options: &WriteOptions,
-    expiry: Option<(i32, i32)>,
+    expiry: Option<Expiry>,
 ) -> Result<()> {
     if column.ty == DataType::Counter {
         return Err(Error::invalid("counters are read, not written"));
@@ -255,7 +264,7 @@ pub fn change_elements(
     column: &Column,
     change: &ElementChange,
     options: &WriteOptions,
-    expiry: Option<(i32, i32)>,
+    expiry: Option<Expiry>,
     place_us: i64,
 ) -> Result<()> {
     let ty = &column.ty;
@@ -308,7 +317,7 @@ pub fn change_elements(
 /// A cell with a value, which lives as long as `expiry` says.
 ///
 /// Errors: `Invalid` for a value that is too long.
-fn written(bytes: Vec<u8>, options: &WriteOptions, expiry: Option<(i32, i32)>) -> Result<Cell> {
+fn written(bytes: Vec<u8>, options: &WriteOptions, expiry: Option<Expiry>) -> Result<Cell> {
     if bytes.len() > CELL_BYTES_MAX {
         return Err(Error::invalid(format!(
             "the value takes {} bytes, at most {CELL_BYTES_MAX} are possible",
@@ -316,7 +325,7 @@ fn written(bytes: Vec<u8>, options: &WriteOptions, expiry: Option<(i32, i32)>) -
         )));
     }
     Ok(match expiry {
-        Some((ttl, expiry)) => Cell::expiring(options.timestamp, bytes, ttl, expiry),
+        Some(Expiry { ttl, at }) => Cell::expiring(options.timestamp, bytes, ttl, at),
         None => Cell::live(options.timestamp, bytes),
     })
 }

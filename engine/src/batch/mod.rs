@@ -17,7 +17,7 @@ mod wide;
 pub use arrow::array::RecordBatch;
 pub use builder::BatchBuilder;
 pub use ingest::{
-    ElementChange, RowError, WriteOptions, change_elements, expiry, mutations, put_value,
+    ElementChange, Expiry, RowError, WriteOptions, change_elements, expiry, mutations, put_value,
 };
 pub use types::{arrow_schema, arrow_type};
 pub use value::value_at;

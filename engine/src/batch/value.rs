@@ -16,7 +16,7 @@ use super::types::NARROW_DIGITS_MAX;
 use super::wide;
 use crate::error::{Error, Result};
 use crate::schema::value::parse_uuid;
-use crate::schema::{DataType, UserType, Value, frozen};
+use crate::schema::{DataType, UserType, Value};
 
 /// The value at `row` of an Arrow array as a value of type `ty`; `None` for null. Integers are
 /// taken from any integer type that holds the value, text is parsed for UUIDs and addresses.
@@ -67,7 +67,7 @@ pub fn value_at(array: &dyn Array, row: usize, ty: &DataType) -> Result<Option<V
         DataType::Frozen(inner) => return value_at(array, row, inner),
         DataType::List(element) => Value::List(cell.get(elements_at(array, row, element)?)?),
         DataType::Set(element) => {
-            frozen::set_of(element, cell.get(elements_at(array, row, element)?)?)?
+            Value::set_of(element, cell.get(elements_at(array, row, element)?)?)?
         }
         DataType::Map(key, value) => cell.map(key, value)?,
         DataType::Tuple(types) => cell.tuple(types)?,
@@ -184,7 +184,7 @@ impl ArrowCell<'_> {
         let entries = self.get(self.array.as_map_opt())?.value(self.row);
         let (keys, values) = (entries.column(0), entries.column(1));
         let entry = |i| Ok((part_at(keys, i, key)?, part_at(values, i, value)?));
-        frozen::map_of(key, (0..entries.len()).map(entry).collect::<Result<_>>()?)
+        Value::map_of(key, (0..entries.len()).map(entry).collect::<Result<_>>()?)
     }
 
     fn tuple(&self, types: &[DataType]) -> Result<Value> {

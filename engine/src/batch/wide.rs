@@ -2,7 +2,7 @@
 
 use arrow::datatypes::i256;
 
-use crate::schema::value::minimal_twos_complement;
+use crate::schema::varint::minimal_twos_complement;
 
 /// Big-endian two's complement as a number; `None` where it has over 32 bytes or none.
 pub(super) fn from_bytes(bytes: &[u8]) -> Option<i256> {

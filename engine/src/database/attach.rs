@@ -432,7 +432,7 @@ fn is_whole(ty: &StoredType) -> bool {
 fn data_type(ty: &StoredType) -> Option<DataType> {
     let inner = |ty: &StoredType| data_type(ty);
     Some(match ty {
-        StoredType::Scalar(scalar) => scalar.data_type()?,
+        StoredType::Scalar(scalar) => DataType::of_scalar(*scalar)?,
         StoredType::List(element) => DataType::list_of(inner(element)?),
         StoredType::Set(element) => DataType::set_of(inner(element)?),
         StoredType::Map(key, value) => DataType::map_of(inner(key)?, inner(value)?),

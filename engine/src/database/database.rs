@@ -5,20 +5,18 @@ use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, LocalBoxFuture, try_join_all};
-use tokio::sync::mpsc;
 
 use super::catalog::{Catalog, check_name, shared};
 use super::keeper::CatalogKeeper;
 use super::layout::Layout;
-use super::recording::Recording;
 use super::report::TableReport;
 use super::shard::opening::Ledgers;
+use super::shard::recording::Recording;
 use super::shard::{LeftOut, Shard, ShardOptions, log_limit};
-use super::stream::{BatchStream, Starting};
 use crate::admission::ReadMemory;
 use crate::clock::{Clock, SystemClock};
 use crate::commitlog::{Durability, Recovery};
@@ -35,7 +33,7 @@ use crate::plugin::CompilerCommand;
 use crate::runtime::{ExecutorOptions, ShardContext, ShardHandle, start, start_local};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{LargeDataThresholds, PartitionKey, TableId, TableSchema};
-use crate::table::{Reached, ReadCommand};
+use crate::table::Reached;
 
 /// How a database is opened.
 #[derive(Debug, Clone)]
@@ -545,29 +543,6 @@ impl Database {
             try_join_all(calls).await.map(|_| ())
         }
         .boxed()
-    }
-
-    /// Starts a read; see [`BatchStream`]. Keys of several shards are read one shard after another,
-    /// so that the rows come in ring order.
-    pub fn read(&self, command: ReadCommand) -> BatchStream {
-        BatchStream::new(self.clone(), command)
-    }
-
-    /// Starts a read of one shard; the flag is set when that has sent everything.
-    pub(super) fn read_shard(
-        &self,
-        shard: u32,
-        command: ReadCommand,
-    ) -> (Starting, Arc<AtomicBool>) {
-        let handle = self.handle(shard).clone();
-        let is_complete = Arc::new(AtomicBool::new(false));
-        let told = is_complete.clone();
-        let start = async move {
-            let (sender, receiver) = mpsc::channel(2);
-            handle.spawn("read", move |shard| shard.stream(command, sender, told)).await?;
-            Ok(receiver)
-        };
-        (start.boxed(), is_complete)
     }
 
     /// Writes memtables to SSTables: of one table, or of all.

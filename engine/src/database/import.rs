@@ -92,13 +92,7 @@ impl Database {
     ) -> BoxFuture<'a, Result<Imported>> {
         async move {
             let Import { directory, keyspace, table, on_corruption, on_unknown } = import;
-            let catalog = self.catalog();
-            let schema = catalog.table(&keyspace, &table).cloned().ok_or_else(|| {
-                Error::NotFound { kind: "table", name: format!("{keyspace}.{table}") }
-            })?;
-            if catalog.is_attached(&keyspace, &table) {
-                return Err(Error::invalid(format!("table '{table}' is attached, not own")));
-            }
+            let schema = self.own_table(&keyspace, &table)?;
             let survey = self.survey(&directory, None).await?;
             survey.check_unknown(on_unknown, &directory)?;
             let Survey { found, names, failed, unknown } = survey;
@@ -152,15 +146,26 @@ impl Database {
             let left_out = ended?.into_iter().next().unwrap_or_default();
             let mut files = failed;
             files.extend(unknown);
-            let path = |name: &SstableName| name.path(&directory, crate::sstable::Component::Data);
-            for name in names {
+            files.extend(names.into_iter().map(|name| {
+                let path = name.path(&directory, crate::sstable::Component::Data);
                 let error = left_out.iter().find(|(other, _)| *other == name);
-                let error = error.map(|(_, error)| error.clone());
-                files.push(AttachedFile { path: path(&name), error });
-            }
+                AttachedFile { path, error: error.map(|(_, error)| error.clone()) }
+            }));
             Ok(Imported { counts, files })
         }
         .boxed()
+    }
+
+    /// A table that is not attached.
+    ///
+    /// Errors: `NotFound`, `Invalid`.
+    fn own_table(&self, keyspace: &str, table: &str) -> Result<SchemaRef> {
+        let catalog = self.catalog();
+        if catalog.is_attached(keyspace, table) {
+            return Err(Error::invalid(format!("table '{table}' is attached, not own")));
+        }
+        let unknown = || Error::NotFound { kind: "table", name: format!("{keyspace}.{table}") };
+        catalog.table(keyspace, table).cloned().ok_or_else(unknown)
     }
 }
 

@@ -23,10 +23,10 @@ pub use catalog::Catalog;
 pub use database::{Database, Options};
 pub use import::{Import, ImportProgress, Imported};
 pub use options::AlteredTable;
-pub use recording::RecordingSummary;
 pub use report::{
     AdmissionReport, CacheReport, CommitlogReport, DamageReport, LargeDataReport, RateReport,
     RowCacheReport, TableReport,
 };
+pub use shard::recording::RecordingSummary;
 pub use shard::{LeftOut, Shard};
 pub use stream::BatchStream;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
-use futures::Stream;
 use futures::future::BoxFuture;
-use tokio::sync::mpsc::Receiver;
+use futures::{FutureExt, Stream};
+use tokio::sync::mpsc::{self, Receiver};
 
 use super::database::Database;
 use crate::admission::BatchCharge;
@@ -18,7 +18,7 @@ use crate::schema::PartitionKey;
 use crate::table::{Partitions, ReadCommand, Sent};
 
 /// A read that a shard is about to begin.
-pub(super) type Starting = BoxFuture<'static, Result<Receiver<Result<Sent>>>>;
+type Starting = BoxFuture<'static, Result<Receiver<Result<Sent>>>>;
 
 /// Result of a read. Dropping it stops the work on the shards. After an error the stream is over.
 pub struct BatchStream {
@@ -46,8 +46,29 @@ struct Rest {
     keys: VecDeque<(u32, Vec<PartitionKey>)>,
 }
 
+impl Database {
+    /// Starts a read; see [`BatchStream`]. Keys of several shards are read one shard after another,
+    /// so that the rows come in ring order.
+    pub fn read(&self, command: ReadCommand) -> BatchStream {
+        BatchStream::new(self.clone(), command)
+    }
+
+    /// Starts a read of one shard; the flag is set when that has sent everything.
+    fn read_shard(&self, shard: u32, command: ReadCommand) -> (Starting, Arc<AtomicBool>) {
+        let handle = self.handle(shard).clone();
+        let is_complete = Arc::new(AtomicBool::new(false));
+        let told = is_complete.clone();
+        let start = async move {
+            let (sender, receiver) = mpsc::channel(2);
+            handle.spawn("read", move |shard| shard.stream(command, sender, told)).await?;
+            Ok(receiver)
+        };
+        (start.boxed(), is_complete)
+    }
+}
+
 impl BatchStream {
-    pub(super) fn new(database: Database, mut command: ReadCommand) -> Self {
+    fn new(database: Database, mut command: ReadCommand) -> Self {
         let mut keys = VecDeque::new();
         let shard = match &mut command.partitions {
             Partitions::Shard(shard) => *shard,
@@ -157,7 +178,6 @@ impl Stream for BatchStream {
 #[cfg(test)]
 mod tests {
     use futures::StreamExt;
-    use tokio::sync::mpsc;
 
     use super::*;
     use crate::batch::BatchBuilder;

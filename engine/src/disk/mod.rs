@@ -5,6 +5,7 @@
 //! lengths of writes are multiples of [`PAGE_BYTES`](crate::config::PAGE_BYTES); the true size of a
 //! file is set by [`DiskFile::truncate`].
 
+mod backend;
 mod blocking;
 mod buffer;
 #[cfg(test)]
@@ -15,72 +16,20 @@ mod simulated;
 mod transfer;
 mod uring;
 
-use std::future::Future;
-use std::io;
 use std::path::Path;
 use std::rc::Rc;
-use std::str::FromStr;
 use std::sync::Once;
 
 use futures::future::LocalBoxFuture;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+pub use backend::{Backend, run};
 pub use blocking::BlockingDisk;
 pub use buffer::AlignedBuffer;
 pub use files::{read_file, remove_if_there, write_file_atomically};
 pub use open_files::{OpenFiles, OpenFilesStats};
+pub use simulated::{Counters, Faults, SimulatedDisk};
 pub use uring::UringDisk;
-
-/// Which real disk a shard uses (`--io=auto|uring|blocking`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Backend {
-    /// io_uring where it is permitted, else the pool.
-    #[default]
-    Auto,
-    /// io_uring; an error where it is denied.
-    Uring,
-    /// A pool of threads that make blocking calls.
-    Blocking,
-}
-
-impl FromStr for Backend {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "auto" => Ok(Backend::Auto),
-            "uring" => Ok(Backend::Uring),
-            "blocking" => Ok(Backend::Blocking),
-            _ => Err(Error::invalid(format!("io is auto, uring or blocking, not '{text}'"))),
-        }
-    }
-}
-
-/// Runs a future on the calling thread with a real disk until it is done. `make` gets the disk and
-/// the backend that was chosen, never `Auto`. Local tasks that are left are dropped at the end.
-///
-/// Errors: `Unavailable` when the backend cannot be started.
-pub fn run<F: Future>(
-    backend: Backend,
-    make: impl FnOnce(Rc<dyn Disk>, Backend) -> F,
-) -> Result<F::Output> {
-    let chosen = match (backend, uring::support()) {
-        (Backend::Auto, Ok(_)) | (Backend::Uring, _) => Backend::Uring,
-        (Backend::Auto, Err(reason)) => {
-            static SAID: Once = Once::new();
-            SAID.call_once(|| {
-                tracing::warn!(%reason, "io_uring cannot be used; a pool of threads does disk I/O");
-            });
-            Backend::Blocking
-        }
-        (Backend::Blocking, _) => Backend::Blocking,
-    };
-    let result: io::Result<F::Output> = match chosen {
-        Backend::Uring => uring::run(|disk| make(disk, chosen)),
-        _ => blocking::run(|disk| make(disk, chosen)),
-    };
-    result.map_err(|error| Error::Unavailable(format!("disk I/O cannot be started: {error}")))
-}
 
 /// Says once that files of a file system are not opened for direct I/O.
 fn warn_not_direct(path: &Path) {
@@ -89,8 +38,6 @@ fn warn_not_direct(path: &Path) {
         tracing::warn!(path = %path.display(), "no direct I/O here; files go through the page cache");
     });
 }
-pub use simulated::{Counters, Faults, SimulatedDisk};
-
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
@@ -190,35 +137,5 @@ pub trait DiskFile {
     /// Errors: `Io` where it had none at the moment and gets none.
     fn keep_open(&self) -> LocalBoxFuture<'_, Result<()>> {
         Box::pin(std::future::ready(Ok(())))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn backends_have_names() {
-        assert_eq!("auto".parse::<Backend>().unwrap(), Backend::Auto);
-        assert_eq!("uring".parse::<Backend>().unwrap(), Backend::Uring);
-        assert_eq!("blocking".parse::<Backend>().unwrap(), Backend::Blocking);
-        assert!("fast".parse::<Backend>().is_err());
-    }
-
-    #[test]
-    fn auto_finds_a_disk_that_works() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("file");
-        for backend in [Backend::Auto, Backend::Blocking] {
-            let content = run(backend, |disk, chosen| {
-                let path = path.clone();
-                async move {
-                    assert_ne!(chosen, Backend::Auto);
-                    write_file_atomically(&*disk, &path, b"hello").await?;
-                    read_file(&*disk, &path).await
-                }
-            });
-            assert_eq!(content.unwrap().unwrap(), b"hello");
-        }
     }
 }

@@ -69,6 +69,32 @@ pub struct Metadata {
     pub(super) statistics_at: u64,
 }
 
+/// What later versions have at the end of the statistics.
+#[derive(Default)]
+struct Added {
+    pending_repair: Option<[u8; 16]>,
+    is_transient: bool,
+    host: Option<[u8; 16]>,
+}
+
+impl Added {
+    fn decode(input: &mut Input<'_>, version: Version) -> Parsed<Self> {
+        let mut added = Added::default();
+        if version >= Version::Nb {
+            added.pending_repair = optional_uuid(input)?;
+            added.is_transient = flag(input)?;
+        }
+        if version >= Version::Me {
+            added.host = optional_uuid(input)?;
+        }
+        if input.remaining() != 0 {
+            let found = format!("{} more bytes", input.remaining());
+            return Err(input.bad("the end of the statistics", found));
+        }
+        Ok(added)
+    }
+}
+
 impl Metadata {
     pub(super) fn decode(bytes: &[u8], version: Version) -> Parsed<Self> {
         let parts = Parts::locate(bytes, version)?;
@@ -101,18 +127,7 @@ impl Metadata {
         let count = input.count32()?;
         let log_intervals =
             input.items(count, 24, |input| Ok((log_position(input)?, log_position(input)?)))?;
-        let (mut pending_repair, mut is_transient, mut host) = (None, false, None);
-        if version >= Version::Nb {
-            pending_repair = optional_uuid(input)?;
-            is_transient = flag(input)?;
-        }
-        if version >= Version::Me {
-            host = optional_uuid(input)?;
-        }
-        if input.remaining() != 0 {
-            let found = format!("{} more bytes", input.remaining());
-            return Err(input.bad("the end of the statistics", found));
-        }
+        let Added { pending_repair, is_transient, host } = Added::decode(input, version)?;
         Ok(Metadata {
             partitioner,
             bloom_fp_chance,

@@ -181,9 +181,15 @@ impl MergeSource {
             out.extend(self.inputs[at].buffer.pop_front());
             return Ok(true);
         }
+        self.merge_first(&first, out);
+        Ok(true)
+    }
+
+    /// Merges what comes first in these inputs, which is alike in place.
+    fn merge_first(&mut self, first: &[usize], out: &mut VecDeque<Fragment>) {
         let mut row: Option<(Rc<ClusteringKey>, Rc<Row>)> = None;
         let mut change: Option<Position> = None;
-        for at in first {
+        for &at in first {
             match self.inputs[at].buffer.pop_front().map(Fragment::thawed) {
                 Some(Fragment::Row { key, row: other }) => match &mut row {
                     Some((_, merged)) => Rc::make_mut(merged).merge(&other),
@@ -210,7 +216,6 @@ impl MergeSource {
                 out.push_back(Fragment::RangeTombstoneChange { position, tombstone: in_force });
             }
         }
-        Ok(true)
     }
 }
 

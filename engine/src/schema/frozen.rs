@@ -5,12 +5,6 @@
 //! tuple     := (i32 length or -1 for null, bytes)*  the last fields may be missing: they are null
 //! ```
 
-use super::order::encode_component;
-use super::table_schema::ClusteringOrder;
-use super::types::DataType;
-use super::value::Value;
-use crate::error::Result;
-
 /// Takes one element with its length off the front; `None` inside is null.
 fn take<'a>(bytes: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
@@ -68,39 +62,6 @@ pub fn put_all<'a>(
     elements.into_iter().for_each(|element| put(element, out));
 }
 
-/// The ordered form of a value of type `ty`.
-fn rank(ty: &DataType, value: &Value) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
-    encode_component(ty, ClusteringOrder::Ascending, &value.to_bytes(), &mut out)?;
-    Ok(out)
-}
-
-/// A set of these elements: in their order, each once.
-///
-/// Errors: `Invalid` for a value that is none of type `element`.
-pub fn set_of(element: &DataType, values: Vec<Value>) -> Result<Value> {
-    let mut ranked = Vec::with_capacity(values.len());
-    for value in values {
-        ranked.push((rank(element, &value)?, value));
-    }
-    ranked.sort_by(|(a, _), (b, _)| a.cmp(b));
-    ranked.dedup_by(|(a, _), (b, _)| a == b);
-    Ok(Value::Set(ranked.into_iter().map(|(_, value)| value).collect()))
-}
-
-/// A map of these entries: in the order of their keys, of two with one key the last.
-///
-/// Errors: `Invalid` for a key that is none of type `key`.
-pub fn map_of(key: &DataType, entries: Vec<(Value, Value)>) -> Result<Value> {
-    let mut ranked = Vec::with_capacity(entries.len());
-    for (place, entry) in entries.into_iter().enumerate() {
-        ranked.push((rank(key, &entry.0)?, std::cmp::Reverse(place), entry));
-    }
-    ranked.sort_by(|(a, p, _), (b, q, _)| (a, p).cmp(&(b, q)));
-    ranked.dedup_by(|(a, ..), (b, ..)| a == b);
-    Ok(Value::Map(ranked.into_iter().map(|(_, _, entry)| entry).collect()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,20 +77,5 @@ mod tests {
         assert_eq!(fields(&[0, 0, 0, 1, 7], 2), Some(vec![Some(&[7][..]), None]));
         assert_eq!(fields(&[0xff; 8], 1), None);
         assert_eq!(fields(&[0, 0], 1), None);
-    }
-
-    #[test]
-    fn sets_and_maps_are_put_in_order() {
-        let ints = |ints: &[i32]| ints.iter().map(|i| Value::Int(*i)).collect::<Vec<_>>();
-        let set = set_of(&DataType::Int, ints(&[3, -1, 3, 2])).unwrap();
-        assert_eq!(set, Value::Set(ints(&[-1, 2, 3])));
-        let text = |text: &str| Value::Text(text.into());
-        let entries = vec![
-            (text("b"), Value::Int(1)),
-            (text("a"), Value::Int(2)),
-            (text("b"), Value::Int(3)),
-        ];
-        let map = map_of(&DataType::Text, entries).unwrap();
-        assert_eq!(map, Value::Map(vec![(text("a"), Value::Int(2)), (text("b"), Value::Int(3))]));
     }
 }

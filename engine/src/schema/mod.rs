@@ -11,6 +11,7 @@ pub mod table_schema;
 pub mod token;
 pub mod types;
 pub mod value;
+pub mod varint;
 pub mod vint;
 
 pub use key::{ClusteringKey, ClusteringShape, PartitionKey};

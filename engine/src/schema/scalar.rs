@@ -2,8 +2,6 @@
 //!
 //! This is the one table of these names. What else a name may mean stands where it is read.
 
-use super::types::DataType;
-
 /// A type without parameters, as CQL and the classes of Cassandra have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scalar {
@@ -37,42 +35,39 @@ struct Facts {
     cql: &'static str,
     class: &'static str,
     fixed_bytes: Option<usize>,
-    ty: Option<DataType>,
 }
 
 const fn facts(
     scalar: Scalar,
     (cql, class): (&'static str, &'static str),
     fixed_bytes: Option<usize>,
-    ty: Option<DataType>,
 ) -> Facts {
-    Facts { scalar, cql, class, fixed_bytes, ty }
+    Facts { scalar, cql, class, fixed_bytes }
 }
 
 /// In the order of the variants.
 static SCALARS: [Facts; 21] = [
-    facts(Scalar::Boolean, ("boolean", "BooleanType"), Some(1), Some(DataType::Boolean)),
-    facts(Scalar::TinyInt, ("tinyint", "ByteType"), None, Some(DataType::TinyInt)),
-    facts(Scalar::SmallInt, ("smallint", "ShortType"), None, Some(DataType::SmallInt)),
-    facts(Scalar::Int, ("int", "Int32Type"), Some(4), Some(DataType::Int)),
-    facts(Scalar::BigInt, ("bigint", "LongType"), Some(8), Some(DataType::BigInt)),
-    facts(Scalar::Float, ("float", "FloatType"), Some(4), Some(DataType::Float)),
-    facts(Scalar::Double, ("double", "DoubleType"), Some(8), Some(DataType::Double)),
-    facts(Scalar::Decimal, ("decimal", "DecimalType"), None, Some(DataType::DECIMAL_WIDE)),
-    facts(Scalar::VarInt, ("varint", "IntegerType"), None, Some(DataType::Varint)),
-    facts(Scalar::Text, ("text", "UTF8Type"), None, Some(DataType::Text)),
-    // A subset of UTF-8 with the same order.
-    facts(Scalar::Ascii, ("ascii", "AsciiType"), None, Some(DataType::Text)),
-    facts(Scalar::Blob, ("blob", "BytesType"), None, Some(DataType::Blob)),
-    facts(Scalar::Date, ("date", "SimpleDateType"), None, Some(DataType::Date)),
-    facts(Scalar::Time, ("time", "TimeType"), None, Some(DataType::Time)),
-    facts(Scalar::Timestamp, ("timestamp", "TimestampType"), Some(8), Some(DataType::Timestamp)),
-    facts(Scalar::Duration, ("duration", "DurationType"), None, Some(DataType::Duration)),
-    facts(Scalar::Uuid, ("uuid", "UUIDType"), Some(16), Some(DataType::Uuid)),
-    facts(Scalar::TimeUuid, ("timeuuid", "TimeUUIDType"), Some(16), Some(DataType::TimeUuid)),
-    facts(Scalar::Inet, ("inet", "InetAddressType"), None, Some(DataType::Inet)),
-    facts(Scalar::Counter, ("counter", "CounterColumnType"), None, Some(DataType::Counter)),
-    facts(Scalar::Empty, ("empty", "EmptyType"), Some(0), None),
+    facts(Scalar::Boolean, ("boolean", "BooleanType"), Some(1)),
+    facts(Scalar::TinyInt, ("tinyint", "ByteType"), None),
+    facts(Scalar::SmallInt, ("smallint", "ShortType"), None),
+    facts(Scalar::Int, ("int", "Int32Type"), Some(4)),
+    facts(Scalar::BigInt, ("bigint", "LongType"), Some(8)),
+    facts(Scalar::Float, ("float", "FloatType"), Some(4)),
+    facts(Scalar::Double, ("double", "DoubleType"), Some(8)),
+    facts(Scalar::Decimal, ("decimal", "DecimalType"), None),
+    facts(Scalar::VarInt, ("varint", "IntegerType"), None),
+    facts(Scalar::Text, ("text", "UTF8Type"), None),
+    facts(Scalar::Ascii, ("ascii", "AsciiType"), None),
+    facts(Scalar::Blob, ("blob", "BytesType"), None),
+    facts(Scalar::Date, ("date", "SimpleDateType"), None),
+    facts(Scalar::Time, ("time", "TimeType"), None),
+    facts(Scalar::Timestamp, ("timestamp", "TimestampType"), Some(8)),
+    facts(Scalar::Duration, ("duration", "DurationType"), None),
+    facts(Scalar::Uuid, ("uuid", "UUIDType"), Some(16)),
+    facts(Scalar::TimeUuid, ("timeuuid", "TimeUUIDType"), Some(16)),
+    facts(Scalar::Inet, ("inet", "InetAddressType"), None),
+    facts(Scalar::Counter, ("counter", "CounterColumnType"), None),
+    facts(Scalar::Empty, ("empty", "EmptyType"), Some(0)),
 ];
 
 impl Scalar {
@@ -106,11 +101,6 @@ impl Scalar {
         self.facts().fixed_bytes
     }
 
-    /// The type of columns that hold such values; a decimal is as wide as SQL shows one.
-    pub fn data_type(self) -> Option<DataType> {
-        self.facts().ty.clone()
-    }
-
     fn facts(self) -> &'static Facts {
         &SCALARS[self as usize]
     }
@@ -126,10 +116,6 @@ mod tests {
             assert_eq!(scalar as usize, at, "{scalar:?}");
             assert_eq!(Scalar::of_class(scalar.class()), Some(scalar));
             assert_eq!(Scalar::of_cql(scalar.cql()), (scalar != Scalar::Empty).then_some(scalar));
-            let Some(ty) = scalar.data_type() else { continue };
-            let same = if scalar == Scalar::Ascii { Scalar::Text } else { scalar };
-            assert_eq!(ty.scalar(), Some(same));
-            assert_eq!(ty.fixed_bytes(), scalar.fixed_bytes());
         }
     }
 }

@@ -21,8 +21,8 @@ impl Token {
         if key.is_empty() {
             return Token::MIN;
         }
-        let (h0, _) = murmur3_x64_128(key);
-        Token(if h0 == i64::MIN { i64::MAX } else { h0 })
+        let KeyHash { first, .. } = murmur3_x64_128(key);
+        Token(if first == i64::MIN { i64::MAX } else { first })
     }
 
     /// The shard, of `shard_count`, that owns this token.
@@ -33,9 +33,15 @@ impl Token {
     }
 }
 
-/// Both words of Cassandra's Murmur3 of `key` with seed 0: the first is the token, both feed the
-/// bloom filter.
-pub fn murmur3_x64_128(key: &[u8]) -> (i64, i64) {
+/// Both words of the hash of a partition key: the first is the token, both feed the bloom filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyHash {
+    pub first: i64,
+    pub second: i64,
+}
+
+/// Cassandra's Murmur3 of `key` with seed 0.
+pub fn murmur3_x64_128(key: &[u8]) -> KeyHash {
     const C1: u64 = 0x87c3_7b91_1142_53d5;
     const C2: u64 = 0x4cf5_ad43_2745_937f;
     let (mut h1, mut h2) = (0u64, 0u64);
@@ -71,7 +77,7 @@ pub fn murmur3_x64_128(key: &[u8]) -> (i64, i64) {
     h2 = finalise(h2);
     h1 = h1.wrapping_add(h2);
     h2 = h2.wrapping_add(h1);
-    (h1 as i64, h2 as i64)
+    KeyHash { first: h1 as i64, second: h2 as i64 }
 }
 
 fn finalise(mut k: u64) -> u64 {
@@ -158,16 +164,16 @@ mod tests {
         assert_eq!(Token::of(&1i32.to_be_bytes()).0, -4_069_959_284_402_364_209);
         assert_eq!(
             murmur3_x64_128(b"key00001"),
-            (3_800_936_181_069_870_590, -7_015_194_780_030_235_962)
+            KeyHash { first: 3_800_936_181_069_870_590, second: -7_015_194_780_030_235_962 }
         );
         assert_eq!(
             murmur3_x64_128(&[0xff; 5]),
-            (-8_869_521_063_059_112_040, 1_608_365_581_643_023_457)
+            KeyHash { first: -8_869_521_063_059_112_040, second: 1_608_365_581_643_023_457 }
         );
         let high_bytes: Vec<u8> = (0x80..=0x95).collect();
         assert_eq!(
             murmur3_x64_128(&high_bytes),
-            (7_542_982_577_064_699_236, -8_916_059_176_110_126_756)
+            KeyHash { first: 7_542_982_577_064_699_236, second: -8_916_059_176_110_126_756 }
         );
     }
 

@@ -240,6 +240,34 @@ impl DataType {
         }
     }
 
+    /// The type of columns that hold values of this one without parameters; a decimal is as wide as
+    /// SQL shows one. Of the empty type there is no column.
+    pub fn of_scalar(scalar: Scalar) -> Option<DataType> {
+        Some(match scalar {
+            Scalar::Boolean => DataType::Boolean,
+            Scalar::TinyInt => DataType::TinyInt,
+            Scalar::SmallInt => DataType::SmallInt,
+            Scalar::Int => DataType::Int,
+            Scalar::BigInt => DataType::BigInt,
+            Scalar::Float => DataType::Float,
+            Scalar::Double => DataType::Double,
+            Scalar::Decimal => DataType::DECIMAL_WIDE,
+            Scalar::VarInt => DataType::Varint,
+            // ASCII is a subset of UTF-8 with the same order.
+            Scalar::Text | Scalar::Ascii => DataType::Text,
+            Scalar::Blob => DataType::Blob,
+            Scalar::Date => DataType::Date,
+            Scalar::Time => DataType::Time,
+            Scalar::Timestamp => DataType::Timestamp,
+            Scalar::Duration => DataType::Duration,
+            Scalar::Uuid => DataType::Uuid,
+            Scalar::TimeUuid => DataType::TimeUuid,
+            Scalar::Inet => DataType::Inet,
+            Scalar::Counter => DataType::Counter,
+            Scalar::Empty => return None,
+        })
+    }
+
     /// The same among the types without parameters; `None` where it has some.
     pub fn scalar(&self) -> Option<Scalar> {
         Some(match self {
@@ -342,6 +370,19 @@ mod tests {
             assert_eq!(serde_json::from_str::<DataType>(&json).unwrap(), ty);
         }
         assert_eq!(serde_json::to_string(&DataType::Int).unwrap(), "\"int\"");
+    }
+
+    #[test]
+    fn types_without_parameters_are_those_of_the_table() {
+        for scalar in Scalar::all() {
+            let Some(ty) = DataType::of_scalar(scalar) else {
+                assert_eq!(scalar, Scalar::Empty);
+                continue;
+            };
+            let same = if scalar == Scalar::Ascii { Scalar::Text } else { scalar };
+            assert_eq!(ty.scalar(), Some(same));
+            assert_eq!(ty.fixed_bytes(), scalar.fixed_bytes());
+        }
     }
 
     #[test]

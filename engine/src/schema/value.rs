@@ -6,8 +6,11 @@ use std::fmt;
 use std::net::IpAddr;
 
 use super::counter;
-use super::frozen::{self, map_of, set_of};
+use super::frozen;
+use super::order::encode_component;
+use super::table_schema::ClusteringOrder;
 use super::types::DataType;
+use super::varint::{format_varint, minimal_twos_complement, sign_extended};
 use super::vint::{put_svint, take_svint};
 use crate::error::{Error, Result};
 use crate::hex::Hex;
@@ -48,9 +51,9 @@ pub enum Value {
     /// The sum of what all nodes counted.
     Counter(i64),
     List(Vec<Value>),
-    /// In the order of its elements, each once: see `frozen::set_of`.
+    /// In the order of its elements, each once: see [`Value::set_of`].
     Set(Vec<Value>),
-    /// In the order of its keys, each once: see `frozen::map_of`.
+    /// In the order of its keys, each once: see [`Value::map_of`].
     Map(Vec<(Value, Value)>),
     /// Fields of a tuple or of a user type, in order; `None` is null.
     Tuple(Vec<Option<Value>>),
@@ -103,6 +106,32 @@ impl Value {
             Value::Map(_) => "map",
             Value::Tuple(_) => "tuple",
         }
+    }
+
+    /// A set of these elements: in their order, each once.
+    ///
+    /// Errors: `Invalid` for a value that is none of type `element`.
+    pub fn set_of(element: &DataType, values: Vec<Value>) -> Result<Self> {
+        let mut ranked = Vec::with_capacity(values.len());
+        for value in values {
+            ranked.push((rank(element, &value)?, value));
+        }
+        ranked.sort_by(|(a, _), (b, _)| a.cmp(b));
+        ranked.dedup_by(|(a, _), (b, _)| a == b);
+        Ok(Value::Set(ranked.into_iter().map(|(_, value)| value).collect()))
+    }
+
+    /// A map of these entries: in the order of their keys, of two with one key the last.
+    ///
+    /// Errors: `Invalid` for a key that is none of type `key`.
+    pub fn map_of(key: &DataType, entries: Vec<(Value, Value)>) -> Result<Self> {
+        let mut ranked = Vec::with_capacity(entries.len());
+        for (place, entry) in entries.into_iter().enumerate() {
+            ranked.push((rank(key, &entry.0)?, std::cmp::Reverse(place), entry));
+        }
+        ranked.sort_by(|(a, p, _), (b, q, _)| (a, p).cmp(&(b, q)));
+        ranked.dedup_by(|(a, ..), (b, ..)| a == b);
+        Ok(Value::Map(ranked.into_iter().map(|(_, _, entry)| entry).collect()))
     }
 
     /// Whether this value may stand in a column of type `ty`.
@@ -165,14 +194,14 @@ impl Value {
             (Value::Set(values), DataType::Set(element)) => {
                 let inserted: Vec<Value> =
                     values.iter().map(|value| value.clone().as_inserted(element)).collect();
-                set_of(element, inserted).unwrap_or(Value::Set(values))
+                Value::set_of(element, inserted).unwrap_or(Value::Set(values))
             }
             (Value::Map(entries), DataType::Map(key, ty)) => {
                 let inserted = |(k, v): &(Value, Value)| {
                     (k.clone().as_inserted(key), v.clone().as_inserted(ty))
                 };
                 let inserted = entries.iter().map(inserted).collect();
-                map_of(key, inserted).unwrap_or(Value::Map(entries))
+                Value::map_of(key, inserted).unwrap_or(Value::Map(entries))
             }
             (Value::Tuple(fields), DataType::Tuple(types)) => {
                 Value::Tuple(fields_as_inserted(fields, types.iter()))
@@ -338,6 +367,13 @@ impl Value {
     }
 }
 
+/// The ordered form of a value of type `ty`.
+fn rank(ty: &DataType, value: &Value) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    encode_component(ty, ClusteringOrder::Ascending, &value.to_bytes(), &mut out)?;
+    Ok(out)
+}
+
 fn fit_fields<'a>(
     values: &[Option<Value>],
     types: impl Iterator<Item = &'a DataType>,
@@ -378,92 +414,8 @@ pub(crate) fn duration(mut bytes: &[u8]) -> Option<(i32, i32, i64)> {
     whole.then_some((i32::try_from(months).ok()?, i32::try_from(days).ok()?, nanoseconds))
 }
 
-/// The decimal digits of an integer in big-endian two's complement.
-pub fn format_varint(bytes: &[u8]) -> String {
-    let is_negative = bytes.first().is_some_and(|first| *first >= 0x80);
-    let mut magnitude: Vec<u8> = bytes.to_vec();
-    if is_negative {
-        negate(&mut magnitude);
-    }
-    let mut digits = Vec::new();
-    while magnitude.iter().any(|byte| *byte != 0) {
-        let mut rest = 0u32;
-        for byte in &mut magnitude {
-            let part = rest << 8 | u32::from(*byte);
-            *byte = (part / 10) as u8;
-            rest = part % 10;
-        }
-        digits.push(char::from(b'0' + rest as u8));
-    }
-    if digits.is_empty() {
-        digits.push('0');
-    }
-    if is_negative {
-        digits.push('-');
-    }
-    digits.into_iter().rev().collect()
-}
-
-/// The shortest big-endian two's complement of an integer in decimal digits.
-pub fn parse_varint(text: &str) -> Option<Vec<u8>> {
-    let (is_negative, digits) = match text.strip_prefix('-') {
-        Some(digits) => (true, digits),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
-        return None;
-    }
-    // Ten bits take three digits; one byte more holds the sign.
-    let mut bytes = vec![0u8; digits.len() * 10 / 24 + 2];
-    for digit in digits.bytes() {
-        let mut carry = u32::from(digit - b'0');
-        for byte in bytes.iter_mut().rev() {
-            carry += u32::from(*byte) * 10;
-            *byte = carry as u8;
-            carry >>= 8;
-        }
-    }
-    if is_negative {
-        negate(&mut bytes);
-    }
-    Some(minimal_twos_complement(&bytes).to_vec())
-}
-
-fn negate(bytes: &mut [u8]) {
-    let mut carry = true;
-    for byte in bytes.iter_mut().rev() {
-        let (value, over) = (!*byte).overflowing_add(u8::from(carry));
-        *byte = value;
-        carry = over;
-    }
-}
-
 fn fixed<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
     bytes.try_into().ok()
-}
-
-/// The shortest two's complement form that keeps the sign.
-pub(crate) fn minimal_twos_complement(bytes: &[u8]) -> &[u8] {
-    let mut start = 0;
-    while start + 1 < bytes.len() {
-        let redundant = (bytes[start] == 0 && bytes[start + 1] < 0x80)
-            || (bytes[start] == 0xff && bytes[start + 1] >= 0x80);
-        if !redundant {
-            break;
-        }
-        start += 1;
-    }
-    &bytes[start..]
-}
-
-/// Big-endian two's complement of 1 to 16 bytes.
-pub(crate) fn sign_extended(bytes: &[u8]) -> Option<i128> {
-    if bytes.is_empty() || bytes.len() > 16 {
-        return None;
-    }
-    let mut wide = [if bytes[0] >= 0x80 { 0xff } else { 0 }; 16];
-    wide[16 - bytes.len()..].copy_from_slice(bytes);
-    Some(i128::from_be_bytes(wide))
 }
 
 /// Writes the 8-4-4-4-12 form of a UUID.
@@ -677,24 +629,6 @@ mod tests {
     }
 
     #[test]
-    fn varints_of_any_length_read_and_write_their_digits() {
-        let long = "-123456789012345678901234567890123456789012345678901234567890";
-        for text in ["0", "-1", "127", "128", "-128", "-129", "255", "65536", long, &long[1..]] {
-            let bytes = parse_varint(text).unwrap();
-            assert_eq!(format_varint(&bytes), text);
-            assert_eq!(minimal_twos_complement(&bytes), bytes);
-        }
-        assert_eq!(parse_varint("128"), Some(vec![0, 0x80]));
-        assert_eq!(parse_varint("-128"), Some(vec![0x80]));
-        assert_eq!(parse_varint("+007"), Some(vec![7]));
-        for wrong in ["", "-", "1.5", "x"] {
-            assert_eq!(parse_varint(wrong), None);
-        }
-        let value = Value::decode(&DataType::Varint, &[0xff, 0xff, 0x80]).unwrap();
-        assert_eq!(value, Value::Varint(vec![0x80]));
-    }
-
-    #[test]
     fn impossible_lengths_are_refused() {
         assert!(Value::decode(&DataType::Int, &[0; 3]).is_err());
         assert!(Value::decode(&DataType::Int, &[]).is_err());
@@ -714,5 +648,26 @@ mod tests {
         let text = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
         assert_eq!(format_uuid(&parse_uuid(text).unwrap()), text);
         assert!(parse_uuid("f81d4fae").is_none());
+    }
+
+    #[test]
+    fn varints_are_taken_in_their_shortest_form() {
+        let value = Value::decode(&DataType::Varint, &[0xff, 0xff, 0x80]).unwrap();
+        assert_eq!(value, Value::Varint(vec![0x80]));
+    }
+
+    #[test]
+    fn sets_and_maps_are_put_in_order() {
+        let ints = |ints: &[i32]| ints.iter().map(|i| Value::Int(*i)).collect::<Vec<_>>();
+        let set = Value::set_of(&DataType::Int, ints(&[3, -1, 3, 2])).unwrap();
+        assert_eq!(set, Value::Set(ints(&[-1, 2, 3])));
+        let text = |text: &str| Value::Text(text.into());
+        let entries = vec![
+            (text("b"), Value::Int(1)),
+            (text("a"), Value::Int(2)),
+            (text("b"), Value::Int(3)),
+        ];
+        let map = Value::map_of(&DataType::Text, entries).unwrap();
+        assert_eq!(map, Value::Map(vec![(text("a"), Value::Int(2)), (text("b"), Value::Int(3))]));
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use super::as_io;
+use super::printer::as_io;
 
 const OPTIONS: FormatOptions<'static> =
     FormatOptions::new().with_null("NULL").with_display_error(true);

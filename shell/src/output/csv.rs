@@ -7,7 +7,8 @@ use arrow::array::RecordBatch;
 use arrow::csv::WriterBuilder;
 use arrow::datatypes::SchemaRef;
 
-use super::{Printer, as_io, nested};
+use super::nested;
+use super::printer::{Printer, as_io};
 
 pub(super) struct CsvPrinter {
     schema: SchemaRef,

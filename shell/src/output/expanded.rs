@@ -9,7 +9,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 
 use super::cell::{Cells, printable};
-use super::{Page, Printer};
+use super::printer::{Page, Printer};
 use crate::text::width::{shortened, width, wrapped};
 
 /// Lines of one value on a screen.

@@ -7,7 +7,8 @@ use arrow::array::RecordBatch;
 use arrow::json::WriterBuilder;
 use arrow::json::writer::LineDelimited;
 
-use super::{Printer, as_io, nested};
+use super::nested;
+use super::printer::{Printer, as_io};
 
 pub(super) struct JsonPrinter;
 

@@ -10,17 +10,18 @@ mod expanded;
 mod json;
 mod nested;
 pub mod plot;
+mod printer;
 pub mod progress;
 mod table;
 
 use std::fmt;
-use std::io::{self, BufWriter, Stdout, Write};
+use std::io::{self, BufWriter, Stdout};
 use std::str::FromStr;
 
-use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
 use tidegate_engine::os;
+
+pub use printer::{Page, Printer};
 
 /// Bytes of output gathered before they are written.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -81,27 +82,6 @@ impl FromStr for Mode {
     }
 }
 
-/// Writes one result: every batch in order, then the end.
-pub trait Printer {
-    /// Takes the next batch; it may be written at once or with a later one.
-    fn write(&mut self, out: &mut dyn Write, batch: &RecordBatch) -> io::Result<()>;
-    /// Writes what is still held back. Nothing may follow.
-    fn finish(&mut self, out: &mut dyn Write) -> io::Result<()>;
-    /// How many rows were written, once the page is full and further rows are left out.
-    fn stopped_at(&self) -> Option<u64> {
-        None
-    }
-}
-
-/// Room for a result on a screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Page {
-    /// Columns of the screen.
-    pub columns: usize,
-    /// Lines that the rows of the result may take; None = as many as they need.
-    pub lines: Option<usize>,
-}
-
 /// How many rows of a result are shown before it is cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowLimit {
@@ -125,12 +105,5 @@ pub fn printer(mode: Mode, schema: SchemaRef, page: Option<Page>) -> Box<dyn Pri
         Mode::Expanded => Box::new(expanded::ExpandedPrinter::new(&schema, page)),
         Mode::Csv => Box::new(self::csv::CsvPrinter::new(schema)),
         Mode::Json => Box::new(json::JsonPrinter::new()),
-    }
-}
-
-fn as_io(error: ArrowError) -> io::Error {
-    match error {
-        ArrowError::IoError(_, error) => error,
-        other => io::Error::other(other),
     }
 }

@@ -14,7 +14,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::cell::{Cells, printable};
 use super::expanded::ExpandedPrinter;
-use super::{Page, Printer};
+use super::printer::{Page, Printer};
 use crate::text::width::{shortened, width};
 
 /// Rows held back to decide the widths.

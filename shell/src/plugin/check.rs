@@ -8,7 +8,7 @@ use tidegate_engine::clock::SystemClock;
 use tidegate_engine::plugin::{HostOptions, Inspection, PolicyHost, inspect};
 use tidegate_engine::replay::try_component;
 
-use super::Failure;
+use super::failure::Failure;
 use crate::cli::{CheckArguments, policy_compiler};
 use crate::query::read_component;
 

@@ -7,7 +7,7 @@ use tidegate_engine::clock::SystemClock;
 use tidegate_engine::replay::{Candidate, Capacity, Outcome, Settings};
 use tidegate_engine::trace::Trace;
 
-use super::Failure;
+use super::failure::Failure;
 use crate::cli::{BenchArguments, ReplayArguments, policy_compiler};
 use crate::output::plot::{Chart, Curve, Scale};
 use crate::output::{self, Mode, Page, printer};

@@ -4,40 +4,16 @@
 //! only when all is well.
 
 mod check;
+mod failure;
 mod measure;
 mod project;
 
 use std::io::{self, Write};
 
+use self::failure::Failure;
 use crate::cli::PluginCommand;
 use crate::exit::fail;
 use crate::output::Mode;
-use crate::query::QueryError;
-
-/// Why a command ended early.
-enum Failure {
-    /// In words for the author.
-    Wrong(String),
-    Output(io::Error),
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Failure::Output(error)
-    }
-}
-
-impl From<QueryError> for Failure {
-    fn from(error: QueryError) -> Self {
-        Failure::Wrong(error.to_string())
-    }
-}
-
-impl From<tidegate_engine::Error> for Failure {
-    fn from(error: tidegate_engine::Error) -> Self {
-        Failure::Wrong(error.to_string())
-    }
-}
 
 /// Does what was asked for and returns the exit code.
 pub fn run(command: &PluginCommand, mode: Mode) -> u8 {

@@ -14,7 +14,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use super::Failure;
+use super::failure::Failure;
 use crate::cli::{Language, NewArguments, World};
 
 /// Bytes of a policy's name in the contract.

@@ -124,9 +124,9 @@ impl QueryError {
             if let Some(text) = source_text.lines().nth(line.saturating_sub(1)) {
                 let number = span.line.to_string();
                 let gutter = " ".repeat(number.len());
-                let (shown, before, carets) =
-                    marked(text, &span, room.saturating_sub(number.len() + 4));
-                out.push_str(&format!(" {gutter} |\n {number} | {shown}\n"));
+                let room = room.saturating_sub(number.len() + 4);
+                let Marked { line, before, carets } = Marked::new(text, &span, room);
+                out.push_str(&format!(" {gutter} |\n {number} | {line}\n"));
                 out.push_str(&format!(" {gutter} | {before}{carets}\n"));
             }
         }
@@ -137,38 +137,47 @@ impl QueryError {
     }
 }
 
-/// A line of the text, what stands under it before the carets, and the carets; of a line with more
-/// than `columns` the part around the place.
-fn marked(text: &str, span: &Span, columns: usize) -> (String, String, String) {
-    // Tabs become spaces: how wide a tab is depends on what stands before it on the screen.
-    let text = text.replace('\t', " ");
-    let at = |characters: u64| {
-        let characters = usize::try_from(characters).unwrap_or(usize::MAX);
-        text.char_indices().nth(characters).map_or(text.len(), |(at, _)| at)
-    };
-    let start = at(span.column.saturating_sub(1));
-    let end = at(span.column.saturating_sub(1).saturating_add(span.length)).max(start);
-    let (mut from, mut head) = (0, "");
-    if width(&text) > columns && width(&text[..end]) > columns {
-        // What is marked stands at a third of the line, so that its surroundings are seen.
-        let wanted = columns / 3;
-        let mut kept = 0;
-        let before = text[..start].char_indices().rev();
-        let first = before.take_while(|(_, c)| {
-            kept += char_width(*c);
-            kept <= wanted
-        });
-        (from, head) = (first.last().map_or(start, |(at, _)| at), "…");
+/// A line of a text with carets under a place of it.
+struct Marked {
+    line: String,
+    /// What stands under the line before the carets.
+    before: String,
+    carets: String,
+}
+
+impl Marked {
+    /// Of a line with more than `columns` the part around the place.
+    fn new(text: &str, span: &Span, columns: usize) -> Self {
+        // Tabs become spaces: how wide a tab is depends on what stands before it on the screen.
+        let text = text.replace('\t', " ");
+        let at = |characters: u64| {
+            let characters = usize::try_from(characters).unwrap_or(usize::MAX);
+            text.char_indices().nth(characters).map_or(text.len(), |(at, _)| at)
+        };
+        let start = at(span.column.saturating_sub(1));
+        let end = at(span.column.saturating_sub(1).saturating_add(span.length)).max(start);
+        let (mut from, mut head) = (0, "");
+        if width(&text) > columns && width(&text[..end]) > columns {
+            // What is marked stands at a third of the line, so that its surroundings are seen.
+            let wanted = columns / 3;
+            let mut kept = 0;
+            let before = text[..start].char_indices().rev();
+            let first = before.take_while(|(_, c)| {
+                kept += char_width(*c);
+                kept <= wanted
+            });
+            (from, head) = (first.last().map_or(start, |(at, _)| at), "…");
+        }
+        let room = columns.saturating_sub(width(head));
+        let rest = &text[from..];
+        let (to, tail) = match head_bytes(rest, room) {
+            all if all == rest.len() => (text.len(), ""),
+            _ => (from + head_bytes(rest, room.saturating_sub(1)), "…"),
+        };
+        let before = " ".repeat(width(head) + width(&text[from..start.min(to)]));
+        let carets = "^".repeat(width(&text[start.min(to)..end.min(to)]).max(1));
+        Marked { line: format!("{head}{}{tail}", &text[from..to]), before, carets }
     }
-    let room = columns.saturating_sub(width(head));
-    let rest = &text[from..];
-    let (to, tail) = match head_bytes(rest, room) {
-        all if all == rest.len() => (text.len(), ""),
-        _ => (from + head_bytes(rest, room.saturating_sub(1)), "…"),
-    };
-    let before = " ".repeat(width(head) + width(&text[from..start.min(to)]));
-    let carets = "^".repeat(width(&text[start.min(to)..end.min(to)]).max(1));
-    (format!("{head}{}{tail}", &text[from..to]), before, carets)
 }
 
 impl fmt::Display for QueryError {

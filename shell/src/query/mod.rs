@@ -17,6 +17,7 @@ mod aggregate;
 mod conjunction;
 mod engine;
 mod error;
+mod execute;
 mod memory;
 mod outcome;
 mod parameter;

@@ -10,10 +10,10 @@ use super::*;
 use crate::mutation::{CellState, Mutation, Row};
 use crate::reader::{LiveContent, LiveRows};
 use crate::schema::table_schema::SchemaRef;
-use crate::schema::value::parse_varint;
+use crate::schema::varint::parse_varint;
 use crate::schema::{
     ClusteringKey, Column, ColumnId, ColumnKind, DataType, PartitionKey, TableId, TableOptions,
-    TableSchema, UserType, Value, frozen,
+    TableSchema, UserType, Value,
 };
 
 const OPTIONS: WriteOptions = WriteOptions { timestamp: 1_000_000, ttl: None, now_seconds: 50 };
@@ -39,7 +39,7 @@ fn samples() -> Vec<(DataType, Vec<Value>)> {
     let list = DataType::list_of(DataType::Int);
     let map = DataType::map_of(DataType::Text, DataType::Int);
     let nested = DataType::map_of(DataType::Int, DataType::list_of(DataType::Text));
-    let tags = frozen::set_of(&DataType::Text, vec![text("b"), text("a")]).unwrap();
+    let tags = Value::set_of(&DataType::Text, vec![text("b"), text("a")]).unwrap();
     let address = Value::Tuple(vec![Some(text("s")), None, Some(tags.clone())]);
     vec![
         (DataType::Varint, vec![varint("-1"), varint(&"9".repeat(76)), varint("0")]),

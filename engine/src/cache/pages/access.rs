@@ -6,17 +6,12 @@
 use std::any::Any;
 use std::rc::Rc;
 
-use super::{Content, LinkedPage, Page, PageKey};
+use super::{Content, FORGET_PAGES_ALONE_MAX, FORGET_PAGES_MAX, LinkedPage, Page, PageKey};
 use crate::cache::budget::{Arrival, PageCounts};
 use crate::cache::shard_cache::{PageCache, State};
 use crate::cache::slab::NONE;
 use crate::config::PAGE_BYTES;
 use crate::policy::event::{EntryAttributes, EntryKind, LOAD_COST_US};
-
-/// Pages of forgotten files that one insertion frees besides its own work.
-const FORGET_PAGES_MAX: usize = 64;
-/// The same for a call that does nothing else.
-pub(in crate::cache) const FORGET_PAGES_ALONE_MAX: usize = 4 * FORGET_PAGES_MAX;
 
 impl PageCache {
     /// A number for a file, never given twice.

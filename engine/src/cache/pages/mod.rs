@@ -8,6 +8,7 @@
 //! room, and who leaves (`budget`).
 
 mod access;
+mod flights;
 mod index_share;
 mod paged_file;
 mod parsed_file;
@@ -18,9 +19,8 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-pub(super) use access::FORGET_PAGES_ALONE_MAX;
+pub(super) use flights::Flights;
 use index_share::IndexShare;
-pub(super) use paged_file::Flights;
 pub use paged_file::{Keep, PagedFile, Verifier};
 pub use parsed_file::ParsedFile;
 
@@ -37,6 +37,10 @@ pub type Page = Rc<AlignedBuffer>;
 
 /// Parts of indexes that one look for a victim passes.
 pub(super) const INDEX_STEPS_MAX: usize = 512;
+/// Pages of forgotten files that one insertion frees besides its own work.
+const FORGET_PAGES_MAX: usize = 64;
+/// The same for a call that does nothing else.
+pub(super) const FORGET_PAGES_ALONE_MAX: usize = 4 * FORGET_PAGES_MAX;
 
 /// A page of a file, by the number the cache gave the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -5,14 +5,14 @@
 //! and leaves nothing behind. A piece that the cache is not to keep is read by who wants it, beside
 //! that. Not here: what stays in memory (`mod.rs`).
 
-use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 
 use futures::FutureExt;
-use futures::future::{LocalBoxFuture, Shared, WeakShared, join_all};
+use futures::future::{Shared, join_all};
 
+use super::flights::{Flight, Load, Run, flight_of};
 use super::{Page, PageKey};
 use crate::cache::PageCache;
 use crate::config::PAGE_BYTES;
@@ -26,8 +26,6 @@ const RUN_PAGES_MAX: u64 = 256;
 /// Checks a page that was read: its number and content.
 pub type Verifier = Box<dyn Fn(u64, &[u8]) -> Result<()>>;
 
-type Load = LocalBoxFuture<'static, Result<Rc<Run>>>;
-
 /// Which pages of a piece that was read are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
@@ -36,50 +34,6 @@ pub enum Keep {
     /// Those of a piece that was read before, not long ago: what was wanted of it is kept
     /// elsewhere.
     SecondTime,
-}
-
-/// Pages that one I/O brought: in one piece, as long as somebody wants it so, and, made when they
-/// are asked for, as the cache keeps them, so that one that stays in memory keeps no other there.
-struct Run {
-    whole: Page,
-    pages: OnceCell<Vec<Page>>,
-}
-
-impl Run {
-    fn new(whole: Page) -> Self {
-        Run { whole, pages: OnceCell::new() }
-    }
-
-    fn pages(&self) -> &[Page] {
-        self.pages.get_or_init(|| {
-            if self.whole.len() <= PAGE_BYTES {
-                return vec![self.whole.clone()];
-            }
-            let pages = self.whole.chunks(PAGE_BYTES).map(|content| {
-                let mut page = AlignedBuffer::for_reading(PAGE_BYTES);
-                page.extend(content);
-                Rc::new(page)
-            });
-            pages.collect()
-        })
-    }
-}
-
-/// A read under way, by the first page that it brings; no two bring the same page.
-pub(in crate::cache) type Flights = BTreeMap<PageKey, Flight>;
-
-/// How many pages a read under way brings.
-pub(in crate::cache) struct Flight {
-    load: WeakShared<Load>,
-    count: u64,
-}
-
-/// The read that brings a page, and which of its pages that is.
-fn flight_of(flights: &Flights, key: PageKey) -> Option<(&Flight, usize)> {
-    let from = PageKey { page: 0, ..key };
-    let (first, flight) = flights.range(from..=key).next_back()?;
-    let index = key.page - first.page;
-    (index < flight.count).then_some((flight, index as usize))
 }
 
 /// What a load needs; it outlives the call that began it.

@@ -24,7 +24,6 @@ use std::rc::{Rc, Weak};
 pub(super) use entries::Entries;
 pub(super) use handle::Handle;
 use partitions::Partitions;
-use read::CachedRead;
 pub use read::{RowFuture, Underlying};
 #[cfg(test)]
 pub(super) use slots::AdmissionFault;
@@ -34,7 +33,7 @@ use tree::{NO_SLOT, Version};
 
 use super::budget::Arrival;
 use super::shard_cache::PageCache;
-use crate::mutation::{ClusteringRange, FlatRow, FragmentSource, Slice};
+use crate::mutation::{ClusteringRange, FlatRow};
 use crate::policy::Slot;
 use crate::policy::event::EntryKind;
 use crate::schema::table_schema::SchemaRef;
@@ -132,19 +131,6 @@ impl RowCache {
             used: Cell::default(),
             own: own.clone(),
         })
-    }
-
-    /// Reads one partition, from memory where it is known and else from `underlying`, the set of
-    /// SSTables number `generation`.
-    pub fn read(
-        &self,
-        key: &PartitionKey,
-        slice: &Slice,
-        underlying: Rc<dyn Underlying>,
-        generation: u64,
-    ) -> Box<dyn FragmentSource> {
-        let own = self.own.upgrade().expect("who calls holds it");
-        Box::new(CachedRead::new(own, key, slice, underlying, generation))
     }
 
     /// Entries that every read may bring in, for tests of few rows.

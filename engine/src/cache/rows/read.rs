@@ -102,6 +102,21 @@ enum State {
     Done,
 }
 
+impl RowCache {
+    /// Reads one partition, from memory where it is known and else from `underlying`, the set of
+    /// SSTables number `generation`.
+    pub fn read(
+        &self,
+        key: &PartitionKey,
+        slice: &Slice,
+        underlying: Rc<dyn Underlying>,
+        generation: u64,
+    ) -> Box<dyn FragmentSource> {
+        let own = self.own.upgrade().expect("who calls holds it");
+        Box::new(CachedRead::new(own, key, slice, underlying, generation))
+    }
+}
+
 impl CachedRead {
     pub(super) fn new(
         cache: Rc<RowCache>,

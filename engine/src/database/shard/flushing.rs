@@ -4,11 +4,10 @@
 //! or fail once memtables have their share twice; one that fails otherwise concerns its table
 //! alone: that refuses writes, is tried again, and its bytes do not count against the others.
 
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 use super::Shard;
 use crate::error::{Error, Result};
@@ -22,20 +21,6 @@ const FLUSH_RETRY_MAX: Duration = Duration::from_secs(8);
 /// Bytes of memtables that cannot be flushed, as a multiple of the share of all memtables, beyond
 /// which every write is refused: one table alone never comes there.
 const STUCK_SHARES_MAX: usize = 3;
-
-/// See the head of this file.
-#[derive(Default)]
-pub(in crate::database) struct Flushing {
-    /// A background flush is running.
-    is_running: Cell<bool>,
-    pub(in crate::database) flushed: Notify,
-    /// What the last flush in the background met, if it concerns all tables.
-    error: RefCell<Option<Error>>,
-    /// Bytes of memtables of tables that cannot be flushed.
-    stuck_bytes: Cell<usize>,
-    /// When those are tried again, by the monotonic clock, and the pause after that.
-    retry: Cell<Option<(u64, Duration)>>,
-}
 
 impl Shard {
     /// Bytes of the memtables of all tables that were not flushed yet.

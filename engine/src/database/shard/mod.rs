@@ -5,13 +5,17 @@
 //! twice the share writers wait.
 //!
 //! `opening.rs` and `replaying.rs` start it; `write.rs` and `read.rs` are how writes and reads get
-//! in; `flushing.rs` says when memtables go, `log_limit.rs` how long the log gets; `tick.rs` looks
-//! after what time brings.
+//! in; `flushing.rs` says when memtables go, `log_limit.rs` how long the log gets and
+//! `log_shortening.rs` what is done about it; `tick.rs` looks after what time brings.
 
+mod flush_state;
 mod flushing;
+mod left_out;
 pub(in crate::database) mod log_limit;
+mod log_shortening;
 pub(in crate::database) mod opening;
 mod read;
+pub(in crate::database) mod recording;
 mod replaying;
 mod tick;
 mod write;
@@ -23,9 +27,9 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use self::flushing::Flushing;
+use self::flush_state::Flushing;
+pub use self::left_out::LeftOut;
 use self::log_limit::LogLimit;
-pub use self::replaying::LeftOut;
 use super::layout::Layout;
 use crate::admission::rate::Limiter;
 use crate::admission::{Admission, ReadMemory};

@@ -4,11 +4,10 @@
 //! be read is to be left out; then it is told what was.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::Shard;
+use super::left_out::LeftOut;
 use super::opening::Ledgers;
 use crate::commitlog::{self, Damaged, Recovery, Replay, ReplayPosition};
 use crate::database::layout;
@@ -21,39 +20,6 @@ use crate::schema::TableId;
 /// What can be done about a damaged log.
 const REMEDY: &str = "bring the file back; or open once with --recover=skip-damaged-log \
                       (Options::recovery), which leaves out what cannot be read and says what";
-
-/// Writes of a commitlog that were left out because they cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
-    /// The segment.
-    pub file: PathBuf,
-    /// Bytes of it that were left out; empty where the whole file is gone.
-    pub ranges: Vec<Range<u32>>,
-    /// What is wrong with the file.
-    pub reason: String,
-    /// Tables that may lack writes, full names, sorted.
-    pub tables: Vec<String>,
-}
-
-impl fmt::Display for LeftOut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "left out of {}: ", self.file.display())?;
-        match self.ranges.as_slice() {
-            [] => write!(f, "all that cannot be read")?,
-            ranges => {
-                for (nth, range) in ranges.iter().enumerate() {
-                    let comma = if nth == 0 { "" } else { ", " };
-                    write!(f, "{comma}bytes {} to {}", range.start, range.end)?;
-                }
-            }
-        }
-        let tables = match self.tables.as_slice() {
-            [] => "no table lacks writes".to_owned(),
-            tables => format!("these tables may lack writes: {}", tables.join(", ")),
-        };
-        write!(f, "; {tables} ({})", self.reason)
-    }
-}
 
 /// What reading back one log came to.
 pub(in crate::database) struct Replayed {

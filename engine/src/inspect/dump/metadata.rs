@@ -500,10 +500,9 @@ mod tests {
     use super::*;
     use crate::sstable::format::scylla::{LargeData, ScyllaColumn};
 
-    #[test]
-    fn every_part_of_scylla_db_is_printed() {
+    fn with_every_part() -> ScyllaMetadata {
         let bound = |token: &[u8]| TokenBound { is_exclusive: true, token: token.into() };
-        let scylla = ScyllaMetadata {
+        ScyllaMetadata {
             sharding: Some(vec![(bound(&(-5i64).to_be_bytes()), bound(b"x"))]),
             features: Some(0x141),
             attributes: Some(vec![("k".into(), "v\"".into())]),
@@ -530,9 +529,13 @@ mod tests {
                 ..LargeRecord::default()
             }]),
             other: vec![(13, vec![1, 0xff])],
-        };
+        }
+    }
+
+    #[test]
+    fn every_part_of_scylla_db_is_printed() {
         let json: serde_json::Value =
-            serde_json::from_str(&scylla_json(&scylla).to_string()).unwrap();
+            serde_json::from_str(&scylla_json(&with_every_part()).to_string()).unwrap();
         let wanted = serde_json::json!({
             "sharding": [{
                 "left": { "exclusive": true, "token": -5 },

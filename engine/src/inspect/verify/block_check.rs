@@ -21,6 +21,13 @@ pub(super) struct BlockCheck<'a> {
     last: Option<(u64, Prefix, Option<Tombstone>)>,
 }
 
+/// What a block says, at this place of the index, and what it should.
+struct Mismatch {
+    at: u64,
+    wanted: String,
+    stored: String,
+}
+
 /// A range tombstone as people read it.
 pub(super) fn tombstone_text(tombstone: Option<Tombstone>) -> String {
     match tombstone {
@@ -62,13 +69,18 @@ impl<'a> BlockCheck<'a> {
         let problem = if block.offset == offset {
             self.started += 1;
             let differs = block.first != *prefix;
-            let first = || (block.at, format!("a first key {}", text(prefix)), text(&block.first));
+            let first = || Mismatch {
+                at: block.at,
+                wanted: format!("a first key {}", text(prefix)),
+                stored: text(&block.first),
+            };
             differs.then(first).or_else(|| {
                 let before = self.started.checked_sub(2)?;
                 self.closed(before, &[at])
             })
         } else if self.started == 0 || block.offset < offset {
-            Some((block.at, format!("an offset of {offset}"), block.offset.to_string()))
+            let wanted = format!("an offset of {offset}");
+            Some(Mismatch { at: block.at, wanted, stored: block.offset.to_string() })
         } else {
             None
         };
@@ -87,7 +99,7 @@ impl<'a> BlockCheck<'a> {
         let problem = match blocks.blocks.get(self.started) {
             Some(block) => {
                 let wanted = "an offset at which a row or marker starts".to_owned();
-                Some((block.at, wanted, block.offset.to_string()))
+                Some(Mismatch { at: block.at, wanted, stored: block.offset.to_string() })
             }
             // The mark of the end may count.
             None => self.closed(self.started - 1, &[end - 1, end]),
@@ -96,26 +108,30 @@ impl<'a> BlockCheck<'a> {
     }
 
     /// What is wrong with the end of a block, which may be one of `ends`.
-    fn closed(&self, number: usize, ends: &[u64]) -> Option<(u64, String, String)> {
+    fn closed(&self, number: usize, ends: &[u64]) -> Option<Mismatch> {
         let block = &self.blocks.as_ref()?.blocks[number];
         let (_, prefix, open) = self.last.as_ref()?;
         if block.last != *prefix {
             let text = |prefix: &Prefix| prefix_text(self.layout, prefix);
-            return Some((block.at, format!("a last key {}", text(prefix)), text(&block.last)));
+            let wanted = format!("a last key {}", text(prefix));
+            return Some(Mismatch { at: block.at, wanted, stored: text(&block.last) });
         }
         if block.open != *open {
             let wanted = format!("{} after the block", tombstone_text(*open));
-            return Some((block.at, wanted, tombstone_text(block.open)));
+            return Some(Mismatch { at: block.at, wanted, stored: tombstone_text(block.open) });
         }
         let start = self.partition_at + block.offset;
         let widths: Vec<i64> = ends.iter().map(|end| (end - start) as i64).collect();
-        let wanted = || format!("a width of {}", widths[0]);
-        (!widths.contains(&block.width)).then(|| (block.at, wanted(), block.width.to_string()))
+        (!widths.contains(&block.width)).then(|| Mismatch {
+            at: block.at,
+            wanted: format!("a width of {}", widths[0]),
+            stored: block.width.to_string(),
+        })
     }
 
     /// One problem a promoted index is enough.
-    fn report(&mut self, problem: Option<(u64, String, String)>, found: &mut Verification) {
-        if let Some((at, wanted, stored)) = problem {
+    fn report(&mut self, problem: Option<Mismatch>, found: &mut Verification) {
+        if let Some(Mismatch { at, wanted, stored }) = problem {
             found.add(Error::corrupt(&self.path, at, wanted, stored));
             self.blocks = None;
         }

@@ -32,6 +32,14 @@ pub(crate) struct Pages {
     pub(crate) crcs: Vec<u32>,
 }
 
+/// How much an SSTable holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counts {
+    pub(crate) partitions: u64,
+    pub(crate) rows: u64,
+    pub(crate) tombstones: u64,
+}
+
 /// Content of `Tidegate.db`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Integrity {
@@ -50,13 +58,14 @@ pub(crate) struct Integrity {
 
 impl Integrity {
     /// The record of a new SSTable without its small components.
-    pub(crate) fn new(counts: (u64, u64, u64), data: Pages, index: Pages, header: Header) -> Self {
+    pub(crate) fn new(counts: Counts, data: Pages, index: Pages, header: Header) -> Self {
+        let Counts { partitions, rows, tombstones } = counts;
         Integrity {
             features: FEATURE_EXACT_PREVIOUS_SIZES,
             engine_version: env!("CARGO_PKG_VERSION").into(),
-            partitions: counts.0,
-            rows: counts.1,
-            tombstones: counts.2,
+            partitions,
+            rows,
+            tombstones,
             data,
             index,
             components: Vec::new(),

@@ -83,7 +83,7 @@ fn type_of(parsed: &ClassName<'_>) -> Option<DataType> {
             DataType::User(Box::new(user))
         }
         ("FrozenType", [inner]) => type_of(inner)?.frozen(),
-        (class, []) => Scalar::of_class(class)?.data_type()?,
+        (class, []) => DataType::of_scalar(Scalar::of_class(class)?)?,
         _ => return None,
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::mutation::PartitionRange;
 use crate::schema::PartitionKey;
-use crate::schema::token::murmur3_x64_128;
+use crate::schema::token::{KeyHash, murmur3_x64_128};
 use crate::sstable::format::coding::{Fault, Input, Parsed};
 use crate::sstable::format::component::Version;
 
@@ -13,12 +13,12 @@ const HASHES_MAX: u32 = 64;
 #[derive(Clone, Copy)]
 pub struct HashedKey<'a> {
     pub(crate) key: &'a PartitionKey,
-    pub(crate) hashes: (i64, i64),
+    pub(crate) hash: KeyHash,
 }
 
 impl<'a> HashedKey<'a> {
     pub fn of(key: &'a PartitionKey) -> Self {
-        HashedKey { key, hashes: murmur3_x64_128(key.as_bytes()) }
+        HashedKey { key, hash: murmur3_x64_128(key.as_bytes()) }
     }
 
     /// The key of a range that is a single partition.
@@ -45,30 +45,30 @@ impl BloomFilter {
         BloomFilter { hash_count, words: vec![0; words as usize] }
     }
 
-    fn bits(&self, (h0, h1): (i64, i64)) -> impl Iterator<Item = usize> + use<> {
+    fn bits(&self, KeyHash { first, second }: KeyHash) -> impl Iterator<Item = usize> + use<> {
         let bits = self.words.len() as i64 * 64;
-        (0..self.hash_count).scan(h1, move |hash, _| {
+        (0..self.hash_count).scan(second, move |hash, _| {
             let bit = (*hash % bits).unsigned_abs() as usize;
-            *hash = hash.wrapping_add(h0);
+            *hash = hash.wrapping_add(first);
             Some(bit)
         })
     }
 
-    /// Adds a key by its two hashes.
-    pub(crate) fn add(&mut self, hashes: (i64, i64)) {
-        for bit in self.bits(hashes) {
+    /// Adds a key by its hash.
+    pub(crate) fn add(&mut self, hash: KeyHash) {
+        for bit in self.bits(hash) {
             self.words[bit / 64] |= 1 << (bit % 64);
         }
     }
 
     /// False when the key was never added.
     pub(crate) fn may_contain(&self, key: &[u8]) -> bool {
-        self.may_contain_hashes(murmur3_x64_128(key))
+        self.may_contain_hash(murmur3_x64_128(key))
     }
 
     /// As [`may_contain`](Self::may_contain), of a key that is hashed already.
-    pub(crate) fn may_contain_hashes(&self, hashes: (i64, i64)) -> bool {
-        self.bits(hashes).all(|bit| self.words[bit / 64] >> (bit % 64) & 1 == 1)
+    pub(crate) fn may_contain_hash(&self, hash: KeyHash) -> bool {
+        self.bits(hash).all(|bit| self.words[bit / 64] >> (bit % 64) & 1 == 1)
     }
 
     /// A filter of the same size without keys.

@@ -12,7 +12,6 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::partition_index::{Entry, PartitionPlace};
 use crate::schema::{PartitionKey, Token};
 use crate::sstable::format::coding::{Fault, Input, Parsed};
 
@@ -45,6 +44,28 @@ impl LastItem {
     pub(crate) fn set(&self, place: (u64, u64)) {
         self.page.places[self.place].last.set(place);
     }
+}
+
+/// One partition in the index.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) key: PartitionKey,
+    pub(crate) place: PartitionPlace,
+    /// Where its last row or marker is noted once that was found.
+    pub(crate) last: Option<LastItem>,
+    /// Where the next entry starts.
+    pub(crate) next: u64,
+}
+
+/// Where a partition stands, as its entry says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PartitionPlace {
+    /// In the data file.
+    pub(crate) start: u64,
+    /// Its end, where that is known.
+    pub(crate) end: Option<u64>,
+    /// Place and size of the promoted index in the index file.
+    pub(crate) promoted: Option<(u64, u64)>,
 }
 
 /// See the head of this file.

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use futures::future::try_join3;
 
-use super::index_page::{Front, IndexPage, LastItem};
+use super::index_page::{Entry, Front, IndexPage, PartitionPlace};
 use super::promoted_index::pages_of_last_block;
 use super::summary::Summary;
 use crate::cache::ParsedFile;
@@ -27,28 +27,6 @@ const PARSED_BYTES_MAX: u64 = 32 << 10;
 /// Bytes at the end of a longer one that a reversed read from the end wants too.
 const TAIL_BYTES: u64 = 8 << 10;
 const PAGE: u64 = PAGE_BYTES as u64;
-
-/// One partition in the index.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Entry {
-    pub(crate) key: PartitionKey,
-    pub(crate) place: PartitionPlace,
-    /// Where its last row or marker is noted once that was found.
-    pub(crate) last: Option<LastItem>,
-    /// Where the next entry starts.
-    pub(crate) next: u64,
-}
-
-/// Where a partition stands, as its entry says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PartitionPlace {
-    /// In the data file.
-    pub(crate) start: u64,
-    /// Its end, where that is known.
-    pub(crate) end: Option<u64>,
-    /// Place and size of the promoted index in the index file.
-    pub(crate) promoted: Option<(u64, u64)>,
-}
 
 fn parse(input: &mut Input<'_>, at: u64, index_bytes: u64) -> Parsed<Entry> {
     let key = PartitionKey::from_bytes(input.bytes16()?);

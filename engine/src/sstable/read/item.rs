@@ -11,7 +11,7 @@ use crate::sstable::format::layout::{Layout, deletion};
 use crate::sstable::format::unfiltered::{
     Frame, Head, read_head, read_marker, read_passed, read_static_row,
 };
-use crate::sstable::index::partition_index::PartitionPlace;
+use crate::sstable::index::index_page::PartitionPlace;
 use crate::sstable::index::promoted_index::Stated;
 
 /// Bytes asked for first where the length is not known yet.
@@ -109,6 +109,22 @@ pub(super) fn pass(
     at
 }
 
+/// What stands before the rows of a partition.
+pub(super) struct PartitionFront {
+    pub(super) deletion: Option<Tombstone>,
+    pub(super) static_row: Row,
+    /// Where the first row or marker begins.
+    pub(super) body: u64,
+}
+
+/// The start of a partition as it was read, and its bytes.
+struct ReadFront {
+    key: PartitionKey,
+    deletion: Option<Tombstone>,
+    static_row: Row,
+    size: u64,
+}
+
 /// Deletion and static row of a partition, and where its first row or marker begins. `stated` is
 /// what its promoted index says of them, with the file that it stands in, and whether that is to be
 /// taken for the whole, though it does not know of the static row.
@@ -119,7 +135,7 @@ pub(super) async fn front_of(
     layout: &Layout,
     (key, place): (&PartitionKey, PartitionPlace),
     (stated, is_enough): (Option<(&CheckedFile, Stated)>, bool),
-) -> Result<(Option<Tombstone>, Row, u64)> {
+) -> Result<PartitionFront> {
     let PartitionPlace { start, end, promoted } = place;
     let contradiction = |(index, stated): (&CheckedFile, Stated)| {
         let at = promoted.map_or(0, |(at, _)| at);
@@ -133,22 +149,24 @@ pub(super) async fn front_of(
         let body = start.checked_add(stated.header_bytes);
         let body = body.filter(|at| *at < data.content().size());
         let body = body.ok_or_else(|| contradiction((index, stated)))?;
-        return Ok((stated.deletion, Row::default(), body));
+        let static_row = Row::default();
+        return Ok(PartitionFront { deletion: stated.deletion, static_row, body });
     }
     if let Some(end) = end.filter(|_| stated.is_none()) {
         data.take_in(start, end).await?;
     }
     let end = end.unwrap_or(data.content().size());
-    let (key_found, deletion, row, size) = read_front(data, layout, (start, end)).await?;
-    if key_found != *key {
-        let (wanted, found) = (format!("{key:?}"), format!("{key_found:?}"));
+    let ReadFront { key: found, deletion, static_row, size } =
+        read_front(data, layout, (start, end)).await?;
+    if found != *key {
+        let (wanted, found) = (format!("{key:?}"), format!("{found:?}"));
         return Err(data.content().corrupt(start, wanted, found));
     }
     match stated {
         Some((index, stated)) if stated != (Stated { header_bytes: size, deletion }) => {
             Err(contradiction((index, stated)))
         }
-        _ => Ok((deletion, row, start + size)),
+        _ => Ok(PartitionFront { deletion, static_row, body: start + size }),
     }
 }
 
@@ -163,7 +181,7 @@ async fn read_front(
     data: &mut Window,
     layout: &Layout,
     (start, end): (u64, u64),
-) -> Result<(PartitionKey, Option<Tombstone>, Row, u64)> {
+) -> Result<ReadFront> {
     let mut needed = bytes_first((start, end), data);
     loop {
         data.advance(start, needed, end).await?;
@@ -171,12 +189,12 @@ async fn read_front(
         let parsed = (|| -> Parsed<_> {
             let key = PartitionKey::from_bytes(input.bytes16()?);
             let deletion = deletion(&mut input)?;
-            let row = if layout.statics.list.is_empty() {
+            let static_row = if layout.statics.list.is_empty() {
                 Row::default()
             } else {
                 read_static_row(&mut input, layout)?
             };
-            Ok((key, deletion, row, input.at()))
+            Ok(ReadFront { key, deletion, static_row, size: input.at() })
         })();
         match parsed {
             Ok(front) => return Ok(front),

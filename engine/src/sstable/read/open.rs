@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::sstable::Sstable;
+use super::sstable::{Parts, Sstable};
 use crate::cache::PageCache;
 use crate::commitlog::ReplayPosition;
 use crate::disk::{Disk, read_file};
@@ -50,7 +50,7 @@ const FP_CHANCE_DEFAULT: f64 = 0.01;
 
 /// Who vouches for an SSTable.
 #[derive(Clone, Copy)]
-pub(crate) enum Origin<'a> {
+enum Origin<'a> {
     /// A manifest of this engine, which may repeat what is known of the SSTable.
     Own(Option<&'a SstableInfo>),
     /// Its table of contents.
@@ -60,13 +60,13 @@ pub(crate) enum Origin<'a> {
 }
 
 /// What an SSTable is opened from.
-pub(super) struct Opening<'a> {
-    pub(crate) disk: Rc<dyn Disk>,
-    pub(crate) cache: Rc<PageCache>,
-    pub(crate) directory: &'a Path,
-    pub(crate) name: &'a SstableName,
-    pub(crate) schema: SchemaRef,
-    pub(crate) origin: Origin<'a>,
+struct Opening<'a> {
+    disk: Rc<dyn Disk>,
+    cache: Rc<PageCache>,
+    directory: &'a Path,
+    name: &'a SstableName,
+    schema: SchemaRef,
+    origin: Origin<'a>,
 }
 
 /// The components that there are, those of them that check others, and what was wrong so far.
@@ -85,12 +85,58 @@ struct Told {
     fp_chance: Option<f64>,
 }
 
+impl Sstable {
+    /// Opens the SSTable of this generation that this engine wrote and that a manifest names, with
+    /// what that says of it if it is at hand; see [`open_named`](Self::open_named).
+    pub async fn open(
+        disk: Rc<dyn Disk>,
+        cache: Rc<PageCache>,
+        directory: &Path,
+        (generation, known): (u64, Option<&SstableInfo>),
+        schema: SchemaRef,
+    ) -> Result<Rc<Self>> {
+        let (name, origin) = (&SstableName::native(generation), Origin::Own(known));
+        open(Opening { disk, cache, directory, name, schema, origin }).await
+    }
+
+    /// Opens an SSTable of any readable version, whoever wrote it. Small components are read and
+    /// checked whole; data and index are checked page by page, or chunk by chunk, as they are read.
+    /// Small components that are damaged or missing are made anew from the others, in memory, as
+    /// far as those tell what was in them: [`mended`](Self::mended).
+    ///
+    /// Errors: `Io`, also when it has no table of contents; `Corrupt`; `Invalid` when its columns
+    /// are not those of `schema` or when its codec is unknown.
+    pub async fn open_named(
+        disk: Rc<dyn Disk>,
+        cache: Rc<PageCache>,
+        directory: &Path,
+        name: &SstableName,
+        schema: SchemaRef,
+    ) -> Result<Rc<Self>> {
+        open(Opening { disk, cache, directory, name, schema, origin: Origin::Foreign }).await
+    }
+
+    /// As [`open_named`](Self::open_named), but an SSTable without table of contents is taken to
+    /// have the files that are there: copies and old backups lack it.
+    ///
+    /// Errors: as there.
+    pub async fn open_foreign(
+        disk: Rc<dyn Disk>,
+        cache: Rc<PageCache>,
+        directory: &Path,
+        name: &SstableName,
+        schema: SchemaRef,
+    ) -> Result<Rc<Self>> {
+        open(Opening { disk, cache, directory, name, schema, origin: Origin::Loose }).await
+    }
+}
+
 /// Opens an SSTable.
 ///
 /// Errors: `Io`, also when it has no table of contents; `Corrupt` for damage that nothing makes
 /// good; `Invalid` when its columns are not those of the schema or when its codec is unknown;
 /// `Unavailable` when a newer engine wrote it.
-pub(crate) async fn open(opening: Opening<'_>) -> Result<Rc<Sstable>> {
+async fn open(opening: Opening<'_>) -> Result<Rc<Sstable>> {
     let mut found = Found {
         opening,
         components: BTreeSet::new(),
@@ -126,8 +172,7 @@ pub(crate) async fn open(opening: Opening<'_>) -> Result<Rc<Sstable>> {
     let sizes = (data_bytes, index.size());
     let info = found.info(&summary, told.statistics.as_ref(), sizes);
     let Found { opening, scylla, mended, .. } = found;
-    let parts =
-        super::sstable::Parts { info, scylla, layout, summary, filter, data, index, mended };
+    let parts = Parts { info, scylla, layout, summary, filter, data, index, mended };
     Ok(Sstable::of_parts(opening.cache, parts))
 }
 

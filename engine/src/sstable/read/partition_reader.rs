@@ -24,18 +24,16 @@ use std::rc::Rc;
 
 use super::clip::{Clip, Place};
 use super::cursor::{NOWHERE, RowCursor, Span};
-use super::item::{Item, front_of};
-use super::seek::Sought;
+use super::item::{Item, PartitionFront, front_of};
 use crate::error::Result;
-use crate::mutation::{ClusteringRange, Direction, Fragment, Position, Slice};
+use crate::mutation::{ClusteringRange, Direction, Fragment, Position, Slice, Tombstone};
 use crate::schema::ClusteringKey;
 use crate::sstable::data::file::{CheckedFile, SCAN_BYTES_MAX};
 use crate::sstable::data::window::Window;
 use crate::sstable::format::coding::Input;
 use crate::sstable::format::layout::Layout;
 use crate::sstable::format::unfiltered::{Frame, read_previous_size, read_row};
-use crate::sstable::index::index_page::LastItem;
-use crate::sstable::index::partition_index::Entry;
+use crate::sstable::index::index_page::{Entry, LastItem};
 use crate::sstable::index::promoted_index::PromotedIndex;
 
 /// Where a partition stands and how its front is read.
@@ -51,6 +49,14 @@ pub(crate) struct Front {
 /// Rows of more bytes are announced to whoever asked for that: up to here a window may be as long
 /// anyway.
 const LONG_ROW_BYTES: u64 = SCAN_BYTES_MAX;
+
+/// What a seek found.
+pub(super) enum Sought {
+    /// The cursor stands where rows of the range may come next.
+    Rows,
+    /// The range has no data to read, though a tombstone may cover it.
+    Nothing(Option<Tombstone>),
+}
 
 /// How a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +113,7 @@ impl PartitionReader {
             promoted = Some(PromotedIndex::open(index.clone(), layout.clone(), at, size).await?);
         }
         let stated = promoted.as_ref().map(|promoted| (&**index, promoted.stated));
-        let (deletion, static_row, body) =
+        let PartitionFront { deletion, static_row, body } =
             front_of(data, &layout, (&entry.key, entry.place), (stated, by_index)).await?;
         out.push_back(Fragment::PartitionStart { key: Rc::new(entry.key), deletion });
         if !static_row.is_empty() {

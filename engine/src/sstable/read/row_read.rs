@@ -6,8 +6,8 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 
 use super::cursor::{RowCursor, Span, Spot};
-use super::item::{Item, front_of};
-use super::sstable::Sstable;
+use super::item::{Item, PartitionFront, front_of};
+use super::sstable::{KnownPartition, Sstable};
 use crate::config::PAGE_BYTES;
 use crate::error::{Error, Result};
 use crate::mutation::{Direction, FlatRow, PointRead};
@@ -19,7 +19,8 @@ use crate::sstable::format::coding::Input;
 use crate::sstable::format::layout::Layout;
 use crate::sstable::format::unfiltered::{Frame, read_flat_row};
 use crate::sstable::index::block_index::{BlockIndex, PROMOTED_BYTES_MAX};
-use crate::sstable::index::partition_index::{PartitionPlace, find};
+use crate::sstable::index::index_page::PartitionPlace;
+use crate::sstable::index::partition_index::find;
 use crate::sstable::index::promoted_index::{PromotedIndex, RowPlace, Stated};
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -29,8 +30,6 @@ const PARSES_LEFT_OUT: u32 = 256;
 /// Blocks parsed for each read: where what is parsed leaves before it is of use, it costs a read a
 /// few microseconds at most.
 const BLOCKS_PER_READ: u32 = 64;
-/// Bytes that the cache takes for a piece beside it.
-const PIECE_BYTES: usize = 160;
 
 impl Sstable {
     /// Reads the row with this key, for a row cache that keeps it; deletion and static row of its
@@ -54,7 +53,7 @@ impl Sstable {
         let mut data = Window::new(self.data.clone(), Access::Rows);
         let stated = indexed.map(|(stated, _)| (&*self.index, stated));
         let front = front_of(&mut data, &self.layout, (&key, place), (stated, !wants_front));
-        let (deletion, static_row, body) = front.await?;
+        let PartitionFront { deletion, static_row, body } = front.await?;
         let static_row = (!static_row.is_empty()).then(|| Rc::new(static_row));
         let mut found = PointRead { deletion, static_row, ..PointRead::default() };
         let end = place.end.unwrap_or(data.content().size());
@@ -174,18 +173,3 @@ async fn look_for(
 
 /// A partition, and what its promoted index says where it has one.
 type Located = (PartitionPlace, Option<(Stated, RowPlace)>);
-
-/// A partition with its promoted index, as they are kept in memory; found by the token of its key,
-/// of which another partition's may be the same.
-pub(crate) struct KnownPartition {
-    key: PartitionKey,
-    place: PartitionPlace,
-    blocks: BlockIndex,
-}
-
-impl KnownPartition {
-    /// Bytes of memory that it takes, and the cache for it.
-    fn memory_bytes(&self) -> usize {
-        PIECE_BYTES + size_of::<Self>() + self.key.as_bytes().len() + self.blocks.heap_bytes()
-    }
-}

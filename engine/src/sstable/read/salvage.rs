@@ -16,7 +16,7 @@ use super::partition_reader::{Front, PartitionReader};
 use crate::error::{Error, Result};
 use crate::mutation::{Direction, Fragment, Position, Tombstone, Weight};
 use crate::sstable::data::window::Window;
-use crate::sstable::index::partition_index::{Entry, PartitionPlace};
+use crate::sstable::index::index_page::{Entry, PartitionPlace};
 use crate::sstable::index::promoted_index::PromotedIndex;
 
 impl Front {

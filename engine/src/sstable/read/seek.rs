@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use super::cursor::{Span, Spot};
 use super::item::Item;
-use super::partition_reader::PartitionReader;
+use super::partition_reader::{PartitionReader, Sought};
 use crate::error::{Error, Result};
 use crate::mutation::{ClusteringRange, Direction, Position, Tombstone};
 use crate::sstable::data::file::READ_BYTES_MAX;
@@ -19,14 +19,6 @@ use crate::sstable::index::promoted_index::{Block, BlockRef, PromotedIndex};
 
 /// Bytes of the last block that are read at once to walk through it.
 const WALK_BYTES_MAX: u64 = READ_BYTES_MAX;
-
-/// What a seek found.
-pub(super) enum Sought {
-    /// The cursor stands where rows of the range may come next.
-    Rows,
-    /// The range has no data to read, though a tombstone may cover it.
-    Nothing(Option<Tombstone>),
-}
 
 /// The block that a range is entered by.
 enum Near {

@@ -16,7 +16,8 @@ use crate::mutation::{Fragment, FragmentSource, PartitionRange, Position, Slice}
 use crate::schema::{PartitionKey, Token};
 use crate::sstable::data::file::Access;
 use crate::sstable::data::window::{Content, Window};
-use crate::sstable::index::partition_index::{Entry, find, read_entry};
+use crate::sstable::index::index_page::Entry;
+use crate::sstable::index::partition_index::{find, read_entry};
 
 /// Fragments of the first fills of one partition, and up to how many there are such: a page of rows
 /// costs little more than its rows.
@@ -37,7 +38,7 @@ enum Next {
 }
 
 /// A read of one SSTable: single partitions through the page cache, ranges past it.
-pub(super) struct SstableSource {
+struct SstableSource {
     table: Rc<Sstable>,
     slice: Slice,
     next: Next,
@@ -53,9 +54,25 @@ pub(super) struct SstableSource {
     emitted: usize,
 }
 
+impl Sstable {
+    /// Reads what a plan asks for, in the direction of its slice; `None` when certainly nothing of
+    /// that is here.
+    pub fn read(self: &Rc<Self>, plan: &ReadPlan<'_>) -> Option<Box<dyn FragmentSource>> {
+        let may_have = match (&plan.key, plan.range) {
+            (Some(key), _) => self.may_contain(key),
+            (None, PartitionRange::Tokens { min, max }) => {
+                let (first, last) = (self.first_key().token(), self.last_key().token());
+                first <= *max && *min <= last && min <= max
+            }
+            (None, PartitionRange::Single(_)) => true,
+        };
+        may_have.then(|| Box::new(SstableSource::new(self.clone(), plan)) as _)
+    }
+}
+
 impl SstableSource {
     /// A read of what the table may have.
-    pub(super) fn new(table: Rc<Sstable>, plan: &ReadPlan<'_>) -> Self {
+    fn new(table: Rc<Sstable>, plan: &ReadPlan<'_>) -> Self {
         let ReadPlan { range, slice, caching, on_damage, .. } = plan;
         let (is_single, next) = match range {
             PartitionRange::Single(key) => (true, Next::Key(key.clone())),

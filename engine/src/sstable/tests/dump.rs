@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 use super::*;
 use crate::hex::Hex;
 use crate::mutation::{Cell, CellState, Liveness, MultiCell, Position, Row, Tombstone, Weight};
-use crate::schema::value::format_varint;
+use crate::schema::varint::format_varint;
 use crate::schema::{Column, DataType, PartitionKey, TableSchema, Value};
 
 /// Checks that `fragments` print as `expected`, the tool's output. Columns that the table lacks are

@@ -11,10 +11,10 @@ use crate::mutation::{
     Position, RangeTombstone, RangeTombstoneList, Row, Slice, Tombstone,
 };
 use crate::schema::table_schema::SchemaRef;
-use crate::schema::value::parse_varint;
+use crate::schema::varint::parse_varint;
 use crate::schema::{
     ClusteringKey, ClusteringOrder, Column, ColumnKind, DataType, PartitionKey, TableId,
-    TableOptions, TableSchema, UserType, Value, frozen,
+    TableOptions, TableSchema, UserType, Value,
 };
 
 pub(crate) const BASE_TIMESTAMP: i64 = 1_700_000_000_000_000;
@@ -242,11 +242,11 @@ pub(crate) fn random_value(random: &mut Random, ty: &DataType) -> Value {
         DataType::Counter => unreachable!("counters have cells of their own"),
         DataType::Frozen(inner) => random_value(random, inner),
         DataType::List(element) => Value::List(random_values(random, element)),
-        DataType::Set(element) => frozen::set_of(element, random_values(random, element)).unwrap(),
+        DataType::Set(element) => Value::set_of(element, random_values(random, element)).unwrap(),
         DataType::Map(key, value) => {
             let keys = random_values(random, key);
             let entries = keys.into_iter().map(|key| (key, random_value(random, value))).collect();
-            frozen::map_of(key, entries).unwrap()
+            Value::map_of(key, entries).unwrap()
         }
         DataType::Tuple(types) => {
             let field = |ty| (!random.one_in(3)).then(|| random_value(random, ty));

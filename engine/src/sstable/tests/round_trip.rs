@@ -58,29 +58,7 @@ fn check_seed(seed: u64) {
     let wanted = all_fragments(&partitions, &reversed);
     assert_same(seed, "reversed", &read(&table, &everything, &reversed).unwrap(), &wanted);
     for (key, partition) in &partitions {
-        let range = PartitionRange::Single(key.clone());
-        for _ in 0..12 {
-            let slice = random_slice(&mut random, &schema);
-            let found = read(&table, &range, &slice).unwrap();
-            let wanted = partition.fragments(key, &slice);
-            assert_same(seed, &format!("{key:?} {slice:?}"), &found, &wanted);
-        }
-        for clustering in partition.rows.keys().take(5) {
-            let ranges = vec![ClusteringRange::prefix(clustering.clone())];
-            let slice = Slice { ranges, direction: Direction::Forward };
-            let found = read(&table, &range, &slice).unwrap();
-            assert_same(seed, "point read", &found, &partition.fragments(key, &slice));
-        }
-        check_places(&table, key, partition.rows.keys().take(6));
-        let columns = schema.clustering_key().count() as u64;
-        let others: Vec<_> = (0..6).map(|_| random_prefix(&mut random, &schema, columns)).collect();
-        for row in partition.rows.keys().take(12).chain(&others) {
-            let wants_front = random.one_in(2);
-            let found = read_row(&table, key, row, wants_front).unwrap().unwrap();
-            let wanted = partition.point(row, wants_front);
-            let what = format!("seed {seed}, {row:?} of {key:?}: {found:?}, wanted {wanted:?}");
-            assert!(is_same_point(found, wanted, wants_front), "{what}");
-        }
+        check_partition(seed, &mut random, &table, &schema, (key, partition));
     }
     for _ in 0..4 {
         let slice = random_slice(&mut random, &schema);
@@ -98,6 +76,39 @@ fn check_seed(seed: u64) {
             let range = PartitionRange::Single(key);
             assert_same(seed, "absent", &read(&table, &range, &slice).unwrap(), &[]);
         }
+    }
+}
+
+/// Slices and rows of one partition are what they should be.
+fn check_partition(
+    seed: u64,
+    random: &mut Random,
+    table: &Rc<Sstable>,
+    schema: &SchemaRef,
+    (key, partition): (&PartitionKey, &Partition),
+) {
+    let range = PartitionRange::Single(key.clone());
+    for _ in 0..12 {
+        let slice = random_slice(random, schema);
+        let found = read(table, &range, &slice).unwrap();
+        let wanted = partition.fragments(key, &slice);
+        assert_same(seed, &format!("{key:?} {slice:?}"), &found, &wanted);
+    }
+    for clustering in partition.rows.keys().take(5) {
+        let ranges = vec![ClusteringRange::prefix(clustering.clone())];
+        let slice = Slice { ranges, direction: Direction::Forward };
+        let found = read(table, &range, &slice).unwrap();
+        assert_same(seed, "point read", &found, &partition.fragments(key, &slice));
+    }
+    check_places(table, key, partition.rows.keys().take(6));
+    let columns = schema.clustering_key().count() as u64;
+    let others: Vec<_> = (0..6).map(|_| random_prefix(random, schema, columns)).collect();
+    for row in partition.rows.keys().take(12).chain(&others) {
+        let wants_front = random.one_in(2);
+        let found = read_row(table, key, row, wants_front).unwrap().unwrap();
+        let wanted = partition.point(row, wants_front);
+        let what = format!("seed {seed}, {row:?} of {key:?}: {found:?}, wanted {wanted:?}");
+        assert!(is_same_point(found, wanted, wants_front), "{what}");
     }
 }
 

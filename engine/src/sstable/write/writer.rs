@@ -15,13 +15,13 @@ use crate::disk::{Disk, remove_if_there, write_file_atomically};
 use crate::error::{Error, Result};
 use crate::mutation::{Fragment, Position, Row, Tombstone};
 use crate::schema::table_schema::SchemaRef;
-use crate::schema::token::murmur3_x64_128;
+use crate::schema::token::{KeyHash, murmur3_x64_128};
 use crate::schema::{ClusteringKey, Compression, LargeDataThresholds, PartitionKey};
 use crate::sstable::data::file::{CHUNK_BYTES, FileWriter};
 use crate::sstable::format::coding::{put_bytes16, put_vint};
 use crate::sstable::format::component::{Component, toc_temporary_path};
 use crate::sstable::format::info::SstableInfo;
-use crate::sstable::format::integrity::Integrity;
+use crate::sstable::format::integrity::{Counts, Integrity};
 use crate::sstable::format::layout::{Bases, Header, Layout, put_deletion};
 use crate::sstable::format::prefix::{Bound, KIND_ROW};
 use crate::sstable::format::scylla::ScyllaMetadata;
@@ -77,7 +77,21 @@ impl Default for WriterOptions {
 /// Keys of the bloom filter, before or after its size is known.
 enum FilterKeys {
     Sized(BloomFilter),
-    Hashes(Vec<(i64, i64)>),
+    Hashes(Vec<KeyHash>),
+}
+
+impl FilterKeys {
+    /// The filter of all keys.
+    fn finish(self, fp_chance: f64) -> BloomFilter {
+        match self {
+            FilterKeys::Sized(filter) => filter,
+            FilterKeys::Hashes(hashes) => {
+                let mut filter = BloomFilter::new(hashes.len() as u64, fp_chance);
+                hashes.into_iter().for_each(|hashes| filter.add(hashes));
+                filter
+            }
+        }
+    }
 }
 
 /// The partition being written.
@@ -384,15 +398,7 @@ impl SstableWriter {
         let (disk, directory) = (self.disk.clone(), self.directory.clone());
         let data = self.data.finish().await?;
         let index = self.index.finish().await?;
-        let filter = match self.filter_keys {
-            FilterKeys::Sized(filter) => filter,
-            FilterKeys::Hashes(hashes) => {
-                let mut filter =
-                    BloomFilter::new(hashes.len() as u64, self.options.bloom_fp_chance);
-                hashes.into_iter().for_each(|hashes| filter.add(hashes));
-                filter
-            }
-        };
+        let filter = self.filter_keys.finish(self.options.bloom_fp_chance);
         let (encoder, layout) = (&mut self.encoder, &self.layout);
         let mut statistics = self
             .collector
@@ -403,18 +409,11 @@ impl SstableWriter {
                 statistics.compression_ratio = ratio;
                 (Component::CompressionInfo, info)
             }
-            None => {
-                let mut crc = (CHUNK_BYTES as i32).to_be_bytes().to_vec();
-                let chunks = data.file.chunks.iter();
-                chunks.for_each(|chunk| crc.extend_from_slice(&chunk.to_be_bytes()));
-                (Component::Crc, crc)
-            }
+            None => (Component::Crc, crc_file(&data.file.chunks)),
         };
-        let mut scylla = ScyllaMetadata {
-            features: Some(SCYLLA_FEATURES),
-            origin: Some(self.options.origin.to_owned()),
-            ..ScyllaMetadata::default()
-        };
+        let origin = Some(self.options.origin.to_owned());
+        let features = Some(SCYLLA_FEATURES);
+        let mut scylla = ScyllaMetadata { features, origin, ..ScyllaMetadata::default() };
         self.large.finish(&mut scylla);
         let data = data.file;
         let (mut summary_bytes, mut filter_bytes) = (Vec::new(), Vec::new());
@@ -442,8 +441,8 @@ impl SstableWriter {
             (Component::Digest, data.whole.to_string().into_bytes()),
             (Component::Scylla, scylla.encode()),
         ];
-        let counts =
-            (self.partitions, statistics.rows_count as u64, self.collector.tombstones_count);
+        let (rows, tombstones) = (statistics.rows_count as u64, self.collector.tombstones_count);
+        let counts = Counts { partitions: self.partitions, rows, tombstones };
         let mut integrity = Integrity::new(counts, data.into(), index.into(), self.header);
         small.iter().for_each(|(component, content)| integrity.add(*component, content));
         let tidegate = (Component::Tidegate, integrity.encode());
@@ -481,4 +480,11 @@ pub async fn remove_files(disk: &dyn Disk, directory: &Path, generation: u64) ->
         remove_if_there(disk, &path).await?;
     }
     disk.sync_directory(directory).await
+}
+
+/// The bytes of `CRC.db`: the size of chunks, and the checksum of each.
+fn crc_file(chunks: &[u32]) -> Vec<u8> {
+    let mut crc = (CHUNK_BYTES as i32).to_be_bytes().to_vec();
+    chunks.iter().for_each(|chunk| crc.extend_from_slice(&chunk.to_be_bytes()));
+    crc
 }

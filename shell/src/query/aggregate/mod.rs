@@ -45,7 +45,7 @@ use self::extreme::{Floats, SlidingTimes, Times};
 use self::fold::{Distinct, Fold, Many, One};
 use self::moving::{MovingDoubles, MovingStates};
 use self::number::Numbers;
-use super::types::identifier::Kind;
+use super::types::identifier_shape::Kind;
 
 /// The functions; they replace DataFusion's of the same names.
 pub fn functions() -> Vec<AggregateUDF> {

@@ -29,7 +29,7 @@ const DECIMAL: DataType = DataType::Decimal { precision: 38, scale: 10 };
 
 /// The types of columns that have no parameters.
 fn scalars() -> impl Iterator<Item = Scalar> {
-    Scalar::all().filter(|scalar| scalar.data_type().is_some())
+    Scalar::all().filter(|scalar| DataType::of_scalar(*scalar).is_some())
 }
 
 /// The names of a type, that of CQL first.
@@ -42,7 +42,7 @@ fn names<'a>(scalar: Scalar) -> impl Iterator<Item = &'a str> {
 fn scalar(name: &str) -> Option<DataType> {
     match scalars().find(|scalar| names(*scalar).any(|known| known == name))? {
         Scalar::Decimal => Some(DECIMAL),
-        scalar => scalar.data_type(),
+        scalar => DataType::of_scalar(scalar),
     }
 }
 

@@ -19,7 +19,7 @@ use super::{frame, join, multiset, union, wide, zero};
 use crate::query::conjunction::Shallow;
 use crate::query::types::instant::CompareExactly;
 use crate::query::types::rewrite::expressions_of;
-use crate::query::types::{arithmetic, compare, identifier, instant, number};
+use crate::query::types::{arithmetic, compare, identifier, identifier_within, instant, number};
 
 /// The rule that computes constants and looks through casts.
 const CONSTANT_RULE: &str = "simplify_expressions";
@@ -94,6 +94,7 @@ fn read_operands(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             .transform_data(|expr| instant::refine(expr, schema))?
             .transform_data(|expr| compare::as_doubles(expr, schema))?
             .transform_data(|expr| identifier::compare_all(expr, schema))?
+            .transform_data(|expr| identifier_within::compare_all(expr, schema))?
             .transform_data(|expr| frame::as_groups(expr, schema))?
             .transform_data(|expr| Ok(number::average_of_null(expr, schema)))
     };
@@ -103,7 +104,9 @@ fn read_operands(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             .transform_data(|expr| compare::simple_case(expr, schema, of_equality))?
             .transform_data(|expr| of_operator(expr, schema))
     };
-    expressions_of(plan, &change)?.transform_data(identifier::of_plan)
+    expressions_of(plan, &change)?
+        .transform_data(identifier::of_plan)?
+        .transform_data(identifier_within::of_plan)
 }
 
 /// Replaces operators whose operands have a common type, and keys of orders, where DataFusion's are

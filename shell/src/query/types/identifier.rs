@@ -7,10 +7,9 @@
 //! the metadata of its field, so a computed text (`lower(id)`) is text. What CASE, `coalesce` and
 //! their like choose among UUIDs is one; an outer query that names it sees a text.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{
@@ -20,50 +19,11 @@ use datafusion::logical_expr::{
     BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator,
     ScalarUDF, cast, lit,
 };
-use tidegate_engine::schema::value::{format_uuid, parse_uuid};
 
 use super::choice;
-use super::identifier_within::{self, Shape};
+use super::identifier_shape::{Kind, Shape, shape};
 use super::instant::is_comparison;
 use super::time_uuid::{Bound, Canonical, TimeOrder};
-
-/// What a text names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    Uuid,
-    TimeUuid,
-    Inet,
-}
-
-impl Kind {
-    /// What the texts of a field name; `None` for any other field.
-    pub fn of(field: &Field) -> Option<Self> {
-        if !field.data_type().is_string() {
-            return None;
-        }
-        Kind::named(field.metadata().get("tidegate.type")?)
-    }
-
-    /// What the values of the type of that name are; `None` for any other type.
-    pub fn named(ty: &str) -> Option<Self> {
-        match ty {
-            "uuid" => Some(Kind::Uuid),
-            "timeuuid" => Some(Kind::TimeUuid),
-            "inet" => Some(Kind::Inet),
-            _ => None,
-        }
-    }
-
-    /// The one form of a text; `None` where it names nothing of the kind.
-    pub fn canonical(self, text: &str) -> Option<String> {
-        match self {
-            Kind::Uuid | Kind::TimeUuid => parse_uuid(text).map(|uuid| format_uuid(&uuid)),
-            Kind::Inet => {
-                text.parse::<IpAddr>().ok().map(|address| address.to_canonical().to_string())
-            }
-        }
-    }
-}
 
 /// Orders, and keys of joins, that are no part of an expression; goes before operands get a common
 /// type.
@@ -95,7 +55,7 @@ pub fn of_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
                 match kinds {
                     (Some(kind), None) => bring(b, kind, right),
                     (None, Some(kind)) => bring(a, kind, left),
-                    _ => is_changed |= identifier_within::bring_alike((a, &**left), (b, &**right)),
+                    _ => {}
                 }
             }
             Ok(Transformed::new_transformed(LogicalPlan::Join(join), is_changed))
@@ -118,7 +78,7 @@ fn kind(expr: &Expr, schema: &DFSchema) -> Option<Kind> {
         | Expr::Cast(_)
         | Expr::AggregateFunction(_)
         | Expr::WindowFunction(_) => Kind::of(&expr.to_field(schema).ok()?.1),
-        Expr::ScalarFunction(_) => match identifier_within::shape(expr, schema) {
+        Expr::ScalarFunction(_) => match shape(expr, schema) {
             Some(Shape::Text(kind)) => Some(kind),
             Some(_) => None,
             None => Kind::of(&expr.to_field(schema).ok()?.1),
@@ -170,9 +130,7 @@ fn of_time(expr: &mut Expr, schema: &DFSchema) -> bool {
 
 /// Comparisons and orders within an expression; goes before operands get a common type.
 pub fn compare_all(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    bring_choices(expr, schema)
-        .transform_data(|expr| rewrite(expr, schema))?
-        .transform_data(|expr| identifier_within::compare_all(expr, schema))
+    bring_choices(expr, schema).transform_data(|expr| rewrite(expr, schema))
 }
 
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

@@ -1,23 +1,17 @@
-//! UUIDs and addresses within lists, sets, maps and tuples: compared by what they name, as those
-//! that stand alone (`identifier`).
-//!
-//! Which texts within a value name something is known by the metadata of its field, where the
-//! column's type stands. Fields of user types are text: their types do not stand there.
+//! UUIDs and addresses within lists, sets, maps and tuples: compared by what they name. Goes behind
+//! `identifier`, which sees to those that stand alone.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StructArray};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{Case, InList, InSubquery, ScalarFunction};
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlanBuilder, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, ScalarUDF,
 };
 
-use super::identifier::{self, Kind};
+use super::identifier;
+use super::identifier_shape::{Canonical, Shape, shape};
 use super::instant::is_comparison;
 
 /// Functions that look for their second argument among the elements of the first.
@@ -32,130 +26,6 @@ const SEEKING: [&str; 6] = [
 /// Functions that look for the elements of one list in another.
 const MATCHING: [&str; 5] =
     ["array_has_all", "array_has_any", "array_intersect", "array_union", "array_except"];
-/// Functions that give an element of a list.
-const PICKING: [&str; 5] =
-    ["array_element", "array_first", "array_any_value", "array_max", "array_min"];
-/// Functions that give some elements of a list, or all in another order.
-const KEEPING: [&str; 6] = [
-    "array_slice",
-    "array_distinct",
-    "array_sort",
-    "array_reverse",
-    "array_pop_front",
-    "array_pop_back",
-];
-
-/// Where in a value there are texts that name something.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Shape {
-    /// The value itself is such a text.
-    Text(Kind),
-    List(Box<Shape>),
-    /// Keys and values.
-    Map(Option<Box<Shape>>, Option<Box<Shape>>),
-    /// By place.
-    Fields(Vec<Option<Shape>>),
-}
-
-impl Shape {
-    fn of(field: &Field) -> Option<Self> {
-        if !field.data_type().is_nested() {
-            return Kind::of(field).map(Shape::Text);
-        }
-        Shape::parse(field.metadata().get("tidegate.type")?)
-    }
-
-    /// Reads the name of a type.
-    fn parse(name: &str) -> Option<Self> {
-        let name = name.trim();
-        let Some((outer, rest)) = name.split_once('<') else {
-            return Kind::named(name).map(Shape::Text);
-        };
-        let inner = rest.strip_suffix('>')?;
-        match outer {
-            "frozen" => Shape::parse(inner),
-            "list" | "set" => Shape::parse(inner).map(|shape| Shape::List(Box::new(shape))),
-            "map" | "tuple" => {
-                let mut parts: Vec<_> = parts(inner).into_iter().map(Shape::parse).collect();
-                if parts.iter().all(Option::is_none) {
-                    return None;
-                }
-                if outer == "tuple" {
-                    return Some(Shape::Fields(parts));
-                }
-                let (value, key) = (parts.pop()?, parts.pop()?);
-                Some(Shape::Map(key.map(Box::new), value.map(Box::new)))
-            }
-            _ => None,
-        }
-    }
-}
-
-/// The parts between commas that stand outside of brackets.
-fn parts(text: &str) -> Vec<&str> {
-    let mut depth = 0;
-    let is_end = |character: char| {
-        match character {
-            '<' | '(' => depth += 1,
-            '>' | ')' => depth -= 1,
-            _ => {}
-        }
-        character == ',' && depth == 0
-    };
-    text.split(is_end).collect()
-}
-
-/// Where there are such texts in what an expression gives.
-pub fn shape(expr: &Expr, schema: &DFSchema) -> Option<Shape> {
-    match expr {
-        Expr::Alias(alias) => shape(&alias.expr, schema),
-        Expr::Column(_)
-        | Expr::OuterReferenceColumn(..)
-        | Expr::ScalarSubquery(_)
-        | Expr::Cast(_)
-        | Expr::AggregateFunction(_)
-        | Expr::WindowFunction(_) => Shape::of(&expr.to_field(schema).ok()?.1),
-        Expr::ScalarFunction(call) => of_call(call, schema),
-        _ => None,
-    }
-}
-
-fn of_call(call: &ScalarFunction, schema: &DFSchema) -> Option<Shape> {
-    if let Some(canonical) = call.func.inner().downcast_ref::<Canonical>() {
-        return Some(canonical.shape.clone());
-    }
-    let name = call.func.name();
-    let first = call.args.first()?;
-    let of_first = || shape(first, schema);
-    if PICKING.contains(&name) {
-        let Some(Shape::List(element)) = of_first() else { return None };
-        return Some(*element);
-    }
-    if KEEPING.contains(&name) {
-        return of_first();
-    }
-    match (name, call.args.get(1)) {
-        ("map_keys", _) => match of_first()? {
-            Shape::Map(Some(key), _) => Some(Shape::List(key)),
-            _ => None,
-        },
-        ("map_values", _) => match of_first()? {
-            Shape::Map(_, Some(value)) => Some(Shape::List(value)),
-            _ => None,
-        },
-        ("get_field", Some(Expr::Literal(name, _))) if call.args.len() == 2 => match of_first()? {
-            Shape::Map(_, value) => value.map(|shape| *shape),
-            Shape::Fields(mut shapes) => {
-                let ty = first.get_type(schema).ok()?;
-                let DataType::Struct(fields) = ty else { return None };
-                let (place, _) = fields.find(name.try_as_str().flatten()?)?;
-                (place < shapes.len()).then(|| shapes.swap_remove(place)).flatten()
-            }
-            _ => None,
-        },
-        _ => None,
-    }
-}
 
 /// Brings values beside one with such texts into the one form; goes before operands get a common
 /// type.
@@ -193,8 +63,19 @@ pub fn compare_all(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
+/// Keys of joins, that are no part of an expression; goes before operands get a common type.
+pub fn of_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Join(mut join) = plan else { return Ok(Transformed::no(plan)) };
+    let mut is_changed = false;
+    let (left, right) = (join.left.schema(), join.right.schema());
+    for (a, b) in &mut join.on {
+        is_changed |= bring_alike((a, &**left), (b, &**right));
+    }
+    Ok(Transformed::new_transformed(LogicalPlan::Join(join), is_changed))
+}
+
 /// Brings one of two values into the form of the other; whether there are such texts in just one.
-pub fn bring_alike(left: (&mut Expr, &DFSchema), right: (&mut Expr, &DFSchema)) -> bool {
+fn bring_alike(left: (&mut Expr, &DFSchema), right: (&mut Expr, &DFSchema)) -> bool {
     match (within(left.0, left.1), within(right.0, right.1)) {
         (Some(shape), None) => bring(right.0, &shape, right.1),
         (None, Some(shape)) => bring(left.0, &shape, left.1),
@@ -269,109 +150,4 @@ fn bring(expr: &mut Expr, wanted: &Shape, schema: &DFSchema) {
     let function = Arc::new(ScalarUDF::from(Canonical::new(wanted.clone())));
     let args = vec![std::mem::take(expr)];
     *expr = Expr::ScalarFunction(ScalarFunction::new_udf(function, args));
-}
-
-/// A value whose texts are in the one form of what they name.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Canonical {
-    shape: Shape,
-    signature: Signature,
-}
-
-impl Canonical {
-    fn new(shape: Shape) -> Self {
-        Canonical { shape, signature: Signature::any(1, Volatility::Immutable) }
-    }
-}
-
-impl ScalarUDFImpl for Canonical {
-    fn name(&self) -> &str {
-        "canonical_within"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        Ok(arg_types[0].clone())
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        Ok(match &args.args[0] {
-            ColumnarValue::Array(array) => ColumnarValue::Array(canonical(array, &self.shape)?),
-            ColumnarValue::Scalar(scalar) => {
-                let array = canonical(&scalar.to_array()?, &self.shape)?;
-                ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?)
-            }
-        })
-    }
-}
-
-fn canonical(array: &ArrayRef, shape: &Shape) -> Result<ArrayRef> {
-    let own = array.data_type();
-    Ok(match (shape, own) {
-        (Shape::Text(kind), ty) if ty.is_string() => {
-            let texts = cast(array, &DataType::Utf8)?;
-            let texts = texts.as_string::<i32>().iter().map(|text| {
-                text.map(|text| kind.canonical(text).unwrap_or_else(|| text.to_owned()))
-            });
-            let texts: datafusion::arrow::array::StringArray = texts.collect();
-            cast(&texts, ty)?
-        }
-        (Shape::List(element), DataType::List(_)) => {
-            let (field, offsets, values, nulls) = array.as_list::<i32>().clone().into_parts();
-            let values = canonical(&values, element)?;
-            Arc::new(ListArray::try_new(field, offsets, values, nulls)?)
-        }
-        (Shape::List(_), DataType::LargeList(field) | DataType::FixedSizeList(field, _)) => {
-            let plain = cast(array, &DataType::List(Arc::clone(field)))?;
-            cast(&canonical(&plain, shape)?, own)?
-        }
-        (Shape::Map(key, value), DataType::Map(..)) => {
-            let (field, offsets, entries, nulls, sorted) = array.as_map().clone().into_parts();
-            let entries = fields(&entries, &[key.as_deref(), value.as_deref()])?;
-            Arc::new(MapArray::try_new(field, offsets, entries, nulls, sorted)?)
-        }
-        (Shape::Fields(shapes), DataType::Struct(_)) => {
-            let shapes: Vec<_> = shapes.iter().map(Option::as_ref).collect();
-            Arc::new(fields(array.as_struct(), &shapes)?)
-        }
-        _ => Arc::clone(array),
-    })
-}
-
-fn fields(array: &StructArray, shapes: &[Option<&Shape>]) -> Result<StructArray> {
-    let part = |(place, column): (usize, &ArrayRef)| match shapes.get(place).copied().flatten() {
-        Some(shape) => canonical(column, shape),
-        None => Ok(Arc::clone(column)),
-    };
-    let columns: Vec<ArrayRef> =
-        array.columns().iter().enumerate().map(part).collect::<Result<_>>()?;
-    Ok(StructArray::try_new(array.fields().clone(), columns, array.nulls().cloned())?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shapes_are_read_from_names_of_types() {
-        let uuid = || Some(Shape::Text(Kind::Uuid));
-        let list = |element| Shape::List(Box::new(element));
-        for (name, wanted) in [
-            ("frozen<list<uuid>>", Some(list(Shape::Text(Kind::Uuid)))),
-            ("set<frozen<set<inet>>>", Some(list(list(Shape::Text(Kind::Inet))))),
-            ("map<uuid, int>", Some(Shape::Map(uuid().map(Box::new), None))),
-            (
-                "map<decimal(9, 2), frozen<tuple<int, uuid>>>",
-                Some(Shape::Map(None, Some(Box::new(Shape::Fields(vec![None, uuid()]))))),
-            ),
-            ("tuple<map<int, text>, int>", None),
-            ("list<ks.address>", None),
-            ("uuid", uuid()),
-        ] {
-            assert_eq!(Shape::parse(name), wanted, "{name}");
-        }
-    }
 }

@@ -10,7 +10,8 @@ use datafusion::arrow::datatypes::{
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
 use tidegate_engine::hex::unhex;
-use tidegate_engine::schema::value::{format_uuid, parse_uuid, parse_varint};
+use tidegate_engine::schema::value::{format_uuid, parse_uuid};
+use tidegate_engine::schema::varint::parse_varint;
 use tidegate_engine::schema::{DataType, Value};
 use tidegate_engine::{ClusteringKey, TableSchema};
 

@@ -18,7 +18,7 @@ use tidegate_engine::Database;
 use tidegate_engine::hex::Hex;
 use tidegate_engine::schema::value::{format_uuid, parse_uuid};
 
-use super::identifier::Kind;
+use super::identifier_shape::Kind;
 use crate::query::engine::Engine;
 
 /// Name of the function that time UUIDs are ordered by.

@@ -5,7 +5,9 @@
 //! alone. A condition that would need a row to be read is refused.
 
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use tidegate_engine::batch::{ElementChange, WriteOptions, change_elements, expiry, put_value};
+use tidegate_engine::batch::{
+    ElementChange, Expiry, WriteOptions, change_elements, expiry, put_value,
+};
 use tidegate_engine::{
     Cell, ClusteringKey, ColumnId, ColumnKind, DataType, MultiCell, Mutation, RangeTombstone, Row,
     TableSchema, Tombstone, Value,
@@ -151,7 +153,7 @@ fn put_changes(
     changes: &Changes,
     (fixed, regular): (&mut Row, &mut Row),
     options: &WriteOptions,
-    expiry: Option<(i32, i32)>,
+    expiry: Option<Expiry>,
 ) -> Result<()> {
     for (id, change) in &changes.list {
         let column = schema.column(*id);

@@ -40,9 +40,9 @@ use crate::policy::{FailureKind, PolicyFailure, PolicySnapshot, Slot, Tally};
 #[cfg(test)]
 pub(in crate::cache) use policy_slot::failure;
 pub use policy_slot::{ExitRecord, PolicyCounters, PolicyIdentity, PolicyRole};
+pub use replay::SwapStep;
 pub use shadow::{ShadowLimits, ShadowPurpose, ShadowStatus};
 pub use status::{PolicyState, PolicyStatus};
-pub use swap::SwapStep;
 
 /// Victims asked for at once; taken one by one, and given back when used before that.
 const PROPOSALS_MAX: u32 = 32;

@@ -10,6 +10,19 @@ use std::collections::BinaryHeap;
 use super::slot_table::SlotTable;
 use crate::policy::Slot;
 
+/// How a swap stands after a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SwapStep {
+    /// No swap is under way.
+    Idle,
+    /// Residents are left to show: step again.
+    Working,
+    /// The candidate is the active policy now.
+    Switched,
+    /// The candidate failed and left its record; the policy before goes on.
+    Failed,
+}
+
 /// Residents of one sorted run.
 const RUN_SLOTS_MAX: u32 = 256;
 

@@ -7,7 +7,7 @@
 //! residents shown later. A swap at rest keeps the order exactly; one under load nearly.
 
 use super::policy_slot::{PolicyIdentity, PolicyRole, PolicySlot, failure};
-use super::replay::Replay;
+use super::replay::{Replay, SwapStep};
 use super::slot_set::SlotSet;
 use super::{Governor, Owner, Second, attributes_of};
 use crate::policy::event::{Op, attributes as attribute_words, event};
@@ -18,19 +18,6 @@ const REPLAY_SLOTS_MAX: u32 = 256;
 
 /// Slots of a cache whose policy is asked to fix its order in one call: some 0.2 ms of work.
 const DRAIN_SLOTS_MAX: u32 = 16 << 10;
-
-/// How a swap stands after a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SwapStep {
-    /// No swap is under way.
-    Idle,
-    /// Residents are left to show: step again.
-    Working,
-    /// The candidate is the active policy now.
-    Switched,
-    /// The candidate failed and left its record; the policy before goes on.
-    Failed,
-}
 
 impl Governor {
     /// Starts to replace the active policy; [`step_replace`](Self::step_replace) goes on with it.

@@ -18,7 +18,8 @@ use futures::executor::block_on;
 
 use super::*;
 use crate::mutation::{
-    Cell as RowCell, Direction, Fragment, Liveness, Position, RangeTombstone, Row, Tombstone,
+    Cell as RowCell, Direction, Fragment, FragmentSource, Liveness, Position, RangeTombstone, Row,
+    Slice, Tombstone,
 };
 use crate::schema::ColumnId;
 use world::*;

@@ -13,8 +13,8 @@ use crate::error::Result;
 use crate::mutation::slice::normalise;
 use crate::mutation::tombstone::strongest;
 use crate::mutation::{
-    Cell as RowCell, Direction, Fragment, Liveness, PartitionRange, PointRead, Position,
-    RangeTombstone, RangeTombstoneList, Row, Tombstone, Weight,
+    Cell as RowCell, Direction, Fragment, FragmentSource, Liveness, PartitionRange, PointRead,
+    Position, RangeTombstone, RangeTombstoneList, Row, Slice, Tombstone, Weight,
 };
 use crate::schema::{
     ClusteringOrder, Column, ColumnId, ColumnKind, DataType, TableId, TableOptions, TableSchema,

@@ -14,7 +14,7 @@ use datafusion::parquet::file::reader::{FileReader, SerializedFileReader};
 use datafusion::prelude::{DataFrame, ParquetReadOptions};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use tidegate_engine::batch::{WriteOptions, expiry, mutations, put_value};
+use tidegate_engine::batch::{Expiry, WriteOptions, expiry, mutations, put_value};
 use tidegate_engine::config::BATCH_BYTES_MAX;
 use tidegate_engine::{
     ClusteringKey, Column, ColumnId, ColumnKind, Database, Liveness, Mutation, PartitionKey, Row,
@@ -23,7 +23,7 @@ use tidegate_engine::{
 use tokio::sync::mpsc;
 
 use super::csv_record::{Next, RecordReader};
-use super::{CopyFrom, CopyOptions, Format, OnError};
+use super::options::{CopyFrom, CopyOptions, Format, OnError};
 use crate::query::error::{ErrorKind, QueryError, Result};
 use crate::query::outcome::Outcome;
 use crate::query::parse::{Using, UsingValue};
@@ -162,7 +162,7 @@ struct Loader {
     file: String,
     table: SchemaRef,
     options: WriteOptions,
-    expiry: Option<(i32, i32)>,
+    expiry: Option<Expiry>,
     database: Database,
     reader: RecordReader<BufReader<File>>,
     /// Where each field of a line goes; `None` for fields that are not loaded.
@@ -387,7 +387,7 @@ fn write_values(
     table: &TableSchema,
     mut values: Vec<Option<Value>>,
     options: &WriteOptions,
-    expiry: Option<(i32, i32)>,
+    expiry: Option<Expiry>,
 ) -> Result<Mutation, String> {
     let mut take = |ids: Vec<ColumnId>| -> Vec<Value> {
         ids.iter().filter_map(|id| values[usize::from(id.0)].take()).collect()
@@ -400,7 +400,7 @@ fn write_values(
     let clustering =
         ClusteringKey::from_values(table, &clustering).map_err(|error| error.to_string())?;
     let liveness = match expiry {
-        Some((ttl, expiry)) => Liveness::expiring(options.timestamp, ttl, expiry),
+        Some(Expiry { ttl, at }) => Liveness::expiring(options.timestamp, ttl, at),
         None => Liveness::at(options.timestamp),
     };
     let mut row = Row { liveness: Some(liveness), ..Row::default() };

@@ -10,7 +10,7 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::parquet::arrow::ArrowWriter;
 use futures::StreamExt;
 
-use super::{CopyOptions, CopyTo, Format};
+use super::options::{CopyOptions, CopyTo, Format};
 use crate::query::error::{ErrorKind, QueryError, Result};
 use crate::query::outcome::Outcome;
 use crate::query::session::{Progress, Session};

@@ -1,0 +1,172 @@
+//! The share of a shard in a recording of what the caches are asked for: its ring is emptied into
+//! blocks, and on one shard a writer brings the blocks of all into a file.
+//!
+//! Not here: beginning and ending a recording (`database/recording.rs`), the bytes of the file
+//! (`trace/`).
+
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use tokio::sync::mpsc;
+
+use super::Shard;
+use crate::config::PAGE_BYTES;
+use crate::disk::{AlignedBuffer, Disk, DiskFile, OpenOptions, remove_if_there};
+use crate::error::Result;
+use crate::runtime;
+use crate::trace::{BLOCK_REQUESTS_MAX, Recorder, encode_block, encode_end, encode_header};
+
+/// How often a shard's ring is emptied.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Bytes gathered before they are written.
+const WRITE_BYTES: usize = 256 << 10;
+
+/// What a recording came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordingSummary {
+    pub path: PathBuf,
+    pub requests: u64,
+    /// Reads that happened meanwhile and did not fit into the rings.
+    pub lost: u64,
+    /// Size of the file.
+    pub bytes: u64,
+}
+
+/// A recording that runs, or has ended and was not asked about.
+pub(in crate::database) struct Recording {
+    pub(in crate::database) path: PathBuf,
+    pub(in crate::database) stop: Arc<AtomicBool>,
+    pub(in crate::database) ended: Shared<BoxFuture<'static, Result<RecordingSummary>>>,
+}
+
+impl Recording {
+    pub(in crate::database) fn runs(&self) -> bool {
+        self.ended.clone().now_or_never().is_none()
+    }
+}
+
+/// Some of the file, from a shard.
+pub(in crate::database) struct Piece {
+    block: Vec<u8>,
+    requests: u64,
+    lost: u64,
+}
+
+impl Shard {
+    /// Records the reads of this shard's cache until `stop`, until nothing is left of `left`, or
+    /// until the writer ends.
+    pub(in crate::database) fn record(
+        self: &Rc<Self>,
+        start_ns: u64,
+        stop: Arc<AtomicBool>,
+        left: Arc<AtomicU64>,
+        pieces: mpsc::Sender<Piece>,
+    ) {
+        self.cache.start_recording(Recorder::new(self.context.clock.clone(), start_ns));
+        let shard = self.clone();
+        runtime::spawn_local("record", async move {
+            let mut ring = Vec::new();
+            loop {
+                let is_last = stop.load(Ordering::Relaxed) || left.load(Ordering::Relaxed) == 0;
+                if !is_last {
+                    shard.context.sleep(PAUSE).await;
+                }
+                let (requests, mut lost) = shard.cache.take_recorded(ring);
+                let most = claim(&left, requests.len() as u64) as usize;
+                if most < requests.len() {
+                    // What came past the end of the recording is no loss.
+                    lost = 0;
+                }
+                for requests in requests[..most].chunks(BLOCK_REQUESTS_MAX) {
+                    let block = encode_block(shard.context.shard as u16, requests);
+                    let count = requests.len() as u64;
+                    let piece = Piece { block, requests: count, lost: std::mem::take(&mut lost) };
+                    if pieces.send(piece).await.is_err() {
+                        shard.cache.stop_recording();
+                        return;
+                    }
+                    runtime::maybe_yield().await;
+                }
+                if lost > 0 {
+                    let piece = Piece { block: Vec::new(), requests: 0, lost };
+                    // A writer that is gone is noticed with the next block.
+                    let _ = pieces.send(piece).await;
+                }
+                if is_last {
+                    shard.cache.stop_recording();
+                    return;
+                }
+                ring = requests;
+            }
+        });
+    }
+}
+
+/// Takes up to `wanted` off what is left; returns how many.
+fn claim(left: &AtomicU64, wanted: u64) -> u64 {
+    let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+        Some(left.saturating_sub(wanted))
+    });
+    taken.map_or(0, |before| before.min(wanted))
+}
+
+/// Appends blocks to a file in pieces that direct I/O takes.
+pub(in crate::database) struct TraceWriter {
+    disk: Rc<dyn Disk>,
+    file: Rc<dyn DiskFile>,
+    path: PathBuf,
+    waiting: Vec<u8>,
+    /// Bytes of the file that were written, a multiple of the page size.
+    written: u64,
+}
+
+impl TraceWriter {
+    pub(in crate::database) async fn create(shard: &Shard, path: PathBuf) -> Result<Self> {
+        let disk = shard.context.disk.clone();
+        remove_if_there(&*disk, &path).await?;
+        let file = disk.open(&path, OpenOptions::CREATE).await?;
+        let waiting = encode_header(shard.context.clock.wall_us());
+        Ok(TraceWriter { disk, file, path, waiting, written: 0 })
+    }
+
+    pub(in crate::database) async fn run(
+        mut self,
+        mut pieces: mpsc::Receiver<Piece>,
+    ) -> Result<RecordingSummary> {
+        let (mut requests, mut lost) = (0, 0);
+        while let Some(piece) = pieces.recv().await {
+            requests += piece.requests;
+            lost += piece.lost;
+            self.waiting.extend_from_slice(&piece.block);
+            if self.waiting.len() >= WRITE_BYTES {
+                let whole = self.waiting.len() / PAGE_BYTES * PAGE_BYTES;
+                self.write(whole).await?;
+            }
+        }
+        self.waiting.extend_from_slice(&encode_end(requests, lost));
+        let bytes = self.written + self.waiting.len() as u64;
+        self.write(self.waiting.len()).await?;
+        self.file.truncate(bytes).await?;
+        self.file.sync().await?;
+        if let Some(directory) = self.path.parent().filter(|path| !path.as_os_str().is_empty()) {
+            self.disk.sync_directory(directory).await?;
+        }
+        Ok(RecordingSummary { path: self.path, requests, lost, bytes })
+    }
+
+    /// Writes the first `bytes` of what waits, filled up to whole pages.
+    async fn write(&mut self, bytes: usize) -> Result<()> {
+        let rest = self.waiting.split_off(bytes);
+        let buffer = AlignedBuffer::padded(&self.waiting);
+        let length = buffer.len() as u64;
+        let (result, _) = self.file.write_at(self.written, buffer).await;
+        self.written += length;
+        self.waiting = rest;
+        result
+    }
+}

@@ -1,0 +1,134 @@
+//! What COPY copies, and the options that say how.
+
+use datafusion::sql::parser::Statement as SqlStatement;
+use sqlparser::tokenizer::Token;
+
+use crate::query::error::{QueryError, Result, Span};
+use crate::query::parse::{Cursor, Name, TableName};
+
+const OPTIONS: [&str; 7] =
+    ["format", "header", "null", "delimiter", "on_error", "reject_file", "ttl"];
+
+/// Format of a file of COPY.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Csv,
+    Parquet,
+}
+
+/// What COPY does with a line that cannot be loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnError {
+    Abort,
+    Skip,
+}
+
+/// How COPY reads and writes a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyOptions {
+    pub format: Format,
+    pub header: bool,
+    /// Text that stands for null.
+    pub null: String,
+    pub delimiter: u8,
+    pub on_error: OnError,
+    /// Where rejected lines go; `<file>.rejected` by default.
+    pub reject_file: Option<String>,
+    /// Seconds that loaded rows live; the table's default where absent, 0 = for ever.
+    pub ttl: Option<i64>,
+}
+
+/// COPY … FROM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyFrom {
+    pub table: TableName,
+    /// Empty means those of the header, or all of the table.
+    pub columns: Vec<Name>,
+    pub file: String,
+    pub file_span: Span,
+    pub options: CopyOptions,
+}
+
+/// COPY … TO.
+#[derive(Debug, Clone)]
+pub struct CopyTo {
+    pub source: SqlStatement,
+    pub file: String,
+    pub file_span: Span,
+    pub options: CopyOptions,
+}
+
+/// `[WITH] (NAME value, NAME = value, …)`; the format follows the file's name by default.
+pub(super) fn options(cursor: &mut Cursor<'_>, file: &str) -> Result<CopyOptions> {
+    let is_parquet = file.to_lowercase().ends_with(".parquet");
+    let mut options = CopyOptions {
+        format: if is_parquet { Format::Parquet } else { Format::Csv },
+        header: true,
+        null: String::new(),
+        delimiter: b',',
+        on_error: OnError::Abort,
+        reject_file: None,
+        ttl: None,
+    };
+    let with = cursor.take_word("with");
+    if with || cursor.peek() == Some(&Token::LParen) {
+        cursor.parenthesised(|cursor| option(cursor, &mut options))?;
+    }
+    Ok(options)
+}
+
+fn option(cursor: &mut Cursor<'_>, options: &mut CopyOptions) -> Result<()> {
+    let name = cursor.name("an option")?;
+    cursor.take(&Token::Eq);
+    let span = cursor.span();
+    // HEADER alone means HEADER true.
+    let value =
+        if name.value == "header" && matches!(cursor.peek(), Some(Token::Comma | Token::RParen)) {
+            "true".to_owned()
+        } else {
+            cursor.option_value()?
+        };
+    let wrong = |wanted: &str| {
+        QueryError::invalid(format!("option {} takes {wanted}, not '{value}'", name.value)).at(span)
+    };
+    let word = value.to_lowercase();
+    match name.value.as_str() {
+        "format" => {
+            options.format = match word.as_str() {
+                "csv" => Format::Csv,
+                "parquet" => Format::Parquet,
+                _ => return Err(wrong("csv or parquet")),
+            }
+        }
+        "header" => {
+            options.header = match word.as_str() {
+                "true" | "on" => true,
+                "false" | "off" => false,
+                _ => return Err(wrong("true or false")),
+            }
+        }
+        "null" => options.null = value,
+        "delimiter" => {
+            options.delimiter = match value.as_bytes() {
+                [byte] => *byte,
+                b"\\t" => b'\t',
+                _ => return Err(wrong("one character")),
+            }
+        }
+        "on_error" => {
+            options.on_error = match word.as_str() {
+                "abort" => OnError::Abort,
+                "skip" => OnError::Skip,
+                _ => return Err(wrong("abort or skip")),
+            }
+        }
+        "reject_file" => options.reject_file = Some(value),
+        "ttl" => options.ttl = Some(value.parse().map_err(|_| wrong("a number of seconds"))?),
+        unknown => {
+            let error = QueryError::not_found("option", unknown, OPTIONS).at(name.span);
+            let help = format!("options are {}", OPTIONS.join(", ").to_uppercase());
+            return Err(if error.help.is_some() { error } else { error.with_help(help) });
+        }
+    }
+    Ok(())
+}
