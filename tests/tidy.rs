@@ -1,6 +1,8 @@
 //! Rules of the house that a test can hold: floors, circles, owners of foreign crates, bans, sizes
-//! of files, functions and folders, top level, documents.
+//! of files, functions and folders, top level, documents, assertions.
 
+#[path = "tidy/assertions.rs"]
+mod assertions;
 #[path = "tidy/circles.rs"]
 mod circles;
 #[path = "skip.rs"]

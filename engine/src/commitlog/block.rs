@@ -23,6 +23,10 @@ pub(super) struct Trailer {
 
 /// Writes the trailer of the block that stands at `offset` of its segment.
 pub(super) fn seal(block: &mut [u8], offset: u32, trailer: Trailer) {
+    assert_eq!(block.len(), BLOCK_BYTES, "a block at {offset} of another size");
+    assert!((offset as usize).is_multiple_of(BLOCK_BYTES), "a block at {offset}, within another");
+    let segment = trailer.segment;
+    assert!(segment & STARTS_CHUNK == 0, "the id of segment {segment} takes the chunk's mark");
     let mark = if trailer.starts_chunk { STARTS_CHUNK } else { 0 };
     block[PAYLOAD_BYTES..][..8].copy_from_slice(&(trailer.segment | mark).to_be_bytes());
     block[PAYLOAD_BYTES + 8..][..4].copy_from_slice(&trailer.stable.to_be_bytes());

@@ -21,11 +21,17 @@ pub(super) fn offset_of(at: usize) -> u32 {
 
 /// Where in the joined payloads a record after `at` starts.
 pub(super) fn next_start(at: usize) -> usize {
-    if at % PAYLOAD_BYTES + FRAME_BYTES > PAYLOAD_BYTES {
+    let start = if at % PAYLOAD_BYTES + FRAME_BYTES > PAYLOAD_BYTES {
         at.next_multiple_of(PAYLOAD_BYTES)
     } else {
         at
-    }
+    };
+    debug_assert!(
+        (at..at + FRAME_BYTES).contains(&start)
+            && start / PAYLOAD_BYTES == (start + FRAME_BYTES - 1) / PAYLOAD_BYTES,
+        "behind {at} the frame of a record would start at {start}, across two blocks"
+    );
+    start
 }
 
 /// A chunk on its way to the disk.
@@ -52,6 +58,10 @@ pub(super) struct Chunk {
 
 impl Chunk {
     pub fn new(segment: u64, start: u32) -> Self {
+        assert!(
+            start >= RECORDS_START && (start as usize).is_multiple_of(BLOCK_BYTES),
+            "a chunk of segment {segment} starts at {start}, which is no block of records"
+        );
         Chunk { segment, start, record_count: 0, receipt: Receipt::new(), payload: Vec::new() }
     }
 
@@ -71,6 +81,7 @@ impl Chunk {
 
     /// Adds a record; returns its offset in the segment.
     pub fn push(&mut self, record: &[u8]) -> u32 {
+        let announced = self.end_with(record.len());
         let at = next_start(self.payload.len());
         self.payload.resize(at, 0);
         let size = (record.len() as u32).to_be_bytes();
@@ -78,7 +89,10 @@ impl Chunk {
         self.payload.extend_from_slice(&crc32(&size).to_be_bytes());
         self.payload.extend_from_slice(record);
         self.record_count += 1;
-        self.start + offset_of(at)
+        let (end, offset) = (self.end(), self.start + offset_of(at));
+        assert_eq!(end, announced, "the chunk ends elsewhere than was announced for a record");
+        assert!(offset < end, "a record stands at {offset}, the chunk ends at {end}");
+        offset
     }
 
     /// The blocks as they go to disk and the offset they go to. A segment's first chunk takes the
@@ -86,8 +100,12 @@ impl Chunk {
     pub fn blocks(&self, header: &[u8], stable: u32) -> (u32, AlignedBuffer) {
         let start = if self.start == RECORDS_START { 0 } else { self.start };
         let header = (start == 0).then_some(header);
+        let (segment, own) = (self.segment, self.start);
+        assert!(self.record_count > 0, "a chunk of segment {segment} at {own} has no record");
+        assert!(stable <= own, "segment {segment} is stable up to {stable}, behind {own}");
         let mut buffer = AlignedBuffer::with_capacity((self.end() - start) as usize);
         buffer.set_len(buffer.capacity());
+        let mut sealed = 0;
         let payloads = header.into_iter().chain(self.payload.chunks(PAYLOAD_BYTES));
         for (at, payload) in payloads.enumerate() {
             let block = &mut buffer[at * BLOCK_BYTES..][..BLOCK_BYTES];
@@ -95,7 +113,9 @@ impl Chunk {
             let offset = start + (at * BLOCK_BYTES) as u32;
             let starts_chunk = offset == self.start;
             block::seal(block, offset, Trailer { segment: self.segment, stable, starts_chunk });
+            sealed += BLOCK_BYTES;
         }
+        assert_eq!(sealed, buffer.len(), "blocks of a chunk of segment {segment} have no trailer");
         (start, buffer)
     }
 }

@@ -9,7 +9,7 @@ use super::block::{self, BLOCK_BYTES, Trailer};
 use super::chunk::{Chunk, Flight};
 use super::log::{BUFFER_BYTES, Commitlog, Durability, Inner};
 use super::receipt::Receipt;
-use super::segment::Segment;
+use super::segment::{RECORDS_START, Segment};
 use crate::disk::{AlignedBuffer, DiskFile};
 use crate::error::{Error, Result};
 
@@ -67,7 +67,11 @@ impl Commitlog {
     }
 
     fn landed(self: &Rc<Self>, number: u64, result: Result<()>) {
-        self.inner.borrow_mut().in_flight -= 1;
+        {
+            let mut inner = self.inner.borrow_mut();
+            assert!(inner.in_flight > 0, "write {number} ended, and none was under way");
+            inner.in_flight -= 1;
+        }
         if let Err(error) = result {
             self.poison(&error);
             return;
@@ -89,7 +93,13 @@ impl Commitlog {
             let inner = self.inner.borrow();
             let Some(segment) = inner.segments.get(&id) else { return };
             let Some(file) = segment.file.clone() else { return };
-            (file, segment.written)
+            let Segment { written, stable, .. } = *segment;
+            assert!(stable >= written, "segment {id} ends at {written}, stable up to {stable}");
+            assert_eq!(inner.in_flight, 0, "segment {id} ends while it is written to");
+            let room = self.options.segment_bytes - BLOCK_BYTES;
+            let is_inside = (RECORDS_START as usize + 1..=room).contains(&(written as usize));
+            assert!(is_inside, "segment {id} has its end block at {written}");
+            (file, written)
         };
         let mut buffer = AlignedBuffer::padded(&[0; BLOCK_BYTES]);
         block::seal(
@@ -107,6 +117,8 @@ impl Commitlog {
             segment.is_finished = true;
             segment.file = None;
         }
+        let before = inner.previous.0;
+        assert!(before < id, "segment {id} ends, segment {before} ended before");
         inner.previous = (id, offset);
     }
 
@@ -220,6 +232,14 @@ impl Inner {
         let Some(file) = segment.file.clone() else { return Step::Nothing };
         let (stable, number) = (segment.stable, self.next_flight);
         let Some(chunk) = self.queue.pop_front() else { return Step::Nothing };
+        let before = self.flights.back().map(|flight| (flight.segment, flight.end));
+        let under_way = before.filter(|(segment, _)| *segment == next).map(|(_, end)| end);
+        let behind = under_way.unwrap_or(segment.written.max(RECORDS_START));
+        assert_eq!(chunk.start, behind, "a chunk of segment {next} stands not behind the last");
+        assert!(
+            before.is_none_or(|(segment, _)| segment <= next),
+            "a chunk of segment {next} behind {before:?}"
+        );
         self.writing = Some(next);
         self.next_flight += 1;
         self.in_flight += 1;
@@ -237,6 +257,8 @@ impl Inner {
 
     /// Notes that the first `appends` appends are durable by a sync that ran between two times.
     fn note_synced(&mut self, appends: u64, started_ns: u64, ended_ns: u64) {
+        let all = self.stats.appends;
+        assert!(appends <= all, "{appends} appends are durable, there were {all}");
         if appends <= self.synced_appends {
             return;
         }
@@ -264,6 +286,8 @@ impl Inner {
         flight.is_done = true;
         while let Some(flight) = self.flights.pop_front_if(|flight| flight.is_done) {
             if let Some(segment) = self.segments.get_mut(&flight.segment) {
+                let (written, end) = (segment.written, flight.end);
+                assert!(end > written, "a chunk ends at {end}, {written} bytes were acknowledged");
                 segment.written = flight.end;
                 if is_sync {
                     segment.stable = flight.end;

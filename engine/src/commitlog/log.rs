@@ -111,7 +111,7 @@ pub struct Commitlog {
 pub(super) struct Inner {
     /// The segments of this log, spare ones (ids above `last_used`) included.
     pub segments: BTreeMap<u64, Segment>,
-    pub next_id: u64,
+    next_id: u64,
     /// Segments whose files are being removed.
     pub removing: usize,
     /// The greatest segment that ever got a record.
@@ -153,6 +153,13 @@ impl Inner {
     /// Closes the chunk in formation: it waits to be written from now on.
     pub fn seal(&mut self) {
         if let Some(chunk) = self.forming.take() {
+            let (segment, start) = (chunk.segment, chunk.start);
+            assert_eq!(start, self.next_start, "a chunk of segment {segment} stands elsewhere");
+            let last = self.queue.back().map(|last| (last.segment, last.end()));
+            assert!(
+                last.is_none_or(|last| last <= (segment, start)),
+                "a chunk of {segment} at {start} waits behind {last:?}"
+            );
             self.next_start = chunk.end();
             self.queue.push_back(chunk);
         }
@@ -279,6 +286,7 @@ impl Commitlog {
             fresh = if end > limit || !inner.is_active { inner.next_segment() } else { None };
             let (segment, start) = (inner.last_used, inner.next_start);
             let chunk = inner.forming.get_or_insert_with(|| Chunk::new(segment, start));
+            assert_eq!(chunk.segment, segment, "a record goes to a segment that is full");
             let offset = chunk.push(record);
             assert!(chunk.end() <= limit, "a record was placed beyond its segment");
             let receipt = chunk.receipt.clone();
@@ -287,8 +295,15 @@ impl Commitlog {
                 inner.seal();
             }
             let entry = inner.segments.get_mut(&segment).expect("the active segment is known");
-            entry.tables.insert(table, offset);
-            inner.position = ReplayPosition { segment, offset };
+            let before = entry.tables.insert(table, offset);
+            assert!(
+                before.is_none_or(|before| before < offset),
+                "a record behind {offset}: {before:?}"
+            );
+            let position = ReplayPosition { segment, offset };
+            let last = inner.position;
+            assert!(position > last, "a record at {position:?}, the last one was at {last:?}");
+            inner.position = position;
             inner.stats.appends += 1;
             inner.stats.bytes += record.len() as u64;
             spare_wanted = end > limit / 2;
@@ -462,15 +477,22 @@ impl Inner {
     fn next_segment(&mut self) -> Option<u64> {
         self.seal();
         let spare = self.segments.range(self.last_used + 1..).next().map(|(id, _)| *id);
-        let id = spare.unwrap_or(self.next_id);
-        if spare.is_none() {
-            self.next_id += 1;
-            self.segments.insert(id, Segment::preparing());
-        }
+        let id = spare.unwrap_or_else(|| self.prepare_next());
+        let (last, next) = (self.last_used, self.next_id);
+        assert!((last + 1..next).contains(&id), "segment {id} behind {last}, {next} comes next");
         self.last_used = id;
         self.next_start = RECORDS_START;
         self.is_active = true;
         if spare.is_none() { Some(id) } else { None }
+    }
+
+    /// Takes the next id for a segment that is about to be prepared.
+    pub fn prepare_next(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        let before = self.segments.insert(id, Segment::preparing());
+        assert!(before.is_none(), "segment {id} comes for the second time");
+        id
     }
 }
 

@@ -121,6 +121,10 @@ impl Commitlog {
             let mut inner = self.inner.borrow_mut();
             let first = inner.last_used + 1;
             let spares = inner.segments.split_off(&first);
+            assert!(
+                spares.values().all(|spare| spare.written == 0 && spare.tables.is_empty()),
+                "a segment behind {first}, the first spare one, holds records"
+            );
             spares.into_iter().filter(|(_, spare)| spare.is_ready()).map(|(id, _)| id).collect()
         };
         for id in spares {
@@ -150,10 +154,7 @@ impl Commitlog {
                 return;
             }
             inner.spare_wanted_in = last_used;
-            let id = inner.next_id;
-            inner.next_id += 1;
-            inner.segments.insert(id, Segment::preparing());
-            id
+            inner.prepare_next()
         };
         self.spawn_prepare(id);
     }
@@ -182,6 +183,8 @@ impl Commitlog {
 
     pub(super) fn segment_ready(&self, id: u64, file: Rc<dyn DiskFile>) {
         if let Some(segment) = self.inner.borrow_mut().segments.get_mut(&id) {
+            assert!(segment.file.is_none(), "segment {id} is ready for the second time");
+            assert!(!segment.is_finished, "segment {id} is ready behind its end");
             segment.file = Some(file);
         }
     }
@@ -204,6 +207,10 @@ impl Commitlog {
             inner.seal();
             let kept = inner.queue.partition_point(|chunk| chunk.segment < id);
             receipts.extend(inner.queue.drain(kept..).map(|chunk| chunk.receipt));
+            assert!(
+                inner.flights.iter().all(|flight| flight.segment < id),
+                "segment {id} was never ready, and is written to"
+            );
             inner.is_active = false;
             // Their positions have been given out, so their ids must not be used again.
             for id in id..=inner.last_used {
@@ -232,16 +239,17 @@ impl Commitlog {
             let new = {
                 let mut inner = self.inner.borrow_mut();
                 // Meanwhile another task may have released it.
-                if inner.failure.is_some() || inner.segments.remove(&old).is_none() {
+                if inner.failure.is_some() {
                     continue;
                 }
+                let Some(segment) = inner.segments.remove(&old) else { continue };
+                assert!(segment.is_finished, "segment {old} goes and is written to");
+                let tables = segment.tables;
+                assert!(tables.is_empty(), "segment {old} goes with records of {tables:?}");
                 let spares = inner.segments.range(inner.last_used + 1..).count();
                 let mut new = None;
                 if spares < SPARE_SEGMENTS_MAX && !inner.is_closed {
-                    new = Some(inner.next_id);
-                    let id = inner.next_id;
-                    inner.next_id += 1;
-                    inner.segments.insert(id, Segment::preparing());
+                    new = Some(inner.prepare_next());
                 } else {
                     inner.removing += 1;
                 }
@@ -258,7 +266,9 @@ impl Commitlog {
                 }
                 None => {
                     self.remove(old).await;
-                    self.inner.borrow_mut().removing -= 1;
+                    let mut inner = self.inner.borrow_mut();
+                    assert!(inner.removing > 0, "segment {old} was not on its way out");
+                    inner.removing -= 1;
                 }
             }
         }

@@ -35,6 +35,7 @@ pub(super) fn salvage(
             }
             return Ok(left_out);
         };
+        assert!(start >= search, "chunk {start} of segment {id} is looked at again");
         if lost < start {
             left_out.push(lost..start);
         }
@@ -84,6 +85,7 @@ impl Blocks {
 
     /// Joined payloads of the whole blocks from `start` on, and the offset behind them.
     fn run(&self, content: &[u8], start: u32) -> (Vec<u8>, u32) {
+        assert!((start as usize).is_multiple_of(BLOCK_BYTES), "a chunk at {start}, in a block");
         let first = start as usize / BLOCK_BYTES;
         let count = self.trailers[first..].iter().take_while(|trailer| trailer.is_some()).count();
         let blocks = content.chunks(BLOCK_BYTES).skip(first).take(count);

@@ -46,6 +46,10 @@ pub(super) struct Header {
 
 impl Header {
     pub fn encode(self) -> [u8; HEADER_BYTES] {
+        let (segment, previous) = (self.segment, self.previous.0);
+        assert!(previous < segment, "segment {segment} follows segment {previous}");
+        let (shard, count) = (self.shard, self.shard_count);
+        assert!(shard < count, "a segment of shard {shard} of {count}");
         let mut bytes = [0; HEADER_BYTES];
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4..8].copy_from_slice(&VERSION.to_be_bytes());

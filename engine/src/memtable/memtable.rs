@@ -60,6 +60,8 @@ impl Memtable {
         mutation: Mutation,
     ) -> PendingWrite {
         assert!(!self.sealed.get(), "a sealed memtable takes no new writes");
+        let last = self.highest.get();
+        assert!(last < Some(position), "a write at {position:?} is announced behind {last:?}");
         self.note(position);
         self.writes_in_flight.set(self.writes_in_flight.get() + 1);
         PendingWrite { memtable: self.clone(), mutation: Some(mutation) }
@@ -68,6 +70,7 @@ impl Memtable {
     /// Merges in a write that came back from the commitlog of an earlier run; `position` where that
     /// was this shard's own log, not one of another shard count.
     pub fn replay(&self, position: Option<ReplayPosition>, mutation: Mutation) {
+        assert!(!self.sealed.get(), "a sealed memtable takes no writes of an earlier run");
         match position {
             Some(position) => self.note(position),
             None => self.has_others.set(true),
@@ -98,7 +101,10 @@ impl Memtable {
                 partitions.entry(Rc::new(key)).or_default().clone()
             }
         };
+        let written = mutation.rows.len();
         let growth = handle.borrow_mut().apply(mutation);
+        let added = growth.rows;
+        debug_assert!(added <= written, "{added} rows more by a write of {written}");
         self.grow(growth.bytes);
         self.rows.set(self.rows.get() + growth.rows);
     }
@@ -114,13 +120,35 @@ impl Memtable {
     /// that run may keep it for a while.
     pub fn release(&self) {
         if !self.released.replace(true) {
-            self.shard_bytes.set(self.shard_bytes.get() - self.bytes.get());
+            let (all, own) = (self.shard_bytes.get(), self.bytes.get());
+            assert!(own <= all, "a memtable of {own} bytes, all of its shard's have {all}");
+            self.shard_bytes.set(all - own);
         }
     }
 
     /// Stops new writes; those in flight may still finish.
     pub fn seal(&self) {
-        self.sealed.set(true);
+        assert!(!self.sealed.replace(true), "a memtable is sealed for the second time");
+    }
+
+    /// A memtable that is about to be written holds what it says, and takes no more.
+    pub fn check_sealed(&self) {
+        let (is_sealed, writes) = (self.sealed.get(), self.writes_in_flight.get());
+        assert!(is_sealed && writes == 0, "{writes} writes in flight, sealed: {is_sealed}");
+        let (lowest, highest) = (self.lowest.get(), self.highest.get());
+        assert!(lowest <= highest, "the first write is at {lowest:?}, the last at {highest:?}");
+        let has_writes = highest.is_some() || self.has_others.get();
+        assert!(self.is_empty() || has_writes, "a memtable has rows of no write");
+        debug_assert_eq!(self.rows.get(), self.rows_in_partitions(), "the sum of rows is wrong");
+        debug_assert!(
+            self.bytes.get() >= self.partitions.borrow().len() * PARTITION_OVERHEAD_BYTES,
+            "{} bytes are too few for its partitions",
+            self.bytes.get()
+        );
+    }
+
+    fn rows_in_partitions(&self) -> usize {
+        self.partitions.borrow().values().map(|partition| partition.borrow().rows.len()).sum()
     }
 
     /// Writes announced and not applied yet.
@@ -165,6 +193,7 @@ impl Memtable {
     /// Frees the memtable row by row, in turns with other tasks. Where somebody reads it still, it
     /// goes with the last who does.
     pub async fn dismantle(self: Rc<Self>) {
+        assert!(self.released.get(), "a memtable goes whose bytes still count");
         let Ok(memtable) = Rc::try_unwrap(self) else { return };
         let mut partitions = memtable.partitions.into_inner();
         while let Some((_, partition)) = partitions.pop_first() {
@@ -209,7 +238,9 @@ impl Drop for PendingWrite {
         if let Some(mutation) = self.mutation.take() {
             self.memtable.apply(mutation);
         }
-        let left = self.memtable.writes_in_flight.get() - 1;
+        let in_flight = self.memtable.writes_in_flight.get();
+        assert!(in_flight > 0, "a write ends that was not announced");
+        let left = in_flight - 1;
         self.memtable.writes_in_flight.set(left);
         if left == 0 {
             self.memtable.settled.notify_waiters();

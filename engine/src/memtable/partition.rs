@@ -52,17 +52,40 @@ impl Partition {
             Rc::make_mut(&mut self.range_tombstones).add(range_tombstone);
         }
         for (key, mut row) in mutation.rows {
+            row.check_order();
             row.apply_own_tombstone();
             growth.bytes += row.memory_bytes() + key.as_ordered().len() + ROW_OVERHEAD_BYTES;
             match self.rows.get_mut(&key) {
-                Some(own) => Rc::make_mut(own).merge(&row),
+                Some(own) => {
+                    Rc::make_mut(own).merge(&row);
+                    debug_assert!(own.is_compacted(), "{own:?} holds what its tombstone covers");
+                }
                 None => {
                     growth.rows += 1;
                     self.rows.insert(Rc::new(key), Rc::new(row));
                 }
             }
         }
+        debug_assert!(
+            self.deletion >= mutation.deletion,
+            "a write's {:?} is not in force, {:?} is",
+            mutation.deletion,
+            self.deletion
+        );
+        self.check_order();
         growth
+    }
+
+    /// With the feature `strict`: rows stand in the order of their keys.
+    fn check_order(&self) {
+        if cfg!(feature = "strict") {
+            let mut keys = self.rows.iter().map(|(key, _)| key);
+            let mut last = keys.next();
+            for key in keys {
+                assert!(last < Some(key), "row {key:?} of a memtable stands behind {last:?}");
+                last = Some(key);
+            }
+        }
     }
 
     /// Rows between two positions of the natural order.

@@ -16,7 +16,7 @@ use crate::config::FRAGMENTS_PER_FILL_MAX;
 use crate::error::Result;
 use crate::mutation::{
     ClusteringRange, Direction, Filled, Fragment, FragmentSource, PartitionRange, Position,
-    RangeTombstone, Slice,
+    RangeTombstone, Slice, StreamCheck,
 };
 use crate::schema::PartitionKey;
 
@@ -30,6 +30,8 @@ struct MemtableSource {
     single: Option<(Rc<PartitionKey>, Partition)>,
     current: Option<Cursor>,
     done: bool,
+    /// In debug builds: looks at all that is given.
+    check: Option<StreamCheck>,
 }
 
 /// Place inside one partition.
@@ -62,7 +64,10 @@ impl MemtableSource {
             }
             PartitionRange::Tokens { .. } => None,
         };
+        debug_assert!(slice.is_normal(), "ranges of a read are not in order: {:?}", slice.ranges);
+        let check = cfg!(debug_assertions).then(|| StreamCheck::new(slice.direction));
         MemtableSource {
+            check,
             memtable,
             range,
             slice,
@@ -94,6 +99,14 @@ impl MemtableSource {
     }
 
     fn fill_some(&mut self, out: &mut VecDeque<Fragment>) {
+        let from = out.len();
+        self.fill_up(out);
+        if let Some(check) = &mut self.check {
+            out.range(from..).for_each(|fragment| check.pass(fragment));
+        }
+    }
+
+    fn fill_up(&mut self, out: &mut VecDeque<Fragment>) {
         let target = out.len() + FRAGMENTS_PER_FILL_MAX;
         while !self.done && out.len() < target {
             if let Some(cursor) = &mut self.current {
@@ -107,6 +120,7 @@ impl MemtableSource {
                 self.done = true;
                 return;
             };
+            debug_assert!(self.range.contains(&key), "{key:?} is not in {:?}", self.range);
             let deletion = partition.deletion;
             out.push_back(Fragment::PartitionStart { key: key.clone(), deletion });
             if let Some(row) = &partition.static_row {
@@ -139,6 +153,8 @@ impl Cursor {
         let partition = self.partition.clone();
         while out.len() < target {
             let Some(rest) = self.rest.clone() else {
+                let open = &self.open_until;
+                debug_assert!(open.is_none(), "a range ends, and a tombstone goes on to {open:?}");
                 let Some(range) = self.ranges.pop_front() else { return true };
                 self.tombstones = partition.range_tombstones.within(&range).into();
                 if direction == Direction::Reversed {

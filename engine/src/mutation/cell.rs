@@ -63,6 +63,11 @@ impl Cell {
 
     /// Merges another version of this cell into it; the result does not depend on the order.
     pub fn merge(&mut self, other: Cell) {
+        debug_assert_eq!(
+            self.reconcile(&other),
+            other.reconcile(self).reverse(),
+            "which of two cells stands depends on the order: {self:?}, {other:?}"
+        );
         if let (CellState::Counter { context: a }, CellState::Counter { context: b }) =
             (&self.state, &other.state)
             && let Some(both) = counter::merge(a, b)

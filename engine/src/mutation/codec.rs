@@ -26,7 +26,11 @@ const HAS_LIVENESS: u8 = 2;
 const HAS_MULTI: u8 = 4;
 
 /// Appends the binary form of `mutation` to `out`.
+///
+/// Cells and elements must be as [`Mutation::check`] wants them: what is out of order is not read
+/// back.
 pub fn encode(mutation: &Mutation, out: &mut Vec<u8>) {
+    let from = out.len();
     out.extend_from_slice(&mutation.table.0.to_be_bytes());
     put_bytes(out, mutation.key.as_bytes());
     let mut flags = 0;
@@ -54,6 +58,11 @@ pub fn encode(mutation: &Mutation, out: &mut Vec<u8>) {
         put_position(out, &deleted.range.end);
         put_tombstone(out, deleted.tombstone);
     }
+    debug_assert!(
+        decode(&out[from..]).map_or(true, |read| read == *mutation),
+        "{mutation:?} is read back as {:?}",
+        decode(&out[from..])
+    );
 }
 
 /// Reads a mutation that takes up all of `bytes`.

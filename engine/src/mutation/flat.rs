@@ -110,8 +110,11 @@ pub(crate) enum FlatState<'a> {
 impl FlatRow {
     /// The row with this key.
     pub fn row(key: &[u8], row: &Row) -> Self {
+        row.check_order();
         let cells = row.cells.iter().map(|(column, cell)| FlatCell::of(*column, cell));
-        FlatRow::put_together(key, (row.liveness, row.deletion), cells, &row.multi)
+        let flat = FlatRow::put_together(key, (row.liveness, row.deletion), cells, &row.multi);
+        debug_assert_eq!(flat.thaw(), *row, "a row is not read back as it was put together");
+        flat
     }
 
     /// The row with this key, marker, row tombstone and cells of single-cell columns, sorted by
@@ -149,6 +152,8 @@ impl FlatRow {
 
     #[expect(unsafe_code, reason = "one piece of memory behind a thin pointer, with its count")]
     fn new(key_bytes: usize, weight: Weight, content: &[u8]) -> Self {
+        let bytes = content.len();
+        debug_assert!(key_bytes <= bytes, "a key of {key_bytes} bytes in a content of {bytes}");
         let weight = match weight {
             Weight::Before => 0,
             Weight::At => 1,
@@ -178,7 +183,9 @@ impl FlatRow {
             }
             memory.add(start).copy_from_nonoverlapping(content.as_ptr(), content.len());
         }
-        FlatRow(place)
+        let flat = FlatRow(place);
+        debug_assert_eq!(flat.whole(), (content, key_bytes), "memory holds another content");
+        flat
     }
 
     #[inline]
@@ -292,12 +299,15 @@ impl FlatRow {
         if self.has_multi() {
             row.multi = cells.input.multi(cells.row_timestamp);
         }
+        let left = cells.input.rest.len();
+        debug_assert_eq!(left, 0, "{left} bytes behind the last cell of a row: {row:?}");
         row
     }
 
     /// The marker, the row tombstone and the cells of single-cell columns, sorted by column.
     #[inline]
     fn parts(&self) -> (Option<Liveness>, Option<Tombstone>, FlatCells<'_>) {
+        debug_assert!(self.has_row(), "cells of a place without a row: {:?}", self.position());
         let mut input = self.input();
         let flags = input.byte();
         let liveness = match flags & MARKER {
@@ -317,6 +327,7 @@ impl FlatRow {
     /// (seconds) sees. There must be a row.
     #[inline]
     pub fn values(&self, now: i32) -> FlatValues<'_> {
+        debug_assert!(self.has_row(), "values of a place without a row: {:?}", self.position());
         let mut input = self.input();
         let flags = input.byte();
         input.skip(usize::from(MARKER_BYTES[usize::from(flags & MARKER)]));
@@ -370,7 +381,9 @@ impl Drop for FlatRow {
     #[inline]
     #[expect(unsafe_code, reason = "the last holder gives the memory back")]
     fn drop(&mut self) {
-        let holders = self.head().holders.get() - 1;
+        let holders = self.head().holders.get();
+        debug_assert!(holders > 0, "a row is let go of more often than it was taken");
+        let holders = holders - 1;
         self.head().holders.set(holders);
         if holders == 0 {
             let layout = self.layout();
@@ -570,6 +583,10 @@ pub(crate) const NO_COLUMN: ColumnId = ColumnId(0);
 fn short_long(number: i64) -> Option<[u8; 7]> {
     let is_short = number << 8 >> 8 == number;
     let [bytes @ .., _] = number.to_le_bytes();
+    debug_assert!(
+        !is_short || Input { rest: &bytes }.short_long() == number,
+        "{number} is not read back from seven bytes"
+    );
     is_short.then_some(bytes)
 }
 
@@ -660,7 +677,14 @@ impl<'a> Input<'a> {
     fn cell_start(&mut self) -> (u8, ColumnId) {
         let flags = self.byte();
         let column = match flags >> COLUMN_SHIFT {
-            FAR_COLUMN => self.number() as u16,
+            FAR_COLUMN => {
+                let column = self.number();
+                debug_assert!(
+                    (usize::from(FAR_COLUMN)..=usize::from(u16::MAX)).contains(&column),
+                    "column {column} stands behind the flags of its cell"
+                );
+                column as u16
+            }
             near => u16::from(near),
         };
         (flags, ColumnId(column))
@@ -720,6 +744,7 @@ impl<'a> Input<'a> {
 
     fn multi(&mut self, row_timestamp: i64) -> Vec<(ColumnId, MultiCell)> {
         let count = self.number();
+        debug_assert!(count > 0, "a row says that it has multi-cell columns, and has none");
         let column = |_| {
             let column = ColumnId(self.number() as u16);
             let deletion = (self.byte() != 0).then(|| self.tombstone());

@@ -14,6 +14,7 @@ use std::rc::Rc;
 
 use futures::future::LocalBoxFuture;
 
+use super::direction::Direction;
 use super::flat::FlatRow;
 use super::position::Position;
 use super::row::Row;
@@ -62,6 +63,63 @@ impl Fragment {
             },
             other => other,
         }
+    }
+}
+
+/// Looks at the fragments of a stream one after another, for whoever makes the stream: asserts that
+/// it keeps the contract of [`FragmentSource`].
+#[derive(Debug)]
+pub(crate) struct StreamCheck {
+    direction: Direction,
+    partition: Option<Rc<PartitionKey>>,
+    is_open: bool,
+    /// Of the row or change before, and whether it was a row.
+    place: Option<(Position, bool)>,
+    in_force: Option<Tombstone>,
+}
+
+impl StreamCheck {
+    pub(crate) fn new(direction: Direction) -> Self {
+        StreamCheck { direction, partition: None, is_open: false, place: None, in_force: None }
+    }
+
+    /// Panics where a fragment does not follow the ones before it.
+    pub(crate) fn pass(&mut self, fragment: &Fragment) {
+        match fragment {
+            Fragment::PartitionStart { key, .. } => {
+                assert!(!self.is_open, "{key:?} begins within {:?}", self.partition);
+                let last = self.partition.replace(key.clone());
+                assert!(last.is_none_or(|last| last < *key), "{key:?} is not in ring order");
+                (self.is_open, self.place, self.in_force) = (true, None, None);
+            }
+            Fragment::StaticRow(_) => {
+                let is_first = self.is_open && self.place.is_none();
+                assert!(is_first, "a static row stands behind {:?}", self.place);
+            }
+            Fragment::Row { key, .. } => self.step(Position::at((**key).clone()), true),
+            Fragment::FlatRow(flat) => self.step(flat.position(), true),
+            Fragment::RangeTombstoneChange { position, tombstone } => {
+                self.step(position.clone(), false);
+                self.in_force = *tombstone;
+            }
+            Fragment::PartitionEnd => {
+                assert!(self.is_open, "a partition ends that did not begin");
+                let left = self.in_force;
+                assert!(left.is_none(), "{:?} ends with {left:?} in force", self.partition);
+                self.is_open = false;
+            }
+        }
+    }
+
+    /// Changes at one place may follow one another; two rows do not.
+    fn step(&mut self, to: Position, is_row: bool) {
+        assert!(self.is_open, "{to:?} stands in no partition");
+        let follows = self.place.as_ref().is_none_or(|(from, was_row)| {
+            let order = self.direction.order(from, &to);
+            order.is_lt() || (order.is_eq() && !(is_row && *was_row))
+        });
+        assert!(follows, "{to:?} stands behind {:?}, {:?}", self.place, self.direction);
+        self.place = Some((to, is_row));
     }
 }
 

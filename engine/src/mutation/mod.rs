@@ -22,6 +22,7 @@ pub use cell::{Cell, CellState};
 pub use direction::Direction;
 pub(crate) use flat::{FlatCell, FlatState, NO_COLUMN};
 pub use flat::{FlatRow, FlatValues};
+pub(crate) use fragment::StreamCheck;
 pub use fragment::{Filled, Fragment, FragmentSink, FragmentSource};
 pub use multi_cell::{CellPath, MultiCell};
 pub use point_read::PointRead;

@@ -82,6 +82,12 @@ impl MultiCell {
             Ok(at) => self.cells[at].1.merge(cell),
             Err(at) => self.cells.insert(at, (path, cell)),
         }
+        debug_assert!(self.is_sorted(), "elements out of order: {:?}", self.cells);
+    }
+
+    /// Whether elements stand in order, one a path.
+    fn is_sorted(&self) -> bool {
+        self.cells.is_sorted_by(|(a, _), (b, _)| a < b)
     }
 
     /// Merges another version of this column into it; the result does not depend on the order.
@@ -95,7 +101,7 @@ impl MultiCell {
                 (Some((a, _)), Some((b, _))) => a <= b,
                 (Some(_), None) => true,
                 (None, Some(_)) => false,
-                (None, None) => return,
+                (None, None) => break,
             };
             let next = match takes_own {
                 true => own.next(),
@@ -105,6 +111,12 @@ impl MultiCell {
             let (path, cell) = next.expect("one was there");
             self.put(path, cell);
         }
+        debug_assert!(self.is_sorted(), "merged elements out of order: {:?}", self.cells);
+        debug_assert!(
+            self.deletion
+                .is_none_or(|own| !self.cells.iter().any(|(_, c)| own.covers(c.timestamp))),
+            "a merge left elements that the deletion covers: {self:?}"
+        );
     }
 
     /// Takes away what `tombstone` covers, the deletion too where it says no more.
@@ -113,6 +125,7 @@ impl MultiCell {
             self.deletion = None;
         }
         self.cells.retain(|(_, cell)| !tombstone.covers(cell.timestamp));
+        debug_assert!(!self.is_touched_by(tombstone), "{tombstone:?} left some of {self:?}");
     }
 
     /// Whether `tombstone` covers something of this.

@@ -31,6 +31,7 @@ impl PointRead {
         }
         match (&mut self.row, other.row) {
             (Some(own), Some(other)) => {
+                debug_assert_eq!(own.key(), other.key(), "rows of two places are merged");
                 let mut row = own.thaw();
                 row.merge(&other.thaw());
                 *own = FlatRow::row(own.key(), &row);

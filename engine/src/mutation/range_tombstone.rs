@@ -81,7 +81,29 @@ impl RangeTombstoneList {
             self.by_start.remove(&end);
             end = joined_end;
         }
+        self.check_neighbours(&start, &end, tombstone);
         self.by_start.insert(start, (end, tombstone));
+    }
+
+    /// A piece that is put in is no empty one, overlaps none, and differs from those it touches.
+    fn check_neighbours(&self, start: &Position, end: &Position, tombstone: Tombstone) {
+        debug_assert!(start < end, "an empty range is deleted: {start:?} to {end:?}");
+        let left = || self.by_start.range::<Position, _>(..start).next_back();
+        debug_assert!(
+            left().is_none_or(
+                |(_, (until, own))| until < start || (until == start && *own != tombstone)
+            ),
+            "the range deleted from {start:?} overlaps or repeats {:?}",
+            left()
+        );
+        let right = || self.by_start.range::<Position, _>(start..).next();
+        debug_assert!(
+            right().is_none_or(|(from, (_, own))| from == start
+                || end < from
+                || (end == from && *own != tombstone)),
+            "the range deleted up to {end:?} overlaps or repeats {:?}",
+            right()
+        );
     }
 
     fn overlapping(&self, range: &ClusteringRange) -> Vec<(Position, Position, Tombstone)> {

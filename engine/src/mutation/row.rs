@@ -75,6 +75,21 @@ impl Row {
             Ok(at) => self.cells[at].1.merge(cell),
             Err(at) => self.cells.insert(at, (column, cell)),
         }
+        self.check_order();
+    }
+
+    /// Cells and multi-cell columns stand in the order of columns, one a column.
+    pub(crate) fn check_order(&self) {
+        debug_assert!(
+            self.cells.is_sorted_by(|(a, _), (b, _)| a < b),
+            "cells out of order: {:?}",
+            self.cells
+        );
+        debug_assert!(
+            self.multi.is_sorted_by(|(a, _), (b, _)| a < b),
+            "multi-cell columns out of order: {:?}",
+            self.multi
+        );
     }
 
     /// The cells of the multi-cell column `column`, if the row has any.
@@ -92,6 +107,7 @@ impl Row {
             Ok(at) => self.multi[at].1.merge(&multi),
             Err(at) => self.multi.insert(at, (column, multi)),
         }
+        self.check_order();
     }
 
     /// Gives everything that an INSERT wrote another timestamp. The deletions by which it replaces
@@ -131,6 +147,11 @@ impl Row {
             }
         }
         self.apply_own_tombstone();
+        self.check_order();
+        debug_assert!(
+            self.multi.iter().all(|(_, multi)| !multi.is_empty()),
+            "a merge left a multi-cell column that says nothing: {self:?}"
+        );
     }
 
     /// Removes everything that `tombstone` covers, an equal or older row tombstone included when
@@ -140,6 +161,10 @@ impl Row {
             self.deletion = None;
         }
         self.drop_covered(tombstone);
+        debug_assert!(
+            !self.is_touched_by(tombstone) && self.deletion.is_none_or(|own| own > tombstone),
+            "{tombstone:?} left what it covers: {self:?}"
+        );
     }
 
     /// Removes what the row's own tombstone covers, as merging does: a row that was written or
@@ -148,6 +173,7 @@ impl Row {
         if let Some(own) = self.deletion {
             self.drop_covered(own);
         }
+        debug_assert!(self.is_compacted(), "a row holds what its own tombstone covers: {self:?}");
     }
 
     fn drop_covered(&mut self, tombstone: Tombstone) {

@@ -40,6 +40,12 @@ impl Slice {
     pub fn full(direction: Direction) -> Self {
         Slice { ranges: vec![ClusteringRange::full()], direction }
     }
+
+    /// Whether the ranges are in natural order, disjoint, and none is empty.
+    pub fn is_normal(&self) -> bool {
+        self.ranges.iter().all(|range| !range.is_empty())
+            && self.ranges.is_sorted_by(|a, b| a.end <= b.start)
+    }
 }
 
 /// Sorts ranges by start and joins those that overlap or touch; drops empty ones.
@@ -57,6 +63,10 @@ pub fn normalise(mut ranges: Vec<ClusteringRange>) -> Vec<ClusteringRange> {
             _ => joined.push(range),
         }
     }
+    assert!(
+        joined.is_sorted_by(|a, b| a.end < b.start) && joined.iter().all(|range| !range.is_empty()),
+        "ranges that overlap, touch or are empty are left: {joined:?}"
+    );
     joined
 }
 

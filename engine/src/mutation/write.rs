@@ -2,6 +2,7 @@
 
 use super::cell::{Cell, CellState};
 use super::multi_cell::MultiCell;
+use super::position::Weight;
 use super::range_tombstone::RangeTombstone;
 use super::row::Row;
 use super::tombstone::Tombstone;
@@ -101,6 +102,10 @@ impl Mutation {
         }
         for deleted in &self.range_tombstones {
             for bound in [&deleted.range.start, &deleted.range.end] {
+                if bound.weight == Weight::At {
+                    let why = "it stands at a row, and not beside one".to_owned();
+                    return refused("bound of a deleted range", why);
+                }
                 if let Err(why) = shape.check_prefix(&bound.prefix) {
                     return refused("bound of a deleted range", why);
                 }

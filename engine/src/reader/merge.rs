@@ -17,7 +17,7 @@ use crate::config::FRAGMENTS_PER_FILL_MAX;
 use crate::error::Result;
 use crate::mutation::tombstone::strongest;
 use crate::mutation::{
-    Direction, Filled, Fragment, FragmentSource, Position, Row, Tombstone, Weight,
+    Direction, Filled, Fragment, FragmentSource, Position, Row, StreamCheck, Tombstone, Weight,
 };
 use crate::runtime;
 use crate::schema::{ClusteringKey, PartitionKey};
@@ -30,6 +30,8 @@ pub struct MergeSource {
     in_partition: bool,
     /// Tombstone in force in the merged stream.
     in_force: Option<Tombstone>,
+    /// With the feature `strict`: looks at all that is merged.
+    check: Option<StreamCheck>,
 }
 
 struct Input {
@@ -45,8 +47,13 @@ impl Input {
     async fn front(&mut self) -> Result<Option<&Fragment>> {
         if self.buffer.is_empty() && !self.done {
             match self.source.fill_now(&mut self.buffer) {
-                Filled::Some => {}
-                Filled::End => self.done = true,
+                Filled::Some => {
+                    debug_assert!(!self.buffer.is_empty(), "a source gave nothing, and said some");
+                }
+                Filled::End => {
+                    debug_assert!(self.buffer.is_empty(), "a source gave some, and said its end");
+                    self.done = true;
+                }
                 Filled::Waits => {
                     // Each of many files may give some hundred rows for one that is wanted.
                     runtime::maybe_yield().await;
@@ -83,7 +90,8 @@ impl MergeSource {
                 }
             })
             .collect();
-        Box::new(MergeSource { inputs, direction, in_partition: false, in_force: None })
+        let check = cfg!(feature = "strict").then(|| StreamCheck::new(direction));
+        Box::new(MergeSource { inputs, direction, in_partition: false, in_force: None, check })
     }
 
     fn has_run_dry(&self) -> bool {
@@ -99,7 +107,13 @@ impl MergeSource {
     async fn open_next(&mut self, out: &mut VecDeque<Fragment>) -> Result<bool> {
         let mut least: Option<Rc<PartitionKey>> = None;
         for input in &mut self.inputs {
-            if let Some(Fragment::PartitionStart { key, .. }) = input.front().await?
+            debug_assert!(!input.is_open, "an input is still in the partition that has ended");
+            let front = input.front().await?;
+            debug_assert!(
+                matches!(front, Some(Fragment::PartitionStart { .. }) | None),
+                "between two partitions stands {front:?}"
+            );
+            if let Some(Fragment::PartitionStart { key, .. }) = front
                 && least.as_ref().is_none_or(|least| key < least)
             {
                 least = Some(key.clone());
@@ -146,9 +160,12 @@ impl MergeSource {
                 continue;
             }
             let direction = self.direction;
-            let ends =
-                matches!(self.inputs[at].front().await?, Some(Fragment::PartitionEnd) | None);
+            let front = self.inputs[at].front().await?;
+            debug_assert!(front.is_some(), "a source ended in the middle of a partition");
+            let ends = matches!(front, Some(Fragment::PartitionEnd) | None);
             if ends {
+                let left = self.inputs[at].in_force;
+                debug_assert!(left.is_none(), "a source ended a partition with {left:?} in force");
                 self.inputs[at].buffer.pop_front();
                 self.inputs[at].is_open = false;
                 continue;
@@ -168,6 +185,13 @@ impl MergeSource {
                 }
             }
         }
+        debug_assert!(
+            first.first().is_none_or(|first| self.inputs.iter().filter(|input| input.is_open).all(
+                |input| compare(self.direction, &self.inputs[*first].buffer[0], &input.buffer[0])
+                    .is_le()
+            )),
+            "of the inputs {first:?} come first, and another one does"
+        );
         if first.is_empty() {
             assert!(self.in_force.is_none(), "a partition ended with a range tombstone in force");
             self.in_partition = false;
@@ -243,7 +267,15 @@ impl FragmentSource for MergeSource {
         async move {
             let before = out.len();
             let target = before + FRAGMENTS_PER_FILL_MAX;
-            while out.len() < target && self.step(out).await? {
+            while out.len() < target {
+                let from = out.len();
+                let has_more = self.step(out).await?;
+                if let Some(check) = &mut self.check {
+                    out.range(from..).for_each(|fragment| check.pass(fragment));
+                }
+                if !has_more {
+                    break;
+                }
                 // What an input has to be asked for may wait for the disk, and may not be wanted.
                 if out.len() > before && self.has_run_dry() {
                     break;

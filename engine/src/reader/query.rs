@@ -125,6 +125,11 @@ impl View {
     ) -> Result<()> {
         let open = self.open();
         open.has_rows = true;
+        debug_assert!(
+            !matches!(content, LiveContent::Flat([])),
+            "no rows of {:?} are handed over",
+            open.key
+        );
         let static_row = open.static_row.as_deref();
         let wants_more = take(LiveRows { partition: &open.key, content, static_row })?;
         self.given(count, wants_more);
@@ -140,6 +145,8 @@ impl View {
         let now_seconds = self.now_seconds;
         match fragment {
             Fragment::PartitionStart { key, deletion } => {
+                let before = self.partition.as_ref().map(|open| &open.key);
+                debug_assert!(before.is_none(), "{key:?} begins within {before:?}");
                 let repeated_bytes = key.as_bytes().len();
                 self.partition = Some(Open {
                     key,
@@ -152,6 +159,11 @@ impl View {
             }
             Fragment::StaticRow(row) => {
                 let open = self.open();
+                debug_assert!(
+                    open.static_row.is_none() && !open.has_rows,
+                    "a static row stands behind others of {:?}",
+                    open.key
+                );
                 open.static_row = live(row, open.deletion, now_seconds);
                 open.repeated_bytes += open.static_row.as_ref().map_or(0, |row| row.memory_bytes());
             }
@@ -167,6 +179,11 @@ impl View {
             Fragment::FlatRow(flat) => self.flat(&flat, take)?,
             Fragment::PartitionEnd => {
                 let open = self.partition.take().expect("a partition began before it ends");
+                debug_assert_eq!(
+                    open.covering, open.deletion,
+                    "a range tombstone is in force at the end of {:?}",
+                    open.key
+                );
                 if let Some(static_row) = open.static_row.as_deref()
                     && self.show_static_only
                     && !open.has_rows
@@ -286,6 +303,10 @@ fn live(mut row: Rc<Row>, covering: Option<Tombstone>, now_seconds: i32) -> Opti
     {
         Rc::make_mut(&mut row).apply_tombstone(tombstone);
     }
+    debug_assert!(
+        covering.is_none_or(|tombstone| !row.is_touched_by(tombstone)) && row.is_compacted(),
+        "a reader would see what {covering:?} covers of {row:?}"
+    );
     row.is_live_at(now_seconds).then_some(row)
 }
 

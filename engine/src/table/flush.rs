@@ -27,6 +27,10 @@ impl Table {
             return;
         }
         active.seal();
+        let older = self.sealed.borrow().back().and_then(|older| older.highest_position());
+        if let Some((first, _)) = active.positions() {
+            assert!(older < Some(first), "a memtable from {first:?} on, an older one to {older:?}");
+        }
         self.sealed.borrow_mut().push_back(active);
         *self.active.borrow_mut() = Memtable::new(self.shard_bytes.clone());
     }
@@ -70,6 +74,11 @@ impl Table {
                 self.sealed.take().iter().for_each(|memtable| memtable.release());
                 return Ok(());
             }
+            memtable.check_sealed();
+            if let Some((first, _)) = memtable.positions() {
+                let flushed = manifest.flushed_through();
+                assert!(flushed < Some(first), "a write at {first:?}, flushed is {flushed:?}");
+            }
             let written = match memtable.is_empty() {
                 true => None,
                 false => self.write(&memtable).await?,
@@ -84,6 +93,16 @@ impl Table {
                     self.unnamed.borrow_mut().push(generation);
                     return Err(error);
                 }
+                let (named, flushed) = (manifest.live(), manifest.flushed_through());
+                assert!(named.contains_key(&generation), "the manifest lacks SSTable {generation}");
+                assert!(
+                    through <= flushed,
+                    "{through:?} was written, the manifest has {flushed:?}"
+                );
+                assert!(
+                    !self.has_sstable(generation),
+                    "SSTable {generation} takes part in reads before it is written"
+                );
                 let live = LiveSstable { sstable, is_shared: false };
                 let generation = self.generation.get() + 1;
                 self.generation.set(generation);
@@ -92,7 +111,11 @@ impl Table {
                 self.merge_into_rows(&memtable, generation).await;
             }
             // Until here readers merged the rows from the memtable as well. Merging is idempotent.
-            self.sealed.borrow_mut().pop_front();
+            let oldest = self.sealed.borrow_mut().pop_front();
+            assert!(
+                oldest.is_some_and(|oldest| Rc::ptr_eq(&oldest, &memtable)),
+                "writes would be lost: the memtable that leaves is not the one that was written"
+            );
             memtable.release();
             self.owed.set(Some(self.owed.get().flatten().max(through)));
             let settled = self.settle(&mut manifest).await;
@@ -109,6 +132,10 @@ impl Table {
         manifest.seal().await?;
         loop {
             let Some(generation) = self.unnamed.borrow().last().copied() else { break };
+            assert!(
+                !manifest.live().contains_key(&generation) && !self.has_sstable(generation),
+                "files of SSTable {generation} would be removed, which is live"
+            );
             remove_files(&*self.disk, &self.directory, generation).await?;
             self.unnamed.borrow_mut().pop();
         }
@@ -139,10 +166,19 @@ impl Table {
         }
     }
 
+    /// Whether reads use the own SSTable with this number.
+    fn has_sstable(&self, generation: u64) -> bool {
+        let sstables = self.sstables.borrow();
+        let mut own = sstables.0.iter().filter(|live| !live.is_shared);
+        own.any(|live| live.sstable.info().generation == generation)
+    }
+
     /// `None` when the memtable held nothing that an SSTable keeps.
     async fn write(&self, memtable: &Rc<Memtable>) -> Result<Option<Rc<Sstable>>> {
         let generation = self.next_generation.get();
-        self.next_generation.set(generation + u64::from(self.shard_count));
+        let (shard, count) = (u64::from(self.shard), u64::from(self.shard_count));
+        assert_eq!(generation % count, shard, "SSTable {generation} has another shard's number");
+        self.next_generation.set(generation + count);
         let written = self.write_generation(memtable, generation).await;
         if written.is_err() {
             // A full disk must not be filled further; what cannot be removed goes at the next
@@ -197,6 +233,27 @@ impl Table {
         let schema = self.schema.clone();
         let written = (generation, None);
         let sstable = Sstable::open(disk, cache, &self.directory, written, schema).await?;
+        let (info, held) = (sstable.info(), memtable.stats());
+        assert!(
+            memtable.contains(&info.first_key) && memtable.contains(&info.last_key),
+            "SSTable {generation} has keys that its memtable has not: {:?} to {:?}",
+            info.first_key,
+            info.last_key
+        );
+        assert!(
+            info.partitions <= held.partitions as u64,
+            "SSTable {generation} has {} partitions, its memtable {}",
+            info.partitions,
+            held.partitions
+        );
+        // Each partition may have a static row beside its rows.
+        assert!(
+            info.rows <= (held.rows + held.partitions) as u64,
+            "SSTable {generation} has {} rows, its memtable {} in {} partitions",
+            info.rows,
+            held.rows,
+            held.partitions
+        );
         sstable.mended().iter().for_each(|error| self.damage.add_rebuilt(error));
         self.warn_of_large_data(&sstable);
         Ok(Some(sstable))

@@ -140,7 +140,10 @@ async fn read_parts(
                     let Some((start, was)) = before else { continue };
                     (FragmentKind::RangeTombstone, start, position, Some(was.timestamp))
                 }
-                Fragment::PartitionEnd => continue,
+                Fragment::PartitionEnd => {
+                    debug_assert!(open.is_none(), "{name}: a partition ended within {open:?}");
+                    continue;
+                }
             };
             count += 1;
             if count > max {

@@ -62,6 +62,7 @@ impl Table {
         let TableOpening { schema, directory, disk, commitlog, cache, ledger, .. } = opening;
         let (reached, generation_max) = (opening.reached, opening.generation_max);
         let TableOpening { shard_bytes, shard, shard_count, large_data, .. } = opening;
+        assert!(shard < shard_count, "a table of shard {shard} of {shard_count}");
         disk.create_directories(&directory).await?;
         // The folder of the keyspace and that of all data: either may be new.
         for ancestor in directory.ancestors().skip(1).take(2) {
@@ -125,6 +126,10 @@ impl Table {
         let highest = highest.max(generation_max);
         let stride = u64::from(shard_count);
         let next_generation = (highest / stride + 1) * stride + u64::from(shard);
+        assert!(
+            next_generation > highest && next_generation % stride == u64::from(shard),
+            "shard {shard} of {stride} would write SSTable {next_generation}, {highest} is there"
+        );
         let rows = RowCache::new(cache.clone(), schema.clone());
         Ok(Rc::new(Table {
             options: RefCell::new(schema.options.clone()),
@@ -214,6 +219,11 @@ pub async fn clear_leftovers(
             return Ok(result);
         }
     };
+    for name in removed.iter().chain(&moved) {
+        let generation = generation_of(name);
+        let is_live = generation.is_none_or(|generation| live.contains(&generation));
+        assert!(!is_live, "{name} was cleared away, which a manifest names");
+    }
     if !removed.is_empty() {
         tracing::info!(%directory, files = removed.len(), "removed unfinished SSTables");
     }

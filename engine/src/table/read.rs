@@ -9,7 +9,7 @@ use super::table::Table;
 use crate::admission::{BatchCharge, Permit};
 use crate::batch::{BatchBuilder, RecordBatch};
 use crate::config::{BATCH_BYTES_MAX, BATCH_BYTES_UNCHARGED, BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::mutation::{ClusteringRange, Filled, PartitionRange, Slice};
 use crate::reader::{LiveRows, QueryReader};
 use crate::runtime;
@@ -80,10 +80,18 @@ impl Table {
         batches: &Batches,
         permit: &mut Permit,
     ) -> Result<()> {
+        if !command.slice.is_normal() {
+            let why = "ranges of a read are in order, disjoint, and none is empty";
+            return Err(Error::invalid(why));
+        }
         let ranges: Vec<PartitionRange> = match command.partitions {
             Partitions::Keys(mut keys) => {
                 keys.sort();
                 keys.dedup();
+                for key in &keys {
+                    let shard = key.token().shard(self.shard_count);
+                    debug_assert_eq!(shard, self.shard, "{key:?} is read on another shard");
+                }
                 keys.into_iter().map(PartitionRange::Single).collect()
             }
             Partitions::Shard(_) => vec![PartitionRange::full()],
@@ -109,7 +117,9 @@ impl Table {
                 let before = output.builder.rows();
                 let wanted = left.min(output.rows_max - before);
                 let pulled = reader.pull(wanted, &mut |rows| output.push(rows))?;
-                left -= output.builder.rows() - before;
+                let added = output.builder.rows() - before;
+                assert!(added <= wanted, "{added} rows came where {wanted} were wanted");
+                left -= added;
                 if output.is_full() && !output.send_and_go_on().await? {
                     return Ok(());
                 }
@@ -201,7 +211,9 @@ impl<'a> Output<'a> {
     /// Hands over the batch; false when the receiver is gone.
     async fn send(&mut self) -> Result<bool> {
         let rows = self.builder.rows();
+        assert!(rows <= self.rows_max, "a batch of {rows} rows, {} is most", self.rows_max);
         let batch = self.builder.finish()?;
+        assert_eq!(batch.num_rows(), rows, "a batch has not the rows that were pushed");
         let bytes = batch.get_array_memory_size();
         self.row_bytes = bytes / rows.max(1);
         self.was_long = bytes >= BATCH_BYTES_MAX / 2;

@@ -176,6 +176,9 @@ impl Table {
             for memtable in sealed.into_iter().chain([self.active()]) {
                 memtable.wait_for_writes().await;
             }
+            let writes = self.active().writes_in_flight();
+            let is_frozen = self.is_frozen.get();
+            assert!(writes == 0 || !is_frozen, "{writes} writes to a table that is frozen");
         }
     }
 
@@ -241,8 +244,11 @@ impl Table {
 
     /// Bytes of all memtables, sealed ones included.
     pub fn memtable_bytes(&self) -> usize {
-        self.active.borrow().stats().bytes
-            + self.sealed.borrow().iter().map(|sealed| sealed.stats().bytes).sum::<usize>()
+        let own = self.active.borrow().stats().bytes
+            + self.sealed.borrow().iter().map(|sealed| sealed.stats().bytes).sum::<usize>();
+        let all = self.shard_bytes.get();
+        debug_assert!(own <= all, "memtables of {own} bytes, all of the shard have {all}");
+        own
     }
 
     pub fn stats(&self) -> TableStats {
@@ -276,6 +282,14 @@ impl Table {
         slice: &Slice,
         past_cache: bool,
     ) -> Box<dyn FragmentSource> {
+        debug_assert!(slice.is_normal(), "ranges of a read are not in order: {:?}", slice.ranges);
+        debug_assert!(
+            matches!(range, PartitionRange::Tokens { .. })
+                || matches!(range, PartitionRange::Single(key) if self.owns(key)),
+            "a read on shard {} of {} for {range:?}",
+            self.shard,
+            self.shard_count
+        );
         let mut sources: Vec<Box<dyn FragmentSource>> = Vec::new();
         let mut add = |memtable: &Rc<Memtable>| {
             let holds = match range {
@@ -314,6 +328,10 @@ impl Table {
             _ => sources.extend(self.files(&sstables.0, range, slice, past_cache)),
         }
         MergeSource::merge(sources, slice.direction)
+    }
+
+    fn owns(&self, key: &PartitionKey) -> bool {
+        key.token().shard(self.shard_count) == self.shard
     }
 
     /// The files that may hold something of a range, each read on its own.
@@ -414,6 +432,7 @@ impl Table {
 
     /// Gives the table the shard's commitlog, which could not be made when the table was opened.
     pub fn set_commitlog(&self, commitlog: Rc<Commitlog>) {
-        *self.commitlog.borrow_mut() = Some(commitlog);
+        let before = self.commitlog.borrow_mut().replace(commitlog);
+        assert!(before.is_none(), "a table has a commitlog, and is given another");
     }
 }

@@ -21,6 +21,8 @@ impl Uncovered {
     pub(super) fn pass(&mut self, fragment: Fragment) -> Option<Fragment> {
         Some(match fragment {
             Fragment::PartitionStart { deletion, .. } => {
+                let left = self.range;
+                assert!(left.is_none(), "a partition begins with {left:?} in force");
                 *self = Uncovered { partition: deletion, range: None };
                 fragment
             }
@@ -50,7 +52,12 @@ fn left(mut row: Rc<Row>, covering: Option<Tombstone>) -> Option<Rc<Row>> {
         if covers_deletion || row.is_touched_by(tombstone) {
             Rc::make_mut(&mut row).apply_tombstone(tombstone);
         }
+        assert!(
+            !row.is_touched_by(tombstone),
+            "{tombstone:?} covers what would be written beside it: {row:?}"
+        );
     }
+    assert!(row.is_compacted(), "a row holds what its own tombstone covers: {row:?}");
     (!row.is_empty()).then_some(row)
 }
 

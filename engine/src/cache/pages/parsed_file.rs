@@ -45,6 +45,8 @@ impl<T: Any> ParsedFile<T> {
     /// Keeps the piece at `at`, which takes `bytes` of memory, if there is room and the admission
     /// policy lets it in; a miss. One that is there already stays. Whether one is there now.
     pub fn insert(&self, at: u64, piece: Rc<T>, bytes: usize) -> bool {
+        let least = size_of::<T>();
+        debug_assert!(bytes >= least, "a piece of {bytes} bytes, of a type that takes {least}");
         self.cache.insert_parsed(self.key(at), self.kind, self.table, piece, bytes)
     }
 }

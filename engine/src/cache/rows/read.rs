@@ -294,6 +294,7 @@ impl CachedRead {
         let place = PlaceRef::row(row.as_ordered());
         let has_row = found.row.is_some();
         let flat = found.row.unwrap_or_else(|| place.flat());
+        debug_assert!(PlaceRef::of_flat(&flat) == place, "{flat:?} was read for {row:?}");
         if let Some(target) = target.filter(|_| flat.memory_bytes() <= CACHED_ROW_BYTES_MAX) {
             target.put(place, || flat.clone(), found.tombstone, 0);
         }
@@ -443,6 +444,11 @@ impl CachedRead {
 
     /// Where a walk goes on behind a gap.
     fn behind(&self, mut walk: Walk, gap: ClusteringRange) -> State {
+        let (direction, rest) = (self.direction, &walk.rest);
+        debug_assert!(
+            direction.order(direction.first(rest), direction.last(&gap)).is_le(),
+            "a walk over {rest:?} goes back behind {gap:?}"
+        );
         match self.direction {
             Direction::Forward => walk.rest.start = gap.end,
             Direction::Reversed => walk.rest.end = gap.start,

@@ -3,6 +3,7 @@
 use super::*;
 use crate::clock::Random;
 use crate::commitlog::Durability;
+use crate::error::{Error, Result};
 
 const KEYS: i32 = 12;
 const PARTITIONS: [&str; 4] = ["a", "b", "c", "nobody writes this one"];
@@ -116,6 +117,38 @@ async fn a_static_row_alone_answers_no_read_by_clustering_key() {
             assert_eq!(found, [7], "flushed: {flushed}, past: {past_cache}");
         }
         database.flush(None).await.unwrap();
+    }
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_read_of_ranges_out_of_order_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { shards: Some(1), ..Options::new(directory.path()) };
+    let database = Database::open(options).await.unwrap();
+    let schema = database.create_table(definition(), false).await.unwrap();
+    database.apply(insert(&schema, "a", 1, 7, 1)).await.unwrap();
+    let row = |at| ClusteringRange::prefix(ck(&schema, at));
+    let none = ClusteringRange { start: Position::end(), end: Position::start() };
+    let cases = [
+        (vec![row(1), row(2)], true),
+        (vec![], true),
+        (vec![row(2), row(1)], false),
+        (vec![row(1), row(1)], false),
+        (vec![ClusteringRange::full(), row(1)], false),
+        (vec![none], false),
+    ];
+    for (ranges, is_read) in cases {
+        let slice = Slice { ranges, direction: Direction::Forward };
+        let what = format!("{:?}", slice.ranges);
+        let read: Result<Vec<RecordBatch>> =
+            database.read(read_of(&schema, "a", slice, None)).try_collect().await;
+        match read {
+            Ok(_) => assert!(is_read, "{what}"),
+            Err(error) => {
+                assert!(!is_read && matches!(error, Error::Invalid(_)), "{what}: {error}")
+            }
+        }
     }
     database.close().await.unwrap();
 }

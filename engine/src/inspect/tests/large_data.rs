@@ -55,7 +55,7 @@ fn fragments(schema: &SchemaRef) -> Vec<Fragment> {
         }
         for c in (0..=n).rev() {
             let mut row = row(10 * n as usize);
-            if c == n {
+            if c == n && n > 0 {
                 let path =
                     |i: i32| CellPath::from_stored(&DataType::Int, &i.to_be_bytes()).unwrap();
                 let cells = (0..n).map(|i| (path(i), Cell::live(7, Vec::<u8>::new()))).collect();

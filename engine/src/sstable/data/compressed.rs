@@ -64,6 +64,8 @@ impl CompressedFile {
         (from, to): (u64, u64),
         out: &mut Vec<u8>,
     ) -> Result<()> {
+        let (chunk_bytes, before) = (self.info.chunk_bytes, out.len() as u64);
+        debug_assert!(from.is_multiple_of(chunk_bytes), "data from {from} on, within a chunk");
         let mut next = from / self.info.chunk_bytes;
         let end = to.div_ceil(self.info.chunk_bytes);
         let mut stored = Vec::new();
@@ -88,6 +90,8 @@ impl CompressedFile {
                 self.decompress(chunk, &bytes[..(chunk.stored_bytes + CRC_BYTES) as usize], out)?;
             }
         }
+        let added = out.len() as u64 - before;
+        debug_assert_eq!(added, to.saturating_sub(from), "bytes of the chunks from {from} to {to}");
         Ok(())
     }
 

@@ -76,7 +76,9 @@ impl FileWriter {
     pub(crate) async fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
         loop {
             let buffer = self.buffer.as_mut().expect("a writer that failed is not used again");
-            let take = bytes.len().min(WRITE_BYTES - buffer.len());
+            let gathered = buffer.len();
+            assert!(gathered <= WRITE_BYTES, "{gathered} bytes were gathered and not written");
+            let take = bytes.len().min(WRITE_BYTES - gathered);
             buffer.extend(&bytes[..take]);
             bytes = &bytes[take..];
             if bytes.is_empty() {
@@ -88,7 +90,8 @@ impl FileWriter {
 
     async fn flush(&mut self) -> Result<()> {
         let mut buffer = self.buffer.take().expect("a writer that failed is not used again");
-        let length = buffer.len();
+        let (length, at) = (buffer.len(), self.flushed);
+        assert!(at.is_multiple_of(CHUNK_BYTES as u64), "{length} bytes go to {at}, in a chunk");
         self.whole.update(&buffer);
         self.written.pages.extend(buffer.chunks(PAGE_BYTES).map(crc32));
         self.written.chunks.extend(buffer.chunks(CHUNK_BYTES).map(crc32));
@@ -108,6 +111,10 @@ impl FileWriter {
         self.flush().await?;
         self.file.truncate(self.flushed).await?;
         self.file.sync().await?;
+        let (size, pages) = (self.flushed, self.written.pages.len() as u64);
+        assert_eq!(pages, size.div_ceil(PAGE), "checksums of the pages of {size} bytes");
+        let chunks = self.written.chunks.len() as u64;
+        assert_eq!(chunks, size.div_ceil(CHUNK_BYTES as u64), "checksums of {size} bytes");
         self.written.size = self.flushed;
         self.written.whole = self.whole.finish();
         Ok(self.written)
@@ -219,6 +226,7 @@ impl CheckedFile {
 
     /// Bytes of the file in the page.
     fn page_bytes(&self, page: u64) -> u64 {
+        debug_assert!(page * PAGE < self.size, "page {page} of a file of {} bytes", self.size);
         (self.size - page * PAGE).min(PAGE)
     }
 
@@ -264,6 +272,10 @@ impl CheckedFile {
         let unit = self.unit_pages();
         let from = first / unit * unit;
         let to = end.next_multiple_of(unit).min(self.size.div_ceil(PAGE));
+        debug_assert!(
+            from <= first && first < end && end <= to,
+            "pages {first}..{end} of the file's {to} are read as {from}..{to}"
+        );
         let mut pages = self.paged.page_range(from, to - from).await?;
         self.check_pages(from, pages.iter().map(|page| &page[..]))?;
         pages.truncate((end - from) as usize);
@@ -283,6 +295,7 @@ impl CheckedFile {
     /// notes that.
     fn check_pages<'a>(&self, first: u64, pages: impl Iterator<Item = &'a [u8]>) -> Result<()> {
         let (unit, count) = (self.unit_pages(), self.size.div_ceil(PAGE));
+        debug_assert!(first.is_multiple_of(unit), "page {first} is within what a checksum covers");
         let (mut end, mut crc) = (first, Crc32::new());
         for page in pages {
             let number = end;
@@ -356,10 +369,14 @@ impl CheckedFile {
         (offset, length): (u64, u64),
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        match access {
+        let before = out.len() as u64;
+        let read = match access {
             Access::Cached | Access::Rows => self.read_into(offset, length, out).await,
             Access::Scan => self.scan_into(offset, length, out).await,
-        }
+        };
+        let added = out.len() as u64 - before;
+        debug_assert!(read.is_err() || added == length, "{added} bytes for {length} at {offset}");
+        read
     }
 
     async fn read_into(&self, offset: u64, length: u64, out: &mut Vec<u8>) -> Result<()> {

@@ -254,6 +254,7 @@ impl Window {
         let unit = self.content.unit_bytes();
         self.bytes.clear();
         self.start = at / unit * unit;
+        debug_assert!(self.bytes.is_empty(), "a window starts afresh at {at} with bytes");
     }
 
     /// Lets the units before the one that holds `at` go.
@@ -261,8 +262,11 @@ impl Window {
         let unit = self.content.unit_bytes();
         let keep_from = at / unit * unit;
         if keep_from > self.start {
+            let end = self.end();
+            debug_assert!(keep_from <= end, "a window up to {end} goes on from {keep_from}");
             self.bytes.join((keep_from - self.start) as usize);
             self.start = keep_from;
+            debug_assert_eq!(self.end(), end, "a window that moved on to {at} ends elsewhere");
         }
     }
 
@@ -321,6 +325,7 @@ impl Window {
         let ahead = if is_short { limit } else { (self.end() + ahead_bytes).min(limit) };
         let ahead = ahead.max(wanted);
         self.append(ahead, keep).await?;
+        debug_assert!(self.holds(at, needed), "{at}..{wanted} was read, and is not at hand");
         self.double_ahead();
         Ok(())
     }
@@ -340,6 +345,10 @@ impl Window {
         let first = from.min(to.saturating_sub(ahead_bytes).max(low));
         self.restart(first);
         self.append(to, Keep::All).await?;
+        debug_assert!(
+            self.holds(from, to.saturating_sub(from)),
+            "{from}..{to} was read, and is not at hand"
+        );
         self.double_ahead();
         Ok(())
     }

@@ -9,6 +9,8 @@ const REGISTERS: usize = 1 << PRECISION;
 /// Registers of five bits in one 32-bit word.
 const REGISTERS_PER_WORD: usize = 6;
 const WORDS: usize = REGISTERS.div_ceil(REGISTERS_PER_WORD);
+/// The greatest rank that a register has room for. One key in two billion has a greater one.
+const RANK_MAX: u8 = 31;
 
 /// The registers of a growing set of keys.
 #[derive(Debug, Clone)]
@@ -26,7 +28,7 @@ impl Cardinality {
         let hash = murmur2_64(key);
         let register = (hash >> (64 - PRECISION)) as usize;
         let rank = ((hash << PRECISION) | (1 << (PRECISION - 1))).leading_zeros() as u8 + 1;
-        self.registers[register] = self.registers[register].max(rank);
+        self.registers[register] = self.registers[register].max(rank.min(RANK_MAX));
     }
 
     /// The rank in each register.
@@ -47,6 +49,7 @@ impl Cardinality {
 
     /// Appends the serialised form: version, precisions, format 0 ("normal"), registers.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let before = out.len();
         out.extend_from_slice(&[
             0xff,
             0xff,
@@ -63,8 +66,11 @@ impl Cardinality {
                 .iter()
                 .enumerate()
                 .fold(0u32, |word, (i, rank)| word | u32::from(*rank) << (5 * i));
+            let last = registers.iter().max();
+            assert!(last <= Some(&RANK_MAX), "a rank of {last:?} takes bits of its neighbours");
             out.extend_from_slice(&word.to_be_bytes());
         }
+        assert_eq!(out.len() - before, 9 + 4 * WORDS, "registers take not the bytes announced");
     }
 }
 
@@ -94,6 +100,16 @@ fn murmur2_64(key: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The hash of no bytes is zero, which has the greatest rank of all.
+    #[test]
+    fn a_great_rank_leaves_the_registers_beside_it_alone() {
+        let mut cardinality = Cardinality::new();
+        cardinality.add(b"");
+        let mut out = Vec::new();
+        cardinality.encode(&mut out);
+        assert_eq!(out[9..13], u32::from(RANK_MAX).to_be_bytes(), "the first six registers");
+    }
 
     #[test]
     fn the_registers_estimate_the_number_of_keys() {

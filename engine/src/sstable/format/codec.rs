@@ -130,6 +130,15 @@ impl ChunkEncoder {
                 out.truncate(start + length.expect("there is room for the worst case"));
             }
         }
+        if cfg!(debug_assertions) {
+            let mut again = vec![0; content.len()];
+            let result = self.codec.decompress(&out[start..], &mut again);
+            assert!(
+                result.is_ok() && again == content,
+                "a chunk of {} bytes is not what comes back: {result:?}",
+                content.len()
+            );
+        }
     }
 }
 

@@ -74,6 +74,7 @@ fn stored_bytes_max(chunk_bytes: u64) -> u64 {
 
 /// Bytes of a whole `CompressionInfo.db` for `me`, of a file whose chunks begin at `offsets`.
 pub(crate) fn encode(compression: &Compression, data_bytes: u64, offsets: &[u64]) -> Vec<u8> {
+    assert!(offsets.is_sorted_by(|a, b| a < b), "offsets of chunks do not ascend: {offsets:?}");
     let mut out = Vec::with_capacity(64 + 8 * offsets.len());
     put_bytes16(&mut out, compression.compressor.class().as_bytes());
     let level = compression.level.map(|level| level.to_string());
@@ -154,6 +155,12 @@ impl CompressionInfo {
     pub(crate) fn chunk(&self, number: u64) -> Chunk {
         let at = self.offsets.get(number).expect("decoding found a chunk for all data");
         let end = self.offsets.get(number + 1).unwrap_or(self.file_bytes);
+        debug_assert!(at + CRC_BYTES <= end, "chunk {number} at {at}..{end}");
+        debug_assert!(
+            number * self.chunk_bytes < self.data_bytes,
+            "chunk {number} is behind the {} bytes of data",
+            self.data_bytes
+        );
         let stored_bytes = end - at - CRC_BYTES;
         Chunk {
             at,

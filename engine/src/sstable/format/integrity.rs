@@ -87,6 +87,8 @@ impl Integrity {
     /// Notes the content of a small component.
     pub(crate) fn add(&mut self, component: Component, content: &[u8]) {
         let name = component.suffix().to_owned();
+        let before = self.components.iter().find(|(noted, ..)| *noted == name);
+        assert!(before.is_none(), "{name} is noted twice: {before:?}");
         self.components.push((name, content.len() as u64, crc32(content)));
     }
 
@@ -114,6 +116,9 @@ impl Integrity {
             put_vint(&mut out, count);
         }
         for pages in [&self.data, &self.index] {
+            let (size, count) = (pages.size, pages.crcs.len() as u64);
+            let wanted = size.div_ceil(PAGE_BYTES as u64);
+            assert_eq!(count, wanted, "checksums of a file of {size} bytes");
             put_vint(&mut out, pages.size);
             put_vint(&mut out, pages.crcs.len() as u64);
             pages.crcs.iter().for_each(|crc| out.extend_from_slice(&crc.to_be_bytes()));

@@ -70,7 +70,8 @@ impl HeaderColumns {
         let mut place = vec![None; schema.columns.len()];
         for (i, column) in list.iter().enumerate() {
             if let Some(id) = column.id {
-                place[usize::from(id.0)] = Some(i as u16);
+                let before = place[usize::from(id.0)].replace(i as u16);
+                assert!(before.is_none(), "column {} stands at {before:?} and {i}", id.0);
             }
         }
         HeaderColumns { list, place }

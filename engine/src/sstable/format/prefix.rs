@@ -142,6 +142,7 @@ impl PrefixEncoder {
         prefix: &ClusteringKey,
         out: &mut Vec<u8>,
     ) {
+        debug_assert_eq!(Bound::from_kind(bound as u8), Some(bound), "a bound of unknown kind");
         out.push(bound as u8);
         self.split(layout, prefix);
         out.extend_from_slice(&(self.ends.len() as u16).to_be_bytes());

@@ -49,6 +49,8 @@ impl Histogram {
 
     fn add(&mut self, value: i64) {
         let bucket = self.offsets.partition_point(|offset| *offset < value);
+        let last = self.counts.len() - 1;
+        debug_assert!(bucket <= last, "{value} falls into bucket {bucket}, {last} is the last");
         self.counts[bucket] += 1;
     }
 
@@ -194,6 +196,8 @@ impl Collector {
         if self.drop_times.len() > DROP_TIME_BINS {
             self.join_nearest_bins();
         }
+        let bins = self.drop_times.len();
+        debug_assert!(bins <= DROP_TIME_BINS, "{bins} bins of deletion times");
     }
 
     fn join_nearest_bins(&mut self) {
@@ -204,6 +208,7 @@ impl Collector {
         let middle = (sum / i128::from(a_count + b_count)) as i64;
         self.drop_times.remove(&a);
         self.drop_times.remove(&b);
+        debug_assert!((a..=b).contains(&middle), "{middle} is not between {a} and {b}");
         *self.drop_times.entry(middle).or_default() += a_count + b_count;
     }
 
@@ -272,6 +277,13 @@ impl Collector {
         let (min_deletion_time, max_deletion_time) =
             self.deletion_times.seen.unwrap_or((i32::MAX, i32::MAX));
         let (min_ttl, max_ttl) = self.ttls.seen.unwrap_or((0, 0));
+        assert_eq!(
+            self.partition_sizes.count(),
+            self.cells_per_partition.count(),
+            "the histograms are of different partitions"
+        );
+        let lowest = replay.map(|(lowest, _)| lowest);
+        assert!(lowest <= replay.map(|(_, highest)| highest), "positions of writes: {replay:?}");
         let bounds = match &self.first_last_key {
             Some((min, max)) if !self.is_unbounded => (values(min), values(max)),
             _ => (Vec::new(), Vec::new()),
@@ -433,7 +445,9 @@ pub(crate) fn encode_file(
         out.extend_from_slice(&(offset as i32).to_be_bytes());
         offset += body.len();
     }
+    assert_eq!(out.len(), 4 + 8 * bodies.len(), "the first part starts not where it was said");
     bodies.iter().for_each(|body| out.extend_from_slice(body));
+    assert_eq!(out.len(), offset, "the parts take not the bytes that were announced");
     out
 }
 

@@ -137,6 +137,10 @@ impl UnfilteredEncoder {
         self.order.extend(row.cells.iter().enumerate().map(|(i, (id, _))| (place_of(*id), i)));
         self.order.extend(row.multi.iter().enumerate().map(|(i, (id, _))| (place_of(*id), i)));
         self.order.sort_unstable();
+        debug_assert!(
+            self.order.is_sorted_by(|(a, _), (b, _)| a < b),
+            "two cells of one column: {row:?}"
+        );
         let has_deletions = row.multi.iter().any(|(_, multi)| multi.deletion.is_some());
         if has_deletions {
             flags |= HAS_COMPLEX_DELETION;
@@ -150,11 +154,13 @@ impl UnfilteredEncoder {
         for (place, i) in &self.order {
             let column = &columns.list[usize::from(*place)];
             let Some(path_type) = &column.path else {
-                let cell = &row.cells[*i].1;
+                let (id, cell) = &row.cells[*i];
+                assert_eq!(column.id, Some(*id), "a cell is written in another one's place");
                 put_cell(layout, cell, row.liveness, (column.shape.fixed_bytes, None), body);
                 continue;
             };
-            let multi = &row.multi[*i].1;
+            let (id, multi) = &row.multi[*i];
+            assert_eq!(column.id, Some(*id), "elements are written in another column's place");
             if has_deletions {
                 put_tombstone(layout, multi.deletion.unwrap_or(NO_DELETION), body);
             }
@@ -176,12 +182,13 @@ const NO_DELETION: Tombstone = Tombstone { timestamp: i64::MIN, deletion_time: i
 
 /// Appends which of `count` columns are present, for a proper subset of them.
 fn put_subset(count: u64, present: impl ExactSizeIterator<Item = u64> + Clone, out: &mut Vec<u8>) {
+    let present_count = present.len() as u64;
+    debug_assert!(present_count < count, "{present_count} of {count} columns are no proper subset");
     if count < BITMAP_COLUMNS as u64 {
         let all = (1u64 << count) - 1;
         put_vint(out, present.fold(all, |missing, place| missing & !(1 << place)));
         return;
     }
-    let present_count = present.len() as u64;
     put_vint(out, count - present_count);
     if present_count < count / 2 {
         present.for_each(|place| put_vint(out, place));
@@ -570,6 +577,8 @@ fn read_parts<'a>(
         cells.sort_unstable_by_key(FromCell::column);
     }
     multi.sort_unstable_by_key(|(id, _)| *id);
+    // The header names each column once.
+    debug_assert!(multi.is_sorted_by(|(a, _), (b, _)| a < b), "a column comes twice: {multi:?}");
     Ok(RowParts { previous, liveness, deletion, multi })
 }
 

@@ -169,6 +169,7 @@ impl BlockIndex {
         // Where all are alike it is the first.
         let guess = ((above * count as f64) as usize).min(count - 1);
         let (from, to) = (guess.saturating_sub(SAMPLE / 2), (guess + SAMPLE / 2).min(count));
+        debug_assert!(from <= guess && guess < to && to <= count, "{from} {guess} {to} of {count}");
         Memory::of_slice(&self.places[guess..to]).prefetch();
         Memory::of_slice(&self.weights[guess..to]).prefetch();
         let keys = guess * self.keys.len() / count;
@@ -200,6 +201,14 @@ impl BlockIndex {
                 _ => high = middle,
             }
         }
+        debug_assert!(
+            low == self.places.len() || self.cmp(low, 1, rest).is_ge(),
+            "block {low} ends before the row"
+        );
+        debug_assert!(
+            low == 0 || self.cmp(low - 1, 1, rest).is_lt(),
+            "the block before {low} reaches up to the row"
+        );
         low
     }
 

@@ -41,6 +41,10 @@ impl BloomFilter {
     /// An empty filter for `keys` keys of which `fp_chance` (0 to 1) others may pass.
     pub(crate) fn new(keys: u64, fp_chance: f64) -> Self {
         let (bits_per_key, hash_count) = dimensions(fp_chance);
+        assert!(
+            (1..=HASHES_MAX).contains(&hash_count),
+            "a filter of {hash_count} functions could not be read back"
+        );
         let words = ((keys * bits_per_key + 19) >> 6) + 1;
         BloomFilter { hash_count, words: vec![0; words as usize] }
     }
@@ -59,6 +63,7 @@ impl BloomFilter {
         for bit in self.bits(hash) {
             self.words[bit / 64] |= 1 << (bit % 64);
         }
+        debug_assert!(self.may_contain_hashes(hashes), "{hashes:?} was added and is not there");
     }
 
     /// False when the key was never added.
@@ -79,6 +84,7 @@ impl BloomFilter {
     /// The first word in which another filter of the same size differs, and its bits there and
     /// here.
     pub(crate) fn difference(&self, other: &BloomFilter) -> Option<(usize, u64, u64)> {
+        assert_eq!(self.words.len(), other.words.len(), "filters of two sizes are compared");
         let mut words = self.words.iter().zip(&other.words).enumerate();
         words.find(|(_, (a, b))| a != b).map(|(at, (a, b))| (at, *b, *a))
     }

@@ -42,6 +42,8 @@ impl LastItem {
     }
 
     pub(crate) fn set(&self, place: (u64, u64)) {
+        let (start, end) = place;
+        debug_assert!(start < end, "the last row of a partition at {start}..{end}");
         self.page.places[self.place].last.set(place);
     }
 }
@@ -154,6 +156,11 @@ impl IndexPage {
         while at <= last && self.tokens[at] < token {
             at += 1;
         }
+        debug_assert_eq!(
+            at,
+            self.tokens.partition_point(|other| *other < token),
+            "{token:?} was looked for in another place"
+        );
         at
     }
 

@@ -78,6 +78,8 @@ pub(crate) struct PromotedIndexBuilder {
     start: Option<u64>,
     first: Vec<u8>,
     last: Vec<u8>,
+    /// Start of the first row or marker of the partition, and the end of the last one.
+    extent: Option<(u64, u64)>,
 }
 
 impl PromotedIndexBuilder {
@@ -90,6 +92,7 @@ impl PromotedIndexBuilder {
             start: None,
             first: Vec::new(),
             last: Vec::new(),
+            extent: None,
         }
     }
 
@@ -101,6 +104,10 @@ impl PromotedIndexBuilder {
         prefix: impl FnOnce(&mut Vec<u8>),
         open: Option<Tombstone>,
     ) {
+        assert!(from < to, "a row or marker at {from}..{to}");
+        let (first, behind) = self.extent.unwrap_or((from, from));
+        assert_eq!(from, behind, "a row or marker stands not behind the one before");
+        self.extent = Some((first, to));
         self.last.clear();
         prefix(&mut self.last);
         let start = match self.start {
@@ -118,6 +125,7 @@ impl PromotedIndexBuilder {
 
     fn close_block(&mut self, end: u64, open: Option<Tombstone>) {
         let Some(start) = self.start.take() else { return };
+        assert!(start < end, "a block at {start}..{end}");
         let offset = u32::try_from(self.blocks.len()).expect("the block size grows with the index");
         self.offsets.push(offset);
         let out = &mut self.blocks;
@@ -141,6 +149,11 @@ impl PromotedIndexBuilder {
         partition_deletion: Option<Tombstone>,
         out: &mut Vec<u8>,
     ) {
+        let (first, behind) = self.extent.take().unwrap_or((header_bytes, header_bytes));
+        assert!(
+            first == header_bytes && behind < end,
+            "rows at {first}..{behind} of a partition whose front ends at {header_bytes}, of {end}"
+        );
         // Like Cassandra, count the end mark into a block that is still open.
         self.close_block(end, None);
         if self.offsets.len() >= 2 {
@@ -338,6 +351,7 @@ impl PromotedIndex {
 
     /// `length` bytes at `at`, which the file has, if they are in memory.
     fn bytes_in_memory(&mut self, (at, length): (u64, u64)) -> Option<Bytes> {
+        debug_assert!(length > 0, "no bytes of an index are wanted at {at}");
         let (first, last) = (at / PAGE, (at + length - 1) / PAGE);
         let mut joined = Vec::new();
         for number in first..=last {
@@ -349,6 +363,7 @@ impl PromotedIndex {
             }
             joined.extend_from_slice(&page[from..to]);
         }
+        debug_assert_eq!(joined.len() as u64, length, "pages were joined wrongly at {at}");
         Some(Bytes::Joined(joined))
     }
 
@@ -383,6 +398,8 @@ impl PromotedIndex {
             self.parsed.pop_first();
         }
         self.parsed.insert(number, block.clone());
+        let kept = self.parsed.len();
+        debug_assert!(kept <= BLOCKS_KEPT_MAX, "{kept} blocks are kept");
         Ok(block)
     }
 
@@ -542,6 +559,11 @@ impl PromotedIndex {
                 step = step.saturating_mul(2);
             }
         }
+        debug_assert!(
+            (first + 1..=self.count).contains(&high),
+            "block {high} of {} behind block {first}",
+            self.count
+        );
         Ok(high)
     }
 
@@ -564,6 +586,7 @@ impl PromotedIndex {
                 step = step.saturating_mul(2);
             }
         }
+        debug_assert!(low <= last, "block {low} comes up to block {last}");
         Ok(low)
     }
 

@@ -38,6 +38,13 @@ pub(crate) struct SummaryBuilder {
 impl SummaryBuilder {
     /// The entry of `key` is about to be written at `index_position`.
     pub(crate) fn add(&mut self, key: &PartitionKey, index_position: u64) {
+        let last = self.last.as_ref();
+        assert!(last.is_none_or(|last| last < key), "{key:?} is indexed behind {last:?}");
+        let sample = self.samples.last().map(|(_, at)| *at);
+        assert!(
+            sample.map_or(index_position == 0, |at| at < index_position),
+            "{key:?} is indexed at {index_position}, one before it at {sample:?}"
+        );
         let is_far = self.samples.last().is_none_or(|(_, at)| {
             self.keys_since_sample >= KEYS_PER_SAMPLE
                 || index_position - at >= INDEX_BYTES_PER_SAMPLE
@@ -49,6 +56,11 @@ impl SummaryBuilder {
         self.keys_since_sample += 1;
         self.keys += 1;
         self.last = Some(key.clone());
+    }
+
+    /// How many keys were added.
+    pub(crate) fn keys(&self) -> u64 {
+        self.keys
     }
 
     /// The summary; `None` when no key was added.
@@ -68,7 +80,9 @@ impl Summary {
     pub(crate) fn page(&self, key: &PartitionKey) -> Option<(u64, Option<u64>)> {
         let after = self.samples.partition_point(|(sample, _)| sample <= key);
         let (_, start) = self.samples.get(after.checked_sub(1)?)?;
-        Some((*start, self.samples.get(after).map(|(_, end)| *end)))
+        let end = self.samples.get(after).map(|(_, end)| *end);
+        debug_assert!(end.is_none_or(|end| *start < end), "a page from {start} to {end:?}");
+        Some((*start, end))
     }
 
     /// Start of the page that holds the first key whose token is `token` or greater.
@@ -99,6 +113,7 @@ impl Summary {
             out.extend_from_slice(key.as_bytes());
             out.extend_from_slice(&position.to_le_bytes());
         }
+        assert_eq!(offset, keys, "the samples of a summary take not the bytes that it says");
         put_bytes32(out, self.first.as_bytes());
         put_bytes32(out, self.last.as_bytes());
     }

@@ -74,6 +74,7 @@ impl Clip {
         open: Option<Tombstone>,
         out: &mut VecDeque<Fragment>,
     ) {
+        debug_assert_eq!(self.place_of_row(&key), Place::Inside, "{key:?}: {:?}", self.range);
         self.enter(open, out);
         out.push_back(Fragment::Row { key: Rc::new(key), row: Rc::new(row) });
     }
@@ -85,6 +86,7 @@ impl Clip {
         (open, to): (Option<Tombstone>, Option<Tombstone>),
         out: &mut VecDeque<Fragment>,
     ) {
+        debug_assert_eq!(self.place_of_change(&position), Place::Inside, "{:?}", self.range);
         self.enter(open, out);
         self.emit(position, to, out);
     }
@@ -105,6 +107,8 @@ impl Clip {
         self.enter(open, out);
         let last = self.direction.last(&self.range).clone();
         self.emit(last, None, out);
+        let left = self.emitted;
+        debug_assert!(left.is_none(), "{:?} ended with {left:?} in force", self.range);
     }
 
     fn enter(&mut self, open: Option<Tombstone>, out: &mut VecDeque<Fragment>) {

@@ -71,6 +71,8 @@ pub(super) struct RowCursor {
 impl RowCursor {
     /// At the beginning of the partition, in reading order.
     pub(super) fn new(layout: Rc<Layout>, direction: Direction, span: Span) -> Self {
+        let Span { start, body, .. } = span;
+        debug_assert!(start <= body, "rows begin at {body}, their partition at {start}");
         let (spot, bound) = match direction {
             Direction::Forward => (Spot::Next { at: span.body }, u64::MAX),
             Direction::Reversed => (Spot::End, span.body),
@@ -137,6 +139,7 @@ impl RowCursor {
     pub(super) fn pass(&mut self, data: &Window, is_before: impl Fn(&[u8]) -> bool) -> bool {
         let Spot::Next { at } = self.spot else { return false };
         let behind = pass(data, &self.layout, (at, self.limit()), is_before);
+        debug_assert!(behind >= at, "a cursor at {at} goes back to {behind}");
         self.spot = Spot::Next { at: behind };
         behind > at
     }
@@ -182,7 +185,11 @@ impl RowCursor {
     pub(super) fn step(&mut self, data: &Window, (previous, end): (u64, u64)) -> Result<()> {
         self.spot = match self.spot {
             Spot::Previous { at, .. } => self.stepped_back(data, at, previous)?,
-            _ => Spot::Next { at: end },
+            _ => {
+                let here = self.here();
+                debug_assert!(here < end, "a cursor at {here} stays or goes back, to {end}");
+                Spot::Next { at: end }
+            }
         };
         Ok(())
     }
@@ -264,6 +271,7 @@ impl RowCursor {
                 }
                 Item::End => break,
             };
+            debug_assert!(at < end, "a walk at {at} stays or goes back, to {end}");
             walked.last = Some((at, end));
             at = end;
         }
@@ -280,6 +288,7 @@ impl RowCursor {
     ) -> Result<Option<(u64, u64)>> {
         let (mut at, mut last) = (from, None);
         while let Some(size) = self.size(data, at).await.map_err(|error| self.failed(at, error))? {
+            debug_assert!(size > 0, "a row or marker of no bytes at {at}");
             let end = at.saturating_add(size);
             last = Some((at, end));
             at = end;
@@ -294,7 +303,10 @@ impl RowCursor {
             data.advance(at, needed, self.span.end).await?;
             match read_size(&mut Input::new(data.bytes_from(at)), &self.layout) {
                 Ok(size) => return Ok(size),
-                Err(Fault::Short { needed: more }) => needed = more,
+                Err(Fault::Short { needed: more }) => {
+                    assert!(more > needed, "{needed} bytes are there at {at}, {more} are wanted");
+                    needed = more;
+                }
                 Err(fault) => return Err(data.content().fault(fault, at)),
             }
         }

@@ -84,6 +84,13 @@ impl DamageLog {
         damage.count += 1;
         damage.skipped_count += u64::from(end == End::Skipped);
         damage.rebuilt_count += u64::from(end == End::Rebuilt);
+        let Damage { count, skipped_count, rebuilt_count, .. } = *damage;
+        assert!(
+            skipped_count + rebuilt_count <= count,
+            "{count} meetings, {skipped_count} skipped and {rebuilt_count} rebuilt"
+        );
+        let known = places.len();
+        assert!(known <= DAMAGE_PLACES_MAX, "{known} places of damage are remembered");
     }
 
     /// The places, by file and offset.

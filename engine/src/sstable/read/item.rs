@@ -66,7 +66,10 @@ pub(super) async fn read_item<R>(
         data.advance(at, needed, limit).await?;
         match parse(&mut Input::new(data.bytes_from(at)), layout, at, &read) {
             Ok(item) => return Ok(Some(item)),
-            Err(Fault::Short { needed: more }) => needed = more,
+            Err(Fault::Short { needed: more }) => {
+                assert!(more > needed, "{needed} bytes are there at {at}, {more} are wanted");
+                needed = more;
+            }
             Err(fault) => return Err(data.content().fault(fault, at)),
         }
     }
@@ -104,6 +107,7 @@ pub(super) fn pass(
     while at < limit
         && let Some(bytes) = read_passed(&Input::new(data.bytes_from(at)), layout, &is_before)
     {
+        debug_assert!(bytes > 0, "a row of no bytes at {at}");
         at += bytes;
     }
     at
@@ -198,7 +202,10 @@ async fn read_front(
         })();
         match parsed {
             Ok(front) => return Ok(front),
-            Err(Fault::Short { needed: more }) => needed = more,
+            Err(Fault::Short { needed: more }) => {
+                assert!(more > needed, "{needed} bytes are there at {start}, {more} are wanted");
+                needed = more;
+            }
             Err(fault) => return Err(data.content().fault(fault, start)),
         }
     }

@@ -269,6 +269,7 @@ impl PartitionReader {
         data: &mut Window,
         out: &mut VecDeque<Fragment>,
     ) -> Result<bool> {
+        debug_assert!(self.announces && self.announced != at, "a row at {at} is said twice");
         self.announced = at;
         let clip = self.clip.as_mut().expect("a range is being read");
         match self.cursor.item_at(data, at).await? {

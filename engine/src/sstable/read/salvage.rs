@@ -172,6 +172,7 @@ impl PartitionReader {
                 return Ok(());
             }
             // An index without checksums may say anything.
+            debug_assert!(number < before, "block {number} is tried behind block {before}");
             (before, until) = (number, until.min(from));
         }
         self.stop();

@@ -74,6 +74,11 @@ impl SstableSource {
     /// A read of what the table may have.
     fn new(table: Rc<Sstable>, plan: &ReadPlan<'_>) -> Self {
         let ReadPlan { range, slice, caching, on_damage, .. } = plan;
+        debug_assert!(
+            slice.ranges.is_sorted_by(|a, b| a.end <= b.start),
+            "ranges of a read are not in order: {:?}",
+            slice.ranges
+        );
         let (is_single, next) = match range {
             PartitionRange::Single(key) => (true, Next::Key(key.clone())),
             PartitionRange::Tokens { min, max } => {
@@ -118,6 +123,7 @@ impl SstableSource {
             Next::Scan { at, min, max, last_position } => {
                 while *at < self.table.index.size() {
                     let entry = read_entry(&mut self.index, *at, u64::MAX).await?;
+                    assert!(entry.next > *at, "a scan stays at {at} of the index");
                     if last_position.is_some_and(|last| entry.place.start <= last) {
                         let wanted = format!("a position beyond {last_position:?}");
                         let path = self.table.index.path();

@@ -219,9 +219,19 @@ impl Manifest {
             self.edited = self.next_sequence;
         }
         let frame = frame::encode(MAGIC, self.next_sequence, &edits);
-        if let Err(contradiction) = self.apply(edits) {
-            panic!("{}: {contradiction}", self.path.display());
+        for edit in &edits {
+            if let Edit::Add { info, .. } = edit {
+                let SstableInfo { generation, partitions, first_key, last_key, .. } = info;
+                assert!(
+                    *partitions > 0 && first_key <= last_key,
+                    "SSTable {generation}: {partitions} partitions, {first_key:?} to {last_key:?}"
+                );
+            }
         }
+        let applied = self.apply(edits);
+        assert!(applied.is_ok(), "{}: {applied:?}", self.path.display());
+        let (was, is) = (before.1, self.flushed_through);
+        assert!(was <= is, "{}: flushed up to {is:?}, was {was:?}", self.path.display());
         let must_rewrite = std::mem::replace(&mut self.is_broken, true);
         let written = if must_rewrite || self.frames >= FRAMES_MAX {
             self.rewrite().await
@@ -232,6 +242,8 @@ impl Manifest {
             Ok(()) => self.is_broken = false,
             Err(_) => (self.live, self.flushed_through, self.edited) = before,
         }
+        let (edited, next) = (self.edited, self.next_sequence);
+        assert!(edited < next, "frame {edited} has edits, {next} is the next one");
         written
     }
 
@@ -246,7 +258,12 @@ impl Manifest {
     async fn write(&mut self, frame: Vec<u8>) -> Result<()> {
         // Opened for each append: with many tables the descriptors would be missed elsewhere.
         let file = self.open_file().await?;
-        let length = frame.len() as u64;
+        let (length, page) = (frame.len() as u64, PAGE_BYTES as u64);
+        assert!(
+            self.size.is_multiple_of(page) && length.is_multiple_of(page),
+            "a frame of {length} bytes at {}, across pages",
+            self.size
+        );
         let (result, _) = file.write_at(self.size, AlignedBuffer::padded(&frame)).await;
         result?;
         file.sync().await?;
@@ -287,6 +304,7 @@ impl Manifest {
         frames.extend(frame::encode(MAGIC, self.next_sequence + 1, &[] as &[Edit; 0]));
         write_file_atomically(&*self.disk, &self.path, &frames).await?;
         self.size = frames.len() as u64;
+        assert!(self.size.is_multiple_of(PAGE_BYTES as u64), "{} bytes of frames", self.size);
         self.frames = 2;
         self.edited = edited;
         self.next_sequence += 2;

@@ -87,7 +87,10 @@ fn one_of_another_partition_with_this_token_is_not_taken_for_it() {
         check_rows(&table, first, partition);
         let Some(known) = table.known.get(token(first)) else { continue };
         for (key, partition) in rest {
-            assert!(table.known.insert(token(key), known.clone(), 1), "seed {seed}");
+            assert!(
+                table.known.insert(token(key), known.clone(), size_of_val(&*known)),
+                "seed {seed}"
+            );
             check_rows(&table, key, partition);
             others += 1;
         }

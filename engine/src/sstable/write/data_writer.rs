@@ -90,7 +90,9 @@ impl ChunkWriter {
         self.data_bytes += bytes.len() as u64;
         let chunk_bytes = self.compression.chunk_bytes as usize;
         while !bytes.is_empty() {
-            let take = bytes.len().min(chunk_bytes - self.chunk.len());
+            let gathered = self.chunk.len();
+            assert!(gathered < chunk_bytes, "a chunk of {gathered} bytes was not stored");
+            let take = bytes.len().min(chunk_bytes - gathered);
             self.chunk.extend_from_slice(&bytes[..take]);
             bytes = &bytes[take..];
             if self.chunk.len() == chunk_bytes {
@@ -101,12 +103,15 @@ impl ChunkWriter {
     }
 
     async fn store(&mut self) -> Result<()> {
+        assert!(!self.chunk.is_empty(), "an empty chunk is stored");
         self.stored.clear();
         self.encoder.compress(&self.chunk, &mut self.stored);
         self.chunk.clear();
         let crc = crc32(&self.stored);
         self.stored.extend_from_slice(&crc.to_be_bytes());
-        self.offsets.push(self.file.position());
+        let (last, at) = (self.offsets.last(), self.file.position());
+        assert!(last.is_none_or(|last| *last < at), "a chunk at {at} behind one at {last:?}");
+        self.offsets.push(at);
         self.file.append(&self.stored).await
     }
 
@@ -115,7 +120,11 @@ impl ChunkWriter {
             self.store().await?;
         }
         let file = self.file.finish().await?;
-        let crcs = self.offsets.len() as u64 * compression_info::CRC_BYTES;
+        let chunks = self.offsets.len() as u64;
+        let wanted = self.data_bytes.div_ceil(u64::from(self.compression.chunk_bytes));
+        assert_eq!(chunks, wanted, "chunks of {} bytes of data", self.data_bytes);
+        let crcs = chunks * compression_info::CRC_BYTES;
+        assert!(crcs <= file.size, "{chunks} chunks in a file of {} bytes", file.size);
         let ratio = (file.size - crcs) as f64 / self.data_bytes as f64;
         let info = compression_info::encode(&self.compression, self.data_bytes, &self.offsets);
         Ok(WrittenData { file, compression: Some((info, ratio)) })

@@ -31,6 +31,11 @@ impl Largest {
             self.records.truncate(LARGE_DATA_RECORDS_MAX - 1);
             self.records.insert(place, (size, record()));
         }
+        debug_assert!(
+            self.records.is_sorted_by(|(a, _), (b, _)| a >= b),
+            "the largest does not come first: {:?}",
+            self.records
+        );
     }
 }
 
@@ -71,7 +76,9 @@ impl LargeDataCollector {
     }
 
     fn of(&mut self, kind: LargeKind) -> &mut Largest {
-        &mut self.kinds[kind as usize - 1]
+        let at = kind as usize - 1;
+        debug_assert_eq!(LargeKind::ALL[at], kind, "kinds stand in another order");
+        &mut self.kinds[at]
     }
 
     pub(crate) fn partition(&mut self) {
@@ -128,6 +135,7 @@ impl LargeDataCollector {
 
     pub(crate) fn partition_end(&mut self, key: &PartitionKey, bytes: u64) {
         let Counts { rows, range_tombstones, dead_rows } = self.partition;
+        assert!(dead_rows <= rows, "{dead_rows} of {rows} rows are dead: {key:?}");
         for (kind, size) in [(LargeKind::PartitionBytes, bytes), (LargeKind::PartitionRows, rows)] {
             let record = || LargeRecord {
                 kind: kind as u32,
@@ -146,6 +154,14 @@ impl LargeDataCollector {
     pub(crate) fn finish(self, metadata: &mut ScyllaMetadata) {
         let (mut stats, mut records) = (Vec::new(), Vec::new());
         for (kind, largest) in LargeKind::ALL.into_iter().zip(self.kinds) {
+            let (count, first) = (largest.records.len(), largest.records.first());
+            assert!(
+                count <= (largest.above_count as usize).min(LARGE_DATA_RECORDS_MAX)
+                    && first.is_none_or(|(size, _)| *size == largest.max),
+                "{count} records of {} {kind:?}, the largest of {}",
+                largest.above_count,
+                largest.max
+            );
             stats.push(LargeData {
                 kind: kind as u32,
                 max: largest.max,

@@ -18,7 +18,7 @@ use crate::schema::table_schema::SchemaRef;
 use crate::schema::token::{KeyHash, murmur3_x64_128};
 use crate::schema::{ClusteringKey, Compression, LargeDataThresholds, PartitionKey};
 use crate::sstable::data::file::{CHUNK_BYTES, FileWriter};
-use crate::sstable::format::coding::{put_bytes16, put_vint};
+use crate::sstable::format::coding::{Input, put_bytes16, put_vint};
 use crate::sstable::format::component::{Component, toc_temporary_path};
 use crate::sstable::format::info::SstableInfo;
 use crate::sstable::format::integrity::{Counts, Integrity};
@@ -26,7 +26,9 @@ use crate::sstable::format::layout::{Bases, Header, Layout, put_deletion};
 use crate::sstable::format::prefix::{Bound, KIND_ROW};
 use crate::sstable::format::scylla::ScyllaMetadata;
 use crate::sstable::format::statistics::{self, Collector};
-use crate::sstable::format::unfiltered::{PARTITION_END, UnfilteredEncoder};
+use crate::sstable::format::unfiltered::{
+    Head, PARTITION_END, UnfilteredEncoder, read_head, read_row, read_size,
+};
 use crate::sstable::index::filter::BloomFilter;
 use crate::sstable::index::promoted_index::PromotedIndexBuilder;
 use crate::sstable::index::summary::SummaryBuilder;
@@ -81,12 +83,13 @@ enum FilterKeys {
 }
 
 impl FilterKeys {
-    /// The filter of all keys.
-    fn finish(self, fp_chance: f64) -> BloomFilter {
+    /// The filter of the keys of so many partitions.
+    fn finish(self, partitions: u64, fp_chance: f64) -> BloomFilter {
         match self {
             FilterKeys::Sized(filter) => filter,
             FilterKeys::Hashes(hashes) => {
-                let mut filter = BloomFilter::new(hashes.len() as u64, fp_chance);
+                assert_eq!(hashes.len() as u64, partitions, "the filter has not all partitions");
+                let mut filter = BloomFilter::new(partitions, fp_chance);
                 hashes.into_iter().for_each(|hashes| filter.add(hashes));
                 filter
             }
@@ -110,6 +113,22 @@ struct OpenPartition {
     /// A change that may yet be replaced by one at the same position.
     pending: Option<(Position, Option<Tombstone>)>,
     last: Option<Position>,
+}
+
+impl OpenPartition {
+    /// Where a row or marker at `from` of the data file stands in the partition, and how far from
+    /// what stands before it: the first one counts from the start of the partition.
+    fn advance(&mut self, from: u64) -> (u64, u64) {
+        let (start, header_bytes) = (self.start, self.header_bytes.unwrap_or(0));
+        assert!(header_bytes > 0, "content of {:?} without its front", self.key);
+        let at = from - start;
+        let previous = std::mem::replace(&mut self.previous, at);
+        assert!(
+            at > previous && (previous > 0 || at == header_bytes),
+            "content at {at} of a partition with a front of {header_bytes}, behind {previous}"
+        );
+        (at, at - previous)
+    }
 }
 
 /// An SSTable in the making. Call [`finish`](Self::finish) or [`abandon`](Self::abandon); a writer
@@ -262,12 +281,15 @@ impl SstableWriter {
         self.begin_content().await?;
         let from = self.data.position();
         let partition = self.partition.as_mut().expect("checked above");
-        let at = from - partition.start;
-        let previous = at - partition.previous;
+        let (at, previous) = partition.advance(from);
         self.out.clear();
         self.encoder.put_row(&self.layout, key, row, previous, &mut self.out);
+        debug_assert_eq!(
+            row_of(&self.out, &self.layout),
+            Some((previous, key.clone(), row.clone())),
+            "a row is not read back as it was written"
+        );
         self.data.append(&self.out).await?;
-        partition.previous = at;
         partition.last = Some(position);
         self.collector.row(Some(key), row);
         let written = WrittenRow {
@@ -300,13 +322,16 @@ impl SstableWriter {
         self.begin_content().await?;
         let from = self.data.position();
         let partition = self.partition.as_mut().expect("checked above");
-        let at = from - partition.start;
-        let previous = at - partition.previous;
+        let (at, previous) = partition.advance(from);
         self.out.clear();
         let both = (closing, opening);
         self.encoder.put_marker(&self.layout, &position, both, previous, &mut self.out);
+        debug_assert_eq!(
+            read_size(&mut Input::new(&self.out), &self.layout),
+            Ok(Some(self.out.len() as u64)),
+            "a marker at {position:?} has another size than it says"
+        );
         self.data.append(&self.out).await?;
-        partition.previous = at;
         partition.open = opening;
         self.collector.marker(closing, opening);
         if opening.is_some() {
@@ -365,6 +390,8 @@ impl SstableWriter {
         let Some(header_bytes) = partition.header_bytes else { return Ok(()) };
         self.data.append(&[PARTITION_END]).await?;
         let size = self.data.position() - partition.start;
+        let last = partition.previous.max(header_bytes);
+        assert!(size > last, "a partition of {size} bytes, its last row at {last}");
         self.collector.partition_end(size);
         self.large.partition_end(&partition.key, size);
         let mut promoted = Vec::new();
@@ -391,18 +418,36 @@ impl SstableWriter {
     /// Errors: `Io`; files may be left, which no manifest names.
     pub async fn finish(mut self) -> Result<Option<SstableInfo>> {
         assert!(self.partition.is_none(), "the last partition has not ended");
+        let (written, summed) = (self.partitions, self.summary.keys());
+        assert_eq!(summed, written, "the summary has not the partitions that were written");
         let Some(summary) = std::mem::take(&mut self.summary).finish() else {
             self.abandon().await?;
             return Ok(None);
         };
         let (disk, directory) = (self.disk.clone(), self.directory.clone());
+        let last = self.last_key.as_deref();
+        assert!(
+            summary.first <= summary.last && last.is_some_and(|last| summary.last <= *last),
+            "keys from {:?} to {:?}, the last one came as {last:?}",
+            summary.first,
+            summary.last
+        );
+        let (data_bytes, index_bytes) = (self.data.position(), self.index.position());
         let data = self.data.finish().await?;
+        let stored = data.file.size;
+        assert!(data.compression.is_some() || stored == data_bytes, "{stored} of {data_bytes}");
         let index = self.index.finish().await?;
-        let filter = self.filter_keys.finish(self.options.bloom_fp_chance);
+        assert_eq!(index.size, index_bytes, "the index file has another size than was written");
+        let filter = self.filter_keys.finish(self.partitions, self.options.bloom_fp_chance);
+        for key in [&summary.first, &summary.last] {
+            assert!(filter.may_contain(key.as_bytes()), "the filter lacks {key:?}");
+        }
         let (encoder, layout) = (&mut self.encoder, &self.layout);
         let mut statistics = self
             .collector
             .statistics(self.options.replay, |key| encoder.prefix.values(layout, key));
+        let counted = statistics.partition_sizes.count();
+        assert_eq!(counted, written, "statistics have not all partitions");
         // Chunks have checksums of their own.
         let map = match data.compression {
             Some((info, ratio)) => {
@@ -443,6 +488,7 @@ impl SstableWriter {
         ];
         let (rows, tombstones) = (statistics.rows_count as u64, self.collector.tombstones_count);
         let counts = Counts { partitions: self.partitions, rows, tombstones };
+        assert!(counts.partitions > 0, "SSTable {} without a partition", self.generation);
         let mut integrity = Integrity::new(counts, data.into(), index.into(), self.header);
         small.iter().for_each(|(component, content)| integrity.add(*component, content));
         let tidegate = (Component::Tidegate, integrity.encode());
@@ -467,6 +513,15 @@ impl SstableWriter {
         drop((data, index));
         remove_files(&*disk, &directory, generation).await
     }
+}
+
+/// Size of what stands before it, key and content of the row that `bytes` are; `None` where they
+/// are not just a row.
+fn row_of(bytes: &[u8], layout: &Layout) -> Option<(u64, ClusteringKey, Row)> {
+    let mut input = Input::new(bytes);
+    let Ok(Head::Row { key, frame }) = read_head(&mut input, layout) else { return None };
+    let (previous, row) = read_row(&mut input, layout, &layout.regulars, frame).ok()?;
+    (input.remaining() == 0).then_some((previous, key, row))
 }
 
 /// Removes all files of an SSTable, the table of contents first. Files that are missing already are

@@ -4,7 +4,9 @@ use std::pin::pin;
 use std::task::Poll;
 
 use super::*;
-use crate::mutation::{Direction, PartitionRange, Slice};
+use crate::mutation::{
+    ClusteringRange, Direction, PartitionRange, Position, RangeTombstone, Slice, Tombstone, Weight,
+};
 use crate::runtime::EachTurn;
 
 #[test]
@@ -43,5 +45,27 @@ fn reads_have_every_row_at_every_step_of_a_flush() {
         flushed.unwrap();
         assert!(steps >= ROWS, "a flush gives way between its rows: {steps} steps");
         assert_eq!((read(&single), read(&all)), (wanted.clone(), wanted));
+    }
+}
+
+/// A deleted range ends beside rows: an SSTable has no form for a bound that stands at one.
+#[test]
+fn every_deleted_range_that_the_check_of_a_write_lets_pass_can_be_flushed() {
+    let sides = [Position::before, Position::at, Position::after];
+    for (start, end) in sides.iter().flat_map(|start| sides.iter().map(move |end| (start, end))) {
+        let world = World::open(MemoryDisk::default(), schema(true), 1 << 20, (0, 1));
+        let range =
+            ClusteringRange { start: start(world.clustering(1)), end: end(world.clustering(2)) };
+        let is_beside = |bound: &Position| bound.weight != Weight::At;
+        let wanted = is_beside(&range.start) && is_beside(&range.end);
+        let mut mutation = Mutation::new(world.table.schema().id, partition_key(1));
+        let tombstone = Tombstone { timestamp: 1, deletion_time: 1 };
+        mutation.range_tombstones.push(RangeTombstone { range, tombstone });
+        let checked = world.table.check(&mutation);
+        assert_eq!(checked.is_ok(), wanted, "{mutation:?}: {checked:?}");
+        if checked.is_ok() {
+            world.table.active().replay(None, mutation);
+            world.flush();
+        }
     }
 }

@@ -59,10 +59,16 @@ impl Version {
     /// entries or all of the range are known.
     pub fn ahead(&self, direction: Direction, rest: &ClusteringRange, worth: usize) -> Ahead {
         let seen = Seen { worth: worth.max(1), looked: 0, known: 0 };
-        match direction {
+        let ahead = match direction {
             Direction::Forward => self.ahead_forward(rest, seen),
             Direction::Reversed => self.ahead_reversed(rest, seen),
-        }
+        };
+        let (Ahead::Known(place) | Ahead::Unknown(place)) = &ahead;
+        debug_assert!(
+            (&rest.start..=&rest.end).contains(&place),
+            "{ahead:?} is not within {rest:?}"
+        );
+        ahead
     }
 
     fn ahead_forward(&self, rest: &ClusteringRange, mut seen: Seen) -> Ahead {

@@ -52,6 +52,28 @@ pub(in crate::cache::rows) struct Walk {
     pub in_force: Option<Tombstone>,
 }
 
+impl Walk {
+    /// With the feature `strict`: a step goes on within what was left `before`, and a gap that
+    /// stops it lies where it stands.
+    fn check_step(&self, before: &ClusteringRange, step: &Step) {
+        let Walk { rest, direction, .. } = self;
+        let order = |a: &Position, b: &Position| direction.order(a, b);
+        let (first, last) = (direction.first(rest), direction.last(rest));
+        assert!(
+            order(direction.first(before), first).is_le() && last == direction.last(before),
+            "a walk over {before:?} goes on over {rest:?}"
+        );
+        if let Step::Gap(gap) = step {
+            assert!(
+                order(first, direction.first(gap)).is_le()
+                    && order(direction.last(gap), last).is_le()
+                    && !gap.is_empty(),
+                "a walk over {rest:?} stops before {gap:?}"
+            );
+        }
+    }
+}
+
 /// Where a walk gives what it comes to.
 pub(in crate::cache::rows) struct Out<'a, S: ?Sized> {
     sink: &'a mut S,
@@ -177,10 +199,15 @@ impl Version {
         if let Some(step) = self.walk_row(walk, out, used) {
             return step;
         }
-        match walk.direction {
+        let before = cfg!(feature = "strict").then(|| walk.rest.clone());
+        let step = match walk.direction {
             Direction::Forward => self.walk_forward(walk, out, used),
             Direction::Reversed => self.walk_reversed(walk, out, used),
+        };
+        if let Some(before) = before {
+            walk.check_step(&before, &step);
         }
+        step
     }
 
     /// A walk over the place of one row that has an entry: the commonest, and a look-up.
