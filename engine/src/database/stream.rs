@@ -18,7 +18,7 @@ use crate::schema::PartitionKey;
 use crate::table::{Partitions, ReadCommand, Sent};
 
 /// A read that a shard is about to begin.
-type Starting = BoxFuture<'static, Result<Receiver<Result<Sent>>>>;
+pub(super) type Starting = BoxFuture<'static, Result<Receiver<Result<Sent>>>>;
 
 /// Result of a read. Dropping it stops the work on the shards. After an error the stream is over.
 pub struct BatchStream {
@@ -54,7 +54,11 @@ impl Database {
     }
 
     /// Starts a read of one shard; the flag is set when that has sent everything.
-    fn read_shard(&self, shard: u32, command: ReadCommand) -> (Starting, Arc<AtomicBool>) {
+    pub(super) fn read_shard(
+        &self,
+        shard: u32,
+        command: ReadCommand,
+    ) -> (Starting, Arc<AtomicBool>) {
         let handle = self.handle(shard).clone();
         let is_complete = Arc::new(AtomicBool::new(false));
         let told = is_complete.clone();

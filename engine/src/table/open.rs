@@ -121,15 +121,8 @@ impl Table {
             let lost = disk.list(&directory.join(LOST)).await?;
             names.extend(lost.into_iter().map(|entry| entry.name));
         }
-        // Shards share the folder: each takes the generations of its own residue.
         let highest = names.iter().filter_map(|name| generation_of(name)).max().unwrap_or(0);
-        let highest = highest.max(generation_max);
-        let stride = u64::from(shard_count);
-        let next_generation = (highest / stride + 1) * stride + u64::from(shard);
-        assert!(
-            next_generation > highest && next_generation % stride == u64::from(shard),
-            "shard {shard} of {stride} would write SSTable {next_generation}, {highest} is there"
-        );
+        let next_generation = generation_above(highest.max(generation_max), shard, shard_count);
         let rows = RowCache::new(cache.clone(), schema.clone());
         Ok(Rc::new(Table {
             options: RefCell::new(schema.options.clone()),
@@ -162,6 +155,18 @@ impl Table {
             damage,
         }))
     }
+}
+
+/// The least generation above `highest` that this shard may give. Shards share the folder: each
+/// takes the generations of its own residue, from the next multiple of their count on.
+fn generation_above(highest: u64, shard: u32, shard_count: u32) -> u64 {
+    let (shard, stride) = (u64::from(shard), u64::from(shard_count));
+    let next = (highest / stride + 1) * stride + shard;
+    assert!(
+        next > highest && next % stride == shard,
+        "shard {shard} of {stride} would write SSTable {next}, {highest} is there"
+    );
+    next
 }
 
 /// An SSTable that no manifest names.

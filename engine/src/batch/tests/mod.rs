@@ -91,7 +91,7 @@ pub(super) fn table(ty: &DataType) -> SchemaRef {
     Arc::new(schema)
 }
 
-fn insert(schema: &TableSchema, value: Option<&Value>, expiry: Option<(i32, i32)>) -> Row {
+fn insert(schema: &TableSchema, value: Option<&Value>, expiry: Option<Expiry>) -> Row {
     let mut row =
         Row { liveness: Some(crate::mutation::Liveness::at(1_000_000)), ..Row::default() };
     let column = schema.column(ColumnId(1));
@@ -197,7 +197,7 @@ fn an_insert_replaces_a_collection_and_a_later_one_shadows_it() {
 fn elements_expire_by_themselves() {
     let ty = DataType::set_of(DataType::Int);
     let schema = table(&ty);
-    let mut row = insert(&schema, Some(&Value::Set(ints(&[1]))), Some((10, 60)));
+    let mut row = insert(&schema, Some(&Value::Set(ints(&[1]))), Some(Expiry { ttl: 10, at: 60 }));
     let kept = insert(&schema, Some(&Value::Set(ints(&[2]))), None);
     row.merge(&kept);
     let seen = |now| value_at(batch_of(&schema, vec![row.clone()], now).column(1), 0, &ty).unwrap();

@@ -63,7 +63,7 @@ impl BloomFilter {
         for bit in self.bits(hash) {
             self.words[bit / 64] |= 1 << (bit % 64);
         }
-        debug_assert!(self.may_contain_hashes(hashes), "{hashes:?} was added and is not there");
+        debug_assert!(self.may_contain_hash(hash), "{hash:?} was added and is not there");
     }
 
     /// False when the key was never added.

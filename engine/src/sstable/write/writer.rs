@@ -31,7 +31,7 @@ use crate::sstable::format::unfiltered::{
 };
 use crate::sstable::index::filter::BloomFilter;
 use crate::sstable::index::promoted_index::PromotedIndexBuilder;
-use crate::sstable::index::summary::SummaryBuilder;
+use crate::sstable::index::summary::{Summary, SummaryBuilder};
 
 /// Origin of an SSTable that a flush wrote.
 const ORIGIN_MEMTABLE: &str = "memtable";
@@ -425,13 +425,7 @@ impl SstableWriter {
             return Ok(None);
         };
         let (disk, directory) = (self.disk.clone(), self.directory.clone());
-        let last = self.last_key.as_deref();
-        assert!(
-            summary.first <= summary.last && last.is_some_and(|last| summary.last <= *last),
-            "keys from {:?} to {:?}, the last one came as {last:?}",
-            summary.first,
-            summary.last
-        );
+        check_ends(&summary, self.last_key.as_deref());
         let (data_bytes, index_bytes) = (self.data.position(), self.index.position());
         let data = self.data.finish().await?;
         let stored = data.file.size;
@@ -456,32 +450,20 @@ impl SstableWriter {
             }
             None => (Component::Crc, crc_file(&data.file.chunks)),
         };
-        let origin = Some(self.options.origin.to_owned());
-        let features = Some(SCYLLA_FEATURES);
+        let (features, origin) = (Some(SCYLLA_FEATURES), Some(self.options.origin.to_owned()));
         let mut scylla = ScyllaMetadata { features, origin, ..ScyllaMetadata::default() };
         self.large.finish(&mut scylla);
         let data = data.file;
         let (mut summary_bytes, mut filter_bytes) = (Vec::new(), Vec::new());
         summary.encode(&mut summary_bytes);
         filter.encode(&mut filter_bytes);
-        let in_place = |component: Component| match component {
-            Component::Crc => map.0,
-            other => other,
-        };
-        let written = Component::WRITTEN.into_iter().map(in_place);
-        let toc: String = written.map(|c| format!("{}\n", c.suffix())).collect();
+        let toc = table_of_contents(map.0);
+        let (fp_chance, cardinality) = (self.options.bloom_fp_chance, self.collector.cardinality());
+        let stated = statistics::encode_file(fp_chance, cardinality, &statistics, &self.header);
         let small = [
             (Component::Summary, summary_bytes),
             (Component::Filter, filter_bytes),
-            (
-                Component::Statistics,
-                statistics::encode_file(
-                    self.options.bloom_fp_chance,
-                    self.collector.cardinality(),
-                    &statistics,
-                    &self.header,
-                ),
-            ),
+            (Component::Statistics, stated),
             map,
             (Component::Digest, data.whole.to_string().into_bytes()),
             (Component::Scylla, scylla.encode()),
@@ -535,6 +517,25 @@ pub async fn remove_files(disk: &dyn Disk, directory: &Path, generation: u64) ->
         remove_if_there(disk, &path).await?;
     }
     disk.sync_directory(directory).await
+}
+
+/// The table of contents of an SSTable that has this component instead of `CRC.db`, if not that.
+fn table_of_contents(map: Component) -> String {
+    assert!(matches!(map, Component::Crc | Component::CompressionInfo), "{map:?} maps no chunks");
+    let in_place = |component: Component| match component {
+        Component::Crc => map,
+        other => other,
+    };
+    let written = Component::WRITTEN.into_iter().map(in_place);
+    written.map(|component| format!("{}\n", component.suffix())).collect()
+}
+
+/// Checks the first and last key against the key that came last.
+fn check_ends(Summary { first, last, .. }: &Summary, came: Option<&PartitionKey>) {
+    assert!(
+        first <= last && came.is_some_and(|came| last <= came),
+        "keys from {first:?} to {last:?}, the last one came as {came:?}"
+    );
 }
 
 /// The bytes of `CRC.db`: the size of chunks, and the checksum of each.
