@@ -6,7 +6,8 @@ use tidegate_engine::UserType;
 
 use super::attach::{Attach, ImportSstables};
 use super::cache::{AlterCache, PolicyMode};
-use super::copy::{Copy, Format, OnError};
+use super::copy::Copy;
+use super::copy::options::{Format, OnError};
 use super::definition::table::{AlterTable, CreateTable};
 use super::definition::user_type::{CreateType, DropType};
 use super::policy::CreatePolicy;

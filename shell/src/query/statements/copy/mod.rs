@@ -2,7 +2,7 @@
 
 mod csv_record;
 mod from;
-mod options;
+pub(super) mod options;
 mod to;
 
 use async_trait::async_trait;
