@@ -105,6 +105,20 @@ fn average(values: &[Value]) -> Value {
             let rounded = (sum.abs() * 2 + count) / (count * 2) * sum.signum();
             Value::Decimal(rounded, scale + AVERAGE_DIGITS)
         }
+        Value::Int(_) => {
+            let sum: i128 = values
+                .iter()
+                .map(|value| match value {
+                    Value::Int(int) => *int,
+                    other => panic!("{other:?} among integers"),
+                })
+                .sum();
+            match sum.abs() <= 1 << 53 {
+                true => Value::Float(sum as f64 / count as f64),
+                // Its fraction would be lost.
+                false => Value::Float((sum / count) as f64 + (sum % count) as f64 / count as f64),
+            }
+        }
         _ => Value::Float(values.iter().map(to_double).sum::<f64>() / count as f64),
     }
 }

@@ -54,6 +54,16 @@ fn value(array: &ArrayRef, at: usize) -> Value {
         DataType::Binary => Value::Blob(array.as_binary::<i32>().value(at).to_vec()),
         DataType::LargeBinary => Value::Blob(array.as_binary::<i64>().value(at).to_vec()),
         DataType::BinaryView => Value::Blob(array.as_binary_view().value(at).to_vec()),
+        DataType::List(_) => {
+            let elements = array.as_list::<i32>().value(at);
+            Value::Set(elements.as_primitive::<Int32Type>().values().iter().map(whole).collect())
+        }
+        DataType::Map(..) => {
+            let entries = array.as_map().value(at);
+            let keys = entries.column(0).as_string::<i32>().iter().flatten().map(str::to_owned);
+            let values = entries.column(1).as_primitive::<Int32Type>().values().iter().map(whole);
+            Value::Map(keys.zip(values).collect())
+        }
         DataType::Date32 => Value::Date(number!(Date32Type)),
         DataType::Time64(TimeUnit::Nanosecond) => Value::Time(number!(Time64NanosecondType)),
         DataType::Timestamp(unit, _) => Value::Timestamp(match unit {
@@ -64,6 +74,10 @@ fn value(array: &ArrayRef, at: usize) -> Value {
         }),
         other => panic!("the test does not read {other}"),
     }
+}
+
+fn whole(int: &i32) -> i128 {
+    i128::from(*int)
 }
 
 /// Whether a query hands out columns of a table as they are, the sign of a zero included.

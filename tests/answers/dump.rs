@@ -10,7 +10,7 @@ use super::ast::{Expr, Query, Summary};
 use super::evaluate::{Answer, Relation, Row, compare_keys};
 use super::print::plain;
 use super::shrink::visit_query;
-use super::table::Table;
+use super::table::{COLLECTIONS, Table};
 use super::value::{Type, Value, text};
 
 /// A file of one JSON object a line.
@@ -34,6 +34,7 @@ impl Dump {
         let columns: Vec<String> = table
             .columns
             .iter()
+            .filter(|column| !column.ty.is_collection())
             .map(|column| {
                 let ty = match column.ty {
                     Type::Text => "varchar".to_owned(),
@@ -48,6 +49,7 @@ impl Dump {
         }));
         for row in &contents.rows {
             let cells: Vec<String> = (row.iter().zip(&table.columns))
+                .filter(|(_, column)| !column.ty.is_collection())
                 .map(|(value, column)| plain(value, column.ty))
                 .collect();
             self.line(
@@ -72,7 +74,7 @@ fn cell(value: &Value) -> Json {
         Value::Null => return Json::Null,
         Value::Bool(_) => "b",
         Value::Int(_) | Value::Float(_) | Value::Decimal(..) => "n",
-        Value::Text(_) => "t",
+        Value::Text(_) | Value::Set(_) | Value::Map(_) => "t",
         Value::Blob(_) => "x",
         Value::Date(_) | Value::Time(_) | Value::Timestamp(_) => "d",
     };
@@ -80,11 +82,12 @@ fn cell(value: &Value) -> Json {
 }
 
 /// Casts of fractions to integers round elsewhere, averages of decimals do not, zones need columns
-/// that know theirs, and texts in rows stay texts.
+/// that know theirs, texts in rows stay texts, and there are no sets.
 fn is_portable(query: &Query) -> bool {
     let mut is_portable = true;
     visit_query(&mut query.clone(), &mut |expr| match expr {
         Expr::Cast(_, _, true) | Expr::Row(..) | Expr::InRows { .. } => is_portable = false,
+        Expr::Column(_, name) if name.starts_with(COLLECTIONS) => is_portable = false,
         Expr::Part(_, _, zone) if *zone != "UTC" => is_portable = false,
         Expr::Aggregate(of) if of.summary == Summary::Average => is_portable = false,
         _ => {}

@@ -26,6 +26,7 @@ pub enum Class {
     Time,
     Timestamp,
     Uuid,
+    Collection,
 }
 
 pub fn class(ty: Type) -> Class {
@@ -40,6 +41,7 @@ pub fn class(ty: Type) -> Class {
         Type::Time => Class::Time,
         Type::Timestamp => Class::Timestamp,
         Type::Uuid => Class::Uuid,
+        Type::Set | Type::Map => Class::Collection,
     }
 }
 
@@ -56,6 +58,7 @@ fn widest(class: Class) -> Type {
         Class::Time => Type::Time,
         Class::Timestamp => Type::Timestamp,
         Class::Uuid => Type::Uuid,
+        Class::Collection => Type::Set,
     }
 }
 
@@ -97,10 +100,9 @@ impl Generator {
     pub fn sure_constant(&mut self, wanted: Class) -> (Expr, Type) {
         let ty = widest(wanted);
         let mut value = self.value(ty, true);
-        if let Value::Float(float) = &mut value
-            && !float.is_finite()
-        {
-            *float = 0.5;
+        // Few constants are such that nothing can be added to them.
+        while matches!(value, Value::Int(int) if int.abs() > 1 << 60) && self.chance(80) {
+            value = self.value(ty, true);
         }
         let expr = constant(value, ty);
         match wanted {
@@ -203,7 +205,9 @@ impl Generator {
                     }
                 }
             }
-            Class::Blob | Class::Time | Class::Uuid => self.expr(fields, wanted, 0),
+            Class::Blob | Class::Time | Class::Uuid | Class::Collection => {
+                self.expr(fields, wanted, 0)
+            }
         }
     }
 
@@ -342,12 +346,14 @@ impl Generator {
         }
         let field = self.pick(fields);
         let own = (Expr::Column(field.table.clone(), field.name.clone()), field.ty);
-        let (subject, ty) = if depth > 0 && self.chance(30) {
+        // Where no column is, a UUID is a text, and capitals count.
+        let is_uuid = field.ty == Type::Uuid;
+        let (subject, ty) = if depth > 0 && !is_uuid && self.chance(30) {
             self.expr(fields, class(field.ty), depth)
         } else {
             own
         };
-        match self.below(20) {
+        match self.below(21) {
             0..8 => self.comparison(fields, subject, ty, depth),
             8..11 => self.in_list(subject, ty),
             11..13 => {
@@ -382,6 +388,7 @@ impl Generator {
             }
             17 => self.like(fields, depth),
             18 if self.features.rows => self.rows(fields),
+            19 => self.case(fields, Class::Bool, depth.min(1)).0,
             _ => match self.column(fields, Class::Bool) {
                 Some((column, _)) => column,
                 None => self.comparison(fields, subject, ty, depth),
@@ -400,6 +407,34 @@ impl Generator {
         };
         let (left, right) = if self.chance(15) { (other, subject) } else { (subject, other) };
         Expr::Binary(binary, boxed(left), boxed(right), Type::Bool)
+    }
+
+    /// A set or a map that is compared with constants.
+    pub fn collection_condition(&mut self, field: &Field) -> Expr {
+        let column = Expr::Column(field.table.clone(), field.name.clone());
+        match self.below(6) {
+            0 => self.in_list(column, field.ty),
+            1 => {
+                let binary = self.pick(&[Binary::IsDistinct, Binary::IsNotDistinct]);
+                let other = self.literal(field.ty);
+                Expr::Binary(binary, boxed(column), boxed(other), Type::Bool)
+            }
+            2 => {
+                let arm = |generator: &mut Self| {
+                    let when = generator.literal(field.ty);
+                    (when, constant(Value::Bool(generator.chance(50)), Type::Bool))
+                };
+                let arms = vec![arm(self), arm(self)];
+                Expr::Case { value: Some(boxed(column)), arms, otherwise: None }
+            }
+            3 => Expr::Unary(self.pick(&[Unary::IsNull, Unary::IsNotNull]), boxed(column)),
+            _ => {
+                let binary = self.pick(&[Binary::Equal, Binary::Equal, Binary::Differs]);
+                let other = self.literal(field.ty);
+                let (left, right) = if self.chance(20) { (other, column) } else { (column, other) };
+                Expr::Binary(binary, boxed(left), boxed(right), Type::Bool)
+            }
+        }
     }
 
     pub fn in_list(&mut self, subject: Expr, ty: Type) -> Expr {

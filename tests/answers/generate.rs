@@ -33,6 +33,10 @@ pub struct Features {
     pub limits: bool,
     pub decimal_averages: bool,
     pub odd_floats: bool,
+    /// Integers that doubles do not hold, up to the ends of bigint.
+    pub wide_integers: bool,
+    /// Sets and maps.
+    pub collections: bool,
 }
 
 impl Features {
@@ -48,6 +52,8 @@ impl Features {
             limits: is_on("limits"),
             decimal_averages: is_on("decimal_averages"),
             odd_floats: is_on("odd_floats"),
+            wide_integers: is_on("wide_integers"),
+            collections: is_on("collections"),
         }
     }
 }
@@ -83,9 +89,15 @@ impl Generator {
     pub fn value(&mut self, ty: Type, is_key: bool) -> Value {
         match ty {
             Type::Bool => Value::Bool(self.chance(50)),
+            Type::BigInt if self.features.wide_integers && self.chance(4) => {
+                let greatest = i128::from(i64::MAX);
+                let wide = [greatest, -greatest, 1 << 62, -(1 << 53) - 1, (1 << 53) + 1, 1 << 53];
+                Value::Int(self.pick(&wide))
+            }
             Type::TinyInt | Type::SmallInt | Type::Int | Type::BigInt => {
                 Value::Int(self.below(10) as i128 - 2)
             }
+            Type::Set | Type::Map => self.collection(ty),
             Type::Float | Type::Double => {
                 let odd: &[f64] = &[f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0];
                 Value::Float(match self.below(8) {
@@ -142,6 +154,16 @@ impl Generator {
         }
     }
 
+    /// A set or a map, perhaps an empty one.
+    fn collection(&mut self, ty: Type) -> Value {
+        if ty == Type::Set {
+            return Value::Set((0..4).filter(|_| self.chance(40)).collect());
+        }
+        let keys: Vec<&str> = ["a", "b", "c"].into_iter().filter(|_| self.chance(40)).collect();
+        let entry = |key: &str| (key.to_owned(), self.below(3) as i128);
+        Value::Map(keys.into_iter().map(entry).collect())
+    }
+
     /// A constant that is compared with, or stands beside, values of a type.
     pub fn literal(&mut self, ty: Type) -> Expr {
         if self.chance(3) {
@@ -162,6 +184,11 @@ impl Generator {
                 }
                 _ => literal(value.clone(), ty, plain(&value, ty)),
             },
+            (Type::Set, Value::Set(elements)) if !elements.is_empty() && self.chance(40) => {
+                // One of them twice.
+                let (first, rest) = (elements[0], plain(&value, ty));
+                literal(value.clone(), ty, format!("{{{first}, {}", &rest[1..]))
+            }
             (Type::Time, _) if self.chance(30) => {
                 literal(value.clone(), ty, format!("'{}'", text(&value)))
             }

@@ -392,6 +392,11 @@ impl Display for Query {
     }
 }
 
+/// A literal of a set or a map, its parts in another order than they are kept in.
+fn braces(parts: impl DoubleEndedIterator<Item = String>) -> String {
+    format!("{{{}}}", parts.rev().collect::<Vec<_>>().join(", "))
+}
+
 /// A literal in the plainest way of writing it.
 pub fn plain(value: &super::value::Value, ty: Type) -> String {
     use super::value::{Value, text};
@@ -417,6 +422,10 @@ pub fn plain(value: &super::value::Value, ty: Type) -> String {
         }
         Value::Date(_) => format!("DATE '{}'", text(value)),
         Value::Time(_) => format!("TIME '{}'", text(value)),
+        Value::Set(elements) => braces(elements.iter().map(ToString::to_string)),
+        Value::Map(entries) => {
+            braces(entries.iter().map(|(key, value)| format!("{}: {value}", quoted(key))))
+        }
         Value::Timestamp(_) => format!("TIMESTAMP '{}Z'", text(value)),
         _ => text(value),
     }

@@ -14,6 +14,8 @@ struct From {
     key: Vec<Expr>,
     /// Conditions on keys, as a person would write them.
     condition: Option<Expr>,
+    /// Columns of sets and maps, which are none of the fields.
+    collections: Vec<Field>,
 }
 
 fn boxed(expr: Expr) -> Box<Expr> {
@@ -81,7 +83,11 @@ impl Generator {
     fn ungrouped(&mut self, tables: &[Table], depth: usize, distinct: bool) -> (Query, Vec<Field>) {
         let from = self.from(tables, depth);
         let condition = self.filter(tables, &from);
-        let items = self.items(&from.fields, if distinct { 1 } else { 2 });
+        let mut items = self.items(&from.fields, if distinct { 1 } else { 2 });
+        if !distinct && !from.collections.is_empty() && self.chance(20) {
+            let field = self.pick(&from.collections);
+            items.push((column(&field), self.result_name(items.len())));
+        }
         let query = Query::of(Select {
             distinct,
             items,
@@ -156,7 +162,14 @@ impl Generator {
             25..80 => Some(self.condition(&from.fields, 2)),
             _ => Some(self.subquery_condition(tables, &from.fields)),
         };
-        both(keys, other)
+        let collection = match self.chance(40) {
+            true if !from.collections.is_empty() => {
+                let field = self.pick(&from.collections);
+                Some(self.collection_condition(&field))
+            }
+            _ => None,
+        };
+        both(both(keys, other), collection)
     }
 
     fn subquery_condition(&mut self, tables: &[Table], fields: &[Field]) -> Expr {
@@ -246,7 +259,8 @@ impl Generator {
         };
         let source = Source::Join(kind, Box::new(left.source), Box::new(right.source), on);
         let condition = if self.chance(50) { left.condition } else { right.condition };
-        From { source, fields, key, condition }
+        let collections = [left.collections, right.collections].concat();
+        From { source, fields, key, condition, collections }
     }
 
     fn join_condition(&mut self, left: &From, right: &From, fields: &[Field]) -> Expr {
@@ -295,7 +309,7 @@ impl Generator {
             self.limit_all(&mut query);
         }
         let source = Source::Query(Box::new(query), alias);
-        From { source, fields, key: Vec::new(), condition: None }
+        From { source, fields, key: Vec::new(), condition: None, collections: Vec::new() }
     }
 
     /// A LIMIT that leaves nothing open: the order is by every column.
@@ -325,7 +339,8 @@ impl Generator {
             name: column.name.clone(),
             ty: column.ty,
         };
-        let fields: Vec<Field> = table.columns.iter().map(field).collect();
+        let (collections, fields): (Vec<Field>, Vec<Field>) =
+            table.columns.iter().map(field).partition(|field| field.ty.is_collection());
         let key_fields: Vec<Field> = table
             .columns_of(|kind| matches!(kind, Kind::Partition | Kind::Clustering(_)))
             .iter()
@@ -334,7 +349,8 @@ impl Generator {
         let partition = table.partition_columns().len();
         let condition = self.key_condition(&key_fields, partition);
         let key = key_fields.iter().map(column).collect();
-        From { source: Source::Table(table.name, alias), fields, key, condition }
+        let source = Source::Table(table.name, alias);
+        From { source, fields, key, condition, collections }
     }
 
     /// Partition keys, then a prefix of the clustering key, then a range.

@@ -168,7 +168,8 @@ pub fn cast(value: &Value, ty: Type) -> Outcome<Value> {
         (Value::Int(_) | Value::Decimal(..) | Value::Float(_), Type::Double) => {
             Value::Float(to_double(value))
         }
-        (Value::Int(_) | Value::Decimal(..) | Value::Float(_), Type::Float) => {
+        (Value::Int(int), Type::Float) => Value::Float(f64::from(*int as f32)),
+        (Value::Decimal(..) | Value::Float(_), Type::Float) => {
             Value::Float(f64::from(to_double(value) as f32))
         }
         (Value::Decimal(unscaled, scale), Type::Decimal(_, wanted)) if *scale <= wanted => {

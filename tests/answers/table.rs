@@ -4,6 +4,9 @@ use super::ast::{Expr, Query, Select, Source};
 use super::evaluate::{Model, Place, Relation, Row, Scope};
 use super::value::{Type, Value};
 
+/// What names of columns of collections begin with.
+pub const COLLECTIONS: char = 'x';
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Partition,

@@ -24,6 +24,10 @@ pub enum Type {
     Time,
     Timestamp,
     Uuid,
+    /// A frozen set of integers.
+    Set,
+    /// A frozen map from text to integers.
+    Map,
 }
 
 impl Type {
@@ -44,7 +48,14 @@ impl Type {
             Type::Time => "time".into(),
             Type::Timestamp => "timestamp".into(),
             Type::Uuid => "uuid".into(),
+            Type::Set => "frozen<set<int>>".into(),
+            Type::Map => "frozen<map<text, int>>".into(),
         }
+    }
+
+    /// Whether values hold others. They are only compared, and not grouped or sorted.
+    pub fn is_collection(self) -> bool {
+        matches!(self, Type::Set | Type::Map)
     }
 
     pub fn is_integer(self) -> bool {
@@ -84,6 +95,10 @@ pub enum Value {
     Time(i64),
     /// Nanoseconds.
     Timestamp(i64),
+    /// In their order, each once.
+    Set(Vec<i128>),
+    /// In the order of their keys, each once.
+    Map(Vec<(String, i128)>),
 }
 
 impl Value {
@@ -133,6 +148,8 @@ pub fn compare(a: &Value, b: &Value) -> Option<Ordering> {
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
         (Value::Text(a), Value::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
         (Value::Blob(a), Value::Blob(b)) => a.cmp(b),
+        (Value::Set(a), Value::Set(b)) => a.cmp(b),
+        (Value::Map(a), Value::Map(b)) => a.cmp(b),
         (Value::Date(a), Value::Date(b)) => a.cmp(b),
         (Value::Time(a), Value::Time(b)) => a.cmp(b),
         (Value::Timestamp(a), Value::Timestamp(b)) => a.cmp(b),
@@ -196,6 +213,8 @@ pub fn text(value: &Value) -> String {
             format!("{year:04}-{month:02}-{day:02}")
         }
         Value::Time(ns) => clock(*ns),
+        Value::Set(elements) => format!("{elements:?}"),
+        Value::Map(entries) => format!("{entries:?}"),
         Value::Timestamp(ns) => {
             let days = ns.div_euclid(DAY_NS);
             let date = text(&Value::Date(i32::try_from(days).expect("a date")));

@@ -75,6 +75,10 @@ impl Generator {
         for at in 0..2 + self.below(4) {
             add(format!("v{at}"), self.pick(&of_keys), Kind::Regular);
         }
+        if self.features.collections && self.chance(50) {
+            add("x0".into(), Type::Set, Kind::Regular);
+            add("x1".into(), Type::Map, Kind::Regular);
+        }
         let ttl = self.chance(10).then_some(50);
         Table { name: name.to_owned(), columns, ttl, writes: Vec::new() }
     }

@@ -228,7 +228,7 @@ fn parameters_are_advertised_wide_and_narrowed_with_a_check() {
         prepared.set_parameters(row(2, 40_000)).unwrap();
         let (code, text) = refusal(prepared.execute_update().await);
         assert_eq!(code, Code::InvalidArgument);
-        assert_eq!(text, "$2: 40000 is out of range for Int16");
+        assert_eq!(text, "$2: 40000 is out of range for smallint");
         let mut find = client.prepare("SELECT k FROM t WHERE f = ?".into(), None).await.unwrap();
         let tenth = Arc::new(Float64Array::from(vec![0.1])) as ArrayRef;
         find.set_parameters(parameters([tenth])).unwrap();

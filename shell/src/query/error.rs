@@ -320,6 +320,11 @@ fn not_offered(message: &str) -> QueryError {
     if found.is_some_and(|found| queries.iter().any(|query| found.starts_with(query))) {
         return misplaced_query();
     }
+    if found.is_some_and(|found| found.starts_with("ScalarSubquery(")) {
+        let message = "a query that is a value may name the query around it beside = only";
+        let help = "join with the tables of the query around, and GROUP BY its key";
+        return QueryError::unsupported(message).with_help(help);
+    }
     QueryError::unsupported(message)
 }
 

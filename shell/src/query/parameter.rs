@@ -178,8 +178,20 @@ fn in_range(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, String> {
         });
         let value = row.and_then(|row| ScalarValue::try_from_array(array, row).ok());
         let value = value.map_or_else(|| "a value".to_owned(), |value| value.to_string());
-        format!("{value} is out of range for {wanted}")
+        format!("{value} is out of range for {}", name_of(wanted))
     })
+}
+
+/// What a column of numbers of that type is called.
+fn name_of(ty: &DataType) -> String {
+    match ty {
+        DataType::Int8 => "tinyint".to_owned(),
+        DataType::Int16 => "smallint".to_owned(),
+        DataType::Int32 => "int".to_owned(),
+        DataType::Int64 => "bigint".to_owned(),
+        DataType::Float32 => "float".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 /// Floats as narrow ones, rounded.
@@ -190,7 +202,7 @@ fn float(array: &ArrayRef) -> Result<ArrayRef, String> {
         .iter()
         .map(|value| match value {
             Some(value) if value.is_finite() && !(value as f32).is_finite() => {
-                Err(format!("{value} is out of range for {}", DataType::Float32))
+                Err(format!("{value:?} is out of range for float"))
             }
             value => Ok(value.map(|value| value as f32)),
         })
@@ -328,7 +340,7 @@ mod tests {
         assert_eq!(fitted.data_type(), &DataType::Int8);
         assert_eq!(fitted.null_count(), 1);
         let error = one(Int64Array::from(vec![5, 300]), DataType::Int8).unwrap_err();
-        assert_eq!(error.message, "$1: 300 is out of range for Int8");
+        assert_eq!(error.message, "$1: 300 is out of range for tinyint");
         let fitted = one(Float64Array::from(vec![0.1, f64::NAN]), DataType::Float32).unwrap();
         assert_eq!(fitted.data_type(), &DataType::Float32);
         assert!(one(Float64Array::from(vec![1e300]), DataType::Float32).is_err());

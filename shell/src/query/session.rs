@@ -34,16 +34,17 @@ use super::replay::{REPLAY_FUNCTION, ReplayFunction};
 use super::scan::catalog::{CATALOG, TideCatalog};
 use super::setting::Settings;
 use super::system::SYSTEM_KEYSPACE;
-use super::types::time_uuid;
-use super::types::{growing, named_cast};
+use super::types::identifier::time_uuid;
+use super::types::{growing, named_cast, seeking};
 use super::write::braces;
 use super::write::values;
 
 /// Bytes that the merge above a removed sort may read ahead; reading ahead is the shard's work.
 const SORT_BUFFER_BYTES: usize = 4 << 20;
 
-/// What the planner says of two columns of one name.
-const REPEATED_NAME: &str = "Projections require unique expression names";
+/// What the planner says of two columns of one name, of which it may have given both.
+const REPEATED_NAMES: [&str; 2] =
+    ["Projections require unique expression names", "Schema contains duplicate unqualified field"];
 
 /// How far a COPY, ATTACH or IMPORT has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,7 +144,8 @@ impl Session {
         functions.for_each(|function| context.register_udf(function));
         let call_bytes = options.memory.bytes() as u64 / 2;
         let guarded = growing::guarded(context.state().scalar_functions().values(), call_bytes);
-        guarded.into_iter().for_each(|function| context.register_udf(function));
+        let widened = seeking::widened(context.state().scalar_functions().values());
+        guarded.into_iter().chain(widened).for_each(|function| context.register_udf(function));
         aggregate::functions().into_iter().for_each(|function| context.register_udaf(function));
         let replay = ReplayFunction::new(engine, options.local_files);
         context.register_udtf(REPLAY_FUNCTION, Arc::new(replay));
@@ -202,7 +204,10 @@ impl Session {
         }
         let headings = headings(&sql);
         let has_row_in = parse::take_apart(&mut sql)?;
-        let is_repeated = |error: &DataFusionError| error.strip_backtrace().contains(REPEATED_NAME);
+        let is_repeated = |error: &DataFusionError| {
+            let message = error.strip_backtrace();
+            REPEATED_NAMES.iter().any(|repeated| message.contains(repeated))
+        };
         // Only a SELECT has columns whose names could repeat.
         let mut spare = (!values::is_without_query(&sql)).then(|| sql.clone());
         let mut planned = state.statement_to_plan(sql).await;

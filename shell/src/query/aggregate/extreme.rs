@@ -1,4 +1,4 @@
-//! The least and greatest of floats and of time UUIDs.
+//! The least and greatest of floats, and of UUIDs and addresses.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -9,10 +9,9 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::Accumulator;
-use tidegate_engine::schema::value::{format_uuid, parse_uuid};
 
 use super::fold::Fold;
-use crate::query::types::time_uuid::{order_of, uuid_of};
+use crate::query::types::identifier::{Kind, order_of, text_of};
 
 /// Floats; NaN is the greatest, −0.0 less than 0.0.
 #[derive(Debug)]
@@ -99,22 +98,24 @@ impl Fold for Floats {
     }
 }
 
-/// Time UUIDs, by their time.
+/// UUIDs and addresses, by their order.
 #[derive(Debug, Clone)]
-pub struct Times {
+pub struct Named {
+    pub kind: Kind,
     pub is_max: bool,
 }
 
-impl Fold for Times {
-    /// The bytes that the UUID is ordered by; `None` for a text that is none.
-    type Item = Option<[u8; 16]>;
-    type State = Option<[u8; 16]>;
+impl Fold for Named {
+    /// The bytes that a value is ordered by; `None` for a text that names none.
+    type Item = Option<Vec<u8>>;
+    type State = Option<Vec<u8>>;
     const SLIDES: bool = false;
 
     fn items<'a>(&self, array: &'a dyn Array) -> Result<Box<dyn Fn(usize) -> Self::Item + 'a>> {
         let texts = cast(&array.slice(0, array.len()), &DataType::Utf8)?;
         let texts: StringArray = texts.as_string::<i32>().clone();
-        Ok(Box::new(move |row| parse_uuid(texts.value(row)).map(|uuid| order_of(&uuid))))
+        let kind = self.kind;
+        Ok(Box::new(move |row| order_of(kind, texts.value(row))))
     }
 
     fn input_type(&self) -> DataType {
@@ -127,7 +128,7 @@ impl Fold for Times {
 
     fn add(&self, state: &mut Self::State, item: Self::Item) -> Result<()> {
         let Some(item) = item else { return Ok(()) };
-        if state.is_none_or(|best| if self.is_max { item > best } else { item < best }) {
+        if state.as_ref().is_none_or(|best| if self.is_max { item > *best } else { item < *best }) {
             *state = Some(item);
         }
         Ok(())
@@ -153,30 +154,30 @@ impl Fold for Times {
 
     fn finish(&self, states: Vec<Self::State>) -> Result<ArrayRef> {
         let texts =
-            states.into_iter().map(|state| state.map(|order| format_uuid(&uuid_of(&order))));
+            states.into_iter().map(|state| state.and_then(|order| text_of(self.kind, &order)));
         Ok(Arc::new(texts.collect::<StringArray>()))
     }
 }
 
-/// Time UUIDs of a frame that moves.
+/// UUIDs and addresses of a frame that moves.
 #[derive(Debug)]
-pub struct SlidingTimes {
-    fold: Times,
+pub struct SlidingNamed {
+    fold: Named,
     /// Those that are the best once all before them have left, rising or falling. Each has its
     /// number among all that came.
-    best: VecDeque<(u64, [u8; 16])>,
+    best: VecDeque<(u64, Vec<u8>)>,
     came: u64,
     left: u64,
 }
 
-impl SlidingTimes {
-    pub fn new(fold: Times) -> Self {
-        SlidingTimes { fold, best: VecDeque::new(), came: 0, left: 0 }
+impl SlidingNamed {
+    pub fn new(fold: Named) -> Self {
+        SlidingNamed { fold, best: VecDeque::new(), came: 0, left: 0 }
     }
 
-    fn push(&mut self, item: [u8; 16]) {
+    fn push(&mut self, item: Vec<u8>) {
         let is_max = self.fold.is_max;
-        let is_beaten = |last: &[u8; 16]| if is_max { *last <= item } else { *last >= item };
+        let is_beaten = |last: &Vec<u8>| if is_max { *last <= item } else { *last >= item };
         while self.best.back().is_some_and(|(_, last)| is_beaten(last)) {
             self.best.pop_back();
         }
@@ -184,12 +185,12 @@ impl SlidingTimes {
     }
 
     fn result(&self) -> Result<ScalarValue> {
-        let best = self.best.front().map(|(_, order)| *order);
+        let best = self.best.front().map(|(_, order)| order.clone());
         ScalarValue::try_from_array(&self.fold.finish(vec![best])?, 0)
     }
 }
 
-impl Accumulator for SlidingTimes {
+impl Accumulator for SlidingNamed {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let array = &*values[0];
         let item = self.fold.items(array)?;
@@ -220,7 +221,10 @@ impl Accumulator for SlidingTimes {
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + self.best.capacity() * size_of::<(u64, [u8; 16])>()
+        let orders = self.best.iter().map(|(_, order)| order.capacity());
+        size_of_val(self)
+            + self.best.capacity() * size_of::<(u64, Vec<u8>)>()
+            + orders.sum::<usize>()
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {

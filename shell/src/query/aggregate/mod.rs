@@ -9,7 +9,7 @@
 //! | `sum`, `avg` | doubles, in frames that move | takes off what leaves | adds what remains |
 //! | `var_pop`, `corr`, `regr_…` and their like | in frames that move | takes off what leaves | merges what remains |
 //! | `min`, `max` | floats, grouped | begin with the greatest finite number; NaN replaces all | NaN is the greatest |
-//! | `min`, `max` | time UUIDs | by text | by time |
+//! | `min`, `max` | UUIDs and addresses | by text | by their order |
 //!
 //! <https://github.com/apache/datafusion/issues/24432> is about floats,
 //! <https://github.com/apache/datafusion/issues/16406> about decimals.
@@ -41,11 +41,11 @@ use datafusion::logical_expr::{
     SetMonotonicity, Signature, StatisticsArgs, TypeSignature, TypeSignatureClass,
 };
 
-use self::extreme::{Floats, SlidingTimes, Times};
+use self::extreme::{Floats, Named, SlidingNamed};
 use self::fold::{Distinct, Fold, Many, One};
 use self::moving::{MovingDoubles, MovingStates};
 use self::number::Numbers;
-use super::types::identifier_shape::Kind;
+use super::types::identifier::Kind;
 
 /// The functions; they replace DataFusion's of the same names.
 pub fn functions() -> Vec<AggregateUDF> {
@@ -102,7 +102,7 @@ struct Exact {
 enum Way {
     Numbers(Numbers),
     Floats(Floats),
-    Times(Times),
+    Named(Named),
 }
 
 impl Exact {
@@ -141,8 +141,8 @@ impl Exact {
             (What::Min | What::Max, DataType::Float32 | DataType::Float64) => {
                 Some(Way::Floats(Floats::new(input.data_type().clone(), is_max)))
             }
-            (What::Min | What::Max, _) if Kind::of(input) == Some(Kind::TimeUuid) => {
-                Some(Way::Times(Times { is_max }))
+            (What::Min | What::Max, _) => {
+                Kind::of(input).map(|kind| Way::Named(Named { kind, is_max }))
             }
             _ => None,
         }
@@ -187,10 +187,19 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(arg_types)
+        match (self.what, arg_types) {
+            // DataFusion 55.2 refuses a sum of nothing but NULL; `number` makes a bigint of it.
+            (What::Sum, [DataType::Null]) => Ok(DataType::Int64),
+            _ => self.inner.return_type(arg_types),
+        }
     }
 
     fn return_field(&self, arg_fields: &[FieldRef]) -> Result<FieldRef> {
+        if let (What::Sum, [input]) = (self.what, arg_fields)
+            && input.data_type().is_null()
+        {
+            return Ok(Arc::new(Field::new(self.name(), DataType::Int64, true)));
+        }
         let field = self.inner.inner().return_field(arg_fields)?;
         // The least of UUIDs is one.
         match arg_fields.first() {
@@ -213,7 +222,7 @@ impl AggregateUDFImpl for Exact {
         Ok(match self.way_of(&args) {
             Some(Way::Numbers(fold)) => one(fold, is_distinct),
             Some(Way::Floats(fold)) => one(fold, is_distinct),
-            Some(Way::Times(fold)) => one(fold, is_distinct),
+            Some(Way::Named(fold)) => one(fold, is_distinct),
             None => return self.inner.accumulator(args),
         })
     }
@@ -228,7 +237,7 @@ impl AggregateUDFImpl for Exact {
             }
             (Some(Way::Numbers(fold)), _) => fold.state_types(),
             (Some(Way::Floats(fold)), _) => fold.state_types(),
-            (Some(Way::Times(fold)), _) => fold.state_types(),
+            (Some(Way::Named(fold)), _) => fold.state_types(),
         };
         let field = |(n, ty)| Arc::new(Field::new(format!("{}[{n}]", args.name), ty, true));
         Ok(types.into_iter().enumerate().map(field).collect())
@@ -248,7 +257,7 @@ impl AggregateUDFImpl for Exact {
         Ok(match self.way_of(&args) {
             Some(Way::Numbers(fold)) => Box::new(Many::new(fold)),
             Some(Way::Floats(fold)) => Box::new(Many::new(fold)),
-            Some(Way::Times(fold)) => Box::new(Many::new(fold)),
+            Some(Way::Named(fold)) => Box::new(Many::new(fold)),
             None => return self.inner.create_groups_accumulator(args),
         })
     }
@@ -259,7 +268,7 @@ impl AggregateUDFImpl for Exact {
     ) -> Result<Box<dyn Accumulator>> {
         match self.way_of(&args) {
             Some(Way::Numbers(fold)) => Ok(one(fold, args.is_distinct)),
-            Some(Way::Times(fold)) => Ok(Box::new(SlidingTimes::new(fold))),
+            Some(Way::Named(fold)) => Ok(Box::new(SlidingNamed::new(fold))),
             None if self.is_of_doubles(&args) => {
                 Ok(Box::new(MovingDoubles::new(self.what == What::Average)))
             }
@@ -292,7 +301,7 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
-        // Text that is a time UUID grows by time, and nobody asks with the field.
+        // Text that is a UUID has an order of its own, and nobody asks with the field.
         match data_type.is_string() {
             true => SetMonotonicity::NotMonotonic,
             false => self.inner.inner().set_monotonicity(data_type),

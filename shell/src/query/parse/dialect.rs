@@ -3,7 +3,7 @@
 //! | what | why |
 //! |---|---|
 //! | the right operand of `IS [NOT] DISTINCT FROM` ends at AND and OR | sqlparser 0.62 reads a whole expression there: <https://github.com/apache/datafusion-sqlparser-rs/pull/2436> |
-//! | `{'k': 1}`, `{'a'}`, `{}` in writes | literals of CQL for maps, sets and values of user types |
+//! | `{'k': 1}`, `{'a'}`, `{}` | literals of CQL for maps, sets and values of user types |
 
 use std::any::TypeId;
 
@@ -17,19 +17,11 @@ use sqlparser::tokenizer::Token;
 #[derive(Debug)]
 pub struct TideDialect {
     base: GenericDialect,
-    /// Whether braces are literals of CQL.
-    has_braces: bool,
 }
 
 impl TideDialect {
-    /// The dialect of queries.
     pub const fn new() -> Self {
-        TideDialect { base: GenericDialect {}, has_braces: false }
-    }
-
-    /// The dialect of INSERT, UPDATE and DELETE.
-    pub const fn of_writes() -> Self {
-        TideDialect { base: GenericDialect {}, has_braces: true }
+        TideDialect { base: GenericDialect {} }
     }
 }
 
@@ -61,7 +53,7 @@ impl Dialect for TideDialect {
     }
 
     fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
-        if !self.has_braces || parser.peek_token_ref().token != Token::LBrace {
+        if parser.peek_token_ref().token != Token::LBrace {
             return None;
         }
         Some(self.braces(parser))

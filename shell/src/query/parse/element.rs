@@ -57,7 +57,7 @@ impl Found {
             // Two operands may be the same; their columns need different names.
             tokens.extend(synthetic(&format!("AS operand_{number}"))?);
         }
-        let select = (!operands.is_empty()).then(|| super::write_sql(&tokens)).transpose()?;
+        let select = (!operands.is_empty()).then(|| super::sql(&tokens)).transpose()?;
         Ok(Elements { changes: self.changes, operands, select })
     }
 }

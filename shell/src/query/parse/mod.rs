@@ -5,6 +5,7 @@
 
 mod ast;
 mod balance;
+mod clauses;
 mod cursor;
 mod depth;
 pub mod dialect;
@@ -33,8 +34,7 @@ pub use write::write;
 
 use super::error::{ErrorKind, QueryError, Result, Span};
 use super::replay::REPLAY_FUNCTION;
-use dialect::TideDialect;
-use statement::{DIALECT, WRITE_DIALECT, is_word, span_of};
+use statement::{DIALECT, is_word, span_of};
 
 /// Digits of the longest number that can be a decimal.
 const DECIMAL_DIGITS_MAX: usize = 76;
@@ -43,15 +43,6 @@ const SHOWN_MAX: usize = 40;
 
 /// Hands tokens to DataFusion's parser.
 pub fn sql(tokens: &[TokenWithSpan]) -> Result<SqlStatement> {
-    in_dialect(tokens, &DIALECT)
-}
-
-/// As [`sql`], with the literals of CQL.
-fn write_sql(tokens: &[TokenWithSpan]) -> Result<SqlStatement> {
-    in_dialect(tokens, &WRITE_DIALECT)
-}
-
-fn in_dialect(tokens: &[TokenWithSpan], dialect: &TideDialect) -> Result<SqlStatement> {
     // The parser has no place for "found: EOF"; it is right after the last token.
     let at_end = |error: QueryError| match (error.span, tokens.last()) {
         (None, Some(last)) => {
@@ -62,7 +53,7 @@ fn in_dialect(tokens: &[TokenWithSpan], dialect: &TideDialect) -> Result<SqlStat
     };
     let tokens = &with_named_arguments(tokens);
     let mut parser = DFParserBuilder::new(with_doubles(tokens)?)
-        .with_dialect(dialect)
+        .with_dialect(&DIALECT)
         .with_recursion_limit(depth::RECURSIONS_MAX)
         .build()
         .map_err(QueryError::from)?;

@@ -20,7 +20,7 @@ use sqlparser::ast::{
     VisitMut, VisitorMut, visit_expressions,
 };
 
-use super::far_instant;
+use super::{clauses, far_instant};
 use crate::query::error::{ErrorKind, QueryError, Result};
 
 /// The function that names a cast by what it casts to.
@@ -34,7 +34,7 @@ const COPIED_MAX: usize = 1 << 16;
 /// Takes rows apart that are compared; whether there is a call of [`ROW_IN`] then.
 ///
 /// Errors: `Invalid` for rows of different lengths; `Syntax` beyond [`COPIED_MAX`]; `Unsupported`
-/// for SIMILAR TO.
+/// for SIMILAR TO, TOP and FETCH … WITH TIES.
 pub fn take_apart(statement: &mut SqlStatement) -> Result<bool> {
     let mut rows = Rows { left: COPIED_MAX, has_query: false };
     visit(statement, &mut rows)?;
@@ -71,6 +71,13 @@ struct Rows {
 
 impl VisitorMut for Rows {
     type Break = QueryError;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<QueryError> {
+        match clauses::form(query) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<QueryError> {
         if matches!(expr, Expr::SimilarTo { .. }) {

@@ -12,8 +12,6 @@ use crate::query::error::{QueryError, Result, Span};
 
 /// The dialect of every statement.
 pub(in crate::query) static DIALECT: TideDialect = TideDialect::new();
-/// The dialect of INSERT, UPDATE and DELETE.
-pub(in crate::query) static WRITE_DIALECT: TideDialect = TideDialect::of_writes();
 
 /// One statement: its text and its tokens. A clone shares them.
 #[derive(Debug, Clone)]

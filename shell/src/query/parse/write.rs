@@ -9,7 +9,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::ast::{Elements, Name, TableName, Using, UsingValue, Write, WriteKind};
 use super::cursor::Cursor;
 use super::statement::{is_word, span_of};
-use super::{element, write_sql};
+use super::{element, sql};
 use crate::query::error::{ErrorKind, QueryError, Result};
 
 /// A statement that begins with INSERT, UPDATE or DELETE.
@@ -36,7 +36,7 @@ pub fn write(tokens: &[TokenWithSpan]) -> Result<Write> {
         return Err(QueryError::invalid("a DELETE has no time to live").at(table.table.span));
     }
     tokens.drain(1..from);
-    let (statement, elements) = (write_sql(&tokens)?, elements.parse()?);
+    let (statement, elements) = (sql(&tokens)?, elements.parse()?);
     Ok(Write { kind: WriteKind::Delete(columns), table, statement, using, elements })
 }
 
@@ -55,7 +55,7 @@ fn insert(tokens: &[TokenWithSpan], using: Using) -> Result<Write> {
     } else {
         Vec::new()
     };
-    let statement = write_sql(tokens)?;
+    let statement = sql(tokens)?;
     if let SqlStatement::Statement(inner) = &statement
         && let ast::Statement::Insert(insert) = &**inner
         && (insert.on.is_some() || insert.returning.is_some() || insert.source.is_none())
@@ -72,7 +72,7 @@ fn insert(tokens: &[TokenWithSpan], using: Using) -> Result<Write> {
 
 fn update(tokens: Vec<TokenWithSpan>, table: TableName, using: Using) -> Result<Write> {
     let (tokens, elements) = element::take_assignments(tokens, &table)?;
-    let mut statement = write_sql(&tokens)?;
+    let mut statement = sql(&tokens)?;
     let elements = elements.parse()?;
     let mut columns = Vec::new();
     if let SqlStatement::Statement(inner) = &mut statement

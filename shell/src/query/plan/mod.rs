@@ -1,6 +1,7 @@
 //! Plans: DataFusion's rules, and ours where its answers are not exact.
 
 mod any_all;
+mod correlated;
 pub mod deep;
 mod filter;
 mod frame;

@@ -12,6 +12,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::any_all::AsExistence;
+use super::correlated::LiftCorrelated;
 use super::filter::InForm;
 use super::subquery_value::AsCounts;
 use super::union::Changed;
@@ -19,7 +20,9 @@ use super::{frame, join, multiset, union, wide, zero};
 use crate::query::conjunction::Shallow;
 use crate::query::types::instant::CompareExactly;
 use crate::query::types::rewrite::expressions_of;
-use crate::query::types::{arithmetic, compare, identifier, identifier_within, instant, number};
+use crate::query::types::{
+    arithmetic, choice, collection, compare, identifier, instant, narrow, number,
+};
 
 /// The rule that computes constants and looks through casts.
 const CONSTANT_RULE: &str = "simplify_expressions";
@@ -77,8 +80,12 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let rule = |name, change| -> Arc<dyn AnalyzerRule + Send + Sync> {
         Arc::new(OfNodes { name, change })
     };
-    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
-        vec![Arc::new(AsExistence), Arc::new(AsCounts), rule("read_operands", read_operands)];
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(LiftCorrelated),
+        Arc::new(AsExistence),
+        Arc::new(AsCounts),
+        rule("read_operands", read_operands),
+    ];
     rules.extend(Analyzer::new().rules);
     rules.push(rule("count_copies", multiset::count_copies));
     // After the copies of rows are numbered: numbers have keys, too.
@@ -90,13 +97,16 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
 /// types of its operands, and leaves its own type alone; so all are made in one walk.
 fn read_operands(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let of_operator = |expr, schema: &DFSchema| {
-        number::beside_float(expr, schema)?
+        choice::flat(expr)
+            .transform_data(|expr| collection::compare_all(expr, schema))?
+            .transform_data(|expr| number::beside_float(expr, schema))?
+            .transform_data(|expr| instant::coarsen(expr, schema))?
             .transform_data(|expr| instant::refine(expr, schema))?
             .transform_data(|expr| compare::as_doubles(expr, schema))?
             .transform_data(|expr| identifier::compare_all(expr, schema))?
-            .transform_data(|expr| identifier_within::compare_all(expr, schema))?
+            .transform_data(|expr| identifier::within::compare_all(expr, schema))?
             .transform_data(|expr| frame::as_groups(expr, schema))?
-            .transform_data(|expr| Ok(number::average_of_null(expr, schema)))
+            .transform_data(|expr| Ok(number::fold_of_null(expr, schema)))
     };
     let change = |expr, schema: &DFSchema| {
         let of_equality = |equality| of_operator(equality, schema);
@@ -106,7 +116,7 @@ fn read_operands(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     };
     expressions_of(plan, &change)?
         .transform_data(identifier::of_plan)?
-        .transform_data(identifier_within::of_plan)
+        .transform_data(identifier::within::of_plan)
 }
 
 /// Replaces operators whose operands have a common type, and keys of orders, where DataFusion's are
@@ -116,6 +126,7 @@ fn check_operators(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         compare::both_zeros(expr, schema)?
             .transform_data(|expr| instant::hide(expr, schema))?
             .transform_data(|expr| arithmetic::check(expr, schema))?
+            .transform_data(|expr| narrow::check(expr, schema))?
             .transform_data(|expr| zero::in_expression(expr, schema))
     };
     expressions_of(plan, &change)?.transform_data(zero::in_node)

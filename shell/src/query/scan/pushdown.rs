@@ -16,7 +16,8 @@ use tidegate_engine::schema::{
     ClusteringKey, ClusteringOrder, Column, ColumnId, DataType, PartitionKey, TableSchema, Value,
 };
 
-use crate::query::types::time_uuid::{TIME_ORDER, uuid_of_text};
+use crate::query::types::collection::EQUAL_WITHIN;
+use crate::query::types::identifier::{Kind, ordered_by, value_of_order};
 
 /// Most partition keys, and most clustering prefixes, that value lists may multiply to; beyond,
 /// conditions are checked row by row.
@@ -117,11 +118,16 @@ pub fn decide_for(schema: &TableSchema, filters: &[Expr], whose: Keys) -> Access
             Some((column, condition)) => {
                 let condition = match condition {
                     Condition::OneOf(values) if whose != Keys::Named => {
-                        Condition::OneOf(values.into_iter().flat_map(equal).collect())
+                        all_of(values, &equal).map(Condition::OneOf)
                     }
-                    other => other,
+                    other => Some(other),
                 };
-                found.push(Found { column, condition, expr: filter.clone(), taken: false });
+                match condition {
+                    Some(condition) => {
+                        found.push(Found { column, condition, expr: filter.clone(), taken: false });
+                    }
+                    None => access.residual.push(filter.clone()),
+                }
             }
             None => access.residual.push(filter.clone()),
         }
@@ -141,7 +147,9 @@ fn decide_keys(schema: &TableSchema, found: &mut [Found], access: &mut Access, w
     let sets: Vec<Vec<Value>> = match whose {
         Keys::Own | Keys::Named => sets,
         Keys::Foreign => {
-            sets.into_iter().map(|set| set.into_iter().flat_map(scales).collect()).collect()
+            let sets = sets.into_iter().map(|set| all_of(set, &scales));
+            let Some(sets) = sets.collect::<Option<_>>() else { return };
+            sets
         }
     };
     let Some(products) = product(vec![Vec::new()], &sets) else { return };
@@ -279,8 +287,8 @@ fn product(prefixes: Vec<Vec<Value>>, sets: &[Vec<Value>]) -> Option<Vec<Vec<Val
 }
 
 /// Whether SQL compares values of the type as the engine orders them. UUIDs and addresses are text
-/// in SQL, and what holds other values has an order of its own there, or none. Time UUIDs are
-/// ordered alike by `timeuuid_order(…)`.
+/// in SQL, and what holds other values has an order of its own there, or none. The former are
+/// ordered alike by `uuid_order(…)` and its like.
 pub fn is_ordered_alike(ty: &DataType) -> bool {
     !matches!(ty, DataType::Uuid | DataType::TimeUuid | DataType::Inet) && is_single(ty)
 }
@@ -297,11 +305,12 @@ fn is_single(ty: &DataType) -> bool {
     )
 }
 
-/// Whether SQL takes two values for equal exactly when the engine has them as one key. Sets and
-/// maps have no order of their elements, which SQL would look at, and fields may be null.
+/// Whether SQL takes two values for equal exactly when the engine has them as one key. Constants
+/// beside sets and maps are in the order that a column gives. Fields of rows may be null.
 fn is_equal_alike(ty: &DataType) -> bool {
     match ty.unfrozen() {
-        DataType::List(element) => is_single(element),
+        DataType::List(element) | DataType::Set(element) => is_single(element),
+        DataType::Map(key, value) => is_single(key) && is_single(value),
         other => is_single(other),
     }
 }
@@ -344,13 +353,22 @@ fn condition(schema: &TableSchema, expr: &Expr) -> Option<(ColumnId, Condition)>
             match op {
                 Operator::Eq => Some((key.id, Condition::OneOf(vec![value]))),
                 Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq
-                    if key.is_by_time || is_ordered_alike(&key.column.ty) =>
+                    if key.ordered.is_some() || is_ordered_alike(&key.column.ty) =>
                 {
                     let is_outside = matches!(op, Operator::LtEq | Operator::Gt);
                     Some((key.id, Condition::Bound(op, zero_at_end(value, is_outside))))
                 }
                 _ => None,
             }
+        }
+        Expr::ScalarFunction(call) if call.func.name() == EQUAL_WITHIN => {
+            let [left, right] = &call.args[..] else { return None };
+            let (key, value) = match (key_column(schema, left), key_column(schema, right)) {
+                (Some(key), None) => (key, key.literal(right)?),
+                (None, Some(key)) => (key, key.literal(left)?),
+                _ => return None,
+            };
+            Some((key.id, Condition::OneOf(vec![value])))
         }
         Expr::InList(InList { expr, list, negated: false }) => {
             let key = key_column(schema, expr)?;
@@ -367,6 +385,41 @@ fn condition(schema: &TableSchema, expr: &Expr) -> Option<(ColumnId, Condition)>
 fn boolean(schema: &TableSchema, expr: &Expr, value: bool) -> Option<(ColumnId, Condition)> {
     let KeyColumn { id, column, .. } = key_column(schema, expr)?;
     (column.ty == DataType::Boolean).then(|| (id, Condition::OneOf(vec![Value::Boolean(value)])))
+}
+
+/// All values that are the same as one of these, within lists, sets and maps as well; `same` knows
+/// them of a value that holds no others. `None` when that is too many.
+fn all_of(values: Vec<Value>, same: &impl Fn(Value) -> Vec<Value>) -> Option<Vec<Value>> {
+    let mut all = Vec::new();
+    for value in values {
+        all.extend(all_within(value, same)?);
+        if all.len() > PRODUCTS_MAX {
+            return None;
+        }
+    }
+    Some(all)
+}
+
+fn all_within(value: Value, same: &impl Fn(Value) -> Vec<Value>) -> Option<Vec<Value>> {
+    let products = |values: Vec<Value>| {
+        let sets: Option<Vec<_>> =
+            values.into_iter().map(|value| all_within(value, same)).collect();
+        product(vec![Vec::new()], &sets?)
+    };
+    Some(match value {
+        Value::List(values) => products(values)?.into_iter().map(Value::List).collect(),
+        Value::Set(values) => products(values)?.into_iter().map(Value::Set).collect(),
+        Value::Map(entries) => {
+            let parts = entries.into_iter().flat_map(|(key, value)| [key, value]).collect();
+            let map = |parts: Vec<Value>| {
+                let mut parts = parts.into_iter();
+                let entries = std::iter::from_fn(|| parts.next().zip(parts.next()));
+                Value::Map(entries.collect())
+            };
+            products(parts)?.into_iter().map(map).collect()
+        }
+        single => same(single),
+    })
 }
 
 /// The values that SQL takes for equal to this one: there are two zeros among floats.
@@ -410,41 +463,39 @@ fn zero_at_end(value: Value, is_greater: bool) -> Value {
 struct KeyColumn<'a> {
     id: ColumnId,
     column: &'a Column,
-    /// Whether it is a time UUID that is compared by its time.
-    is_by_time: bool,
+    /// What it names, where it is compared by the order of that.
+    ordered: Option<Kind>,
 }
 
 impl KeyColumn<'_> {
     /// The constant beside the column as a value of it; `None` unless it has just that type.
     fn literal(&self, expr: &Expr) -> Option<Value> {
-        if !self.is_by_time {
-            return literal(self.column, expr);
-        }
+        let Some(kind) = self.ordered else { return literal(self.column, expr) };
         let Expr::Literal(scalar, _) = expr else { return None };
-        Some(Value::TimeUuid(uuid_of_text(scalar.try_as_str().flatten()?)?))
+        value_of_order(kind, scalar.try_as_str().flatten()?)
     }
 }
 
 /// The key column that an expression is. A float, or a list of integers, which SQL widens to
-/// compare it, is still itself; so is a time UUID in the form that is compared by time.
+/// compare it, is still itself; so is a UUID in the form that is compared by its order.
 fn key_column<'a>(schema: &'a TableSchema, expr: &Expr) -> Option<KeyColumn<'a>> {
-    let (expr, widened, is_by_time) = match expr {
-        Expr::Cast(cast) => (&*cast.expr, Some(cast.field.data_type()), false),
-        Expr::ScalarFunction(call) if call.func.name() == TIME_ORDER => {
-            (call.args.first()?, None, true)
+    let (expr, widened, ordered) = match expr {
+        Expr::Cast(cast) => (&*cast.expr, Some(cast.field.data_type()), None),
+        Expr::ScalarFunction(call) => {
+            (call.args.first()?, None, Some(ordered_by(call.func.name())?))
         }
-        other => (other, None, false),
+        other => (other, None, None),
     };
     let Expr::Column(column) = expr else { return None };
     let (id, column) = schema.find(&column.name).filter(|(_, column)| column.is_key())?;
     let is_same = match widened {
-        None => !is_by_time || column.ty == DataType::TimeUuid,
+        None => ordered.is_none_or(|kind| column.ty == kind.data_type()),
         Some(ty) => {
             (column.ty == DataType::Float && *ty == arrow_type(&DataType::Double))
                 || is_wider_list(ty, &arrow_type(&column.ty))
         }
     };
-    is_same.then_some(KeyColumn { id, column, is_by_time })
+    is_same.then_some(KeyColumn { id, column, ordered })
 }
 
 /// Whether both are lists of integers, `wide` of wider ones: their values compare as numbers.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::compute::SortOptions;
+use datafusion::arrow::compute::{SortOptions, concat_batches};
 use datafusion::arrow::datatypes::{Schema, SchemaRef as ArrowSchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result};
@@ -47,8 +47,8 @@ use tidegate_engine::{BatchStream, Partitions, ReadCommand};
 
 use super::pushdown::{Access, is_ordered_alike};
 use crate::query::engine::Engine;
+use crate::query::types::identifier::{Kind, ordered_by};
 use crate::query::types::literal::prefix_text;
-use crate::query::types::time_uuid::TIME_ORDER;
 
 /// Up to so many partition keys are streams of their own, each in clustering order; more keys are
 /// one stream a shard.
@@ -134,22 +134,23 @@ impl TideScan {
         }
     }
 
-    /// An order with columns for the times of time UUIDs; `None` where a time UUID is to be ordered
-    /// as text.
+    /// An order with columns for the orders of what they name; `None` where a UUID or address is to
+    /// be ordered as text.
     fn by_columns(&self, order: &[PhysicalSortExpr]) -> Option<Vec<PhysicalSortExpr>> {
-        let is_time_uuid = |expr: &Arc<dyn PhysicalExpr>| {
+        let type_of = |expr: &Arc<dyn PhysicalExpr>| {
             let column = expr.downcast_ref::<PhysicalColumn>();
-            let id = column.and_then(|column| self.columns.get(column.index()));
-            id.is_some_and(|id| self.table.column(*id).ty == DataType::TimeUuid)
+            let id = column.and_then(|column| self.columns.get(column.index()))?;
+            Some(&self.table.column(*id).ty)
         };
-        let by_time = |sort: &PhysicalSortExpr| {
-            let call = sort.expr.downcast_ref::<ScalarFunctionExpr>();
-            let argument = call.filter(|call| call.name() == TIME_ORDER)?.args().first()?;
-            is_time_uuid(argument).then(|| Arc::clone(argument))
+        let is_named = |ty: &DataType| Kind::of_type(ty).is_some();
+        let by_order = |sort: &PhysicalSortExpr| {
+            let call = sort.expr.downcast_ref::<ScalarFunctionExpr>()?;
+            let (kind, argument) = (ordered_by(call.name())?, call.args().first()?);
+            (type_of(argument) == Some(&kind.data_type())).then(|| Arc::clone(argument))
         };
-        let by_column = |sort: &PhysicalSortExpr| match by_time(sort) {
+        let by_column = |sort: &PhysicalSortExpr| match by_order(sort) {
             Some(expr) => Some(PhysicalSortExpr { expr, options: sort.options }),
-            None => (!is_time_uuid(&sort.expr)).then(|| sort.clone()),
+            None => (!type_of(&sort.expr).is_some_and(is_named)).then(|| sort.clone()),
         };
         order.iter().map(by_column).collect()
     }
@@ -280,9 +281,9 @@ fn clustering_order(
             continue;
         }
         let column = table.column(id);
-        // Whoever asks in the scope of a stream has brought time UUIDs into their order.
+        // Whoever asks in the scope of a stream has brought what is named into its order.
         let is_alike = is_ordered_alike(&column.ty)
-            || scope == Scope::Stream && column.ty == DataType::TimeUuid;
+            || scope == Scope::Stream && Kind::of_type(&column.ty).is_some();
         let (Some(expr), true) = (physical(id), is_alike) else { break };
         let is_natural_descending = column.clustering_order() == ClusteringOrder::Descending;
         let descending = is_natural_descending != direction.is_reversed();
@@ -432,7 +433,7 @@ impl ScanStream {
         self.batches_read.add(1);
         self.rows_read.add(batch.num_rows());
         let mut batch = match &self.predicate {
-            Some(predicate) => batch_filter(&batch, predicate)?,
+            Some(predicate) => filtered(&batch, predicate)?,
             None => batch,
         };
         if self.output.len() < batch.num_columns() {
@@ -448,6 +449,23 @@ impl ScanStream {
             }
         }
         Ok(batch)
+    }
+}
+
+/// The rows of a batch that satisfy a predicate. What a predicate computes may be far longer than
+/// the rows are, and take more memory at once than there is: then halves of the batch follow one
+/// another.
+fn filtered(batch: &RecordBatch, predicate: &Arc<dyn PhysicalExpr>) -> Result<RecordBatch> {
+    let rows = batch.num_rows();
+    match batch_filter(batch, predicate) {
+        Err(DataFusionError::ResourcesExhausted(_)) if rows > 1 => {
+            let (half, rest) = (rows / 2, rows - rows / 2);
+            let halves = [batch.slice(0, half), batch.slice(half, rest)];
+            let kept = halves.iter().map(|half| filtered(half, predicate));
+            let kept = kept.collect::<Result<Vec<_>>>()?;
+            Ok(concat_batches(batch.schema_ref(), &kept)?)
+        }
+        filtered => filtered,
     }
 }
 

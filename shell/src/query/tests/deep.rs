@@ -170,3 +170,19 @@ fn ten_thousand_conditions_that_must_all_hold_are_few_levels() {
         }
     });
 }
+
+#[test]
+fn choices_within_choices_are_not_written_twice() {
+    on_long_stack(async {
+        let world = table().await;
+        for (open, close) in [("coalesce(", ", 7)"), ("nvl(", ", 7)"), ("coalesce(NULL, ", ", 7)")]
+        {
+            let text =
+                format!("SELECT {}c{} FROM t WHERE k = 2", open.repeat(200), close.repeat(200));
+            assert_eq!(world.column(&text).await, ["1"], "{open}");
+        }
+        let text = nest("c", 40, |_, inner| format!("nullif({inner}, 0.5e0)"));
+        let text = format!("SELECT {text} IS NULL FROM t WHERE k = 2");
+        assert_eq!(world.column(&text).await, ["false"]);
+    });
+}

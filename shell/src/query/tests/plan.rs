@@ -156,7 +156,7 @@ async fn every_type_of_key_is_found_and_ordered() {
             "timeuuid",
             ["'00000000-0000-1000-8000-000000000001'", "'f0000000-0000-1000-8000-000000000001'"],
         ),
-        ("inet", ["'10.0.0.1'", "'::1'"]),
+        ("inet", ["'9.0.0.1'", "'10.0.0.1'"]),
     ];
     for (n, (ty, values)) in cases.iter().enumerate() {
         world
@@ -170,11 +170,7 @@ async fn every_type_of_key_is_found_and_ordered() {
         assert!(!plan.contains("filter="), "{ty}: {plan}");
         assert_eq!(world.column(&point).await, ["2"], "{ty}");
         let above = format!("SELECT v FROM t{n} WHERE pk = {low} AND ck > {low} ORDER BY ck DESC");
-        let is_text_in_sql = matches!(*ty, "uuid" | "inet");
-        if is_text_in_sql {
-            let plan = world.plan(&above).await;
-            assert!(plan.contains("filter=") && plan.contains("SortExec"), "{ty}: {plan}");
-        } else if *ty != "boolean" {
+        if *ty != "boolean" {
             let plan = world.plan(&above).await;
             assert!(!plan.contains("filter=") && !plan.contains("SortExec"), "{ty}: {plan}");
         }

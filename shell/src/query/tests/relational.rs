@@ -87,3 +87,91 @@ async fn the_first_of_many_groups_may_be_nan() {
     let text = "SELECT d FROM f GROUP BY d ORDER BY d LIMIT 2";
     assert_eq!(world.column(text).await, ["0.0", "1.0"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_selected_once_each_orders_it() {
+    let world = table().await;
+    for (text, wanted) in [
+        ("SELECT DISTINCT k + 1 FROM t ORDER BY k + 1 DESC", "6 5 4 3 2"),
+        ("SELECT DISTINCT v + 1, k % 2 FROM t ORDER BY k % 2, v + 1", "8  8 "),
+        ("SELECT DISTINCT t.k + 1 AS x FROM t ORDER BY k + 1 LIMIT 2", "2 3"),
+        ("SELECT DISTINCT abs(k) FROM t x ORDER BY abs(x.k) LIMIT 1", "1"),
+        ("SELECT DISTINCT CAST(k AS text) FROM t ORDER BY CAST(k AS text) DESC LIMIT 1", "5"),
+        ("SELECT DISTINCT count(*) FROM t GROUP BY v ORDER BY count(*)", "2 3"),
+        ("SELECT max(x) FROM (SELECT DISTINCT k * 2 AS x FROM t ORDER BY k * 2 LIMIT 3)", "6"),
+    ] {
+        assert_eq!(world.column(text).await.join(" "), wanted, "{text}");
+    }
+    for (fetch, wanted) in [
+        ("FETCH FIRST ROW ONLY", "1"),
+        ("FETCH FIRST 2 ROWS ONLY", "1 2"),
+        ("OFFSET 1 ROW FETCH NEXT 2 ROWS ONLY", "2 3"),
+    ] {
+        let text = format!("SELECT k FROM t ORDER BY k {fetch}");
+        assert_eq!(world.column(&text).await.join(" "), wanted, "{text}");
+    }
+    for (text, named) in [
+        ("SELECT TOP 1 k FROM t", "TOP is not offered"),
+        ("SELECT k FROM t ORDER BY v FETCH FIRST 1 ROW WITH TIES", "FETCH takes a number of rows"),
+        ("SELECT (SELECT count(*) FROM t u WHERE u.k > t.k) FROM t", "beside = only"),
+    ] {
+        let error = world.error(text).await;
+        assert!(error.message.contains(named) && error.help.is_some(), "{text}: {error}");
+        assert!(error.span.is_some(), "{text}: {error}");
+    }
+    let error = world.error("SELECT DISTINCT v FROM t ORDER BY k * 2").await;
+    assert!(error.message.contains("must appear in select list"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queries_in_from_may_name_the_query_around() {
+    let world = table().await;
+    for (condition, wanted) in [
+        ("EXISTS (SELECT 1 FROM (SELECT * FROM t u WHERE u.k > t.k) x)", "1 2 3 4"),
+        ("EXISTS (SELECT 1 FROM (SELECT u.v FROM t u WHERE u.k > t.k) x WHERE x.v = 7)", "1 2"),
+        (
+            "EXISTS (SELECT 1 FROM (SELECT v AS w FROM t u WHERE u.k = t.k + 1) x WHERE w = 7)",
+            "1 2",
+        ),
+        ("NOT EXISTS (SELECT 1 FROM (SELECT u.v FROM t u WHERE u.k > t.k) x)", "5"),
+        ("k IN (SELECT x.k FROM (SELECT u.k FROM t u WHERE u.at = t.at) x)", "1 2 3"),
+        ("k + 2 IN (SELECT x.k FROM (SELECT u.k FROM t u WHERE u.at = t.at) x)", "1"),
+        ("k = (SELECT max(x.k) FROM (SELECT u.k FROM t u WHERE u.v = t.v) x)", "3"),
+        (
+            "k = (SELECT max(y.a) FROM (SELECT x.k AS a FROM (SELECT u.k FROM t u WHERE u.v = t.v) x) y)",
+            "3",
+        ),
+        (
+            "EXISTS (SELECT 1 FROM (SELECT u.k FROM t u WHERE u.k > t.k) x JOIN t y ON x.k = y.k)",
+            "1 2 3 4",
+        ),
+        (
+            "EXISTS (SELECT * FROM (SELECT u.at FROM t u WHERE u.k > t.k ORDER BY u.k) x WHERE x.at = t.at)",
+            "1",
+        ),
+    ] {
+        let text = format!("SELECT k FROM t WHERE {condition} ORDER BY k");
+        assert_eq!(world.column(&text).await.join(" "), wanted, "{text}");
+    }
+    for (inner, wanted) in [
+        ("(SELECT u.v FROM t u WHERE u.k > t.k) x WHERE x.v = t.v", "1 2"),
+        (
+            "(SELECT u.v, u.k FROM t u WHERE u.k > t.k) x JOIN t y ON x.k = y.k WHERE y.at = t.at",
+            "1",
+        ),
+        (
+            "t y JOIN (SELECT u.v AS w FROM t u WHERE u.k > t.k) x ON x.w = y.v WHERE y.k = t.k",
+            "1 2",
+        ),
+    ] {
+        let text = format!("SELECT k FROM t WHERE EXISTS (SELECT * FROM {inner}) ORDER BY k");
+        assert_eq!(world.column(&text).await.join(" "), wanted, "{text}");
+    }
+    // Columns that go along stay within.
+    let text =
+        "SELECT k FROM t WHERE EXISTS (SELECT * FROM (SELECT u.v FROM t u WHERE u.k > t.k) x)";
+    assert_eq!(
+        world.rows(&format!("SELECT * FROM ({text}) WHERE k = 1")).await.matches('k').count(),
+        1
+    );
+}

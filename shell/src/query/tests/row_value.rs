@@ -90,6 +90,11 @@ async fn wide_and_deep_rows() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn columns_of_one_name_are_told_apart() {
     let world = table().await;
+    // A cast has the name of what it casts, also in an aggregate.
+    let counts = "SELECT count(a), count(CAST(a AS bigint)) AS b FROM t";
+    assert_eq!(world.column(counts).await, ["6"]);
+    let counts = format!("SELECT b FROM ({counts}) WHERE b > 0");
+    assert_eq!(world.column(&counts).await, ["6"]);
     insta::assert_snapshot!(world.rows("SELECT count(*), count(*), count(*) FROM t").await, @r"
     +----------+------------+------------+
     | count(*) | count(*)_1 | count(*)_2 |

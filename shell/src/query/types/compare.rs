@@ -8,6 +8,7 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Between, Case, InList, InSubquery};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlanBuilder, cast, lit};
 
+use super::choice::is_small;
 use super::instant::is_comparison;
 
 /// A decimal and a float are compared as doubles. DataFusion would make a decimal of the float, of
@@ -74,10 +75,12 @@ pub fn simple_case(
 ) -> Result<Transformed<Expr>> {
     let (base, case) = match expr {
         // The value stands several times then, and must be one.
-        Expr::Case(mut case) => match case.expr.take_if(|base| !base.is_volatile()) {
-            Some(base) => (base, case),
-            None => return Ok(Transformed::no(Expr::Case(case))),
-        },
+        Expr::Case(mut case) => {
+            match case.expr.take_if(|base| !base.is_volatile() && is_small(base)) {
+                Some(base) => (base, case),
+                None => return Ok(Transformed::no(Expr::Case(case))),
+            }
+        }
         other => return Ok(Transformed::no(other)),
     };
     let whens = case.when_then_expr.iter().map(|(when, _)| &**when);
@@ -116,7 +119,11 @@ pub fn nullif(
     let (value, other) = match &expr {
         Expr::ScalarFunction(call) if call.func.name() == "nullif" => match &call.args[..] {
             // The value stands twice then, and must be one.
-            [value, other] if !value.is_volatile() && (is_float(value) || is_float(other)) => {
+            [value, other]
+                if !value.is_volatile()
+                    && is_small(value)
+                    && (is_float(value) || is_float(other)) =>
+            {
                 (value, other)
             }
             _ => return Ok(Transformed::no(expr)),

@@ -6,6 +6,9 @@
 //! a column is hidden in a function while constants are computed, and then the comparison is turned
 //! into one in the column's own unit: `ts >= 00.0005` is `ts > 00.000`, and `ts = 00.0005` is never
 //! true.
+//!
+//! Nanoseconds reach from 1678 to 2261 only, and a column holds instants far beyond. So what makes
+//! instants of nanoseconds makes them of microseconds here, where that loses nothing.
 
 use std::sync::Arc;
 
@@ -16,11 +19,112 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Between, InList, ScalarFunction};
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast, lit,
 };
 use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::rewrite::expressions_of;
+
+/// The function that says what time it is.
+const CLOCK: &str = "now";
+
+/// Makes instants of microseconds where the planner would make them of nanoseconds: of dates, of
+/// coarser timestamps and of the clock. A date beside a timestamp becomes one of its unit. A
+/// BETWEEN whose bounds have different units becomes two comparisons. Goes before operands get a
+/// common type.
+pub fn coarsen(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let type_of = |expr: &Expr| expr.get_type(schema).ok();
+    Ok(match expr {
+        Expr::Cast(mut cast) => {
+            let DataType::Timestamp(TimeUnit::Nanosecond, zone) = cast.field.data_type() else {
+                return Ok(Transformed::no(Expr::Cast(cast)));
+            };
+            let is_coarser = match type_of(&cast.expr) {
+                Some(DataType::Timestamp(unit, _)) => unit != TimeUnit::Nanosecond,
+                Some(DataType::Date32) => true,
+                _ => false,
+            };
+            if is_coarser {
+                let microseconds = DataType::Timestamp(TimeUnit::Microsecond, zone.clone());
+                let field = (*cast.field).clone().with_data_type(microseconds);
+                cast.field = Arc::new(field);
+            }
+            Transformed::new_transformed(Expr::Cast(cast), is_coarser)
+        }
+        Expr::ScalarFunction(call) if call.func.name() == CLOCK => {
+            let now = Expr::ScalarFunction(call);
+            match type_of(&now) {
+                Some(DataType::Timestamp(TimeUnit::Nanosecond, zone)) => {
+                    Transformed::yes(cast(now, DataType::Timestamp(TimeUnit::Microsecond, zone)))
+                }
+                _ => Transformed::no(now),
+            }
+        }
+        Expr::BinaryExpr(BinaryExpr { mut left, op, mut right }) if is_comparison(op) => {
+            let types = (type_of(&left), type_of(&right));
+            let is_changed = beside(&mut left, types.0.as_ref(), types.1.as_ref())
+                || beside(&mut right, types.1.as_ref(), types.0.as_ref());
+            let expr = Expr::BinaryExpr(BinaryExpr { left, op, right });
+            Transformed::new_transformed(expr, is_changed)
+        }
+        Expr::Between(between) => within(between, schema),
+        Expr::InList(InList { mut expr, mut list, negated }) => {
+            let (own, mut is_changed) = (type_of(&expr), false);
+            let types: Vec<_> = list.iter().map(type_of).collect();
+            for (item, ty) in list.iter_mut().zip(&types) {
+                is_changed |= beside(item, ty.as_ref(), own.as_ref());
+            }
+            if let Some(first) = types.first().filter(|first| types.iter().all(|ty| ty == *first)) {
+                is_changed |= beside(&mut expr, own.as_ref(), first.as_ref());
+            }
+            let expr = Expr::InList(InList { expr, list, negated });
+            Transformed::new_transformed(expr, is_changed)
+        }
+        other => Transformed::no(other),
+    })
+}
+
+/// A BETWEEN of instants; see [`coarsen`].
+fn within(between: Between, schema: &DFSchema) -> Transformed<Expr> {
+    let Between { mut expr, negated, mut low, mut high } = between;
+    let type_of = |expr: &Expr| expr.get_type(schema).ok();
+    let types = (type_of(&expr), type_of(&low), type_of(&high));
+    let unit = |ty: &Option<DataType>| match ty {
+        Some(DataType::Timestamp(unit, _)) => Some(*unit),
+        _ => None,
+    };
+    let is_mixed = match (unit(&types.1), unit(&types.2)) {
+        (Some(low), Some(high)) => low != high && !expr.is_volatile(),
+        _ => false,
+    };
+    if is_mixed {
+        let sides = match negated {
+            false => (*expr).clone().gt_eq(*low).and((*expr).lt_eq(*high)),
+            true => (*expr).clone().lt(*low).or((*expr).gt(*high)),
+        };
+        return Transformed::yes(sides);
+    }
+    let mut is_changed = beside(&mut low, types.1.as_ref(), types.0.as_ref());
+    is_changed |= beside(&mut high, types.2.as_ref(), types.0.as_ref());
+    if unit(&types.1).is_some() && unit(&types.1) == unit(&types.2) {
+        is_changed |= beside(&mut expr, types.0.as_ref(), types.1.as_ref());
+    }
+    let between = Between::new(expr, negated, low, high);
+    Transformed::new_transformed(Expr::Between(between), is_changed)
+}
+
+/// Makes a date beside a timestamp one of its unit; whether it is one.
+fn beside(expr: &mut Expr, own: Option<&DataType>, other: Option<&DataType>) -> bool {
+    let (Some(DataType::Date32), Some(timestamp)) = (own, other) else { return false };
+    let is_one = match timestamp {
+        DataType::Timestamp(_, zone) => zone.as_ref().is_none_or(is_utc),
+        _ => false,
+    };
+    if is_one {
+        *expr = cast(std::mem::take(expr), timestamp.clone());
+    }
+    is_one
+}
 
 /// Reads a text beside a timestamp or a date in nanoseconds where its unit would cut the text, or
 /// in microseconds where nanoseconds do not reach it; goes before operands get a common type.
@@ -298,9 +402,7 @@ fn own(ty: &DataType, value: i64) -> Option<ScalarValue> {
 /// How many of `to`'s units one of `from` has, where a cast changes nothing else: an instant stays
 /// the same instant, a date becomes its midnight in UTC.
 fn ratio(from: &DataType, to: &DataType) -> Option<i64> {
-    let is_utc = |zone: &Option<Arc<str>>| {
-        zone.as_ref().is_none_or(|zone| matches!(&**zone, "UTC" | "+00:00" | "Z"))
-    };
+    let is_utc = |zone: &Option<Arc<str>>| zone.as_ref().is_none_or(is_utc);
     let DataType::Timestamp(to_unit, to_zone) = to else { return None };
     match from {
         DataType::Date32 => is_utc(to_zone).then(|| 86_400 * ticks(*to_unit)),
@@ -311,6 +413,10 @@ fn ratio(from: &DataType, to: &DataType) -> Option<i64> {
         }
         _ => None,
     }
+}
+
+fn is_utc(zone: &Arc<str>) -> bool {
+    matches!(&**zone, "UTC" | "+00:00" | "Z")
 }
 
 /// Units of a second.

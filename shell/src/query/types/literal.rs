@@ -140,7 +140,7 @@ fn float(ty: &DataType, text: &str) -> Result<Value, String> {
 }
 
 /// Whether a text that is read as infinity says so, and is no number that is too great.
-fn says_infinity(text: &str) -> bool {
+pub fn says_infinity(text: &str) -> bool {
     !text.bytes().any(|byte| byte.is_ascii_digit())
 }
 

@@ -2,15 +2,15 @@
 
 pub mod arithmetic;
 pub mod assign;
-mod choice;
+pub mod choice;
+pub mod collection;
 pub mod compare;
 pub mod growing;
 pub mod identifier;
-pub mod identifier_shape;
-pub mod identifier_within;
 pub mod instant;
 pub mod literal;
 pub mod named_cast;
+pub mod narrow;
 pub mod number;
 pub mod rewrite;
-pub mod time_uuid;
+pub mod seeking;

@@ -4,7 +4,9 @@
 //! then compare floats as decimals too, which is slow and fails for large ones.
 //!
 //! Invariant: a constant decimal that is an operand beside a float, an argument of a function
-//! without a decimal column, or cast to a float, is the double nearest to its text.
+//! without a decimal column, or cast to a float, is the double nearest to its text. In a list or a
+//! row it stays what was written, unless a float stands beside it in the list: it may be for a
+//! column of decimals.
 
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -13,8 +15,13 @@ use datafusion::logical_expr::{Expr, ExprSchemable, cast, lit};
 
 /// Name of the function that brings a value into its column (`assign.rs`).
 pub const ASSIGN: &str = "assign";
-/// Name of the function that averages.
+/// Names of the functions that average and add up.
 const AVERAGE: &str = "avg";
+const SUM: &str = "sum";
+/// Functions that make a list of their arguments.
+const LISTS: [&str; 1] = ["make_array"];
+/// Functions that make another value of their arguments.
+const ROWS: [&str; 5] = ["struct", "row", "named_struct", "map", "make_map"];
 
 /// Makes such a number a double; goes before operands get a common type, and before all others.
 pub fn beside_float(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -24,15 +31,27 @@ pub fn beside_float(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> 
     {
         return Ok(Transformed::yes(cast(double, to.field.data_type().clone())));
     }
+    let name = match &expr {
+        Expr::ScalarFunction(call) => call.func.name(),
+        _ => "",
+    };
+    let (is_list, is_row) = (LISTS.contains(&name), ROWS.contains(&name));
     let is_function = match &expr {
         // What is written to a column is what the statement says.
-        Expr::ScalarFunction(call) => call.func.name() != ASSIGN,
+        Expr::ScalarFunction(_) => name != ASSIGN && !is_list && !is_row,
         Expr::AggregateFunction(_) | Expr::WindowFunction(_) => true,
         _ => false,
     };
     let is_operator =
         matches!(expr, Expr::BinaryExpr(_) | Expr::Between(_) | Expr::InList(_) | Expr::Case(_));
-    if !is_function && !is_operator {
+    if is_row {
+        return expr.map_children(|child| {
+            let double = if is_negative_zero(&child) { double(&child) } else { None };
+            let is_changed = double.is_some();
+            Ok(Transformed::new_transformed(double.unwrap_or(child), is_changed))
+        });
+    }
+    if !is_function && !is_operator && !is_list {
         return Ok(Transformed::no(expr));
     }
     let (mut has_float, mut has_decimal, mut has_number) = (false, false, false);
@@ -41,8 +60,8 @@ pub fn beside_float(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> 
         let Ok(ty) = child.get_type(schema) else { return Ok(TreeNodeRecursion::Continue) };
         let is_number = is_number(child, &ty);
         has_number |= is_number;
-        has_float |= ty.is_floating();
-        has_decimal |= ty.is_decimal() && !is_number;
+        has_float |= ty.is_floating() || is_list && is_negative_zero(child);
+        has_decimal |= holds(&ty, &DataType::is_decimal) && !is_number;
         Ok(TreeNodeRecursion::Continue)
     })?;
     if !has_number || !(has_float || is_function && !has_decimal) {
@@ -58,20 +77,25 @@ pub fn beside_float(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> 
     })
 }
 
-/// NULL that is averaged, as a double: DataFusion 55.2 plans such an average and then has no way to
-/// compute it. Goes before operands get a common type.
-pub fn average_of_null(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
-    let args = match &mut expr {
-        Expr::AggregateFunction(function) if function.func.name() == AVERAGE => {
-            &mut function.params.args
+/// NULL that is averaged or added up, as a number: DataFusion 55.2 plans such an average and then
+/// has no way to compute it. Goes before operands get a common type.
+pub fn fold_of_null(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let (name, args) = match &mut expr {
+        Expr::AggregateFunction(function) => {
+            (function.func.name().to_owned(), &mut function.params.args)
         }
-        Expr::WindowFunction(window) if window.fun.name() == AVERAGE => &mut window.params.args,
+        Expr::WindowFunction(window) => (window.fun.name().to_owned(), &mut window.params.args),
+        _ => return Transformed::no(expr),
+    };
+    let ty = match name.as_str() {
+        AVERAGE => DataType::Float64,
+        SUM => DataType::Int64,
         _ => return Transformed::no(expr),
     };
     let mut is_changed = false;
     for arg in args {
         if arg.get_type(schema).is_ok_and(|ty| ty.is_null()) {
-            *arg = cast(std::mem::take(arg), DataType::Float64);
+            *arg = cast(std::mem::take(arg), ty.clone());
             is_changed = true;
         }
     }
@@ -88,6 +112,24 @@ pub fn double(expr: &Expr) -> Option<Expr> {
         },
         _ => None,
     }
+}
+
+/// Whether a type is, or holds, one that `is_wanted`.
+pub fn holds(ty: &DataType, is_wanted: &dyn Fn(&DataType) -> bool) -> bool {
+    match ty {
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => holds(field.data_type(), is_wanted),
+        DataType::Struct(fields) => fields.iter().any(|field| holds(field.data_type(), is_wanted)),
+        other => is_wanted(other),
+    }
+}
+
+/// Whether a number is written as a zero with a sign, which only floats have.
+fn is_negative_zero(expr: &Expr) -> bool {
+    let zero = |double: f64| double == 0.0 && double.is_sign_negative();
+    matches!(double(expr), Some(Expr::Literal(ScalarValue::Float64(Some(value)), _)) if zero(value))
 }
 
 /// Whether an expression is a decimal made of literals alone.

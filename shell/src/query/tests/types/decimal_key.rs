@@ -58,3 +58,30 @@ async fn an_insert_after_an_import_goes_to_the_same_partition() {
         world.run("DROP TABLE o").await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn decimals_within_attached_keys_are_found_in_any_scale() {
+    let world = World::new().await;
+    world
+        .run("CREATE TABLE theirs (pk frozen<list<decimal(9, 2)>>, ck int, PRIMARY KEY (pk, ck))")
+        .await;
+    world.run("INSERT INTO theirs VALUES ([1.50], 1), ([0, 7], 2), ([1.5, 2.25, 3.75], 3)").await;
+    world.run("FLUSH").await;
+    let keyspace = world.directory.path().join("data/data/default");
+    let files = std::fs::read_dir(keyspace).unwrap().next().unwrap().unwrap().path();
+    world.run(&format!("ATTACH SSTABLES '{}' AS a", files.to_str().unwrap())).await;
+    for (condition, wanted) in [
+        ("= [1.5]", "1"),
+        ("= [1.50]", "1"),
+        ("= [1.500]", "1"),
+        ("= [0.0, 7]", "2"),
+        ("IN ([1.5], [0, 7.0])", "1 2"),
+        // Too many ways to write it: all keys are read.
+        ("= [1.5, 2.25, 3.75]", "3"),
+        ("= [1.51]", ""),
+    ] {
+        let query = format!("SELECT ck FROM a WHERE pk {condition} ORDER BY ck");
+        assert_eq!(world.column(&query).await.join(" "), wanted, "{query}");
+    }
+    assert!(world.plan("SELECT ck FROM a WHERE pk = [1.5]").await.contains("keys"));
+}

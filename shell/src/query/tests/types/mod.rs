@@ -1,7 +1,10 @@
 //! What values of each type give back.
 
 mod collection;
+mod constant;
 mod decimal_key;
+mod far;
 mod literal;
+mod named_order;
 mod number;
 mod time_uuid;

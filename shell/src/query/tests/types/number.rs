@@ -377,3 +377,55 @@ async fn case_and_in_of_a_query_agree_with_equality() {
         "SELECT a.k FROM o a WHERE a.de IN (SELECT b.dd FROM o b WHERE b.k = a.k) ORDER BY 1";
     assert_eq!(world.column(query).await, ["1", "2"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cast_to_a_float_gives_no_infinity_of_its_own() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int PRIMARY KEY, s text, d double)").await;
+    world.run("INSERT INTO t VALUES (1, '1e400', 1e39), (2, '-inf', 1.5), (3, NULL, NULL)").await;
+    for (expression, named) in [
+        ("CAST('1e400' AS double)", "'1e400' is out of range for double"),
+        ("CAST('-1e400' AS double)", "'-1e400' is out of range for double"),
+        ("CAST('1e39' AS float)", "'1e39' is out of range for float"),
+        ("CAST(1e39 AS float)", "is out of range for float"),
+        ("CAST(d AS float) FROM t", "is out of range for float"),
+        ("CAST(s AS double) FROM t", "'1e400' is out of range for double"),
+        ("count(*) FROM t WHERE d > '1e400'", "'1e400' is out of range for double"),
+        ("CAST(1234567890123456789012345678901234567890.5 AS float)", "out of range for float"),
+    ] {
+        let error = world.error(&format!("SELECT {expression}")).await;
+        assert!(error.message.contains(named), "{expression}: {error}");
+        assert!(error.span.is_some(), "{expression}: {error}");
+    }
+    for (query, wanted) in [
+        ("SELECT CAST('Infinity' AS double)", "inf"),
+        ("SELECT CAST('-inf' AS float)", "-inf"),
+        ("SELECT CAST('NaN' AS double)", "NaN"),
+        ("SELECT CAST(CAST('inf' AS double) AS float)", "inf"),
+        ("SELECT CAST('1e308' AS double)", "1e308"),
+        ("SELECT 0e0 IN (CAST('-0.0' AS double), 1.5)", "true"),
+        ("SELECT TRY_CAST('1e400' AS double)", ""),
+        ("SELECT TRY_CAST(s AS double) FROM t ORDER BY k", " -inf "),
+        ("SELECT TRY_CAST(d AS float) FROM t ORDER BY k", " 1.5 "),
+        (
+            "SELECT CAST(d AS float) AS f FROM t WHERE k > 1 GROUP BY CAST(d AS float) ORDER BY f",
+            "1.5 ",
+        ),
+    ] {
+        assert_eq!(world.column(query).await.join(" "), wanted, "{query}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sum_of_nothing_but_null_is_null() {
+    let world = World::new().await;
+    for query in [
+        "SELECT sum(NULL)",
+        "SELECT sum(DISTINCT NULL)",
+        "SELECT sum(NULL) OVER ()",
+        "SELECT avg(NULL)",
+        "SELECT sum(NULL) FROM (VALUES (1), (2)) AS r (a) GROUP BY a > 5",
+    ] {
+        assert_eq!(world.column(query).await, [""], "{query}");
+    }
+}

@@ -7,7 +7,7 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringArray, TimestampM
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::compute::kernels::cast_utils::Parser;
 use datafusion::arrow::datatypes::{
-    DataType, Field, FieldRef, TimeUnit, TimestampMillisecondType, TimestampNanosecondType,
+    DataType, FieldRef, TimeUnit, TimestampMillisecondType, TimestampNanosecondType,
 };
 use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::logical_expr::{
@@ -15,14 +15,11 @@ use datafusion::logical_expr::{
     Volatility,
 };
 use tidegate_engine::Database;
-use tidegate_engine::hex::Hex;
 use tidegate_engine::schema::value::{format_uuid, parse_uuid};
 
-use super::identifier_shape::Kind;
+use super::shape::Kind;
 use crate::query::engine::Engine;
 
-/// Name of the function that time UUIDs are ordered by.
-pub const TIME_ORDER: &str = "timeuuid_order";
 /// From 1582-10-15, where version 1 UUIDs begin, to 1970, in their unit of 100 ns.
 const UUID_EPOCH: i64 = 0x01b2_1dd2_1381_4000;
 /// Units of 100 ns in a millisecond.
@@ -58,38 +55,6 @@ pub fn functions(database: &Engine, node: [u8; 8]) -> Vec<ScalarUDF> {
     ]
 }
 
-/// Bytes that sort as the UUIDs do: by time, then byte by byte with a sign.
-pub fn order_of(uuid: &[u8; 16]) -> [u8; 16] {
-    let u = uuid;
-    let mut order = [0; 16];
-    order[..8].copy_from_slice(&[u[6], u[7], u[4], u[5], u[0], u[1], u[2], u[3]]);
-    order[8..].copy_from_slice(&u[8..]);
-    order[8..].iter_mut().for_each(|byte| *byte ^= 0x80);
-    order
-}
-
-/// The UUID that sorts as `order`.
-pub fn uuid_of(order: &[u8; 16]) -> [u8; 16] {
-    let o = order;
-    let mut uuid = [0; 16];
-    uuid[..8].copy_from_slice(&[o[4], o[5], o[6], o[7], o[2], o[3], o[0], o[1]]);
-    uuid[8..].copy_from_slice(&o[8..]);
-    uuid[8..].iter_mut().for_each(|byte| *byte ^= 0x80);
-    uuid
-}
-
-/// What `timeuuid_order` gives: the bytes that sort, as text, because frames of windows take no
-/// bytes.
-fn order_text(uuid: &[u8; 16]) -> String {
-    Hex(&order_of(uuid)).to_string()
-}
-
-/// The UUID of which `timeuuid_order` gives `text`.
-pub fn uuid_of_text(text: &str) -> Option<[u8; 16]> {
-    let order = (text.len() == 32).then(|| u128::from_str_radix(text, 16).ok())??;
-    Some(uuid_of(&order.to_be_bytes()))
-}
-
 /// A version 1 UUID of a time in units of 100 ns since 1970.
 fn uuid_at(ticks: i64, rest: [u8; 8]) -> [u8; 16] {
     let time = ticks.wrapping_add(UUID_EPOCH).to_be_bytes();
@@ -117,7 +82,7 @@ fn parsed(text: &str) -> Result<[u8; 16]> {
 }
 
 /// Applies a function to each text of the first argument.
-fn map_text<T>(
+pub fn map_text<T>(
     args: &ScalarFunctionArgs,
     map: impl Fn(&str) -> Result<T>,
 ) -> Result<Vec<Option<T>>> {
@@ -127,7 +92,7 @@ fn map_text<T>(
 }
 
 /// One value where the argument is one.
-fn as_given(args: &ScalarFunctionArgs, array: ArrayRef) -> Result<ColumnarValue> {
+pub fn as_given(args: &ScalarFunctionArgs, array: ArrayRef) -> Result<ColumnarValue> {
     match &args.args[0] {
         ColumnarValue::Scalar(_) if array.len() == 1 => {
             let scalar = datafusion::common::ScalarValue::try_from_array(&array, 0)?;
@@ -135,11 +100,6 @@ fn as_given(args: &ScalarFunctionArgs, array: ArrayRef) -> Result<ColumnarValue>
         }
         _ => Ok(ColumnarValue::Array(array)),
     }
-}
-
-fn time_uuid_field(name: &str) -> FieldRef {
-    let metadata = [("tidegate.type".to_owned(), "timeuuid".to_owned())];
-    Arc::new(Field::new(name, DataType::Utf8, true).with_metadata(metadata.into()))
 }
 
 /// A text in the one form of what it names; a text that names nothing stays.
@@ -179,43 +139,6 @@ impl ScalarUDFImpl for Canonical {
     }
 }
 
-/// `timeuuid_order`: what time UUIDs are ordered and compared by.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub struct TimeOrder {
-    signature: Signature,
-}
-
-impl TimeOrder {
-    pub fn new() -> Self {
-        TimeOrder { signature: Signature::any(1, Volatility::Immutable) }
-    }
-}
-
-impl Default for TimeOrder {
-    fn default() -> Self {
-        TimeOrder::new()
-    }
-}
-
-impl ScalarUDFImpl for TimeOrder {
-    fn name(&self) -> &str {
-        TIME_ORDER
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Utf8)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let orders = map_text(&args, |text| Ok(order_text(&parsed(text)?)))?;
-        as_given(&args, Arc::new(StringArray::from(orders)))
-    }
-}
-
 /// `minTimeuuid`, `maxTimeuuid`: the first or last UUID of a timestamp's millisecond, real or not.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Bound {
@@ -250,7 +173,7 @@ impl ScalarUDFImpl for Bound {
     }
 
     fn return_field_from_args(&self, _args: ReturnFieldArgs) -> Result<FieldRef> {
-        Ok(time_uuid_field(self.name()))
+        Ok(Kind::TimeUuid.field(self.name()))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -383,7 +306,7 @@ impl ScalarUDFImpl for CurrentTimeUuid {
     }
 
     fn return_field_from_args(&self, _args: ReturnFieldArgs) -> Result<FieldRef> {
-        Ok(time_uuid_field(self.name()))
+        Ok(Kind::TimeUuid.field(self.name()))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -395,14 +318,19 @@ impl ScalarUDFImpl for CurrentTimeUuid {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::query::types::identifier::text_of;
+
+    fn order_of(uuid: &[u8; 16]) -> Vec<u8> {
+        crate::query::types::identifier::order_of(Kind::TimeUuid, &format_uuid(uuid)).unwrap()
+    }
 
     #[test]
     fn orders_and_uuids_are_one_to_one_and_times_come_back() {
         let early = uuid_at(0, FIRST);
         let late = uuid_at(1_357_020_000_000 * TICKS + 9_999, LAST);
         for uuid in [early, late] {
-            assert_eq!(uuid_of(&order_of(&uuid)), uuid);
-            assert_eq!(uuid_of_text(&order_text(&uuid)), Some(uuid));
+            let text = format_uuid(&uuid);
+            assert_eq!(text_of(Kind::TimeUuid, &order_of(&uuid)), Some(text));
         }
         assert!(order_of(&early) < order_of(&late));
         assert!(order_of(&uuid_at(5, FIRST)) < order_of(&uuid_at(5, [0xff; 8])));

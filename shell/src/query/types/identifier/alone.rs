@@ -1,17 +1,17 @@
 //! UUIDs and addresses, which are text in SQL: compared by what they name, not by how it is
-//! written, and time UUIDs ordered by their time.
+//! written, and ordered as keys are (`order.rs`).
 //!
 //! Columns give one form (lower case with hyphens; an address as short as it gets). So whatever
-//! stands beside such a column is brought into that form, and an order of time UUIDs becomes one of
-//! `timeuuid_order(…)`, a text that sorts as Cassandra sorts them. Which text is a UUID is known by
-//! the metadata of its field, so a computed text (`lower(id)`) is text. What CASE, `coalesce` and
-//! their like choose among UUIDs is one; an outer query that names it sees a text.
+//! stands beside such a column is brought into that form, and an order becomes one of
+//! `uuid_order(…)` and its like, a text that sorts as Cassandra sorts them. Which text is a UUID is
+//! known by the metadata of its field, so a computed text (`lower(id)`) is text. What CASE,
+//! `coalesce` and their like choose among UUIDs is one; an outer query that names it sees a text.
 
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::{
     AggregateFunction, Between, Case, InList, InSubquery, ScalarFunction, Sort, WindowFunction,
 };
@@ -20,10 +20,11 @@ use datafusion::logical_expr::{
     ScalarUDF, cast, lit,
 };
 
-use super::choice;
-use super::identifier_shape::{Kind, Shape, shape};
-use super::instant::is_comparison;
-use super::time_uuid::{Bound, Canonical, TimeOrder};
+use super::order::{Best, Order, order_of};
+use super::shape::{Kind, Shape, shape};
+use super::time_uuid::{Bound, Canonical};
+use crate::query::types::choice;
+use crate::query::types::instant::is_comparison;
 
 /// Orders, and keys of joins, that are no part of an expression; goes before operands get a common
 /// type.
@@ -31,17 +32,17 @@ pub fn of_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Sort(mut sort) => {
             let schema = Arc::clone(sort.input.schema());
-            let is_changed = by_time(&mut sort.expr, &schema);
+            let is_changed = by_order(&mut sort.expr, &schema);
             Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), is_changed))
         }
         // It becomes an aggregate with this order only later.
         LogicalPlan::Distinct(Distinct::On(mut on)) => {
             let schema = Arc::clone(on.input.schema());
             let order = on.sort_expr.as_deref_mut().unwrap_or_default();
-            let mut is_changed = by_time(order, &schema);
+            let mut is_changed = by_order(order, &schema);
             // What is sorted first must be what is distinct.
             for expr in &mut on.on_expr {
-                is_changed |= of_time(expr, &schema);
+                is_changed |= to_order(expr, &schema);
             }
             let plan = LogicalPlan::Distinct(Distinct::On(on));
             Ok(Transformed::new_transformed(plan, is_changed))
@@ -107,25 +108,30 @@ fn bring_choices(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         return Transformed::no(expr);
     };
     choices.into_iter().for_each(|choice| bring(choice, found, schema));
+    if let Expr::ScalarFunction(call) = &mut expr
+        && matches!(call.func.name(), "greatest" | "least")
+    {
+        call.func = Arc::new(Best::function(found, call.func.name() == "greatest"));
+    }
     Transformed::yes(expr)
 }
 
-/// Sorts time UUIDs by their time; whether there are any.
-fn by_time(order: &mut [Sort], schema: &DFSchema) -> bool {
+/// Sorts such values by their order; whether there are any.
+fn by_order(order: &mut [Sort], schema: &DFSchema) -> bool {
     let mut is_changed = false;
     for sort in order {
-        is_changed |= of_time(&mut sort.expr, schema);
+        is_changed |= to_order(&mut sort.expr, schema);
     }
     is_changed
 }
 
-/// Makes a time UUID what sorts by its time; whether it is one.
-fn of_time(expr: &mut Expr, schema: &DFSchema) -> bool {
-    let is_one = kind(expr, schema) == Some(Kind::TimeUuid);
-    if is_one {
-        *expr = time_order(std::mem::take(expr));
+/// Makes a value what sorts by its order; whether it is one.
+fn to_order(expr: &mut Expr, schema: &DFSchema) -> bool {
+    let found = kind(expr, schema);
+    if let Some(kind) = found {
+        *expr = ordered(kind, std::mem::take(expr));
     }
-    is_one
+    found.is_some()
 }
 
 /// Comparisons and orders within an expression; goes before operands get a common type.
@@ -135,8 +141,8 @@ pub fn compare_all(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(match expr {
-        Expr::BinaryExpr(binary) if is_comparison(binary.op) => compare(binary, schema),
-        Expr::Between(part) => between(part, schema),
+        Expr::BinaryExpr(binary) if is_comparison(binary.op) => compare(binary, schema)?,
+        Expr::Between(part) => between(part, schema)?,
         Expr::InList(InList { mut expr, mut list, negated }) => {
             let kinds = std::iter::once(&*expr).chain(&list).map(|part| kind(part, schema));
             let Some(kind) = kinds.fold(None, Option::or) else {
@@ -157,32 +163,32 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         Expr::WindowFunction(mut window) => {
             let WindowFunction { params, .. } = &mut *window;
-            let is_changed = by_time(&mut params.order_by, schema);
+            let is_changed = by_order(&mut params.order_by, schema);
             Transformed::new_transformed(Expr::WindowFunction(window), is_changed)
         }
         Expr::AggregateFunction(mut function) => {
             let AggregateFunction { params, .. } = &mut function;
-            let is_changed = by_time(&mut params.order_by, schema);
+            let is_changed = by_order(&mut params.order_by, schema);
             Transformed::new_transformed(Expr::AggregateFunction(function), is_changed)
         }
         other => Transformed::no(other),
     })
 }
 
-fn between(part: Between, schema: &DFSchema) -> Transformed<Expr> {
+fn between(part: Between, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let kinds = [&part.expr, &part.low, &part.high].map(|part| kind(part, schema));
     if kinds.iter().all(Option::is_none) {
-        return Transformed::no(Expr::Between(part));
+        return Ok(Transformed::no(Expr::Between(part)));
     }
     let Between { expr, negated, low, high } = part;
     let side = |left: &Expr, op, right: Box<Expr>| {
         let left = Box::new(left.clone());
-        compare(BinaryExpr { left, op, right }, schema).data
+        Ok::<_, DataFusionError>(compare(BinaryExpr { left, op, right }, schema)?.data)
     };
-    Transformed::yes(match negated {
-        true => side(&expr, Operator::Lt, low).or(side(&expr, Operator::Gt, high)),
-        false => side(&expr, Operator::GtEq, low).and(side(&expr, Operator::LtEq, high)),
-    })
+    Ok(Transformed::yes(match negated {
+        true => side(&expr, Operator::Lt, low)?.or(side(&expr, Operator::Gt, high)?),
+        false => side(&expr, Operator::GtEq, low)?.and(side(&expr, Operator::LtEq, high)?),
+    }))
 }
 
 fn in_subquery(part: InSubquery, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -210,23 +216,45 @@ fn in_subquery(part: InSubquery, schema: &DFSchema) -> Result<Transformed<Expr>>
     Ok(Transformed::new_transformed(expr, is_changed))
 }
 
-fn compare(binary: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
+fn compare(binary: BinaryExpr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let BinaryExpr { mut left, op, mut right } = binary;
     let kinds = (kind(&left, schema), kind(&right, schema));
-    let Some(found) = kinds.0.or(kinds.1) else {
-        return Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }));
+    let Some(mut found) = kinds.0.or(kinds.1) else {
+        return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })));
     };
     let is_order = matches!(op, Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq);
-    if is_order && (kinds.0 == Some(Kind::TimeUuid) || kinds.1 == Some(Kind::TimeUuid)) {
-        // A time UUID that is later than an instant is later than all of that instant.
-        let is_end = |of_right: bool| matches!(op, Operator::Gt | Operator::LtEq) == of_right;
-        left = Box::new(time_order(moment(*left, is_end(false), schema)));
-        right = Box::new(time_order(moment(*right, is_end(true), schema)));
+    if is_order {
+        if kinds.0 != kinds.1 && kinds.0.is_some() && kinds.1.is_some() {
+            // Time UUIDs are UUIDs as well.
+            found = Kind::Uuid;
+        }
+        if found == Kind::TimeUuid {
+            // A time UUID that is later than an instant is later than all of that instant.
+            let is_end = |of_right: bool| matches!(op, Operator::Gt | Operator::LtEq) == of_right;
+            left = Box::new(moment(*left, is_end(false), schema));
+            right = Box::new(moment(*right, is_end(true), schema));
+        }
+        for side in [&left, &right] {
+            check_name(side, found)?;
+        }
+        left = Box::new(ordered(found, *left));
+        right = Box::new(ordered(found, *right));
     } else {
         bring(&mut left, found, schema);
         bring(&mut right, found, schema);
     }
-    Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
+    Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right })))
+}
+
+/// Errors: `Plan` for a text literal that names nothing of the kind, and so has no order.
+fn check_name(expr: &Expr, kind: Kind) -> Result<()> {
+    let Expr::Literal(scalar, _) = expr else { return Ok(()) };
+    match scalar.try_as_str().flatten() {
+        Some(text) if order_of(kind, text).is_none() => {
+            plan_err!("'{text}' is no {}", kind.data_type().sql_name())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// An instant as the first or last time UUID of its millisecond; anything else as it is.
@@ -258,8 +286,8 @@ pub fn bring(expr: &mut Expr, wanted: Kind, schema: &DFSchema) {
     *expr = call(ScalarUDF::from(Canonical::new(wanted)), text);
 }
 
-fn time_order(expr: Expr) -> Expr {
-    call(ScalarUDF::from(TimeOrder::new()), expr)
+fn ordered(kind: Kind, expr: Expr) -> Expr {
+    call(Order::function(kind), expr)
 }
 
 fn call(function: ScalarUDF, argument: Expr) -> Expr {

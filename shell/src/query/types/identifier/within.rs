@@ -1,5 +1,5 @@
 //! UUIDs and addresses within lists, sets, maps and tuples: compared by what they name. Goes behind
-//! `identifier`, which sees to those that stand alone.
+//! `alone`, which sees to those that stand alone.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, ScalarUDF,
 };
 
-use super::identifier;
-use super::identifier_shape::{Canonical, Shape, shape};
-use super::instant::is_comparison;
+use super::alone;
+use super::shape::{Canonical, Shape, shape};
+use crate::query::types::instant::is_comparison;
 
 /// Functions that look for their second argument among the elements of the first.
 const SEEKING: [&str; 6] = [
@@ -141,7 +141,7 @@ fn arguments(call: &mut ScalarFunction, schema: &DFSchema) -> bool {
 /// Brings the texts of a value into the one form of what they name.
 fn bring(expr: &mut Expr, wanted: &Shape, schema: &DFSchema) {
     if let Shape::Text(kind) = wanted {
-        return identifier::bring(expr, *kind, schema);
+        return alone::bring(expr, *kind, schema);
     }
     let is_nested = expr.get_type(schema).is_ok_and(|ty| ty.is_nested());
     if !is_nested || shape(expr, schema).is_some() {

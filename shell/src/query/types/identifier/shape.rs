@@ -3,19 +3,20 @@
 //!
 //! Which texts within a value name something is known by the metadata of its field, where the
 //! column's type stands. Fields of user types are text: their types do not stand there. Not here:
-//! what that means to operators (`identifier`, `identifier_within`).
+//! what that means to operators (`alone`, `within`).
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StructArray};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
+use tidegate_engine::schema::DataType as CqlType;
 use tidegate_engine::schema::value::{format_uuid, parse_uuid};
 
 /// Functions that give an element of a list.
@@ -40,6 +41,28 @@ pub enum Kind {
 }
 
 impl Kind {
+    pub const ALL: [Kind; 3] = [Kind::Uuid, Kind::TimeUuid, Kind::Inet];
+
+    /// What values of a column's type are; `None` for any other type.
+    pub fn of_type(ty: &CqlType) -> Option<Self> {
+        Kind::ALL.into_iter().find(|kind| kind.data_type() == *ty)
+    }
+
+    /// The type of columns that hold such values.
+    pub fn data_type(self) -> CqlType {
+        match self {
+            Kind::Uuid => CqlType::Uuid,
+            Kind::TimeUuid => CqlType::TimeUuid,
+            Kind::Inet => CqlType::Inet,
+        }
+    }
+
+    /// A field of such texts.
+    pub fn field(self, name: &str) -> FieldRef {
+        let metadata = [("tidegate.type".to_owned(), self.data_type().sql_name())];
+        Arc::new(Field::new(name, DataType::Utf8, true).with_metadata(metadata.into()))
+    }
+
     /// What the texts of a field name; `None` for any other field.
     pub fn of(field: &Field) -> Option<Self> {
         if !field.data_type().is_string() {
