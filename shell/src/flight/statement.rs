@@ -30,7 +30,7 @@ use super::running::Rows;
 use super::session::FlightSession;
 use super::ticket::{Bound, Promise, Query, Ticket};
 use crate::query::{
-    self, Description, Outcome, OutcomeKind, QueryError, Statement, count_schema, fit, split,
+    self, Description, Outcome, OutcomeKind, QueryError, Short, Statement, count_schema, fit, split,
 };
 
 /// A statement that is ready for its DoGet.
@@ -73,8 +73,15 @@ pub(super) async fn plan(
     form: Form,
 ) -> Result<Planned, Status> {
     let statement = parse(&bound.text)?;
-    let query = session.query.at(&bound.keyspace);
     let rows = bound.rows()?.filter(|_| statement.parameter_count() > 0);
+    let short = session.query.short(&statement, &bound.keyspace);
+    let short = short.filter(|short| short.takes(rows.as_ref()));
+    if let Some(schema) = short.as_ref().and_then(Short::rows_schema) {
+        let schema = form.schema(schema);
+        let ticket = Ticket::query(bound, ipc(&schema)?, form)?;
+        return Ok(Planned { schema, ticket, written: None });
+    }
+    let query = session.query.at(&bound.keyspace);
     let description = describe(&query, &statement, rows.as_ref()).await?;
     if !description.is_query {
         if description.returns_rows {
@@ -82,7 +89,7 @@ pub(super) async fn plan(
                 "this statement changes something and gives rows: run it in the shell",
             ));
         }
-        return done(run(session, &query, &statement, rows.as_ref()).await?);
+        return done(run(session, &bound, &statement, rows.as_ref()).await?);
     }
     check_bound(&statement, rows.as_ref())?;
     let schema = form.schema(&description.schema);
@@ -145,8 +152,7 @@ pub(super) async fn bind(
     rows: RecordBatch,
 ) -> Result<Bound, Status> {
     let statement = parse(&bound.text)?;
-    let query = session.query.at(&bound.keyspace);
-    match fitting(&query, &statement, rows).await? {
+    match fitting(session, &bound, &statement, rows).await? {
         Some(rows) => bound.with_rows(&rows),
         None => Ok(bound),
     }
@@ -154,7 +160,8 @@ pub(super) async fn bind(
 
 /// Rows in the types of the parameters of a statement; `None` where it has none.
 async fn fitting(
-    query: &query::Session,
+    session: &FlightSession,
+    bound: &Bound,
     statement: &Statement,
     rows: RecordBatch,
 ) -> Result<Option<RecordBatch>, Status> {
@@ -162,7 +169,10 @@ async fn fitting(
         return Ok(None);
     }
     let text = |error: QueryError| status(&error);
-    let wanted = query.parameters(statement).await.map_err(text)?;
+    let wanted = match session.query.short(statement, &bound.keyspace) {
+        Some(short) => Arc::clone(short.parameters()),
+        None => session.query.at(&bound.keyspace).parameters(statement).await.map_err(text)?,
+    };
     fit(&rows, &wanted).map(Some).map_err(text)
 }
 
@@ -189,12 +199,11 @@ pub(super) async fn update(
     rows: Option<RecordBatch>,
 ) -> Result<i64, Status> {
     let statement = parse(&bound.text)?;
-    let query = session.query.at(&bound.keyspace);
     let rows = match rows {
-        Some(rows) => fitting(&query, &statement, rows).await?,
+        Some(rows) => fitting(session, &bound, &statement, rows).await?,
         None => bound.rows()?.filter(|_| statement.parameter_count() > 0),
     };
-    let outcome = run(session, &query, &statement, rows.as_ref()).await?;
+    let outcome = run(session, &bound, &statement, rows.as_ref()).await?;
     Ok(match outcome.kind {
         OutcomeKind::Count(count) => i64::try_from(count).unwrap_or(i64::MAX),
         OutcomeKind::Message(_) => 0,
@@ -207,22 +216,35 @@ pub(super) async fn update(
     })
 }
 
-/// Runs any statement: what changes the session in the session itself, the rest in `query`, which
-/// has the keyspace that the statement was written for.
+/// Runs any statement: what changes the session in the session itself, the rest in the keyspace
+/// that the statement was written for.
 async fn run(
     session: &FlightSession,
-    query: &query::Session,
+    bound: &Bound,
     statement: &Statement,
     rows: Option<&RecordBatch>,
 ) -> Result<Outcome, Status> {
     check_bound(statement, rows)?;
-    let query = if statement.changes_session() { &session.query } else { query };
+    let text = |error: QueryError| status(&error);
+    if let Some(short) = session.query.short(statement, &bound.keyspace)
+        && let Some(outcome) = session.query.run_short(&short, rows).await.map_err(text)?
+    {
+        return Ok(outcome);
+    }
+    let own;
+    let query = match statement.changes_session() {
+        true => &session.query,
+        false => {
+            own = session.query.at(&bound.keyspace);
+            &own
+        }
+    };
     session.note_drop(query, statement);
     let outcome = match rows {
         Some(rows) => query.run_with(statement, rows).await,
         None => query.run(statement).await,
     };
-    outcome.map_err(|error| status(&error))
+    outcome.map_err(text)
 }
 
 fn check_bound(statement: &Statement, rows: Option<&RecordBatch>) -> Result<(), Status> {
@@ -250,8 +272,19 @@ pub(super) async fn redeem(
     let text = |error: QueryError| status(&error);
     let Query { bound, schema, form, .. } = query;
     let statement = parse(&bound.text)?;
-    let own = session.query.at(&bound.keyspace);
-    let outcome = own.run_query(&statement, bound.rows()?.as_ref()).await.map_err(text)?;
+    let rows = bound.rows()?;
+    let short = session.query.short(&statement, &bound.keyspace);
+    let outcome = match short.filter(|short| short.rows_schema().is_some()) {
+        Some(short) => session.query.run_short(&short, rows.as_ref()).await.map_err(text)?,
+        None => None,
+    };
+    let outcome = match outcome {
+        Some(outcome) => outcome,
+        None => {
+            let own = session.query.at(&bound.keyspace);
+            own.run_query(&statement, rows.as_ref()).await.map_err(text)?
+        }
+    };
     let (found, rows) = outcome.into_rows().map_err(text)?;
     let promised = try_schema_from_ipc_buffer(&schema)
         .map_err(|error| Status::internal(format!("the schema of a ticket: {error}")))?;

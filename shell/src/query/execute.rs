@@ -53,6 +53,9 @@ impl Session {
     /// Errors: with a place in the text wherever there is one.
     pub async fn run(&self, statement: &Statement) -> Result<Outcome> {
         check_bare(statement)?;
+        if let Some(outcome) = self.run_if_short(statement, None).await? {
+            return Ok(outcome);
+        }
         self.run_once(statement, parsed(statement)?, &[]).await
     }
 
@@ -66,6 +69,9 @@ impl Session {
         parameters: &RecordBatch,
     ) -> Result<Outcome> {
         check_count(statement, parameters)?;
+        if let Some(outcome) = self.run_if_short(statement, Some(parameters)).await? {
+            return Ok(outcome);
+        }
         self.run_rows(statement, parsed(statement)?, parameters).await
     }
 

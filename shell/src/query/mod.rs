@@ -29,6 +29,7 @@ mod run;
 mod scan;
 mod session;
 mod setting;
+mod short;
 mod statements;
 mod system;
 mod types;
@@ -45,6 +46,7 @@ pub use parameter::fit;
 pub use parse::statement::{Statement, is_complete, split};
 pub use replay::{load_candidate, load_trace, read_component, replay_row, replay_schema};
 pub use session::{Progress, ProgressSink, Session, SessionOptions};
+pub use short::Short;
 pub use statements::{
     Continues, Help, STATEMENTS, StatementRow, Tab, Topic, continuations, row_of_words,
 };

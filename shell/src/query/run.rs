@@ -15,7 +15,7 @@ use datafusion::sql::parser::Statement as SqlStatement;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use tidegate_engine::batch::{WriteOptions, expiry, mutations};
-use tidegate_engine::{DataType, Mutation, SchemaRef, TableSchema};
+use tidegate_engine::{DataType, Database, Mutation, SchemaRef, TableSchema};
 
 use super::error::{QueryError, Result};
 use super::outcome::{Outcome, batch, text_schema};
@@ -236,20 +236,12 @@ impl Session {
             }
             count += batch.num_rows() as u64;
             if !matches!(repeats, Repeats::KeepLast) {
-                self.write_rows(std::mem::take(&mut whole)).await?;
+                write_rows(&self.database, std::mem::take(&mut whole)).await?;
             }
         }
         stamp::keep_last(&mut whole);
-        self.write_rows(whole).await?;
+        write_rows(&self.database, whole).await?;
         Ok(Outcome::count(count))
-    }
-
-    async fn write_rows(&self, mut rows: Vec<Mutation>) -> Result<()> {
-        while !rows.is_empty() {
-            let rest = rows.split_off(rows.len().min(WRITE_ROWS_MAX));
-            self.database.apply_many(std::mem::replace(&mut rows, rest)).await?;
-        }
-        Ok(())
     }
 
     /// What an UPDATE or DELETE touches; `None` when its conditions exclude each other.
@@ -346,6 +338,15 @@ impl Session {
         }
         Err(QueryError::unsupported("this session may not name files of the server"))
     }
+}
+
+/// Writes the rows of an INSERT.
+pub(super) async fn write_rows(database: &Database, mut rows: Vec<Mutation>) -> Result<()> {
+    while !rows.is_empty() {
+        let rest = rows.split_off(rows.len().min(WRITE_ROWS_MAX));
+        database.apply_many(std::mem::replace(&mut rows, rest)).await?;
+    }
+    Ok(())
 }
 
 /// Two rows of a batch, or of it and an earlier one, have one key and one timestamp and differ.

@@ -8,6 +8,8 @@ extensions_options! {
     pub struct Settings {
         /// Reads ask the row cache for nothing and leave nothing in the caches
         pub bypass_cache: bool, default = false
+        /// Statements that name their partition run without the planner
+        pub short_path: bool, default = true
     }
 }
 
@@ -18,4 +20,9 @@ impl ConfigExtension for Settings {
 /// Whether reads go past the caches.
 pub fn bypasses_cache(options: &ConfigOptions) -> bool {
     options.extensions.get::<Settings>().is_some_and(|settings| settings.bypass_cache)
+}
+
+/// Whether statements may run without the planner.
+pub fn has_short_path(options: &ConfigOptions) -> bool {
+    options.extensions.get::<Settings>().is_some_and(|settings| settings.short_path)
 }

@@ -10,6 +10,7 @@ mod relational;
 mod replay;
 mod row_value;
 mod session;
+mod short;
 mod types;
 mod wide;
 mod write;

@@ -1,0 +1,40 @@
+//! Names of a statement as columns of a table, and what a run takes of its session.
+
+use datafusion::arrow::datatypes::DataType as ArrowType;
+use tidegate_engine::{ColumnId, TableSchema};
+
+use crate::query::memory::QueryMemory;
+use crate::query::parse::Name;
+
+/// What a run takes of its session.
+pub struct RunContext<'a> {
+    pub memory: &'a QueryMemory,
+    pub past_cache: bool,
+}
+
+/// Notes that parameter `n` is wanted as `ty`; `None` where it is wanted twice, which the planner
+/// judges.
+pub fn want(types: &mut [ArrowType], n: usize, ty: ArrowType) -> Option<()> {
+    let known = types.get_mut(n.checked_sub(1)?)?;
+    if *known != ArrowType::Null {
+        return None;
+    }
+    *known = ty;
+    Some(())
+}
+
+/// The columns that are named, each once; all of the table where none is.
+pub fn columns_of(table: &TableSchema, names: &[Name]) -> Option<Vec<ColumnId>> {
+    if names.is_empty() {
+        return Some(table.ids().collect());
+    }
+    let mut columns = Vec::with_capacity(names.len());
+    for name in names {
+        let (id, _) = table.find(&name.value)?;
+        if columns.contains(&id) {
+            return None;
+        }
+        columns.push(id);
+    }
+    Some(columns)
+}

@@ -1,0 +1,133 @@
+//! The short path: statements that name their partition, run without the planner.
+//!
+//! A client that reads or writes by key sends the same few shapes over and over. Their tokens alone
+//! say which partition, which slice, which direction and which columns. So this module turns them
+//! into a `ReadCommand` or into mutations, in microseconds where the planner takes hundreds.
+//!
+//! | statement | what the short path takes |
+//! |---|---|
+//! | SELECT | columns or `*` of one table, key columns compared with values, ORDER BY, LIMIT |
+//! | INSERT | VALUES of one or more rows |
+//!
+//! A value is a parameter, a whole number or a text. Invariant: the short path answers as the
+//! planner's path does. Where it is not sure, it answers nothing and the planner decides: an
+//! unknown word, a value of another type, a null key, a name that does not exist. So errors come
+//! from the planner's path, with their places. `SET tidegate.short_path = false` turns it off.
+//! EXPLAIN shows what the planner would do.
+//!
+//! `shape` reads tokens, `value` makes values fit, `select` and `insert` run, `session` asks them.
+
+mod insert;
+mod lookup;
+mod select;
+mod session;
+mod shape;
+mod value;
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{DataType as ArrowType, Field, Schema, SchemaRef};
+use datafusion::common::ScalarValue;
+use sqlparser::tokenizer::TokenWithSpan;
+use tidegate_engine::Database;
+
+use self::insert::Insert;
+use self::lookup::RunContext;
+use self::select::Select;
+use self::shape::Shape;
+use super::error::Result;
+use super::outcome::Outcome;
+use super::parameter::row_of;
+use super::parse::TableName;
+
+/// A statement that the short path takes.
+pub struct Short {
+    kind: Kind,
+    /// One field a parameter, as [`Description::parameters`] has them.
+    parameters: SchemaRef,
+}
+
+enum Kind {
+    Select(Select),
+    Insert(Insert),
+}
+
+impl Short {
+    /// Reads a statement with so many parameters, whose unqualified names are those of `keyspace`;
+    /// `None` is the planner's.
+    pub(super) fn of(
+        tokens: &[TokenWithSpan],
+        parameter_count: usize,
+        database: &Database,
+        keyspace: &str,
+    ) -> Option<Self> {
+        let shape = Shape::read(tokens)?;
+        let catalog = database.catalog();
+        let TableName { keyspace: named, table } = shape.table();
+        let keyspace = named.as_ref().map_or(keyspace, |name| &name.value);
+        let table = catalog.table(keyspace, &table.value)?;
+        let is_attached = catalog.is_attached(keyspace, &table.name);
+        let mut types = vec![ArrowType::Null; parameter_count];
+        let kind = match shape {
+            Shape::Select(shape) => {
+                Kind::Select(Select::new(shape, table, is_attached, &mut types)?)
+            }
+            // The planner's path says why nothing is written there.
+            Shape::Insert(_) if is_attached => return None,
+            Shape::Insert(shape) => Kind::Insert(Insert::new(shape, table, &mut types)?),
+        };
+        let field = |(n, ty): (usize, ArrowType)| Field::new(format!("${}", n + 1), ty, true);
+        let fields: Vec<Field> = types.into_iter().enumerate().map(field).collect();
+        Some(Short { kind, parameters: Arc::new(Schema::new(fields)) })
+    }
+
+    /// The types that parameters are wanted in.
+    pub fn parameters(&self) -> &SchemaRef {
+        &self.parameters
+    }
+
+    /// The schema of its rows; `None` for a write.
+    pub fn rows_schema(&self) -> Option<&SchemaRef> {
+        match &self.kind {
+            Kind::Select(select) => Some(select.schema()),
+            Kind::Insert(_) => None,
+        }
+    }
+
+    /// Whether a query with these rows of parameters is read on the short path.
+    pub fn takes(&self, parameters: Option<&RecordBatch>) -> bool {
+        let Kind::Select(select) = &self.kind else { return false };
+        let values = self.values(parameters).ok().flatten();
+        values.is_some_and(|values| select.command(&values, false).is_some())
+    }
+
+    /// The parameters of a query; `None` where they are not one row of all of them.
+    fn values(&self, parameters: Option<&RecordBatch>) -> Result<Option<Vec<ScalarValue>>> {
+        let count = self.parameters.fields().len();
+        match parameters {
+            None if count == 0 => Ok(Some(Vec::new())),
+            Some(rows) if rows.num_rows() == 1 && rows.num_columns() == count => {
+                row_of(rows, 0).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Runs the statement with rows of parameters, or without any where it has none. `None` means
+    /// that nothing was done and that the planner's path has the answer, or the error.
+    pub(super) async fn run(
+        &self,
+        database: &Database,
+        parameters: Option<&RecordBatch>,
+        context: &RunContext<'_>,
+    ) -> Result<Option<Outcome>> {
+        match &self.kind {
+            Kind::Select(select) => match self.values(parameters)? {
+                Some(values) => select.run(database, &values, context).await,
+                None => Ok(None),
+            },
+            Kind::Insert(insert) => insert.run(database, parameters).await,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! A SELECT of one named partition: its conditions become keys and ranges, its order a direction.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType as ArrowType, SchemaRef as ArrowSchemaRef};
+use datafusion::common::{Column as PlanColumn, ScalarValue};
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use futures::StreamExt;
+use tidegate_engine::batch::arrow_schema;
+use tidegate_engine::mutation::{Direction, Slice};
+use tidegate_engine::{
+    ClusteringOrder, ColumnId, DataType, Database, Partitions, ReadCommand, SchemaRef,
+};
+
+use super::lookup::{RunContext, columns_of, want};
+use super::shape::{Operand, SelectShape};
+use super::value::{compared, compared_type};
+use crate::query::error::{QueryError, Result};
+use crate::query::outcome::Outcome;
+use crate::query::scan::pushdown::{Access, Keys, decide_for, is_ordered_alike};
+
+/// See the head of this file.
+pub struct Select {
+    table: SchemaRef,
+    whose: Keys,
+    columns: Vec<ColumnId>,
+    schema: ArrowSchemaRef,
+    conditions: Vec<(ColumnId, Operator, Operand)>,
+    order: Vec<(ColumnId, bool)>,
+    limit: Option<Operand>,
+}
+
+impl Select {
+    /// Looks up the names of a statement. `types` learns which parameters it wants.
+    pub fn new(
+        shape: SelectShape,
+        table: &SchemaRef,
+        is_attached: bool,
+        types: &mut [ArrowType],
+    ) -> Option<Self> {
+        let columns = columns_of(table, &shape.columns)?;
+        let mut conditions = Vec::with_capacity(shape.conditions.len());
+        for condition in shape.conditions {
+            let (id, column) = table.find(&condition.column.value)?;
+            let ty = compared_type(column).filter(|_| column.is_key())?;
+            let is_range = condition.operator != Operator::Eq;
+            if is_range && !is_ordered_alike(&column.ty) {
+                return None;
+            }
+            match &condition.value {
+                Operand::Parameter(n) => want(types, *n, ty)?,
+                constant => drop(compared(constant, &[], column)?),
+            }
+            conditions.push((id, condition.operator, condition.value));
+        }
+        let is_fixed = |wanted: ColumnId| {
+            conditions.iter().any(|(id, op, _)| *id == wanted && *op == Operator::Eq)
+        };
+        if !table.partition_key_ids().into_iter().all(is_fixed) {
+            return None;
+        }
+        let named = |(name, descending): (crate::query::parse::Name, bool)| {
+            table.find(&name.value).map(|(id, _)| (id, descending))
+        };
+        let order = shape.order.into_iter().map(named).collect::<Option<Vec<_>>>()?;
+        match &shape.limit {
+            None | Some(Operand::Number(1..)) => {}
+            Some(Operand::Parameter(n)) => want(types, *n, ArrowType::Int64)?,
+            Some(_) => return None,
+        }
+        let whose = if is_attached { Keys::Foreign } else { Keys::Own };
+        let schema = arrow_schema(table, &columns);
+        let (table, limit) = (Arc::clone(table), shape.limit);
+        Some(Select { table, whose, columns, schema, conditions, order, limit })
+    }
+
+    /// The schema of the rows.
+    pub fn schema(&self) -> &ArrowSchemaRef {
+        &self.schema
+    }
+
+    /// Starts the read; `None` where the planner has to look at the values.
+    pub async fn run(
+        &self,
+        database: &Database,
+        values: &[ScalarValue],
+        context: &RunContext<'_>,
+    ) -> Result<Option<Outcome>> {
+        let Some(command) = self.command(values, context.past_cache) else { return Ok(None) };
+        let turn = context.memory.turn().await?;
+        let rows = database.read(command).map(move |batch| {
+            let _held = &turn;
+            batch.map_err(QueryError::from)
+        });
+        Ok(Some(Outcome::rows(Arc::clone(&self.schema), rows.boxed())))
+    }
+
+    /// What the engine is asked for.
+    pub fn command(&self, values: &[ScalarValue], past_cache: bool) -> Option<ReadCommand> {
+        let access = decide_for(&self.table, &self.filters(values)?, self.whose);
+        // Rows that are checked one by one, and conditions that exclude each other.
+        if !access.residual.is_empty() || access.is_empty() {
+            return None;
+        }
+        let direction = self.direction(&access)?;
+        let row_limit = match &self.limit {
+            None => None,
+            Some(limit) => Some(row_limit(limit, values)?),
+        };
+        Some(ReadCommand {
+            schema: Arc::clone(&self.table),
+            // Several scales of a decimal are several partitions, without a common order.
+            partitions: Partitions::Keys(access.keys.filter(|keys| keys.len() == 1)?),
+            slice: Slice { ranges: access.ranges, direction },
+            columns: self.columns.clone(),
+            row_limit,
+            past_cache,
+        })
+    }
+
+    /// The conditions as the planner would hand them to a scan.
+    fn filters(&self, values: &[ScalarValue]) -> Option<Vec<Expr>> {
+        let filter = |(id, operator, operand): &(ColumnId, Operator, Operand)| {
+            let column = self.table.column(*id);
+            let value = Expr::Literal(compared(operand, values, column)?, None);
+            let column = Expr::Column(PlanColumn::from_name(&column.name));
+            Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(column), *operator, Box::new(value))))
+        };
+        self.conditions.iter().map(filter).collect()
+    }
+
+    /// The direction in which rows have the wanted order; `None` where neither has.
+    fn direction(&self, access: &Access) -> Option<Direction> {
+        let mut clustering = self.table.clustering_key_ids().into_iter();
+        let mut direction = None;
+        for (id, is_descending) in &self.order {
+            // One value has every order.
+            if access.fixed.contains(id) {
+                continue;
+            }
+            let next = clustering.find(|next| !access.fixed.contains(next))?;
+            let column = self.table.column(next);
+            let is_sorted_alike = is_ordered_alike(&column.ty)
+                && !matches!(column.ty, DataType::Float | DataType::Double)
+                && !self.table.may_lack(next);
+            if next != *id || !is_sorted_alike {
+                return None;
+            }
+            let is_natural_descending = column.clustering_order() == ClusteringOrder::Descending;
+            let wanted = match *is_descending == is_natural_descending {
+                true => Direction::Forward,
+                false => Direction::Reversed,
+            };
+            if direction.is_some_and(|known| known != wanted) {
+                return None;
+            }
+            direction = Some(wanted);
+        }
+        Some(direction.unwrap_or(Direction::Forward))
+    }
+}
+
+/// A limit of at least one row.
+fn row_limit(limit: &Operand, values: &[ScalarValue]) -> Option<usize> {
+    let number = match limit {
+        Operand::Number(number) => *number,
+        Operand::Parameter(n) => match values.get(n.checked_sub(1)?)? {
+            ScalarValue::Int64(Some(number)) => *number,
+            _ => return None,
+        },
+        Operand::Text(_) | Operand::Null => return None,
+    };
+    usize::try_from(number).ok().filter(|rows| *rows > 0)
+}

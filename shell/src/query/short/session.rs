@@ -1,0 +1,49 @@
+//! The short path as a session offers it.
+
+use datafusion::arrow::array::RecordBatch;
+
+use super::Short;
+use super::lookup::RunContext;
+use crate::query::error::Result;
+use crate::query::outcome::Outcome;
+use crate::query::parse::statement::Statement;
+use crate::query::session::Session;
+use crate::query::setting::{bypasses_cache, has_short_path};
+
+impl Session {
+    /// The statement as the short path takes it, with the unqualified names of `keyspace`; `None`
+    /// where the planner has to look at it.
+    pub fn short(&self, statement: &Statement, keyspace: &str) -> Option<Short> {
+        if !has_short_path(self.context.state_ref().read().config_options()) {
+            return None;
+        }
+        let parameter_count = statement.parameter_count();
+        Short::of(statement.tokens(), parameter_count, &self.database, keyspace)
+    }
+
+    /// Runs a statement on the short path, with rows of parameters where it has any. `None` means
+    /// that nothing was done: the planner's path has the answer, or the error.
+    ///
+    /// Errors: as `run`.
+    pub async fn run_short(
+        &self,
+        short: &Short,
+        parameters: Option<&RecordBatch>,
+    ) -> Result<Option<Outcome>> {
+        let past_cache = bypasses_cache(self.context.state_ref().read().config_options());
+        let context = RunContext { memory: &self.options.memory, past_cache };
+        short.run(&self.database, parameters, &context).await
+    }
+
+    /// As [`Session::run_short`], of a statement that was not read yet.
+    pub(in crate::query) async fn run_if_short(
+        &self,
+        statement: &Statement,
+        parameters: Option<&RecordBatch>,
+    ) -> Result<Option<Outcome>> {
+        match self.short(statement, &self.keyspace()) {
+            Some(short) => self.run_short(&short, parameters).await,
+            None => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! What a statement's tokens ask for, without looking at any table.
+//!
+//! The grammar is smaller than SQL on purpose: whatever else there is ends the reading, and the
+//! planner's path takes the statement.
+
+use datafusion::logical_expr::Operator;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use crate::query::parse::{Cursor, Name, TableName};
+
+/// Words that cannot be names here: SQL gives them a meaning of their own.
+const RESERVED: &[&str] = &[
+    "all",
+    "and",
+    "any",
+    "array",
+    "as",
+    "asc",
+    "between",
+    "by",
+    "case",
+    "cast",
+    "current_catalog",
+    "current_date",
+    "current_role",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "desc",
+    "distinct",
+    "else",
+    "end",
+    "except",
+    "exists",
+    "false",
+    "from",
+    "group",
+    "having",
+    "in",
+    "intersect",
+    "interval",
+    "into",
+    "is",
+    "join",
+    "like",
+    "limit",
+    "localtime",
+    "localtimestamp",
+    "not",
+    "null",
+    "offset",
+    "on",
+    "or",
+    "order",
+    "select",
+    "session_user",
+    "set",
+    "some",
+    "table",
+    "then",
+    "top",
+    "true",
+    "union",
+    "unique",
+    "user",
+    "using",
+    "values",
+    "when",
+    "where",
+    "with",
+];
+
+/// A value of a statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operand {
+    /// `$n`, counted from 1.
+    Parameter(usize),
+    Number(i64),
+    Text(String),
+    Null,
+}
+
+/// `column operator value`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condition {
+    pub column: Name,
+    pub operator: Operator,
+    pub value: Operand,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SelectShape {
+    pub table: TableName,
+    /// None means all.
+    pub columns: Vec<Name>,
+    pub conditions: Vec<Condition>,
+    /// Columns, and whether they are descending.
+    pub order: Vec<(Name, bool)>,
+    pub limit: Option<Operand>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InsertShape {
+    pub table: TableName,
+    /// None means all.
+    pub columns: Vec<Name>,
+    pub rows: Vec<Vec<Operand>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shape {
+    Select(SelectShape),
+    Insert(InsertShape),
+}
+
+impl Shape {
+    /// Reads a whole statement; `None` for any that is not of this grammar.
+    pub fn read(tokens: &[TokenWithSpan]) -> Option<Self> {
+        let mut cursor = Cursor::new(tokens);
+        let shape = if cursor.take_word("select") {
+            Shape::Select(select(&mut cursor)?)
+        } else if cursor.take_word("insert") {
+            Shape::Insert(insert(&mut cursor)?)
+        } else {
+            return None;
+        };
+        cursor.expect_end().ok()?;
+        Some(shape)
+    }
+
+    pub fn table(&self) -> &TableName {
+        match self {
+            Shape::Select(select) => &select.table,
+            Shape::Insert(insert) => &insert.table,
+        }
+    }
+}
+
+fn select(cursor: &mut Cursor<'_>) -> Option<SelectShape> {
+    let columns = match cursor.take(&Token::Mul) {
+        true => Vec::new(),
+        false => names(cursor)?,
+    };
+    if !cursor.take_word("from") {
+        return None;
+    }
+    let table = table(cursor)?;
+    // Without a condition there is no named partition.
+    if !cursor.take_word("where") {
+        return None;
+    }
+    let mut conditions = vec![condition(cursor)?];
+    while cursor.take_word("and") {
+        conditions.push(condition(cursor)?);
+    }
+    let mut order = Vec::new();
+    if cursor.take_words(&["order", "by"]) {
+        order.push(ordered(cursor)?);
+        while cursor.take(&Token::Comma) {
+            order.push(ordered(cursor)?);
+        }
+    }
+    let limit = match cursor.take_word("limit") {
+        true => Some(operand(cursor)?),
+        false => None,
+    };
+    Some(SelectShape { table, columns, conditions, order, limit })
+}
+
+fn insert(cursor: &mut Cursor<'_>) -> Option<InsertShape> {
+    if !cursor.take_word("into") {
+        return None;
+    }
+    let table = table(cursor)?;
+    let mut columns = Vec::new();
+    if cursor.take(&Token::LParen) {
+        columns = names(cursor)?;
+        if !cursor.take(&Token::RParen) {
+            return None;
+        }
+    }
+    if !cursor.take_word("values") {
+        return None;
+    }
+    let mut rows = vec![row(cursor)?];
+    while cursor.take(&Token::Comma) {
+        rows.push(row(cursor)?);
+    }
+    Some(InsertShape { table, columns, rows })
+}
+
+fn row(cursor: &mut Cursor<'_>) -> Option<Vec<Operand>> {
+    if !cursor.take(&Token::LParen) {
+        return None;
+    }
+    let mut values = vec![operand(cursor)?];
+    while cursor.take(&Token::Comma) {
+        values.push(operand(cursor)?);
+    }
+    cursor.take(&Token::RParen).then_some(values)
+}
+
+fn table(cursor: &mut Cursor<'_>) -> Option<TableName> {
+    let first = name(cursor)?;
+    if cursor.take(&Token::Period) {
+        return Some(TableName { keyspace: Some(first), table: name(cursor)? });
+    }
+    Some(TableName { keyspace: None, table: first })
+}
+
+fn names(cursor: &mut Cursor<'_>) -> Option<Vec<Name>> {
+    let mut names = vec![name(cursor)?];
+    while cursor.take(&Token::Comma) {
+        names.push(name(cursor)?);
+    }
+    Some(names)
+}
+
+/// A name, quoted or no word that means something else.
+fn name(cursor: &mut Cursor<'_>) -> Option<Name> {
+    match cursor.peek()? {
+        Token::Word(word) if word.quote_style.is_none() => {
+            let is_reserved = RESERVED.iter().any(|known| word.value.eq_ignore_ascii_case(known));
+            if is_reserved {
+                return None;
+            }
+        }
+        Token::Word(word) if word.quote_style == Some('"') => {}
+        _ => return None,
+    }
+    cursor.name("a name").ok()
+}
+
+fn condition(cursor: &mut Cursor<'_>) -> Option<Condition> {
+    let column = name(cursor)?;
+    let operator = match cursor.peek()? {
+        Token::Eq => Operator::Eq,
+        Token::Lt => Operator::Lt,
+        Token::LtEq => Operator::LtEq,
+        Token::Gt => Operator::Gt,
+        Token::GtEq => Operator::GtEq,
+        _ => return None,
+    };
+    cursor.skip_to(cursor.position() + 1);
+    Some(Condition { column, operator, value: operand(cursor)? })
+}
+
+fn ordered(cursor: &mut Cursor<'_>) -> Option<(Name, bool)> {
+    let name = name(cursor)?;
+    let is_descending = cursor.take_word("desc");
+    if !is_descending {
+        cursor.take_word("asc");
+    }
+    Some((name, is_descending))
+}
+
+fn operand(cursor: &mut Cursor<'_>) -> Option<Operand> {
+    let (operand, length) = match (cursor.peek()?, cursor.peek_nth(1)) {
+        (Token::Placeholder(name), _) => {
+            (Operand::Parameter(name.strip_prefix('$')?.parse().ok()?), 1)
+        }
+        (Token::Number(digits, false), _) => (Operand::Number(digits.parse().ok()?), 1),
+        (Token::Minus, Some(Token::Number(digits, false))) => {
+            (Operand::Number(format!("-{digits}").parse().ok()?), 2)
+        }
+        (Token::SingleQuotedString(text), _) => (Operand::Text(text.clone()), 1),
+        (Token::Word(word), _)
+            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("null") =>
+        {
+            (Operand::Null, 1)
+        }
+        _ => return None,
+    };
+    cursor.skip_to(cursor.position() + length);
+    // `1 + 2`, `'a' || 'b'` and the like: what follows a value is for the caller's grammar, which
+    // knows no operator between values.
+    Some(operand)
+}

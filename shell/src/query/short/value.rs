@@ -1,0 +1,66 @@
+//! Values of a statement as values of the columns that they stand for.
+//!
+//! Invariant: a value that fits is the one that the planner's path would take; any other is `None`.
+
+use datafusion::arrow::datatypes::DataType as ArrowType;
+use datafusion::common::ScalarValue;
+use tidegate_engine::batch::arrow_type;
+use tidegate_engine::{Column, DataType};
+
+use super::shape::Operand;
+use crate::query::types::identifier::Kind as Identifier;
+
+/// The type of a value that is compared with a key column; `None` where the planner has rules of
+/// its own for such comparisons.
+pub fn compared_type(column: &Column) -> Option<ArrowType> {
+    let is_plain = matches!(
+        column.ty,
+        DataType::TinyInt
+            | DataType::SmallInt
+            | DataType::Int
+            | DataType::BigInt
+            | DataType::Text
+            | DataType::Blob
+            | DataType::Boolean
+            | DataType::Timestamp
+            | DataType::Date
+            | DataType::Uuid
+            | DataType::TimeUuid
+            | DataType::Inet
+    );
+    is_plain.then(|| arrow_type(&column.ty))
+}
+
+/// A value beside a key column in a condition.
+pub fn compared(operand: &Operand, values: &[ScalarValue], column: &Column) -> Option<ScalarValue> {
+    let scalar = match operand {
+        Operand::Parameter(n) => values.get(n.checked_sub(1)?)?.clone(),
+        Operand::Number(number) => whole_number(*number, &column.ty)?,
+        Operand::Text(text) if matches!(arrow_type(&column.ty), ArrowType::Utf8) => {
+            ScalarValue::Utf8(Some(text.clone()))
+        }
+        Operand::Text(_) | Operand::Null => return None,
+    };
+    if scalar.is_null() || scalar.data_type() != arrow_type(&column.ty) {
+        return None;
+    }
+    let identifier = match column.ty {
+        DataType::Uuid => Identifier::Uuid,
+        DataType::TimeUuid => Identifier::TimeUuid,
+        DataType::Inet => Identifier::Inet,
+        _ => return Some(scalar),
+    };
+    let text = identifier.canonical(scalar.try_as_str().flatten()?)?;
+    Some(ScalarValue::Utf8(Some(text)))
+}
+
+/// A whole number in a column of whole numbers.
+fn whole_number(number: i64, ty: &DataType) -> Option<ScalarValue> {
+    Some(match ty {
+        DataType::TinyInt => ScalarValue::Int8(Some(number.try_into().ok()?)),
+        DataType::SmallInt => ScalarValue::Int16(Some(number.try_into().ok()?)),
+        DataType::Int => ScalarValue::Int32(Some(number.try_into().ok()?)),
+        DataType::BigInt => ScalarValue::Int64(Some(number)),
+        _ => return None,
+    })
+}

@@ -1,0 +1,262 @@
+//! The short path beside the planner's: the same answers, schemas, parameters and errors.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray,
+};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::util::pretty::pretty_format_batches;
+
+use super::World;
+use crate::query::{OutcomeKind, Statement, split};
+
+/// What each statement is: whether the short path takes it.
+const READS: &[(&str, bool)] = &[
+    ("SELECT * FROM t WHERE pk = 1", true),
+    ("SELECT v, b, pk FROM default.t WHERE 7 = 7 AND pk = 1", false),
+    ("SELECT v, b, pk FROM default.t WHERE pk = 1 AND a = 2", true),
+    ("SELECT V FROM T WHERE PK = 1 AND A = 2 AND B = 3", true),
+    ("SELECT \"v\" FROM \"t\" WHERE \"pk\" = 1 AND a > 1 AND a <= 3", true),
+    ("SELECT v FROM t WHERE pk = 1 ORDER BY a DESC, b DESC LIMIT 4", true),
+    ("SELECT v FROM t WHERE pk = 1 ORDER BY a ASC, b DESC LIMIT 4", true),
+    ("SELECT v FROM t WHERE pk = 1 AND a = 2 ORDER BY pk DESC, a DESC, b LIMIT 2", true),
+    ("SELECT v FROM t WHERE pk = 1 ORDER BY b LIMIT 2", true),
+    ("SELECT v FROM t WHERE pk = 1 ORDER BY v DESC LIMIT 2", true),
+    ("SELECT v FROM t WHERE pk = 1 AND a = 2 AND a = 3", true),
+    ("SELECT v FROM t WHERE pk = 1 AND a > 3 AND a < 3", true),
+    ("SELECT v FROM t WHERE pk = 1 AND b = 2", true),
+    ("SELECT v FROM t WHERE pk = 99", true),
+    ("SELECT s FROM t WHERE pk = 5", true),
+    ("SELECT v FROM t WHERE pk = 1 LIMIT 0", false),
+    ("SELECT v FROM t WHERE pk = -1", true),
+    ("SELECT v FROM t WHERE pk = 1 AND w = 1", false),
+    ("SELECT v FROM t WHERE pk = 1.0", false),
+    ("SELECT v FROM t WHERE pk = '1'", false),
+    ("SELECT v FROM t WHERE pk = 99999999999", false),
+    ("SELECT v FROM t WHERE pk = NULL", false),
+    ("SELECT v FROM t WHERE pk > 1", false),
+    ("SELECT v, v FROM t WHERE pk = 1", false),
+    ("SELECT v AS x FROM t WHERE pk = 1", false),
+    ("SELECT count(*) FROM t WHERE pk = 1", false),
+    ("SELECT DISTINCT pk FROM t WHERE pk = 1", false),
+    ("SELECT v FROM t x WHERE pk = 1", false),
+    ("SELECT v FROM t WHERE pk = 1 OR pk = 2", false),
+    ("SELECT v FROM t WHERE pk = 1 + 1", false),
+    ("SELECT v FROM t WHERE pk = 1 ORDER BY a NULLS FIRST LIMIT 1", false),
+    ("SELECT v FROM t WHERE pk = 1 LIMIT 1 OFFSET 1", false),
+    ("SELECT nosuch FROM t WHERE pk = 1", false),
+    ("SELECT v FROM nosuch WHERE pk = 1", false),
+    ("SELECT * FROM weather WHERE origin = 'JFK'", true),
+    ("SELECT temp FROM weather WHERE origin = 'JFK' ORDER BY time_hour LIMIT 3", true),
+    ("SELECT temp FROM weather WHERE origin = '' LIMIT 3", true),
+    ("SELECT temp FROM weather WHERE origin = 'JFK' AND time_hour = '2013-07-01'", false),
+    ("SELECT * FROM u WHERE id = '6B29FC40-CA47-1067-B31D-00DD010662DA'", true),
+    ("SELECT x FROM u WHERE id = '6b29fc40ca471067b31d00dd010662da' AND at = '10.0.0.1'", true),
+    ("SELECT x FROM u WHERE id = 'nothing'", false),
+    ("SELECT x FROM u WHERE id = '6b29fc40-ca47-1067-b31d-00dd010662da' AND at > '1.1.1.1'", false),
+    ("SELECT x FROM u WHERE id = '6b29fc40-ca47-1067-b31d-00dd010662da' ORDER BY at", true),
+    ("SELECT * FROM system.tables WHERE pk = 1", false),
+];
+
+const WRITES: &[(&str, bool)] = &[
+    ("INSERT INTO t (pk, a, b, v) VALUES (7, 1, 1, 'x')", true),
+    ("INSERT INTO t (pk, a, b, v) VALUES (7, 1, 2, 'x'), (7, 1, 2, 'y'), (7, 1, 3, NULL)", true),
+    ("INSERT INTO t VALUES (7, 2, 2, 'all', -5, 's')", true),
+    ("INSERT INTO t (pk, s) VALUES (8, 'static alone')", true),
+    ("INSERT INTO t (pk, a, b, w) VALUES (7, 3, 3, 3000000000)", false),
+    ("INSERT INTO t (pk, a, b, w) VALUES (7, 3, 3, 3.0)", false),
+    ("INSERT INTO t (pk, a, b, w) VALUES (7, 3, 4, 1), (7, 3, 5, '2')", false),
+    ("INSERT INTO t (pk, a, b) VALUES (7, 3, NULL)", true),
+    ("INSERT INTO t (pk, a) VALUES (7, 3)", false),
+    ("INSERT INTO t (pk, a, b) VALUES (7, 3, 1, 1)", false),
+    ("INSERT INTO t (pk, a, b, v) VALUES (7, 4, 1, 'ttl') USING TTL 100", false),
+    ("INSERT INTO t (pk, a, b, v) SELECT pk, a, 9, v FROM t WHERE pk = 7", false),
+    ("INSERT INTO weather (origin, time_hour, temp) VALUES ('X', '2013-07-01T00:00:00Z', 5)", true),
+    ("INSERT INTO weather (origin, time_hour, temp) VALUES ('X', 'yesterday', 5)", false),
+    ("INSERT INTO u (id, at, x) VALUES ('6B29FC40-CA47-1067-B31D-00DD010662DB', '::1', 1)", true),
+    // Its values are refused as they are written, which leaves the answer to the planner.
+    ("INSERT INTO u (id, at, x) VALUES ('none', '::1', 1)", true),
+];
+
+async fn world() -> World {
+    let world = World::weather().await;
+    for text in [
+        "CREATE TABLE t (pk int, a int, b int, v text, w int, s text STATIC, \
+         PRIMARY KEY (pk, a, b)) WITH CLUSTERING ORDER BY (a ASC, b DESC)",
+        "CREATE TABLE u (id uuid, at inet, x int, PRIMARY KEY (id, at))",
+        "INSERT INTO t (pk, s) VALUES (5, 'alone')",
+        "INSERT INTO u (id, at, x) VALUES ('6b29fc40-ca47-1067-b31d-00dd010662da', '9.0.0.1', 1)",
+        "INSERT INTO u (id, at, x) VALUES ('6b29fc40-ca47-1067-b31d-00dd010662da', '10.0.0.1', 2)",
+    ] {
+        world.run(text).await;
+    }
+    for (a, b) in (1..=3).flat_map(|a| (1..=3).map(move |b| (a, b))) {
+        let text = format!("INSERT INTO t (pk, a, b, v, w) VALUES (1, {a}, {b}, 'v{a}{b}', {b})");
+        world.run(&text).await;
+        if (a, b) == (2, 1) {
+            world.run("FLUSH t").await;
+        }
+    }
+    world
+}
+
+fn statement(text: &str) -> Statement {
+    split(text).unwrap().remove(0)
+}
+
+/// Everything that a client sees of a statement.
+async fn seen(
+    world: &World,
+    text: &str,
+    parameters: Option<&RecordBatch>,
+) -> (Option<SchemaRef>, String) {
+    let statement = statement(text);
+    let outcome = match parameters {
+        Some(rows) => world.session.run_with(&statement, rows).await,
+        None => world.session.run(&statement).await,
+    };
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => return (None, error.render(text)),
+    };
+    let schema = Arc::clone(&outcome.schema);
+    let text = match outcome.kind {
+        OutcomeKind::Count(count) => format!("{count} written"),
+        OutcomeKind::Message(message) => message,
+        OutcomeKind::Rows(_) => match outcome.collect().await {
+            Ok(batches) => pretty_format_batches(&batches).unwrap().to_string(),
+            Err(error) => error.render(text),
+        },
+    };
+    (Some(schema), text)
+}
+
+async fn set_short(world: &World, is_on: bool) {
+    world.run(&format!("SET tidegate.short_path = {is_on}")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reads_answer_as_the_planner_answers() {
+    let world = world().await;
+    for (text, is_short) in READS {
+        set_short(&world, false).await;
+        assert!(world.session.short(&statement(text), "default").is_none(), "{text}");
+        let planned = seen(&world, text, None).await;
+        let described = world.session.describe(&statement(text)).await;
+        set_short(&world, true).await;
+        let short = world.session.short(&statement(text), "default");
+        assert_eq!(short.is_some(), *is_short, "{text}");
+        assert_eq!(seen(&world, text, None).await, planned, "{text}");
+        if let (Some(short), Ok(described)) = (short, described) {
+            assert_eq!(short.rows_schema(), Some(&described.schema), "{text}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_leave_what_the_planner_leaves() {
+    let mut left = Vec::new();
+    for is_on in [false, true] {
+        let world = world().await;
+        set_short(&world, is_on).await;
+        let mut all = Vec::new();
+        for (text, is_short) in WRITES {
+            let short = world.session.short(&statement(text), "default");
+            assert_eq!(short.is_some(), *is_short && is_on, "{text}");
+            all.push(seen(&world, text, None).await.1);
+        }
+        for text in [
+            "SELECT * FROM t WHERE pk IN (7, 8) ORDER BY pk, a, b",
+            "SELECT * FROM weather WHERE origin IN ('X')",
+            "SELECT * FROM u ORDER BY x",
+        ] {
+            all.push(world.rows(text).await);
+        }
+        left.push(all);
+    }
+    assert_eq!(left[0], left[1]);
+}
+
+/// Columns of parameters.
+fn rows(columns: Vec<ArrayRef>) -> RecordBatch {
+    let names = (1..=columns.len()).map(|n| format!("${n}"));
+    RecordBatch::try_from_iter(names.zip(columns)).unwrap()
+}
+
+fn ints<const N: usize>(values: [Option<i32>; N]) -> ArrayRef {
+    Arc::new(Int32Array::from(values.to_vec()))
+}
+
+fn texts<const N: usize>(values: [Option<&str>; N]) -> ArrayRef {
+    Arc::new(StringArray::from(values.to_vec()))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parameters_are_bound_as_the_planner_binds_them() {
+    let long = |value| Arc::new(Int64Array::from(vec![value])) as ArrayRef;
+    let instant =
+        |ms| Arc::new(TimestampMillisecondArray::from(vec![ms]).with_timezone("UTC")) as ArrayRef;
+    let reads = [
+        ("SELECT v FROM t WHERE pk = ? AND a = ?", vec![ints([Some(1)]), ints([Some(2)])]),
+        (
+            "SELECT v FROM t WHERE pk = $1 AND a >= $2 LIMIT $3",
+            vec![ints([Some(1)]), ints([Some(2)]), long(2)],
+        ),
+        ("SELECT v FROM t WHERE pk = ? AND a = 2", vec![ints([None])]),
+        ("SELECT v FROM t WHERE pk = ?", vec![long(1)]),
+        ("SELECT v FROM t WHERE pk = ?", vec![texts([Some("x")])]),
+        ("SELECT v FROM t WHERE pk = ?", vec![ints([Some(1), Some(2)])]),
+        ("SELECT v FROM t WHERE pk = ?", vec![ints([Some(1)]), ints([Some(1)])]),
+        ("SELECT v FROM t WHERE pk = 1 LIMIT ?", vec![long(-1)]),
+        ("SELECT v FROM t WHERE pk = 1 LIMIT ?", vec![long(0)]),
+        (
+            "SELECT * FROM u WHERE id = ?",
+            vec![texts([Some("6B29FC40-CA47-1067-B31D-00DD010662DA")])],
+        ),
+        (
+            "SELECT temp FROM weather WHERE origin = ? AND time_hour < ?",
+            vec![texts([Some("JFK")]), instant(1_372_800_000_000)],
+        ),
+    ];
+    let world = world().await;
+    // One parameter for two columns is refused by the planner.
+    let twice = "SELECT v FROM t WHERE pk = $1 AND a = $1";
+    assert!(world.session.short(&statement(twice), "default").is_none());
+    for (text, values) in reads {
+        let values = rows(values);
+        set_short(&world, false).await;
+        let planned = seen(&world, text, Some(&values)).await;
+        let wanted = world.session.parameters(&statement(text)).await.unwrap();
+        set_short(&world, true).await;
+        let short = world.session.short(&statement(text), "default").expect(text);
+        assert_eq!(*short.parameters(), wanted, "{text}");
+        assert_eq!(seen(&world, text, Some(&values)).await, planned, "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_of_parameters_are_written_in_their_order() {
+    let insert = "INSERT INTO t (a, pk, b, v) VALUES ($2, $1, $3, $4)";
+    let mut left = Vec::new();
+    for is_on in [false, true] {
+        let world = world().await;
+        set_short(&world, is_on).await;
+        let mut all = Vec::new();
+        // The last of two rows with one key wins, and a null key writes what stands before it.
+        for keys in [[Some(1), Some(2), Some(2)], [Some(4), Some(5), None]] {
+            let pk = ints([Some(7); 3]);
+            let b = ints([Some(1); 3]);
+            let values = rows(vec![pk, ints(keys), b, texts([Some("x"), Some("y"), Some("z")])]);
+            let wanted = world.session.parameters(&statement(insert)).await.unwrap();
+            if let Some(short) = world.session.short(&statement(insert), "default") {
+                assert_eq!(*short.parameters(), wanted);
+            }
+            all.push(seen(&world, insert, Some(&values)).await.1);
+        }
+        all.push(world.rows("SELECT * FROM t WHERE pk = 7 ORDER BY a, b").await);
+        left.push(all);
+    }
+    assert_eq!(left[0], left[1]);
+    assert!(left[0][0].contains("3 written"), "{}", left[0][0]);
+}
