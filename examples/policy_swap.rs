@@ -1,12 +1,14 @@
 //! Draws the hit ratio of a row cache over time while the policy of the live database changes.
 //!
 //! ```text
-//! cargo run --release --example policy_swap -- policy_swap.svg
+//! cargo run --release --example policy_swap -- docs/policy-swap.svg
 //! ```
-//! Point reads follow a Zipf law over 20,000 rows. After every hundred of them a scan reads 400 rows
-//! that nobody asks for again soon. The cache holds about two thirds of the hot rows. The program
-//! starts with the native LRU, puts the component S3-FIFO in charge, and takes that back. The data
-//! directory is temporary.
+//! Point reads follow a Zipf law over 20,000 rows. After every hundred of them a scan reads 400
+//! rows that nobody asks for again soon. The cache holds about two thirds of the hot rows. The
+//! program starts with the native LRU, puts the component S3-FIFO in charge, and rolls that back.
+//! The data directory is temporary.
+//!
+//! Time is counted in reads, and a seed chooses them: each run draws the same picture.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -32,11 +34,18 @@ const ZIPF: f64 = 0.99;
 const VALUE_BYTES: usize = 100;
 /// Two thirds of the hot rows, at about 250 bytes each.
 const CACHE_BYTES: usize = (HOT_PARTITIONS * HOT_ROWS) as usize * 2 / 3 * 250;
-/// Point reads between two points of the curve.
-const READS: usize = 2_000;
 const READS_BETWEEN_SCANS: usize = 100;
-/// Points of the curve under each policy.
-const POINTS: usize = 20;
+
+/// How long the program watches.
+#[derive(Clone, Copy)]
+struct Length {
+    /// Point reads between two points of the curve.
+    reads: usize,
+    /// Points of the curve under each policy.
+    points: usize,
+}
+
+const FULL: Length = Length { reads: 2_000, points: 20 };
 
 fn definition() -> TableSchema {
     let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
@@ -106,10 +115,10 @@ impl Load {
     }
 
     /// Makes the reads of one point of the curve: the share that came from memory.
-    async fn hit_ratio(&mut self) -> Result<f64> {
+    async fn hit_ratio(&mut self, reads: usize) -> Result<f64> {
         let total = self.sums.last().copied().unwrap_or_default();
         let mut hits = 0;
-        for _ in 0..READS / READS_BETWEEN_SCANS {
+        for _ in 0..reads / READS_BETWEEN_SCANS {
             let before = self.row_hits().await?;
             for _ in 0..READS_BETWEEN_SCANS {
                 let at = self.random.below(1 << 53) as f64 / (1_u64 << 53) as f64 * total;
@@ -124,7 +133,7 @@ impl Load {
             self.read(sensor, vec![ClusteringRange::full()]).await?;
             self.scanned += 1;
         }
-        Ok(hits as f64 / READS as f64)
+        Ok(hits as f64 / reads as f64)
     }
 }
 
@@ -147,19 +156,23 @@ fn insert(schema: &TableSchema, (sensor, at): (i64, i64), timestamp: i64) -> Res
     Ok(mutation)
 }
 
-async fn run() -> std::result::Result<Chart, Box<dyn Error>> {
+/// Measures and draws; `told` gets a line for each policy.
+async fn run(
+    length: Length,
+    mut told: impl FnMut(&str),
+) -> std::result::Result<Chart, Box<dyn Error>> {
+    let Length { reads, points: count } = length;
     let directory = tempfile::tempdir()?;
     let mut load = Load::open(directory.path()).await?;
     let component = std::fs::read(COMPONENT)
         .map_err(|error| format!("{COMPONENT}: {error}; start at the root of the checkout"))?;
     load.database.create_policy("s3_fifo", component, Vec::new(), None).await?;
     // What is read first only fills the cache.
-    for _ in 0..POINTS {
-        load.hit_ratio().await?;
+    for _ in 0..count {
+        load.hit_ratio(reads).await?;
     }
     let (mut points, mut events) = (Vec::new(), Vec::new());
     for policy in [None, Some("s3_fifo"), None] {
-        let reads = (points.len() * READS) as f64;
         match policy {
             Some(name) => load.database.set_cache_policy(Some(name)).await?,
             None if points.is_empty() => {}
@@ -167,15 +180,14 @@ async fn run() -> std::result::Result<Chart, Box<dyn Error>> {
         }
         if !points.is_empty() {
             let what = policy.map_or("ROLLBACK POLICY".into(), |name| format!("POLICY = {name}"));
-            events.push((reads, what));
+            events.push(((points.len() * reads) as f64, what));
         }
-        for _ in 0..POINTS {
-            let ratio = load.hit_ratio().await?;
-            points.push(((points.len() * READS + READS) as f64, ratio));
+        for _ in 0..count {
+            let ratio = load.hit_ratio(reads).await?;
+            points.push(((points.len() * reads + reads) as f64, ratio));
         }
-        eprintln!("{}: {:.1} % of the last reads were hits", policy.unwrap_or("lru"), {
-            points.last().map_or(0.0, |point| point.1 * 100.0)
-        });
+        let last = points.last().map_or(0.0, |point| point.1 * 100.0);
+        told(&format!("{}: {last:.1} % of the last reads were hits", policy.unwrap_or("lru")));
     }
     load.database.close().await?;
     Ok(Chart {
@@ -192,8 +204,52 @@ async fn main() -> std::result::Result<(), Box<dyn Error>> {
     let Some(path) = std::env::args_os().nth(1).map(PathBuf::from) else {
         return Err("name the SVG file that the picture goes to".into());
     };
-    let chart = run().await?;
+    let chart = run(FULL, |line| eprintln!("{line}")).await?;
     std::fs::write(&path, chart.svg()).map_err(|error| format!("{}: {error}", path.display()))?;
     print!("{}", chart.text());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Length = Length { reads: 2_000, points: 6 };
+    const TINY: Length = Length { reads: 500, points: 2 };
+    /// What the README shows.
+    const PICTURE: &str = "docs/policy-swap.svg";
+
+    fn chart(length: Length) -> Chart {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let chart = runtime.expect("a runtime").block_on(run(length, |_| ()));
+        chart.expect("a run at the root of the checkout")
+    }
+
+    #[test]
+    fn the_component_gains_and_the_rollback_takes_the_gain_back() {
+        let chart = chart(SHORT);
+        let ratios: Vec<f64> = chart.curves[0].points.iter().map(|point| point.1).collect();
+        let [lru, component, back] = [1, 2, 3].map(|n| ratios[n * SHORT.points - 1]);
+        assert!(component > lru + 0.02 && component > back + 0.02, "{ratios:?}");
+        let first = SHORT.reads * SHORT.points;
+        let events = [(first, "POLICY = s3_fifo"), (2 * first, "ROLLBACK POLICY")];
+        assert_eq!(chart.events, events.map(|(at, what)| (at as f64, what.to_owned())));
+        let svg = chart.svg();
+        assert_eq!(svg.matches("<circle").count(), 3 * SHORT.points);
+        assert!(svg.ends_with("</svg>\n") && svg.contains(">ROLLBACK POLICY</text>"), "{svg}");
+    }
+
+    #[test]
+    fn a_seed_decides_the_whole_picture() {
+        assert_eq!(chart(TINY).svg(), chart(TINY).svg());
+    }
+
+    #[test]
+    fn the_picture_in_the_documents_is_one_of_these() {
+        let picture = std::fs::read_to_string(PICTURE).expect("the picture of the README");
+        assert_eq!(picture.matches("<circle").count(), 3 * FULL.points);
+        for part in ["POLICY = s3_fifo</text>", "ROLLBACK POLICY</text>", ">row cache</text>"] {
+            assert!(picture.contains(part), "{part}");
+        }
+    }
 }

@@ -138,7 +138,7 @@ fn damaged_files_fail_or_are_left_out() {
     let output = run_in(path, &["--mode", "csv", "-c", &attach, "-c", corruption]);
     let text = succeeded(&output);
     assert!(text.ends_with("me-2-big-Summary.db,1\n"), "{text}");
-    assert!(err(&output).contains("me-2-big-Summary.db is damaged and done without"));
+    assert!(err(&output).contains("me-2-big-Summary.db is damaged and left out"));
     std::fs::remove_file(files.join("me-2-big-Summary.db")).unwrap();
     let data = files.join("me-2-big-Data.db");
     let mut content = std::fs::read(&data).unwrap();

@@ -5,6 +5,8 @@
 mod assertions;
 #[path = "tidy/circles.rs"]
 mod circles;
+#[path = "tidy/prose.rs"]
+mod prose;
 #[path = "skip.rs"]
 mod skip;
 
@@ -12,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use prose::{links_and_code, sentences};
 
 /// Foreign crates and the one place that may name each. Batches of Arrow are what the shell's parts
 /// hand to each other, so those that print and send them name it too.
@@ -258,86 +262,6 @@ fn documents() -> Vec<(String, String)> {
         (path.strip_prefix(root()).expect("below the root").display().to_string(), text)
     };
     paths.into_iter().map(read).collect()
-}
-
-/// Lines of a document that are in no block of code.
-fn lines_outside_code(text: &str) -> impl Iterator<Item = &str> {
-    let mut is_code = false;
-    text.lines().map(str::trim).map(move |line| {
-        let is_fence = line.starts_with("```");
-        is_code ^= is_fence;
-        if is_fence || is_code { "" } else { line }
-    })
-}
-
-/// The text of an item of a list.
-fn list_item(line: &str) -> Option<&str> {
-    let (mark, rest) = line.split_once(' ')?;
-    let number = mark.strip_suffix('.').unwrap_or_default();
-    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    (is_number || ["-", "*", "+"].contains(&mark)).then_some(rest)
-}
-
-/// Paragraphs and items of lists; headings and tables are none.
-fn paragraphs(text: &str) -> Vec<String> {
-    let mut paragraphs = vec![String::new()];
-    for line in lines_outside_code(text) {
-        let item = list_item(line);
-        let is_prose = !line.is_empty() && !line.starts_with(['#', '|']);
-        if (!is_prose || item.is_some())
-            && paragraphs.last().is_some_and(|paragraph| !paragraph.is_empty())
-        {
-            paragraphs.push(String::new());
-        }
-        if let Some(last) = paragraphs.last_mut().filter(|_| is_prose) {
-            last.push_str(item.unwrap_or(line));
-            last.push(' ');
-        }
-    }
-    paragraphs
-}
-
-/// Sentences of a document, each as its words. A piece of code is one word, the target of a link
-/// none.
-fn sentences(text: &str) -> Vec<Vec<String>> {
-    let mut sentences = Vec::new();
-    for paragraph in paragraphs(text) {
-        let parts = paragraph.split('`').enumerate();
-        let prose: String =
-            parts.map(|(at, part)| if at % 2 == 0 { part } else { "code" }).collect();
-        let mut links = prose.split("](");
-        let mut plain = links.next().unwrap_or_default().to_owned();
-        for rest in links {
-            plain.push(']');
-            plain.push_str(rest.split_once(')').map_or(rest, |(_, after)| after));
-        }
-        let mut words: Vec<String> = Vec::new();
-        for word in plain.split_whitespace() {
-            if word.contains(char::is_alphanumeric) {
-                words.push(word.to_owned());
-            }
-            let end = word.trim_end_matches([')', ']', '"', '\'', '*', '_']);
-            let is_short_form = ["e.g.", "i.e."].contains(&end);
-            if end.ends_with(['.', '!', '?']) && !is_short_form && !words.is_empty() {
-                sentences.push(std::mem::take(&mut words));
-            }
-        }
-        if !words.is_empty() {
-            sentences.push(words);
-        }
-    }
-    sentences
-}
-
-/// Targets of links, and pieces of code, of a document.
-fn links_and_code(text: &str) -> (Vec<String>, Vec<String>) {
-    let text: String = lines_outside_code(text).flat_map(|line| [line, "\n"]).collect();
-    let (code, prose): (Vec<_>, Vec<_>) =
-        text.split('`').enumerate().partition(|(at, _)| at % 2 == 1);
-    let prose: String = prose.into_iter().map(|(_, part)| part).collect();
-    let links = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
-    let links = links.map(|(target, _)| target.to_owned()).collect();
-    (links, code.into_iter().map(|(_, part)| part.to_owned()).collect())
 }
 
 fn check_floors(lib: &str, folder: &str) {
@@ -751,6 +675,40 @@ fn documents_name_files_that_are_there() {
     }
     assert!(paths > 10, "no paths found, the check is blind");
     assert!(breaches.is_empty(), "{}", breaches.join("\n"));
+}
+
+#[test]
+fn every_folder_has_a_line_in_the_map() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the map");
+    let mut folders = BTreeSet::new();
+    for (crate_folder, name) in ["engine/src", "shell/src"]
+        .into_iter()
+        .flat_map(|of| sources(of).into_iter().map(move |(name, _)| (of, name)))
+    {
+        let within = name.strip_prefix(crate_folder).expect("below it").trim_start_matches('/');
+        if let Some((folder, _)) = within.rsplit_once('/') {
+            folders.insert(folder.to_owned());
+        }
+    }
+    folders.retain(|folder| !folder.split('/').any(|part| part == "tests"));
+    assert!(folders.len() > 30, "no folders found, the check is blind");
+    let is_folder = |name: &&&str| root().join(name).is_dir();
+    folders.extend(TOP_LEVEL.iter().filter(is_folder).map(|name| (*name).to_owned()));
+    let missing: Vec<_> =
+        folders.iter().filter(|folder| !map.contains(&format!("`{folder}`"))).collect();
+    assert!(missing.is_empty(), "not in ARCHITECTURE.md: {missing:?}");
+}
+
+/// Engines that only the workspace of `benches/peers` builds.
+#[test]
+fn other_engines_stay_out_of_the_build() {
+    let read = |name: &str| fs::read_to_string(root().join(name)).expect("a file of the project");
+    let (own, peers) = (read("Cargo.lock"), read("benches/peers/Cargo.lock"));
+    for package in ["fjall", "rocksdb"] {
+        let line = format!("name = \"{package}\"\n");
+        assert!(peers.contains(&line) && !own.contains(&line), "{package}");
+    }
+    assert!(read("Cargo.toml").contains("\"benches/peers\""), "excluded from the workspace");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Hashes of what the cache holds: of keys that the engine numbers, and of what policies are told.
+//! Hashes of what the cache holds: of keys that the engine numbers, and of the identities that
+//! policies see.
 
 use std::hash::{BuildHasherDefault, Hasher};
 

@@ -1,10 +1,11 @@
-//! What the shard keeps in memory of its files, under one budget and one eviction policy.
+//! The cache of a shard: everything of its files that it keeps in memory, under one budget and one
+//! eviction policy.
 //!
-//! `budget` decides what comes in and what leaves, and knows slots and sizes only. `pages` and
-//! `rows` own what stands in the slots. `shard_cache.rs` holds all three together, so that a use
-//! costs one borrow; `owners.rs` says whose a slot is.
+//! `budget` decides what enters and what leaves, and knows slots and sizes only. `pages` and `rows`
+//! own the contents of slots. `shard_cache.rs` holds all three together, so that a use costs one
+//! borrow. `owners.rs` maps each slot to its owner.
 //!
-//! With the feature `strict` tests walk all of it after each change.
+//! With the feature `strict`, tests check the whole structure after each change.
 //!
 //! Invariant: a policy decides which entries leave first, never whether the cache is right.
 

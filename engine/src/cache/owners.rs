@@ -1,10 +1,9 @@
-//! Who owns what is in a slot of the budget: pages or rows.
+//! The owner of each slot of the budget: pages or rows.
 //!
-//! There is a slot for every row, so what is shared, and what is large anyhow, is named by a
-//! number.
+//! Every row has a slot, so an entry stays small: it names shared or large things by a number.
 //!
-//! Invariant: a slot has an owner exactly while it is taken: from right after the budget gave it
-//! until right after it was given back. Not here: who comes and goes (`budget`).
+//! Invariant: a slot has an owner exactly while it is taken, from right after the budget assigned
+//! it until right after it was released. Not here: admission and eviction (`budget`).
 
 use std::rc::Rc;
 

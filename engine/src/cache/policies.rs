@@ -1,8 +1,8 @@
-//! What operators ask of a shard's cache: its policies are replaced, watched and tried, its reads
-//! recorded.
+//! The interface of operators to a shard's cache: replace, watch and try policies, and record
+//! reads.
 //!
-//! Each call borrows the cache for as long as it takes: nobody holds the governor over a call of
-//! anything else. Not here: what becomes of policies on all shards (`database`).
+//! Each call borrows the cache until it returns: no caller holds the governor while it calls
+//! anything else. Not here: policies of all shards (`governance`).
 
 use super::budget::{
     AdmissionFilterStatus, PolicyIdentity, PolicyState, PolicyStatus, ShadowLimits, ShadowPurpose,

@@ -1,12 +1,10 @@
-//! What a shard keeps in memory of its files: pages, what was parsed of them, and entries of row
-//! caches, within one budget. When it is used up and more than a share of it is index (pages of
-//! indexes and parsed ones), of that the one not used for longest leaves; else whom the policy
-//! names.
+//! The cache of a shard: pages, pieces parsed from them, and entries of row caches, within one
+//! budget. When the budget is full, the policy names the victims. But if indexes (stored pages and
+//! parsed ones) hold more than their share, the least recently used part of them leaves first.
 //!
-//! An eviction takes two steps. The budget names who leaves, their slots free, while the state is
-//! borrowed; what they held is taken out where it stands once the state is free: rows by the caches
-//! that own them, pages by dropping them. So whoever is told of an eviction may ask the cache for
-//! anything.
+//! An eviction takes two steps. While the state is borrowed, the budget names the victims and frees
+//! their slots. After the borrow ends, the owners remove what the slots held: row caches remove
+//! rows, and pages are dropped. So an owner may call the cache while it handles an eviction.
 //!
 //! Invariant: resident bytes exceed the capacity only after it was lowered: by pages that readers
 //! hold, and by what `trim` has not freed yet, since the cache is not told when a reader lets go.

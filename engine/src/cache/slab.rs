@@ -1,4 +1,4 @@
-//! Things by number: dense numbers, taken again, of half the size of a pointer.
+//! A slab: things by dense, reused numbers of half the size of a pointer.
 
 use std::ops::{Index, IndexMut};
 

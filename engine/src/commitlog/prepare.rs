@@ -73,7 +73,7 @@ impl Commitlog {
         let Some(ledger) = &self.options.ledger else { return };
         let bytes = self.options.segment_bytes as u64;
         if let Err(error) = ledger.record(vec![Entry::Segment { id, bytes }]).await {
-            tracing::warn!(%error, segment = id, "the ledger could not be told of a segment");
+            tracing::warn!(%error, segment = id, "the ledger could not record a segment");
         }
     }
 

@@ -1,12 +1,11 @@
-//! Directories of foreign SSTables as tables that are read: attached for as long as the process
-//! lives.
+//! Attached tables: directories of foreign SSTables, readable until the process ends.
 //!
 //! ```text
 //! first shard   files of the directory -> headers -> schema -> opens every file
 //! other shards  open the files that the first could open
 //! all           the table is in the catalog of this process, and in no file
 //! ```
-//! Nothing is ever written to the directory. Every shard reads all files and leaves out partitions
+//! The engine never writes to the directory. Every shard reads all files and leaves out partitions
 //! that it does not own.
 
 use std::fmt;
@@ -225,9 +224,7 @@ impl Database {
                     .map(|damage| {
                         let file = damage.file.display();
                         let (wanted, found) = (damage.wanted, damage.found);
-                        format!(
-                            "{file} is damaged and done without: wanted {wanted}, found {found}"
-                        )
+                        format!("{file} is damaged and left out: expected {wanted}, found {found}")
                     })
                     .collect()
             }

@@ -1,4 +1,4 @@
-//! Keyspaces, tables and policies: what the database knows of itself, as one immutable snapshot.
+//! The catalog: keyspaces, tables and policies as one immutable snapshot.
 //!
 //! On disk the catalog is one JSON file, replaced whole; its first line is the format version and
 //! the CRC of what stands before and behind it (up to version 2, of what stands behind it), so that
@@ -30,7 +30,7 @@ pub struct Catalog {
     /// User types by name, by keyspace. A table keeps the types of its columns by itself.
     #[serde(default)]
     types: BTreeMap<String, BTreeMap<String, UserType>>,
-    /// Which policies there are, and who is wanted in charge: fields of their own on disk.
+    /// The created policies and the wishes: separate fields on disk.
     #[serde(flatten)]
     pub(super) wishes: Wishes,
     /// Cache capacity that was set by statement, bytes a shard.

@@ -616,7 +616,7 @@ impl Database {
             let mut result = Ok(());
             for shard in &self.inner.shards {
                 let close = |shard: Rc<Shard>| async move { shard.close().await }.boxed_local();
-                // Each shard is closed, whatever the others say; the first error is told.
+                // Each shard is closed, whatever the others answer; the first error is returned.
                 let closed = match shard.call("close", close).await {
                     Ok(closed) => closed,
                     Err(Error::Closed) => Ok(()),

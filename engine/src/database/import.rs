@@ -1,13 +1,13 @@
-//! Foreign SSTables copied into an own table: their cells, tombstones and times to live become
-//! writes with the timestamps that they have.
+//! Imports foreign SSTables into an own table: cells, tombstones and times to live become writes
+//! with their original timestamps.
 //!
 //! Every shard reads the partitions that it owns, all files merged, and writes them through its own
-//! commitlog. An import that is stopped or fails has copied a part; repeating it copies the rest
-//! and changes nothing of the part, for writes with equal timestamps are the same writes. A decimal
-//! in a partition key gets the scale that an INSERT would give it, so that both write to one
-//! partition: the partitions of 1.5 and of 1.50 become one, which may be another shard's. Nothing
-//! is left out in silence: a column or file that cannot be copied is an error before anything is
-//! written.
+//! commitlog. An import that stops or fails has copied a part. Importing is idempotent, since
+//! writes with equal timestamps are the same writes, so repeating it copies the rest. A decimal in
+//! a partition key gets the scale that an INSERT would give it, so that both write to one
+//! partition: the partitions of 1.5 and of 1.50 become one, which may be another shard's. An import
+//! leaves nothing out silently: a column or file that it cannot copy is an error before the first
+//! write.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
-//! The catalog of an open database: as of now for everyone, and on disk.
+//! The keeper of an open database's catalog, in memory and on disk.
 //!
-//! Invariant: what is seen was stored, but for attached tables, which no file has.
+//! Invariant: a catalog is stored before anybody sees it, except for attached tables, which no file
+//! has.
 
 use std::rc::Rc;
 use std::sync::{Arc, RwLock};

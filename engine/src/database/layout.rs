@@ -1,4 +1,4 @@
-//! Where things lie in a data directory.
+//! Paths in a data directory.
 //!
 //! ```text
 //! LOCK                          held while a process has the directory open; says who

@@ -1,4 +1,4 @@
-//! Changing the options of a table, and what follows from them: large data and damage, told.
+//! Changes the options of a table, and reports large data and damage.
 
 use std::rc::Rc;
 

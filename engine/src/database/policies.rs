@@ -1,4 +1,4 @@
-//! What people do with policies, and what they see of those that decide who gets in.
+//! The public API of policies, and the reports of rate limits and admission.
 //!
 //! Not here: how it is done (`governance`).
 

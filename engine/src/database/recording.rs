@@ -1,10 +1,10 @@
-//! Recording what the caches are asked for, while they serve.
+//! Records the requests to the caches while they serve.
 //!
 //! ```text
 //! read ──> ring of its shard ──(every few ms)──> blocks ──> one writer on shard 0 ──> file
 //! ```
-//! Invariant: a read never waits for the file. What does not fit into a ring is counted, told by
-//! the end of the recording and written into the file. Not here: what a shard does for it
+//! Invariant: a read never waits for the file. The recording counts reads that a full ring loses,
+//! and reports the count at its end and in the file. Not here: the part of a shard
 //! (`shard/recording.rs`), the bytes of the file (`trace/`).
 
 use std::path::PathBuf;

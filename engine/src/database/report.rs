@@ -1,4 +1,4 @@
-//! What the engine tells about itself: one struct a row. Not here: policies (`governance`).
+//! Reports of the engine about itself: one struct a row. Not here: policies (`governance`).
 
 use crate::admission::ClassStatus;
 use crate::cache::RowCacheStats;

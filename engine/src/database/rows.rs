@@ -1,5 +1,5 @@
-//! The caches of a database: their size, what they hold and did, forgetting them, and looking into
-//! them. And how long its commitlogs are.
+//! The caches of a database: size, contents, counters, invalidation and inspection; also the length
+//! of its commitlogs.
 
 use std::future::ready;
 use std::rc::Rc;
@@ -26,7 +26,7 @@ impl Database {
         let database = self.clone();
         let change = async move {
             if bytes_per_shard < 64 << 10 {
-                return Err(Error::invalid("a cache of less than 64 KiB a shard is of no use"));
+                return Err(Error::invalid("the cache of a shard needs at least 64 KiB"));
             }
             database.apply_cache_bytes(bytes_per_shard).await?;
             let mut changed = database.catalog().changed();

@@ -1,4 +1,4 @@
-//! The batches of a read, as they arrive from the shards.
+//! The batches of a read in the order in which they arrive from the shards.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -40,7 +40,7 @@ enum State {
 /// Keys of further shards.
 struct Rest {
     database: Database,
-    /// With the rows that are still wanted, but without keys.
+    /// With the rows that are still to come, but without keys.
     command: ReadCommand,
     /// Keys of one shard each, in ring order.
     keys: VecDeque<(u32, Vec<PartitionKey>)>,
@@ -122,7 +122,7 @@ fn by_shard(
 }
 
 impl Rest {
-    /// Starts the read of the next shard, if more is wanted.
+    /// Starts the read of the next shard, if the receiver takes more.
     fn start(&mut self) -> Option<(Starting, Arc<AtomicBool>)> {
         if self.command.row_limit == Some(0) {
             return None;

@@ -1,4 +1,4 @@
-//! Making and dropping user types.
+//! Creates and drops user types.
 
 use futures::future::BoxFuture;
 

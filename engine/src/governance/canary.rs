@@ -1,9 +1,8 @@
-//! A canary: a policy in charge on some shards first, all shards or none later.
+//! A canary: a policy that is active on some shards first, and later on all or none.
 //!
-//! On the shards of the canary the policy before runs as a shadow. Windows of look-ups are
-//! compared, and the rule (`policy::Trial`) says whether the canary goes on. Invariant: the wishes
-//! name the policy before until the canary has gone on to all shards, so a restart forgets the
-//! canary.
+//! On the shards of the canary, the previous policy runs as a shadow. The rule `policy::Trial`
+//! compares windows of look-ups and decides whether the canary goes on. Invariant: the wishes name
+//! the previous policy until the canary has reached all shards, so a restart forgets the canary.
 
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
@@ -207,7 +206,7 @@ impl Governance {
                 async move { policies.stages().end_canary(failure, &previous).await }.boxed_local()
             };
             let ended = self.inner.shards.call(shard, "end canary", end).await.flatten();
-            // Every shard is brought back; the first error is told.
+            // Every shard is brought back; the first error is returned.
             result = result.and(ended);
         }
         result

@@ -1,8 +1,7 @@
-//! Worlds whose policies are exchanged at once: who is let into the caches, who beyond a rate
-//! limit, how many reads a shard takes on, what it sheds.
+//! Worlds with a direct swap: cache admission, rate limits, read admission and load shedding.
 //!
-//! Invariant: an instance is made before any shard changes, so a refusal anywhere leaves all as
-//! they were. Not here: in which order the shards are asked (`rollout.rs`).
+//! Invariant: every shard makes its instance before any of them changes, so one refusal leaves all
+//! shards as they were. Not here: the order of the shards (`rollout.rs`).
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Where the folder of policies has what: components, their machine code, what a policy learnt.
+//! Paths in the folder of policies: components, their machine code, learnt state.
 
 use std::path::{Path, PathBuf};
 

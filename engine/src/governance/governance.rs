@@ -1,4 +1,4 @@
-//! The administration of the policies of one database: what it is made of, and its reports.
+//! The policy administration of one database: its parts and its reports.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -47,7 +47,7 @@ pub(super) struct Inner {
 }
 
 impl Governance {
-    /// Starts nothing; `restore` brings back who is wanted in charge.
+    /// Starts nothing; `restore` activates the policies that the wishes name.
     pub fn new(setting: Setting) -> Self {
         let Setting { shards, keeper, files, compiler, keeps_code } = setting;
         let instances_max = INSTANCES_PER_SHARD * shards.count();

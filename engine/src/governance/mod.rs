@@ -1,4 +1,5 @@
-//! Administration of policies: which there are, who is in charge, how a change gets to all shards.
+//! Policy administration: the registry, the active policies, and the rollout of changes to all
+//! shards.
 //!
 //! ```text
 //! database ──> Governance ── registry: create, drop, compile
@@ -8,9 +9,9 @@
 //! on disk     ShardPolicies ── a post for each world ──> cache, rate limiter, admission
 //! ```
 //! `world.rs` says what a world is, `worlds.rs` has the list of all; `direct.rs` and `eviction/`
-//! implement them. Invariant: a change that one shard refuses is undone on those before it, so all
-//! shards follow what the wishes say; a canary is the one exception. Not here: what a policy may do
-//! to a cache (`cache/governor/`), components (`plugin/`), the catalog that keeps the wishes.
+//! implement them. Invariant: if one shard refuses a change, the earlier shards undo it, so all
+//! shards follow the wishes. A canary is the one exception. Not here: what a policy may do to a
+//! cache (`cache/governor/`), components (`plugin/`), the catalog that keeps the wishes.
 
 mod canary;
 mod components;

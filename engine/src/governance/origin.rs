@@ -1,4 +1,5 @@
-//! Where a shard gets an instance of a policy from, and how its end is told.
+//! The origin of a policy's instances: the engine itself or a component. Also the record of a
+//! policy's end.
 
 use std::sync::Arc;
 

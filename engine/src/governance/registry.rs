@@ -1,7 +1,7 @@
-//! Which policies there are: created from components, dropped, compiled when they are wanted.
+//! The registry of policies: creates them from components, drops them, compiles them on demand.
 //!
-//! A policy is compiled once, off the shards, and instantiated on each. Not here: who is in charge
-//! (`rollout.rs`, `canary.rs`).
+//! The engine compiles a policy once, off the shards, and instantiates it on each. Not here:
+//! activation (`rollout.rs`, `canary.rs`).
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Governance {
         if sha256.is_some_and(|wanted| !wanted.eq_ignore_ascii_case(&digest)) {
             return Err(Error::Policy {
                 name: name.into(),
-                message: format!("the component's SHA-256 is {digest}, another was wanted"),
+                message: format!("the component's SHA-256 is {digest}, not the expected one"),
             });
         }
         let world = compiled.world().as_str().to_owned();
@@ -144,7 +144,7 @@ impl Governance {
         self.check_idle(name, &wishes)?;
         let digest = info.digest.clone();
         self.trials().ended.remove(name);
-        // One that is still wanted could not be restored: the native one governs in its place.
+        // If the wishes still name it, it could not be restored, and the native policy governs.
         wishes.remove(name);
         let is_last = wishes.policies().all(|other| other.digest != digest);
         self.inner.keeper.keep(wishes).await?;
@@ -157,7 +157,7 @@ impl Governance {
         components.forget(&digest);
         self.remove_code(&digest).await?;
         let path = self.inner.files.component(&digest);
-        // The file may have been removed by somebody before.
+        // Somebody may have removed the file before.
         let remove = move |disk: Rc<dyn Disk>| {
             async move { remove_if_there(&*disk, &path).await }.boxed_local()
         };
@@ -193,7 +193,7 @@ impl Governance {
 
     /// The policy of this name, compiled; `None` is the native one.
     ///
-    /// Errors: `NotFound`; `Policy`, `Corrupt` and `Io` when its component is no good any more.
+    /// Errors: `NotFound`; `Policy`, `Corrupt` and `Io` when its component is no longer usable.
     pub(super) async fn origin(&self, name: Option<&str>) -> Result<Origin> {
         let Some(name) = name else { return Ok(Origin::Native) };
         let info = self.info(name)?;

@@ -1,4 +1,4 @@
-//! What governance tells about policies: one struct a row.
+//! Reports of governance about policies: one struct a row.
 
 use std::cmp::Ordering;
 
@@ -77,7 +77,7 @@ pub struct PolicyReport {
 /// How a policy would do that runs beside the active one.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ShadowReport {
-    /// It sees one key in so many.
+    /// It sees one key in this many.
     pub rate: u32,
     /// Ghosts in its directory.
     pub entries: u64,

@@ -1,8 +1,8 @@
-//! Changing the policy of all shards: put in charge, rolled back, run as a shadow, restored.
+//! Changes the policy of all shards: activation, rollback, shadow, restoration.
 //!
-//! Invariant: a change that one shard refuses is undone on those before it, so all shards follow
-//! what the wishes say; a canary is the one exception (`canary.rs`). Not here: what one shard does
-//! for it (`eviction/`, `direct.rs`).
+//! Invariant: if one shard refuses a change, the earlier shards undo it, so all shards follow the
+//! wishes. A canary is the one exception (`canary.rs`). Not here: the work of one shard
+//! (`eviction/`, `direct.rs`).
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -29,9 +29,9 @@ pub struct RolledBack {
 }
 
 impl Governance {
-    /// Puts a policy in charge of a world on all shards, `None` what decides without a component.
-    /// Where policies come in stages, what the new one may know of the one before, or of its own
-    /// shadow, is handed over; a canary of the same policy goes on to all shards, another one ends.
+    /// Activates a policy of a world on all shards; `None` is the engine's own. In a world with
+    /// stages, the new policy takes over the state of the previous one or of its own shadow. A
+    /// canary of the same policy spreads to all shards, and another one ends.
     ///
     /// Errors: `NotFound`; `Policy` when it is of another world or an instance fails: the policy
     /// before stays in charge.
@@ -47,7 +47,7 @@ impl Governance {
         self.inner.keeper.keep(wishes).await
     }
 
-    /// Exchanges a policy at once: all instances are made before any of them decides.
+    /// Exchanges a policy directly: every shard makes its instance before any of them decides.
     async fn exchange(&self, world: plugin::World, name: Option<&str>) -> Result<()> {
         let origin = self.origin(name).await?;
         if let Origin::Component(component @ Component { compiled, .. }) = &origin
@@ -85,7 +85,7 @@ impl Governance {
         self.follows(name).await
     }
 
-    /// Name of the policy that is wanted in charge and could be brought back; `None` is the native
+    /// Name of the policy that the wishes name and that could be restored; `None` is the native
     /// one.
     pub(super) fn governing(&self) -> Option<String> {
         let wishes = self.inner.keeper.wishes();
@@ -98,7 +98,7 @@ impl Governance {
         self.origin(self.governing().as_deref()).await
     }
 
-    /// Says in the wishes who is in charge, and who was.
+    /// Records the active and the previous policy in the wishes.
     pub(super) async fn follows(&self, name: Option<&str>) -> Result<()> {
         let mut wishes = self.inner.keeper.wishes();
         let before = self.governing();

@@ -1,6 +1,6 @@
-//! The policies of one shard: a post for each world, and the ways to them from other threads.
+//! The policies of one shard: a post for each world, and access to them from other threads.
 //!
-//! Invariant: a post is made, used and dropped on its shard's thread.
+//! Invariant: a post lives on its shard's thread.
 
 use std::rc::Rc;
 use std::sync::Arc;

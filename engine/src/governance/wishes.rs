@@ -1,7 +1,7 @@
-//! What is wanted of policies, over restarts: which there are, and who is to be in charge.
+//! The wishes, kept over restarts: the created policies, and which should be active.
 //!
 //! Wishes are a part of the catalog: their fields stand among its own, one for each world. Not
-//! here: who is in charge on a shard, which may be another after a failure (`eviction/`).
+//! here: the policy that is active on a shard, which may differ after a failure (`eviction/`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,14 +46,14 @@ impl Wishes {
         self.created.insert(info.name.clone(), info);
     }
 
-    /// Forgets a policy, and that it is or was wanted anywhere.
+    /// Forgets a policy and every wish for it.
     pub(super) fn remove(&mut self, name: &str) {
         self.created.remove(name);
         self.wanted.retain(|_, wanted| wanted != name);
         self.previous.take_if(|previous| previous == name);
     }
 
-    /// Who is wanted in charge of a world; `None` is the engine itself.
+    /// The policy that a world should have; `None` is the engine itself.
     pub(super) fn wanted(&self, world: plugin::World) -> Option<&str> {
         self.wanted.get(Served::find(world).key).map(String::as_str)
     }

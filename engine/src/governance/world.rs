@@ -26,7 +26,7 @@ use crate::runtime::{self, ShardContext};
 pub(super) trait World {
     /// An instance of a component.
     type Policy: Instance;
-    /// Where the catalog keeps the name of the policy that is wanted in charge.
+    /// The catalog's field for the name of the policy that should be active.
     const KEY: &'static str;
     /// What a policy in charge does, for people: it follows the policy's name.
     const CHARGE: &'static str;

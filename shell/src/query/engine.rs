@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use tidegate_engine::Database;
 
-/// The database, with the `Debug` that DataFusion wants of everything it holds.
+/// The database, with the `Debug` that DataFusion requires of everything it holds.
 #[derive(Clone)]
 pub struct Engine(Database);
 

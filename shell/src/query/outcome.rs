@@ -1,4 +1,4 @@
-//! What a statement gives back: rows, a count or a message.
+//! The outcome of a statement: rows, a count or a message.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use futures::{Stream, StreamExt};
 
 use super::error::{QueryError, Result};
 
-/// Batches of one result, made while they are pulled. Dropping the stream cancels the query, also
+/// Batches of one result, computed as they are pulled. Dropping the stream cancels the query, also
 /// on the shards.
 pub type RowStream = Pin<Box<dyn Stream<Item = Result<RecordBatch>> + Send>>;
 
@@ -19,7 +19,7 @@ pub struct Outcome {
     /// `message`.
     pub schema: SchemaRef,
     pub kind: OutcomeKind,
-    /// What a person should know beside the result, such as rejected lines.
+    /// A note for people beside the result, such as rejected lines.
     pub note: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl Outcome {
         Outcome { schema, kind: OutcomeKind::Rows(rows), note: None }
     }
 
-    /// A result that is at hand already.
+    /// A result that is already complete.
     pub fn batches(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
         let rows = futures::stream::iter(batches.into_iter().map(Ok)).boxed();
         Outcome::rows(schema, rows)

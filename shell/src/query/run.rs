@@ -1,4 +1,4 @@
-//! Queries and writes: from what was parsed to plans, rows and mutations.
+//! Queries and writes: from parsed statements to plans, rows and mutations.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;

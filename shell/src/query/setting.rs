@@ -1,4 +1,4 @@
-//! Settings of a session that are our own: `SET tidegate.… = …`.
+//! Our own settings of a session: `SET tidegate.… = …`.
 
 use datafusion::common::extensions_options;
 use datafusion::config::{ConfigExtension, ConfigOptions};

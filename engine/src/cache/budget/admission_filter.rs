@@ -1,7 +1,7 @@
-//! The admission filter before a cache: whether what was read on a miss is kept.
+//! The admission filter of a cache decides what the cache keeps after a miss.
 //!
 //! Invariant: if a policy fails, the filter detaches it within the call and records the failure;
-//! from then on it keeps everything. Not here: what leaves for it (`governor/`).
+//! from then on it keeps everything. Not here: which entries leave to make room (`governor/`).
 
 use std::collections::HashMap;
 

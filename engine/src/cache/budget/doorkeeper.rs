@@ -1,11 +1,11 @@
-//! Which things were wanted lately, roughly: what is worth keeping only for the second time is
-//! asked for here.
+//! Doorkeeper: a lossy set of recently requested keys. It lets the cache keep some things only on
+//! their second request.
 //!
-//! A table of tags, one for a place that the key's hash picks; a newer key takes the place of an
-//! older one. So it forgets, the sooner the more different keys there are, and takes one key for
-//! another once in four billion times. It is the doorkeeper of TinyLFU (Einziger, Friedman, Manes
-//! 2017) with 2Q's bound on how far back it sees (Johnson, Shasha 1994): half as many keys as fit
-//! the cache. Not here: what is kept (`mod.rs`).
+//! The key's hash picks a place in a table of tags, and a newer key replaces an older one. So the
+//! set forgets sooner the more different keys arrive. It confuses two keys once in four billion
+//! times. It is the doorkeeper of TinyLFU (Einziger, Friedman, Manes 2017) with 2Q's bound on how
+//! far back it sees (Johnson, Shasha 1994): half as many keys as fit the cache. Not here: what is
+//! kept (`mod.rs`).
 
 /// Bytes of the cache for each key that is remembered: two of what a key stands for, about (a short
 /// partition, whole).

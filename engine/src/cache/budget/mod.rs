@@ -1,8 +1,8 @@
-//! The budget of a shard's cache: bytes and slots, who comes in, who leaves, and what is counted.
+//! The budget of a shard's cache: bytes and slots, what enters, what leaves, and counters.
 //!
 //! Entries have an [`Owner`], which keeps what they hold. The budget knows their slots, sizes and
-//! kinds, asks the owner which thing a slot holds where somebody wants to know, and returns the
-//! slots of those that leave; it calls nobody to take them out.
+//! kinds. It asks the owner which thing a slot holds only on demand. It returns the slots of
+//! victims and calls nobody to remove them.
 //!
 //! Invariant: an entry is counted exactly while its slot is taken; the bytes of all kinds are those
 //! of the governor. Not here: pages and rows.
@@ -139,7 +139,7 @@ impl Budget {
         &mut self.counts[kind as usize]
     }
 
-    /// Whether an entry of so many bytes comes in without that others leave.
+    /// Whether an entry of this many bytes fits without an eviction.
     pub fn has_room_for(&self, bytes: u64) -> bool {
         self.governor.bytes() + bytes <= self.capacity_bytes && !self.governor.is_full()
     }
@@ -150,7 +150,7 @@ impl Budget {
         free > self.capacity_bytes / 8 && !self.governor.is_full()
     }
 
-    /// Bytes that have to leave for so many to come in with a slot.
+    /// Bytes to evict before this many can enter with a slot.
     pub fn excess(&self, bytes: u64) -> u64 {
         let over = (self.governor.bytes() + bytes).saturating_sub(self.capacity_bytes);
         if bytes > 0 && self.governor.is_full() { over.max(1) } else { over }
@@ -167,7 +167,7 @@ impl Budget {
         }
     }
 
-    /// Entries with these slots were used; it is told later, and of many at once.
+    /// Entries with these slots were used. The budget reports uses later, many at once.
     #[inline]
     pub fn use_soon(&mut self, slots: &[Slot], owner: &impl Owner) {
         if let [slot] = slots {
@@ -202,7 +202,7 @@ impl Budget {
         self.used = used;
     }
 
-    /// Whether somebody wants to know which thing was used.
+    /// Whether anybody needs the identity of used things.
     #[inline]
     fn is_watched(&self) -> bool {
         self.recorder.is_some() || self.wants_fates()
@@ -375,7 +375,7 @@ impl Budget {
         self.governor.slots_used()
     }
 
-    /// Whether a walk over all is worth its time: of a large cache, one for every so many misses.
+    /// Whether a walk over everything is worth its time: in a large cache, one walk in many misses.
     pub fn is_walk_due(&self) -> bool {
         let misses: u64 = self.counts.iter().map(|counts| counts.misses).sum();
         u64::from(self.slots_used()) <= WALKED_SLOTS_MAX || misses.is_multiple_of(WALKED_SLOTS_MAX)

@@ -1,8 +1,8 @@
-//! Whoever owns the entries of a budget, as the budget sees it.
+//! The owner of a budget's entries, as the budget sees it.
 
 use crate::policy::Slot;
 
-/// So many victims ahead the owner is told who leaves soon.
+/// How many victims ahead the owner learns which entries leave soon.
 pub const VICTIMS_AHEAD: usize = 6;
 
 /// Which thing a resident is.

@@ -1,7 +1,7 @@
-//! What files ask of the shard's cache: pages and parsed pieces are looked up, kept and forgotten.
+//! The interface of files to the shard's cache: look up, keep and forget pages and parsed pieces.
 //!
-//! Invariant: a page comes in only where the capacity has room, else its reader gets it and it is
-//! not kept. Not here: reading (`paged_file.rs`).
+//! Invariant: a page enters only if the capacity has room. Otherwise only its reader gets it. Not
+//! here: reading (`paged_file.rs`).
 
 use std::any::Any;
 use std::rc::Rc;

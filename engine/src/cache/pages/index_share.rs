@@ -1,9 +1,10 @@
-//! How much of the cache is index, and in which order that was used: pages of indexes and parsed
-//! ones.
+//! The share of indexes in the cache, as stored pages and as parsed ones, in the order of their
+//! use.
 //!
-//! A share is no partition of the cache: indexes may fill all of it while nothing else wants in.
+//! A share does not divide the cache: indexes may fill all of it while nothing else needs room.
 //! Invariant: every resident of an index stands in `order` once with its present stamp; places with
-//! other stamps are those of residents that left otherwise. Not here: who asks (`mod.rs`).
+//! other stamps belong to residents that left in another way. Not here: when a part of an index
+//! leaves (`mod.rs`).
 
 use std::collections::VecDeque;
 

@@ -1,11 +1,11 @@
-//! Pages of files and what was parsed of them: which of them are in memory, and where.
+//! Pages of files and pieces parsed from them: which are in memory, and where.
 //!
-//! `paged_file.rs` and `parsed_file.rs` read through this, `access.rs` is what they ask of the
-//! shard's cache, `index_share.rs` says which parts of indexes leave before all else.
+//! `paged_file.rs` and `parsed_file.rs` read through this module. `access.rs` is their interface to
+//! the shard's cache. `index_share.rs` says which parts of indexes leave before all else.
 //!
 //! Invariant: every page has one number and stands once by its key, and once in the list of its
-//! file's. A reader holds a page by its `Rc`, so memory in use is never reused. Not here: what has
-//! room, and who leaves (`budget`).
+//! file's. A reader holds a page by its `Rc`, so memory in use is never reused. Not here: room and
+//! eviction (`budget`).
 
 mod access;
 mod flights;

@@ -1,9 +1,9 @@
-//! A file that does not change any more, read page by page through the cache.
+//! An immutable file, read page by page through the cache.
 //!
-//! Invariant: one page is read for the cache by at most one I/O at a time. All who want it poll the
-//! same future, so it goes on when the first of them is cancelled, and an error reaches all of them
-//! and leaves nothing behind. A piece that the cache is not to keep is read by who wants it, beside
-//! that. Not here: what stays in memory (`mod.rs`).
+//! Invariant: at most one I/O at a time reads a page for the cache. All readers of the page poll
+//! the same future, so it goes on when the first of them is cancelled. An error reaches all of them
+//! and leaves nothing behind. If the cache will not keep a piece, the reader fetches it on its own.
+//! Not here: what stays in memory (`mod.rs`).
 
 use std::cell::RefCell;
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! What was parsed of a file and is worth keeping so, by its place in the file or another number.
+//! Parsed pieces of a file, kept in the cache by their place in the file or another number.
 //!
-//! Invariant: entries count against the cache's budget with the bytes that they take in memory, and
-//! leave with the file. Not here: reading and parsing, and who leaves (`budget`).
+//! Invariant: entries count against the cache's budget with their bytes in memory, and leave with
+//! the file. Not here: reading, parsing and eviction (`budget`).
 
 use std::any::Any;
 use std::marker::PhantomData;

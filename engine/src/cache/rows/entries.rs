@@ -1,4 +1,4 @@
-//! Which entry of which cached partition stands in a slot of the budget.
+//! Maps slots of the budget to entries of cached partitions.
 //!
 //! Invariant: a partition has its number while a slot holds an entry of it; of the entries of
 //! partitions those have a row here that have a place. Not here: what is in which partition.
@@ -86,7 +86,7 @@ impl Entries {
         assert!(self.rows.get(slot).is_some(), "slot {slot} says no place");
     }
 
-    /// Checks that so many slots are those of all partitions.
+    /// Checks that all partitions together have this many slots.
     pub fn check(&self, slots: u32) {
         let held: u32 = self.partitions.iter().map(|(_, partition)| partition.slots).sum();
         assert_eq!(held, slots, "partitions count their slots");

@@ -1,9 +1,9 @@
-//! Gaps that are read from below: what comes goes to the reader and into the cache.
+//! Fills gaps from the SSTables: what arrives goes to the reader and into the cache.
 //!
-//! A gap is read alone where what is known behind it is long enough for another read to be worth
-//! it; else the read goes on over what is known and over the gaps that follow, in one sequence.
+//! The read stops at the end of a gap if the known stretch behind it is long enough to be worth
+//! another read. Otherwise it goes on over that stretch and the following gaps in one sequence.
 //!
-//! Invariant: what is put in is true of the version that it is put into.
+//! Invariant: what a fill adds to a version is true of that version.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;

@@ -1,4 +1,4 @@
-//! A cached partition, as all who refer to it have it.
+//! The shared handle of a cached partition.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -13,8 +13,8 @@ use crate::schema::PartitionKey;
 
 /// A cached partition: the newest version of it, and what refers to it.
 ///
-/// Invariant: whoever holds the latest version reads the set of SSTables with the handle's number;
-/// who comes with a newer set gets a copy where the version is held.
+/// Invariant: a holder of the latest version reads the set of SSTables with the handle's number. A
+/// reader with a newer set gets a copy if somebody holds the version.
 pub(in crate::cache) struct Handle {
     pub key: Rc<PartitionKey>,
     /// The key's bytes where they are few: a look-up compares them, and goes no further for them.
@@ -28,7 +28,7 @@ pub(in crate::cache) struct Handle {
     pub(super) is_known_before: Cell<bool>,
     /// Number of the cache's life in which it came in.
     pub(super) life: u64,
-    /// Number of the table in what policies are told.
+    /// Number of the table in the events of policies.
     pub table: u32,
     /// Its number with the cache while that holds entries of it.
     pub number: Cell<Option<u32>>,

@@ -1,16 +1,16 @@
-//! Merging a flushed memtable into the row cache, row by row.
+//! Merges a flushed memtable into the row cache, row by row.
 //!
 //! Order of a flush: the SSTable joins the set, under a new generation; the memtable is merged here
-//! while readers still have it beside the cache; then the memtable goes. Merging twice changes
-//! nothing, so a reader that meets a partition half merged, and has the memtable as well, sees all
-//! of it. A reader that began earlier and holds the version keeps it: the merge goes to a copy,
-//! which shares what it does not change. Should somebody come with a newer set while a merge is
-//! under way, that one takes a copy without the rest: then the partition is forgotten.
+//! while readers still have it beside the cache; then the memtable goes. Merging is idempotent, so
+//! a reader that meets a half-merged partition and also has the memtable sees all of it. A reader
+//! that began earlier and holds the version keeps it: the merge goes to a copy, which shares what
+//! it does not change. If a reader with a newer set arrives during a merge, it takes a copy without
+//! the rest; then the cache forgets the partition.
 //!
-//! A row goes in only where the cache knows what was there: what it does not know it reads later,
-//! from the new SSTable as well. Where the cache is full, of many rows in one known gap the first
-//! and the last stay, which stand beside what was known before: the head of a time series is among
-//! them, whichever way it is sorted, and a flush does not push out what others come back for.
+//! A row enters only a known gap. The cache reads an unknown gap later, from the new SSTable as
+//! well. If the cache is full, only the first and the last of many rows in one known gap stay,
+//! beside what was known before. The head of a time series is among them, whichever way it is
+//! sorted, and a flush does not evict what others read again.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -28,7 +28,7 @@ use crate::schema::{ClusteringKey, PartitionKey};
 
 /// Entries that a range tombstone is put on before others have their turn; fewer in tests.
 const COVERED_AT_ONCE_MAX: usize = if cfg!(test) { 2 } else { 64 };
-/// Of the rows merged into one known gap so many stay at its end where the cache is full; fewer in
+/// If the cache is full, this many of the rows merged into one known gap stay at its end; fewer in
 /// tests, whose partitions are small.
 const TAIL_ROWS: usize = if cfg!(test) { 2 } else { 64 };
 /// Entries of forgotten partitions that are freed before others have their turn.

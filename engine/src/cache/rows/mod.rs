@@ -1,9 +1,9 @@
-//! The row cache of one table on one shard: rows and the gaps between them, of the partitions that
-//! were read.
+//! The row cache of one table on one shard: rows of the partitions that were read, and the gaps
+//! between them.
 //!
-//! It mirrors the table's SSTables and nothing else: memtables are merged over it by its readers,
-//! and a flushed memtable is merged into it. Its entries share the shard's budget and eviction
-//! policy with the pages of files.
+//! It mirrors the table's SSTables and nothing else. Readers merge memtables over it, and a flush
+//! merges its memtable into it. Its entries share the shard's budget and eviction policy with the
+//! pages of files.
 
 mod entries;
 mod fill;
@@ -90,7 +90,7 @@ impl RowCacheStats {
 /// See the head of this file.
 pub struct RowCache {
     cache: Rc<PageCache>,
-    /// Number of the table in what policies are told.
+    /// Number of the table in the events of policies.
     table: u32,
     clustering: ClusteringShape,
     partitions: RefCell<Partitions>,

@@ -1,17 +1,16 @@
-//! How much of what a read passes it brings into the cache.
+//! The pace of a read: how much of what it passes it brings into the cache.
 //!
-//! To bring an entry in costs about as much as to read it. So a read through the cache brings in a
-//! part of what it passes, and more behind what it took from memory, which saved most of a read. It
-//! costs at most a fifth more than a read past the cache, whatever the cache knows. What is known
-//! grows from the front: a table that is read again and again is in memory after six or seven
-//! reads. Short reads bring in all at once. A long entry counts as several: a scan of long rows
-//! takes no more of the cache than it takes of time.
+//! Inserting an entry costs about as much as reading it. So a read inserts a part of what it
+//! passes, and more after entries from memory, which saved most of a read. It costs at most a fifth
+//! more than a read past the cache, whatever the cache knows. The known part grows from the front:
+//! after six or seven reads a table is in memory. Short reads insert everything at once. A long
+//! entry counts as several, so a scan of long rows takes no more of the cache than of time.
 
 use std::cell::Cell;
 
 /// Entries that every read may bring in.
 const ENTRIES_MIN: usize = 4096;
-/// Of all entries that it may come to, a read may bring in one in so many.
+/// A read may insert one in this many of the entries that it may reach.
 const SHARE: usize = 20;
 /// Entries beyond that, so that a partition is brought in whole once it was begun.
 const BEYOND: i64 = 256;
@@ -62,13 +61,13 @@ impl FillPace {
         self.room_left.get() > 0
     }
 
-    /// An entry of so many bytes came in.
+    /// An entry of this many bytes came in.
     pub(super) fn brought(&self, bytes: usize) {
         self.room_left.set(self.room_left.get().saturating_sub(bytes));
         self.spend(BROUGHT * (1 + bytes / LONG_BYTES) as i64);
     }
 
-    /// An entry that was to come in is there.
+    /// An expected entry has come in.
     pub(super) fn met(&self) {
         self.spend(MET);
     }
@@ -91,7 +90,7 @@ impl FillPace {
 mod tests {
     use super::*;
 
-    /// Entries that come in of so many that are read from below.
+    /// How many of this many entries from the SSTables come in.
     fn read(pace: &FillPace, entries: usize) -> usize {
         let comes_in = |_: &usize| {
             let goes_on = pace.goes_on();

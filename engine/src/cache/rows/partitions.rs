@@ -1,10 +1,9 @@
-//! The cached partitions of a table: in ring order, and by token.
+//! The cached partitions of a table, in ring order and by token.
 //!
-//! Looking a partition up by its token costs one line of memory; going down an ordered map costs
-//! one a level. The table by token grows by linear hashing (Litwin, VLDB'80): a bucket is split for
-//! every few that come in, so nobody waits for all of it to be laid out anew. Beside the handle a
-//! bucket says about where the rest lies that a read goes through, so that all of it is fetched at
-//! once.
+//! A look-up by token costs one cache line; a walk down an ordered map costs one a level. The table
+//! by token grows by linear hashing (Litwin, VLDB'80): it splits one bucket for every few
+//! insertions, so nobody waits for a rehash. Beside the handle, a bucket hints at the memory that a
+//! read touches next, so that the read fetches all of it at once.
 //!
 //! Invariant: both hold the same partitions.
 
@@ -185,7 +184,7 @@ impl Bucket {
         self.handles[at] = Some(handle);
     }
 
-    /// Takes out one of what is there.
+    /// Removes one of the partitions.
     fn pop(&mut self) -> Option<Rc<Handle>> {
         if let Some(more) = &mut self.more
             && let Some(last) = more.pop()

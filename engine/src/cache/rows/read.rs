@@ -1,8 +1,8 @@
-//! A read of one partition through the row cache: what is known comes from memory, what is not is
-//! read from below and kept.
+//! Reads one partition through the row cache. Known stretches come from memory; gaps come from the
+//! SSTables and stay in the cache.
 //!
-//! Invariant: a reader gives the data of one version, whatever the cache learns or forgets
-//! meanwhile: it holds the version, and puts in what it reads only where the version is still the
+//! Invariant: a reader returns the data of one version, whatever the cache learns or forgets
+//! meanwhile. It holds the version, and adds what it reads only while that version is the
 //! partition's latest and no newer flush has touched it.
 
 use std::collections::VecDeque;
@@ -59,9 +59,9 @@ pub(super) struct CachedRead {
     /// Number of the set of SSTables below.
     generation: u64,
     direction: Direction,
-    /// The one row that is wanted, or that there is none, where that was known from the start.
+    /// The requested row, or its absence, if that was known from the start.
     at_hand: Option<Option<FlatRow>>,
-    /// Of the one row that is wanted nothing is known; it is looked for below.
+    /// Nothing is known of the requested row; the reader looks for it in the SSTables.
     is_below: bool,
     /// Else the place of one row, to be read first; or ranges still to read, in reading order. Most
     /// reads have one.
@@ -94,7 +94,7 @@ enum State {
     Start,
     Between,
     Walking(Walk),
-    /// The one row that is wanted has to be read from below.
+    /// The requested row must come from the SSTables.
     Row(ClusteringKey),
     /// What comes next is not known and has to be read from below.
     Gap(Walk, ClusteringRange),

@@ -1,4 +1,4 @@
-//! What is known of the ring between cached partitions, and scans that go by it.
+//! Continuity between cached partitions, and scans that use it.
 //!
 //! ```text
 //! partition        A           C     D            end of the ring
@@ -10,14 +10,13 @@
 //! is absent, and nobody asks the SSTables for it. A flush brings what it has in a known gap into
 //! the cache, or forgets the gap.
 //!
-//! A scan of the whole ring hands out what is known whole and reads the rest from below in one
-//! stream. It turns from the stream to the cache only where enough is known there for another
-//! stream behind it to be worth it, or all that is left; so whatever the cache has lost, the scan
-//! asks for little more than one past the cache.
+//! A scan of the whole ring takes whole partitions from the cache and reads the rest from the
+//! SSTables in one stream. It leaves the stream for the cache only if the known part is worth
+//! another stream behind it, or is all that remains. So whatever the cache has lost, the scan reads
+//! little more than one past the cache.
 //!
-//! It brings in what it read while the cache has free room, as much as its pace allows
-//! ([`FillPace`]). Where there is no free room and holes come often, it asks the cache only now and
-//! then.
+//! While the cache has free room, the scan inserts what it read, within its pace ([`FillPace`]).
+//! Without free room and with frequent holes, it asks the cache only now and then.
 //!
 //! Invariant: what a partition says of the gap before it is true of the latest set of SSTables,
 //! memtables that are being merged beside it; a scan that a flush overtakes goes on with its own
@@ -46,12 +45,12 @@ use crate::schema::{PartitionKey, Token};
 
 /// Partitions that are looked at ahead for each that is read from below.
 const AHEAD_AT_ONCE_MAX: usize = if cfg!(test) { 2 } else { 64 };
-/// Where holes come often and there is no room, so many partitions are passed for each that was
-/// looked at in vain, and so many at least and at most.
+/// With frequent holes and no room, a scan passes this many partitions for each fruitless look-up,
+/// and at least and at most these.
 const PASSED_FOR_EACH: usize = 4;
 const PASSED_MIN: usize = if cfg!(test) { 1 } else { 4 };
 const PASSED_MAX: usize = if cfg!(test) { 2 } else { 256 };
-/// Partitions between two of a file whose gaps are told known in one step.
+/// Partitions between two of a file whose gaps become known in one step.
 const LINKED_AT_ONCE_MAX: usize = 256;
 
 impl RowCache {

@@ -1,4 +1,5 @@
-//! What row caches ask of the shard's cache: slots for their entries come and go here.
+//! The interface of row caches to the shard's cache: they obtain and release slots for their
+//! entries.
 //!
 //! Not here: what is in which partition, and which entry stands in a slot (`entries.rs`).
 
@@ -23,7 +24,7 @@ pub(in crate::cache) enum AdmissionFault {
 }
 
 impl PageCache {
-    /// Has a fault come about once, after so many admissions more. Whether one was still to come.
+    /// Injects one fault after this many more admissions. Returns whether one was still pending.
     #[cfg(test)]
     pub(super) fn fail_admission(&self, fault: Option<(usize, AdmissionFault)>) -> bool {
         std::mem::replace(&mut self.state.borrow_mut().admission_fault, fault).is_some()
@@ -78,7 +79,7 @@ impl PageCache {
         self.state.borrow().budget.has_spare_room()
     }
 
-    /// Whether so many bytes come in without that others leave.
+    /// Whether this many bytes fit without an eviction.
     pub(super) fn has_room_for(&self, bytes: usize) -> bool {
         self.state.borrow().budget.has_room_for(bytes as u64)
     }

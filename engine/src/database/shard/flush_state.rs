@@ -1,4 +1,4 @@
-//! How the flushes of a shard stand. Not here: what is done about it (`flushing.rs`).
+//! The state of a shard's flushes. Not here: decisions and actions (`flushing.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;

@@ -1,8 +1,9 @@
-//! When memtables of a shard are flushed, who waits for that, and what happens where it fails.
+//! Decides when a shard flushes memtables, which writers wait for it, and what happens on failure.
 //!
-//! Invariant: a flush that fails for want of room or of descriptors makes the shard's writers wait
-//! or fail once memtables have their share twice; one that fails otherwise concerns its table
-//! alone: that refuses writes, is tried again, and its bytes do not count against the others.
+//! Invariant: if a flush fails for lack of disk space or descriptors, the shard's writers wait or
+//! fail once memtables hold twice their share. Any other failure concerns its table alone: that
+//! table refuses writes, the shard retries its flush, and its bytes do not count against the
+//! others.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -193,7 +194,7 @@ impl Shard {
                 // Nobody waits any more when the caller has gone.
                 let _ = sender.send(table.flush().await);
             });
-            // Every table is tried; the first error is told.
+            // Every table is tried; the first error is returned.
             let flushed = flushed.await.map_err(|_| Error::Closed).flatten();
             result = result.and(flushed);
         }

@@ -1,4 +1,4 @@
-//! What a start left out of damaged commitlogs, where the options let it.
+//! What a start left out of damaged commitlogs, if the options allow it.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! The limit of a shard's commitlog: what a write meets by how long the log is.
+//! The limit of a shard's commitlog: how the length of the log affects a write.
 //!
 //! ```text
 //! 0 ------------- 1/2 ----------------- 3/4 ------------ limit - 2 segments --- limit
@@ -43,7 +43,7 @@ pub(super) enum Stage {
     Stop,
 }
 
-/// What a write meets that finds a log of so many bytes on disk.
+/// What happens to a write at this many bytes of log on disk.
 pub(super) fn stage(bytes: u64, limit: u64, segment: u64) -> Stage {
     let slow_from = limit / 4 * 3;
     if bytes + SEGMENTS_AHEAD * segment > limit {

@@ -1,5 +1,5 @@
-//! What is done about a long commitlog: a table that is rarely written must not keep all of it, so
-//! tables that pin the oldest segments are flushed, and writes are slowed down or wait meanwhile.
+//! Shortens a long commitlog. A rarely written table must not pin all of it, so the shard flushes
+//! tables that pin the oldest segments, and slows or holds writes meanwhile.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -4,9 +4,9 @@
 //! the options demand; when memtables hold more than their share the largest is flushed, and past
 //! twice the share writers wait.
 //!
-//! `opening.rs` and `replaying.rs` start it; `write.rs` and `read.rs` are how writes and reads get
-//! in; `flushing.rs` says when memtables go, `log_limit.rs` how long the log gets and
-//! `log_shortening.rs` what is done about it; `tick.rs` looks after what time brings.
+//! `opening.rs` and `replaying.rs` start it. Writes and reads enter through `write.rs` and
+//! `read.rs`. `flushing.rs` decides when to flush, `log_limit.rs` limits the log and
+//! `log_shortening.rs` shortens it. `tick.rs` does periodic work.
 
 mod flush_state;
 mod flushing;

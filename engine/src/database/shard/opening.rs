@@ -1,7 +1,7 @@
-//! Opening a shard: the catalog, what crashes left, tables; the commitlogs of earlier runs are read
-//! in `replaying.rs`.
+//! Opens a shard: the catalog, leftovers of crashes, tables. `replaying.rs` reads the commitlogs of
+//! earlier runs.
 //!
-//! Invariant: nothing that may hold acknowledged writes is removed before SSTables have them.
+//! Invariant: a shard removes nothing that may hold acknowledged writes before SSTables have them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -128,7 +128,7 @@ impl Shard {
             }
         }
         if let Err(error) = ledger.record(Vec::new()).await {
-            tracing::warn!(shard, %error, "the ledger could not be told of manifests");
+            tracing::warn!(shard, %error, "the ledger could not record manifests");
         }
         let mut read = Vec::new();
         for (directory, log) in old_logs {
@@ -452,7 +452,7 @@ impl Shard {
         let Some(ledger) = self.ledger.borrow().clone() else { return };
         let version = catalog.version();
         if let Err(error) = ledger.record(vec![Entry::Catalog { version }]).await {
-            tracing::warn!(%error, "the ledger could not be told of the catalog");
+            tracing::warn!(%error, "the ledger could not record the catalog");
         }
     }
 

@@ -1,4 +1,4 @@
-//! How reads get in: admission, then the table streams.
+//! Reads enter a shard here: admission, then the table streams.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! The share of a shard in a recording of what the caches are asked for: its ring is emptied into
-//! blocks, and on one shard a writer brings the blocks of all into a file.
+//! The part of a shard in a recording: it empties its ring into blocks. On one shard a writer
+//! writes the blocks of all shards to a file.
 //!
-//! Not here: beginning and ending a recording (`database/recording.rs`), the bytes of the file
+//! Not here: the start and end of a recording (`database/recording.rs`), the bytes of the file
 //! (`trace/`).
 
 use std::path::PathBuf;
@@ -107,7 +107,7 @@ impl Shard {
     }
 }
 
-/// Takes up to `wanted` off what is left; returns how many.
+/// Takes up to `wanted` of what remains; returns how many.
 fn claim(left: &AtomicU64, wanted: u64) -> u64 {
     let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
         Some(left.saturating_sub(wanted))

@@ -1,7 +1,7 @@
-//! The commitlogs of earlier runs: read back, judged where they are damaged, and let go.
+//! Replays the commitlogs of earlier runs, judges damage, and releases their segments.
 //!
-//! Invariant: a table that may have lost writes is refused, unless the options say that what cannot
-//! be read is to be left out; then it is told what was.
+//! Invariant: the shard refuses a table that may have lost writes, unless the options allow leaving
+//! out what is unreadable. Then it reports what it left out.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

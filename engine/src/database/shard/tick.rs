@@ -1,4 +1,4 @@
-//! What time brings to a shard: unsynced records, waiting cache events, plans of policies.
+//! Periodic work of a shard: unsynced records, queued cache events, plans of policies.
 
 use std::rc::Rc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How writes get in: admission, room, the commitlog, then the memtable.
+//! Writes enter a shard here: admission, room, the commitlog, then the memtable.
 
 use std::rc::Rc;
 
@@ -89,7 +89,7 @@ impl Shard {
         .boxed_local()
     }
 
-    /// Waits for each write, also after one that failed; the first error is told.
+    /// Waits for each write, also after a failed one; returns the first error.
     async fn finish_all(
         self: &Rc<Self>,
         writes: Vec<(PendingWrite, impl Future<Output = Result<()>>)>,

@@ -1,9 +1,9 @@
-//! The policy that is wanted in charge of a cache: how it fares, and when it is tried again.
+//! The policy that should govern a cache: its state, and the time of its next retry.
 
 use crate::governance::origin::Origin;
 use crate::policy::Backoff;
 
-/// How the policy that is wanted in charge fares.
+/// The state of the policy that should govern the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     InCharge,
@@ -18,7 +18,7 @@ pub(super) enum Stage {
     Ejected,
 }
 
-/// The policy that is wanted in charge.
+/// The policy that should govern the cache.
 pub(super) struct Charge {
     pub(super) origin: Origin,
     pub(super) stage: Stage,

@@ -1,10 +1,9 @@
-//! The post of the eviction policy on one shard: made, put in charge, watched, tried again after a
-//! failure.
+//! The post of the eviction policy on one shard: creation, activation, supervision, retries.
 //!
-//! `stages.rs` puts policies in charge and back; `watch.rs` watches the one in charge; `state.rs`
-//! hands over what policies learnt; `shares.rs` tells what they did. Invariant: a post changes its
-//! policy for one reason at a time, a statement or a retry, and whatever becomes of a policy, its
-//! cache has one in charge or the native CLOCK. Not here: what all shards do together
+//! `stages.rs` activates policies and rolls them back; `watch.rs` supervises the active one;
+//! `state.rs` hands over learnt state; `shares.rs` reports what policies did. Invariant: a post
+//! changes its policy for one reason at a time, a statement or a retry. Whatever happens to a
+//! policy, the cache has an active one or the native CLOCK. Not here: what all shards do together
 //! (`rollout.rs`, `canary.rs`).
 
 mod charge;
@@ -40,7 +39,8 @@ pub(super) struct Eviction {
     charge: RefCell<Charge>,
     /// What policies did that governed the cache earlier.
     retired: RefCell<Vec<PolicyReport>>,
-    /// What the policy of the last run left, until one takes charge in this; or why it is no good.
+    /// The state that the policy of the last run left, until one takes charge in this run; or why
+    /// it is unusable.
     kept: RefCell<Option<std::result::Result<PolicySnapshot, String>>>,
 }
 

@@ -37,7 +37,7 @@ impl Eviction {
             });
         let Some((snapshot, source)) = found else {
             return Ok(match bad {
-                Some(reason) => format!("cold, the file of the last run was no good: {reason}"),
+                Some(reason) => format!("cold, the file of the last run is unusable: {reason}"),
                 None => "cold, there was none of its name and schema".into(),
             });
         };
@@ -75,7 +75,7 @@ impl Eviction {
         };
         if let Err(reason) = &kept {
             let path = path.display();
-            tracing::warn!(shard, %path, reason, "a policy's state is no good: a cold start");
+            tracing::warn!(shard, %path, reason, "a policy's state is unusable: it starts cold");
         }
         *self.kept.borrow_mut() = Some(kept);
         if let Err(error) = self.parts.context.disk.remove(&path).await {

@@ -1,4 +1,4 @@
-//! Looks after the policy in charge: suspends one that failed, and tries it again.
+//! Supervises the active policy: suspends one that failed, and retries it.
 
 use std::rc::Rc;
 

@@ -72,7 +72,7 @@ impl FileWriter {
         self.flushed + self.buffer.as_ref().map_or(0, |buffer| buffer.len() as u64)
     }
 
-    /// Appends bytes. Errors: `Io`; the file is of no use then.
+    /// Appends bytes. Errors: `Io`; the file is then unusable.
     pub(crate) async fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
         loop {
             let buffer = self.buffer.as_mut().expect("a writer that failed is not used again");

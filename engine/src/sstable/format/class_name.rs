@@ -1,6 +1,6 @@
 //! Names of Cassandra's type classes with their parameters, as a tree of text.
 //!
-//! Both readers of SSTables start here: what a name means is for each to say.
+//! Both readers of SSTables start here; each decides what a name means.
 
 use crate::hex::unhex;
 use crate::schema::types::TYPE_DEPTH_MAX;

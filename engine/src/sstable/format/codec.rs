@@ -1,7 +1,7 @@
 //! Codecs of compressed chunks: the one module that names `lz4_flex`, `snap`, `flate2` and `zstd`.
 //!
-//! Invariant: what comes out has exactly the length that was asked for, whatever the bytes say; no
-//! length within them is used to allocate. Not here: where chunks lie and their checksums.
+//! Invariant: the output has exactly the requested length, whatever the bytes say, and no length
+//! within them sizes an allocation. Not here: places of chunks and their checksums.
 
 use flate2::{Compress, Decompress, FlushCompress, FlushDecompress, Status};
 

@@ -1,8 +1,8 @@
 //! Numbers and byte strings of the SSTable format, written and read.
 //!
 //! All integers are big-endian. A `vint` has as many leading one-bits in its first byte as bytes
-//! follow; an `svint` is a zigzagged vint. Reading trusts nothing: a length is checked against the
-//! bytes at hand before it is used, and what is wrong comes back as a [`Fault`], never as a panic.
+//! follow; an `svint` is a zigzagged vint. Reading trusts nothing: it checks a length against the
+//! available bytes before it uses it, and returns a [`Fault`] instead of a panic.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::schema::vint::{unzigzag, vint_of};
 /// Why bytes could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The input ends too early; at least `needed` bytes are wanted, counted from its start.
+    /// The input ends too early; it needs at least `needed` bytes, counted from its start.
     Short { needed: u64 },
     /// Byte `at` of the input is not what must stand there.
     Bad { at: u64, wanted: String, found: String },

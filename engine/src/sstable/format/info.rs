@@ -1,4 +1,4 @@
-//! What is known of an SSTable without reading its data; also what a manifest records of it.
+//! Facts about an SSTable that need no read of its data; a manifest records them as well.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! The promoted index of one partition, parsed whole: the block of a row is found without parsing
-//! keys on the way.
+//! The promoted index of one partition, parsed whole: a search for the block of a row parses no
+//! keys.
 //!
 //! ```text
 //! common  |bytes that all keys begin with|

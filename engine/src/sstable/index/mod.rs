@@ -1,4 +1,4 @@
-//! Where things stand: the filter, the summary, the partition index and the promoted index.
+//! The indexes: the filter, the summary, the partition index and the promoted index.
 
 pub(crate) mod block_index;
 pub(crate) mod filter;

@@ -81,7 +81,7 @@ impl RowCursor {
         RowCursor { layout, direction, span, spot, open: None, bound, failed_at }
     }
 
-    /// Forgets the bound and what failed: another range is wanted.
+    /// Forgets the bound and the failure, for another range.
     pub(super) fn release(&mut self) {
         self.failed_at.set(NOWHERE);
         self.bound = match self.direction {

@@ -1,7 +1,7 @@
-//! Where reads of a table met damage: remembered by place, told once, counted.
+//! Damage that reads of a table met: remembered by place, reported once, counted.
 //!
-//! Invariant: a log holds at most `DAMAGE_PLACES_MAX` places; of later ones only the number is
-//! known. Nothing here changes a file.
+//! Invariant: a log holds at most `DAMAGE_PLACES_MAX` places and only counts later ones. Nothing
+//! here changes a file.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ impl DamageLog {
                 End::Failed => {}
                 End::Skipped => tracing::warn!(%error, "reads leave out a damaged part of a file"),
                 End::Rebuilt => {
-                    tracing::warn!(%error, "a damaged component is done without; no row is lost");
+                    tracing::warn!(%error, "reads go on without a damaged component; no row is lost");
                 }
             }
             Damage {

@@ -1,5 +1,5 @@
-//! Opening an SSTable: its small components are read and checked, and what is damaged or missing is
-//! made anew where the others tell it.
+//! Opens an SSTable: reads and checks its small components, and rebuilds damaged or missing ones
+//! from the others.
 //!
 //! ```text
 //! damaged       instead
@@ -13,7 +13,8 @@
 //! ```
 //! Data, Index and the map of compressed chunks are nowhere else: damage there stays an error.
 //!
-//! Invariant: whatever is done without is in [`Sstable::mended`]; nothing is written.
+//! Invariant: [`Sstable::mended`] lists every component that was missing or damaged. Opening writes
+//! nothing.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

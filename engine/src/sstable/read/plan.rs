@@ -1,4 +1,4 @@
-//! What a read of SSTables wants, and how it goes.
+//! The plan of a read of SSTables: what it needs and how it proceeds.
 
 use std::rc::Rc;
 

@@ -1,6 +1,6 @@
-//! Reads one row of one partition: what most reads that miss the row cache want. No stream, no
-//! range and nothing that could be gone on with: the index says where the row would lie, and from
-//! there a cursor passes rows by their keys up to it.
+//! Reads one row of one partition, as most reads that miss the row cache do. It needs no stream, no
+//! range and no state for continuing: the index says where the row would lie, and a cursor passes
+//! rows by their keys up to it.
 
 use std::cmp::Ordering;
 use std::rc::Rc;

@@ -1,9 +1,9 @@
-//! How a reader of one partition goes on behind damage.
+//! Continues a read of one partition behind damage.
 //!
 //! Forward it goes on at the next block of the promoted index, with the range tombstone that is in
 //! force there. Reversed it goes forward from the start of a block, the one with the damage first
-//! and then those before it, to the last row or marker that can be read, and back from there. A
-//! promoted index that is damaged itself is done without: rows are looked for in order then.
+//! and then those before it, to the last row or marker that can be read, and back from there. If
+//! the promoted index itself is damaged, the reader searches rows in order.
 //!
 //! Invariant: each step moves on in reading order, so that a read ends whatever the bytes say.
 

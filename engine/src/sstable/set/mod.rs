@@ -1,4 +1,4 @@
-//! Which SSTables of a table are live, and what becomes of files that are not.
+//! The live SSTables of a table, and the handling of other files.
 
 mod leftover;
 pub mod manifest;

@@ -428,7 +428,8 @@ fn every_flipped_byte_of_foreign_files_is_noticed_or_does_not_panic() {
                 let what = format!("{version} {name} {component:?} byte {at}");
                 match (component, result) {
                     (Component::Data, result) => assert!(result.is_err(), "{what}"),
-                    // What rows do not need is told, and done without; or it is not looked at.
+                    // The reader reports damage of what rows do not need and goes on without it, or
+                    // does not check it.
                     (Component::Statistics, Ok((found, is_told))) if is_nb => {
                         assert!(found == wanted, "{what}");
                         noticed += usize::from(is_told);

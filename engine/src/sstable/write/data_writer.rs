@@ -66,7 +66,7 @@ impl DataWriter {
         }
     }
 
-    /// Appends bytes. Errors: `Io`; the file is of no use then.
+    /// Appends bytes. Errors: `Io`; the file is then unusable.
     pub(crate) async fn append(&mut self, bytes: &[u8]) -> Result<()> {
         match self {
             DataWriter::Plain(file) => file.append(bytes).await,

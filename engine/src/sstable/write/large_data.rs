@@ -1,4 +1,4 @@
-//! What is large in an SSTable: found while it is written, noted in `Scylla.db`.
+//! Large data of an SSTable: found while it is written, recorded in `Scylla.db`.
 //!
 //! Of every kind the writer keeps the greatest size, how many are above the threshold and the
 //! records of the largest of those. A flush looks at each row once more; keys are copied only for

@@ -2,7 +2,7 @@
 //!
 //! Memory does not grow with the size of a partition, but for its promoted index (about 23 bytes a
 //! block). Files become durable in this order: all components, their directory, the table of
-//! contents. Whoever finds a table of contents finds a whole SSTable.
+//! contents. So a table of contents proves that the SSTable is whole.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;

@@ -1,6 +1,6 @@
 //! A table of the engine as DataFusion sees it.
 //!
-//! All conditions are taken (`Exact`): what keys and slices cannot say, the scan checks itself.
+//! It accepts all conditions (`Exact`): the scan checks those that keys and slices cannot express.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Conditions to the partitions and clustering ranges that must be read: pure decisions.
+//! Turns conditions into partitions and clustering ranges to read: pure decisions.
 //!
 //! Invariant: a row satisfies all conditions exactly if it lies in `keys` and `ranges` and
 //! satisfies every condition of `residual`. Not here: who reads (`scan.rs`), order (`scan.rs`).

@@ -1,4 +1,4 @@
-//! Text to a command: the first words decide who reads the rest, or what the error is.
+//! Text to a command: the first words pick the reader of the rest, or the error.
 
 use std::sync::Arc;
 

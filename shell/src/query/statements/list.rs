@@ -1,4 +1,4 @@
-//! The table of statements: a row has all that parser, help and Tab know of one.
+//! The table of statements: a row has everything that parser, help and Tab know of one.
 //!
 //! Invariant: Tab and the help offer only what a row reads; the tests of `repl/complete.rs` try it.
 

@@ -1,9 +1,8 @@
-//! Statements: what each is read by, run by, explained by and completed by.
+//! Statements: the parser, runner, help and completion of each.
 //!
 //! [`STATEMENTS`] has a row for each. The first words of a text pick the row (`dispatch.rs`), and
-//! the row says who reads the rest. A statement of our own is a type of this folder: it reads
-//! itself off the tokens ([`Read`]) and runs itself ([`OwnStatement`]). All other SQL goes to
-//! DataFusion.
+//! the row says who reads the rest. A statement of our own is a type of this folder: it parses
+//! itself ([`Read`]) and runs itself ([`OwnStatement`]). All other SQL goes to DataFusion.
 
 mod attach;
 mod cache;
@@ -63,7 +62,7 @@ pub trait OwnStatement: Any + Debug + Send + Sync {
         Ok(Arc::new(Schema::empty()))
     }
 
-    /// Whether it gives rows and changes nothing: neither data nor the session.
+    /// Whether it returns rows and changes neither data nor the session.
     fn is_query(&self) -> bool {
         false
     }
@@ -74,16 +73,16 @@ pub trait OwnStatement: Any + Debug + Send + Sync {
     }
 }
 
-/// What a row of [`STATEMENTS`] reads a statement with.
+/// How a row of [`STATEMENTS`] parses a statement.
 pub trait Read: OwnStatement + Sized {
     /// Reads what follows the first words.
     ///
-    /// Errors: `Syntax` or `Invalid`, at the token that was not wanted.
+    /// Errors: `Syntax` or `Invalid`, at the unexpected token.
     fn read(cursor: &mut Cursor<'_>) -> Result<Self>;
 }
 
 impl Command {
-    /// Whether the statement gives rows and changes nothing: neither data nor the session.
+    /// Whether the statement returns rows and changes neither data nor the session.
     pub fn is_query(&self) -> bool {
         match self {
             Command::Query(sql) => is_query(sql),

@@ -1,4 +1,4 @@
-//! RECORD TRACE: what the caches are asked for, into a file.
+//! RECORD TRACE: records the requests to the caches in a file.
 
 use async_trait::async_trait;
 

@@ -1,10 +1,10 @@
-//! Values on their way into a column: exactly the value that was written, or an error.
+//! Assigns values to a column: exactly the written value, or an error.
 //!
 //! The planner casts what is inserted to the column's type, and a cast changes what does not fit:
-//! 3.7 becomes 3. So its casts are taken off, and values are converted here. What may change: a
+//! 3.7 becomes 3. So this module removes its casts and converts values itself. What may change: a
 //! double that becomes a float, a decimal that becomes a float (to the nearest one), and an
-//! instant, of which milliseconds are kept, as drivers of CQL do it. Whoever wants another change
-//! writes CAST.
+//! instant, of which milliseconds are kept, as drivers of CQL do it. For any other change, the
+//! statement needs CAST.
 
 use std::sync::Arc;
 

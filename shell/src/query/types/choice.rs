@@ -1,4 +1,4 @@
-//! Expressions that give one of several others as it is: CASE, `coalesce` and their like.
+//! Expressions that return one of several others unchanged: CASE, `coalesce` and similar.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Functions whose value can be any number of times as long as their arguments, as `repeat`: what a
-//! call would make is counted before it is made.
+//! Functions such as `repeat`, whose value can be many times as long as their arguments: the size
+//! is computed before the value.
 //!
-//! DataFusion makes it and fails with the process. A value takes at most [`VALUE_BYTES`], the
-//! values of one call at most half of the memory of queries.
+//! DataFusion builds the value and takes the process down. A value takes at most [`VALUE_BYTES`],
+//! the values of one call at most half of the memory of queries.
 
 use std::sync::Arc;
 

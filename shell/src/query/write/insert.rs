@@ -1,4 +1,4 @@
-//! What an INSERT or UPDATE is planned as: its input, with the planner's casts taken off.
+//! Plans an INSERT or UPDATE: its input, without the planner's casts.
 //!
 //! The planner casts what is inserted to the types of the columns. Such a cast is told from one
 //! that the statement has by counting both, and gives way to a conversion that changes nothing
@@ -83,7 +83,7 @@ pub fn of_query(plan: LogicalPlan, table: &TableSchema, names: &[String]) -> Res
     let schema = Arc::clone(plan.schema());
     if schema.fields().len() != names.len() {
         return Err(QueryError::invalid(format!(
-            "the query has {} columns, {} are wanted: {}",
+            "the query has {} columns instead of {}: {}",
             schema.fields().len(),
             names.len(),
             names.join(", ")

@@ -1,4 +1,4 @@
-//! Writes: from what was parsed to values that fit their columns, and to mutations.
+//! Writes: from parsed statements to values that fit their columns, and to mutations.
 
 pub mod braces;
 mod column;

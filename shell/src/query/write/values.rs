@@ -1,6 +1,6 @@
-//! Values of an INSERT, looked at as they were written: an error names the column and the place.
+//! Checks values of an INSERT as written: an error names the column and the place.
 //!
-//! Only what is certainly wrong is refused here; what passes is for the planner to judge.
+//! This module refuses only what is certainly wrong; the planner judges the rest.
 
 use std::ops::ControlFlow;
 
@@ -24,7 +24,7 @@ pub fn check(statement: &SqlStatement, table: &TableSchema, names: &[String]) ->
         if row.len() != names.len() {
             let excess = row.get(names.len()).or(row.last());
             let message = format!(
-                "the row has {} values, {} columns are wanted: {}",
+                "the row has {} values for {} columns: {}",
                 row.len(),
                 names.len(),
                 names.join(", ")

@@ -2,7 +2,7 @@
 //!
 //! UPDATE and DELETE are planned and optimised as queries, so that names, types, constants and
 //! conditions mean what they mean in SELECT; then the conditions must be said by keys and slices
-//! alone. A condition that would need a row to be read is refused.
+//! alone. A condition that needs a read of the row is refused.
 
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use tidegate_engine::batch::{

@@ -1,17 +1,18 @@
 //! The eviction governor: the one place between a cache and its eviction policy.
 //!
-//! The cache reports what happens to its slots and asks for victims; the governor queues events for
+//! The cache reports what happens to its slots and asks for victims. The governor queues events for
 //! the policy, checks every victim, completes a short answer from the native CLOCK and swaps
-//! policies under load. Invariant: whatever a policy answers, a call here does bounded work, frees
-//! only residents that are not in use, and never fails; a policy that breaks the contract is
-//! detached within the call and leaves an [`ExitRecord`]. One shard, no locks.
+//! policies under load. Invariant: whatever a policy answers, a call does bounded work, frees only
+//! residents that are not in use, and never fails. If a policy breaks the contract, the governor
+//! detaches it within the call and records an [`ExitRecord`]. One shard, no locks.
 //!
-//! Of a resident it keeps what every use needs; which thing that is, and whether it is in use, it
-//! asks the owner ([`Owner`]), and only where somebody wants to know.
+//! It keeps only what every use of a resident needs. It asks the owner ([`Owner`]) which thing a
+//! resident is and whether it is in use, and only on demand.
 //!
-//! A second policy may listen: a candidate that is shown the residents while serving goes on, or,
-//! after the switch, the previous policy, kept up to date so that a rollback is one exchange. A
-//! third may run as a shadow (`shadow.rs`): on a directory of its own, where it can evict nothing.
+//! A second policy may listen. Before the switch it is a candidate, which the governor shows the
+//! residents while the cache serves. After the switch it is the previous policy, kept up to date so
+//! that a rollback is one exchange. A third may run as a shadow (`shadow.rs`) on its own directory,
+//! where it evicts nothing.
 
 mod replay;
 mod policy_slot;

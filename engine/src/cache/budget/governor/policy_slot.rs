@@ -1,8 +1,8 @@
-//! The slot of one policy: its ring of undelivered events, its counters, and what is kept of it
-//! after it failed.
+//! The slot of one policy: its ring of undelivered events, its counters, and its record after a
+//! failure.
 //!
 //! Invariant: the ring holds at most [`POLICY_RING_EVENTS_MAX`] events, in the order they happened,
-//! and a policy that returned an error is never called again by whoever drops the slot.
+//! and nobody calls a policy again after it returned an error.
 
 use crate::config::POLICY_RING_EVENTS_MAX;
 use crate::policy::{

@@ -1,8 +1,8 @@
-//! The order in which residents are shown to a new policy: the old policy's own, then by last touch
-//! for whatever that left out, in slices of bounded work.
+//! The order in which the governor shows residents to a new policy: first the old policy's own
+//! order, then by last touch what that order left out, in slices of bounded work.
 //!
-//! Invariant: when the replay is over every resident was either named here or came in later. Not
-//! here: who is told (`mod.rs`).
+//! Invariant: after the replay, it has named every resident that did not come in later. Not here:
+//! delivery to the policies (`mod.rs`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,17 +1,17 @@
-//! A policy beside the active one: same events, a directory of its own, nothing real to lose.
+//! A shadow: a policy beside the active one, with the same events and its own directory of ids.
 //!
 //! The directory is a cache of ids in miniature (Waldspurger et al., "Cache Modeling and
 //! Optimization using Miniature Simulations", ATC'17): it sees the keys that a hash picks, one in
-//! `rate`, and decides with a governor of its own. Two things keep the chance of the pick out of
-//! the estimate. The directory is as large as the residents that are in the sample, not one
-//! `rate`th of the cache: a sample with more of the keys that matter has more of the cache. And
-//! what the active policy made of the same keys is counted too: the estimate is the active policy's
-//! figure, shifted by the scaled difference.
+//! `rate`, and decides with a governor of its own. Two things keep sampling error out of the
+//! estimate. The directory is as large as the residents in the sample, not one `rate`th of the
+//! cache: a sample with more of the important keys gets more of the cache. The shadow also counts
+//! the active policy's hits on the same keys: the estimate is the active policy's figure, shifted
+//! by the scaled difference.
 //!
-//! Invariant: a shadow holds ids only and answers nobody; when its policy fails it ends, and no
-//! resident, ring or counter of the cache is other than without it. It starts with the residents,
-//! coldest first, and counts from then on. Limit: an entry that left the cache and is then deleted
-//! stays a ghost until it is evicted there.
+//! Invariant: a shadow holds ids only and decides nothing. If its policy fails, it ends. With and
+//! without it, the residents, rings and counters of the cache are the same. It starts with the
+//! residents, coldest first, and counts from then on. Limit: an entry that left the cache and is
+//! then deleted stays a ghost until it is evicted there.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -44,7 +44,7 @@ pub enum ShadowPurpose {
 /// How large a shadow's directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShadowLimits {
-    /// One key in so many is seen.
+    /// The shadow sees one key in this many.
     pub rate: u32,
     pub capacity_bytes: u64,
     pub slots_max: u32,
@@ -55,7 +55,7 @@ pub struct ShadowLimits {
 pub struct ShadowStatus {
     pub identity: PolicyIdentity,
     pub purpose: ShadowPurpose,
-    /// One key in so many is seen.
+    /// The shadow sees one key in this many.
     pub rate: u32,
     /// Ghosts now.
     pub entries: u32,

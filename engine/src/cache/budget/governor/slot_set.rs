@@ -1,4 +1,4 @@
-//! A set of slots: a bit for each, in pieces that are made where something is put in.
+//! A set of slots: one bit each, in pieces that are allocated on first use.
 
 use crate::policy::Slot;
 

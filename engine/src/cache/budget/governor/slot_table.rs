@@ -1,9 +1,10 @@
-//! The slots of a cache: who is resident, and the native CLOCK that can always name a victim.
+//! The slots of a cache: which are resident, and the native CLOCK, which can always name a victim.
 //!
 //! Invariant: a slot is either resident or in the free list, and `bytes` is the sum over residents.
 //! A touch is one store: the stamp orders residents by last touch, its lowest bit is the CLOCK's
-//! reference bit. What few residents have, a large size or pins, stands in maps beside. Not here:
-//! who is asked first (`mod.rs`), what a slot holds (see [`Owner`](super::Owner)).
+//! reference bit. Maps beside hold what few residents have: a large size, or pins. Not here: the
+//! order in which victims are requested (`mod.rs`), what a slot holds (see
+//! [`Owner`](super::Owner)).
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
 //! Replacing the policy while serving: replay, switch, rollback.
 //!
 //! Invariant: the active policy changes only at a batch boundary, when its ring is delivered and it
-//! offers no victim; so the one that steps back knows every resident and may return at any time.
+//! offers no victim. So the outgoing policy knows every resident and may return at any time.
 //!
-//! Limit: what is used during a replay reaches the candidate between two slices, so it ranks below
-//! residents shown later. A swap at rest keeps the order exactly; one under load nearly.
+//! Limit: a use during a replay reaches the candidate between two slices, so that entry ranks below
+//! residents shown later. A swap at rest keeps the order exactly, a swap under load nearly.
 
 use super::policy_slot::{PolicyIdentity, PolicyRole, PolicySlot, failure};
 use super::replay::{Replay, SwapStep};

@@ -1,4 +1,4 @@
-//! What lies behind a gap of a partition: how far a read from below that begins there should go.
+//! Looks past a gap of a partition: how far should a read that begins there go?
 
 use super::place::PlaceRef;
 use super::version::{Stop, Version};

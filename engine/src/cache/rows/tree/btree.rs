@@ -304,7 +304,7 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// The memory in which a search begins, for those who want it fetched.
+    /// The memory in which a search begins, for prefetching.
     #[inline]
     pub(super) fn searched(&self) -> Memory {
         match &self.root {
@@ -321,7 +321,7 @@ impl Tree {
         }
     }
 
-    /// The memory of the root, for those who will change it.
+    /// The memory of the root, for prefetching before a change.
     pub(super) fn root_memory(&self) -> Memory {
         match &self.root {
             Node::Leaf(leaf) => leaf.memory(),
@@ -475,7 +475,7 @@ impl<'a> Cursor<'a> {
         leaf.run(self.at..self.at + count)
     }
 
-    /// Passes so many entries behind, of this run.
+    /// Passes this many following entries of this run.
     pub(super) fn pass(&mut self, count: usize) {
         debug_assert!(self.at + count <= self.spot.leaf.len(), "a run ends with its leaf");
         self.at += count;
@@ -495,7 +495,7 @@ impl<'a> Cursor<'a> {
         leaf.run(self.at - count..self.at)
     }
 
-    /// Passes so many entries before, of this run.
+    /// Passes this many preceding entries of this run.
     pub(super) fn pass_before(&mut self, count: usize) {
         debug_assert!(count <= self.at, "a run begins with its leaf");
         self.at -= count;

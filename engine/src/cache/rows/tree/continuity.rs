@@ -1,8 +1,8 @@
-//! The continuity of a leaf: of each entry, whether the gap before it is known, and which range
+//! The continuity of a leaf: for each entry, whether the gap before it is known, and which range
 //! tombstone is in force there.
 //!
-//! Most say that it is known and that there is none, so that takes a bit for each. Invariant:
-//! beyond the last entry nothing is said.
+//! Most gaps are known and without a tombstone, so each of these facts takes a bit. Invariant: no
+//! bit is set beyond the last entry.
 
 use super::heads::WIDTH;
 use crate::mutation::Tombstone;
@@ -34,12 +34,12 @@ fn low(count: usize) -> u128 {
     if count < WIDTH { (1 << count) - 1 } else { u128::MAX }
 }
 
-/// Moved up by so many bits, or by all.
+/// Shifted up by this many bits, or by all.
 fn up(bits: u128, by: usize) -> u128 {
     bits.checked_shl(by as u32).unwrap_or(0)
 }
 
-/// Moved down by so many bits, or by all.
+/// Shifted down by this many bits, or by all.
 fn down(bits: u128, by: usize) -> u128 {
     bits.checked_shr(by as u32).unwrap_or(0)
 }
@@ -170,7 +170,7 @@ impl Continuity {
         }
     }
 
-    /// Checks what holds of the continuity of so many entries.
+    /// Checks the invariants of the continuity of this many entries.
     pub(super) fn check(&self, count: usize) {
         assert_eq!(self.known() & !low(count), 0, "beyond the last entry nothing is said");
         let Some(Tombstones { numbers, list }) = self.tombstones.as_deref() else { return };

@@ -1,7 +1,7 @@
-//! How the nodes of a tree tell their keys apart without looking at them.
+//! Heads: short prefixes that let the nodes of a tree compare keys without reading them.
 //!
-//! Neighbours share the beginning of their keys, so a node keeps that once, and of each key the two
-//! bytes behind it, side by side. Invariant: the order of heads is that of places, equal ones
+//! Neighbours share the beginning of their keys. A node keeps that once, and the two bytes behind
+//! it of each key side by side. Invariant: the order of heads is that of places, equal ones
 //! excepted.
 
 use super::place::{PlaceRef, are_same};

@@ -1,4 +1,4 @@
-//! What a version knows, as people look at it.
+//! Shows what a version knows to people.
 
 use super::version::{Stop, Version};
 use crate::mutation::{Position, Tombstone, Weight};

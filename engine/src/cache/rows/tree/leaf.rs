@@ -215,7 +215,7 @@ impl Leaf {
         self.header().holders.get() > 1
     }
 
-    /// The memory in which a search finds its row, for those who want it fetched.
+    /// The memory in which a search finds its row, for prefetching.
     #[inline]
     pub(super) fn searched(&self) -> Memory {
         Memory { address: self.0.as_ptr().addr(), bytes: Places::of(self.room()).slots }
@@ -250,7 +250,7 @@ impl Leaf {
         self
     }
 
-    /// Moves all entries to a piece of memory with room for so many.
+    /// Moves all entries to a piece of memory with room for this many.
     fn set_room(&mut self, room: usize) {
         debug_assert!(room >= self.len(), "all entries have room");
         let mut new = Leaf::new(room);

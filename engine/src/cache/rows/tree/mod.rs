@@ -1,11 +1,11 @@
-//! What is known of one partition: versions over a tree of entries.
+//! A cached partition: versions over a tree of entries.
 //!
-//! From below: `place.rs` says where an entry stands, `heads.rs` how keys are told apart without a
-//! look at them, `continuity.rs` what is known of the gaps of a leaf, `leaf.rs` how entries lie in
-//! memory and `btree.rs` how leaves make a tree. `version.rs` gives all that its meaning, `walk.rs`
-//! and `ahead.rs` go along it, `inspect.rs` shows it.
+//! Bottom-up: `place.rs` is the position of an entry, `heads.rs` compares keys without reading
+//! them, `continuity.rs` holds what is known of the gaps of a leaf, `leaf.rs` lays entries out in
+//! memory, and `btree.rs` makes a tree of leaves. `version.rs` gives all of it a meaning, `walk.rs`
+//! and `ahead.rs` traverse it, `inspect.rs` shows it.
 //!
-//! Not here: which partitions there are, what fills a gap, and who leaves.
+//! Not here: the set of partitions, filling of gaps, and eviction.
 
 mod ahead;
 mod btree;

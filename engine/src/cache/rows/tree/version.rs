@@ -1,5 +1,5 @@
-//! What is known of one partition as of one state of its data: rows, and for every gap between
-//! neighbours whether everything in it is known.
+//! A version: what the cache knows of one partition as of one state of its data. It holds rows and,
+//! for every gap between neighbours, whether everything in it is known.
 //!
 //! ```text
 //! entry      a          b              c            end
@@ -12,7 +12,7 @@
 //! at the end of the partition is always there.
 //!
 //! Invariant: what an entry claims is true of the SSTables that this version stands for. A version
-//! never changes in what it says, only in how much it knows; other data is another version.
+//! never changes its claims; it only learns more. Other data is another version.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -91,7 +91,7 @@ impl Version {
         }
     }
 
-    /// The memory in which a search for an entry begins, for those who want it fetched.
+    /// The memory in which a search for an entry begins, for prefetching.
     #[inline]
     pub fn searched(&self) -> Memory {
         self.tree.borrow().searched()

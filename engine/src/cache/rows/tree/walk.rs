@@ -1,8 +1,8 @@
-//! A walk along what a version knows: it hands out rows and changes of the tombstone in force, and
-//! stops where nothing is known.
+//! A walk over the known part of a version. It hands out rows and changes of the tombstone in
+//! force, and stops at an unknown gap.
 //!
-//! Invariant: what a walk hands out is what its version says, whether it goes on at once or later.
-//! Not here: what fills a gap (`fill.rs` of the row cache).
+//! Invariant: a walk hands out what its version claims, whether it continues at once or later. Not
+//! here: filling of gaps (`fill.rs` of the row cache).
 
 use std::ops::ControlFlow;
 
@@ -79,7 +79,7 @@ pub(in crate::cache::rows) struct Out<'a, S: ?Sized> {
     sink: &'a mut S,
     /// Fragments given.
     pub given: u64,
-    /// The sink wants no more, or others should have their turn.
+    /// The sink takes no more, or other tasks should have their turn.
     pub is_full: bool,
     /// Entries without rows that were passed.
     pub passed: usize,
@@ -96,7 +96,7 @@ impl<'a, S: FragmentSink + ?Sized> Out<'a, S> {
         self.is_full |= !self.sink.row(flat);
     }
 
-    /// Goes along a run of plain entries as long as more is wanted; returns how many were passed.
+    /// Walks a run of plain entries while the sink takes more; returns how many it passed.
     #[inline]
     fn run<'t>(&mut self, mut run: impl Iterator<Item = &'t FlatRow> + Clone) -> usize {
         let Some(first) = run.clone().next() else { return 0 };

@@ -456,7 +456,7 @@ fn state_goes_to_a_successor_of_the_same_kind_and_over_a_restart() {
     world.live(async |life| {
         assert_eq!(life.state("second").await, "active");
         let noted = note(&life, "second").await;
-        assert!(noted.starts_with("cold") && noted.contains("no good: crc"), "{noted}");
+        assert!(noted.starts_with("cold") && noted.contains("unusable: crc"), "{noted}");
         let explained = life.database.explain_policy("second").await.unwrap();
         assert_eq!(explained.state_note, noted);
         life.read_some(&mut Random::new(1), 20).await;

@@ -261,7 +261,7 @@ impl Loader {
     fn mutation(&self) -> Result<Mutation, String> {
         let fields = self.reader.fields();
         if fields.len() != self.fields.len() {
-            return Err(format!("{} fields, {} are wanted", fields.len(), self.fields.len()));
+            return Err(format!("{} fields instead of {}", fields.len(), self.fields.len()));
         }
         let table = &*self.table;
         let mut values: Vec<Option<Value>> = vec![None; table.columns.len()];

@@ -78,7 +78,7 @@ async fn bad_lines_can_be_set_aside() {
         std::fs::read_to_string(rejected).unwrap(),
         "# line 3: column 'time_hour': 'noon' is no timestamp\nEWR,noon,\"2\"\n\
          # line 4: column 'origin': a key column must not be null\n,2013-01-02,3\n\
-         # line 5: 2 fields, 3 are wanted\nEWR,2013-01-03\n"
+         # line 5: 2 fields instead of 3\nEWR,2013-01-03\n"
     );
 }
 

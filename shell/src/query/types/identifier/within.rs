@@ -1,5 +1,5 @@
-//! UUIDs and addresses within lists, sets, maps and tuples: compared by what they name. Goes behind
-//! `alone`, which sees to those that stand alone.
+//! Compares UUIDs and addresses within lists, sets, maps and tuples by value. Runs after `alone`,
+//! which handles those that stand alone.
 
 use std::sync::Arc;
 
