@@ -248,6 +248,18 @@ mod tests {
     }
 
     #[test]
+    fn what_a_batch_did_not_need_goes_to_those_who_wait() {
+        let memory = ReadMemory::new(100);
+        let mut held = memory.try_charge(45).unwrap();
+        let mut waiting = Box::pin(memory.charge(20, true, 0));
+        assert!((&mut waiting).now_or_never().is_none());
+        held.settle(10);
+        let granted = waiting.now_or_never().expect("nobody else would wake it").unwrap();
+        assert_eq!(memory.status().used, 60);
+        drop((held, granted));
+    }
+
+    #[test]
     fn more_than_there_is_goes_to_one_alone() {
         let memory = ReadMemory::new(100);
         let whole = memory.try_charge(4000).unwrap();

@@ -599,3 +599,27 @@ fn errors_of_apply_stop_replay() {
         assert_eq!(count, 2);
     });
 }
+
+#[test]
+fn a_segment_counts_until_its_file_is_gone() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let log = open(&disk, Durability::Sync).await;
+        let mut last = append(&log, &mutation(1, 0, 3000)).await.unwrap();
+        for number in 1..200 {
+            last = append(&log, &mutation(1, number, 3000)).await.unwrap();
+        }
+        disk.set_faults(Faults { delay_turns_max: 3, ..Faults::default() });
+        let held = log.clone();
+        let releasing =
+            tokio::task::spawn_local(async move { held.mark_flushed(TableId(1), last).await });
+        while !releasing.is_finished() {
+            let files = segment_files(&disk).await.len();
+            let (counted, there) = (log.bytes_on_disk(), (files * SEGMENT_BYTES) as u64);
+            assert!(counted >= there, "{counted} bytes are counted of {there} on the disk");
+            tokio::task::yield_now().await;
+        }
+        releasing.await.unwrap().unwrap();
+        assert!(log.stats().segments_removed > 3, "{:?}", log.stats());
+    });
+}

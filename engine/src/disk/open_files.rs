@@ -415,7 +415,12 @@ mod tests {
     use crate::disk::{Faults, SimulatedDisk, conformance};
 
     fn bounded(disk: Rc<dyn Disk>, open_max: usize) -> Rc<OpenFiles> {
-        let sleep = |_| tokio::task::yield_now().boxed_local();
+        let waited = Cell::new(Duration::ZERO);
+        let sleep = move |pause| {
+            waited.set(waited.get() + pause);
+            assert!(waited.get() < 10 * DESCRIPTOR_WAIT, "waiting for a descriptor never ends");
+            tokio::task::yield_now().boxed_local()
+        };
         let files = OpenFiles::new(disk, 0, Box::new(sleep));
         files.set_max(open_max);
         files
@@ -527,6 +532,33 @@ mod tests {
             longer.write_at(0, AlignedBuffer::padded(&[7; 2 * PAGE_BYTES])).await.0.unwrap();
             let error = first_byte(&*replaced).await.unwrap_err();
             assert!(error.to_string().contains("changed while it was in use"), "{error}");
+        });
+    }
+
+    #[test]
+    fn a_file_that_is_being_read_counts_as_open() {
+        run(async {
+            let simulated = SimulatedDisk::new(5);
+            let disk = bounded(simulated.shared(), 2);
+            disk.create_directories(Path::new("/files")).await.unwrap();
+            let mut files = Vec::new();
+            for number in 0..6 {
+                let path = make(&*disk, number).await;
+                let file = disk.open(&path, OpenOptions::READ).await.unwrap();
+                file.size().await.unwrap();
+                files.push(file);
+            }
+            let last = files.pop().unwrap();
+            let mut reading = Box::pin(first_byte(&*last));
+            simulated.set_faults(Faults { delay_turns_max: 1 << 20, ..Faults::default() });
+            assert!(futures::poll!(&mut reading).is_pending());
+            simulated.set_faults(Faults::default());
+            for file in files.iter().chain(&files) {
+                first_byte(&**file).await.unwrap();
+                let (counted, open) = (disk.stats().open as u64, simulated.open_files());
+                assert_eq!(counted, open, "descriptors that the bound counts, and those there are");
+            }
+            assert!(futures::poll!(&mut reading).is_pending());
         });
     }
 

@@ -49,6 +49,9 @@ fn what_was_recorded_is_known_after_power_cuts() {
             if id % 3 == 0 {
                 entries.push(Entry::Released { ids: vec![id - 1] });
             }
+            if id % 4 == 0 {
+                entries.push(Entry::Numbered { table: TableId((id % 5).into()), generation: id });
+            }
             entries.iter().for_each(|entry| expected.apply(entry));
             ledger.record(entries).await.unwrap();
             if id % 7 == 0 {

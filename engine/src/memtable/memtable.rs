@@ -247,3 +247,65 @@ impl Drop for PendingWrite {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutation::{ClusteringRange, RangeTombstone, Tombstone};
+    use crate::schema::TableId;
+
+    fn at(offset: u32) -> ReplayPosition {
+        ReplayPosition { segment: 7, offset }
+    }
+
+    /// A write that deletes rows of one partition.
+    fn deletion(timestamp: i64) -> Mutation {
+        let mut mutation = Mutation::new(TableId(1), PartitionKey::from_bytes(b"k"));
+        let tombstone = Tombstone { timestamp, deletion_time: 1 };
+        mutation
+            .range_tombstones
+            .push(RangeTombstone { range: ClusteringRange::full(), tombstone });
+        mutation
+    }
+
+    #[test]
+    fn positions_are_stated_only_where_they_are_those_of_all_writes() {
+        let memtable = Memtable::new(Rc::default());
+        assert_eq!(memtable.positions(), None);
+        memtable.replay(Some(at(1)), deletion(1));
+        memtable.replay(Some(at(5)), deletion(2));
+        assert_eq!(memtable.positions(), Some((at(1), at(5))));
+        // A write of another log: an SSTable of all three is not what this log has from 1 to 5.
+        memtable.replay(None, deletion(3));
+        assert_eq!((memtable.positions(), memtable.highest_position()), (None, Some(at(5))));
+    }
+
+    #[test]
+    fn range_tombstones_take_memory_as_rows_do() {
+        let shard_bytes = Rc::new(Cell::new(0));
+        let memtable = Memtable::new(shard_bytes.clone());
+        memtable.replay(None, deletion(1));
+        let before = shard_bytes.get();
+        for timestamp in 2..12 {
+            memtable.replay(None, deletion(timestamp));
+        }
+        let grown = shard_bytes.get() - before;
+        assert!(grown >= 10 * size_of::<RangeTombstone>(), "{grown} bytes of ten range tombstones");
+        assert_eq!(memtable.stats().bytes, shard_bytes.get());
+    }
+
+    #[test]
+    fn a_write_that_comes_after_its_memtable_was_released_is_not_counted() {
+        let shard_bytes = Rc::new(Cell::new(0));
+        let memtable = Memtable::new(shard_bytes.clone());
+        let (first, second) =
+            (memtable.begin_write(at(1), deletion(1)), memtable.begin_write(at(2), deletion(2)));
+        first.apply();
+        assert!(shard_bytes.get() > 0);
+        memtable.seal();
+        memtable.release();
+        second.apply();
+        memtable.release();
+        assert_eq!(shard_bytes.get(), 0, "nobody would give those bytes back");
+    }
+}

@@ -316,7 +316,7 @@ mod tests {
     use futures::future::{LocalBoxFuture, ready};
 
     use super::*;
-    use crate::mutation::{Cell, CellPath, Liveness, MultiCell};
+    use crate::mutation::{Cell, CellPath, Liveness, MultiCell, Position};
     use crate::schema::ColumnId;
 
     /// Gives what it has at once.
@@ -336,7 +336,11 @@ mod tests {
     fn seen(rows: Vec<Fragment>) -> Vec<Row> {
         let key = Rc::new(PartitionKey::from_bytes(b"k"));
         let start = Fragment::PartitionStart { key, deletion: None };
-        let all = [vec![start], rows, vec![Fragment::PartitionEnd]].concat();
+        seen_of([vec![start], rows, vec![Fragment::PartitionEnd]].concat())
+    }
+
+    /// The rows that a query sees of whole partitions.
+    fn seen_of(all: Vec<Fragment>) -> Vec<Row> {
         let mut reader = QueryReader::new(Box::new(Given(all.into())), 50, false);
         let mut seen = Vec::new();
         loop {
@@ -398,6 +402,39 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn of_two_deletions_over_a_row_the_stronger_one_counts() {
+        let deleted_at = |timestamp| Tombstone { timestamp, deletion_time: 1 };
+        let row = |ck: u8, timestamp| {
+            let key = Rc::new(ClusteringKey::from_ordered([ck]));
+            let row = Row { liveness: Some(Liveness::at(timestamp)), ..Row::default() };
+            Fragment::Row { key, row: Rc::new(row) }
+        };
+        let change = |ck: u8, tombstone| Fragment::RangeTombstoneChange {
+            position: Position::before(ClusteringKey::from_ordered([ck])),
+            tombstone,
+        };
+        // Newer than the range tombstone of 10, than the partition's deletion, than that of 30.
+        let rows = |ck: u8| [row(ck, 15), row(ck + 1, 25), row(ck + 2, 35)];
+        let all = [
+            vec![Fragment::PartitionStart {
+                key: Rc::new(PartitionKey::from_bytes(b"k")),
+                deletion: Some(deleted_at(20)),
+            }],
+            rows(0).to_vec(),
+            vec![change(10, Some(deleted_at(10)))],
+            rows(10).to_vec(),
+            vec![change(20, Some(deleted_at(30)))],
+            rows(20).to_vec(),
+            vec![change(30, None)],
+            rows(30).to_vec(),
+            vec![Fragment::PartitionEnd],
+        ];
+        let seen = seen_of(all.concat());
+        let seen: Vec<i64> = seen.iter().filter_map(Row::newest_timestamp).collect();
+        assert_eq!(seen, [25, 35, 25, 35, 35, 25, 35]);
     }
 
     #[test]

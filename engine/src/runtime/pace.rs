@@ -61,3 +61,24 @@ pub(super) fn rest() -> Option<impl Future<Output = ()>> {
     let pace = CURRENT.with_borrow(|current| current.clone())?;
     (pace.has_time)().then(|| pace.timer.sleep(REST))
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::super::RealTimer;
+    use super::*;
+
+    #[test]
+    fn a_pace_is_that_of_its_own_work_only() {
+        let pace = |is_idle| Pace::new(Rc::new(RealTimer), move || is_idle);
+        let inner = async || {
+            let within = pace(false).run(async { has_time() }).await;
+            (within, has_time())
+        };
+        assert!(!has_time());
+        let seen = pace(true).run(inner()).now_or_never();
+        assert_eq!(seen, Some((false, true)), "of the inner work, and of the outer behind it");
+        assert!(!has_time() && rest().is_none(), "what comes next rests for the work before");
+    }
+}

@@ -524,7 +524,19 @@ mod tests {
     fn ladders_of_scalars() -> Vec<(DataType, Vec<Value>)> {
         let int = |v| Value::Int(v);
         let dec = |unscaled, scale| Value::Decimal { unscaled, scale };
+        // Of one time the other bytes decide, as signed ones.
+        let time_uuid = |time, rest: i8| {
+            let mut bytes = [0; 16];
+            (bytes[3], bytes[6], bytes[8]) = (time, 0x10, rest as u8);
+            Value::TimeUuid(bytes)
+        };
         vec![
+            (
+                DataType::TimeUuid,
+                [(1, -128), (1, -1), (1, 0), (1, 127), (2, -128)]
+                    .map(|(time, rest)| time_uuid(time, rest))
+                    .to_vec(),
+            ),
             (DataType::Boolean, vec![Value::Boolean(false), Value::Boolean(true)]),
             (DataType::Int, vec![int(i32::MIN), int(-1), int(0), int(1), int(i32::MAX)]),
             (DataType::TinyInt, vec![Value::TinyInt(-128), Value::TinyInt(0), Value::TinyInt(1)]),

@@ -158,6 +158,15 @@ mod tests {
         assert_eq!(of_key(b"key00001"), [1, 6, 59]);
     }
 
+    /// No key has the least token: a range of all tokens begins there.
+    #[test]
+    fn the_least_hash_gives_the_greatest_token() {
+        for salt in [0, 1, 77] {
+            let key = key_with_token(Token(i64::MIN), salt);
+            assert_eq!((murmur3_x64_128(&key).first, Token::of(&key)), (i64::MIN, Token::MAX));
+        }
+    }
+
     /// Values that Cassandra itself computes for these keys.
     #[test]
     fn tokens_equal_cassandras() {

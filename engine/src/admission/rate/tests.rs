@@ -215,6 +215,32 @@ fn a_new_plan_does_not_fill_a_bucket() {
 }
 
 #[test]
+fn a_plan_of_a_smaller_burst_takes_what_is_beyond_it() {
+    let mut buckets = bucket::Buckets::default();
+    buckets.replace(&[PlannedRate { key: 7, rate_milli: 1_000, burst: 10 }], 0);
+    buckets.replace(&[PlannedRate { key: 7, rate_milli: 1_000, burst: 2 }], 0);
+    let taken: Vec<_> = (0..3).map(|_| buckets.take(7, 0)).collect();
+    assert_eq!(taken, [Some(true), Some(true), Some(false)]);
+}
+
+#[test]
+fn a_plan_ends_with_its_policy() {
+    let table = table(1, Some(100), None);
+    let mut limiter = Limiter::new(9);
+    let planner = || -> Box<dyn RatePolicy> { Box::new(Planner::default()) };
+    limiter.set_policy(Some(("first".into(), planner())));
+    let read =
+        |limiter: &mut Limiter, now_us| admit(limiter, &table, Token(7), Operation::Read, now_us);
+    for _ in 0..120 {
+        let _ = read(&mut limiter, 1_000_000);
+    }
+    // In the next second the plan holds: a burst of one, far below the limit.
+    assert!(read(&mut limiter, 2_000_000).is_ok() && read(&mut limiter, 2_000_001).is_err());
+    limiter.set_policy(Some(("second".into(), planner())));
+    assert!(read(&mut limiter, 2_000_002).is_ok(), "the plan of a policy that left holds on");
+}
+
+#[test]
 fn a_bucket_counts_time_that_brings_less_than_a_thousandth() {
     let rate = PlannedRate { key: 7, rate_milli: 300, burst: 1 };
     let mut buckets = bucket::Buckets::default();

@@ -15,6 +15,7 @@ use crate::clock::Random;
 use crate::config::PAGE_BYTES;
 use crate::disk::DiskFile;
 use crate::error::{Error, Result};
+use crate::policy::cache_admission::{AdmissionCandidate, AdmissionPolicy};
 use crate::policy::{FailureKind, Lru, PolicyFailure};
 
 /// A file of which byte `n` is decided by `seed`.
@@ -399,6 +400,67 @@ fn a_closed_file_takes_its_pages_along() {
     assert_eq!(cache.stats().total.pages, 10);
     assert_eq!(held[..], file.content[3 * PAGE_BYTES..4 * PAGE_BYTES]);
     assert!((0..10).all(|number| stays.cached_page(number).is_some()));
+}
+
+/// Keeps everything or nothing, and notes which run each candidate is of.
+struct Admission {
+    keeps: bool,
+    runs: Rc<RefCell<Vec<u16>>>,
+}
+
+impl AdmissionPolicy for Admission {
+    fn name(&self) -> &str {
+        "admission"
+    }
+
+    fn version(&self) -> &str {
+        "1"
+    }
+
+    fn wants_feedback(&self) -> bool {
+        false
+    }
+
+    fn admit(
+        &mut self,
+        candidate: &AdmissionCandidate,
+    ) -> std::result::Result<bool, PolicyFailure> {
+        self.runs.borrow_mut().push(candidate.run);
+        Ok(self.keeps)
+    }
+
+    fn feedback(&mut self, _: &[u64]) -> std::result::Result<(), PolicyFailure> {
+        Ok(())
+    }
+}
+
+#[test]
+fn files_that_are_gone_take_nobodys_place_among_those_that_are_followed() {
+    let (cache, file) = (cache(8), MemoryFile::new(11, 3 * PAGE_BYTES));
+    let runs: Rc<RefCell<Vec<u16>>> = Rc::default();
+    let policy = Admission { keeps: true, runs: runs.clone() };
+    cache.set_admission(Some(("all".into(), Box::new(policy))));
+    for _ in 0..3000 {
+        block_on(paged(&cache, &file).page(0)).unwrap();
+    }
+    let last = paged(&cache, &file);
+    runs.borrow_mut().clear();
+    (0..3).for_each(|number| _ = block_on(last.page(number)).unwrap());
+    assert_eq!(*runs.borrow(), [0, 1, 2], "how far a read in sequence has come");
+}
+
+#[test]
+fn what_admission_refuses_is_a_miss_for_whoever_counts_them() {
+    let (cache, file) = (cache(8), MemoryFile::new(12, 2 * PAGE_BYTES));
+    let policy = Admission { keeps: false, runs: Rc::default() };
+    cache.set_admission(Some(("none".into(), Box::new(policy))));
+    let paged = paged(&cache, &file);
+    for _ in 0..3 {
+        block_on(paged.page(0)).unwrap();
+    }
+    let total = cache.stats().total;
+    assert_eq!((total.pages, total.misses, total.refused), (0, 3, 3));
+    assert_eq!(cache.policy_status().tally.misses, 3, "what policies are compared by");
 }
 
 #[test]

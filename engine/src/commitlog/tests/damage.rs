@@ -227,3 +227,90 @@ fn records_that_two_damaged_places_leave_are_all_found() {
         assert_eq!(told[0].left_out, ranges);
     });
 }
+
+/// A table whose last record of a segment is lost must not look as if it lacked nothing.
+#[test]
+fn a_record_that_runs_into_damage_is_lost_from_where_it_begins() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let (log, _) = open_watched(&disk).await;
+        let mut positions = Vec::new();
+        for number in 0..6 {
+            // Every second one takes three blocks.
+            let bytes = if number % 2 == 0 { 100 } else { 9000 };
+            positions.push(append(&log, &mutation(1, number, bytes)).await.unwrap());
+        }
+        let path = path_of(positions[0]);
+        let of = |number: usize| positions[number].offset..positions[number + 1].offset;
+        let damage_second_block = |number: usize| {
+            disk.corrupt(&path, u64::from(positions[number].offset) + 5000, 1);
+        };
+        damage_second_block(3);
+        for recovery in [Recovery::Refuse, Recovery::SkipDamagedLog] {
+            let (_, told) = found(&disk, recovery).await;
+            assert_eq!((told.len(), told[0].from), (1, of(3).start), "{recovery:?}: {told:?}");
+        }
+        let (_, told) = found(&disk, Recovery::SkipDamagedLog).await;
+        assert_eq!(told[0].left_out, [of(3)]);
+        damage_second_block(1);
+        let (records, told) = found(&disk, Recovery::SkipDamagedLog).await;
+        let numbers: Vec<i64> = records.iter().map(|(_, record)| number_of(record)).collect();
+        assert_eq!(numbers, [0, 2, 4, 5]);
+        assert_eq!(told[0].left_out, [of(1), of(3)], "all of both records");
+    });
+}
+
+#[test]
+fn a_whole_block_without_a_record_is_told_where_it_stands() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let (log, _) = open_watched(&disk).await;
+        let mut positions = Vec::new();
+        for number in 0..5 {
+            positions.push(append(&log, &mutation(1, number, 100)).await.unwrap());
+        }
+        let path = path_of(positions[0]);
+        let at = positions[2].offset;
+        let whole = read_file(&disk, &path).await.unwrap();
+        // A bit of the record's size, and one of that size's checksum.
+        for byte in [0, 5] {
+            let mut content = whole.clone();
+            let block = &mut content[at as usize..][..BLOCK_BYTES];
+            let trailer = block::inspect(block, at).unwrap();
+            block[byte] ^= 1;
+            block::seal(block, at, trailer);
+            overwrite(&disk, &path, &content).await;
+            let (records, told) = found(&disk, Recovery::Refuse).await;
+            assert_eq!(records.len(), 2, "byte {byte}");
+            assert_eq!((told.len(), told[0].from), (1, at), "byte {byte}: {told:?}");
+        }
+    });
+}
+
+#[test]
+fn a_segment_stays_until_the_ledger_knows_what_it_held() {
+    run(async {
+        let (disk, beside) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
+        let ledger = Ledger::open(beside.shared(), &ledger_path()).await.unwrap();
+        let options = CommitlogOptions { ledger: Some(ledger), ..options(Durability::Sync) };
+        let clock = SimulatedClock::new(START_US);
+        let log = Commitlog::open(disk.shared(), clock, options).await.unwrap();
+        beside.set_faults(Faults { write_error_one_in: 1, ..Faults::default() });
+        let positions = fill(&log).await;
+        let last = *positions.last().unwrap();
+        for table in [1, 2] {
+            log.mark_flushed(TableId(table), last).await.unwrap();
+        }
+        let is_there =
+            async |id: &u64| read_file(&disk, &segment::path(&directory(), *id)).await.is_ok();
+        let ids = segments(&positions);
+        for id in &ids {
+            assert!(is_there(id).await, "segment {id} went, and the ledger was told nothing");
+        }
+        beside.set_faults(Faults::default());
+        log.release_free().await;
+        for id in &ids[..ids.len() - 1] {
+            assert!(!is_there(id).await, "segment {id} stays though the ledger was told");
+        }
+    });
+}

@@ -15,12 +15,12 @@ use serde_json::{Value as Json, json};
 
 use super::*;
 use crate::error::Error;
-use crate::mutation::{Cell, Row};
-use crate::mutation::{Fragment, PartitionRange, Slice};
+use crate::mutation::{Cell, Fragment, PartitionRange, Position, Row, Slice, Tombstone};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{
     ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, DataType, PartitionKey, Value,
 };
+use crate::sstable::tests::damage::make_foreign;
 use crate::sstable::tests::fixtures::fixture_path;
 use crate::sstable::tests::memory_disk::MemoryDisk;
 use crate::sstable::tests::model;
@@ -435,6 +435,19 @@ fn wrong_statistics_are_found() {
         assert!(!found.is_sound(), "{field:?}");
         assert_names(&found, Component::Statistics);
     }
+    // Times of deletion and times to live, the least and the greatest.
+    let (deleted, ttls) = (
+        [metadata.min_deletion_time, metadata.max_deletion_time],
+        [metadata.min_ttl, metadata.max_ttl],
+    );
+    let extents = [deleted, ttls].concat().into_iter().flat_map(i32::to_be_bytes);
+    let extents: Vec<u8> = extents.collect();
+    let at = content.windows(extents.len()).position(|bytes| bytes == extents).unwrap();
+    for last in (at + 3..at + extents.len()).step_by(4) {
+        let found = damaged(("me", "tombs"), Component::Statistics, |content| content[last] ^= 1);
+        assert!(!found.is_sound(), "byte {} of the extents", last - at);
+        assert_names(&found, Component::Statistics);
+    }
     // Versions of Cassandra gather these in different ways: told, and no damage.
     let found = with_other(&metadata.drop_times[0].0.to_be_bytes());
     assert!(found.is_sound(), "{:?}", found.problems);
@@ -450,6 +463,89 @@ fn wrong_statistics_are_found() {
     // The cardinality estimate.
     let found = damaged(("me", "simple_none"), Component::Statistics, |content| content[600] ^= 1);
     assert_names(&found, Component::Statistics);
+}
+
+/// Who skips files by the bounds of their rows would pass by what deletes rows of other files.
+#[test]
+fn beside_a_range_tombstone_no_bounds_of_rows_are_stated() {
+    let order = ClusteringOrder::Ascending;
+    let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+    let schema = model::schema_of(vec![
+        column("pk", DataType::Int, ColumnKind::PartitionKey { position: 0 }),
+        column("ck", DataType::Int, ColumnKind::ClusteringKey { position: 0, order }),
+        column("v", DataType::Text, ColumnKind::Regular),
+    ]);
+    let clustering = |ck| ClusteringKey::from_values(&schema, &[Value::Int(ck)]).unwrap();
+    let row = |ck| {
+        let row = Row { cells: vec![(ColumnId(2), Cell::live(7, *b"v"))], ..Row::default() };
+        Fragment::Row { key: Rc::new(clustering(ck)), row: Rc::new(row) }
+    };
+    let change = |position, tombstone| Fragment::RangeTombstoneChange { position, tombstone };
+    let deleted = Tombstone { timestamp: 3, deletion_time: 3 };
+    let key = Rc::new(PartitionKey::from_bytes(1i32.to_be_bytes()));
+    for has_range in [false, true] {
+        let mut fragments = vec![Fragment::PartitionStart { key: key.clone(), deletion: None }];
+        fragments.extend([row(5), row(6)]);
+        if has_range {
+            fragments.push(change(Position::before(clustering(8)), Some(deleted)));
+            fragments.push(change(Position::after(clustering(9)), None));
+        }
+        fragments.push(Fragment::PartitionEnd);
+        let disk = MemoryDisk::default();
+        write(&disk, 1, &schema, WriterOptions::default(), fragments).unwrap();
+        let sstable = inspector(&disk, directory(), &SstableName::native(1));
+        let metadata = block_on(sstable.metadata()).unwrap();
+        let stated = (metadata.min_clustering, metadata.max_clustering);
+        let of = |ck: i32| if has_range { vec![] } else { vec![ck.to_be_bytes().to_vec()] };
+        assert_eq!(stated, (of(5), of(6)), "a range tombstone: {has_range}");
+    }
+}
+
+/// Data and index agree, and no checksum speaks: the order itself is looked at.
+#[test]
+fn partitions_out_of_order_are_found() {
+    let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+    let schema = model::schema_of(vec![
+        column("pk", DataType::Int, ColumnKind::PartitionKey { position: 0 }),
+        column("v", DataType::Text, ColumnKind::Regular),
+    ]);
+    let bytes = [0x1122_3344_i32, 0x5566_7788].map(i32::to_be_bytes);
+    let mut keys = bytes.map(PartitionKey::from_bytes);
+    keys.sort();
+    let partition = |key: &PartitionKey| {
+        let row = Row { cells: vec![(ColumnId(1), Cell::live(7, *b"v"))], ..Row::default() };
+        let key = Rc::new(key.clone());
+        let (empty, row) = (Rc::new(ClusteringKey::empty()), Rc::new(row));
+        [
+            Fragment::PartitionStart { key, deletion: None },
+            Fragment::Row { key: empty, row },
+            Fragment::PartitionEnd,
+        ]
+    };
+    let disk = MemoryDisk::default();
+    let fragments: Vec<Fragment> = keys.iter().flat_map(partition).collect();
+    write(&disk, 1, &schema, WriterOptions::default(), fragments).unwrap();
+    for component in [Component::Crc, Component::Digest] {
+        block_on(shared(&disk).remove(&component.path(directory(), 1))).unwrap();
+    }
+    make_foreign(&disk);
+    for component in [Component::Data, Component::Index] {
+        let path = component.path(directory(), 1);
+        let mut content = disk.content(&path);
+        let place = |key: &[u8; 4]| content.windows(4).position(|part| part == key).unwrap();
+        let places = [place(&bytes[0]), place(&bytes[1])];
+        for (at, other) in places.into_iter().zip([bytes[1], bytes[0]]) {
+            content[at..at + 4].copy_from_slice(&other);
+        }
+        disk.set_content(&path, content);
+    }
+    let found = verified_native(&disk);
+    let is_order = |problem: &Error| {
+        matches!(problem, Error::Corrupt(corruption)
+            if corruption.file.ends_with("me-1-big-Data.db")
+                && corruption.wanted.starts_with("a key after"))
+    };
+    assert!(found.problems.iter().any(is_order), "{:#?}", found.problems);
 }
 
 fn disk_content(sstable: &Inspector) -> Vec<u8> {

@@ -436,3 +436,36 @@ impl CheckedFile {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::sstable::tests::memory_disk::MemoryDisk;
+
+    #[test]
+    fn the_last_unit_of_a_file_is_checked_though_it_is_shorter() {
+        let path = PathBuf::from("/data/short");
+        let content: Vec<u8> = (0..CHUNK_BYTES + 5000).map(|at| at as u8).collect();
+        for unit in [PAGE_BYTES, CHUNK_BYTES] {
+            let crcs: Vec<u32> = content.chunks(unit).map(crc32).collect();
+            for at in [3, CHUNK_BYTES - 1, CHUNK_BYTES, content.len() - 1] {
+                let mut damaged = content.clone();
+                damaged[at] ^= 1;
+                let disk = MemoryDisk::default();
+                disk.set_content(&path, damaged);
+                let cache = PageCache::new(1 << 20, 1);
+                let checks = Checks::Chunks(unit as u64, crcs.clone());
+                let place = (path.clone(), EntryKind::DataPage);
+                let file = block_on(CheckedFile::open(&disk, cache, place, None, checks)).unwrap();
+                let page = block_on(file.page(at as u64 / PAGE)).map(|_| ());
+                let bytes = block_on(file.read(at as u64, 1)).map(|_| ());
+                for found in [page, bytes] {
+                    let is_told = matches!(found, Err(Error::Corrupt(_)));
+                    assert!(is_told, "byte {at} in units of {unit}: {found:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,6 +1,8 @@
 //! Reads that go on behind damage: what they give is part of the truth, in order, and what is lost
 //! lies around the damage.
 
+use std::collections::BTreeMap;
+
 use super::model::*;
 use super::*;
 use crate::clock::Random;
@@ -146,6 +148,30 @@ fn rows_of(fragments: &[Fragment]) -> Vec<(PartitionKey, ClusteringKey, Rc<Row>)
     rows
 }
 
+/// Which tombstone is in force where a row stands.
+fn in_force(fragments: &[Fragment]) -> BTreeMap<(PartitionKey, ClusteringKey), Option<Tombstone>> {
+    let (mut partition, mut open) = (None, None);
+    let mut rows = BTreeMap::new();
+    for fragment in fragments {
+        match fragment {
+            Fragment::PartitionStart { key, .. } => partition = Some((**key).clone()),
+            Fragment::RangeTombstoneChange { tombstone, .. } => open = *tombstone,
+            Fragment::Row { key, .. } => {
+                rows.insert((partition.clone().unwrap(), (**key).clone()), open);
+            }
+            _ => {}
+        }
+    }
+    rows
+}
+
+/// What damage took away takes no deletion along.
+fn check_deleted(all: &[Fragment], found: &[Fragment], what: &str) {
+    let (all, found) = (in_force(all), in_force(found));
+    let differs = found.iter().find(|(row, open)| all[row] != **open);
+    assert_eq!(differs, None, "{what}: a row that is found bears another tombstone");
+}
+
 /// Numbers of the rows of `all` that are not in `found`, which has no others.
 fn missing(all: &[Fragment], found: &[Fragment]) -> Vec<usize> {
     let (all, found) = (rows_of(all), rows_of(found));
@@ -187,6 +213,7 @@ fn check_damage(options: WriterOptions, rows: i32, unit_bytes: usize, lost_max: 
             let error = read(&table, &PartitionRange::full(), &slice).unwrap_err();
             let (found, log) = read_past(&table, &PartitionRange::full(), direction);
             let lost = missing(&all, &found);
+            check_deleted(&all, &found, &format!("byte {at}, {direction:?}"));
             let first = lost.first().copied().unwrap_or(0);
             assert!(lost.iter().copied().eq(first..first + lost.len()), "byte {at}: {lost:?}");
             assert!((1..=lost_max).contains(&lost.len()), "byte {at}: {} rows", lost.len());
@@ -204,6 +231,7 @@ fn check_damage(options: WriterOptions, rows: i32, unit_bytes: usize, lost_max: 
                 one_by_one.extend(read_past(&table, &range, direction).0);
             }
             let lost = missing(&all, &one_by_one);
+            check_deleted(&all, &one_by_one, &format!("byte {at}, {direction:?}, one by one"));
             assert!((1..=lost_max).contains(&lost.len()), "byte {at}: {} rows", lost.len());
         }
         repair(&disk, Component::Data, content);

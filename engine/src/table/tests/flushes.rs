@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use super::*;
+use crate::commitlog::ReplayPosition;
 use crate::mutation::{
     ClusteringRange, Direction, PartitionRange, Position, RangeTombstone, Slice, Tombstone, Weight,
 };
@@ -68,4 +69,20 @@ fn every_deleted_range_that_the_check_of_a_write_lets_pass_can_be_flushed() {
             world.flush();
         }
     }
+}
+
+#[test]
+fn a_flush_waits_for_a_write_that_is_the_first_of_its_memtable() {
+    let world = World::open(MemoryDisk::default(), schema(true), 1 << 20, (0, 1));
+    let position = ReplayPosition { segment: 1, offset: 1 };
+    let write = world.table.active().begin_write(position, world.mutation((1, 1), 1, 10));
+    let turns = EachTurn::new();
+    let mut flush = pin!(world.table.flush());
+    for _ in 0..10 {
+        assert!(turns.poll(flush.as_mut()).is_pending(), "the log has a write that no file has");
+    }
+    write.apply();
+    block_on(flush).unwrap();
+    let stats = world.table.stats();
+    assert_eq!((stats.sstables, stats.memtable_rows), (1, 0));
 }

@@ -2,7 +2,7 @@
 //! files hold together.
 
 use super::*;
-use crate::mutation::{Direction, PartitionRange, Slice};
+use crate::mutation::{ClusteringRange, Direction, PartitionRange, Slice};
 
 const FILES: i32 = 12;
 const ROW_BYTES: usize = 2 << 20;
@@ -80,4 +80,22 @@ fn a_row_that_is_too_long_to_keep_comes_at_each_read() {
             assert_eq!(found.len(), 3, "{direction:?}");
         }
     }
+}
+
+#[test]
+fn a_point_read_keeps_no_row_that_is_as_long_as_thousands() {
+    let world = World::open(MemoryDisk::default(), schema(true), 8 << 20, (0, 1));
+    for (ck, bytes) in [(1, 10), (2, 3 << 20), (3, 10)] {
+        world.write((1, ck), 1, bytes);
+    }
+    world.flush();
+    let partition = PartitionRange::Single(partition_key(1));
+    for ck in [1, 2, 3, 2] {
+        let ranges = vec![ClusteringRange::prefix(world.clustering(ck))];
+        let slice = Slice { ranges, direction: Direction::Forward };
+        let found = rows_of(world.table.read(&partition, &slice, false), usize::MAX);
+        assert_eq!(found.len(), 1, "row {ck}");
+    }
+    let stats = world.table.rows().stats();
+    assert!(stats.rows == 2 && stats.bytes < 100 << 10, "{stats:?}");
 }

@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    fn write(&self, (pk, ck): (i32, i32), timestamp: i64, value_bytes: usize) {
+    fn mutation(&self, (pk, ck): (i32, i32), timestamp: i64, value_bytes: usize) -> Mutation {
         let mut mutation = Mutation::new(self.table.schema().id, partition_key(pk));
         let row = Row {
             liveness: Some(Liveness::at(timestamp)),
@@ -109,6 +109,11 @@ impl World {
             ..Row::default()
         };
         mutation.rows.push((self.clustering(ck), row));
+        mutation
+    }
+
+    fn write(&self, place: (i32, i32), timestamp: i64, value_bytes: usize) {
+        let mutation = self.mutation(place, timestamp, value_bytes);
         self.table.active().replay(None, mutation);
     }
 

@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::task::Poll;
 
 use super::failing_disk::{FailingDisk, WAITS};
 use super::log_limit::{SEGMENT_BYTES, log_bytes, open, open_at, run};
@@ -13,6 +14,17 @@ use crate::disk::{AlignedBuffer, Disk, OpenOptions, SimulatedDisk, read_file};
 use crate::error::Error;
 
 const MEMTABLE_BYTES: usize = 32 << 10;
+
+/// A disk on which no SSTable is begun while it is held.
+fn may_be_held(disk: &SimulatedDisk) -> (Rc<Cell<bool>>, Rc<dyn Disk>) {
+    let is_held = Rc::new(Cell::new(false));
+    let holds = is_held.clone();
+    let slow = FailingDisk::shared(disk.shared(), move |path| {
+        let is_sstable = path.to_string_lossy().ends_with("-Data.db");
+        (holds.get() && is_sstable).then_some(WAITS)
+    });
+    (is_held, slow)
+}
 
 #[test]
 fn a_dropped_table_releases_its_log() {
@@ -43,12 +55,7 @@ fn a_dropped_table_releases_its_log() {
 fn a_write_that_waited_for_memory_while_its_table_was_dropped_is_refused() {
     run(async {
         let disk = SimulatedDisk::new(1);
-        let is_held = Rc::new(Cell::new(false));
-        let holds = is_held.clone();
-        let slow = FailingDisk::shared(disk.shared(), move |path| {
-            let is_sstable = path.to_string_lossy().ends_with("-Data.db");
-            (holds.get() && is_sstable).then_some(WAITS)
-        });
+        let (is_held, slow) = may_be_held(&disk);
         let database = open(slow, MEMTABLE_BYTES).await;
         let full = TableSchema { name: "full".into(), ..definition() };
         let full = database.create_table(full, false).await.unwrap();
@@ -89,6 +96,99 @@ fn a_write_that_waited_for_memory_while_its_table_was_dropped_is_refused() {
         assert_eq!(count_rows(&database, &full, "a").await.unwrap(), at as usize + 1);
         let again = open(disk.power_cut().shared(), MEMTABLE_BYTES).await;
         assert_eq!(count_rows(&again, &full, "a").await.unwrap(), at as usize + 1);
+    });
+}
+
+/// What comes of it within some seconds of simulated time, if anything does.
+async fn unless_it_waits<F: Future + Unpin>(work: &mut F) -> Option<F::Output> {
+    for _ in 0..100_000 {
+        if let Poll::Ready(done) = futures::poll!(&mut *work) {
+            return Some(done);
+        }
+        tokio::task::yield_now().await;
+    }
+    None
+}
+
+#[test]
+fn a_write_that_waited_for_the_log_while_its_table_was_dropped_is_refused() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let (is_held, slow) = may_be_held(&disk);
+        let database = open(slow, 1 << 30).await;
+        let full = TableSchema { name: "full".into(), ..definition() };
+        let full = database.create_table(full, false).await.unwrap();
+        let t = database.create_table(definition(), false).await.unwrap();
+        is_held.set(true);
+        let mut at = 0;
+        // Each takes a block of the log, until that is full.
+        let of_full = loop {
+            let mut write = Box::pin(database.apply(insert(&full, "a", at, 1, 1)));
+            match unless_it_waits(&mut write).await {
+                Some(written) => written.unwrap(),
+                None => break write,
+            }
+            at += 1;
+            assert!(at < 1000, "nothing stops the writer");
+        };
+        let mut of_dropped = Box::pin(database.apply(insert(&t, "a", 1, 1, 1)));
+        assert!(unless_it_waits(&mut of_dropped).await.is_none(), "it waits for the log");
+        database.drop_table("default", "t", false).await.unwrap();
+        is_held.set(false);
+        let refused = of_dropped.await;
+        assert!(matches!(refused, Err(Error::NotFound { .. })), "{refused:?}");
+        of_full.await.unwrap();
+        assert_eq!(count_rows(&database, &full, "a").await.unwrap(), at as usize + 1);
+    });
+}
+
+/// What kept memtables from being flushed is told only while it lasts.
+#[test]
+fn a_writer_waits_for_a_flush_whatever_an_earlier_one_met() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let met = Rc::new(Cell::new(Some(28)));
+        let fails = met.clone();
+        let failing = FailingDisk::shared(disk.shared(), move |path| {
+            let is_sstable = path.to_string_lossy().ends_with("-Data.db");
+            fails.get().filter(|_| is_sstable)
+        });
+        let database = open(failing, MEMTABLE_BYTES).await;
+        let full = TableSchema { name: "full".into(), ..definition() };
+        let full = database.create_table(full, false).await.unwrap();
+        let t = database.create_table(definition(), false).await.unwrap();
+        let many = |schema: &SchemaRef, at: i32| {
+            let rows = (0..20).map(|row| insert(schema, "a", at + row, 1, 1));
+            database.apply_many(rows.collect())
+        };
+        let mut at = 0;
+        let refused = loop {
+            match many(&full, at).await {
+                Ok(()) => at += 20,
+                Err(error) => break error,
+            }
+            assert!(at < 10_000, "nothing stops the writer");
+        };
+        assert!(refused.is_disk_full(), "{refused}");
+        // With the table goes what could not be flushed, and from here on the disk is only slow.
+        database.drop_table("default", "full", false).await.unwrap();
+        met.set(Some(WAITS));
+        for _ in 0..200_000 {
+            tokio::task::yield_now().await;
+        }
+        let mut at = 0;
+        let waiting = loop {
+            let mut write = Box::pin(many(&t, at));
+            match unless_it_waits(&mut write).await {
+                Some(written) => written.unwrap(),
+                None => break write,
+            }
+            at += 20;
+            assert!(at < 10_000, "nothing stops the writer");
+        };
+        met.set(None);
+        waiting.await.unwrap();
+        assert_eq!(count_rows(&database, &t, "a").await.unwrap(), at as usize + 20);
     });
 }
 
@@ -173,6 +273,36 @@ fn what_was_set_aside_goes_when_the_log_had_it_and_its_number_is_never_given_aga
             assert_eq!(count_rows(&database, &t, "a").await.unwrap(), 5);
         });
     }
+}
+
+#[test]
+fn files_that_the_manifest_did_not_take_go_with_the_next_flush() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let is_broken = Rc::new(Cell::new(false));
+        let fails = is_broken.clone();
+        let failing = FailingDisk::shared(disk.shared(), move |path| {
+            let is_manifest = path.to_string_lossy().contains("manifest");
+            (fails.get() && is_manifest).then_some(28)
+        });
+        let database = open(failing, 1 << 30).await;
+        let t = database.create_table(definition(), false).await.unwrap();
+        let folder = PathBuf::from(format!("/db/data/default/t-{}", t.id.hex()));
+        database.apply(insert(&t, "a", 1, 1, 1)).await.unwrap();
+        is_broken.set(true);
+        for _ in 0..2 {
+            database.flush(None).await.unwrap_err();
+        }
+        // Perhaps the manifest names them all the same.
+        assert_eq!(generations(&disk, &folder).await.len(), 2);
+        is_broken.set(false);
+        database.flush(None).await.unwrap();
+        let left = generations(&disk, &folder).await;
+        assert_eq!(left.len(), 1, "SSTables {left:?} of one flush");
+        assert_eq!(count_rows(&database, &t, "a").await.unwrap(), 1);
+        let again = open(disk.power_cut().shared(), 1 << 30).await;
+        assert_eq!(count_rows(&again, &t, "a").await.unwrap(), 1);
+    });
 }
 
 /// Whatever its number and whoever wrote it: the log has nothing of a copy of a backup.

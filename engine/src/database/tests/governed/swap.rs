@@ -363,6 +363,7 @@ fn a_canary_that_is_better_goes_on_to_all_shards() {
         try_canary(&life, "lru").await;
         let report = life.report("lru").await;
         assert_eq!((report.state.as_str(), report.shards), ("active", SHARDS), "{report:?}");
+        assert_eq!(report.trial, None, "the policy before is a shadow no more");
         assert_eq!(life.state("fifo").await, "standby");
         let came_to = report.trial_text().unwrap();
         assert!(came_to.starts_with("took over: a gain of "), "{came_to}");
@@ -447,6 +448,10 @@ fn state_goes_to_a_successor_of_the_same_kind_and_over_a_restart() {
     world.live(async |life| {
         assert_eq!(life.state("second").await, "active");
         assert_eq!(note(&life, "second").await, "1 bytes of the last run");
+        // It serves once: after a crash it would be of a time long gone.
+        let files = world.disk.files();
+        let left = files.iter().find(|(path, _)| path.extension() == Some("state".as_ref()));
+        assert_eq!(left, None);
     });
     // Damage means a cold start with a note, and nothing worse.
     for shard in 0..SHARDS {

@@ -237,8 +237,9 @@ fn a_shadow_sees_removals_sizes_and_a_new_capacity() {
 fn check_sample(harness: &Harness) {
     let shadow = harness.governor.shadow.as_ref().unwrap();
     let is_counted = |(slot, key): &(&Slot, &u64)| shadow.counts(**slot, **key);
-    let bytes = harness.held.keys.iter().filter(is_counted).count() as u64;
-    assert_eq!(shadow.sampled_bytes, bytes * u64::from(ENTRY_BYTES));
+    let counted = harness.held.keys.iter().filter(is_counted);
+    let bytes = counted.map(|(slot, _)| u64::from(harness.governor.last_size_bytes(*slot)));
+    assert_eq!(shadow.sampled_bytes, bytes.sum::<u64>());
 }
 
 #[test]
@@ -267,6 +268,21 @@ fn the_sample_has_the_bytes_of_its_residents_while_they_come_and_leave() {
         check_sample(&harness);
         let status = harness.governor.status().shadow.unwrap();
         assert!(status.active.lookups() > 0, "it counts, so it saw all of them");
+    }
+}
+
+#[test]
+fn the_sample_follows_entries_that_grow_and_shrink() {
+    for rate in [1, 3] {
+        let mut harness = Harness::with(2000, Lru::default());
+        (0..1500).for_each(|key| _ = harness.access(key));
+        shadow(&mut harness, Lru::default(), rate);
+        for key in 0..1500 {
+            let slot = harness.slots[&key];
+            let bytes = 1 + (key * 37 % (2 * u64::from(ENTRY_BYTES))) as u32;
+            harness.governor.resize_entry(slot, bytes, &harness.held);
+        }
+        check_sample(&harness);
     }
 }
 
