@@ -294,7 +294,7 @@ pub fn is_ordered_alike(ty: &DataType) -> bool {
 }
 
 /// Whether values hold no others.
-fn is_single(ty: &DataType) -> bool {
+pub fn is_single(ty: &DataType) -> bool {
     !matches!(
         ty.unfrozen(),
         DataType::List(_)

@@ -13,6 +13,7 @@ use super::shape::{InsertShape, Operand};
 use crate::query::error::Result;
 use crate::query::outcome::Outcome;
 use crate::query::run::write_rows;
+use crate::query::scan::pushdown::is_single;
 use crate::query::types::assign;
 use crate::query::write::insert::missing_key;
 use crate::query::write::stamp;
@@ -108,7 +109,8 @@ fn constants(rows: &[Vec<Operand>], at: usize, ty: &DataType) -> Option<ArrayRef
     let all = || rows.iter().map(|row| &row[at]);
     let is_number = all().any(|value| matches!(value, Operand::Number(_)));
     let is_text = all().any(|value| matches!(value, Operand::Text(_)));
-    if is_number && is_text || !is_single(ty) {
+    // Texts for blobs, and parts of values, are for the planner.
+    if is_number && is_text || !is_single(ty) || *ty == DataType::Blob {
         return None;
     }
     let scalar = |value: &Operand| match value {
@@ -121,17 +123,4 @@ fn constants(rows: &[Vec<Operand>], at: usize, ty: &DataType) -> Option<ArrayRef
     let scalars = all().map(scalar).collect::<Option<Vec<_>>>()?;
     let array = ScalarValue::iter_to_array(scalars).ok()?;
     assign::convert(&array, ty).ok()
-}
-
-/// Whether numbers and texts become values of the type one by one.
-fn is_single(ty: &DataType) -> bool {
-    !matches!(
-        ty.unfrozen(),
-        DataType::List(_)
-            | DataType::Set(_)
-            | DataType::Map(..)
-            | DataType::Tuple(_)
-            | DataType::User(_)
-            | DataType::Blob
-    )
 }
