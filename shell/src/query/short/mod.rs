@@ -44,7 +44,7 @@ use super::parse::TableName;
 /// A statement that the short path takes.
 pub struct Short {
     kind: Kind,
-    /// One field a parameter, as [`Description::parameters`] has them.
+    /// One field a parameter, as a description of the statement has them.
     parameters: SchemaRef,
 }
 
