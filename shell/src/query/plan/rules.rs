@@ -11,6 +11,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 
+use super::access::{ExtremeRow, LookUp, few_to_left};
 use super::any_all::AsExistence;
 use super::correlated::LiftCorrelated;
 use super::filter::InForm;
@@ -30,6 +31,8 @@ const CONSTANT_RULE: &str = "simplify_expressions";
 const FILTER_RULE: &str = "push_down_filter";
 /// What the names of those rules begin with that move filters of a physical plan.
 const MOVED_FILTERS: &str = "FilterPushdown";
+/// The rule that chooses which side of a join is read first.
+const JOIN_RULE: &str = "join_selection";
 /// The rule that plans sorts and drops their keys.
 const SORT_RULE: &str = "EnsureRequirements";
 
@@ -139,6 +142,7 @@ pub fn optimizer() -> Result<Vec<Arc<dyn OptimizerRule + Send + Sync>>> {
     rules.insert(at + 1, Arc::new(CompareExactly));
     let at = place(rules.iter().map(|rule| rule.name()), FILTER_RULE)?;
     rules[at] = Arc::new(InForm(Arc::clone(&rules[at])));
+    rules.push(Arc::new(ExtremeRow));
     Ok(rules.into_iter().map(|rule| Arc::new(Shallow(rule)) as _).collect())
 }
 
@@ -156,7 +160,10 @@ pub fn physical() -> Result<Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>> {
     rules.insert(at + 1, rule("show_constants_of_unions", union::draw_curtain));
     rules.insert(at, rule("hide_constants_of_unions", union::hang_curtain));
     rules.insert(at, rule("hide_from_joins", join::hang_curtains));
+    let at = place(rules.iter().map(|rule| rule.name()), JOIN_RULE)?;
+    rules.insert(at + 1, rule("few_rows_to_left", few_to_left));
     rules.push(rule("measure_computed_columns", wide::measure));
+    rules.push(Arc::new(LookUp));
     Ok(rules)
 }
 

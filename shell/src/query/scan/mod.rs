@@ -4,5 +4,8 @@ pub mod catalog;
 mod provider;
 pub mod pushdown;
 mod scan;
+mod wanted;
 
-pub use scan::slices_text;
+pub use provider::TideTable;
+pub use scan::{TideScan, slices_text};
+pub use wanted::WantedKeys;

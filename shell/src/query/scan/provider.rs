@@ -16,7 +16,7 @@ use tidegate_engine::batch::arrow_schema;
 use tidegate_engine::schema::ColumnId;
 use tidegate_engine::schema::table_schema::SchemaRef;
 
-use super::pushdown::{self, Keys};
+use super::pushdown::{self, Access, Keys};
 use super::scan::{TideScan, table_arrow_schema};
 use crate::query::conjunction::all_of;
 use crate::query::engine::Engine;
@@ -34,6 +34,25 @@ impl TideTable {
     pub fn new(database: Engine, table: SchemaRef) -> Self {
         let schema = table_arrow_schema(&table);
         TideTable { database, table, schema }
+    }
+
+    /// The table.
+    pub fn table(&self) -> &SchemaRef {
+        &self.table
+    }
+
+    /// What a read of the rows that satisfy all these conditions reads.
+    pub fn access(&self, filters: &[Expr]) -> Access {
+        pushdown::decide_apart(&self.table, filters, self.whose_keys())
+    }
+
+    /// Whose partition keys are looked for.
+    fn whose_keys(&self) -> Keys {
+        let (keyspace, table) = (&self.table.keyspace, &self.table.name);
+        match self.database.catalog().is_attached(keyspace, table) {
+            true => Keys::Foreign,
+            false => Keys::Own,
+        }
     }
 }
 
@@ -67,10 +86,7 @@ impl TableProvider for TideTable {
             None => all.clone(),
         };
         let output_columns = columns.len();
-        let is_attached =
-            self.database.catalog().is_attached(&self.table.keyspace, &self.table.name);
-        let whose = if is_attached { Keys::Foreign } else { Keys::Own };
-        let access = pushdown::decide_for(&self.table, filters, whose);
+        let (whose, access) = (self.whose_keys(), self.access(filters));
         if access.is_empty() {
             return Ok(Arc::new(EmptyExec::new(arrow_schema(&self.table, &columns))));
         }
@@ -100,6 +116,7 @@ impl TableProvider for TideTable {
             predicate,
             limit,
         );
+        let scan = scan.with_keys(whose);
         Ok(Arc::new(scan.past_cache(bypasses_cache(state.config_options()))))
     }
 }

@@ -8,7 +8,7 @@
 //! Conditions that a slice cannot say are checked here, before the limit is counted, so that a
 //! reversed page with such a condition is still read as a page.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -36,16 +36,18 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
     SortOrderPushdownResult,
 };
-use futures::{Stream, StreamExt};
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream, StreamExt};
 use tidegate_engine::batch::arrow_schema;
 use tidegate_engine::mutation::{ClusteringRange, Direction, Slice, Weight};
 use tidegate_engine::schema::table_schema::SchemaRef;
 use tidegate_engine::schema::{
     ClusteringKey, ClusteringOrder, ColumnId, DataType, PartitionKey, TableSchema,
 };
-use tidegate_engine::{BatchStream, Partitions, ReadCommand};
+use tidegate_engine::{BatchStream, Partitions, ReadCommand, TableReport};
 
-use super::pushdown::{Access, is_ordered_alike};
+use super::pushdown::{Access, Keys, Part, is_ordered_alike};
+use super::wanted::WantedKeys;
 use crate::query::engine::Engine;
 use crate::query::types::identifier::{Kind, ordered_by};
 use crate::query::types::literal::prefix_text;
@@ -53,6 +55,8 @@ use crate::query::types::literal::prefix_text;
 /// Up to so many partition keys are streams of their own, each in clustering order; more keys are
 /// one stream a shard.
 const KEY_STREAMS_MAX: usize = 16;
+/// A partition by its key costs about as much as so many rows of a scan of all.
+const ROWS_A_KEY: u64 = 16;
 /// Batches without a matching row after which the stream lets other tasks run.
 const EMPTY_BATCHES_MAX: usize = 16;
 /// Ranges that EXPLAIN writes out.
@@ -61,8 +65,16 @@ const RANGES_SHOWN_MAX: usize = 3;
 /// What one output partition of the plan reads.
 #[derive(Debug, Clone)]
 enum Source {
-    Keys(Vec<PartitionKey>),
+    /// Of some partitions, one part after the other.
+    Parts(Vec<Part>),
+    /// Of all partitions of a shard.
     Shard(u32),
+}
+
+impl Source {
+    fn is_one_partition(&self) -> bool {
+        matches!(self, Source::Parts(parts) if matches!(&parts[..], [part] if part.keys.len() == 1))
+    }
 }
 
 /// See the head of this file.
@@ -81,6 +93,9 @@ pub struct TideScan {
     direction: Direction,
     limit: Option<usize>,
     past_cache: bool,
+    whose: Keys,
+    /// Tells which partitions have partners in a join; `None` outside one.
+    wanted: Option<Arc<WantedKeys>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -113,9 +128,42 @@ impl TideScan {
             direction,
             limit,
             past_cache: false,
+            whose: Keys::Own,
+            wanted: None,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         }
+    }
+
+    /// A scan of a table whose partition keys are of that kind.
+    pub fn with_keys(self, whose: Keys) -> Self {
+        TideScan { whose, ..self }
+    }
+
+    /// Whose partition keys are looked for.
+    pub fn whose_keys(&self) -> Keys {
+        self.whose
+    }
+
+    /// The table, where all its partitions are read.
+    pub fn whole_table(&self) -> Option<SchemaRef> {
+        let is_whole = self.access.keys.is_none() && self.limit.is_none() && self.wanted.is_none();
+        is_whole.then(|| Arc::clone(&self.table))
+    }
+
+    /// Whether the conditions name the partitions.
+    pub fn names_partitions(&self) -> bool {
+        self.access.keys.is_some()
+    }
+
+    /// The column of the table at a place of the output.
+    pub fn column_at(&self, place: usize) -> Option<ColumnId> {
+        self.columns[..self.output_columns].get(place).copied()
+    }
+
+    /// A scan that reads partitions with partners only.
+    pub fn of_wanted(&self, wanted: Arc<WantedKeys>) -> Self {
+        TideScan { wanted: Some(wanted), metrics: ExecutionPlanMetricsSet::new(), ..self.clone() }
     }
 
     /// A scan that goes past the caches, or not.
@@ -164,6 +212,7 @@ impl TideScan {
 
     fn partitions_text(&self) -> String {
         match &self.access.keys {
+            None if self.wanted.is_some() => "those of the join".to_owned(),
             None => "all".to_owned(),
             Some(keys) if keys.len() == 1 => "1 key".to_owned(),
             Some(keys) => format!("{} keys", keys.len()),
@@ -176,14 +225,25 @@ fn sources(database: &Engine, access: &Access) -> Vec<Source> {
     let Some(keys) = &access.keys else {
         return (0..database.shard_count()).map(Source::Shard).collect();
     };
+    let parts = access.parts();
     if keys.len() <= KEY_STREAMS_MAX {
-        return keys.iter().map(|key| Source::Keys(vec![key.clone()])).collect();
+        let alone = |part: Part| {
+            let keys = part.keys.clone();
+            keys.into_iter().map(move |key| Source::Parts(vec![part.of(vec![key])]))
+        };
+        return parts.into_iter().flat_map(alone).collect();
     }
-    let mut by_shard: BTreeMap<u32, Vec<PartitionKey>> = BTreeMap::new();
-    for key in keys {
-        by_shard.entry(database.shard_of(key)).or_default().push(key.clone());
+    let mut by_shard: BTreeMap<u32, Vec<Part>> = BTreeMap::new();
+    for part in parts {
+        let mut of_shards: BTreeMap<u32, Vec<PartitionKey>> = BTreeMap::new();
+        for key in &part.keys {
+            of_shards.entry(database.shard_of(key)).or_default().push(key.clone());
+        }
+        for (shard, keys) in of_shards {
+            by_shard.entry(shard).or_default().push(part.of(keys));
+        }
     }
-    by_shard.into_values().map(Source::Keys).collect()
+    by_shard.into_values().map(Source::Parts).collect()
 }
 
 fn properties(
@@ -234,8 +294,7 @@ fn equivalence(
         Some(Arc::new(PhysicalColumn::new(&table.column(id).name, at)))
     };
     let mut properties = EquivalenceProperties::new(schema);
-    let one_key_each =
-        sources.iter().all(|source| matches!(source, Source::Keys(keys) if keys.len() == 1));
+    let one_key_each = sources.iter().all(Source::is_one_partition);
     let mut constants = Vec::new();
     if scope == Scope::Stream {
         for id in &access.fixed {
@@ -302,7 +361,11 @@ impl DisplayAs for TideScan {
         };
         write!(f, "{start}table={}", self.table.full_name())?;
         write!(f, "{separator}partitions={}", self.partitions_text())?;
-        if !self.access.is_whole_partition() {
+        if let Some(parts) = &self.access.apart {
+            let ranges: Vec<_> =
+                parts.iter().flat_map(|part| part.ranges.iter().cloned()).collect();
+            write!(f, "{separator}slices by key={}", slices_text(&self.table, &ranges))?;
+        } else if !self.access.is_whole_partition() {
             write!(f, "{separator}slices={}", slices_text(&self.table, &self.access.ranges))?;
         }
         let direction = if self.direction.is_reversed() { "reversed" } else { "forward" };
@@ -388,21 +451,33 @@ impl ExecutionPlan for TideScan {
         partition: usize,
         _context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let partitions = match &self.sources[partition] {
-            Source::Keys(keys) => Partitions::Keys(keys.clone()),
-            Source::Shard(shard) => Partitions::Shard(*shard),
+        let of_part = |part: &Part| (Partitions::Keys(part.keys.clone()), part.ranges.clone());
+        let reads: VecDeque<_> = match &self.sources[partition] {
+            Source::Parts(parts) => parts.iter().map(of_part).collect(),
+            Source::Shard(shard) => {
+                [(Partitions::Shard(*shard), self.access.ranges.clone())].into()
+            }
         };
-        let batches = self.database.read(ReadCommand {
+        let wanted = match (&self.sources[partition], &self.wanted) {
+            (Source::Shard(shard), Some(wanted)) => {
+                let (database, table) = (self.database.clone(), Arc::clone(&self.table));
+                Some(of_join(database, table, *shard, Arc::clone(wanted)).boxed())
+            }
+            _ => None,
+        };
+        let command = |(partitions, ranges)| ReadCommand {
             schema: Arc::clone(&self.table),
             partitions,
-            slice: Slice { ranges: self.access.ranges.clone(), direction: self.direction },
+            slice: Slice { ranges, direction: self.direction },
             columns: self.columns.to_vec(),
-            // Rows that the predicate drops do not count.
-            row_limit: self.limit.filter(|_| self.predicate.is_none()),
+            row_limit: None,
             past_cache: self.past_cache,
-        });
+        };
         Ok(Box::pin(ScanStream {
-            batches: Some(batches),
+            database: self.database.clone(),
+            commands: reads.into_iter().map(command).collect(),
+            wanted,
+            batches: None,
             schema: self.schema(),
             predicate: self.predicate.clone(),
             output: (0..self.output_columns).collect(),
@@ -414,8 +489,35 @@ impl ExecutionPlan for TideScan {
     }
 }
 
+/// The keys of a shard's partitions that have partners in a join; `None` where it takes less to read
+/// all partitions.
+async fn of_join(
+    database: Engine,
+    table: SchemaRef,
+    shard: u32,
+    wanted: Arc<WantedKeys>,
+) -> Option<Vec<PartitionKey>> {
+    let keys = wanted.wait().await?;
+    let keys: Vec<PartitionKey> =
+        keys.iter().filter(|key| database.shard_of(key) == shard).cloned().collect();
+    if keys.len() <= KEY_STREAMS_MAX {
+        return Some(keys);
+    }
+    let report = database.table_report().await.ok()?;
+    let is_own = |of: &&TableReport| {
+        of.shard == shard && of.keyspace == table.keyspace && of.table == table.name
+    };
+    let rows = report.iter().filter(is_own).map(|of| of.memtable_rows + of.sstable_rows);
+    (keys.len() as u64 * ROWS_A_KEY <= rows.sum()).then_some(keys)
+}
+
 struct ScanStream {
-    /// `None` once the limit is reached: dropping the stream stops the shard.
+    database: Engine,
+    /// Tells the keys to read instead of the partitions of the command.
+    wanted: Option<BoxFuture<'static, Option<Vec<PartitionKey>>>>,
+    /// What is still to be read, one after the other.
+    commands: VecDeque<ReadCommand>,
+    /// What is being read. Dropping it stops the shard.
     batches: Option<BatchStream>,
     schema: ArrowSchemaRef,
     predicate: Option<Arc<dyn PhysicalExpr>>,
@@ -427,9 +529,39 @@ struct ScanStream {
 }
 
 impl ScanStream {
+    /// Reads these partitions, where there are some, instead of all.
+    fn read_keys(&mut self, keys: Option<Vec<PartitionKey>>) {
+        match keys {
+            Some(keys) if keys.is_empty() => self.stop(),
+            Some(keys) => {
+                for command in &mut self.commands {
+                    command.partitions = Partitions::Keys(keys.clone());
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Nothing more is read.
+    fn stop(&mut self) {
+        self.commands.clear();
+        self.batches = None;
+    }
+
+    /// The batches that come next; `None` where all is read.
+    fn batches(&mut self) -> Option<&mut BatchStream> {
+        if self.batches.is_none() {
+            let mut command = self.commands.pop_front()?;
+            // Rows that the predicate drops do not count.
+            command.row_limit = self.remaining.filter(|_| self.predicate.is_none());
+            self.batches = Some(self.database.read(command));
+        }
+        self.batches.as_mut()
+    }
+
     /// What of a batch leaves the scan.
     fn output(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
-        let _timer = self.baseline.elapsed_compute().timer();
+        let timer = self.baseline.elapsed_compute().timer();
         self.batches_read.add(1);
         self.rows_read.add(batch.num_rows());
         let mut batch = match &self.predicate {
@@ -439,13 +571,15 @@ impl ScanStream {
         if self.output.len() < batch.num_columns() {
             batch = batch.project(&self.output)?;
         }
-        if let Some(remaining) = &mut self.remaining {
-            if batch.num_rows() > *remaining {
-                batch = batch.slice(0, *remaining);
+        drop(timer);
+        if let Some(remaining) = self.remaining {
+            if batch.num_rows() > remaining {
+                batch = batch.slice(0, remaining);
             }
-            *remaining -= batch.num_rows();
-            if *remaining == 0 {
-                self.batches = None;
+            let remaining = remaining - batch.num_rows();
+            self.remaining = Some(remaining);
+            if remaining == 0 {
+                self.stop();
             }
         }
         Ok(batch)
@@ -475,13 +609,18 @@ impl Stream for ScanStream {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
         for _ in 0..EMPTY_BATCHES_MAX {
-            let Some(batches) = &mut this.batches else { return Poll::Ready(None) };
+            if let Some(wanted) = &mut this.wanted {
+                let keys = ready!(wanted.poll_unpin(context));
+                this.wanted = None;
+                this.read_keys(keys);
+            }
+            let Some(batches) = this.batches() else { return Poll::Ready(None) };
             let output = match ready!(batches.poll_next_unpin(context)) {
                 Some(Ok(batch)) => this.output(batch),
                 Some(Err(error)) => Err(DataFusionError::External(Box::new(error))),
                 None => {
                     this.batches = None;
-                    return Poll::Ready(None);
+                    continue;
                 }
             };
             match output {
@@ -491,7 +630,7 @@ impl Stream for ScanStream {
                     return Poll::Ready(Some(Ok(batch)));
                 }
                 Err(error) => {
-                    this.batches = None;
+                    this.stop();
                     return Poll::Ready(Some(Err(error)));
                 }
             }

@@ -177,3 +177,158 @@ async fn every_type_of_key_is_found_and_ordered() {
         assert_eq!(world.column(&above).await, ["2"], "{ty}");
     }
 }
+
+/// A table of 40 partitions of 50 rows.
+async fn forty_partitions() -> World {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (pk int, a int, b text, v int, PRIMARY KEY (pk, a, b))").await;
+    world
+        .run(
+            "INSERT INTO t SELECT value / 50, value % 50 / 5, 'b' || CAST(value % 5 AS text), value \
+             FROM generate_series(0, 1999) AS s(value)",
+        )
+        .await;
+    world
+}
+
+/// Rows that a statement's scan has read, which EXPLAIN ANALYZE says of each scan.
+async fn rows_read(world: &World, query: &str) -> u64 {
+    let analyzed = world.rows(&format!("EXPLAIN ANALYZE {query}")).await;
+    let counts = analyzed.split("rows_read=").skip(1).map(|rest| {
+        let end = rest.find([',', ']']).expect("EXPLAIN ANALYZE ends a count");
+        // From 10,000 rows on it says thousands.
+        rest[..end].trim().replace("_", "").parse::<u64>().unwrap_or_else(|_| {
+            let thousands: f64 = rest[..end].trim_end_matches([' ', 'K']).parse().expect("a count");
+            (thousands * 1000.0) as u64
+        })
+    });
+    counts.sum()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn conditions_of_whole_keys_read_their_rows_only() {
+    let world = forty_partitions().await;
+    let keys: Vec<String> = (0..5000).map(|key| (key * 3).to_string()).collect();
+    let many = format!("SELECT v FROM t WHERE pk IN ({}) AND a = 2", keys.join(", "));
+    for (query, wanted, read) in [
+        ("SELECT v FROM t WHERE (pk = 1 AND a = 2) OR (pk = 3 AND a = 4)", 10, 10),
+        ("SELECT v FROM t WHERE (pk = 1 AND a = 2) OR (pk = 3 AND a > 7) OR pk = 5", 65, 65),
+        ("SELECT v FROM t WHERE pk = 1 AND (a, b) IN ((1, 'b1'), (3, 'b4'), (77, 'b0'))", 2, 2),
+        ("SELECT v FROM t WHERE (pk, a, b) IN ((1, 1, 'b1'), (2, 2, 'b2'))", 2, 2),
+        ("SELECT v FROM t WHERE pk = 1 AND (a, b) > (8, 'b2')", 7, 7),
+        ("SELECT v FROM t WHERE pk = 1 AND (a, b) <= (1, 'b2')", 8, 8),
+        ("SELECT v FROM t WHERE pk IN (1, NULL) AND a = 3", 5, 5),
+        ("SELECT v FROM t WHERE pk = 99999999999", 0, 0),
+        ("SELECT v FROM t WHERE pk IN (7, 99999999999) AND a < 1", 5, 5),
+        ("SELECT v FROM t WHERE pk = 7 AND a > 99999999999", 0, 0),
+        ("SELECT v FROM t WHERE pk = 7 AND a < 99999999999", 50, 50),
+        ("SELECT v FROM t WHERE pk = 7 AND a = 1 AND b LIKE 'b%'", 5, 5),
+        ("SELECT v FROM t WHERE pk = 7 AND a = 1 AND b LIKE 'b3%'", 1, 1),
+        ("SELECT v FROM t WHERE pk = 7 AND a = 1 AND starts_with(b, 'b3')", 1, 1),
+        // What a condition says beside the keys is checked row by row.
+        ("SELECT v FROM t WHERE (pk = 1 AND a = 2 AND v % 2 = 0) OR (pk = 3 AND a = 4)", 8, 10),
+        ("SELECT v FROM t WHERE pk = 7 AND a = 1 AND b LIKE 'b_'", 5, 5),
+        // 14 of the keys are there.
+        (&many, 14 * 5, 14 * 5),
+    ] {
+        let shown = &query[..query.len().min(100)];
+        assert_eq!(world.column(query).await.len(), wanted, "{shown}");
+        assert_eq!(rows_read(&world, query).await, read, "{shown}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_over_partitions_with_slices_of_their_own_holds() {
+    let world = forty_partitions().await;
+    let query = "SELECT concat(CAST(a AS text), b, '/', CAST(pk AS text)) FROM t \
+                 WHERE (pk = 1 AND a = 2) OR (pk = 3 AND a IN (1, 4)) ORDER BY a DESC, b DESC LIMIT 8";
+    assert_eq!(
+        world.column(query).await.join(" "),
+        "4b4/3 4b3/3 4b2/3 4b1/3 4b0/3 2b4/1 2b3/1 2b2/1"
+    );
+    let limited = "SELECT v FROM t WHERE (pk = 1 AND a = 2) OR (pk = 3 AND a = 4) LIMIT 7";
+    assert_eq!(world.column(limited).await.len(), 7);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_take_conditions_of_whole_keys() {
+    let world = forty_partitions().await;
+    world.run("DELETE FROM t WHERE (pk = 1 AND a = 2) OR (pk = 3 AND a >= 4)").await;
+    world.run("DELETE FROM t WHERE pk = 5 AND (a, b) > (1, 'b1')").await;
+    world.run("UPDATE t SET v = -1 WHERE (pk, a, b) IN ((7, 1, 'b1'), (8, 2, 'b2'))").await;
+    let left = "SELECT CAST(pk AS text) || ':' || CAST(count(*) AS text) FROM t \
+                WHERE pk IN (1, 3, 4, 5) GROUP BY pk ORDER BY pk";
+    assert_eq!(world.column(left).await, ["1:45", "3:20", "4:50", "5:7"]);
+    let changed = "SELECT CAST(pk AS text) || b FROM t WHERE v = -1 ORDER BY pk";
+    assert_eq!(world.column(changed).await, ["7b1", "8b2"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_ends_of_a_partition_are_read_as_rows() {
+    let world = forty_partitions().await;
+    for (query, wanted, read) in [
+        ("SELECT max(a) FROM t WHERE pk = 4", "9", 1),
+        ("SELECT min(a) FROM t WHERE pk = 4", "0", 1),
+        ("SELECT max(b) FROM t WHERE pk = 4 AND a = 3", "b4", 1),
+        ("SELECT max(a) FROM t WHERE pk = 4 AND a < 7", "6", 1),
+        ("SELECT max(x) FROM (SELECT a AS x FROM t WHERE pk = 4) AS q", "9", 1),
+        // Another column, or more than one partition: all rows.
+        ("SELECT max(b) FROM t WHERE pk = 4", "b4", 50),
+        ("SELECT max(a) FROM t WHERE pk IN (4, 5)", "9", 100),
+    ] {
+        assert_eq!(world.column(query).await, [wanted], "{query}");
+        assert_eq!(rows_read(&world, query).await, read, "{query}");
+    }
+    assert_eq!(world.column("SELECT max(a) IS NULL FROM t WHERE pk = 400").await, ["true"]);
+    let both = "SELECT min(a) + max(a) FROM t WHERE pk = 4";
+    assert_eq!(world.column(both).await, ["9"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_join_by_key_reads_the_partners_only() {
+    let world = forty_partitions().await;
+    world.run("CREATE TABLE want (id int PRIMARY KEY, key bigint, name text)").await;
+    world
+        .run(
+            "INSERT INTO want VALUES (1, 3, 'three'), (2, 5, 'five'), (3, 5, 'again'), (4, NULL, 'no'), \
+             (5, 99999999999, 'far'), (6, 77, 'none')",
+        )
+        .await;
+    for (query, wanted, read) in [
+        ("SELECT count(*) FROM want JOIN t ON t.pk = want.key", "150", 6 + 100),
+        // The side that names its partitions is read first.
+        ("SELECT count(*) FROM t JOIN want ON t.pk = want.key AND want.id IN (1, 6)", "50", 2 + 50),
+        ("SELECT count(*) FROM want LEFT JOIN t ON t.pk = want.key", "153", 6 + 100),
+        ("SELECT count(*) FROM want WHERE key IN (SELECT pk FROM t)", "3", 6 + 100),
+        (
+            "SELECT count(*) FROM want WHERE key NOT IN (SELECT pk FROM t WHERE a = 1) AND id < 9",
+            "2",
+            6 + 200,
+        ),
+        ("SELECT count(*) FROM want JOIN t ON t.pk = want.key AND t.a = want.id", "15", 6 + 100),
+        ("SELECT count(*) FROM want WHERE key NOT IN (SELECT pk FROM t WHERE a = 77)", "6", 6),
+        (
+            "SELECT count(*) FROM want WHERE NOT EXISTS (SELECT 1 FROM t WHERE pk = want.key)",
+            "3",
+            6 + 100,
+        ),
+        // All rows of t are answered here, with partners or without.
+        ("SELECT count(*) FROM want RIGHT JOIN t ON t.pk = want.key", "2050", 6 + 2000),
+        ("SELECT count(*) FROM want FULL JOIN t ON t.pk = want.key", "2053", 6 + 2000),
+        ("SELECT count(*) FROM want JOIN t ON t.a = want.key", "600", 6 + 2000),
+        (
+            "SELECT count(*) FROM (VALUES (1), (2), (2)) AS v(k) JOIN t ON t.pk = v.k WHERE t.a = 1",
+            "15",
+            10,
+        ),
+    ] {
+        assert_eq!(world.column(query).await, [wanted], "{query}");
+        let plan = world.plan(query).await;
+        assert_eq!(rows_read(&world, query).await, read, "{query}\n{plan}");
+    }
+    // What is run again and again asks for other keys each time.
+    let steps = "WITH RECURSIVE walk(k) AS (SELECT 0 UNION ALL \
+                 SELECT t.pk + 1 FROM walk JOIN t ON t.pk = walk.k WHERE t.a = 0 AND t.b = 'b0') \
+                 SELECT count(*) FROM walk";
+    assert_eq!(world.column(steps).await, ["41"]);
+}

@@ -9,15 +9,15 @@ use tidegate_engine::batch::{
     ElementChange, Expiry, WriteOptions, change_elements, expiry, put_value,
 };
 use tidegate_engine::{
-    Cell, ClusteringKey, ColumnId, ColumnKind, DataType, MultiCell, Mutation, RangeTombstone, Row,
-    TableSchema, Tombstone, Value,
+    Cell, ClusteringKey, ColumnId, ColumnKind, DataType, MultiCell, Mutation, PartitionKey,
+    RangeTombstone, Row, TableSchema, Tombstone, Value,
 };
 
 use super::column::{find_column, scalar_value};
 use super::element::Changes;
 use crate::query::error::{QueryError, Result};
 use crate::query::parse::{Name, TableName};
-use crate::query::scan::pushdown::{self, Access, Keys};
+use crate::query::scan::pushdown::{self, Access, Keys, Part};
 use crate::query::scan::slices_text;
 use crate::query::types::literal;
 
@@ -57,7 +57,7 @@ pub fn target(
         }
     };
     let whose = if verb == "UPDATE" { Keys::Named } else { Keys::Own };
-    let access = pushdown::decide_for(schema, filters, whose);
+    let access = pushdown::decide_apart(schema, filters, whose);
     if access.is_empty() {
         return Ok(None);
     }
@@ -201,26 +201,24 @@ pub fn delete(
         put_changes(schema, changes, (&mut fixed, &mut regular), options, None)?;
         return write_rows(schema, table, target, (fixed, regular), "DELETE of columns");
     }
-    let keys = target.access.keys.iter().flatten();
-    Ok(keys
-        .map(|key| {
-            let mut mutation = Mutation::new(schema.id, key.clone());
-            let has_clustering = !schema.clustering_key_ids().is_empty();
-            match &target.access.rows {
-                Some(rows) if has_clustering => {
-                    let row = Row { deletion: Some(tombstone), ..Row::default() };
-                    mutation.rows = rows.iter().map(|key| (key.clone(), row.clone())).collect();
-                }
-                _ if target.access.is_whole_partition() => mutation.deletion = Some(tombstone),
-                _ => {
-                    let ranges = target.access.ranges.iter().cloned();
-                    mutation.range_tombstones =
-                        ranges.map(|range| RangeTombstone { range, tombstone }).collect();
-                }
+    let has_clustering = !schema.clustering_key_ids().is_empty();
+    let row = Row { deletion: Some(tombstone), ..Row::default() };
+    let of_part = |part: Part| {
+        let mut mutation = Mutation::new(schema.id, PartitionKey::from_bytes([]));
+        match &part.rows {
+            Some(rows) if has_clustering => {
+                mutation.rows = rows.iter().map(|key| (key.clone(), row.clone())).collect();
             }
-            mutation
-        })
-        .collect())
+            _ if part.is_whole_partition() => mutation.deletion = Some(tombstone),
+            _ => {
+                let ranges = part.ranges.iter().cloned();
+                mutation.range_tombstones =
+                    ranges.map(|range| RangeTombstone { range, tombstone }).collect();
+            }
+        }
+        part.keys.into_iter().map(move |key| Mutation { key, ..mutation.clone() })
+    };
+    Ok(target.access.parts().into_iter().flat_map(of_part).collect())
 }
 
 /// Writes static cells and, to every row of the target, regular ones.
@@ -231,23 +229,26 @@ fn write_rows(
     (fixed, regular): (Row, Row),
     verb: &str,
 ) -> Result<Vec<Mutation>> {
-    let rows: &[ClusteringKey] = match &target.access.rows {
-        _ if regular.is_empty() && target.access.is_whole_partition() => &[],
-        Some(rows) => rows,
-        None => {
-            let columns: Vec<&str> =
-                schema.clustering_key().map(|column| column.name.as_str()).collect();
-            return Err(QueryError::invalid(format!(
-                "{verb} needs the whole primary key of {}",
-                schema.full_name()
-            ))
-            .at(table.table.span)
-            .with_help(format!("give every clustering column a value: {}", columns.join(", "))));
-        }
-    };
-    let keys = target.access.keys.iter().flatten();
-    Ok(keys
-        .map(|key| {
+    let mut mutations = Vec::new();
+    for part in target.access.parts() {
+        let rows: &[ClusteringKey] = match &part.rows {
+            _ if regular.is_empty() && part.is_whole_partition() => &[],
+            Some(rows) => rows,
+            None => {
+                let columns: Vec<&str> =
+                    schema.clustering_key().map(|column| column.name.as_str()).collect();
+                return Err(QueryError::invalid(format!(
+                    "{verb} needs the whole primary key of {}",
+                    schema.full_name()
+                ))
+                .at(table.table.span)
+                .with_help(format!(
+                    "give every clustering column a value: {}",
+                    columns.join(", ")
+                )));
+            }
+        };
+        mutations.extend(part.keys.iter().map(|key| {
             let mut mutation = Mutation::new(schema.id, key.clone());
             if !fixed.is_empty() {
                 mutation.static_row = Some(fixed.clone());
@@ -256,8 +257,9 @@ fn write_rows(
                 mutation.rows = rows.iter().map(|key| (key.clone(), regular.clone())).collect();
             }
             mutation
-        })
-        .collect())
+        }));
+    }
+    Ok(mutations)
 }
 
 /// What a write would do, for EXPLAIN.
@@ -275,9 +277,10 @@ pub fn explain(
     let keys = target.access.keys.as_ref().map_or(0, Vec::len);
     text.push_str(&format!(", partitions={keys} key{}", if keys == 1 { "" } else { "s" }));
     let has_clustering = !schema.clustering_key_ids().is_empty();
-    let what = match &target.access.rows {
+    let has_rows = target.access.parts().iter().all(|part| part.rows.is_some());
+    let what = match has_rows {
         _ if !columns.is_empty() || !changes.list.is_empty() => "cells",
-        Some(_) if has_clustering => "row tombstones",
+        true if has_clustering => "row tombstones",
         _ if target.access.is_whole_partition() => "partition tombstone",
         _ => "range tombstones",
     };

@@ -1,0 +1,353 @@
+//! Joins by partition key: the rows of one side name the partitions that are read of the other.
+//!
+//! A hash join reads its left input before its right one. Where the right one is a scan of a whole
+//! table whose partition key the join compares, [`TellKeys`] in the left input tells the scan which
+//! partitions have partners, and the scan reads these only ([`WantedKeys`]). The join is as it was:
+//! a partition too many costs a read and changes no answer.
+//!
+//! The side with few rows must be the left one. DataFusion swaps sides by their sizes, which it does
+//! not know of tables; [`few_to_left`] swaps where a side names its partitions or has a limit.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::datatypes::DataType as ArrowType;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{JoinType, Result};
+use datafusion::config::ConfigOptions;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{CastExpr, Column};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+    replace_children_if_necessary,
+};
+use futures::StreamExt;
+use tidegate_engine::batch::arrow_type;
+use tidegate_engine::schema::DataType;
+use tidegate_engine::schema::table_schema::SchemaRef;
+
+use crate::query::plan::union::{Changed, Curtain};
+use crate::query::scan::pushdown::Keys;
+use crate::query::scan::{TideScan, WantedKeys};
+
+/// Most rows of a side that is read first for the sake of look-ups in the other.
+const FEW_ROWS: usize = 10_000;
+
+/// Goes after the sides of joins are chosen.
+pub fn few_to_left(plan: Arc<dyn ExecutionPlan>) -> Result<Changed> {
+    let Some(join) = plan.downcast_ref::<HashJoinExec>() else {
+        return Ok(Transformed::no(plan));
+    };
+    let swaps = join.join_type().supports_swap()
+        && tells(join.join_type().swap())
+        && join.partition_mode() != &PartitionMode::Auto
+        && has_few_rows(join.right())
+        && !has_few_rows(join.left())
+        && keyed(join, Side::Left).is_some();
+    match swaps {
+        true => Ok(Transformed::yes(join.swap_inputs(*join.partition_mode())?)),
+        false => Ok(Transformed::no(plan)),
+    }
+}
+
+/// Goes last.
+#[derive(Debug)]
+pub struct LookUp;
+
+impl PhysicalOptimizerRule for LookUp {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let change = |plan: Arc<dyn ExecutionPlan>| match plan.is::<RecursiveQueryExec>() {
+            // What it runs again and again tells other keys each time.
+            true => Ok(Transformed::new(plan, false, TreeNodeRecursion::Jump)),
+            false => look_up(plan),
+        };
+        plan.transform_down(change).data()
+    }
+
+    fn name(&self) -> &str {
+        "look_up_keys"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+fn look_up(plan: Arc<dyn ExecutionPlan>) -> Result<Changed> {
+    // `x NOT IN (query)` of a null depends on whether the query has rows at all.
+    let is_told = |join: &&HashJoinExec| tells(*join.join_type()) && !join.null_aware;
+    let Some(join) = plan.downcast_ref::<HashJoinExec>().filter(is_told) else {
+        return Ok(Transformed::no(plan));
+    };
+    let Some(keyed) = keyed(join, Side::Right) else { return Ok(Transformed::no(plan)) };
+    // Whoever reads one stream of a repartitioned input reads all that it is made of; so keys are
+    // told below it. An input of several streams that is not may be read one stream after the other.
+    let left = join.left();
+    let (above, below) = match left.downcast_ref::<RepartitionExec>() {
+        Some(repartition) => (Some(left), repartition.input()),
+        None if left.output_partitioning().partition_count() == 1 => (None, left),
+        None => return Ok(Transformed::no(plan)),
+    };
+    let streams = below.output_partitioning().partition_count();
+    let wanted = Arc::new(WantedKeys::new(keyed.table, keyed.scan_keys, streams));
+    let told: Arc<dyn ExecutionPlan> = Arc::new(TellKeys {
+        input: Arc::clone(below),
+        partners: keyed.partners,
+        wanted: Arc::clone(&wanted),
+    });
+    let left = match above {
+        Some(repartition) => replace_children_if_necessary(Arc::clone(repartition), vec![told])?,
+        None => told,
+    };
+    let asks = |scan: Arc<dyn ExecutionPlan>| match scan.downcast_ref::<TideScan>() {
+        Some(tide) => Ok(Transformed::yes(
+            Arc::new(tide.of_wanted(Arc::clone(&wanted))) as Arc<dyn ExecutionPlan>
+        )),
+        None => Ok(Transformed::no(scan)),
+    };
+    // Between the join and the scan stand operators of one input.
+    let right = Arc::clone(join.right()).transform_up(asks).data()?;
+    Ok(Transformed::yes(replace_children_if_necessary(plan, vec![left, right])?))
+}
+
+/// Whether rows of the right input without a partner leave the join nowhere.
+fn tells(join: JoinType) -> bool {
+    matches!(
+        join,
+        JoinType::Inner
+            | JoinType::Left
+            | JoinType::LeftSemi
+            | JoinType::LeftAnti
+            | JoinType::LeftMark
+            | JoinType::RightSemi
+    )
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    Left,
+    Right,
+}
+
+/// A side of a join that is a scan of a whole table, and whose partition key the join compares.
+struct Keyed {
+    table: SchemaRef,
+    scan_keys: Keys,
+    /// What of the other side is compared with each column of the partition key.
+    partners: Vec<Arc<dyn PhysicalExpr>>,
+}
+
+/// A column of an input, by its place in the scan that the input is made of.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    at: usize,
+    /// Whether it is cast to another type.
+    is_cast: bool,
+}
+
+fn keyed(join: &HashJoinExec, side: Side) -> Option<Keyed> {
+    let (input, beside) = match side {
+        Side::Left => (join.left(), join.right()),
+        Side::Right => (join.right(), join.left()),
+    };
+    let (scan, places) = scan_below(input)?;
+    let table = scan.whole_table()?;
+    let beside = beside.schema();
+    let partner = |id| {
+        let ty = &table.column(id).ty;
+        join.on().iter().find_map(|(left, right)| {
+            let (own, other) = if side == Side::Left { (left, right) } else { (right, left) };
+            let place = place_of(own, &places).filter(|at| scan.column_at(at.at) == Some(id))?;
+            let other_type = other.data_type(&beside).ok()?;
+            let is_alike = match place.is_cast {
+                true => is_integer(ty) && other_type.is_signed_integer(),
+                false => can_be_told(ty) && is_same(&other_type, &arrow_type(ty)),
+            };
+            is_alike.then(|| Arc::clone(other))
+        })
+    };
+    let partners: Option<Vec<_>> = table.partition_key_ids().into_iter().map(partner).collect();
+    Some(Keyed { partners: partners?, scan_keys: scan.whose_keys(), table })
+}
+
+/// The column that an expression is, or casts.
+fn place_of(expr: &Arc<dyn PhysicalExpr>, places: &[Option<Place>]) -> Option<Place> {
+    if let Some(cast) = expr.downcast_ref::<CastExpr>() {
+        return Some(Place { is_cast: true, ..place_of(cast.expr(), places)? });
+    }
+    *places.get(expr.downcast_ref::<Column>()?.index())?
+}
+
+fn is_integer(ty: &DataType) -> bool {
+    matches!(ty, DataType::TinyInt | DataType::SmallInt | DataType::Int | DataType::BigInt)
+}
+
+/// Whether values that SQL takes for equal are one key.
+fn can_be_told(ty: &DataType) -> bool {
+    is_integer(ty)
+        || matches!(
+            ty,
+            DataType::Boolean
+                | DataType::Text
+                | DataType::Blob
+                | DataType::Date
+                | DataType::Timestamp
+        )
+}
+
+fn is_same(one: &ArrowType, other: &ArrowType) -> bool {
+    one == other || (one.is_string() && other.is_string())
+}
+
+/// The scan that an input is made of, and for each column of the input its place in the scan;
+/// `None` where other operators stand between, or it is none.
+fn scan_below(input: &Arc<dyn ExecutionPlan>) -> Option<(&TideScan, Vec<Option<Place>>)> {
+    if let Some(scan) = input.downcast_ref::<TideScan>() {
+        let places = 0..scan.schema().fields().len();
+        return Some((scan, places.map(|at| Some(Place { at, is_cast: false })).collect()));
+    }
+    if let Some(projection) = input.downcast_ref::<ProjectionExec>() {
+        let (scan, places) = scan_below(projection.input())?;
+        let place = |column: &ProjectionExpr| place_of(&column.expr, &places);
+        return Some((scan, projection.expr().iter().map(place).collect()));
+    }
+    let is_whole = input.is::<RepartitionExec>()
+        || input.is::<Curtain>()
+        || input.downcast_ref::<FilterExec>().is_some_and(|f| f.projection().is_none());
+    let [below] = input.children()[..] else { return None };
+    if is_whole { scan_below(below) } else { None }
+}
+
+/// Whether an input surely has few rows.
+fn has_few_rows(input: &Arc<dyn ExecutionPlan>) -> bool {
+    if input.fetch().is_some_and(|rows| rows <= FEW_ROWS) {
+        return true;
+    }
+    if let Some(scan) = input.downcast_ref::<TideScan>() {
+        return scan.names_partitions();
+    }
+    let statistics = StatisticsContext::new().compute(&**input, &StatisticsArgs::new());
+    if statistics.is_ok_and(|known| known.num_rows.get_value().is_some_and(|n| *n <= FEW_ROWS)) {
+        return true;
+    }
+    let keeps_or_drops = input.is::<ProjectionExec>()
+        || input.is::<FilterExec>()
+        || input.is::<RepartitionExec>()
+        || input.is::<Curtain>();
+    keeps_or_drops && input.children().into_iter().all(has_few_rows)
+}
+
+/// Its input, of whose rows it tells which partitions they name.
+#[derive(Debug)]
+struct TellKeys {
+    input: Arc<dyn ExecutionPlan>,
+    /// What names each column of the partition key.
+    partners: Vec<Arc<dyn PhysicalExpr>>,
+    wanted: Arc<WantedKeys>,
+}
+
+impl DisplayAs for TellKeys {
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let partners: Vec<String> = self.partners.iter().map(ToString::to_string).collect();
+        write!(f, "TellKeys: {}", partners.join(", "))
+    }
+}
+
+impl ExecutionPlan for TellKeys {
+    fn name(&self) -> &str {
+        "TellKeys"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        datafusion::physical_plan::execution_plan::apply_expression_roots(self.partners.iter(), f)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        assert_eq!(children.len(), 1, "it has one input");
+        let (partners, wanted) = (self.partners.clone(), Arc::clone(&self.wanted));
+        Ok(Arc::new(TellKeys { input: children.remove(0), partners, wanted }))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let mut input = self.input.execute(partition, context)?;
+        let telling = Telling { wanted: Arc::clone(&self.wanted), is_whole: false };
+        telling.wanted.begin();
+        let partners = self.partners.clone();
+        let mut telling = Some(telling);
+        let tell = move |batch: &RecordBatch, telling: &Telling| {
+            let column = |expr: &Arc<dyn PhysicalExpr>| -> Result<ArrayRef> {
+                expr.evaluate(batch)?.into_array(batch.num_rows())
+            };
+            let columns: Result<Vec<ArrayRef>> = partners.iter().map(column).collect();
+            telling.wanted.add(&columns?)
+        };
+        let told = futures::stream::poll_fn(move |context| {
+            let next = std::task::ready!(input.poll_next_unpin(context));
+            match (&next, &mut telling) {
+                (Some(Ok(batch)), Some(telling)) => {
+                    if let Err(error) = tell(batch, telling) {
+                        return std::task::Poll::Ready(Some(Err(error)));
+                    }
+                }
+                (None, telling) => {
+                    if let Some(telling) = telling {
+                        telling.is_whole = true;
+                    }
+                    *telling = None;
+                }
+                _ => {}
+            }
+            std::task::Poll::Ready(next)
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), told)))
+    }
+}
+
+/// A stream that tells keys. When it is dropped, it has ended.
+struct Telling {
+    wanted: Arc<WantedKeys>,
+    /// Whether all rows were told.
+    is_whole: bool,
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        self.wanted.end(self.is_whole);
+    }
+}

@@ -1,0 +1,7 @@
+//! What of a table a plan reads, where that is known from more than the conditions on it.
+
+mod extreme_row;
+mod look_up;
+
+pub use extreme_row::ExtremeRow;
+pub use look_up::{LookUp, few_to_left};
