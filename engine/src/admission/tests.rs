@@ -288,6 +288,21 @@ fn plans_are_told_of_the_interval_and_obeyed_at_once() {
 }
 
 #[test]
+fn a_read_that_runs_on_counts_in_each_interval() {
+    let world = World::new(4, 1 << 20, 10, 0);
+    let [first, second] = [(); 2].map(|()| world.try_admit().unwrap());
+    let running_most = || {
+        world.interval();
+        world.seen.get()[KEYS as usize].running_most
+    };
+    assert_eq!(running_most(), 2);
+    drop(second);
+    assert_eq!((running_most(), running_most()), (2, 1));
+    assert_eq!(running_most(), 1);
+    drop(first);
+}
+
+#[test]
 fn the_plan_of_a_policy_that_failed_holds_for_a_while() {
     let world = World::new(7, 1 << 20, 10, 0);
     world.limits.set(None);

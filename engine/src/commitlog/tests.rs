@@ -546,6 +546,33 @@ fn a_full_disk_fails_appends_until_there_is_room() {
 }
 
 #[test]
+fn behind_a_segment_that_could_not_be_made_no_file_stays_and_records_share_the_next() {
+    for seed in 0..20 {
+        run(async {
+            let disk = SimulatedDisk::new(seed);
+            let log = open(&disk, Durability::Sync).await;
+            disk.set_faults(Faults { name_error_one_in: 2, ..Faults::default() });
+            // Segments are made side by side: of some the first one fails.
+            let records = (0..60).map(|number| log.append(&mutation(1, number, 3000)).unwrap());
+            let waiting: Vec<_> = records.collect();
+            for (_, done) in waiting {
+                let written = done.await;
+                assert!(written.is_ok() || written.as_ref().unwrap_err().is_disk_full());
+            }
+            disk.set_faults(Faults::default());
+            let mut segments = Vec::new();
+            for number in 100..103 {
+                segments.push(append(&log, &mutation(1, number, 10)).await.unwrap().segment);
+            }
+            assert_eq!(segments, [segments[0]; 3], "seed {seed}: a segment for each record");
+            log.close().await.unwrap();
+            let counted = log.bytes_on_disk() / SEGMENT_BYTES as u64;
+            assert_eq!(segment_files(&disk).await.len() as u64, counted, "seed {seed}");
+        });
+    }
+}
+
+#[test]
 fn a_mutation_that_is_too_large_is_refused_and_the_largest_fits() {
     run(async {
         let disk = SimulatedDisk::new(1);
@@ -609,17 +636,21 @@ fn a_segment_counts_until_its_file_is_gone() {
         for number in 1..200 {
             last = append(&log, &mutation(1, number, 3000)).await.unwrap();
         }
-        disk.set_faults(Faults { delay_turns_max: 3, ..Faults::default() });
+        // So slow that this test, which has a turn now and then, sees files on their way out.
+        disk.set_faults(Faults { delay_turns_max: 1000, ..Faults::default() });
         let held = log.clone();
         let releasing =
             tokio::task::spawn_local(async move { held.mark_flushed(TableId(1), last).await });
+        let counted = || log.bytes_on_disk() / SEGMENT_BYTES as u64;
+        let (before, mut turns) = (counted(), 0);
         while !releasing.is_finished() {
-            let files = segment_files(&disk).await.len();
-            let (counted, there) = (log.bytes_on_disk(), (files * SEGMENT_BYTES) as u64);
-            assert!(counted >= there, "{counted} bytes are counted of {there} on the disk");
+            let gone = log.stats().segments_removed;
+            assert_eq!(counted() + gone, before, "after {turns} turns {gone} are gone");
+            turns += 1;
             tokio::task::yield_now().await;
         }
         releasing.await.unwrap().unwrap();
+        assert_eq!(counted(), segment_files(&disk).await.len() as u64);
         assert!(log.stats().segments_removed > 3, "{:?}", log.stats());
     });
 }

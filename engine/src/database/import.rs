@@ -408,3 +408,74 @@ impl Copy {
         (std::mem::take(&mut self.done), std::mem::take(&mut self.counts))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutation::{Cell, Liveness};
+    use crate::schema::ColumnId;
+
+    const DELETED: Tombstone = Tombstone { timestamp: 5, deletion_time: 1 };
+
+    /// What is copied of a partition that has this deletion and content.
+    fn copied(
+        deletion: Option<Tombstone>,
+        content: Vec<Fragment>,
+    ) -> (Vec<Mutation>, ImportProgress) {
+        let mut copy = Copy::new(TableId(1));
+        let key = Rc::new(PartitionKey::from_bytes(*b"k"));
+        copy.take(Fragment::PartitionStart { key, deletion });
+        content.into_iter().for_each(|fragment| copy.take(fragment));
+        copy.take(Fragment::PartitionEnd);
+        copy.batch()
+    }
+
+    fn row(bytes: usize) -> Rc<Row> {
+        let cells = vec![(ColumnId(1), Cell::live(7, vec![1; bytes]))];
+        Rc::new(Row { liveness: Some(Liveness::at(7)), cells, ..Row::default() })
+    }
+
+    fn row_at(byte: u8, bytes: usize) -> Fragment {
+        Fragment::Row { key: Rc::new(ClusteringKey::from_ordered([byte])), row: row(bytes) }
+    }
+
+    fn change(byte: u8, tombstone: Option<Tombstone>) -> Fragment {
+        let position = Position::before(ClusteringKey::from_ordered([byte]));
+        Fragment::RangeTombstoneChange { position, tombstone }
+    }
+
+    #[test]
+    fn a_partition_is_copied_whatever_it_has() {
+        let found = |deletion, content| {
+            let (mutations, counts) = copied(deletion, content);
+            assert_eq!(counts.partitions, 1);
+            (mutations, (counts.rows, counts.tombstones))
+        };
+        assert_eq!(found(None, vec![]), (vec![], (0, 0)), "nothing is in it");
+        let (all, counts) = found(Some(DELETED), vec![]);
+        assert_eq!((all.len(), all[0].deletion, counts), (1, Some(DELETED), (0, 1)));
+        let (all, counts) = found(None, vec![Fragment::StaticRow(row(3))]);
+        assert_eq!((all.len(), all[0].static_row.as_ref(), counts), (1, Some(&*row(3)), (1, 0)));
+        let (all, counts) = found(None, vec![row_at(1, 3)]);
+        assert_eq!((all.len(), all[0].rows.len(), counts), (1, 1, (1, 0)));
+        let (all, counts) = found(None, vec![change(1, Some(DELETED)), change(4, None)]);
+        assert_eq!((all.len(), all[0].range_tombstones.len(), counts), (1, 1, (0, 1)));
+    }
+
+    #[test]
+    fn a_large_partition_becomes_several_writes_that_hold_all_of_it() {
+        let content = (0..10).map(|byte| row_at(byte, MUTATION_BYTES / 3));
+        let content = [Fragment::StaticRow(row(3))].into_iter().chain(content).collect();
+        let (all, counts) = copied(Some(DELETED), content);
+        assert_eq!((counts.rows, counts.tombstones), (11, 1));
+        assert!(all.len() > 3, "{} writes", all.len());
+        assert!(all[0].deletion.is_some() && all[0].static_row.is_some());
+        assert!(all[1..].iter().all(|m| m.deletion.is_none() && m.static_row.is_none()));
+        let keys = all.iter().flat_map(|mutation| &mutation.rows);
+        assert!(keys.map(|(key, _)| key.as_ordered()[0]).eq(0..10));
+        let bytes = |mutation: &Mutation| -> usize {
+            mutation.rows.iter().map(|(_, row)| row.memory_bytes()).sum()
+        };
+        assert!(all.iter().all(|mutation| bytes(mutation) <= MUTATION_BYTES));
+    }
+}

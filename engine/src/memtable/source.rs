@@ -243,3 +243,85 @@ impl FragmentSource for MemtableSource {
         if out.len() > before { Filled::Some } else { Filled::End }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutation::{Mutation, Row, Tombstone};
+    use crate::schema::{ClusteringKey, TableId};
+
+    fn rows_of(source: &mut dyn FragmentSource) -> (Vec<Vec<u8>>, Vec<PartitionKey>) {
+        let mut out = VecDeque::new();
+        while source.fill_now(&mut out) == Filled::Some {}
+        let (mut rows, mut keys) = (Vec::new(), Vec::new());
+        for fragment in out {
+            match fragment {
+                Fragment::Row { key, .. } => rows.push(key.as_ordered().to_vec()),
+                Fragment::PartitionStart { key, .. } => keys.push((*key).clone()),
+                _ => {}
+            }
+        }
+        (rows, keys)
+    }
+
+    fn clustering(bytes: &[u8]) -> ClusteringKey {
+        ClusteringKey::from_ordered(bytes)
+    }
+
+    #[test]
+    fn a_slice_beside_a_prefix_has_all_of_its_rows_or_none() {
+        let memtable = Memtable::new(Rc::default());
+        let key = PartitionKey::from_bytes(*b"k");
+        let mut mutation = Mutation::new(TableId(1), key.clone());
+        let deletion = Some(Tombstone { timestamp: 1, deletion_time: 1 });
+        let all = [[1, 0], [1, 7], [2, 0], [2, 7], [3, 0], [3, 7]];
+        for row in all {
+            mutation.rows.push((clustering(&row), Row { deletion, ..Row::default() }));
+        }
+        memtable.replay(None, mutation);
+        let prefix = |byte| clustering(&[byte]);
+        let (start, end) = (Position::start(), Position::end());
+        let cases = [
+            (Position::after(prefix(2)), end.clone(), 4..6),
+            (Position::before(prefix(2)), end, 2..6),
+            (start.clone(), Position::after(prefix(2)), 0..4),
+            (start, Position::before(prefix(2)), 0..2),
+            (Position::before(prefix(2)), Position::after(prefix(2)), 2..4),
+            (Position::after(prefix(1)), Position::before(prefix(3)), 2..4),
+        ];
+        for (start, end, wanted) in cases {
+            for direction in [Direction::Forward, Direction::Reversed] {
+                let ranges = vec![ClusteringRange { start: start.clone(), end: end.clone() }];
+                let slice = Slice { ranges, direction };
+                let single = PartitionRange::Single(key.clone());
+                let (mut rows, _) = rows_of(&mut *memtable.read(&single, &slice));
+                if direction.is_reversed() {
+                    rows.reverse();
+                }
+                assert_eq!(rows, all[wanted.clone()], "{start:?} to {end:?}, {direction:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_range_of_tokens_has_the_partitions_at_both_its_ends() {
+        let memtable = Memtable::new(Rc::default());
+        let mut keys: Vec<PartitionKey> =
+            (0_u8..5).map(|number| PartitionKey::from_bytes([number])).collect();
+        keys.sort();
+        for key in &keys {
+            let mut mutation = Mutation::new(TableId(1), key.clone());
+            mutation.deletion = Some(Tombstone { timestamp: 1, deletion_time: 1 });
+            memtable.replay(None, mutation);
+        }
+        for first in 0..keys.len() {
+            for last in first..keys.len() {
+                let (min, max) = (keys[first].token(), keys[last].token());
+                let range = PartitionRange::Tokens { min, max };
+                let slice = Slice::full(Direction::Forward);
+                let (_, found) = rows_of(&mut *memtable.read(&range, &slice));
+                assert_eq!(found, keys[first..=last]);
+            }
+        }
+    }
+}

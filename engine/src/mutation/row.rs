@@ -279,6 +279,25 @@ mod tests {
     }
 
     #[test]
+    fn the_newest_timestamp_may_be_that_of_any_part() {
+        let deletion = |timestamp| Tombstone { timestamp, deletion_time: 0 };
+        assert_eq!(Row::default().newest_timestamp(), None);
+        for newest in 0..5 {
+            let at = |part| if part == newest { 9 } else { part };
+            let path = CellPath::from_ordered([1]);
+            let cells = vec![(path, Cell::live(at(4), *b"e"))];
+            let multi = MultiCell { deletion: Some(deletion(at(3))), cells };
+            let whole = Row {
+                liveness: Some(Liveness::at(at(0))),
+                deletion: Some(deletion(at(1))),
+                cells: vec![(ColumnId(1), Cell::live(at(2), *b"v"))],
+                multi: vec![(ColumnId(2), multi)],
+            };
+            assert_eq!(whole.newest_timestamp(), Some(9), "part {newest}");
+        }
+    }
+
+    #[test]
     fn a_row_tombstone_removes_what_is_older_and_keeps_what_is_newer() {
         let mut target = row(1, &[(0, 5, b"gone"), (1, 7, b"kept")]);
         let deletion = Tombstone { timestamp: 6, deletion_time: 0 };

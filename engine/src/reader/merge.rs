@@ -286,3 +286,35 @@ impl FragmentSource for MergeSource {
         .boxed_local()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::memtable::Memtable;
+    use crate::mutation::{Mutation, PartitionRange, Slice};
+    use crate::schema::TableId;
+
+    #[test]
+    fn of_deletions_in_several_sources_the_strongest_one_counts() {
+        let deleted = |timestamp| {
+            let memtable = Memtable::new(Rc::default());
+            let key = PartitionKey::from_bytes(*b"k");
+            let mut mutation = Mutation::new(TableId(1), key);
+            mutation.deletion = Some(Tombstone { timestamp, deletion_time: 1 });
+            memtable.replay(None, mutation);
+            memtable.read(&PartitionRange::full(), &Slice::full(Direction::Forward))
+        };
+        for order in [[1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1]] {
+            let sources = order.map(deleted).into_iter().collect();
+            let mut merged = MergeSource::merge(sources, Direction::Forward);
+            let mut out = VecDeque::new();
+            block_on(merged.fill(&mut out)).unwrap();
+            let Some(Fragment::PartitionStart { deletion, .. }) = out.pop_front() else {
+                panic!("a partition begins with its start");
+            };
+            assert_eq!(deletion.map(|deletion| deletion.timestamp), Some(3), "{order:?}");
+        }
+    }
+}

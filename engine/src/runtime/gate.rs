@@ -85,6 +85,9 @@ impl Drop for GateGuard {
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::{Context, Wake};
 
     use futures::FutureExt;
 
@@ -104,5 +107,28 @@ mod tests {
         drop(second);
         assert!(closing.now_or_never().is_some());
         assert!(gate.close().now_or_never().is_some(), "closing again is no wait");
+    }
+
+    struct Told(AtomicBool);
+
+    impl Wake for Told {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn all_who_close_a_gate_learn_that_it_is_empty() {
+        let gate = Gate::new();
+        let inside = gate.enter().unwrap();
+        let told = [(); 3].map(|()| Arc::new(Told(AtomicBool::new(false))));
+        let mut closing: Vec<_> = told.iter().map(|_| gate.close().boxed_local()).collect();
+        for (closing, told) in closing.iter_mut().zip(&told) {
+            let waker = Waker::from(told.clone());
+            assert!(closing.poll_unpin(&mut Context::from_waker(&waker)).is_pending());
+        }
+        drop(inside);
+        let told = told.map(|told| told.0.load(Ordering::Relaxed));
+        assert_eq!(told, [true; 3], "of three who close a gate some wait on");
     }
 }

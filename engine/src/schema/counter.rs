@@ -138,6 +138,11 @@ mod tests {
         assert_eq!(merge(&a, &b), Some(both.clone()));
         assert_eq!(merge(&b, &a), Some(both.clone()));
         assert_eq!(merge(&both, &a), Some(both));
+        // The clock tells what is newer: a count may have been decremented.
+        let newer = context(&[GLOBAL], &[(1, 4, 10)]);
+        for (one, other) in [(&a, &newer), (&newer, &a)] {
+            assert_eq!(total(&merge(one, other).unwrap()), Some(11));
+        }
         // Deltas of old versions add up, and a state that is led beats them.
         let delta = context(&[0], &[(1, 1, 5)]);
         assert_eq!(merge(&delta, &delta), Some(context(&[0], &[(1, 2, 10)])));

@@ -79,5 +79,10 @@ mod tests {
         let (again, lost) = recorder.take(taken);
         let wanted = Request { id: 7, size_bytes: 1, kind: 4, is_hit: true, time_us: 4_000 };
         assert_eq!((again.as_slice(), lost), ([wanted].as_slice(), 0));
+        // Each ring looks at the clock anew.
+        clock.advance(Duration::from_millis(1));
+        recorder.push(8, 1, 4, true);
+        let (last, _) = recorder.take(again);
+        assert_eq!(last[0].time_us, 5_000);
     }
 }

@@ -317,5 +317,16 @@ mod tests {
         assert!(!keeps_promise(&promised, &schema(field("a", DataType::Int64))));
         assert!(!keeps_promise(&promised, &schema(field("b", DataType::Int32))));
         assert!(!keeps_promise(&promised, &Schema::empty()));
+
+        let parts = |names: &[&str]| {
+            let fields = names.iter().map(|name| field(name, DataType::Int32));
+            schema(field("s", DataType::Struct(fields.collect())))
+        };
+        let promised = parts(&["a", "b"]);
+        assert!(keeps_promise(&promised, &promised));
+        for found in [&["a"][..], &["a", "b", "c"], &["b", "a"], &[]] {
+            assert!(!keeps_promise(&promised, &parts(found)), "{found:?}");
+            assert!(!keeps_promise(&parts(found), &promised), "{found:?}");
+        }
     }
 }

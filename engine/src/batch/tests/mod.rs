@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::*;
+use crate::config::{LOCAL_DELETION_TIME_MAX, TTL_SECONDS_MAX};
 use crate::mutation::{CellState, Mutation, Row};
 use crate::reader::{LiveContent, LiveRows};
 use crate::schema::table_schema::SchemaRef;
@@ -207,6 +208,31 @@ fn elements_expire_by_themselves() {
         row.multi_cell(ColumnId(1)).unwrap().cells[0].1.state,
         CellState::Expiring { ttl: 10, expiry: 60, .. }
     ));
+}
+
+#[test]
+fn a_time_to_live_may_end_in_the_last_second_that_files_can_say() {
+    let schema = table(&DataType::Int);
+    let ends = |ttl, now_seconds| {
+        expiry(&schema, &WriteOptions { ttl: Some(ttl), now_seconds, ..OPTIONS })
+    };
+    let last = LOCAL_DELETION_TIME_MAX;
+    assert_eq!(ends(10, last - 10).unwrap(), Some(Expiry { ttl: 10, at: last }));
+    assert!(ends(10, last - 9).is_err() && ends(10, i32::MAX).is_err());
+    assert_eq!(ends(0, last).unwrap(), None);
+    assert!(ends(TTL_SECONDS_MAX, 50).is_ok() && ends(TTL_SECONDS_MAX + 1, 50).is_err());
+    assert!(ends(-1, 50).is_err());
+}
+
+#[test]
+fn a_long_list_keeps_its_order() {
+    let schema = table(&DataType::list_of(DataType::Int));
+    // More than fit into the places' last two bytes.
+    let wanted: Vec<i32> = (0..(1 << 14) + 100).rev().collect();
+    let row = insert(&schema, Some(&Value::List(ints(&wanted))), None);
+    let found = row.multi[0].1.live_cells(0).map(|(_, value)| value.to_vec());
+    let wanted: Vec<Vec<u8>> = wanted.iter().map(|value| value.to_be_bytes().to_vec()).collect();
+    assert!(found.eq(wanted.iter().cloned()), "elements share places, or changed them");
 }
 
 #[test]

@@ -450,6 +450,19 @@ fn files_that_are_gone_take_nobodys_place_among_those_that_are_followed() {
 }
 
 #[test]
+fn a_read_in_sequence_is_followed_in_either_direction() {
+    let (cache, file) = (cache(16), MemoryFile::new(11, 9 * PAGE_BYTES));
+    let runs: Rc<RefCell<Vec<u16>>> = Rc::default();
+    let policy = Admission { keeps: true, runs: runs.clone() };
+    cache.set_admission(Some(("all".into(), Box::new(policy))));
+    let paged = paged(&cache, &file);
+    for number in [2, 3, 4, 8, 7, 6, 0] {
+        block_on(paged.page(number)).unwrap();
+    }
+    assert_eq!(*runs.borrow(), [0, 1, 2, 0, 1, 2, 0]);
+}
+
+#[test]
 fn what_admission_refuses_is_a_miss_for_whoever_counts_them() {
     let (cache, file) = (cache(8), MemoryFile::new(12, 2 * PAGE_BYTES));
     let policy = Admission { keeps: false, runs: Rc::default() };

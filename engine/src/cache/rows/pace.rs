@@ -123,6 +123,17 @@ mod tests {
     }
 
     #[test]
+    fn a_read_fills_its_share_of_the_bytes_and_no_more() {
+        let pace = FillPace::new(0, None, 1000);
+        pace.brought(600);
+        assert!(pace.has_room());
+        pace.brought(400);
+        assert!(!pace.has_room());
+        pace.saved(1000);
+        assert!(!pace.has_room() && pace.begins());
+    }
+
+    #[test]
     fn what_memory_saves_is_spent_on_what_comes_behind() {
         let pace = FillPace::new(0, Some(64), 0);
         read(&pace, 10_000);

@@ -76,12 +76,8 @@ impl Shard {
                 if !is_last {
                     shard.context.sleep(PAUSE).await;
                 }
-                let (requests, mut lost) = shard.cache.take_recorded(ring);
-                let most = claim(&left, requests.len() as u64) as usize;
-                if most < requests.len() {
-                    // What came past the end of the recording is no loss.
-                    lost = 0;
-                }
+                let (requests, lost) = shard.cache.take_recorded(ring);
+                let (most, mut lost) = claim(&left, requests.len(), lost);
                 for requests in requests[..most].chunks(BLOCK_REQUESTS_MAX) {
                     let block = encode_block(shard.context.shard as u16, requests);
                     let count = requests.len() as u64;
@@ -107,12 +103,15 @@ impl Shard {
     }
 }
 
-/// Takes up to `wanted` of what remains; returns how many.
-fn claim(left: &AtomicU64, wanted: u64) -> u64 {
+/// Takes of what remains of a recording. Returns how many of the requests belong to it, and how
+/// many of those that were lost behind them. What came past its end is no loss.
+fn claim(left: &AtomicU64, requests: usize, lost: u64) -> (usize, u64) {
+    let wanted = requests as u64;
     let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
         Some(left.saturating_sub(wanted))
     });
-    taken.map_or(0, |before| before.min(wanted))
+    let before = taken.unwrap_or(0);
+    (before.min(wanted) as usize, if before > wanted { lost } else { 0 })
 }
 
 /// Appends blocks to a file in pieces that direct I/O takes.
@@ -168,5 +167,22 @@ impl TraceWriter {
         self.written += length;
         self.waiting = rest;
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_past_the_end_of_a_recording_is_no_loss() {
+        let left = AtomicU64::new(100);
+        assert_eq!(claim(&left, 60, 5), (60, 5));
+        assert_eq!(claim(&left, 60, 5), (40, 0));
+        assert_eq!(claim(&left, 60, 5), (0, 0));
+        let left = AtomicU64::new(60);
+        assert_eq!(claim(&left, 60, 5), (60, 0), "those that were lost came behind the last");
+        let without_end = AtomicU64::new(u64::MAX);
+        assert_eq!(claim(&without_end, 60, 5), (60, 5));
     }
 }

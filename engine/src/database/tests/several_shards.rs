@@ -61,6 +61,35 @@ async fn keys_of_several_shards_give_all_their_rows_in_ring_order() {
 }
 
 #[tokio::test]
+async fn a_read_that_a_later_shard_cuts_off_says_so() {
+    let (_directory, database, schema) = open(2).await;
+    let names = (0..40).map(|number: i32| number.to_string());
+    let mut all: Vec<_> = names.map(|name| (key(&schema, &name), name)).collect();
+    all.sort();
+    let (first, short) = all[0].clone();
+    let of_other =
+        |(key, _): &&(PartitionKey, String)| database.shard_of(key) != database.shard_of(&first);
+    let (second, long) = all.iter().find(of_other).cloned().unwrap();
+    database.apply(insert(&schema, &short, 1, 1, 1)).await.unwrap();
+    let many = (0..20_000).map(|at| insert(&schema, &long, at, 1, 1));
+    database.apply_many(many.collect()).await.unwrap();
+    let command = ReadCommand {
+        partitions: Partitions::Keys(vec![first, second]),
+        ..read_of(&schema, "0", Slice::full(Direction::Forward), None)
+    };
+    let mut read = database.read(command);
+    assert_eq!(read.next().await.unwrap().unwrap().num_rows(), 1, "the first shard's is whole");
+    assert!(read.next().await.unwrap().is_ok(), "the second one has begun");
+    database.close().await.unwrap();
+    let mut last = None;
+    while let Some(batch) = read.next().await {
+        last = Some(batch);
+    }
+    let cut = last.expect("there is more to come");
+    assert!(matches!(cut, Err(Error::Closed)), "a read that was cut off passes as whole: {cut:?}");
+}
+
+#[tokio::test]
 async fn each_shard_takes_its_own_of_what_another_shard_count_logged() {
     let directory = tempfile::tempdir().unwrap();
     let options = |directory: &std::path::Path, shards| Options {

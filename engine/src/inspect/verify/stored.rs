@@ -266,3 +266,17 @@ pub(super) async fn check_pages(
     }
     Ok(damaged)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damaged_pieces_that_touch_are_one() {
+        let mut damaged = Vec::new();
+        for start in [0, 4, 8, 20, 24, 40] {
+            note(&mut damaged, start..start + 4);
+        }
+        assert_eq!(damaged, [0..12, 20..28, 40..44]);
+    }
+}

@@ -157,3 +157,32 @@ impl Summary {
         Ok(Summary { samples, size_at_full_sampling, first, last })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Token;
+    use crate::schema::token::key_with_token;
+
+    #[test]
+    fn a_scan_from_a_token_begins_before_all_keys_of_it() {
+        // Keys of token 77 fill several pages.
+        let key = |token, salt| PartitionKey::from_bytes(key_with_token(Token(token), salt));
+        let many = (0..4 * KEYS_PER_SAMPLE).map(|salt| key(77, salt));
+        let mut keys: Vec<_> = [key(76, 0), key(78, 0)].into_iter().chain(many).collect();
+        keys.sort();
+        let mut builder = SummaryBuilder::default();
+        for (key, at) in keys.iter().zip(0..) {
+            builder.add(key, 40 * at);
+        }
+        let summary = builder.finish().unwrap();
+        assert!(summary.samples.len() > 3, "{} pages", summary.samples.len());
+        for token in [i64::MIN, 75, 76, 77, 78] {
+            let first = keys.iter().position(|key| key.token().0 >= token).unwrap() as u64;
+            let page = summary.page_of_token(token);
+            assert!(page <= 40 * first, "token {token} is at {first}, read from {page}");
+            let behind = summary.page_behind(page).unwrap_or(u64::MAX);
+            assert!(behind >= 40 * first, "a page before token {token} is read");
+        }
+    }
+}

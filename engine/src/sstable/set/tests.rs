@@ -4,11 +4,11 @@ use futures::executor::block_on;
 
 use std::collections::BTreeSet;
 
-use super::clear_unnamed;
 use super::manifest::{Edit, Manifest};
+use super::{LOST, clear_unnamed};
 use crate::commitlog::ReplayPosition;
 use crate::config::PAGE_BYTES;
-use crate::disk::{Faults, SimulatedDisk};
+use crate::disk::{Faults, SimulatedDisk, write_file_atomically};
 use crate::error::{Error, Result};
 use crate::schema::PartitionKey;
 use crate::sstable::tests::memory_disk::MemoryDisk;
@@ -119,6 +119,22 @@ fn a_torn_tail_is_dropped_and_damage_before_it_is_an_error() {
     }
 }
 
+#[test]
+fn a_manifest_that_lacks_a_frame_is_an_error() {
+    let disk = MemoryDisk::default();
+    let mut manifest = open_manifest(&disk).unwrap();
+    for generation in 1..=3 {
+        block_on(manifest.append(vec![add(generation)])).unwrap();
+    }
+    let content = disk.content(&path());
+    let without = [&content[..PAGE_BYTES], &content[2 * PAGE_BYTES..]].concat();
+    disk.set_content(&path(), without);
+    let Err(Error::Corrupt(corruption)) = open_manifest(&disk) else {
+        panic!("edits behind a missing frame were taken");
+    };
+    assert_eq!((corruption.offset, corruption.file), (PAGE_BYTES as u64, path()));
+}
+
 #[tokio::test]
 async fn what_the_disk_refuses_is_not_in_the_live_set() {
     let disk = SimulatedDisk::new(1);
@@ -202,4 +218,25 @@ fn damage_of_the_last_edits_is_noticed_once_they_are_sealed() {
     disk.set_content(&path(), content);
     let error = block_on(Manifest::open(shared, &path())).err().unwrap().to_string();
     assert!(error.contains("at offset 0") && error.contains("damage"), "{error}");
+}
+
+#[tokio::test]
+async fn what_was_set_aside_is_there_after_a_power_cut() {
+    for seed in 0..8 {
+        let disk = SimulatedDisk::new(seed);
+        let shared = disk.shared();
+        shared.create_directories(directory()).await.unwrap();
+        for folder in directory().ancestors() {
+            shared.sync_directory(folder).await.unwrap();
+        }
+        for name in ["me-3-big-Data.db", "me-3-big-TOC.txt"] {
+            write_file_atomically(&*shared, &directory().join(name), b"x").await.unwrap();
+        }
+        let live = BTreeSet::new();
+        let (_, moved) = clear_unnamed(&*shared, directory(), &live).await.unwrap();
+        assert_eq!(moved.len(), 2);
+        let after = disk.power_cut().shared();
+        let kept = after.list(&directory().join(LOST)).await.unwrap();
+        assert!(kept.iter().map(|entry| &entry.name).eq(&moved), "seed {seed}: {kept:?}");
+    }
 }

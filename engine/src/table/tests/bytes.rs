@@ -53,6 +53,20 @@ fn numbers_that_were_given_once_are_not_given_again() {
 }
 
 #[test]
+fn numbers_of_sstables_that_were_set_aside_are_not_given_again() {
+    let (disk, lost) = (MemoryDisk::default(), Path::new(DIRECTORY).join("lost"));
+    // This disk lists files only: one stands for the folder.
+    for path in [lost.clone(), lost.join("me-41-big-Data.db")] {
+        disk.set_content(&path, Vec::new());
+    }
+    let world = World::open(disk.clone(), schema(true), 1 << 20, (0, 1));
+    world.write((1, 1), 1, 10);
+    world.flush();
+    let greatest = names(&disk).into_iter().max();
+    assert!(greatest > Some(41), "{:?}", names(&disk));
+}
+
+#[test]
 fn a_flush_that_fails_keeps_the_bytes_of_its_memtable() {
     let world = World::open(MemoryDisk::default(), schema(true), 1 << 20, (0, 1));
     world.write((1, 1), 1, 100);

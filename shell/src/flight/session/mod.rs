@@ -431,6 +431,45 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_statement_has_the_parameters_that_were_bound_last() {
+        let world = World::new().await;
+        let session = world.sessions.of(&world.request(1, "")).unwrap();
+        let (first, other) = (Bytes::from("h"), Bytes::from("i"));
+        session.remember(first.clone(), "1".into());
+        session.remember(other.clone(), "2".into());
+        session.remember(first.clone(), "3".into());
+        assert_eq!((session.latest(&first), session.latest(&other)), ("3".into(), "2".into()));
+        session.forget(&first);
+        assert_eq!((session.latest(&first), session.latest(&other)), (first, "2".into()));
+        // Those that were bound longest ago are forgotten.
+        for number in 0..BINDINGS_MAX {
+            session.remember(number.to_string().into(), "x".into());
+        }
+        assert_eq!((session.latest(&other), session.latest(&"0".into())), (other, "x".into()));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_option_is_set_and_unset() {
+        let world = World::new().await;
+        let session = world.sessions.of(&world.request(1, "")).unwrap();
+        let set = |name: &str, text: Option<&str>| {
+            let value = text.map(|text| option::OptionValue::Text(text.to_owned()));
+            let value = option::SessionOptionValue { option_value: value };
+            let session_options = [(name.to_owned(), value)].into();
+            let result =
+                option::set(&session, option::SetSessionOptionsRequest { session_options });
+            result.errors.is_empty()
+        };
+        let is_set = |name: &str| option::get(&session).session_options.contains_key(name);
+        for (name, text) in [("result.varint", "text"), (option::PRIMARY_KEY, "id")] {
+            assert!(!is_set(name) && set(name, Some(text)) && is_set(name), "{name}");
+            assert!(set(name, None) && !is_set(name), "{name}");
+        }
+        assert!(!set("result.varint", Some("nothing")) && !is_set("result.varint"));
+        assert!(!set("nothing", Some("x")) && !set("schema", None) && is_set("schema"));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn handshakes_end_no_session_that_is_in_use() {
         let world = World::new().await;
         let live = world.sessions.start(&world.basic(1, "a")).unwrap();

@@ -172,3 +172,45 @@ fn row_limit(limit: &Operand, values: &[ScalarValue]) -> Option<usize> {
     };
     usize::try_from(number).ok().filter(|rows| *rows > 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_engine::{Column, ColumnKind, TableId, TableOptions, TableSchema};
+
+    use super::super::shape::Shape;
+    use super::*;
+    use crate::query::split;
+
+    #[test]
+    fn columns_that_rows_may_lack_order_nothing() {
+        let column = |name: &str, kind| Column { name: name.into(), ty: DataType::Int, kind };
+        let order = ClusteringOrder::Ascending;
+        let mut table = TableSchema {
+            id: TableId(1),
+            keyspace: "ks".into(),
+            name: "t".into(),
+            columns: vec![
+                column("pk", ColumnKind::PartitionKey { position: 0 }),
+                column("a", ColumnKind::ClusteringKey { position: 0, order }),
+                column("b", ColumnKind::ClusteringKey { position: 1, order }),
+            ],
+            options: TableOptions::default(),
+        };
+        let is_taken = |table: &TableSchema, order: &str| {
+            let text = format!("SELECT a FROM t WHERE pk = 1 ORDER BY {order}");
+            let statement = split(&text).unwrap().remove(0);
+            let Some(Shape::Select(shape)) = Shape::read(statement.tokens()) else {
+                panic!("{text} has the shape of a short one");
+            };
+            let select = Select::new(shape, &Arc::new(table.clone()), true, &mut []).unwrap();
+            select.command(&[], false).is_some()
+        };
+        for order in ["a", "a DESC", "a, b", "a DESC, b DESC"] {
+            assert!(is_taken(&table, order), "{order}");
+        }
+        // Rows without a value stand before others, where the planner has nulls last.
+        table.options.has_partial_keys = true;
+        assert!(is_taken(&table, "a") && is_taken(&table, "a DESC"));
+        assert!(!is_taken(&table, "a, b") && !is_taken(&table, "a DESC, b DESC"));
+    }
+}

@@ -540,9 +540,7 @@ async fn metrics(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
     }
     let stalls = database.stalls();
     for cache in &caches {
-        let own = || stalls.iter().filter(|(shard, _)| *shard == cache.shard).map(|(_, s)| s);
-        let (count, longest_ns) =
-            own().fold((0, 0), |(n, most), s| (n + s.count, s.longest_ns.max(most)));
+        let (count, longest_ns) = stalls_of(&stalls, cache.shard);
         all.push(("stalls".to_owned(), cache.shard, None, count as f64));
         all.push(("stall_longest_us".to_owned(), cache.shard, None, (longest_ns / 1000) as f64));
     }
@@ -557,6 +555,12 @@ async fn metrics(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
         table(|(_, table)| table.to_owned()),
         Arc::new(Float64Array::from_iter_values(all.iter().map(|(.., value)| *value))),
     ])
+}
+
+/// How many stalls a shard had, and the nanoseconds of its longest one.
+fn stalls_of(stalls: &[(u32, Stall)], shard: u32) -> (u64, u64) {
+    let own = stalls.iter().filter(|(of, _)| *of == shard).map(|(_, stall)| stall);
+    own.fold((0, 0), |(count, most), stall| (count + stall.count, most.max(stall.longest_ns)))
 }
 
 fn rate_limit_fields() -> Vec<Field> {
@@ -708,4 +712,21 @@ impl TableProvider for SystemSource {
 /// A ratio with the digits that people read.
 fn rounded(ratio: f64) -> f64 {
     (ratio * 10_000.0).round() / 10_000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shard_has_the_longest_of_its_own_stalls() {
+        let stall = |count, longest_ns| {
+            let (task, stretch) = ("t", Stretch::default());
+            Stall { task, stretch, count, total_ns: 90, longest_ns, off_cpu_ns: 0 }
+        };
+        let all = [(0, stall(1, 10)), (1, stall(2, 70)), (1, stall(3, 20)), (2, stall(4, 80))];
+        assert_eq!(stalls_of(&all, 0), (1, 10));
+        assert_eq!(stalls_of(&all, 1), (5, 70));
+        assert_eq!(stalls_of(&all, 3), (0, 0));
+    }
 }

@@ -90,6 +90,17 @@ async fn who_held_a_shard_is_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tables_of_one_name_have_rows_of_their_own() {
+    let world = World::new().await;
+    world.run("CREATE KEYSPACE fx; CREATE TABLE t (k int PRIMARY KEY)").await;
+    world.run("CREATE TABLE fx.t (k int PRIMARY KEY); INSERT INTO t VALUES (1)").await;
+    world.run("INSERT INTO fx.t VALUES (1), (2)").await;
+    let rows = "SELECT memtable_rows FROM system.tables WHERE table_name = 't' \
+                ORDER BY keyspace_name";
+    assert_eq!(world.column(rows).await, ["1", "2"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cached_rows_are_seen_bypassed_and_forgotten() {
     let world = World::weather().await;
     world.run("FLUSH").await;

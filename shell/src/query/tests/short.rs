@@ -61,7 +61,7 @@ const READS: &[(&str, bool)] = &[
 
 const WRITES: &[(&str, bool)] = &[
     ("INSERT INTO t (pk, a, b, v) VALUES (7, 1, 1, 'x')", true),
-    ("INSERT INTO t (pk, a, b, v) VALUES (7, 1, 2, 'x'), (7, 1, 2, 'y'), (7, 1, 3, NULL)", true),
+    ("INSERT INTO t (pk, a, b, v) VALUES (7, 1, 2, 'y'), (7, 1, 2, 'x'), (7, 1, 3, NULL)", true),
     ("INSERT INTO t VALUES (7, 2, 2, 'all', -5, 's')", true),
     ("INSERT INTO t (pk, s) VALUES (8, 'static alone')", true),
     ("INSERT INTO t (pk, a, b, w) VALUES (7, 3, 3, 3000000000)", false),

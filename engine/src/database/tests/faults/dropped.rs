@@ -142,54 +142,62 @@ fn a_write_that_waited_for_the_log_while_its_table_was_dropped_is_refused() {
     });
 }
 
-/// What kept memtables from being flushed is told only while it lasts.
+/// What stopped a writer is told only while it lasts. Writes come so many rows at once, until one
+/// is refused with what is `wanted`; from then on the disk is only slow, and the next one waits.
+async fn check_next_one_waits(memtable_bytes: usize, rows: i32, wanted: impl Fn(&Error) -> bool) {
+    let disk = SimulatedDisk::new(1);
+    let met = Rc::new(Cell::new(Some(28)));
+    let fails = met.clone();
+    let failing = FailingDisk::shared(disk.shared(), move |path| {
+        let is_sstable = path.to_string_lossy().ends_with("-Data.db");
+        fails.get().filter(|_| is_sstable)
+    });
+    let database = open(failing, memtable_bytes).await;
+    let full = TableSchema { name: "full".into(), ..definition() };
+    let full = database.create_table(full, false).await.unwrap();
+    let t = database.create_table(definition(), false).await.unwrap();
+    let many = |schema: &SchemaRef, at: i32| {
+        let rows = (0..rows).map(|row| insert(schema, "a", at + row, 1, 1));
+        database.apply_many(rows.collect())
+    };
+    let mut at = 0;
+    let refused = loop {
+        match many(&full, at).await {
+            Ok(()) => at += rows,
+            Err(error) => break error,
+        }
+        assert!(at < 10_000, "nothing stops the writer");
+    };
+    assert!(wanted(&refused), "{refused}");
+    // With the table goes what could not be flushed, and from here on the disk is only slow.
+    database.drop_table("default", "full", false).await.unwrap();
+    met.set(Some(WAITS));
+    for _ in 0..200_000 {
+        tokio::task::yield_now().await;
+    }
+    let mut at = 0;
+    let waiting = loop {
+        let mut write = Box::pin(many(&t, at));
+        match unless_it_waits(&mut write).await {
+            Some(written) => written.unwrap(),
+            None => break write,
+        }
+        at += rows;
+        assert!(at < 10_000, "nothing stops the writer");
+    };
+    met.set(None);
+    waiting.await.unwrap();
+    assert_eq!(count_rows(&database, &t, "a").await.unwrap(), (at + rows) as usize);
+}
+
 #[test]
 fn a_writer_waits_for_a_flush_whatever_an_earlier_one_met() {
-    run(async {
-        let disk = SimulatedDisk::new(1);
-        let met = Rc::new(Cell::new(Some(28)));
-        let fails = met.clone();
-        let failing = FailingDisk::shared(disk.shared(), move |path| {
-            let is_sstable = path.to_string_lossy().ends_with("-Data.db");
-            fails.get().filter(|_| is_sstable)
-        });
-        let database = open(failing, MEMTABLE_BYTES).await;
-        let full = TableSchema { name: "full".into(), ..definition() };
-        let full = database.create_table(full, false).await.unwrap();
-        let t = database.create_table(definition(), false).await.unwrap();
-        let many = |schema: &SchemaRef, at: i32| {
-            let rows = (0..20).map(|row| insert(schema, "a", at + row, 1, 1));
-            database.apply_many(rows.collect())
-        };
-        let mut at = 0;
-        let refused = loop {
-            match many(&full, at).await {
-                Ok(()) => at += 20,
-                Err(error) => break error,
-            }
-            assert!(at < 10_000, "nothing stops the writer");
-        };
-        assert!(refused.is_disk_full(), "{refused}");
-        // With the table goes what could not be flushed, and from here on the disk is only slow.
-        database.drop_table("default", "full", false).await.unwrap();
-        met.set(Some(WAITS));
-        for _ in 0..200_000 {
-            tokio::task::yield_now().await;
-        }
-        let mut at = 0;
-        let waiting = loop {
-            let mut write = Box::pin(many(&t, at));
-            match unless_it_waits(&mut write).await {
-                Some(written) => written.unwrap(),
-                None => break write,
-            }
-            at += 20;
-            assert!(at < 10_000, "nothing stops the writer");
-        };
-        met.set(None);
-        waiting.await.unwrap();
-        assert_eq!(count_rows(&database, &t, "a").await.unwrap(), at as usize + 20);
-    });
+    run(check_next_one_waits(MEMTABLE_BYTES, 20, Error::is_disk_full));
+}
+
+#[test]
+fn a_writer_waits_for_the_log_whatever_an_earlier_one_met() {
+    run(check_next_one_waits(1 << 30, 1, |error| matches!(error, Error::Overloaded(_))));
 }
 
 /// Generations of the table's SSTables, those set aside included.

@@ -82,6 +82,7 @@ async fn a_recording_ends_at_its_number_of_reads_or_with_the_database() {
     let summary = database.stop_recording().await.unwrap();
     assert_eq!(summary.requests, 500, "{summary:?}");
     assert_eq!(load(&path).reads().len(), 500);
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), summary.bytes);
 
     let open = directory.path().join("open.trace");
     database.record_trace(open.clone(), None).await.unwrap();

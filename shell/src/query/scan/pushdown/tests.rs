@@ -85,6 +85,32 @@ fn a_widened_float_is_found_by_values_that_it_holds() {
 }
 
 #[test]
+fn both_zeros_stand_on_the_same_side_of_a_bound() {
+    for order in [ClusteringOrder::Ascending, ClusteringOrder::Descending] {
+        let mut table = table();
+        let kind = ColumnKind::ClusteringKey { position: 0, order };
+        table.columns[2] = Column { name: "a".into(), ty: DataType::Double, kind };
+        let key = |zero| ClusteringKey::from_values(&table, &[Value::Double(zero)]).unwrap();
+        for (operator, holds) in [
+            (Operator::Lt, false),
+            (Operator::LtEq, true),
+            (Operator::Gt, false),
+            (Operator::GtEq, true),
+        ] {
+            for (bound, zero) in [(0.0, 0.0), (0.0, -0.0), (-0.0, 0.0), (-0.0, -0.0)] {
+                let pk = || col("pk").eq(lit(1)).and(col("qk").eq(lit("x")));
+                let (left, right) = (Box::new(col("a")), Box::new(lit(bound)));
+                let bounded = Expr::BinaryExpr(BinaryExpr::new(left, operator, right));
+                let access = decide(&table, &[pk(), bounded]);
+                assert!(access.residual.is_empty(), "{operator}");
+                let is_read = access.ranges.iter().any(|range| range.contains(&key(zero)));
+                assert_eq!(is_read, holds, "{zero} {operator} {bound}, {order:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn contradictions_read_nothing() {
     let pk = || col("pk").eq(lit(1)).and(col("qk").eq(lit("x")));
     for filters in [

@@ -227,6 +227,7 @@ mod tests {
             assert_eq!(all("\"a\n\"\"b\"\"\",c\nd"), ["1 <a\n\"b\">|c", "3 d"]);
             assert_eq!(all("a\"b,\"c\"d\n"), ["1 a\"b|<cd>"]);
             assert_eq!(all("a\n\nb,\"c\n\n"), ["1 a", "3: a quote is opened and never closed"]);
+            assert_eq!(all("a,\"b\nc\",\"d\n"), ["2: a quote is opened and never closed"]);
             assert_eq!(records("\tx\n", b'\t', buffer_bytes), ["1 |x"]);
         }
     }

@@ -77,4 +77,9 @@ async fn a_text_that_names_nothing_has_no_order() {
     let query = "SELECT nullif(coalesce(nullif(id, '9.0.0.1'), 'none'), '0.0.0.1') AS c FROM i \
                  WHERE v < 2 ORDER BY coalesce(nullif(id, '9.0.0.1'), 'none')";
     assert_eq!(world.column(query).await, ["", "none"]);
+    for (function, wanted) in [("greatest", "none"), ("least", "10.0.0.1")] {
+        let chosen = "coalesce(nullif(id, '9.0.0.1'), 'none')";
+        let query = format!("SELECT {function}({chosen}, '10.0.0.1') FROM i WHERE v = 1");
+        assert_eq!(world.column(&query).await, [wanted], "{query}");
+    }
 }

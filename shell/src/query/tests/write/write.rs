@@ -307,4 +307,11 @@ async fn a_wrong_value_is_named_by_column_and_place() {
     let error = world.error("INSERT INTO t (c, k) VALUES (1, nullif(1, 1))").await;
     assert!(error.message.starts_with("column 'k': a key column must not"), "{error}");
     world.run("INSERT INTO t VALUES (-2147483647, -127, '2013-01-01')").await;
+    for (ty, most) in [("tinyint", 7), ("smallint", 15), ("int", 31), ("bigint", 63)] {
+        world.run(&format!("CREATE TABLE {ty}s (k int PRIMARY KEY, v {ty})")).await;
+        let over = 1_u64 << most;
+        let error = world.error(&format!("INSERT INTO {ty}s VALUES (1, {over})")).await;
+        assert_eq!(error.message, format!("column 'v': {over} is out of range for {ty}"));
+        world.run(&format!("INSERT INTO {ty}s VALUES (1, {})", over - 1)).await;
+    }
 }
