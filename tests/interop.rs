@@ -119,7 +119,8 @@ fn cassandra() -> Result<String, String> {
     Ok(text.trim().to_owned())
 }
 
-/// Writes the tables and says what is asked of each.
+/// Writes the tables and says what is asked of each. Those of our own are compacted of two
+/// SSTables.
 fn write_tables(path: &Path) -> Vec<Judged> {
     let (first, replayed) = statements::replayed();
     let mut script = first.join(";\n") + ";\n";
@@ -137,7 +138,11 @@ fn write_tables(path: &Path) -> Vec<Judged> {
     for own in tables::tables() {
         let with = if own.create.contains(") WITH ") { "AND" } else { "WITH" };
         script.push_str(&format!("{} {with} {};\n", own.create, own.options));
-        script.push_str(&(own.statements.join(";\n") + ";\n"));
+        let (before, after) = own.statements.split_at(own.statements.len() / 2);
+        if !before.is_empty() {
+            script.push_str(&format!("{};\nFLUSH fx.{};\n", before.join(";\n"), own.name));
+        }
+        script.push_str(&format!("{};\nCOMPACT fx.{};\n", after.join(";\n"), own.name));
         judged.push(Judged {
             name: own.name,
             table: own.table,

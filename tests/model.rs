@@ -1,4 +1,4 @@
-//! Random writes, reads, flushes, faults, restarts and power cuts against a reference.
+//! Random writes, reads, flushes, compactions, faults, restarts and power cuts against a reference.
 //!
 //! Each seed plays several lives of one database of two tables on one simulated disk. What was
 //! acknowledged must be there after whatever happened; what was under way when the power went may
@@ -25,7 +25,7 @@ use tidegate_engine::disk::{Counters, Faults, SimulatedDisk};
 use tidegate_engine::{Database, Direction, Durability, Error, Result};
 use tokio::task::LocalSet;
 
-use reference::{Bound, Change, Elements, Key, Put, Range, Reference, Seen, Write};
+use reference::{Bound, Change, Elements, Key, Put, Range, Reference, Seen, Write, differ};
 use world::{Life, PARTITIONS, Tables, now};
 
 const SEEDS: u64 = 600;
@@ -34,6 +34,8 @@ const VALUES: u64 = 8;
 const LIVES: u64 = 4;
 const STEPS_MAX: u64 = 40;
 const MS: u64 = 1000;
+/// Longer than a play.
+const GRACE_LONG: i32 = 864_000;
 /// Values of the first clustering column where partitions are large: more rows than a leaf of the
 /// row cache or of an index page takes.
 const VALUES_MANY: u64 = 40;
@@ -53,6 +55,7 @@ struct Met {
     failed_opens: u64,
     faulty_opens: u64,
     tables_made: u64,
+    compactions: u64,
     large_writes: u64,
     equal_timestamps: u64,
     /// Changes of maps, and those that write a whole one.
@@ -74,8 +77,12 @@ struct Player {
     writes: i64,
     /// No later write is as old as this one.
     floor: i64,
-    /// Timestamp of the last write.
+    /// Timestamp of the last write, and when it came.
     last_timestamp: i64,
+    last_second: i32,
+    /// Seconds for which tombstones are kept. Where that is short no write comes late: it could be
+    /// older than what was purged.
+    grace: i32,
     /// Values of the first clustering column.
     values: u64,
     /// Part of a refused batch may be visible: only the next start tells which.
@@ -97,6 +104,7 @@ impl Player {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let values = if random.one_in(16) { VALUES_MANY } else { VALUES };
+        let grace = if random.one_in(2) { GRACE_LONG } else { random.below(20) as i32 };
         Player {
             disk: SimulatedDisk::new(random.next_u64()),
             random,
@@ -106,6 +114,8 @@ impl Player {
             writes: 0,
             floor: 0,
             last_timestamp: 0,
+            last_second: 0,
+            grace,
             values,
             is_unclear: false,
             is_faulty: false,
@@ -124,7 +134,7 @@ impl Player {
                 self.open_under_faults(durability);
             }
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-            let life = Life::draw(&mut self.random, durability);
+            let life = Life::draw(&mut self.random, durability, self.grace);
             let local = LocalSet::new();
             let end = local.block_on(&runtime, self.live(life));
             self.end(end, local);
@@ -167,7 +177,7 @@ impl Player {
     /// Opens the database while the disk fails, and closes it, or stops in the middle.
     fn open_under_faults(&mut self, durability: Durability) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let life = Life::draw(&mut self.random, durability);
+        let life = Life::draw(&mut self.random, durability, self.grace);
         let local = LocalSet::new();
         self.draw_faults();
         self.met.faulty_opens += 1;
@@ -250,6 +260,7 @@ impl Player {
             17 if self.random.one_in(3) => database.invalidate_cache(None).await.unwrap(),
             17 if self.random.one_in(3) => self.make_and_drop(database, tables).await,
             17 => self.clock.advance(Duration::from_secs(self.random.below(30))),
+            18 if self.random.one_in(2) => self.compact(database, tables).await,
             18 if may_fail => self.draw_faults(),
             _ => self.set_faults(Faults::default()),
         }
@@ -274,15 +285,33 @@ impl Player {
         }));
     }
 
+    /// Merges all SSTables of a table, while others go on or not.
+    async fn compact(&mut self, database: &Database, tables: &Tables) {
+        let id = tables.of(self.random.below(2 * PARTITIONS as u64) as i32).id;
+        let (database, is_clean) = (database.clone(), self.is_clean);
+        let compact = async move { database.compact(id).await };
+        if self.random.one_in(2) {
+            let compacted = compact.await;
+            self.succeeds("compact", &compacted);
+            self.met.compactions += u64::from(compacted.is_ok());
+            return;
+        }
+        drop(tokio::task::spawn_local(async move {
+            // Its table may be dropped, the database closed, and a fault have come meanwhile.
+            let damage = compact.await.err().filter(|error| matches!(error, Error::Corrupt(_)));
+            assert!(damage.is_none() || !is_clean, "compact, without any fault: {damage:?}");
+        }));
+    }
+
     /// Changes of the catalog while reads and writes go on: a table comes and goes, and the second
     /// table is made anew.
     async fn make_and_drop(&mut self, database: &Database, tables: &mut Tables) {
         self.tables_made += 1;
         self.met.tables_made += 1;
         let name = format!("x{}", self.tables_made);
-        let other = database.clone();
+        let (other, grace) = (database.clone(), self.grace);
         let change = async move {
-            let made = other.create_table(world::definition(&name), false).await?;
+            let made = other.create_table(world::definition(&name, grace), false).await?;
             other.flush(Some(made.id)).await?;
             other.drop_table("default", &name, false).await
         };
@@ -300,7 +329,7 @@ impl Player {
         database.drop_table("default", world::SECOND, false).await.unwrap();
         self.reference.writes.retain(|partition, _| *partition < PARTITIONS);
         self.unsure.retain(|partition, _| *partition < PARTITIONS);
-        let made = database.create_table(world::definition(world::SECOND), false).await;
+        let made = database.create_table(world::definition(world::SECOND, self.grace), false).await;
         tables.replace_second(made.unwrap());
     }
 
@@ -382,7 +411,7 @@ impl Player {
             } else if is_lying {
                 faults.misdirected_write_one_in = 1 + self.random.below(30);
             }
-            let life = Life::draw(&mut self.random, durability);
+            let life = Life::draw(&mut self.random, durability, self.grace);
             let local = LocalSet::new();
             local.block_on(&runtime, async {
                 let opened = world::open(&self.disk, &self.clock, life).await;
@@ -432,7 +461,7 @@ impl Player {
     fn turn_a_bit(&mut self, durability: Durability) {
         // What was under way stays unsure: nothing can be said of it.
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let life = Life::draw(&mut self.random, durability);
+        let life = Life::draw(&mut self.random, durability, self.grace);
         let local = LocalSet::new();
         let is_whole = local.block_on(&runtime, async {
             let (database, tables) = world::open(&self.disk, &self.clock, life).await.unwrap();
@@ -662,15 +691,20 @@ impl Player {
     fn draw_write(&mut self) -> Write {
         self.writes += 1;
         // Some writes come late: their timestamps are older than those of earlier writes.
-        let late = if self.random.one_in(5) { self.random.below(40) as i64 } else { 0 };
+        let may_be_late = self.grace == GRACE_LONG;
+        let late =
+            if may_be_late && self.random.one_in(5) { self.random.below(40) as i64 } else { 0 };
         let late = late.min(self.writes - self.floor - 1);
         let mut timestamp = (self.writes - late) * MS as i64 * 1000 + self.writes;
         // Two writes at one moment are told apart by what they say.
-        if self.random.one_in(8) && self.last_timestamp > self.floor * MS as i64 * 1000 {
+        // Later the first may be past its time, and a tombstone in an SSTable.
+        let is_same_second = may_be_late && self.last_second == now(&self.clock);
+        let is_above = self.last_timestamp > self.floor * MS as i64 * 1000;
+        if self.random.one_in(8) && is_same_second && is_above {
             timestamp = self.last_timestamp;
             self.met.equal_timestamps += 1;
         }
-        self.last_timestamp = timestamp;
+        (self.last_timestamp, self.last_second) = (timestamp, now(&self.clock));
         let mut changes = Vec::new();
         match self.random.below(20) {
             0 => changes.push(Change::DeletePartition),
@@ -711,20 +745,6 @@ impl Player {
     }
 }
 
-/// Panics with the rows that only one side has.
-fn differ<T: PartialEq + std::fmt::Debug>(what: &str, found: &[T], wanted: &[T]) -> ! {
-    let only = |here: &[T], there: &[T]| {
-        let only = here.iter().filter(|row| !there.contains(row));
-        only.map(|row| format!("\n  {row:?}")).collect::<String>()
-    };
-    let (more, less) = (only(found, wanted), only(wanted, found));
-    panic!(
-        "partition {what}: {} rows, not {}\nnot wanted:{more}\nmissing:{less}",
-        found.len(),
-        wanted.len()
-    );
-}
-
 #[test]
 fn what_was_acknowledged_survives_everything() {
     let played = seeds::play(seeds::of("TIDEGATE_SEEDS", SEEDS), |seed| {
@@ -743,6 +763,7 @@ fn what_was_acknowledged_survives_everything() {
         ("opens that failed", sum(|met| met.failed_opens)),
         ("opens under faults", sum(|met| met.faulty_opens)),
         ("tables made and dropped", sum(|met| met.tables_made)),
+        ("compactions", sum(|met| met.compactions)),
         ("writes of many rows", sum(|met| met.large_writes)),
         ("equal timestamps", sum(|met| met.equal_timestamps)),
         ("changes of maps", sum(|met| met.elements)),

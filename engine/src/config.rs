@@ -9,6 +9,9 @@ pub const PAGE_BYTES: usize = 4096;
 /// Sector size at which a torn write may stop.
 pub const SECTOR_BYTES: usize = 512;
 
+/// Compactions that have ended and that a shard remembers.
+pub const COMPACTION_HISTORY_MAX: usize = 200;
+
 /// How long a task may run before it must offer to yield.
 pub const TASK_QUOTA_US: u64 = 500;
 /// Requests that may wait in a shard's mailbox before senders wait.

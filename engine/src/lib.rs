@@ -32,6 +32,7 @@ pub mod memtable;
 pub mod sstable;
 pub mod inspect;
 pub mod reader;
+pub mod compaction;
 pub mod batch;
 pub mod table;
 pub mod database;
@@ -39,9 +40,9 @@ pub mod database;
 pub use commitlog::{Durability, Recovery};
 pub use database::{
     AdmissionReport, AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream,
-    CacheReport, Catalog, CommitlogReport, DamageReport, Database, Import, ImportProgress,
-    Imported, LargeDataReport, LeftOut, OnUnknown, Options, RateReport, RecordingSummary,
-    RowCacheReport, TableReport,
+    CacheReport, Catalog, CommitlogReport, CompactionEnd, CompactionRecord, CompactionReport,
+    DamageReport, Database, Import, ImportProgress, Imported, LargeDataReport, LeftOut, OnUnknown,
+    Options, RateReport, RecordingSummary, RowCacheReport, SstableReport, TableReport,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};
@@ -52,9 +53,10 @@ pub use mutation::{
 };
 pub use schema::table_schema::SchemaRef;
 pub use schema::{
-    ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, Compression, Compressor,
-    DataType, LargeDataOptions, LargeDataThresholds, OnCorruption, PartitionKey, TableId,
-    TableOptions, TableSchema, UserType, Value,
+    ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, CompactionClass,
+    CompactionOptions, Compression, Compressor, DataType, LargeDataOptions, LargeDataThresholds,
+    OnCorruption, PartitionKey, TableId, TableOptions, TableSchema, Thousandths, UserType, Value,
+    WindowUnit,
 };
 pub use sstable::{Damage, LargeKind};
-pub use table::{FragmentKind, FragmentReport, LargeThing, Partitions, ReadCommand};
+pub use table::{FragmentKind, FragmentReport, LargeThing, Partitions, ReadCommand, SstableStatus};

@@ -293,3 +293,17 @@ pub fn read(writes: &[Write], ranges: &[Range], now: i32) -> Vec<Seen> {
     }
     seen
 }
+
+/// Panics with the rows that only one side has.
+pub fn differ<T: PartialEq + std::fmt::Debug>(what: &str, found: &[T], wanted: &[T]) -> ! {
+    let only = |here: &[T], there: &[T]| {
+        let only = here.iter().filter(|row| !there.contains(row));
+        only.map(|row| format!("\n  {row:?}")).collect::<String>()
+    };
+    let (more, less) = (only(found, wanted), only(wanted, found));
+    panic!(
+        "partition {what}: {} rows, not {}\nnot wanted:{more}\nmissing:{less}",
+        found.len(),
+        wanted.len()
+    );
+}

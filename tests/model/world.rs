@@ -10,10 +10,10 @@ use tidegate_engine::disk::SimulatedDisk;
 use tidegate_engine::mutation::{CellPath, MultiCell};
 use tidegate_engine::runtime::{ShardContext, SimulatedTimer};
 use tidegate_engine::{
-    Cell, ClusteringKey, ClusteringOrder, ClusteringRange, Column, ColumnId, ColumnKind, DataType,
-    Database, Direction, Durability, Liveness, Mutation, Options, PartitionKey, Partitions,
-    Position, RangeTombstone, ReadCommand, Result, Row, SchemaRef, Slice, TableId, TableOptions,
-    TableSchema, Tombstone, Value,
+    Cell, ClusteringKey, ClusteringOrder, ClusteringRange, Column, ColumnId, ColumnKind,
+    CompactionOptions, DataType, Database, Direction, Durability, Liveness, Mutation, Options,
+    PartitionKey, Partitions, Position, RangeTombstone, ReadCommand, Result, Row, SchemaRef, Slice,
+    TableId, TableOptions, TableSchema, Tombstone, Value,
 };
 
 use crate::reference::{Bound, Change, Elements, Key, Put, Range, Seen, Write};
@@ -48,7 +48,8 @@ fn map() -> DataType {
     DataType::Map(Box::new(DataType::Int), Box::new(DataType::Int))
 }
 
-pub fn definition(name: &str) -> TableSchema {
+/// A table that keeps its tombstones for `gc_grace_seconds`.
+pub fn definition(name: &str, gc_grace_seconds: i32) -> TableSchema {
     let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
     let clustering = |position, order| ColumnKind::ClusteringKey { position, order };
     TableSchema {
@@ -65,7 +66,12 @@ pub fn definition(name: &str) -> TableSchema {
             column("m", map(), ColumnKind::Regular),
         ],
         // Small blocks: even small partitions have an index.
-        options: TableOptions { column_index_bytes: 256, ..TableOptions::default() },
+        options: TableOptions {
+            column_index_bytes: 256,
+            gc_grace_seconds,
+            compaction: CompactionOptions { min_threshold: 2, ..CompactionOptions::default() },
+            ..TableOptions::default()
+        },
     }
 }
 
@@ -78,10 +84,12 @@ pub struct Life {
     pub segment_bytes: usize,
     pub durability: Durability,
     pub seed: u64,
+    /// Seconds for which tables keep their tombstones.
+    pub grace: i32,
 }
 
 impl Life {
-    pub fn draw(random: &mut Random, durability: Durability) -> Life {
+    pub fn draw(random: &mut Random, durability: Durability, grace: i32) -> Life {
         Life {
             shards: 1 + random.below(3) as u32,
             memtable_bytes: 1 << (10 + random.below(6)),
@@ -90,6 +98,7 @@ impl Life {
             segment_bytes: 1 << (16 + random.below(3)),
             durability,
             seed: random.next_u64(),
+            grace,
         }
     }
 }
@@ -118,8 +127,8 @@ pub async fn open(
         ..Options::new(Path::new("/db"))
     };
     let database = Database::open_local(options, contexts).await?;
-    let first = table(&database, FIRST).await?;
-    let second = table(&database, SECOND).await?;
+    let first = table(&database, FIRST, life.grace).await?;
+    let second = table(&database, SECOND, life.grace).await?;
     Ok((database, Tables([first, second])))
 }
 
@@ -127,10 +136,10 @@ pub const FIRST: &str = "t";
 pub const SECOND: &str = "u";
 
 /// A table, which is made when it is not there.
-async fn table(database: &Database, name: &str) -> Result<SchemaRef> {
+async fn table(database: &Database, name: &str, grace: i32) -> Result<SchemaRef> {
     match database.catalog().table("default", name) {
         Some(schema) => Ok(schema.clone()),
-        None => database.create_table(definition(name), false).await,
+        None => database.create_table(definition(name, grace), false).await,
     }
 }
 

@@ -209,7 +209,14 @@ impl Database {
         // Each shard found its own rows in them: where one could not keep all of its own, all stay.
         if let Some(read) = opened.into_iter().collect::<Option<Vec<_>>>() {
             let spent = read.into_iter().flatten().collect();
-            remove_spent(&shards, spent, leftovers.ledgers).await?;
+            let are_gone = remove_spent(&shards, spent, leftovers.ledgers).await?;
+            for shard in shards.iter().filter(|_| are_gone) {
+                let allow = |shard: Rc<Shard>| {
+                    shard.allow_purge();
+                    ready(()).boxed_local()
+                };
+                shard.call("allow purge", allow).await?;
+            }
             let redundant = leftovers.redundant;
             let remove = move |shard: Rc<Shard>| {
                 async move { shard.remove_redundant(redundant).await }.boxed_local()
@@ -686,19 +693,19 @@ fn govern(
     })
 }
 
-/// Removes segments that SSTables of all shards have.
+/// Removes segments that SSTables of all shards have; false when some had to stay.
 async fn remove_spent(
     shards: &[ShardHandle<Shard>],
     mut spent: Vec<PathBuf>,
     ledgers: Ledgers,
-) -> Result<()> {
+) -> Result<bool> {
     spent.sort();
     spent.dedup();
     let release =
         |shard: Rc<Shard>| async move { shard.release_old_segments().await }.boxed_local();
     for shard in shards {
         if !shard.call("release segments", release).await?? {
-            return Ok(());
+            return Ok(false);
         }
     }
     let remove = move |shard: Rc<Shard>| {

@@ -2,6 +2,7 @@
 
 mod attach;
 mod catalog;
+mod compaction;
 mod database;
 mod import;
 mod keeper;
@@ -20,6 +21,7 @@ mod tests;
 
 pub use attach::{AttachProgress, Attached, AttachedFile, Attachment, OnUnknown};
 pub use catalog::Catalog;
+pub use compaction::{CompactionReport, SstableReport};
 pub use database::{Database, Options};
 pub use import::{Import, ImportProgress, Imported};
 pub use options::AlteredTable;
@@ -28,5 +30,5 @@ pub use report::{
     RowCacheReport, TableReport,
 };
 pub use shard::recording::RecordingSummary;
-pub use shard::{LeftOut, Shard};
+pub use shard::{CompactionEnd, CompactionRecord, LeftOut, Shard};
 pub use stream::BatchStream;

@@ -257,11 +257,12 @@ impl Slot {
         if let Some(file) = &*self.file.borrow() {
             return Ok(file.clone());
         }
-        let file = self.pool.open_for_reading(&self.path).await?;
-        // Another read may have opened it meanwhile.
+        let opened = self.pool.open_for_reading(&self.path).await;
+        // Somebody may have opened it meanwhile, to keep it, and then have removed its name.
         if let Some(file) = &*self.file.borrow() {
             return Ok(file.clone());
         }
+        let file = opened?;
         self.check_size(&*file).await?;
         if let Some(file) = &*self.file.borrow() {
             return Ok(file.clone());
@@ -532,6 +533,27 @@ mod tests {
             longer.write_at(0, AlignedBuffer::padded(&[7; 2 * PAGE_BYTES])).await.0.unwrap();
             let error = first_byte(&*replaced).await.unwrap_err();
             assert!(error.to_string().contains("changed while it was in use"), "{error}");
+        });
+    }
+
+    #[test]
+    fn a_file_is_kept_for_a_read_that_is_just_opening_it() {
+        run(async {
+            let simulated = SimulatedDisk::new(6);
+            let disk = bounded(simulated.shared(), 1);
+            disk.create_directories(Path::new("/files")).await.unwrap();
+            let (a, b) = (make(&*disk, 1).await, make(&*disk, 2).await);
+            let kept = disk.open(&a, OpenOptions::READ).await.unwrap();
+            kept.size().await.unwrap();
+            let other = disk.open(&b, OpenOptions::READ).await.unwrap();
+            assert_eq!(first_byte(&*other).await.unwrap(), 2);
+            let mut reading = Box::pin(first_byte(&*kept));
+            simulated.set_faults(Faults { delay_turns_max: 1 << 14, ..Faults::default() });
+            assert!(futures::poll!(&mut reading).is_pending());
+            simulated.set_faults(Faults::default());
+            kept.keep_open().await.unwrap();
+            disk.remove(&a).await.unwrap();
+            assert_eq!(reading.await.unwrap(), 1);
         });
     }
 

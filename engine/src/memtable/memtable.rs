@@ -35,6 +35,8 @@ pub struct Memtable {
     highest: Cell<Option<ReplayPosition>>,
     /// A write came from the log of another shard count.
     has_others: Cell<bool>,
+    /// Least timestamp of a write that was announced; none before the first.
+    oldest: Cell<Option<i64>>,
     settled: tokio::sync::Notify,
 }
 
@@ -63,6 +65,7 @@ impl Memtable {
         let last = self.highest.get();
         assert!(last < Some(position), "a write at {position:?} is announced behind {last:?}");
         self.note(position);
+        self.note_timestamp(&mutation);
         self.writes_in_flight.set(self.writes_in_flight.get() + 1);
         PendingWrite { memtable: self.clone(), mutation: Some(mutation) }
     }
@@ -75,12 +78,29 @@ impl Memtable {
             Some(position) => self.note(position),
             None => self.has_others.set(true),
         }
+        self.note_timestamp(&mutation);
         self.apply(mutation);
     }
 
     fn note(&self, position: ReplayPosition) {
         self.lowest.set(Some(self.lowest.get().map_or(position, |lowest| lowest.min(position))));
         self.highest.set(self.highest.get().max(Some(position)));
+    }
+
+    fn note_timestamp(&self, mutation: &Mutation) {
+        let (known, own) = (self.oldest.get(), mutation.oldest_timestamp());
+        let oldest = known.into_iter().chain(own).min();
+        self.oldest.set(oldest);
+        assert!(
+            own.is_none_or(|own| oldest <= Some(own)),
+            "a write of {own:?} in a memtable whose oldest is of {oldest:?}"
+        );
+    }
+
+    /// No write that was announced, be it applied or not, has a timestamp below this one;
+    /// `i64::MAX` when there was none.
+    pub fn oldest_timestamp(&self) -> i64 {
+        self.oldest.get().unwrap_or(i64::MAX)
     }
 
     /// Waits until no write is in flight.

@@ -218,6 +218,18 @@ impl Row {
         own.max(deletion).max(cells).max(multi.max())
     }
 
+    /// Timestamp of the oldest thing in the row; `None` of an empty one.
+    pub fn oldest_timestamp(&self) -> Option<i64> {
+        let own = self.liveness.map(|live| live.timestamp);
+        let deletion = self.deletion.map(|deletion| deletion.timestamp);
+        let cells = self.cells.iter().map(|(_, cell)| cell.timestamp);
+        let multi = self.multi.iter().flat_map(|(_, multi)| {
+            let deletion = multi.deletion.map(|deletion| deletion.timestamp);
+            deletion.into_iter().chain(multi.cells.iter().map(|(_, cell)| cell.timestamp))
+        });
+        own.into_iter().chain(deletion).chain(cells).chain(multi).min()
+    }
+
     /// Bytes this row holds in memory, heap and struct.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Row>()

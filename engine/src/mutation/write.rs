@@ -79,6 +79,15 @@ impl Mutation {
         Ok(())
     }
 
+    /// Least timestamp of anything in it; `None` when there is nothing.
+    pub fn oldest_timestamp(&self) -> Option<i64> {
+        let deletion = self.deletion.map(|deletion| deletion.timestamp);
+        let ranges = self.range_tombstones.iter().map(|range| range.tombstone.timestamp);
+        let rows = self.rows.iter().map(|(_, row)| row).chain(&self.static_row);
+        let rows = rows.filter_map(Row::oldest_timestamp);
+        deletion.into_iter().chain(ranges).chain(rows).min()
+    }
+
     fn check_keys(&self, schema: &TableSchema, shape: &ClusteringShape) -> Result<()> {
         let refused = |what: &str, why: String| {
             let name = schema.full_name();

@@ -5,6 +5,8 @@
 
 mod merge;
 mod query;
+mod uncovered;
 
 pub use merge::MergeSource;
 pub use query::{LiveContent, LiveRows, QueryReader, TakeRows};
+pub use uncovered::Uncovered;

@@ -1,5 +1,6 @@
 //! Pure words about tables: types, values, keys, their order and their place on the ring.
 
+pub mod compaction;
 pub mod counter;
 pub mod frozen;
 pub mod key;
@@ -14,6 +15,7 @@ pub mod value;
 pub mod varint;
 pub mod vint;
 
+pub use compaction::{CompactionClass, CompactionOptions, Thousandths, WindowUnit};
 pub use key::{ClusteringKey, ClusteringShape, PartitionKey};
 pub use options::{Compression, Compressor, LargeDataOptions, LargeDataThresholds, OnCorruption};
 pub use scalar::Scalar;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::compaction::CompactionOptions;
 use super::options::{Compression, LargeDataOptions, OnCorruption};
 use super::types::DataType;
 use crate::config::{COLUMN_INDEX_BYTES_DEFAULT, TTL_SECONDS_MAX};
@@ -105,6 +106,8 @@ pub struct TableOptions {
     pub on_corruption: OnCorruption,
     /// How new data files are compressed; not at all where absent.
     pub compression: Option<Compression>,
+    /// Which SSTables are merged.
+    pub compaction: CompactionOptions,
     /// Rows may lack the values of clustering columns behind the first, as those of tables `WITH
     /// COMPACT STORAGE` do. Of attached tables only.
     #[serde(skip)]
@@ -130,6 +133,7 @@ impl Default for TableOptions {
             large_data: LargeDataOptions::default(),
             on_corruption: OnCorruption::default(),
             compression: None,
+            compaction: CompactionOptions::default(),
             has_partial_keys: false,
         }
     }
@@ -259,6 +263,7 @@ impl TableSchema {
                 "default_time_to_live must be between 0 and {TTL_SECONDS_MAX} seconds"
             )));
         }
+        self.options.compaction.validate()?;
         self.options.compression.as_ref().map_or(Ok(()), Compression::validate)
     }
 }

@@ -37,8 +37,8 @@
 //! format <- data <- index <- read, write <- set
 //! ```
 //!
-//! Not here: merging several SSTables (`reader`), choosing which to merge (`table`), looking into
-//! files of any table (`inspect`).
+//! Not here: merging several SSTables and choosing which (`compaction`), looking into files of any
+//! table (`inspect`).
 
 pub(crate) mod format;
 pub(crate) mod data;
@@ -59,4 +59,4 @@ pub use format::type_name::{cql_type, marshal_name, partition_key_types};
 pub use index::filter::HashedKey;
 pub use read::{Damage, DamageLog, ReadPlan, Sstable, stated_positions};
 pub use set::{LOST, clear_unnamed, manifest};
-pub use write::{SstableWriter, WriterOptions, remove_files};
+pub use write::{ORIGIN_COMPACTION, SstableWriter, WriterOptions, remove_files};

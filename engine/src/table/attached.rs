@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use super::compacting::Compacting;
 use super::table::{LiveSstable, Sstables, Table};
 use crate::cache::{PageCache, RowCache};
 use crate::disk::Disk;
@@ -85,6 +86,10 @@ impl Table {
             cache,
             next_generation: Cell::new(0),
             unnamed: RefCell::default(),
+            replaced: RefCell::default(),
+            gone: RefCell::default(),
+            left_out: Vec::new(),
+            compacting: Compacting::default(),
             dropped: Cell::new(false),
             stuck: RefCell::default(),
             is_frozen: Cell::new(false),
@@ -107,7 +112,7 @@ impl Table {
     }
 
     /// Errors: `Invalid` for an attached table; `Unavailable` while it is being dropped.
-    pub(super) fn check_own(&self) -> Result<()> {
+    pub fn check_own(&self) -> Result<()> {
         if !self.is_attached() {
             return self.check_not_frozen();
         }

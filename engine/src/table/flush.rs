@@ -10,11 +10,11 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::table::{LiveSstable, Table};
-use super::uncovered::Uncovered;
 use crate::error::Result;
 use crate::ledger::Entry;
 use crate::memtable::Memtable;
 use crate::mutation::{Direction, Fragment, PartitionRange, Slice};
+use crate::reader::Uncovered;
 use crate::runtime;
 use crate::sstable::manifest::{Edit, Manifest};
 use crate::sstable::{Sstable, SstableWriter, WriterOptions, remove_files};
@@ -107,6 +107,7 @@ impl Table {
                 let generation = self.generation.get() + 1;
                 self.generation.set(generation);
                 Rc::make_mut(&mut self.sstables.borrow_mut()).0.push(live);
+                self.compacting.is_due.set(true);
                 self.rows.begin_generation(generation);
                 self.merge_into_rows(&memtable, generation).await;
             }
@@ -127,7 +128,7 @@ impl Table {
     /// Does what is left to do when SSTables have what memtables had: sees to it that the manifest
     /// cannot lose its edits unnoticed, and only then lets commitlog segments go. What fails is
     /// done by the next flush.
-    async fn settle(&self, manifest: &mut Manifest) -> Result<()> {
+    pub(super) async fn settle(&self, manifest: &mut Manifest) -> Result<()> {
         let Some(through) = self.owed.get() else { return Ok(()) };
         manifest.seal().await?;
         loop {
@@ -151,6 +152,7 @@ impl Table {
             tracing::warn!(table, %error, "commitlog segments were not released");
         }
         self.owed.set(None);
+        self.remove_replaced().await;
         Ok(())
     }
 
@@ -167,7 +169,7 @@ impl Table {
     }
 
     /// Whether reads use the own SSTable with this number.
-    fn has_sstable(&self, generation: u64) -> bool {
+    pub(super) fn has_sstable(&self, generation: u64) -> bool {
         let sstables = self.sstables.borrow();
         let mut own = sstables.0.iter().filter(|live| !live.is_shared);
         own.any(|live| live.sstable.info().generation == generation)
@@ -175,10 +177,7 @@ impl Table {
 
     /// `None` when the memtable held nothing that an SSTable keeps.
     async fn write(&self, memtable: &Rc<Memtable>) -> Result<Option<Rc<Sstable>>> {
-        let generation = self.next_generation.get();
-        let (shard, count) = (u64::from(self.shard), u64::from(self.shard_count));
-        assert_eq!(generation % count, shard, "SSTable {generation} has another shard's number");
-        self.next_generation.set(generation + count);
+        let generation = self.take_generation();
         let written = self.write_generation(memtable, generation).await;
         if written.is_err() {
             // A full disk must not be filled further; what cannot be removed goes at the next
@@ -188,21 +187,43 @@ impl Table {
         written
     }
 
+    /// A number for a new SSTable.
+    pub(super) fn take_generation(&self) -> u64 {
+        let generation = self.next_generation.get();
+        let (shard, count) = (u64::from(self.shard), u64::from(self.shard_count));
+        assert_eq!(generation % count, shard, "SSTable {generation} has another shard's number");
+        self.next_generation.set(generation + count);
+        generation
+    }
+
+    /// How new SSTables are written, as far as the table's options say it.
+    pub(super) fn writer_options(&self) -> WriterOptions {
+        let options = self.options();
+        WriterOptions {
+            column_index_bytes: options.column_index_bytes,
+            compression: options.compression,
+            large_data: options.large_data.over(self.large_data),
+            ..WriterOptions::default()
+        }
+    }
+
+    /// Opens an SSTable that was just written.
+    pub(super) async fn open_written(&self, generation: u64) -> Result<Rc<Sstable>> {
+        let (disk, cache) = (self.disk.clone(), self.cache.clone());
+        let schema = self.schema.clone();
+        let written = (generation, None);
+        let sstable = Sstable::open(disk, cache, &self.directory, written, schema).await?;
+        sstable.mended().iter().for_each(|error| self.damage.add_rebuilt(error));
+        self.warn_of_large_data(&sstable);
+        Ok(sstable)
+    }
+
     async fn write_generation(
         &self,
         memtable: &Rc<Memtable>,
         generation: u64,
     ) -> Result<Option<Rc<Sstable>>> {
-        let options = {
-            let options = self.options();
-            WriterOptions {
-                column_index_bytes: options.column_index_bytes,
-                compression: options.compression,
-                large_data: options.large_data.over(self.large_data),
-                replay: memtable.positions(),
-                ..WriterOptions::default()
-            }
-        };
+        let options = WriterOptions { replay: memtable.positions(), ..self.writer_options() };
         let mut writer = SstableWriter::create(
             self.disk.clone(),
             &self.directory,
@@ -229,10 +250,7 @@ impl Table {
         if writer.finish().await?.is_none() {
             return Ok(None);
         }
-        let (disk, cache) = (self.disk.clone(), self.cache.clone());
-        let schema = self.schema.clone();
-        let written = (generation, None);
-        let sstable = Sstable::open(disk, cache, &self.directory, written, schema).await?;
+        let sstable = self.open_written(generation).await?;
         let (info, held) = (sstable.info(), memtable.stats());
         assert!(
             memtable.contains(&info.first_key) && memtable.contains(&info.last_key),
@@ -254,13 +272,15 @@ impl Table {
             held.rows,
             held.partitions
         );
-        sstable.mended().iter().for_each(|error| self.damage.add_rebuilt(error));
-        self.warn_of_large_data(&sstable);
         Ok(Some(sstable))
     }
 
     /// Stops using the table's files; they are removed by the caller.
     pub fn mark_dropped(&self) {
         self.dropped.set(true);
+    }
+
+    pub fn is_dropped(&self) -> bool {
+        self.dropped.get()
     }
 }

@@ -1,6 +1,8 @@
 //! One table of one shard: memtables, SSTables and what moves data from the one to the other.
 
 mod attached;
+mod compact;
+mod compacting;
 mod flush;
 mod large_data;
 mod fragments;
@@ -10,9 +12,9 @@ mod read;
 mod table;
 #[cfg(test)]
 mod tests;
-mod uncovered;
 
 pub use attached::AttachedOpening;
+pub use compact::{Compacted, CompactionOrder, SstableStatus};
 pub use fragments::{FragmentKind, FragmentReport};
 pub use large_data::LargeThing;
 pub use open::{Cleared, Reached, SetAside, TableOpening, clear_leftovers};

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use super::compacting::Compacting;
 use super::table::{LiveSstable, Sstables, Table};
 use crate::cache::{PageCache, RowCache};
 use crate::commitlog::{Commitlog, ReplayPosition};
@@ -79,42 +80,24 @@ impl Table {
         if ledger.manifest(schema.id) < manifest.edited() {
             ledger.record_later(Entry::Manifest { table: schema.id, sequence: manifest.edited() });
         }
-        let mut sstables = Vec::new();
-        let damage = Rc::new(DamageLog::default());
-        // A file that is left out stays where it is, and in the manifest.
-        let skips = schema.options.on_corruption == OnCorruption::Skip;
+        let mut files = Files::new(&schema, &directory, &disk, &cache);
+        files.open_all(&manifest, false).await?;
         let mut foreign_flushed = BTreeMap::new();
-        let open = async |info: &SstableInfo, is_shared: bool| {
-            let (disk, cache, schema) = (disk.clone(), cache.clone(), schema.clone());
-            let known = (info.generation, Some(info));
-            match Sstable::open(disk, cache, &directory, known, schema).await {
-                Ok(sstable) => {
-                    sstable.mended().iter().for_each(|error| damage.add_rebuilt(error));
-                    Ok(Some(LiveSstable { sstable, is_shared }))
-                }
-                Err(error @ Error::Corrupt(_)) if skips => {
-                    damage.add(&error, true);
-                    Ok(None)
-                }
-                Err(error) => Err(error),
-            }
-        };
-        for info in manifest.live().values() {
-            sstables.extend(open(info, false).await?);
-        }
         for ((other_shard, count), reached) in manifests_of(&names, &reached) {
             if count == shard_count {
                 continue;
             }
             let path = directory.join(manifest_name(other_shard, count));
             let other = Manifest::open_from(disk.clone(), &path, reached).await?;
-            for info in other.live().values() {
-                sstables.extend(open(info, true).await?);
-            }
+            files.open_all(&other, true).await?;
             if let Some(through) = other.flushed_through() {
                 foreign_flushed.insert((other_shard, count), through);
             }
         }
+        let Files { sstables, left_out, number_max, damage, .. } = files;
+        // Leftovers were cleared away before.
+        let there: BTreeSet<u64> = names.iter().filter_map(|name| generation_of(name)).collect();
+        let gone = manifest.spent().difference(&there).copied().collect();
         // Numbers of SSTables that were set aside are not given again either.
         let mut names = names;
         if names.iter().any(|name| name == LOST) {
@@ -122,7 +105,8 @@ impl Table {
             names.extend(lost.into_iter().map(|entry| entry.name));
         }
         let highest = names.iter().filter_map(|name| generation_of(name)).max().unwrap_or(0);
-        let next_generation = generation_above(highest.max(generation_max), shard, shard_count);
+        let highest = highest.max(generation_max).max(number_max);
+        let next_generation = generation_above(highest, shard, shard_count);
         let rows = RowCache::new(cache.clone(), schema.clone());
         Ok(Rc::new(Table {
             options: RefCell::new(schema.options.clone()),
@@ -146,6 +130,10 @@ impl Table {
             cache,
             next_generation: Cell::new(next_generation),
             unnamed: RefCell::default(),
+            replaced: RefCell::default(),
+            gone: RefCell::new(gone),
+            left_out,
+            compacting: Compacting::default(),
             dropped: Cell::new(false),
             stuck: RefCell::default(),
             is_frozen: Cell::new(false),
@@ -154,6 +142,63 @@ impl Table {
             large_data,
             damage,
         }))
+    }
+}
+
+/// The SSTables that manifests of a table name, as they are opened.
+struct Files {
+    schema: SchemaRef,
+    directory: PathBuf,
+    disk: Rc<dyn Disk>,
+    cache: Rc<PageCache>,
+    sstables: Vec<LiveSstable>,
+    /// Those that are damaged, if the table goes on without: they stay where they are, and in their
+    /// manifest.
+    left_out: Vec<SstableInfo>,
+    /// Greatest number that a manifest knows.
+    number_max: u64,
+    damage: Rc<DamageLog>,
+}
+
+impl Files {
+    fn new(
+        schema: &SchemaRef,
+        directory: &Path,
+        disk: &Rc<dyn Disk>,
+        cache: &Rc<PageCache>,
+    ) -> Self {
+        Files {
+            schema: schema.clone(),
+            directory: directory.to_owned(),
+            disk: disk.clone(),
+            cache: cache.clone(),
+            sstables: Vec::new(),
+            left_out: Vec::new(),
+            number_max: 0,
+            damage: Rc::default(),
+        }
+    }
+
+    /// Opens those that one manifest names.
+    async fn open_all(&mut self, manifest: &Manifest, is_shared: bool) -> Result<()> {
+        self.number_max = self.number_max.max(manifest.number_max());
+        let skips = self.schema.options.on_corruption == OnCorruption::Skip;
+        for info in manifest.live().values() {
+            let (disk, cache) = (self.disk.clone(), self.cache.clone());
+            let (known, schema) = ((info.generation, Some(info)), self.schema.clone());
+            match Sstable::open(disk, cache, &self.directory, known, schema).await {
+                Ok(sstable) => {
+                    sstable.mended().iter().for_each(|error| self.damage.add_rebuilt(error));
+                    self.sstables.push(LiveSstable { sstable, is_shared });
+                }
+                Err(error @ Error::Corrupt(_)) if skips => {
+                    self.damage.add(&error, true);
+                    self.left_out.push(info.clone());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -200,7 +245,7 @@ pub async fn clear_leftovers(
     directory: &Path,
     reached: &Reached,
 ) -> Result<Cleared> {
-    let mut live = BTreeSet::new();
+    let (mut live, mut spent) = (BTreeSet::new(), BTreeSet::new());
     let mut result = Cleared::default();
     let names: Vec<String> =
         disk.list(directory).await?.into_iter().map(|entry| entry.name).collect();
@@ -208,13 +253,14 @@ pub async fn clear_leftovers(
         let path = directory.join(manifest_name(shard, count));
         let manifest = Manifest::open_from(disk.clone(), &path, reached).await?;
         live.extend(manifest.live().keys());
+        spent.extend(manifest.spent());
         result.newest = result.newest.max(manifest.flushed_through());
     }
     let lost = directory.join(LOST);
     if names.iter().any(|name| name == LOST) {
         result.lost_before = disk.list(&lost).await?.len();
     }
-    let cleared = clear_unnamed(&**disk, directory, &live).await;
+    let cleared = clear_unnamed(&**disk, directory, (&live, &spent)).await;
     let directory = directory.display();
     let (removed, moved) = match cleared {
         Ok(cleared) => cleared,

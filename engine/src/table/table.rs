@@ -11,6 +11,7 @@ use std::rc::Rc;
 use futures::FutureExt;
 use futures::future::{ready, try_join_all};
 
+use super::compacting::Compacting;
 use super::owned::OwnedSource;
 use crate::cache::{PageCache, RowCache, RowFuture, Underlying};
 use crate::commitlog::{Commitlog, ReplayPosition};
@@ -26,7 +27,7 @@ use crate::schema::{
     ClusteringKey, ClusteringShape, LargeDataThresholds, OnCorruption, PartitionKey, TableOptions,
 };
 use crate::sstable::manifest::Manifest;
-use crate::sstable::{DamageLog, HashedKey, ReadPlan, Sstable};
+use crate::sstable::{DamageLog, HashedKey, ReadPlan, Sstable, SstableInfo};
 
 /// See the head of this file.
 pub struct Table {
@@ -61,6 +62,14 @@ pub struct Table {
     /// Generations that were written and that the manifest could not be told of: to be removed when
     /// it is known again what it says.
     pub(super) unnamed: RefCell<Vec<u64>>,
+    /// SSTables that others have replaced and whose files are still there.
+    pub(super) replaced: RefCell<Vec<Rc<Sstable>>>,
+    /// Numbers of spent files that are gone, which the manifest was not told.
+    pub(super) gone: RefCell<Vec<u64>>,
+    /// SSTables that the manifests name and that could not be opened.
+    pub(super) left_out: Vec<SstableInfo>,
+    /// What compactions know of the SSTables.
+    pub(super) compacting: Compacting,
     pub(super) dropped: Cell<bool>,
     /// What the last flush met, if its cause is in this table alone.
     pub(super) stuck: RefCell<Option<Error>>,
@@ -213,6 +222,7 @@ impl Table {
     /// Replaces the options: what is read and written from now on follows them.
     pub fn set_options(&self, options: TableOptions) {
         *self.options.borrow_mut() = options;
+        self.compacting.is_due.set(true);
     }
 
     /// Whether reads leave damaged parts of files out. What they give is not the whole truth then.
@@ -402,12 +412,14 @@ impl Table {
     pub async fn keep_files_of_readers(self: Rc<Self>) -> Result<()> {
         let sstables = self.sstables.borrow().clone();
         if Rc::strong_count(&self) == 1
+            && self.replaced.borrow().is_empty()
             && sstables.0.iter().all(|live| Rc::strong_count(&live.sstable) == 1)
         {
             return Ok(());
         }
-        for live in &sstables.0 {
-            live.sstable.keep_open().await?;
+        let replaced = self.replaced.borrow().clone();
+        for sstable in sstables.0.iter().map(|live| &live.sstable).chain(&replaced) {
+            sstable.keep_open().await?;
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ use crate::mutation::{
     ClusteringRange, FlatRow, Fragment, FragmentSource, Position, RangeTombstone, Row, Tombstone,
 };
 use crate::runtime;
-use crate::schema::{ClusteringKey, PartitionKey};
+use crate::schema::{ClusteringKey, PartitionKey, Token};
 
 /// Entries that a range tombstone is put on before others have their turn; fewer in tests.
 const COVERED_AT_ONCE_MAX: usize = if cfg!(test) { 2 } else { 64 };
@@ -87,6 +87,25 @@ impl RowCache {
                 runtime::maybe_yield().await;
             }
         }
+    }
+
+    /// Forgets the partitions with these tokens: something that the cache knows of them has left
+    /// the SSTables. Others have their turn meanwhile.
+    pub async fn forget_tokens(&self, tokens: &[Token]) {
+        for token in tokens {
+            for handle in self.with_token(*token) {
+                self.forget(&handle);
+            }
+            debug_assert!(self.with_token(*token).is_empty(), "{token:?} is still known");
+            runtime::maybe_yield().await;
+        }
+        while self.free(FREED_AT_ONCE_MAX) {
+            runtime::maybe_yield().await;
+        }
+    }
+
+    fn with_token(&self, token: Token) -> Vec<Rc<Handle>> {
+        self.partitions.borrow().with_token(token).cloned().collect()
     }
 
     /// False when the version is not the partition's latest any more.

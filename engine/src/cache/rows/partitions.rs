@@ -287,6 +287,14 @@ impl Partitions {
         self.ring.iter().map(|place| &place.handle)
     }
 
+    /// Those with a token.
+    pub(super) fn with_token(&self, token: Token) -> impl Iterator<Item = &Rc<Handle>> {
+        let first = (!self.buckets.is_empty()).then(|| &self.buckets[self.bucket_of(token)]);
+        let buckets = std::iter::successors(first, |bucket| bucket.more.as_deref());
+        let handles = buckets.flat_map(|bucket| bucket.handles.iter().flatten());
+        handles.filter(move |handle| handle.key.token() == token)
+    }
+
     /// In ring order, those within bounds.
     pub(super) fn range(
         &self,

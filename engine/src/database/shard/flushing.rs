@@ -103,6 +103,7 @@ impl Shard {
                     let (shard, table) = (shard.context.shard, table.schema().full_name());
                     tracing::error!(shard, table, %error, "flush failed; it will be tried again");
                 }
+                shard.watch_compactions();
                 // Otherwise the table stands aside, and the next one may be flushed.
                 let shortage = failure.filter(Error::is_shortage);
                 let is_short = shortage.is_some();
@@ -181,7 +182,7 @@ impl Shard {
     /// Flushes one table, or all.
     ///
     /// Errors: `NotFound`, `Io`.
-    pub(in crate::database) async fn flush(&self, table: Option<TableId>) -> Result<()> {
+    pub(in crate::database) async fn flush(self: &Rc<Self>, table: Option<TableId>) -> Result<()> {
         let tables = match table {
             Some(id) => vec![self.table(id)?],
             None => self.tables(),
@@ -199,6 +200,7 @@ impl Shard {
             result = result.and(flushed);
         }
         self.note_stuck();
+        self.watch_compactions();
         result
     }
 }

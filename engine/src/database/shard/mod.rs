@@ -6,8 +6,11 @@
 //!
 //! `opening.rs` and `replaying.rs` start it. Writes and reads enter through `write.rs` and
 //! `read.rs`. `flushing.rs` decides when to flush, `log_limit.rs` limits the log and
-//! `log_shortening.rs` shortens it. `tick.rs` does periodic work.
+//! `log_shortening.rs` shortens it. `compacting.rs` decides when to merge SSTables. `tick.rs` does
+//! periodic work.
 
+mod compacting;
+mod compaction_state;
 mod flush_state;
 mod flushing;
 mod left_out;
@@ -27,6 +30,9 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
+use self::compaction_state::Compacting;
+pub(in crate::database) use self::compaction_state::Job;
+pub use self::compaction_state::{CompactionEnd, CompactionRecord};
 use self::flush_state::Flushing;
 pub use self::left_out::LeftOut;
 use self::log_limit::LogLimit;
@@ -84,6 +90,7 @@ pub struct Shard {
     /// Bytes of all memtables that were not flushed.
     pub(in crate::database) unflushed_bytes: Rc<Cell<usize>>,
     pub(in crate::database) flushing: Flushing,
+    compacting: Compacting,
     pub(in crate::database) closing: Cell<bool>,
     /// Told when `closing` is set.
     closed: Notify,
@@ -122,6 +129,7 @@ impl Shard {
             left_out: RefCell::default(),
             unflushed_bytes: Rc::default(),
             flushing: Flushing::default(),
+            compacting: Compacting::default(),
             closing: Cell::new(false),
             closed: Notify::new(),
             limiter,
@@ -213,6 +221,8 @@ impl Shard {
         let removed = self.tables.borrow_mut().remove(&id);
         let Some(Ok(table)) = removed else { return Ok(()) };
         table.mark_dropped();
+        // It would write files into a folder that is about to go.
+        self.stop_compactions(Some(id)).await;
         table.rows().close();
         table.free_rows().await;
         // Waits for a flush that is writing files.
@@ -262,12 +272,13 @@ impl Shard {
     /// Writes everything to SSTables and ends the commitlog.
     ///
     /// Errors: `Io`; what is not in SSTables is still in the commitlog then.
-    pub(in crate::database) async fn close(&self) -> Result<()> {
+    pub(in crate::database) async fn close(self: &Rc<Self>) -> Result<()> {
         self.closing.set(true);
         self.closed.notify_waiters();
         self.wake_log_waiters();
         self.flushing.flushed.notify_waiters();
         self.policies.close().await;
+        self.stop_compactions(None).await;
         let flushed = self.flush(None).await;
         let commitlog = self.commitlog.replace(Err(Error::Closed));
         if let Ok(commitlog) = commitlog {

@@ -199,21 +199,21 @@ impl Shard {
     }
 
     /// Removes segments that every shard has replayed, and folders of other shard counts that are
-    /// empty then.
+    /// empty then; false when they had to stay.
     ///
     /// Errors: `Io`.
     pub(in crate::database) async fn remove_spent(
         &self,
         segments: Vec<PathBuf>,
         ledgers: Ledgers,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         for (log, known) in ledgers.iter() {
             if log.1 != self.context.shard_count && !known.segments.is_empty() {
                 let path = self.options.layout.ledger(log.0, log.1);
                 let ledger = Ledger::open(self.context.disk.clone(), &path).await?;
                 let ids = known.segments.keys().copied().collect();
                 if !may_go(ledger.record(vec![Entry::Released { ids }]).await)? {
-                    return Ok(());
+                    return Ok(false);
                 }
             }
         }
@@ -227,7 +227,8 @@ impl Shard {
                 self.context.disk.remove_directory(&path).await?;
             }
         }
-        self.context.disk.sync_directory(&commitlogs).await
+        self.context.disk.sync_directory(&commitlogs).await?;
+        Ok(true)
     }
 }
 

@@ -30,6 +30,7 @@ impl Shard {
                 shard.cache.tick(context.clock.monotonic_ns());
                 shard.cache.trim();
                 shard.retry_stuck();
+                shard.watch_compactions();
                 shard.policies.tick();
                 shard.watch_admission();
             }

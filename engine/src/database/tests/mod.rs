@@ -17,6 +17,7 @@ use crate::table::{Partitions, ReadCommand};
 
 mod charges;
 mod collection;
+mod compaction;
 mod equal_tokens;
 mod faults;
 mod flush;

@@ -36,6 +36,9 @@ pub struct SstableInfo {
     pub max_ttl: i32,
     /// Commitlog positions between which the writes lie.
     pub replay: Option<(ReplayPosition, ReplayPosition)>,
+    /// Level in a leveled table; 0 after a flush.
+    #[serde(default)]
+    pub level: u32,
 }
 
 impl SstableInfo {
@@ -70,6 +73,7 @@ impl SstableInfo {
             min_ttl: statistics.min_ttl,
             max_ttl: statistics.max_ttl,
             replay: statistics.replay,
+            level: statistics.level,
             ..Self::without_statistics(generation, keys, None, (data_bytes, index_bytes))
         }
     }
@@ -97,6 +101,7 @@ impl SstableInfo {
             min_ttl: 0,
             max_ttl: i32::MAX,
             replay: None,
+            level: 0,
         }
     }
 

@@ -117,6 +117,8 @@ pub(crate) struct Statistics {
     /// Rows, static ones included.
     pub(crate) rows_count: i64,
     pub(crate) replay: Option<(ReplayPosition, ReplayPosition)>,
+    /// Level in a leveled table.
+    pub(crate) level: u32,
 }
 
 /// Gathers the statistics while fragments pass by.
@@ -304,6 +306,7 @@ impl Collector {
             columns_count: self.columns_count,
             rows_count: self.rows_count,
             replay,
+            level: 0,
         }
     }
 
@@ -313,6 +316,20 @@ impl Collector {
 }
 
 impl Statistics {
+    /// The same at a level of a leveled table.
+    pub(crate) fn at_level(self, level: u32) -> Self {
+        Statistics { level, ..self }
+    }
+
+    /// Part of the cells, deletions included, whose deletion time or expiry lies before a second, 0
+    /// to 1; an estimate.
+    pub(crate) fn droppable(&self, before: i64) -> f64 {
+        let is_before = |(second, _): &&(f64, i64)| *second < before as f64;
+        let dropped: i64 = self.drop_times.iter().filter(is_before).map(|(_, count)| count).sum();
+        let cells = self.columns_count.max(self.rows_count).max(1);
+        (dropped as f64 / cells as f64).min(1.0)
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         self.partition_sizes.encode(out);
         self.cells_per_partition.encode(out);
@@ -330,8 +347,9 @@ impl Statistics {
             out.extend_from_slice(&second.to_be_bytes());
             out.extend_from_slice(&count.to_be_bytes());
         }
-        // Level and time of repair.
-        out.extend_from_slice(&[0; 12]);
+        out.extend_from_slice(&(self.level as i32).to_be_bytes());
+        // Time of repair.
+        out.extend_from_slice(&[0; 8]);
         for bound in [&self.min_clustering, &self.max_clustering] {
             out.extend_from_slice(&(bound.len() as i32).to_be_bytes());
             bound.iter().for_each(|value| put_bytes16(out, value));
@@ -364,7 +382,8 @@ impl Statistics {
         let _bins_max = input.i32()?;
         let bins = input.count32()?;
         let drop_times = input.items(bins, 16, |input| Ok((input.f64()?, input.i64()?)))?;
-        let _level_and_repair = input.take(12)?;
+        let level = input.i32()?;
+        let _repaired = input.take(8)?;
         let bound = |input: &mut Input<'_>| {
             let count = input.count32()?;
             input.items(count, 2, |input| Ok(input.bytes16()?.to_vec()))
@@ -399,6 +418,7 @@ impl Statistics {
             columns_count,
             rows_count,
             replay: lower.zip(upper).filter(|_| is_own),
+            level: level.max(0) as u32,
         })
     }
 }

@@ -24,6 +24,8 @@ pub struct Damage {
     /// How often the file was made anew from others when the SSTable was opened, and nothing was
     /// lost.
     pub rebuilt_count: u64,
+    /// The SSTable is left out of compactions because of it.
+    pub is_set_aside: bool,
 }
 
 /// What became of the read that met damage.
@@ -32,6 +34,7 @@ enum End {
     Failed,
     Skipped,
     Rebuilt,
+    SetAside,
 }
 
 /// The damage that one table on one shard has met since it was opened.
@@ -53,6 +56,11 @@ impl DamageLog {
         self.note(error, End::Rebuilt);
     }
 
+    /// Notes damage because of which the SSTable is left out of compactions. Other errors are none.
+    pub fn add_set_aside(&self, error: &Error) {
+        self.note(error, End::SetAside);
+    }
+
     fn note(&self, error: &Error, end: End) {
         let Error::Corrupt(corruption) = error else { return };
         let Corruption { file, offset, wanted, found, .. } = &**corruption;
@@ -65,7 +73,7 @@ impl DamageLog {
         }
         let damage = places.entry(place).or_insert_with(|| {
             match end {
-                End::Failed => {}
+                End::Failed | End::SetAside => {}
                 End::Skipped => tracing::warn!(%error, "reads leave out a damaged part of a file"),
                 End::Rebuilt => {
                     tracing::warn!(%error, "reads go on without a damaged component; no row is lost");
@@ -79,11 +87,13 @@ impl DamageLog {
                 count: 0,
                 skipped_count: 0,
                 rebuilt_count: 0,
+                is_set_aside: false,
             }
         });
         damage.count += 1;
         damage.skipped_count += u64::from(end == End::Skipped);
         damage.rebuilt_count += u64::from(end == End::Rebuilt);
+        damage.is_set_aside |= end == End::SetAside;
         let Damage { count, skipped_count, rebuilt_count, .. } = *damage;
         assert!(
             skipped_count + rebuilt_count <= count,

@@ -172,8 +172,9 @@ async fn open(opening: Opening<'_>) -> Result<Rc<Sstable>> {
     };
     let sizes = (data_bytes, index.size());
     let info = found.info(&summary, told.statistics.as_ref(), sizes);
+    let statistics = told.statistics;
     let Found { opening, scylla, mended, .. } = found;
-    let parts = Parts { info, scylla, layout, summary, filter, data, index, mended };
+    let parts = Parts { info, statistics, scylla, layout, summary, filter, data, index, mended };
     Ok(Sstable::of_parts(opening.cache, parts))
 }
 

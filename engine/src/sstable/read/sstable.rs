@@ -13,6 +13,7 @@ use crate::sstable::data::window::Content;
 use crate::sstable::format::info::SstableInfo;
 use crate::sstable::format::layout::Layout;
 use crate::sstable::format::scylla::ScyllaMetadata;
+use crate::sstable::format::statistics::Statistics;
 use crate::sstable::index::block_index::BlockIndex;
 use crate::sstable::index::filter::{BloomFilter, HashedKey};
 use crate::sstable::index::index_page::{IndexPage, PartitionPlace};
@@ -25,6 +26,8 @@ const PIECE_BYTES: usize = 160;
 /// files.
 pub struct Sstable {
     info: SstableInfo,
+    /// None where they are lost.
+    statistics: Option<Box<Statistics>>,
     scylla: Option<Box<ScyllaMetadata>>,
     pub(crate) layout: Rc<Layout>,
     pub(crate) summary: Summary,
@@ -41,6 +44,7 @@ pub struct Sstable {
 /// What an SSTable is made of once it was opened.
 pub(crate) struct Parts {
     pub(crate) info: SstableInfo,
+    pub(crate) statistics: Option<Statistics>,
     pub(crate) scylla: Option<Box<ScyllaMetadata>>,
     pub(crate) layout: Layout,
     pub(crate) summary: Summary,
@@ -52,9 +56,11 @@ pub(crate) struct Parts {
 
 impl Sstable {
     pub(super) fn of_parts(cache: Rc<PageCache>, parts: Parts) -> Rc<Self> {
-        let Parts { info, scylla, layout, summary, filter, data, index, mended } = parts;
+        let Parts { info, statistics, scylla, layout, summary, filter, data, index, mended } =
+            parts;
         Rc::new(Sstable {
             info,
+            statistics: statistics.map(Box::new),
             scylla,
             layout: Rc::new(layout),
             summary,
@@ -91,6 +97,12 @@ impl Sstable {
             Content::Compressed(file) => file.keep_open().await?,
         }
         self.index.keep_open().await
+    }
+
+    /// Part of its cells and tombstones whose deletion time or expiry lies before a second, 0 to 1;
+    /// an estimate, and 0 where its statistics are lost.
+    pub fn droppable(&self, before: i64) -> f64 {
+        self.statistics.as_ref().map_or(0.0, |statistics| statistics.droppable(before))
     }
 
     pub fn info(&self) -> &SstableInfo {

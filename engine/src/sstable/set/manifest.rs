@@ -10,7 +10,7 @@
 //! behind it is corruption, not a torn tail; [`Manifest::seal`] puts one there. Not here:
 //! files that no manifest names (`leftover`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -36,8 +36,13 @@ pub enum Edit {
     /// An SSTable is live from now on. `replay_through`, where given, says that the commitlog up to
     /// there is in SSTables.
     Add { info: SstableInfo, replay_through: Option<ReplayPosition> },
-    /// An SSTable is not live any more; its files may go.
+    /// An SSTable is not live any more: others have all that it holds. Its files may go.
     Remove { generation: u64 },
+    /// Files of these numbers hold nothing that live SSTables do not, whole or not: they may go
+    /// unless a later edit adds them. So says a compaction before it writes.
+    Spent { generations: Vec<u64> },
+    /// The files of these numbers are gone.
+    Gone { generations: Vec<u64> },
     /// The commitlog up to `through` is in SSTables, or held nothing for this table.
     Flushed { through: ReplayPosition },
 }
@@ -53,6 +58,10 @@ pub struct Manifest {
     /// Sequence of the last frame that has edits; 0 for none.
     edited: u64,
     live: BTreeMap<u64, SstableInfo>,
+    /// Numbers of files that may be there and may go.
+    spent: BTreeSet<u64>,
+    /// Greatest number that was ever live or spent.
+    number_max: u64,
     flushed_through: Option<ReplayPosition>,
     /// An append failed: what is on disk is not known.
     is_broken: bool,
@@ -69,6 +78,8 @@ impl Manifest {
             next_sequence: 1,
             edited: 0,
             live: BTreeMap::new(),
+            spent: BTreeSet::new(),
+            number_max: 0,
             flushed_through: None,
             is_broken: false,
         }
@@ -180,6 +191,8 @@ impl Manifest {
             let through = match edit {
                 Edit::Add { info, replay_through } => {
                     let generation = info.generation;
+                    self.spent.remove(&generation);
+                    self.number_max = self.number_max.max(generation);
                     if self.live.insert(generation, info).is_some() {
                         return Err(format!("SSTable {generation} added twice"));
                     }
@@ -189,6 +202,22 @@ impl Manifest {
                     if self.live.remove(&generation).is_none() {
                         return Err(format!("SSTable {generation} removed, which is not live"));
                     }
+                    self.spent.insert(generation);
+                    None
+                }
+                Edit::Spent { generations } => {
+                    if let Some(live) = generations.iter().find(|g| self.live.contains_key(g)) {
+                        return Err(format!("SSTable {live} is spent and live"));
+                    }
+                    let highest = generations.iter().copied().max().unwrap_or(0);
+                    self.number_max = self.number_max.max(highest);
+                    self.spent.extend(generations);
+                    None
+                }
+                Edit::Gone { generations } => {
+                    generations.iter().for_each(|generation| {
+                        self.spent.remove(generation);
+                    });
                     None
                 }
                 Edit::Flushed { through } => Some(through),
@@ -203,6 +232,17 @@ impl Manifest {
         &self.live
     }
 
+    /// Numbers of SSTables that are not live and whose files, if there are any, hold nothing that
+    /// live ones do not.
+    pub fn spent(&self) -> &BTreeSet<u64> {
+        &self.spent
+    }
+
+    /// Greatest number that it ever named: a greater one is new.
+    pub fn number_max(&self) -> u64 {
+        self.number_max
+    }
+
     /// Up to where the commitlog need not be replayed for this table and shard.
     pub fn flushed_through(&self) -> Option<ReplayPosition> {
         self.flushed_through
@@ -214,7 +254,7 @@ impl Manifest {
     /// Errors: `Io`; the live set is as before then. What such an append left on disk is not known,
     /// so the next one replaces the whole file.
     pub async fn append(&mut self, edits: Vec<Edit>) -> Result<()> {
-        let before = (self.live.clone(), self.flushed_through, self.edited);
+        let before = (self.live.clone(), self.spent.clone(), self.flushed_through, self.edited);
         if !edits.is_empty() {
             self.edited = self.next_sequence;
         }
@@ -230,7 +270,7 @@ impl Manifest {
         }
         let applied = self.apply(edits);
         assert!(applied.is_ok(), "{}: {applied:?}", self.path.display());
-        let (was, is) = (before.1, self.flushed_through);
+        let (was, is) = (before.2, self.flushed_through);
         assert!(was <= is, "{}: flushed up to {is:?}, was {was:?}", self.path.display());
         let must_rewrite = std::mem::replace(&mut self.is_broken, true);
         let written = if must_rewrite || self.frames >= FRAMES_MAX {
@@ -240,7 +280,7 @@ impl Manifest {
         };
         match written {
             Ok(()) => self.is_broken = false,
-            Err(_) => (self.live, self.flushed_through, self.edited) = before,
+            Err(_) => (self.live, self.spent, self.flushed_through, self.edited) = before,
         }
         let (edited, next) = (self.edited, self.next_sequence);
         assert!(edited < next, "frame {edited} has edits, {next} is the next one");
@@ -298,6 +338,13 @@ impl Manifest {
             .values()
             .map(|info| Edit::Add { info: info.clone(), replay_through: None })
             .collect();
+        // The greatest number is told though nothing of it may be left.
+        let numbers = self.spent.iter().copied().chain([self.number_max]);
+        let known = numbers.filter(|g| *g > 0 && !self.live.contains_key(g));
+        let generations: Vec<u64> = known.collect();
+        if !generations.is_empty() {
+            edits.push(Edit::Spent { generations });
+        }
         edits.extend(self.flushed_through.map(|through| Edit::Flushed { through }));
         let edited = self.next_sequence;
         let mut frames = frame::encode(MAGIC, self.next_sequence, &edits);

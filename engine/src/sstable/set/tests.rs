@@ -32,6 +32,7 @@ fn info(generation: u64) -> SstableInfo {
         min_ttl: 0,
         max_ttl: 0,
         replay: Some((at(1), at(2))),
+        level: 0,
     }
 }
 
@@ -190,7 +191,8 @@ fn unnamed_files_are_removed_and_whole_sstables_set_aside() {
         disk.set_content(&directory().join(name), Vec::new());
     }
     let live = BTreeSet::from([1]);
-    let (removed, moved) = block_on(clear_unnamed(&disk, directory(), &live)).unwrap();
+    let (removed, moved) =
+        block_on(clear_unnamed(&disk, directory(), (&live, &BTreeSet::new()))).unwrap();
     assert_eq!(removed, ["me-2-big-Data.db", "me-2-big-TOC.txt.tmp"]);
     assert_eq!(moved, ["me-3-big-Data.db", "me-3-big-TOC.txt"]);
     let lost = directory().join("lost");
@@ -201,6 +203,48 @@ fn unnamed_files_are_removed_and_whole_sstables_set_aside() {
     let mut wanted = vec![path(), directory().join("me-1-big-Data.db"), data, toc];
     wanted.sort();
     assert_eq!(left, wanted);
+}
+
+#[test]
+fn spent_numbers_are_known_until_their_files_are_gone() {
+    let disk = MemoryDisk::default();
+    let mut manifest = open_manifest(&disk).unwrap();
+    let known = |manifest: &Manifest| manifest.spent().iter().copied().collect::<Vec<_>>();
+    block_on(manifest.append(vec![add(1), add(2)])).unwrap();
+    block_on(manifest.append(vec![Edit::Spent { generations: vec![3, 4] }])).unwrap();
+    assert_eq!(known(&open_manifest(&disk).unwrap()), [3, 4], "they are being written");
+    let remove = |generation| Edit::Remove { generation };
+    block_on(manifest.append(vec![remove(1), remove(2), add(3)])).unwrap();
+    assert_eq!(known(&open_manifest(&disk).unwrap()), [1, 2, 4], "one is live, two were replaced");
+    block_on(manifest.append(vec![Edit::Gone { generations: vec![1, 4] }])).unwrap();
+    block_on(manifest.append(vec![remove(3)])).unwrap();
+    block_on(manifest.append(vec![Edit::Gone { generations: vec![3] }])).unwrap();
+    assert_eq!((known(&manifest), manifest.number_max()), (vec![2], 4));
+    // The log is rewritten meanwhile.
+    for _ in 0..300 {
+        block_on(manifest.seal()).unwrap();
+    }
+    assert!(disk.content(&path()).len() < 100 * PAGE_BYTES);
+    let reopened = open_manifest(&disk).unwrap();
+    assert!(reopened.live().is_empty() && reopened.spent().contains(&2));
+    assert_eq!(reopened.number_max(), 4, "no number is given twice");
+}
+
+#[test]
+fn spent_files_are_removed_whole_or_not() {
+    let disk = MemoryDisk::default();
+    for generation in 1..=4 {
+        for name in ["Data.db", "TOC.txt"].iter().take(1 + generation % 2) {
+            let name = format!("me-{generation}-big-{name}");
+            disk.set_content(&directory().join(name), Vec::new());
+        }
+    }
+    // Of live ones nothing goes, whatever another manifest says.
+    let (live, spent) = (BTreeSet::from([1]), BTreeSet::from([1, 3, 4]));
+    let cleared = block_on(clear_unnamed(&disk, directory(), (&live, &spent))).unwrap();
+    let wanted = ["me-2-big-Data.db", "me-3-big-Data.db", "me-3-big-TOC.txt", "me-4-big-Data.db"];
+    assert_eq!(cleared, (wanted.map(String::from).to_vec(), Vec::new()));
+    assert_eq!(disk.names().len(), 2);
 }
 
 #[test]

@@ -35,6 +35,8 @@ use crate::sstable::index::summary::{Summary, SummaryBuilder};
 
 /// Origin of an SSTable that a flush wrote.
 const ORIGIN_MEMTABLE: &str = "memtable";
+/// Origin of an SSTable that a compaction wrote.
+pub const ORIGIN_COMPACTION: &str = "compaction";
 /// Features of `Scylla.db`: faults of early versions of ScyllaDB that these files do not have. Bit
 /// 6 is not among them, for the width of a last block counts the end mark here as in Cassandra.
 const SCYLLA_FEATURES: u64 = 0x3f;
@@ -57,6 +59,8 @@ pub struct WriterOptions {
     pub compression: Option<Compression>,
     /// What is noted as large.
     pub large_data: LargeDataThresholds,
+    /// Level in a leveled table.
+    pub level: u32,
     /// Why the file is written, in ScyllaDB's words.
     pub origin: &'static str,
 }
@@ -71,6 +75,7 @@ impl Default for WriterOptions {
             partitions_expected: None,
             compression: None,
             large_data: LargeDataThresholds::default(),
+            level: 0,
             origin: ORIGIN_MEMTABLE,
         }
     }
@@ -439,9 +444,9 @@ impl SstableWriter {
         let (encoder, layout) = (&mut self.encoder, &self.layout);
         let mut statistics = self
             .collector
-            .statistics(self.options.replay, |key| encoder.prefix.values(layout, key));
-        let counted = statistics.partition_sizes.count();
-        assert_eq!(counted, written, "statistics have not all partitions");
+            .statistics(self.options.replay, |key| encoder.prefix.values(layout, key))
+            .at_level(self.options.level);
+        assert_eq!(statistics.partition_sizes.count(), written, "all partitions are counted");
         // Chunks have checksums of their own.
         let map = match data.compression {
             Some((info, ratio)) => {

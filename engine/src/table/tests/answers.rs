@@ -4,12 +4,15 @@
 
 use super::*;
 use crate::clock::Random;
+use crate::compaction::{Choice, Reason};
 use crate::mutation::slice::normalise;
 use crate::mutation::{
     CellPath, ClusteringRange, Direction, Filled, MultiCell, PartitionRange, Position,
     RangeTombstone, Slice, Tombstone,
 };
 use crate::reader::{LiveContent, LiveRows, QueryReader};
+use crate::schema::TableOptions;
+use crate::table::CompactionOrder;
 
 const PARTITIONS: u64 = 3;
 /// More than two leaves of entries.
@@ -193,6 +196,34 @@ impl Answers {
         self.world.cache.set_capacity_bytes(capacity);
     }
 
+    /// Merges some of the SSTables, or all: queries see the same. Returns how much was purged.
+    fn compact(&mut self) -> u64 {
+        let takes_all = self.random.one_in(2);
+        let statuses = self.world.table.sstable_statuses(0);
+        let numbers = statuses.iter().map(|status| status.info.generation);
+        let inputs: Vec<u64> = numbers.filter(|_| takes_all || !self.random.one_in(3)).collect();
+        if inputs.is_empty() {
+            return 0;
+        }
+        // Deletions are of the first seconds; what expires does so about now.
+        let gc_grace_seconds = [0, NOW - 2, NOW - 1, NOW][self.below(4) as usize];
+        let options = self.world.table.options().clone();
+        self.world.table.set_options(TableOptions { gc_grace_seconds, ..options });
+        let cut_bytes = self.random.one_in(2).then(|| 1 + self.random.below(20_000));
+        let order = CompactionOrder {
+            choice: Choice { inputs, level: 0, cut_bytes, reason: Reason::Asked },
+            now_seconds: i64::from(NOW),
+            may_purge: !self.random.one_in(4),
+            progress: Rc::default(),
+        };
+        let everything = (PartitionRange::full(), Slice::full(Direction::Forward));
+        let before = self.wanted(&everything);
+        let compacted = block_on(self.world.table.compact(order)).unwrap();
+        let after = self.wanted(&everything);
+        self.check(&everything, &after, &before);
+        compacted.purged.count
+    }
+
     fn check(&self, asked: &(PartitionRange, Slice), found: &[Seen], wanted: &[Seen]) {
         let first = found.iter().zip(wanted).position(|(a, b)| a != b);
         let at = first.unwrap_or(found.len().min(wanted.len()));
@@ -253,12 +284,13 @@ fn pull(reader: &mut QueryReader, max: usize, seen: &mut Vec<Seen>) -> bool {
 
 #[test]
 fn queries_see_the_same_through_the_row_cache_as_past_it() {
-    let (mut from_memory, mut evictions) = (0, 0);
+    let (mut from_memory, mut evictions, mut purged) = (0, 0, 0);
     for seed in 0..24 {
         let mut answers = Answers::new(seed);
         let mut slow: Vec<((PartitionRange, Slice), Slow)> = Vec::new();
         for _ in 0..80 {
-            match answers.below(12) {
+            match answers.below(13) {
+                12 => purged += answers.compact(),
                 0 | 1 => (0..60).for_each(|_| answers.write()),
                 2 => answers.world.flush(),
                 3 => answers.evict(),
@@ -299,6 +331,7 @@ fn queries_see_the_same_through_the_row_cache_as_past_it() {
         evictions += stats.evictions;
     }
     assert!(from_memory > 10_000 && evictions > 1000, "{from_memory} rows, {evictions} evictions");
+    assert!(purged > 100, "{purged} tombstones and dead cells were purged");
 }
 
 #[test]

@@ -9,8 +9,8 @@ use datafusion::arrow::array::{ArrayRef, StringArray};
 use datafusion::arrow::datatypes::{DataType, SchemaRef as ArrowSchemaRef};
 use tidegate_engine::schema::table_schema::RateLimit;
 use tidegate_engine::{
-    ClusteringOrder, ColumnKind, Compression, LargeDataOptions, OnCorruption, TableOptions,
-    TableSchema,
+    ClusteringOrder, ColumnKind, CompactionOptions, Compression, LargeDataOptions, OnCorruption,
+    TableOptions, TableSchema,
 };
 
 use super::{OwnStatement, Read};
@@ -136,6 +136,7 @@ fn options(options: &TableOptions) -> Vec<(&'static str, String)> {
         large_data,
         on_corruption,
         compression,
+        compaction,
         // Found out when files are attached; no statement sets it.
         has_partial_keys: _,
     } = options;
@@ -146,6 +147,7 @@ fn options(options: &TableOptions) -> Vec<(&'static str, String)> {
     vec![
         ("column_index_size_in_kb", (column_index_bytes / 1024).to_string()),
         ("comment", quoted(comment)),
+        ("compaction", compaction_map(compaction)),
         ("compression", compression_map(compression.as_ref())),
         ("default_time_to_live", default_time_to_live.to_string()),
         ("gc_grace_seconds", gc_grace_seconds.to_string()),
@@ -174,6 +176,33 @@ fn compression_map(compression: Option<&Compression>) -> String {
     ];
     entries.extend(level.map(|level| ("compression_level", level.to_string())));
     map(entries)
+}
+
+/// The strategy, and what differs from the options of a new table.
+fn compaction_map(options: &CompactionOptions) -> String {
+    let class = ("class", quoted(options.class.class()));
+    let usual = compaction_entries(&CompactionOptions::default());
+    let entries = compaction_entries(options).into_iter();
+    let differing = entries.filter(|entry| !usual.contains(entry));
+    map([class].into_iter().chain(differing).collect())
+}
+
+/// Every option but the class.
+fn compaction_entries(options: &CompactionOptions) -> Vec<(&'static str, String)> {
+    vec![
+        ("enabled", options.is_enabled.to_string()),
+        ("min_threshold", options.min_threshold.to_string()),
+        ("max_threshold", options.max_threshold.to_string()),
+        ("bucket_low", options.bucket_low.to_string()),
+        ("bucket_high", options.bucket_high.to_string()),
+        ("min_sstable_size", options.min_sstable_bytes.to_string()),
+        ("sstable_size_in_mb", (options.sstable_bytes >> 20).to_string()),
+        ("fanout_size", options.fanout.to_string()),
+        ("compaction_window_unit", quoted(options.window_unit.name())),
+        ("compaction_window_size", options.window_size.to_string()),
+        ("tombstone_threshold", options.tombstone_threshold.to_string()),
+        ("tombstone_compaction_interval", options.tombstone_interval_seconds.to_string()),
+    ]
 }
 
 fn large_data_map(thresholds: &LargeDataOptions) -> String {

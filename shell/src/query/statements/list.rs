@@ -8,6 +8,7 @@ use sqlparser::tokenizer::TokenWithSpan;
 
 use super::attach::{Attach, Detach, ImportSstables};
 use super::cache::{AlterCache, InvalidateCache};
+use super::compact::{CancelCompaction, Compact};
 use super::copy::Copy;
 use super::definition::keyspace::{CreateKeyspace, DropKeyspace, Use};
 use super::definition::table::{AlterTable, CreateTable, DropTable};
@@ -290,6 +291,20 @@ pub static STATEMENTS: &[StatementRow] = &[
         continues: Continues::Nothing,
         ..StatementRow::PLAIN
     },
+    StatementRow {
+        words: "COMPACT",
+        reader: Reader::Own(own::<Compact>),
+        help: &[Help::Name(Topic::Rows, "COMPACT")],
+        tabs: TABLE,
+        continues: Continues::Nothing,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "CANCEL COMPACTION",
+        reader: Reader::Own(own::<CancelCompaction>),
+        continues: Continues::Nothing,
+        ..StatementRow::PLAIN
+    },
     StatementRow { words: "WITH", ..StatementRow::QUERY },
     StatementRow { words: "SET", changes_session: true, ..StatementRow::PLAIN },
     StatementRow { words: "VALUES", offered: Offered::ByErrors, ..StatementRow::PLAIN },
@@ -471,6 +486,12 @@ pub static STATEMENTS: &[StatementRow] = &[
         words: "SHOW CORRUPTION",
         reader: Reader::Show(show::CORRUPTION),
         help: &[Help::Name(Topic::Engine, "SHOW CORRUPTION")],
+        ..StatementRow::SHOW
+    },
+    StatementRow {
+        words: "SHOW COMPACTIONS",
+        reader: Reader::Show(show::COMPACTIONS),
+        help: &[Help::Name(Topic::Engine, "SHOW COMPACTIONS")],
         ..StatementRow::SHOW
     },
     StatementRow {

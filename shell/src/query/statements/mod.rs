@@ -6,6 +6,7 @@
 
 mod attach;
 mod cache;
+mod compact;
 mod copy;
 mod definition;
 mod describe;

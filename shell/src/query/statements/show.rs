@@ -46,6 +46,11 @@ pub const CACHE: &str = "SELECT shard, what, capacity_bytes, bytes, partitions, 
 pub const ROW_CACHE: &str =
     "SELECT * FROM system.row_cache ORDER BY keyspace_name, table_name, shard";
 
+/// Those that run.
+pub const COMPACTIONS: &str = "SELECT number, keyspace_name, table_name, shard, reason, \
+     input_sstables, input_bytes, done_percent, bytes_per_second, seconds_left \
+     FROM system.compactions WHERE is_running ORDER BY number";
+
 pub const STALLS: &str = "SELECT * FROM system.stalls ORDER BY longest_us DESC, shard";
 
 /// A SHOW, by the query that it stands for.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, StringArray, UInt32Array};
+use datafusion::arrow::array::{ArrayRef, BooleanArray, StringArray, UInt32Array};
 use datafusion::arrow::datatypes::{DataType, Field};
 use tidegate_engine::{Error as EngineError, LargeDataReport, LargeKind};
 
@@ -121,6 +121,8 @@ pub(in crate::query) fn corruption_fields() -> Vec<Field> {
     let (file, offset) = (text("file"), count("offset"));
     let counts = [count("times"), count("skipped"), count("rebuilt")];
     let found = [file, offset, text("wanted"), text("found")].into_iter().chain(counts);
+    let set_aside = Field::new("set_aside", DataType::Boolean, false);
+    let found = found.chain([set_aside]);
     [text("keyspace_name"), text("table_name"), shard()].into_iter().chain(found).collect()
 }
 
@@ -137,5 +139,8 @@ pub(in crate::query) async fn corruption(database: &Engine) -> Result<Vec<ArrayR
         counts(all.iter().map(|report| report.damage.count)),
         counts(all.iter().map(|report| report.damage.skipped_count)),
         counts(all.iter().map(|report| report.damage.rebuilt_count)),
+        Arc::new(
+            all.iter().map(|report| Some(report.damage.is_set_aside)).collect::<BooleanArray>(),
+        ),
     ])
 }

@@ -1,6 +1,7 @@
 //! The keyspace `system`: what the engine knows about itself.
 
 mod columns;
+mod compaction;
 mod files;
 mod fragments;
 mod system;

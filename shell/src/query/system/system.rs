@@ -20,6 +20,7 @@ use tidegate_engine::runtime::{Stall, Stretch};
 use tidegate_engine::{ClusteringOrder, ColumnKind, Error as EngineError, PolicyReport};
 
 use super::columns::{counts, texts};
+use super::compaction;
 use super::files::{Large, corruption, corruption_fields};
 use super::fragments;
 use crate::query::engine::Engine;
@@ -72,10 +73,12 @@ enum SystemTable {
     Corruption,
     Admission,
     Stalls,
+    Sstables,
+    Compactions,
 }
 
 impl SystemTable {
-    const ALL: [SystemTable; 15] = [
+    const ALL: [SystemTable; 17] = [
         SystemTable::Tables,
         SystemTable::Columns,
         SystemTable::Policies,
@@ -91,6 +94,8 @@ impl SystemTable {
         SystemTable::Corruption,
         SystemTable::Admission,
         SystemTable::Stalls,
+        SystemTable::Sstables,
+        SystemTable::Compactions,
     ];
 
     fn name(self) -> &'static str {
@@ -110,6 +115,8 @@ impl SystemTable {
             SystemTable::Corruption => "corruption",
             SystemTable::Admission => "admission",
             SystemTable::Stalls => "stalls",
+            SystemTable::Sstables => "sstables",
+            SystemTable::Compactions => "compactions",
         }
     }
 
@@ -128,6 +135,8 @@ impl SystemTable {
             SystemTable::RateLimits => rate_limit_fields(),
             SystemTable::Admission => admission_fields(),
             SystemTable::Stalls => stall_fields(),
+            SystemTable::Sstables => compaction::sstable_fields(),
+            SystemTable::Compactions => compaction::compaction_fields(),
         };
         Arc::new(Schema::new(fields))
     }
@@ -151,6 +160,8 @@ impl SystemTable {
             SystemTable::Corruption => corruption(database).await,
             SystemTable::Admission => admission(database).await,
             SystemTable::Stalls => Ok(stalls(database)),
+            SystemTable::Sstables => compaction::sstables(database).await,
+            SystemTable::Compactions => compaction::compactions(database).await,
         }
     }
 }

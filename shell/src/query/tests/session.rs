@@ -286,18 +286,60 @@ async fn what_describe_shows_of_options_can_be_typed() {
                 AND per_partition_rate_limit = {'max_reads_per_second': 7} \
                 AND large_data = {'row_bytes': 5, 'partition_rows': 6} \
                 AND default_time_to_live = 60 AND gc_grace_seconds = 61 \
-                AND column_index_size_in_kb = 4";
+                AND column_index_size_in_kb = 4 \
+                AND compaction = {'class': 'TWCS', 'compaction_window_unit': 'hours', \
+                'bucket_high': 1.75, 'enabled': 'false'}";
     world.run(&format!("CREATE TABLE a (k int PRIMARY KEY) WITH {with}")).await;
     world.run("CREATE TABLE b (k int PRIMARY KEY)").await;
-    for (from, to) in [("a", "c"), ("b", "d")] {
+    let leveled = "{'class': 'Leveled', 'sstable_size_in_mb': 5, 'fanout_size': 4}";
+    world.run(&format!("CREATE TABLE e (k int PRIMARY KEY) WITH compaction = {leveled}")).await;
+    for (from, to) in [("a", "c"), ("b", "d"), ("e", "f")] {
         let options = options_of(&world, from).await;
         world.run(&format!("CREATE TABLE {to} (k int PRIMARY KEY) WITH {options}")).await;
         assert_eq!(options_of(&world, to).await, options);
     }
     let catalog = world.session.database().catalog();
-    for (from, to) in [("a", "c"), ("b", "d")] {
+    for (from, to) in [("a", "c"), ("b", "d"), ("e", "f")] {
         let options = |name| catalog.table("default", name).unwrap().options.clone();
         assert_eq!(options(from), options(to));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sstables_are_merged_and_what_became_of_them_is_seen() {
+    let world = World::new().await;
+    let off = "compaction = {'class': 'SizeTieredCompactionStrategy', 'enabled': 'false'}";
+    world.run(&format!("CREATE TABLE t (k int PRIMARY KEY, v int) WITH {off}")).await;
+    for round in 0..3 {
+        world.run(&format!("INSERT INTO t VALUES (1, {round}), (2, {round}), (3, 0)")).await;
+        world.run("FLUSH t").await;
+    }
+    let of_t = "FROM system.sstables WHERE table_name = 't'";
+    let files: u64 = world.column(&format!("SELECT count(*) {of_t}")).await[0].parse().unwrap();
+    assert!(files >= 3, "{files}");
+    world.run("INSERT INTO t VALUES (4, 4)").await;
+    world.run("COMPACT t").await;
+    let shards = "SELECT count(*) = count(DISTINCT shard), sum(rows), max(level)";
+    let seen = world.rows(&format!("{shards} {of_t}")).await;
+    assert!(seen.contains("| true ") && seen.contains("| 4 ") && seen.contains("| 0 "), "{seen}");
+    assert_eq!(world.column("SELECT v FROM t ORDER BY k").await, ["2", "2", "0", "4"]);
+    let ended = "SELECT DISTINCT reason, state, done_percent FROM system.compactions";
+    let ended = world.rows(ended).await;
+    assert!(ended.contains("| asked  | done  | 100.0 "), "{ended}");
+    assert!(!world.rows("SHOW COMPACTIONS").await.contains("asked"));
+    let error = world.error("CANCEL COMPACTION 12345").await;
+    assert_eq!(error.message, "no compaction 12345 runs");
+    let error = world.error("CANCEL COMPACTION t").await;
+    assert!(error.message.contains("the number of a compaction"), "{error}");
+    for (option, wanted) in [
+        ("{'class': 'Levelled'}", "strategy 'Levelled' does not exist"),
+        ("{'min_treshold': 2}", "option of compaction 'min_treshold' does not exist"),
+        ("{'min_threshold': 40}", "max_threshold is between min_threshold and 128"),
+        ("{'bucket_low': 'half'}", "'half' is no ratio such as 0.5"),
+        ("{'compaction_window_unit': 'years'}", "unit 'years' does not exist"),
+    ] {
+        let error = world.error(&format!("ALTER TABLE t WITH compaction = {option}")).await;
+        assert!(error.message.contains(wanted), "{option}: {error}");
     }
 }
 

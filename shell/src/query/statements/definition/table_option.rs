@@ -2,7 +2,10 @@
 
 use sqlparser::tokenizer::Token;
 use tidegate_engine::schema::table_schema::RateLimit;
-use tidegate_engine::{Compression, Compressor, LargeDataOptions, OnCorruption, TableOptions};
+use tidegate_engine::{
+    CompactionClass, CompactionOptions, Compression, Compressor, LargeDataOptions, OnCorruption,
+    TableOptions, Thousandths, WindowUnit,
+};
 
 use crate::query::error::{QueryError, Result, Span};
 use crate::query::parse::{Cursor, Name};
@@ -11,6 +14,7 @@ use crate::query::parse::{Cursor, Name};
 pub const OPTIONS: &[&str] = &[
     "column_index_size_in_kb",
     "comment",
+    "compaction",
     "compression",
     "default_time_to_live",
     "gc_grace_seconds",
@@ -21,6 +25,21 @@ pub const OPTIONS: &[&str] = &[
 const RATES: [&str; 2] = ["max_reads_per_second", "max_writes_per_second"];
 const THRESHOLDS: [&str; 5] =
     ["partition_bytes", "row_bytes", "cell_bytes", "partition_rows", "collection_elements"];
+const COMPACTION: [&str; 13] = [
+    "class",
+    "enabled",
+    "min_threshold",
+    "max_threshold",
+    "bucket_low",
+    "bucket_high",
+    "min_sstable_size",
+    "sstable_size_in_mb",
+    "fanout_size",
+    "compaction_window_unit",
+    "compaction_window_size",
+    "tombstone_threshold",
+    "tombstone_compaction_interval",
+];
 const COMPRESSION: [&str; 4] = ["class", "chunk_length_in_kb", "compression_level", "enabled"];
 
 /// One option and its value.
@@ -34,6 +53,7 @@ pub enum TableOption {
     LargeData(LargeDataOptions),
     OnCorruption(OnCorruption),
     Compression(Option<Compression>),
+    Compaction(CompactionOptions),
 }
 
 impl TableOption {
@@ -48,6 +68,7 @@ impl TableOption {
             TableOption::LargeData(thresholds) => options.large_data = thresholds,
             TableOption::OnCorruption(choice) => options.on_corruption = choice,
             TableOption::Compression(compression) => options.compression = compression,
+            TableOption::Compaction(compaction) => options.compaction = compaction,
         }
     }
 }
@@ -84,12 +105,13 @@ pub fn table_option(cursor: &mut Cursor<'_>) -> Result<TableOption> {
         "large_data" => TableOption::LargeData(large_data(cursor)?),
         "on_corruption" => TableOption::OnCorruption(on_corruption(cursor)?),
         "compression" => TableOption::Compression(compression(cursor, span)?),
+        "compaction" => TableOption::Compaction(compaction(cursor, span)?),
         unknown => {
             let known = OPTIONS.iter().copied().chain(["clustering"]);
             let error = QueryError::not_found("option", unknown, known).at(name.span);
             let help = "options are CLUSTERING ORDER BY (…), default_time_to_live, \
                         gc_grace_seconds, column_index_size_in_kb, comment, \
-                        per_partition_rate_limit, large_data, on_corruption, compression";
+                        per_partition_rate_limit, large_data, on_corruption, compression, compaction";
             return Err(if error.help.is_some() { error } else { error.with_help(help) });
         }
     })
@@ -150,6 +172,12 @@ fn number<T: TryFrom<i64>>(cursor: &mut Cursor<'_>, what: &str) -> Result<T> {
     T::try_from(number).map_err(|_| wrong())
 }
 
+fn boolean(cursor: &mut Cursor<'_>, name: &str) -> Result<bool> {
+    let span = cursor.span();
+    let wrong = |_| QueryError::invalid(format!("{name} is true or false")).at(span);
+    cursor.option_value()?.to_lowercase().parse().map_err(wrong)
+}
+
 fn rate_limit(cursor: &mut Cursor<'_>) -> Result<RateLimit> {
     let mut limit = RateLimit::default();
     map(cursor, ("limit", &RATES), |cursor, name| {
@@ -193,14 +221,7 @@ fn compression(cursor: &mut Cursor<'_>, span: Span) -> Result<Option<Compression
             }
             "chunk_length_in_kb" => chunk_kib = Some(number::<u32>(cursor, "KiB")?),
             "compression_level" => level = Some(number::<i32>(cursor, "levels")?),
-            "enabled" => {
-                let span = cursor.span();
-                is_enabled = cursor
-                    .option_value()?
-                    .to_lowercase()
-                    .parse()
-                    .map_err(|_| QueryError::invalid("enabled is true or false").at(span))?;
-            }
+            "enabled" => is_enabled = boolean(cursor, "enabled")?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -221,4 +242,58 @@ fn compression(cursor: &mut Cursor<'_>, span: Span) -> Result<Option<Compression
     }
     compression.validate().map_err(|error| QueryError::from(error).at(span))?;
     Ok(Some(compression))
+}
+
+/// `{'class': 'SizeTieredCompactionStrategy', 'min_threshold': 4}`, in Cassandra's names; what is
+/// not named is as in a new table.
+fn compaction(cursor: &mut Cursor<'_>, span: Span) -> Result<CompactionOptions> {
+    let mut options = CompactionOptions::default();
+    map(cursor, ("option of compaction", &COMPACTION), |cursor, name| {
+        let at = cursor.span();
+        match name.value.as_str() {
+            "class" => {
+                let class = cursor.option_value()?;
+                let names = CompactionClass::ALL.map(CompactionClass::class);
+                options.class = CompactionClass::of_class(&class)
+                    .ok_or_else(|| unknown("strategy", &class, &names).at(at))?;
+            }
+            "enabled" => options.is_enabled = boolean(cursor, "enabled")?,
+            "min_threshold" => options.min_threshold = number(cursor, "thresholds")?,
+            "max_threshold" => options.max_threshold = number(cursor, "thresholds")?,
+            "bucket_low" => options.bucket_low = ratio(cursor)?,
+            "bucket_high" => options.bucket_high = ratio(cursor)?,
+            "min_sstable_size" => options.min_sstable_bytes = number(cursor, "bytes")?,
+            "sstable_size_in_mb" => {
+                options.sstable_bytes = number::<u64>(cursor, "MiB")?.saturating_mul(1 << 20);
+            }
+            "fanout_size" => options.fanout = number(cursor, "multiples")?,
+            "compaction_window_unit" => {
+                let unit = cursor.option_value()?;
+                let names = WindowUnit::ALL.map(WindowUnit::name);
+                options.window_unit = WindowUnit::of_name(&unit)
+                    .ok_or_else(|| unknown("unit", &unit, &names).at(at))?;
+            }
+            "compaction_window_size" => options.window_size = number(cursor, "windows")?,
+            "tombstone_threshold" => options.tombstone_threshold = ratio(cursor)?,
+            "tombstone_compaction_interval" => {
+                options.tombstone_interval_seconds = number(cursor, "seconds")?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    options.validate().map_err(|error| QueryError::from(error).at(span))?;
+    Ok(options)
+}
+
+fn ratio(cursor: &mut Cursor<'_>) -> Result<Thousandths> {
+    let span = cursor.span();
+    cursor.option_value()?.parse().map_err(|error| QueryError::from(error).at(span))
+}
+
+/// An error that names what there is.
+fn unknown(what: &'static str, found: &str, names: &[&'static str]) -> QueryError {
+    let error = QueryError::not_found(what, found, names.iter().copied());
+    let help = format!("they are {}", names.join(", "));
+    if error.help.is_some() { error } else { error.with_help(help) }
 }

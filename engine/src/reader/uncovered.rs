@@ -1,4 +1,4 @@
-//! What of a memtable an SSTable needs: not what tombstones of the same memtable cover.
+//! What of a stream an SSTable needs: not what tombstones of the same stream cover.
 //!
 //! A covered row is invisible for ever, as its tombstone is written beside it. Cassandra leaves it
 //! out as well, so that files with the same writes are the same.
@@ -10,7 +10,7 @@ use crate::mutation::{Fragment, Row, Tombstone};
 
 /// Looks at the fragments of a forward stream one after another.
 #[derive(Debug, Default)]
-pub(super) struct Uncovered {
+pub struct Uncovered {
     partition: Option<Tombstone>,
     /// Of the range tombstones, the one that is in force and was let through.
     range: Option<Tombstone>,
@@ -18,7 +18,7 @@ pub(super) struct Uncovered {
 
 impl Uncovered {
     /// What is left of a fragment.
-    pub(super) fn pass(&mut self, fragment: Fragment) -> Option<Fragment> {
+    pub fn pass(&mut self, fragment: Fragment) -> Option<Fragment> {
         Some(match fragment {
             Fragment::PartitionStart { deletion, .. } => {
                 let left = self.range;
@@ -38,7 +38,7 @@ impl Uncovered {
             Fragment::Row { key, row } => {
                 Fragment::Row { key, row: left(row, strongest(self.partition, self.range))? }
             }
-            // A memtable gives none; as good as the other form.
+            // As good as the other form.
             Fragment::FlatRow(_) => return self.pass(fragment.thawed()),
             Fragment::PartitionEnd => fragment,
         })

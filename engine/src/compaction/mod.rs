@@ -1,0 +1,25 @@
+//! Which SSTables of a table are merged, and how: several become few, and what is dead goes.
+//!
+//! ```text
+//! facts of a set of SSTables -> choose -> inputs, level, cut      choose.rs, one file a strategy
+//! streams of the inputs -> merge -> uncovered -> purge -> writer  merge.rs, purge.rs
+//! ```
+//! A strategy is a pure function: the same facts give the same choice. The merge holds no more of a
+//! partition than one row of it.
+//!
+//! Not here: exchanging files in the manifest (`table`), when a table is asked (`database`).
+
+mod choose;
+mod facts;
+mod leveled;
+mod merge;
+mod purge;
+mod size_tiered;
+#[cfg(test)]
+mod tests;
+mod time_window;
+
+pub use choose::{choose, major};
+pub use facts::{Choice, Facts, FileFacts, Reason};
+pub use merge::{Merge, Merged, Progress};
+pub use purge::{Others, Purge, Purged};

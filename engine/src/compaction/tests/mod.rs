@@ -1,0 +1,4 @@
+//! Strategies as tables, and what a purge leaves.
+
+mod purge;
+mod strategies;

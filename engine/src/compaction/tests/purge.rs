@@ -1,0 +1,182 @@
+//! A tombstone goes when its grace has passed and nothing that it covers is elsewhere.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::compaction::{Others, Purge, Purged};
+use crate::mutation::CellPath;
+use crate::mutation::{Cell, Fragment, Liveness, MultiCell, Position, Row, Tombstone};
+use crate::schema::table_schema::SchemaRef;
+use crate::schema::{
+    ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, DataType, PartitionKey, TableId,
+    TableOptions, TableSchema,
+};
+
+const NOW: i32 = 1000;
+const GRACE: i32 = 100;
+/// A deletion then is past its grace, and one a second later is not.
+const PAST: i32 = NOW - GRACE - 1;
+const VALUE: ColumnId = ColumnId(2);
+const MAP: ColumnId = ColumnId(3);
+const COUNTER: ColumnId = ColumnId(4);
+
+/// Sources whose oldest write is of this timestamp.
+struct Since(i64);
+
+impl Others for Since {
+    fn oldest(&self, _key: &PartitionKey) -> i64 {
+        self.0
+    }
+}
+
+fn schema() -> SchemaRef {
+    let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+    let clustering = ColumnKind::ClusteringKey { position: 0, order: ClusteringOrder::Ascending };
+    Arc::new(TableSchema {
+        id: TableId(1),
+        keyspace: "k".into(),
+        name: "t".into(),
+        columns: vec![
+            column("p", DataType::Int, ColumnKind::PartitionKey { position: 0 }),
+            column("c", DataType::Int, clustering),
+            column("v", DataType::Blob, ColumnKind::Regular),
+            column("m", DataType::map_of(DataType::Int, DataType::Blob), ColumnKind::Regular),
+            column("n", DataType::Counter, ColumnKind::Regular),
+        ],
+        options: TableOptions::default(),
+    })
+}
+
+fn key() -> Rc<ClusteringKey> {
+    Rc::new(ClusteringKey::from_ordered([7]))
+}
+
+fn at(timestamp: i64, deletion_time: i32) -> Tombstone {
+    Tombstone { timestamp, deletion_time }
+}
+
+/// What is left of a partition beside sources whose oldest write is of `others`.
+fn left(others: i64, deletion: Option<Tombstone>, body: Vec<Fragment>) -> (Vec<Fragment>, Purged) {
+    let mut purge = Purge::new(&schema(), Since(others), NOW, GRACE);
+    let key = Rc::new(PartitionKey::from_bytes(*b"k"));
+    let start = Fragment::PartitionStart { key, deletion };
+    let all = [vec![start], body, vec![Fragment::PartitionEnd]].concat();
+    let left = all.into_iter().filter_map(|fragment| purge.pass(fragment)).collect();
+    (left, purge.purged())
+}
+
+/// What is left of a row, if anything.
+fn row_left(others: i64, row: Row) -> Option<Row> {
+    let (mut left, _) = left(others, None, vec![Fragment::Row { key: key(), row: Rc::new(row) }]);
+    assert_eq!(left.pop(), Some(Fragment::PartitionEnd));
+    left.remove(0);
+    match left.pop() {
+        Some(Fragment::Row { row, .. }) => Some((*row).clone()),
+        None => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn of_cell(column: ColumnId, cell: Cell) -> Row {
+    Row { cells: vec![(column, cell)], ..Row::default() }
+}
+
+#[test]
+fn both_conditions_must_hold() {
+    let deleted = |deletion_time| of_cell(VALUE, Cell::deleted(10, deletion_time));
+    let table = [
+        ("past its grace, nothing older elsewhere", 11, PAST, true),
+        ("past its grace, nothing elsewhere", i64::MAX, PAST, true),
+        ("within its grace", 11, PAST + 1, false),
+        ("within its grace, nothing elsewhere", i64::MAX, PAST + 1, false),
+        ("something of the same moment elsewhere", 10, PAST, false),
+        ("something older elsewhere", 9, PAST, false),
+        ("something elsewhere of which nothing is known", i64::MIN, PAST, false),
+    ];
+    for (what, others, deletion_time, goes) in table {
+        let row = deleted(deletion_time);
+        assert_eq!(row_left(others, row.clone()), (!goes).then_some(row), "{what}");
+        let row = Row { deletion: Some(at(10, deletion_time)), ..Row::default() };
+        assert_eq!(row_left(others, row.clone()), (!goes).then_some(row), "a row, {what}");
+        let multi = MultiCell::deleted(at(10, deletion_time));
+        let row = Row { multi: vec![(MAP, multi)], ..Row::default() };
+        assert_eq!(row_left(others, row.clone()), (!goes).then_some(row), "a map, {what}");
+        let (left, _) = left(others, Some(at(10, deletion_time)), Vec::new());
+        let Fragment::PartitionStart { deletion, .. } = &left[0] else { panic!("{left:?}") };
+        assert_eq!(deletion.is_none(), goes, "a partition, {what}");
+    }
+}
+
+#[test]
+fn what_lives_stays_beside_what_goes() {
+    let path = |byte: u8| CellPath::from_ordered([byte]);
+    let live = (path(1), Cell::live(20, *b"v"));
+    let multi = MultiCell {
+        deletion: Some(at(5, PAST)),
+        cells: vec![live.clone(), (path(2), Cell::deleted(6, PAST))],
+    };
+    let row = Row {
+        liveness: Some(Liveness::at(8)),
+        deletion: Some(at(7, PAST)),
+        cells: vec![(VALUE, Cell::live(9, *b"w"))],
+        multi: vec![(MAP, multi)],
+    };
+    let wanted = Row {
+        deletion: None,
+        multi: vec![(MAP, MultiCell { deletion: None, cells: vec![live] })],
+        ..row.clone()
+    };
+    assert_eq!(row_left(i64::MAX, row.clone()), Some(wanted));
+    // Of older ones elsewhere each is asked by itself.
+    let Some(part) = row_left(7, row.clone()) else { panic!("nothing is left") };
+    assert_eq!(part.deletion, row.deletion);
+    assert_eq!(part.multi[0].1.deletion, None);
+}
+
+#[test]
+fn what_is_past_its_time_becomes_a_tombstone_and_then_goes() {
+    let expired = |expiry| of_cell(VALUE, Cell::expiring(10, *b"v", 50, expiry));
+    assert_eq!(row_left(11, expired(PAST)), None);
+    let wanted = of_cell(VALUE, Cell::deleted(10, NOW));
+    assert_eq!(row_left(11, expired(NOW)), Some(wanted), "its grace begins");
+    assert_eq!(row_left(11, expired(NOW + 1)), Some(expired(NOW + 1)), "it lives");
+    // Another write of that moment may live longer, and would fall to a tombstone.
+    assert_eq!(row_left(10, expired(NOW)), Some(expired(NOW)));
+    assert_eq!(row_left(10, expired(PAST)), Some(expired(PAST)));
+    let mark =
+        |expiry| Row { liveness: Some(Liveness::expiring(10, 50, expiry)), ..Row::default() };
+    assert_eq!(row_left(11, mark(PAST)), None);
+    assert_eq!(row_left(11, mark(PAST + 1)), Some(mark(PAST + 1)));
+    assert_eq!(row_left(10, mark(PAST)), Some(mark(PAST)), "an older mark would show");
+}
+
+#[test]
+fn a_deleted_counter_stays_while_anything_else_is_there() {
+    let row = of_cell(COUNTER, Cell::deleted(10, PAST));
+    assert_eq!(row_left(1000, row.clone()), Some(row.clone()));
+    assert_eq!(row_left(i64::MAX, row), None);
+}
+
+#[test]
+fn range_tombstones_that_go_leave_no_change() {
+    let change = |byte: u8, tombstone: Option<Tombstone>| Fragment::RangeTombstoneChange {
+        position: Position::before(ClusteringKey::from_ordered([byte])),
+        tombstone,
+    };
+    let (old, young) = (at(10, PAST), at(12, NOW));
+    let body = vec![
+        change(1, Some(old)),
+        change(2, Some(young)),
+        change(3, Some(old)),
+        change(4, None),
+        change(5, Some(old)),
+        change(6, None),
+    ];
+    let (found, purged) = left(11, None, body.clone());
+    assert_eq!(found[1..3], [change(2, Some(young)), change(3, None)]);
+    assert_eq!(found.len(), 4);
+    assert_eq!((purged.count, purged.converted, purged.newest), (3, 0, Some(10)));
+    let (kept, purged) = left(10, None, body.clone());
+    assert_eq!(kept[1..7], body);
+    assert_eq!(purged, Purged::default());
+}

@@ -1,0 +1,239 @@
+//! What each strategy chooses of which SSTables.
+
+use crate::compaction::{Choice, Facts, FileFacts, Reason, choose, major};
+use crate::schema::{CompactionClass, CompactionOptions, Thousandths, Token, WindowUnit};
+
+const MIB: u64 = 1 << 20;
+const NOW: i64 = 1_000_000;
+
+/// An SSTable of `mib` MiB over all tokens, whose timestamps follow from its number.
+fn file(number: u64, mib: u64) -> FileFacts {
+    let timestamp = number as i64 * 10;
+    FileFacts {
+        number,
+        bytes: mib * MIB,
+        level: 0,
+        min_timestamp: timestamp,
+        max_timestamp: timestamp + 5,
+        first: Token(-100),
+        last: Token(100),
+        droppable: 0.0,
+        is_expired: false,
+        age_seconds: 0,
+    }
+}
+
+fn files(sizes: &[u64]) -> Vec<FileFacts> {
+    (1..).zip(sizes).map(|(number, mib)| file(number, *mib)).collect()
+}
+
+fn asked(files: &[FileFacts], options: CompactionOptions) -> Option<Choice> {
+    choose(&Facts { files, options: &options, now_seconds: NOW })
+}
+
+fn inputs(files: &[FileFacts], options: CompactionOptions) -> Vec<u64> {
+    asked(files, options).map_or_else(Vec::new, |choice| choice.inputs)
+}
+
+fn of_class(class: CompactionClass) -> CompactionOptions {
+    CompactionOptions { class, ..CompactionOptions::default() }
+}
+
+#[test]
+fn size_tiered_merges_the_fullest_tier() {
+    let default = of_class(CompactionClass::SizeTiered);
+    let none: &[u64] = &[];
+    let table: [(&str, &[u64], &[u64]); 7] = [
+        ("nothing", &[], none),
+        ("three are too few", &[100, 100, 100], none),
+        ("four of a size", &[100, 110, 90, 100], &[1, 2, 3, 4]),
+        ("all below the least size are one tier", &[1, 40, 10, 2], &[1, 2, 3, 4]),
+        ("one that is too large stays", &[100, 100, 100, 100, 151], &[1, 2, 3, 4]),
+        ("a tier grows by its average", &[100, 100, 100, 149], &[1, 2, 3, 4]),
+        ("the fullest one", &[100, 100, 100, 100, 1000, 1000, 1000, 1000, 1000], &[5, 6, 7, 8, 9]),
+    ];
+    for (what, sizes, wanted) in table {
+        assert_eq!(inputs(&files(sizes), default), wanted, "{what}");
+    }
+    let equal = files(&[1000, 1000, 1000, 1000, 100, 100, 100, 100]);
+    assert_eq!(inputs(&equal, default), [5, 6, 7, 8], "of equals that of smaller SSTables");
+    let choice = asked(&files(&[100; 4]), default).unwrap();
+    assert_eq!((choice.level, choice.cut_bytes, choice.reason), (0, None, Reason::Tier));
+}
+
+#[test]
+fn size_tiered_keeps_to_its_options() {
+    let default = of_class(CompactionClass::SizeTiered);
+    let many = files(&[100; 40]);
+    assert_eq!(inputs(&many, default).len(), 32);
+    let few = CompactionOptions { min_threshold: 2, max_threshold: 3, ..default };
+    assert_eq!(inputs(&files(&[100, 100]), few), [1, 2]);
+    assert_eq!(inputs(&many, few), [1, 2, 3]);
+    let narrow = CompactionOptions {
+        bucket_low: Thousandths(950),
+        bucket_high: Thousandths(1050),
+        ..default
+    };
+    assert_eq!(inputs(&files(&[100, 110, 90, 100]), narrow), [0; 0]);
+    let exact = CompactionOptions { min_sstable_bytes: 0, ..default };
+    assert_eq!(inputs(&files(&[1, 40, 10, 2]), exact), [0; 0]);
+    let off = CompactionOptions { is_enabled: false, ..default };
+    assert_eq!(asked(&many, off), None);
+}
+
+#[test]
+fn small_sstables_of_a_table_at_rest_become_one() {
+    let default = of_class(CompactionClass::SizeTiered);
+    let aged = |sizes: &[u64], age_seconds| {
+        let files = files(sizes).into_iter();
+        files.map(|file| FileFacts { age_seconds, ..file }).collect::<Vec<_>>()
+    };
+    assert_eq!(inputs(&aged(&[1, 40], 59), default), [0; 0]);
+    assert_eq!(inputs(&aged(&[1, 40], 60), default), [1, 2]);
+    assert_eq!(inputs(&aged(&[40], 60), default), [0; 0]);
+    assert_eq!(inputs(&aged(&[60, 60], 60), default), [0; 0], "they are not small");
+    let mut one_is_new = aged(&[1, 2, 3], 60);
+    one_is_new[2].age_seconds = 0;
+    assert_eq!(inputs(&one_is_new, default), [0; 0]);
+}
+
+fn at_level(number: u64, level: u32, mib: u64, (first, last): (i64, i64)) -> FileFacts {
+    FileFacts { level, first: Token(first), last: Token(last), ..file(number, mib) }
+}
+
+fn leveled() -> CompactionOptions {
+    CompactionOptions { sstable_bytes: 10 * MIB, ..of_class(CompactionClass::Leveled) }
+}
+
+#[test]
+fn leveled_brings_flushes_to_level_1_with_what_they_meet() {
+    let mut all = files(&[3, 3, 3]);
+    assert_eq!(asked(&all, leveled()), None, "three are too few");
+    all.push(file(4, 3));
+    all.push(at_level(5, 1, 10, (50, 90)));
+    all.push(at_level(6, 1, 10, (101, 200)));
+    let choice = asked(&all, leveled()).unwrap();
+    assert_eq!(choice.inputs, [1, 2, 3, 4, 5]);
+    assert_eq!((choice.level, choice.cut_bytes), (1, Some(10 * MIB)));
+    // Less than one SSTable of level 1 stays where it is.
+    let choice = asked(&files(&[1; 4]), leveled()).unwrap();
+    assert_eq!((choice.inputs.len(), choice.level, choice.cut_bytes), (4, 0, None));
+}
+
+#[test]
+fn leveled_empties_the_deepest_level_that_is_too_full() {
+    // Level 1 holds 100 MiB, level 2 ten times that.
+    let mut all: Vec<FileFacts> =
+        (0..11).map(|n| at_level(n + 1, 1, 10, (n as i64 * 10, n as i64 * 10 + 9))).collect();
+    all.push(at_level(20, 2, 10, (0, 14)));
+    all.push(at_level(21, 2, 10, (15, 25)));
+    // The third meets one of level 2, from the fourth on they meet none.
+    let choice = asked(&all, leveled()).unwrap();
+    assert_eq!((choice.inputs, choice.level), (vec![4], 2));
+    all.retain(|file| file.level != 1 || file.number < 4);
+    assert_eq!(asked(&all, leveled()), None, "there is room again");
+    let full: Vec<FileFacts> =
+        (0..4).map(|n| at_level(n + 1, 1, 30, (10 * n as i64, 10 * n as i64 + 9))).collect();
+    let next = [at_level(20, 2, 10, (0, 14)), at_level(21, 2, 10, (15, 39))];
+    let choice = asked(&[full, next.to_vec()].concat(), leveled()).unwrap();
+    assert_eq!(choice.inputs, [1, 20], "the first of those that meet least");
+}
+
+#[test]
+fn leveled_merges_by_size_when_it_is_behind() {
+    let choice = asked(&files(&[1; 40]), leveled()).unwrap();
+    assert_eq!((choice.inputs.len(), choice.level, choice.reason), (32, 0, Reason::Tier));
+}
+
+/// An SSTable whose newest data is of this second.
+fn of_second(number: u64, second: i64) -> FileFacts {
+    let max_timestamp = second * 1_000_000;
+    FileFacts { min_timestamp: max_timestamp - 1, max_timestamp, ..file(number, 1) }
+}
+
+#[test]
+fn time_windows_are_closed_by_one_merge() {
+    let hours = CompactionOptions {
+        window_unit: WindowUnit::Hours,
+        window_size: 2,
+        ..of_class(CompactionClass::TimeWindow)
+    };
+    let window = 7200;
+    let mut all = vec![of_second(1, 10), of_second(2, 20), of_second(3, window)];
+    let choice = asked(&all, hours).unwrap();
+    assert_eq!((choice.inputs, choice.reason), (vec![1, 2], Reason::Window));
+    all.remove(0);
+    assert_eq!(asked(&all, hours), None, "one SSTable a window is left");
+    // The newest window is merged by size.
+    all.extend([of_second(4, window + 1), of_second(5, window + 2)]);
+    assert_eq!(asked(&all, hours), None);
+    all.push(of_second(6, 2 * window - 1));
+    assert_eq!(inputs(&all, hours), [3, 4, 5, 6]);
+    // Times before the epoch have windows, too.
+    let old = [of_second(1, -1), of_second(2, -window), of_second(3, 0)];
+    assert_eq!(inputs(&old, hours), [1, 2]);
+}
+
+#[test]
+fn what_has_expired_goes_first_unless_it_covers_something_older() {
+    let default = of_class(CompactionClass::SizeTiered);
+    let mut all = files(&[100; 5]);
+    all[0] = FileFacts { is_expired: true, age_seconds: 600, ..all[0].clone() };
+    let choice = asked(&all, default).unwrap();
+    assert_eq!((choice.inputs, choice.reason), (vec![1], Reason::Expired));
+    all[0].age_seconds = 599;
+    assert_eq!(asked(&all, default).unwrap().reason, Reason::Tier);
+    all[0].age_seconds = 600;
+    all[4].min_timestamp = all[0].max_timestamp;
+    assert_eq!(asked(&all, default).unwrap().reason, Reason::Tier);
+    // Of other partitions it is not in the way.
+    (all[4].first, all[4].last) = (Token(101), Token(102));
+    assert_eq!(asked(&all, default).unwrap().reason, Reason::Expired);
+}
+
+#[test]
+fn an_sstable_of_many_tombstones_is_rewritten_alone() {
+    let default = of_class(CompactionClass::SizeTiered);
+    let day = i64::from(default.tombstone_interval_seconds);
+    let mut all = files(&[100, 300]);
+    let ripe =
+        |file: &FileFacts, droppable| FileFacts { droppable, age_seconds: day, ..file.clone() };
+    all[0] = ripe(&all[0], 0.2);
+    assert_eq!(asked(&all, default), None, "the threshold is to be passed");
+    all[0].droppable = 0.21;
+    let choice = asked(&all, default).unwrap();
+    assert_eq!((choice.inputs, choice.reason), (vec![1], Reason::Tombstones));
+    all[0].age_seconds = day - 1;
+    assert_eq!(asked(&all, default), None);
+    all[1] = ripe(&all[1], 0.9);
+    assert_eq!(asked(&all, default), None, "the older one may have what it covers");
+    let later = CompactionOptions { tombstone_threshold: Thousandths(950), ..default };
+    (all[1].first, all[1].last) = (Token(200), Token(300));
+    assert_eq!(inputs(&all, default), [2]);
+    assert_eq!(asked(&all, later), None);
+    // A leveled table keeps it on its level.
+    all[1].level = 3;
+    let choice = asked(&all, leveled()).unwrap();
+    assert_eq!((choice.inputs, choice.level, choice.cut_bytes), (vec![2], 3, Some(10 * MIB)));
+}
+
+#[test]
+fn a_major_merge_takes_everything() {
+    let of = |files: &[FileFacts], options: CompactionOptions| {
+        major(&Facts { files, options: &options, now_seconds: NOW })
+    };
+    let tiered = of_class(CompactionClass::SizeTiered);
+    assert_eq!(of(&[], tiered), None);
+    assert_eq!(of(&files(&[100]), tiered), None, "there is nothing to merge");
+    let dead = FileFacts { droppable: 0.01, ..file(1, 100) };
+    assert_eq!(of(&[dead], tiered).unwrap().inputs, [1]);
+    let choice = of(&files(&[100, 1, 3000]), tiered).unwrap();
+    assert_eq!((choice.inputs, choice.level, choice.cut_bytes), (vec![1, 2, 3], 0, None));
+    let many: Vec<u64> = (1..=40).rev().collect();
+    let choice = of(&files(&many), tiered).unwrap();
+    assert_eq!(choice.inputs, (9..=40).collect::<Vec<_>>(), "the smallest first");
+    let off = CompactionOptions { is_enabled: false, ..tiered };
+    assert_eq!(of(&files(&[1, 1]), off).unwrap().reason, Reason::Asked);
+    let choice = of(&files(&[50, 51]), leveled()).unwrap();
+    assert_eq!((choice.level, choice.cut_bytes), (2, Some(10 * MIB)), "where there is room");
+}

@@ -1,0 +1,330 @@
+//! When SSTables of a shard are merged: after flushes, as time passes, and when somebody asks.
+//!
+//! One compaction runs at a time, without haste (`runtime/pace.rs`). What somebody asked for comes
+//! first, then the table with most SSTables of those that want a merge. A table whose compaction
+//! failed waits, longer each time; a full disk thus stops compactions and they go on later.
+//!
+//! Not here: what is merged and what goes (`compaction`), the exchange of files
+//! (`table/compact.rs`).
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::Shard;
+use super::compaction_state::{CompactionEnd, CompactionRecord, Job, Request};
+use crate::compaction::{Choice, Purged, Reason};
+use crate::config::COMPACTION_HISTORY_MAX;
+use crate::error::{Error, Result};
+use crate::runtime::{self, Pace};
+use crate::schema::TableId;
+use crate::table::{Compacted, CompactionOrder, Table};
+
+/// Pause of a table whose compaction failed; it doubles up to the maximum.
+const RETRY: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(64);
+/// How often every table is asked, whether anything has changed or not: what is in its SSTables
+/// grows old.
+const ASKED_EVERY: Duration = Duration::from_secs(60);
+/// SSTables of a table beyond which its compaction hurries.
+const BEHIND_FILES: u64 = 16;
+
+impl Shard {
+    /// From now on dead data may go: every log of earlier runs is gone.
+    pub(in crate::database) fn allow_purge(&self) {
+        self.compacting.may_purge.set(true);
+    }
+
+    /// Looks whether anything should be merged.
+    pub(in crate::database) fn watch_compactions(self: &Rc<Self>) {
+        let now_ns = self.context.clock.monotonic_ns();
+        let since_ns = now_ns.saturating_sub(self.compacting.asked_all_ns.get());
+        if u128::from(since_ns) >= ASKED_EVERY.as_nanos() {
+            self.compacting.asked_all_ns.set(now_ns);
+            self.tables().iter().for_each(|table| table.set_compaction_due(true));
+        }
+        if self.compacting.is_running.get() {
+            return;
+        }
+        let has_request = !self.compacting.asked.borrow().is_empty();
+        if has_request || self.tables().iter().any(|table| self.may_ask(table, now_ns)) {
+            self.compact_in_background();
+        }
+    }
+
+    fn may_ask(&self, table: &Table, now_ns: u64) -> bool {
+        let pauses = self.compacting.pauses.borrow();
+        let waits = pauses.get(&table.schema().id).is_some_and(|(until, _)| now_ns < *until);
+        table.is_compaction_due() && !waits
+    }
+
+    fn compact_in_background(self: &Rc<Self>) {
+        if self.closing.get() || self.compacting.is_running.replace(true) {
+            return;
+        }
+        let shard = self.clone();
+        runtime::spawn_local("compaction", async move {
+            while !shard.closing.get() {
+                let request = shard.compacting.asked.borrow_mut().pop_front();
+                if let Some(Request { table, done }) = request {
+                    let merged = shard.compact_all(&table).await;
+                    if done.send(merged).is_err() {
+                        let table = table.schema().full_name();
+                        tracing::info!(table, "COMPACT has ended, and nobody waits for it");
+                    }
+                    continue;
+                }
+                match shard.choose_compaction().await {
+                    // Failures are told where they are met, and the table waits.
+                    Some((table, choice)) if !shard.closing.get() && !table.is_dropped() => {
+                        let _ = shard.run_compaction(&table, choice).await;
+                    }
+                    // Somebody may have asked meanwhile.
+                    _ if shard.compacting.asked.borrow().is_empty() => break,
+                    _ => {}
+                }
+            }
+            for Request { done, .. } in shard.compacting.asked.take() {
+                let _ = done.send(Err(Error::Closed));
+            }
+            shard.compacting.is_running.set(false);
+            shard.compacting.ended.notify_waiters();
+        });
+    }
+
+    /// Of the tables that want a merge the one with most SSTables.
+    async fn choose_compaction(&self) -> Option<(Rc<Table>, Choice)> {
+        let mut best: Option<(u64, Rc<Table>, Choice)> = None;
+        for table in self.tables() {
+            if !self.may_ask(&table, self.context.clock.monotonic_ns()) {
+                continue;
+            }
+            let now = self.context.clock.wall_seconds();
+            match table.choose_compaction(now) {
+                None => table.set_compaction_due(false),
+                Some(choice) => {
+                    let files = table.stats().sstables;
+                    if best.as_ref().is_none_or(|(most, ..)| files > *most) {
+                        best = Some((files, table, choice));
+                    }
+                }
+            }
+            runtime::maybe_yield().await;
+        }
+        best.map(|(_, table, choice)| (table, choice))
+    }
+
+    /// Merges all SSTables of a table.
+    ///
+    /// Errors: as `run_compaction`; `Unavailable` when it was cancelled; `NotFound` when the table
+    /// was dropped; `Closed`.
+    async fn compact_all(self: &Rc<Self>, table: &Rc<Table>) -> Result<()> {
+        loop {
+            self.check_there(table)?;
+            let Some((choice, is_last)) = table.choose_major(self.context.clock.wall_seconds())
+            else {
+                return Ok(());
+            };
+            let is_cancelled = self.run_compaction(table, choice).await?.is_cancelled;
+            if is_last && !is_cancelled {
+                return Ok(());
+            }
+            if is_cancelled {
+                self.check_there(table)?;
+                let name = table.schema().full_name();
+                let shard = self.context.shard;
+                return Err(Error::Unavailable(format!(
+                    "the compaction of {name} on shard {shard} was cancelled; its SSTables are as \
+                     they were"
+                )));
+            }
+        }
+    }
+
+    /// Whether compactions of a table may begin.
+    ///
+    /// Errors: `Closed`; `NotFound` when it was dropped.
+    fn check_there(&self, table: &Table) -> Result<()> {
+        self.check_open()?;
+        match table.is_dropped() {
+            true => Err(Error::NotFound { kind: "table", name: table.schema().full_name() }),
+            false => Ok(()),
+        }
+    }
+
+    /// Runs a compaction, and tells how it ended.
+    ///
+    /// Errors: those of `Table::compact`; the table waits then before it is asked again.
+    async fn run_compaction(
+        self: &Rc<Self>,
+        table: &Rc<Table>,
+        choice: Choice,
+    ) -> Result<Compacted> {
+        let job = self.begin_job(table, choice);
+        let order = CompactionOrder {
+            choice: job.choice.clone(),
+            now_seconds: self.context.clock.wall_seconds(),
+            may_purge: self.compacting.may_purge.get(),
+            progress: job.progress.clone(),
+        };
+        let (shard, own) = (self.clone(), table.clone());
+        let is_asked = job.choice.reason == Reason::Asked;
+        let has_time = move || {
+            let is_awaited = is_asked || !shard.compacting.asked.borrow().is_empty();
+            !is_awaited && !shard.closing.get() && own.stats().sstables <= BEHIND_FILES
+        };
+        let pace = Pace::new(self.context.timer.clone(), has_time);
+        let compacted = pace.run(table.compact(order)).await;
+        self.end_job(&job, &compacted);
+        compacted
+    }
+
+    fn begin_job(&self, table: &Rc<Table>, choice: Choice) -> Rc<Job> {
+        let count = self.compacting.count.get();
+        self.compacting.count.set(count + 1);
+        let stride = u64::from(self.context.shard_count);
+        let job = Rc::new(Job {
+            number: count * stride + u64::from(self.context.shard) + 1,
+            input_bytes: table.bytes_of(&choice.inputs),
+            table: table.clone(),
+            choice,
+            progress: Rc::default(),
+            started_us: self.context.clock.wall_us(),
+            started_ns: self.context.clock.monotonic_ns(),
+        });
+        *self.compacting.running.borrow_mut() = Some(job.clone());
+        job
+    }
+
+    fn end_job(&self, job: &Job, compacted: &Result<Compacted>) {
+        *self.compacting.running.borrow_mut() = None;
+        self.compacting.ended.notify_waiters();
+        let end = match compacted {
+            Ok(compacted) if compacted.is_cancelled => CompactionEnd::Cancelled,
+            Ok(_) => CompactionEnd::Done,
+            Err(error) => CompactionEnd::Failed(error.to_string()),
+        };
+        let id = job.table.schema().id;
+        match compacted {
+            Ok(_) => {
+                self.compacting.pauses.borrow_mut().remove(&id);
+            }
+            // It goes on without the damaged SSTable.
+            Err(Error::Corrupt(_)) if job.table.has_set_aside(&job.choice.inputs) => {
+                self.compacting.pauses.borrow_mut().remove(&id);
+            }
+            Err(error) => self.pause(job, error),
+        }
+        if end == CompactionEnd::Cancelled && !job.table.is_dropped() {
+            // Else it would begin again at once.
+            self.wait_after(id, RETRY_MAX);
+        }
+        let (outputs, purged) = match compacted {
+            Ok(compacted) => (compacted.outputs.as_slice(), compacted.purged),
+            Err(_) => (&[][..], Purged::default()),
+        };
+        let record = CompactionRecord {
+            number: job.number,
+            keyspace: job.table.schema().keyspace.clone(),
+            table: job.table.schema().name.clone(),
+            shard: self.context.shard,
+            reason: job.choice.reason,
+            started_us: job.started_us,
+            ended_us: self.context.clock.wall_us(),
+            inputs: job.choice.inputs.clone(),
+            input_bytes: job.input_bytes,
+            outputs: outputs.iter().map(|info| info.generation).collect(),
+            output_bytes: outputs.iter().map(|info| info.data_bytes).sum(),
+            purged,
+            end,
+        };
+        let mut history = self.compacting.history.borrow_mut();
+        if history.len() >= COMPACTION_HISTORY_MAX {
+            history.pop_front();
+        }
+        history.push_back(record);
+    }
+
+    /// A table whose compaction failed waits, longer each time.
+    fn pause(&self, job: &Job, error: &Error) {
+        let id = job.table.schema().id;
+        let last = self.compacting.pauses.borrow().get(&id).map(|(_, pause)| *pause);
+        let pause = last.map_or(RETRY, |last| (last * 2).min(RETRY_MAX));
+        let (shard, table) = (self.context.shard, job.table.schema().full_name());
+        let seconds = pause.as_secs();
+        if error.is_disk_full() {
+            tracing::warn!(
+                shard, table, %error, seconds,
+                "no room to merge SSTables: compactions of the table go on when there is"
+            );
+        } else if !self.closing.get() {
+            tracing::error!(shard, table, %error, seconds, "a compaction failed; it is tried again");
+        }
+        self.wait_after(id, pause);
+    }
+
+    fn wait_after(&self, table: TableId, pause: Duration) {
+        let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
+        let until_ns = self.context.clock.monotonic_ns().saturating_add(pause_ns);
+        self.compacting.pauses.borrow_mut().insert(table, (until_ns, pause));
+    }
+
+    /// Merges all SSTables of a table, after those that others asked for. Whoever stops waiting
+    /// does not stop it.
+    ///
+    /// Errors: `NotFound`; `Invalid` for an attached table; those of the flush before it and of the
+    /// merge; `Unavailable` when it was cancelled; `Closed`.
+    pub(in crate::database) async fn compact(self: &Rc<Self>, id: TableId) -> Result<()> {
+        let table = self.table(id)?;
+        table.check_own()?;
+        self.flush(Some(id)).await?;
+        self.check_open()?;
+        let (done, waits) = oneshot::channel();
+        self.compacting.asked.borrow_mut().push_back(Request { table, done });
+        self.compact_in_background();
+        waits.await.map_err(|_| Error::Closed).flatten()
+    }
+
+    /// Ends a compaction; false when no such one runs here.
+    pub(in crate::database) fn cancel_compaction(&self, number: u64) -> bool {
+        let running = self.compacting.running.borrow();
+        let job = running.as_ref().filter(|job| job.number == number);
+        job.inspect(|job| job.progress.cancel()).is_some()
+    }
+
+    /// Ends the compactions of a table that was dropped, or of all when the shard closes, and waits
+    /// until none runs.
+    pub(in crate::database) async fn stop_compactions(&self, table: Option<TableId>) {
+        let concerns = |id: TableId| table.is_none_or(|table| table == id);
+        self.compacting.pauses.borrow_mut().retain(|id, _| !concerns(*id));
+        let asked = self.compacting.asked.take().into_iter();
+        let (ended, others): (VecDeque<Request>, VecDeque<Request>) =
+            asked.partition(|request| concerns(request.table.schema().id));
+        *self.compacting.asked.borrow_mut() = others;
+        for Request { table, done } in ended {
+            // Whoever asked may have gone.
+            let _ = done.send(self.check_there(&table));
+        }
+        loop {
+            let ended = self.compacting.ended.notified();
+            {
+                let running = self.compacting.running.borrow();
+                match running.as_ref().filter(|job| concerns(job.table.schema().id)) {
+                    Some(job) => job.progress.cancel(),
+                    None => return,
+                }
+            }
+            ended.await;
+        }
+    }
+
+    pub(in crate::database) fn running_compaction(&self) -> Option<Rc<Job>> {
+        self.compacting.running.borrow().clone()
+    }
+
+    pub(in crate::database) fn compaction_history(&self) -> Vec<CompactionRecord> {
+        self.compacting.history.borrow().iter().cloned().collect()
+    }
+}

@@ -1,0 +1,691 @@
+//! Compactions of a whole database: what is left on the disk whenever the power goes, what may be
+//! purged, and who meets them.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::LocalSet;
+
+use super::*;
+use crate::clock::{Clock, SimulatedClock};
+use crate::database::CompactionEnd;
+use crate::disk::{Faults, SimulatedDisk};
+use crate::error::Error;
+use crate::runtime::{ShardContext, SimulatedTimer};
+use crate::schema::{CompactionClass, CompactionOptions, OnCorruption, WindowUnit};
+use crate::sstable::{SstableInfo, generation_of};
+
+const START_US: i64 = 1_700_000_000_000_000;
+const START: i32 = 1_700_000_000;
+
+struct World {
+    clock: Arc<SimulatedClock>,
+    database: Database,
+}
+
+async fn open(disk: &SimulatedDisk) -> World {
+    open_at(disk, START_US).await
+}
+
+async fn open_at(disk: &SimulatedDisk, now_us: i64) -> World {
+    let clock = SimulatedClock::new(now_us);
+    let (timer, _) = SimulatedTimer::passing(clock.clone(), 4);
+    let context = ShardContext::new((0, 1), disk.shared(), clock.clone(), Rc::new(timer), 5);
+    let options = Options {
+        commitlog_segment_bytes: 1 << 17,
+        commitlog_bytes: 1 << 22,
+        clock: clock.clone(),
+        ..Options::new(Path::new("/db"))
+    };
+    let database = Database::open_local(options, vec![context]).await.unwrap();
+    World { clock, database }
+}
+
+/// Runs to its end what needs tasks of the shard.
+fn run<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    LocalSet::new().block_on(&runtime, work)
+}
+
+/// A table that merges nothing by itself.
+fn quiet(gc_grace_seconds: i32) -> TableSchema {
+    let compaction = CompactionOptions { is_enabled: false, ..CompactionOptions::default() };
+    let options = TableOptions { gc_grace_seconds, compaction, ..TableOptions::default() };
+    TableSchema { options, ..definition() }
+}
+
+fn delete(schema: &TableSchema, pk: &str, at: i32, timestamp: i64) -> Mutation {
+    let mut mutation = Mutation::new(schema.id, key(schema, pk));
+    let tombstone = Tombstone { timestamp, deletion_time: START };
+    let row = Row { deletion: Some(tombstone), ..Row::default() };
+    mutation.rows.push((ck(schema, at), row));
+    mutation
+}
+
+impl World {
+    async fn write(&self, mutation: Mutation) {
+        self.database.apply(mutation).await.unwrap();
+    }
+
+    async fn flush(&self) {
+        self.database.flush(None).await.unwrap();
+    }
+
+    fn table(&self) -> SchemaRef {
+        self.database.catalog().table("default", "t").unwrap().clone()
+    }
+
+    /// Values of partition `a`, from the cache or past it.
+    async fn values(&self, past_cache: bool) -> Vec<i64> {
+        let read = read_of(&self.table(), "a", Slice::full(Direction::Forward), None);
+        values(&self.database, ReadCommand { past_cache, ..read }).await
+    }
+
+    async fn numbers(&self) -> BTreeSet<u64> {
+        let reports = self.database.sstable_report().await.unwrap();
+        reports.iter().map(|report| report.status.info.generation).collect()
+    }
+
+    async fn tombstones(&self) -> u64 {
+        let reports = self.database.sstable_report().await.unwrap();
+        reports.iter().map(|report| report.status.info.tombstones.unwrap()).sum()
+    }
+
+    async fn compact(&self) {
+        self.database.compact(self.table().id).await.unwrap();
+    }
+
+    /// Lets some minutes pass in which nobody does anything.
+    async fn settle(&self) {
+        for _ in 0..20_000 {
+            self.clock.advance(Duration::from_millis(20));
+            tokio::task::yield_now().await;
+        }
+        let mut turns = 0;
+        while !self.database.compactions().await.unwrap().is_empty() {
+            turns += 1;
+            assert!(turns < 1_000_000, "a compaction does not end");
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Numbers of the SSTables of which the disk has files, in the folder `lost` or not.
+fn numbers_on(disk: &SimulatedDisk) -> BTreeSet<u64> {
+    let files = disk.files();
+    let names = files.iter().filter_map(|(path, _)| path.file_name()?.to_str());
+    names.filter_map(generation_of).collect()
+}
+
+/// Four SSTables that overlap, with deletions that are past their grace.
+async fn four_sstables(world: &World) -> Vec<i64> {
+    let table = world.database.create_table(quiet(60), false).await.unwrap();
+    for round in 0..4 {
+        for at in 0..10 {
+            let value = i64::from(round * 100 + at);
+            world.write(insert(&table, "a", at * (round + 1), value, i64::from(round) + 1)).await;
+            world.write(insert(&table, "b", at, value, 1)).await;
+        }
+        world.write(delete(&table, "a", 3, i64::from(round) + 1)).await;
+        world.flush().await;
+    }
+    world.clock.advance(Duration::from_secs(3600));
+    world.values(true).await
+}
+
+#[test]
+fn a_power_cut_at_any_turn_loses_nothing_and_leaves_nothing() {
+    let (mut turns, mut is_over) = (0_u64, false);
+    let mut counts = BTreeSet::new();
+    while !is_over {
+        let disk = SimulatedDisk::new(turns);
+        let wanted;
+        (wanted, is_over) = run(async {
+            let world = open(&disk).await;
+            let wanted = four_sstables(&world).await;
+            // An operation takes several turns of this task.
+            disk.set_faults(Faults { delay_turns_max: 400, ..Faults::default() });
+            let database = world.database.clone();
+            let id = world.table().id;
+            let task = tokio::task::spawn_local(async move { database.compact(id).await });
+            for _ in 0..turns {
+                tokio::task::yield_now().await;
+            }
+            (wanted, task.is_finished())
+        });
+        let disk = disk.power_cut();
+        disk.set_faults(Faults::default());
+        run(async {
+            let world = open_at(&disk, START_US + 3_600_000_000).await;
+            assert_eq!(world.values(true).await, wanted, "after {turns} turns");
+            assert_eq!(world.values(false).await, wanted, "after {turns} turns");
+            let live = world.numbers().await;
+            assert_eq!(numbers_on(&disk), live, "after {turns} turns: files of nobody");
+            counts.insert(live.len());
+            world.database.close().await.unwrap();
+            assert_eq!(numbers_on(&disk), live, "after {turns} turns and an end");
+        });
+        turns += 1 + turns / 128;
+    }
+    assert_eq!(counts, BTreeSet::from([1, 4]), "before the exchange and behind it");
+    assert!(turns > 100, "{turns} turns are too few to meet everything");
+}
+
+#[test]
+fn what_a_compaction_replaces_is_gone_from_the_disk_and_from_the_numbers() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let world = open(&disk).await;
+        let wanted = four_sstables(&world).await;
+        let before = world.numbers().await;
+        assert_eq!(before.len(), 4);
+        world.compact().await;
+        let after = world.numbers().await;
+        assert!(after.len() == 1 && after.is_disjoint(&before), "{before:?} became {after:?}");
+        assert_eq!(numbers_on(&disk), after);
+        assert_eq!(world.values(true).await, wanted);
+        let [record] = &world.database.compaction_history().await.unwrap()[..] else {
+            panic!("one compaction has ended")
+        };
+        assert_eq!(record.inputs, before.iter().copied().collect::<Vec<_>>());
+        assert_eq!((record.outputs.len(), &record.end), (1, &CompactionEnd::Done));
+        assert!(record.purged.count > 0 && world.tombstones().await == 0, "{record:?}");
+        // Everything that is dead: nothing is left, and its numbers do not come again.
+        let table = world.table();
+        let mut all = Mutation::new(table.id, key(&table, "a"));
+        all.deletion = Some(Tombstone { timestamp: 100, deletion_time: START });
+        world.write(Mutation { key: key(&table, "b"), ..all.clone() }).await;
+        world.write(all).await;
+        world.compact().await;
+        assert_eq!(world.numbers().await, BTreeSet::new());
+        assert_eq!(numbers_on(&disk), BTreeSet::new());
+        world.database.close().await.unwrap();
+        let world = open_at(&disk, START_US + 7_200_000_000).await;
+        world.write(insert(&table, "a", 1, 1, 200)).await;
+        world.flush().await;
+        let newest = world.numbers().await;
+        assert!(newest.first() > after.last(), "{newest:?} behind {after:?}");
+        world.database.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_tombstone_stays_while_something_older_is_elsewhere() {
+    // Where the older row is when the deletion is merged: another SSTable, or memory.
+    for in_memory in [false, true] {
+        run(async {
+            let disk = SimulatedDisk::new(2);
+            let world = open(&disk).await;
+            let table = world.database.create_table(quiet(60), false).await.unwrap();
+            for _ in 0..2 {
+                world.write(delete(&table, "a", 1, 10)).await;
+                world.flush().await;
+            }
+            let inputs: Vec<u64> = world.numbers().await.into_iter().collect();
+            world.clock.advance(Duration::from_secs(3600));
+            world.write(insert(&table, "a", 1, 7, 5)).await;
+            if !in_memory {
+                world.flush().await;
+            }
+            assert_eq!(world.values(false).await, [0; 0]);
+            let compacted = world.merge(inputs).await;
+            assert_eq!(compacted.purged.count, 0, "in memory {in_memory}");
+            assert_eq!(world.values(true).await, [0; 0], "in memory {in_memory}");
+            assert_eq!(world.tombstones().await, 1, "in memory {in_memory}");
+            // Once they meet, both go.
+            world.compact().await;
+            assert_eq!(world.numbers().await, BTreeSet::new());
+            assert_eq!(world.values(true).await, [0; 0]);
+            assert_eq!(world.values(false).await, [0; 0]);
+            world.database.close().await.unwrap();
+        });
+    }
+}
+
+impl World {
+    /// Merges these and no others.
+    async fn merge(&self, inputs: Vec<u64>) -> crate::table::Compacted {
+        use crate::compaction::{Choice, Reason};
+        use crate::table::CompactionOrder;
+
+        let (id, now_seconds) = (self.table().id, self.clock.wall_seconds());
+        let any = key(&self.table(), "a");
+        let merged = self.database.on_shard(&any, move |shard| {
+            Box::pin(async move {
+                let choice = Choice { inputs, level: 0, cut_bytes: None, reason: Reason::Asked };
+                let progress = Rc::default();
+                let order = CompactionOrder { choice, now_seconds, may_purge: true, progress };
+                shard.table(id).unwrap().compact(order).await.unwrap()
+            })
+        });
+        merged.await.unwrap()
+    }
+}
+
+#[test]
+fn a_write_that_comes_late_is_not_hidden_by_what_the_cache_remembers() {
+    run(async {
+        let disk = SimulatedDisk::new(3);
+        let world = open(&disk).await;
+        let table = world.database.create_table(quiet(60), false).await.unwrap();
+        world.write(insert(&table, "a", 1, 1, 1)).await;
+        world.write(delete(&table, "a", 1, 10)).await;
+        world.write(insert(&table, "a", 2, 2, 1)).await;
+        world.flush().await;
+        world.clock.advance(Duration::from_secs(3600));
+        assert_eq!(world.values(false).await, [2], "the cache knows the deletion now");
+        world.compact().await;
+        // Older than a deletion that nobody has any more.
+        world.write(insert(&table, "a", 1, 3, 5)).await;
+        for flushed in [false, true] {
+            assert_eq!(world.values(false).await, [3, 2], "flushed {flushed}");
+            assert_eq!(world.values(true).await, [3, 2], "flushed {flushed}");
+            world.flush().await;
+        }
+        world.database.close().await.unwrap();
+    });
+}
+
+#[test]
+fn what_was_cached_stays_cached_when_nothing_is_purged() {
+    run(async {
+        let disk = SimulatedDisk::new(4);
+        let world = open(&disk).await;
+        let table = world.database.create_table(quiet(864_000), false).await.unwrap();
+        for round in 0..4 {
+            for at in 0..10 {
+                world.write(insert(&table, "a", at + round * 10, 1, 1)).await;
+            }
+            world.flush().await;
+        }
+        assert_eq!(world.values(false).await.len(), 40);
+        world.compact().await;
+        let before = disk.counters();
+        assert_eq!(world.values(false).await.len(), 40);
+        assert_eq!(disk.counters().reads, before.reads, "all of it comes from memory");
+        world.database.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_reader_keeps_the_files_that_it_began_with() {
+    run(async {
+        let disk = SimulatedDisk::new(5);
+        let world = open(&disk).await;
+        let table = world.database.create_table(quiet(864_000), false).await.unwrap();
+        for round in 0..4 {
+            let writes = (0..2000).map(|at| insert(&table, "a", at * 4 + round, 1, 1)).collect();
+            world.database.apply_many(writes).await.unwrap();
+            world.flush().await;
+        }
+        let read = read_of(&table, "a", Slice::full(Direction::Forward), None);
+        let mut slow = world.database.read(ReadCommand { past_cache: true, ..read });
+        let first = slow.next().await.unwrap().unwrap().num_rows();
+        assert!(first < 8000, "a part of it");
+        world.compact().await;
+        assert_eq!(numbers_on(&disk).len(), 1, "the old files have no names any more");
+        let mut rows = first;
+        while let Some(batch) = slow.next().await {
+            rows += batch.unwrap().num_rows();
+        }
+        assert_eq!(rows, 8000);
+        world.database.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_damaged_sstable_is_set_aside_and_the_others_are_merged() {
+    run(async {
+        let disk = SimulatedDisk::new(6);
+        let world = open(&disk).await;
+        let mut schema = quiet(864_000);
+        schema.options.on_corruption = OnCorruption::Skip;
+        let table = world.database.create_table(schema, false).await.unwrap();
+        for round in 0..4 {
+            world.write(insert(&table, "a", round, i64::from(round), 1)).await;
+            world.flush().await;
+        }
+        let damaged = *world.numbers().await.iter().nth(1).unwrap();
+        let path =
+            disk.files().into_iter().map(|(path, _)| path).find(|path| {
+                path.to_string_lossy().ends_with(&format!("me-{damaged}-big-Data.db"))
+            });
+        disk.corrupt(&path.unwrap(), 20, 1);
+        let refused = world.database.compact(table.id).await.unwrap_err();
+        assert!(refused.to_string().contains("corrupt file"), "{refused}");
+        world.compact().await;
+        let left = world.numbers().await;
+        assert!(left.len() == 2 && left.contains(&damaged), "{left:?}");
+        assert_eq!(numbers_on(&disk), left, "nothing is lost, and nothing is left over");
+        let reports = world.database.damage_report().await.unwrap();
+        assert!(reports.iter().any(|report| report.damage.is_set_aside), "{reports:?}");
+        let reports = world.database.sstable_report().await.unwrap();
+        let set_aside: Vec<u64> = reports
+            .iter()
+            .filter(|report| report.status.is_set_aside)
+            .map(|report| report.status.info.generation)
+            .collect();
+        assert_eq!(set_aside, [damaged]);
+        world.database.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_full_disk_ends_a_compaction_that_goes_on_when_there_is_room() {
+    run(async {
+        let disk = SimulatedDisk::new(7);
+        let world = open(&disk).await;
+        let wanted = four_sstables(&world).await;
+        let before = world.numbers().await;
+        let used: u64 = disk.files().iter().map(|(_, bytes)| bytes).sum();
+        let mut faults = disk.faults();
+        faults.capacity_bytes = Some(used + 16 * 1024);
+        disk.set_faults(faults);
+        let table = world.table();
+        let full = world.database.compact(table.id).await.unwrap_err();
+        assert!(full.is_disk_full(), "{full}");
+        assert_eq!(world.numbers().await, before);
+        assert_eq!(numbers_on(&disk), before, "what it wrote is gone");
+        let ends = world.database.compaction_history().await.unwrap();
+        assert!(matches!(&ends[..], [record] if matches!(record.end, CompactionEnd::Failed(_))));
+        faults.capacity_bytes = None;
+        disk.set_faults(faults);
+        // By itself, as soon as the table wants it and its pause is over.
+        let switched = world.database.alter_table("default", "t", |options| {
+            options.compaction.is_enabled = true;
+        });
+        switched.await.unwrap();
+        let mut turns = 0;
+        while world.numbers().await.len() > 1 {
+            turns += 1;
+            assert!(turns < 100_000, "it is tried again");
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(world.values(true).await, wanted);
+        world.database.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_cancelled_compaction_and_that_of_a_dropped_table_leave_nothing() {
+    run(async {
+        let disk = SimulatedDisk::new(8);
+        let world = open(&disk).await;
+        four_sstables(&world).await;
+        let before = world.numbers().await;
+        for drops in [false, true] {
+            let (database, id) = (world.database.clone(), world.table().id);
+            let task = tokio::task::spawn_local(async move { database.compact(id).await });
+            let number = loop {
+                if let [job] = &world.database.compactions().await.unwrap()[..] {
+                    break job.number;
+                }
+                tokio::task::yield_now().await;
+            };
+            if drops {
+                world.database.drop_table("default", "t", false).await.unwrap();
+                assert_eq!(numbers_on(&disk), BTreeSet::new());
+            } else {
+                assert!(world.database.cancel_compaction(number).await.unwrap());
+                assert!(!world.database.cancel_compaction(number + 1).await.unwrap());
+            }
+            let cancelled = task.await.unwrap().unwrap_err().to_string();
+            assert!(cancelled.contains("cancelled") || drops, "{cancelled}");
+            if !drops {
+                assert_eq!(world.numbers().await, before);
+                assert_eq!(numbers_on(&disk), before);
+            }
+        }
+        world.database.close().await.unwrap();
+    });
+}
+
+#[test]
+fn many_flushes_of_a_small_table_stay_few_sstables() {
+    run(async {
+        let disk = SimulatedDisk::new(9);
+        let world = open(&disk).await;
+        let table = world.database.create_table(definition(), false).await.unwrap();
+        let mut most = 0;
+        for round in 0..300 {
+            world.write(insert(&table, "a", round % 30, i64::from(round), i64::from(round))).await;
+            world.flush().await;
+            most = most.max(world.numbers().await.len());
+        }
+        assert!(most <= 20, "{most} SSTables at a time");
+        // Nothing is flushed any more.
+        world.settle().await;
+        let reports = world.database.sstable_report().await.unwrap();
+        let rows: Vec<u64> = reports.iter().map(|report| report.status.info.rows).collect();
+        assert_eq!(rows, [30], "one SSTable, of the rows that there are");
+        world.database.close().await.unwrap();
+    });
+}
+
+#[test]
+fn whoever_asks_while_the_shard_looks_at_its_tables_is_not_forgotten() {
+    run(async {
+        let disk = SimulatedDisk::new(10);
+        let world = open(&disk).await;
+        // So many that looking at them takes several turns.
+        for number in 0..60 {
+            let name = format!("t{number}");
+            let schema = TableSchema { name, ..definition() };
+            world.database.create_table(schema, false).await.unwrap();
+        }
+        let table = world.database.create_table(definition(), false).await.unwrap();
+        for round in 0..40 {
+            world.write(insert(&table, "a", round, 1, 1)).await;
+            // The end of a flush has the shard look.
+            world.flush().await;
+            for _ in 0..round / 4 {
+                tokio::task::yield_now().await;
+            }
+            world.compact().await;
+        }
+        assert_eq!(world.values(true).await.len(), 40);
+        world.database.close().await.unwrap();
+    });
+}
+
+/// Begins a merge of everything, lets `turns` of this task pass, and runs `then`. Says what came of
+/// the merge, and whether it had ended before.
+async fn interrupted<T>(
+    world: &World,
+    disk: &SimulatedDisk,
+    turns: u64,
+    then: impl Future<Output = T>,
+) -> (crate::error::Result<()>, bool) {
+    // An operation takes several turns.
+    disk.set_faults(Faults { delay_turns_max: 100, ..Faults::default() });
+    let (database, id) = (world.database.clone(), world.table().id);
+    let task = tokio::task::spawn_local(async move { database.compact(id).await });
+    for _ in 0..turns {
+        tokio::task::yield_now().await;
+    }
+    let is_over = task.is_finished();
+    then.await;
+    disk.set_faults(Faults::default());
+    (task.await.unwrap(), is_over)
+}
+
+#[test]
+fn a_database_closes_at_any_turn_of_a_compaction() {
+    let (mut turns, mut is_over) = (0_u64, false);
+    let mut counts = BTreeSet::new();
+    while !is_over {
+        run(async {
+            let disk = SimulatedDisk::new(turns);
+            let world = open(&disk).await;
+            let wanted = four_sstables(&world).await;
+            let database = world.database.clone();
+            let close = async move { database.close().await.unwrap() };
+            let ended;
+            (ended, is_over) = interrupted(&world, &disk, turns, close).await;
+            let is_told = matches!(ended, Ok(()) | Err(Error::Closed));
+            assert!(is_told, "after {turns} turns: {ended:?}");
+            let left = numbers_on(&disk);
+            let world = open_at(&disk, START_US + 3_600_000_000).await;
+            assert_eq!(world.numbers().await, left, "after {turns} turns: files of nobody");
+            assert_eq!(world.values(true).await, wanted, "after {turns} turns");
+            counts.insert(left.len());
+            world.database.close().await.unwrap();
+        });
+        turns += 1 + turns / 32;
+    }
+    assert_eq!(counts, BTreeSet::from([1, 4]), "before the exchange and behind it");
+}
+
+#[test]
+fn a_table_is_dropped_at_any_turn_of_its_compaction() {
+    let (mut turns, mut is_over) = (0_u64, false);
+    while !is_over {
+        run(async {
+            let disk = SimulatedDisk::new(turns);
+            let world = open(&disk).await;
+            four_sstables(&world).await;
+            let database = world.database.clone();
+            let drops = async move { database.drop_table("default", "t", false).await.unwrap() };
+            let ended;
+            (ended, is_over) = interrupted(&world, &disk, turns, drops).await;
+            let is_told = match &ended {
+                Ok(()) | Err(Error::NotFound { .. }) => true,
+                // It was asked for when the drop had begun.
+                Err(error) => error.to_string().contains("is being dropped"),
+            };
+            assert!(is_told, "after {turns} turns: {ended:?}");
+            assert_eq!(numbers_on(&disk), BTreeSet::new(), "after {turns} turns");
+            world.database.close().await.unwrap();
+        });
+        turns += 1 + turns / 32;
+    }
+}
+
+#[test]
+fn every_strategy_keeps_all_rows_and_its_shape() {
+    for class in CompactionClass::ALL {
+        run(async {
+            let disk = SimulatedDisk::new(11);
+            let world = open(&disk).await;
+            let compaction = CompactionOptions {
+                class,
+                sstable_bytes: 1 << 20,
+                min_sstable_bytes: 64 << 10,
+                fanout: 2,
+                window_unit: WindowUnit::Minutes,
+                ..CompactionOptions::default()
+            };
+            let options = TableOptions { compaction, ..TableOptions::default() };
+            let schema = TableSchema { options, ..definition() };
+            let table = world.database.create_table(schema, false).await.unwrap();
+            let mut wanted = std::collections::BTreeMap::new();
+            for round in 0..40 {
+                let timestamp = START_US + round * 20_000_000;
+                let mut writes = Vec::new();
+                for at in 0..3000 {
+                    let (name, at) = (format!("p{}", (at * 7 + round) % 61), (at * 13) as i32);
+                    wanted.insert((name.clone(), at), round);
+                    writes.push(insert(&table, &name, at, round, timestamp));
+                }
+                world.database.apply_many(writes).await.unwrap();
+                world.flush().await;
+                world.clock.advance(Duration::from_secs(1));
+            }
+            world.settle().await;
+            let columns = vec![ColumnId(2)];
+            let read = ReadCommand { past_cache: true, columns, ..scan_of(&table, 0) };
+            let mut found = values(&world.database, read).await;
+            found.sort_unstable();
+            let mut wanted: Vec<i64> = wanted.into_values().collect();
+            wanted.sort_unstable();
+            assert_eq!(found, wanted, "{class:?}");
+            let reports = world.database.sstable_report().await.unwrap();
+            let infos = reports.iter().map(|report| &report.status.info);
+            check_shape(class, infos.collect());
+            world.database.close().await.unwrap();
+        });
+    }
+}
+
+/// What each strategy promises of the SSTables of a table at rest.
+fn check_shape(class: CompactionClass, infos: Vec<&SstableInfo>) {
+    match class {
+        CompactionClass::SizeTiered => {
+            assert!(infos.len() <= 8, "{} SSTables", infos.len());
+        }
+        CompactionClass::Leveled => {
+            let deepest = infos.iter().map(|info| info.level).max().unwrap();
+            assert!(deepest >= 1, "nothing has left level 0");
+            for level in 1..=deepest {
+                let mut one: Vec<_> = infos.iter().filter(|info| info.level == level).collect();
+                one.sort_by(|a, b| a.first_key.cmp(&b.first_key));
+                let is_disjoint = one.is_sorted_by(|a, b| a.last_key < b.first_key);
+                assert!(is_disjoint, "level {level} overlaps: {one:?}");
+            }
+        }
+        CompactionClass::TimeWindow => {
+            let window = |info: &&SstableInfo| info.max_timestamp / 60_000_000;
+            let mut windows: Vec<i64> = infos.iter().map(window).collect();
+            windows.sort_unstable();
+            let newest = *windows.last().unwrap();
+            windows.retain(|window| *window != newest);
+            assert!(windows.len() > 8, "{windows:?}");
+            assert!(windows.is_sorted_by(|a, b| a < b), "two SSTables of one window: {windows:?}");
+        }
+    }
+}
+
+/// A row that lives for ten minutes.
+fn short_lived(schema: &TableSchema, at: i32, now: i32) -> Mutation {
+    let timestamp = i64::from(now) * 1_000_000;
+    let mut mutation = Mutation::new(schema.id, key(schema, "a"));
+    let row = Row {
+        liveness: Some(Liveness::expiring(timestamp, 600, now + 600)),
+        cells: vec![(ColumnId(2), Cell::expiring(timestamp, [0_u8; 8], 600, now + 600))],
+        ..Row::default()
+    };
+    mutation.rows.push((ck(schema, at), row));
+    mutation
+}
+
+#[test]
+fn what_expires_leaves_the_disk_under_every_strategy() {
+    for class in CompactionClass::ALL {
+        run(async {
+            let disk = SimulatedDisk::new(12);
+            let world = open(&disk).await;
+            let compaction = CompactionOptions {
+                class,
+                window_unit: WindowUnit::Minutes,
+                window_size: 10,
+                ..CompactionOptions::default()
+            };
+            let options =
+                TableOptions { compaction, gc_grace_seconds: 60, ..TableOptions::default() };
+            let schema = TableSchema { options, ..definition() };
+            let table = world.database.create_table(schema, false).await.unwrap();
+            let mut most = 0_u64;
+            for minute in 0..150 {
+                let now = world.clock.wall_seconds() as i32;
+                let rows = (0..20).map(|at| short_lived(&table, minute * 20 + at, now)).collect();
+                world.database.apply_many(rows).await.unwrap();
+                world.flush().await;
+                for _ in 0..600 {
+                    world.clock.advance(Duration::from_millis(100));
+                    tokio::task::yield_now().await;
+                }
+                let reports = world.database.sstable_report().await.unwrap();
+                most = most.max(reports.iter().map(|report| report.status.info.rows).sum::<u64>());
+            }
+            // Ten minutes of life, one of grace, ten of a window, ten until it is looked at.
+            assert!(most <= 40 * 20, "{class:?}: {most} rows at a time");
+            let alive = world.values(true).await.len();
+            assert!((180..=220).contains(&alive), "{class:?}: {alive} rows");
+            assert_eq!(world.values(false).await.len(), alive);
+            world.database.close().await.unwrap();
+        });
+    }
+}

@@ -1,0 +1,266 @@
+//! How a table's SSTables are merged: the option `compaction`, with Cassandra's names.
+//!
+//! Not here: the strategies (`compaction`), and when they are asked (`database`).
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// SSTables that one compaction merges at most: each takes a window of its data in memory.
+const INPUTS_MAX: u32 = 128;
+/// Least size of the SSTables of a leveled table.
+const LEVELED_BYTES_MIN: u64 = 1 << 20;
+/// Greatest ratio that can be set.
+const RATIO_MAX: u32 = 1_000_000;
+
+/// A ratio in thousandths: what a person writes as `0.5` is compared and kept exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Thousandths(pub u32);
+
+impl Thousandths {
+    /// The ratio as a number.
+    pub fn ratio(self) -> f64 {
+        f64::from(self.0) / 1000.0
+    }
+}
+
+impl FromStr for Thousandths {
+    type Err = Error;
+
+    /// From a decimal number; digits behind the third are cut.
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = || Error::invalid(format!("'{text}' is no ratio such as 0.5"));
+        let (whole, digits) = text.split_once('.').unwrap_or((text, ""));
+        let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.is_empty() || !is_digits(whole) || !is_digits(digits) {
+            return Err(wrong());
+        }
+        let whole: u32 = whole.parse().map_err(|_| wrong())?;
+        let digits = format!("{digits:0<3}");
+        let digits: u32 = digits[..3].parse().map_err(|_| wrong())?;
+        let all = whole.checked_mul(1000).and_then(|whole| whole.checked_add(digits));
+        all.filter(|all| *all <= RATIO_MAX).map(Thousandths).ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for Thousandths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = format!("{:03}", self.0 % 1000);
+        let digits = digits.trim_end_matches('0');
+        let digits = if digits.is_empty() { "0" } else { digits };
+        write!(f, "{}.{digits}", self.0 / 1000)
+    }
+}
+
+/// Which strategy chooses what is merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionClass {
+    /// SSTables of about the same size are merged.
+    #[default]
+    SizeTiered,
+    /// Levels of disjoint SSTables of one size, each level ten times the one before.
+    Leveled,
+    /// SSTables whose newest data is of the same stretch of time are merged.
+    TimeWindow,
+}
+
+impl CompactionClass {
+    pub const ALL: [CompactionClass; 3] =
+        [CompactionClass::SizeTiered, CompactionClass::Leveled, CompactionClass::TimeWindow];
+
+    /// Cassandra's name of the class, without its package.
+    pub fn class(self) -> &'static str {
+        match self {
+            CompactionClass::SizeTiered => "SizeTieredCompactionStrategy",
+            CompactionClass::Leveled => "LeveledCompactionStrategy",
+            CompactionClass::TimeWindow => "TimeWindowCompactionStrategy",
+        }
+    }
+
+    /// The strategy of a class, named with or without its package, in full, without
+    /// `CompactionStrategy` or by its initials.
+    pub fn of_class(class: &str) -> Option<Self> {
+        let name = class.rsplit('.').next()?;
+        CompactionClass::ALL.into_iter().find(|one| {
+            let full = one.class();
+            let short = full.trim_end_matches("CompactionStrategy");
+            let initials: String = full.chars().filter(char::is_ascii_uppercase).collect();
+            [full, short, &initials].iter().any(|known| known.eq_ignore_ascii_case(name))
+        })
+    }
+}
+
+/// The unit of a window of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WindowUnit {
+    Minutes,
+    Hours,
+    #[default]
+    Days,
+}
+
+impl WindowUnit {
+    pub const ALL: [WindowUnit; 3] = [WindowUnit::Minutes, WindowUnit::Hours, WindowUnit::Days];
+
+    /// Cassandra's name of it.
+    pub fn name(self) -> &'static str {
+        match self {
+            WindowUnit::Minutes => "MINUTES",
+            WindowUnit::Hours => "HOURS",
+            WindowUnit::Days => "DAYS",
+        }
+    }
+
+    /// The unit of this name, in any letter case.
+    pub fn of_name(name: &str) -> Option<Self> {
+        WindowUnit::ALL.into_iter().find(|unit| unit.name().eq_ignore_ascii_case(name))
+    }
+
+    fn seconds(self) -> i64 {
+        match self {
+            WindowUnit::Minutes => 60,
+            WindowUnit::Hours => 3600,
+            WindowUnit::Days => 86_400,
+        }
+    }
+}
+
+/// The option `compaction` of a table. Each strategy reads what it knows of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CompactionOptions {
+    pub class: CompactionClass,
+    /// Whether the table's SSTables are merged without being asked.
+    pub is_enabled: bool,
+    /// SSTables of a tier that are merged together, at least and at most.
+    pub min_threshold: u32,
+    pub max_threshold: u32,
+    /// What belongs to a tier: sizes between these, as multiples of its average.
+    pub bucket_low: Thousandths,
+    pub bucket_high: Thousandths,
+    /// Smaller SSTables are one tier.
+    pub min_sstable_bytes: u64,
+    /// Size of the SSTables of a leveled table, and how many times the level before a level is.
+    pub sstable_bytes: u64,
+    pub fanout: u32,
+    /// Length of a window.
+    pub window_unit: WindowUnit,
+    pub window_size: u32,
+    /// Part of the cells of an SSTable that could go, from which on it is rewritten alone.
+    pub tombstone_threshold: Thousandths,
+    /// Seconds that an SSTable must be there before it is rewritten alone.
+    pub tombstone_interval_seconds: u32,
+}
+
+impl Default for CompactionOptions {
+    fn default() -> Self {
+        CompactionOptions {
+            class: CompactionClass::default(),
+            is_enabled: true,
+            min_threshold: 4,
+            max_threshold: 32,
+            bucket_low: Thousandths(500),
+            bucket_high: Thousandths(1500),
+            min_sstable_bytes: 50 << 20,
+            sstable_bytes: 160 << 20,
+            fanout: 10,
+            window_unit: WindowUnit::default(),
+            window_size: 1,
+            tombstone_threshold: Thousandths(200),
+            tombstone_interval_seconds: 86_400,
+        }
+    }
+}
+
+impl CompactionOptions {
+    /// Length of a window of time, seconds.
+    pub fn window_seconds(&self) -> i64 {
+        self.window_unit.seconds() * i64::from(self.window_size)
+    }
+
+    /// Errors: `Invalid` naming the rule that is broken.
+    pub fn validate(&self) -> Result<()> {
+        let rules = [
+            (self.min_threshold >= 2, "min_threshold is at least 2".to_owned()),
+            (
+                self.max_threshold >= self.min_threshold && self.max_threshold <= INPUTS_MAX,
+                format!("max_threshold is between min_threshold and {INPUTS_MAX}"),
+            ),
+            (
+                self.bucket_low < self.bucket_high && self.bucket_high.0 > 1000,
+                "bucket_low is below bucket_high, which is above 1".to_owned(),
+            ),
+            (
+                self.sstable_bytes >= LEVELED_BYTES_MIN,
+                format!("sstable_size_in_mb is at least {}", LEVELED_BYTES_MIN >> 20),
+            ),
+            (self.fanout >= 2, "fanout_size is at least 2".to_owned()),
+            (self.window_size >= 1, "compaction_window_size is at least 1".to_owned()),
+            (
+                (1..=1000).contains(&self.tombstone_threshold.0),
+                "tombstone_threshold is between 0.001 and 1".to_owned(),
+            ),
+        ];
+        match rules.into_iter().find(|(holds, _)| !holds) {
+            None => Ok(()),
+            Some((_, rule)) => Err(Error::invalid(rule)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_read_back() {
+        for (text, thousandths) in [("0.5", 500), ("1", 1000), ("1.25", 1250), ("0.0009", 0)] {
+            let ratio: Thousandths = text.parse().unwrap();
+            assert_eq!(ratio, Thousandths(thousandths), "{text}");
+            assert_eq!(ratio.to_string().parse::<Thousandths>().unwrap(), ratio);
+        }
+        for wrong in ["", ".5", "-1", "half", "1e3", "5000000"] {
+            assert!(wrong.parse::<Thousandths>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn classes_have_long_and_short_names() {
+        let package = "org.apache.cassandra.db.compaction.LeveledCompactionStrategy";
+        let named = [
+            ("SizeTieredCompactionStrategy", CompactionClass::SizeTiered),
+            (package, CompactionClass::Leveled),
+            ("timewindow", CompactionClass::TimeWindow),
+            ("STCS", CompactionClass::SizeTiered),
+            ("twcs", CompactionClass::TimeWindow),
+        ];
+        for (name, class) in named {
+            assert_eq!(CompactionClass::of_class(name), Some(class), "{name}");
+        }
+        assert_eq!(CompactionClass::of_class("CompactionStrategy"), None);
+    }
+
+    #[test]
+    fn impossible_options_are_refused() {
+        CompactionOptions::default().validate().unwrap();
+        let changes: [fn(&mut CompactionOptions); 6] = [
+            |options| options.min_threshold = 1,
+            |options| options.max_threshold = 3,
+            |options| options.bucket_low = Thousandths(1500),
+            |options| options.sstable_bytes = 1,
+            |options| options.window_size = 0,
+            |options| options.tombstone_threshold = Thousandths(1001),
+        ];
+        for change in changes {
+            let mut options = CompactionOptions::default();
+            change(&mut options);
+            assert!(options.validate().is_err(), "{options:?}");
+        }
+    }
+}
