@@ -39,9 +39,9 @@ pub mod database;
 pub use commitlog::{Durability, Recovery};
 pub use database::{
     AdmissionReport, AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream,
-    CacheReport, Catalog, CommitlogReport, DamageReport, Database, Import, ImportProgress,
-    Imported, LargeDataReport, LeftOut, OnUnknown, Options, RateReport, RecordingSummary,
-    RowCacheReport, TableReport,
+    CacheReport, Catalog, CommitlogReport, DamageReport, Database, Getting, GettingMany, Import,
+    ImportProgress, Imported, LargeDataReport, LeftOut, OnUnknown, Options, RateReport,
+    RecordingSummary, RowCacheReport, Scan, TableReport, WriteBatch, Writing,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};
@@ -50,6 +50,7 @@ pub use mutation::{
     Cell, CellPath, ClusteringRange, Direction, Liveness, MultiCell, Mutation, Position,
     RangeTombstone, Row, Slice, Tombstone,
 };
+pub use reader::{RowKey, RowValues};
 pub use schema::table_schema::SchemaRef;
 pub use schema::{
     ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, Compression, Compressor,

@@ -1,6 +1,7 @@
 //! The public API of the library: a database is its shards and its catalog.
 
 mod attach;
+mod calls;
 mod catalog;
 mod database;
 mod import;
@@ -12,13 +13,13 @@ mod recording;
 mod report;
 mod rows;
 mod shard;
-mod stream;
 mod types;
 
 #[cfg(test)]
 mod tests;
 
 pub use attach::{AttachProgress, Attached, AttachedFile, Attachment, OnUnknown};
+pub use calls::{BatchStream, Getting, GettingMany, Scan, WriteBatch, Writing};
 pub use catalog::Catalog;
 pub use database::{Database, Options};
 pub use import::{Import, ImportProgress, Imported};
@@ -29,4 +30,3 @@ pub use report::{
 };
 pub use shard::recording::RecordingSummary;
 pub use shard::{LeftOut, Shard};
-pub use stream::BatchStream;

@@ -5,6 +5,8 @@
 
 mod merge;
 mod query;
+mod row_values;
 
 pub use merge::MergeSource;
-pub use query::{LiveContent, LiveRows, QueryReader, TakeRows};
+pub use query::{LiveContent, LiveRows, QueryReader, TakeRows, see_row};
+pub use row_values::{RowKey, RowValues};

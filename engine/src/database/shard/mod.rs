@@ -5,9 +5,10 @@
 //! twice the share writers wait.
 //!
 //! `opening.rs` and `replaying.rs` start it. Writes and reads enter through `write.rs` and
-//! `read.rs`. `flushing.rs` decides when to flush, `log_limit.rs` limits the log and
-//! `log_shortening.rs` shortens it. `tick.rs` does periodic work.
+//! `read.rs`; `call.rs` answers what callers ask most. `flushing.rs` decides when to flush,
+//! `log_limit.rs` limits the log and `log_shortening.rs` shortens it. `tick.rs` does periodic work.
 
+pub(in crate::database) mod call;
 mod flush_state;
 mod flushing;
 mod left_out;
