@@ -1,14 +1,13 @@
-//! A program with Tidegate inside: writes, a reversed page, and work that runs where the data
-//! lives.
+//! A program with Tidegate inside: writes, a row by its key, a reversed page, and work that runs
+//! where the data lives.
 //!
 //! Run with `cargo run --release --example embed`. The data directory is temporary.
 
 use futures::{FutureExt, TryStreamExt};
 use tidegate_engine::batch::RecordBatch;
 use tidegate_engine::{
-    Cell, ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, DataType, Database,
-    Direction, Liveness, Mutation, Options, PartitionKey, Partitions, ReadCommand, Result, Row,
-    Slice, TableId, TableOptions, TableSchema, Value,
+    ClusteringOrder, Column, ColumnKind, DataType, Database, Options, PartitionKey, Result, RowKey,
+    Scan, SchemaRef, TableId, TableOptions, TableSchema, Value, WriteBatch,
 };
 
 fn definition() -> TableSchema {
@@ -36,47 +35,45 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
+fn key(schema: &SchemaRef, at: i64) -> Result<RowKey> {
+    RowKey::from_values(schema, &[Value::Text("cellar".into()), Value::BigInt(at)])
+}
+
 async fn run(database: &Database) -> Result<()> {
     let schema = database.create_table(definition(), false).await?;
-    let key = PartitionKey::from_values(&schema, &[Value::Text("cellar".into())])?;
 
-    // A thousand rows of one partition. Each write is on disk when `apply_many` returns; they share
-    // their syncs.
-    let mut writes = Vec::new();
+    // A thousand rows of one partition. They are on disk when `write` returns, and they are seen
+    // together.
+    let mut batch = WriteBatch::new(database.timestamp_us());
     for at in 0..1000_i64 {
-        let timestamp = database.timestamp_us();
-        let value = (at as f64).sqrt();
-        let mut mutation = Mutation::new(schema.id, key.clone());
-        mutation.rows.push((
-            ClusteringKey::from_values(&schema, &[Value::BigInt(at)])?,
-            Row {
-                liveness: Some(Liveness::at(timestamp)),
-                cells: vec![(ColumnId(2), Cell::live(timestamp, value.to_be_bytes()))],
-                ..Row::default()
-            },
-        ));
-        writes.push(mutation);
+        let value = Value::Double((at as f64).sqrt());
+        batch.insert(&schema, key(&schema, at)?, &[("value", Some(value))])?;
     }
-    database.apply_many(writes).await?;
+    database.write(batch).await?;
 
-    // The newest five, read backwards.
-    let command = ReadCommand {
-        schema: schema.clone(),
-        partitions: Partitions::Keys(vec![key.clone()]),
-        slice: Slice::full(Direction::Reversed),
-        columns: vec![ColumnId(1), ColumnId(2)],
-        row_limit: Some(5),
-        past_cache: false,
-    };
-    let batches: Vec<RecordBatch> = database.read(command).try_collect().await?;
+    // One row by its key: a future, or a call that blocks, for threads that are no runtime's.
+    let row = database.get(&schema, key(&schema, 144)?).await?;
+    println!("value at 144: {:?}", row.map(|row| row.value("value")).transpose()?);
+    let again = database.get(&schema, key(&schema, 225)?).wait()?;
+    println!("value at 225: {:?}", again.map(|row| row.value("value")).transpose()?);
+    let many = database.get_many(&schema, vec![key(&schema, 1)?, key(&schema, 5000)?]).await?;
+    println!("there of two: {}", many.iter().flatten().count());
+
+    // The newest five, read backwards, as Arrow.
+    let newest = Scan::new(&schema).partition_of(&[Value::Text("cellar".into())])?;
+    let newest = newest.reversed().limit(5).columns(&["at", "value"])?;
+    let batches: Vec<RecordBatch> = database.scan(newest).try_collect().await?;
     for batch in &batches {
         println!("{batch:#?}");
     }
 
     // A closure on the shard that owns the partition: no copy, no further hop.
     let id = schema.id;
+    let partition = PartitionKey::from_values(&schema, &[Value::Text("cellar".into())])?;
     let stats = database
-        .on_shard(&key, move |shard| async move { Ok(shard.table(id)?.stats()) }.boxed_local())
+        .on_shard(&partition, move |shard| {
+            async move { Ok(shard.table(id)?.stats()) }.boxed_local()
+        })
         .await??;
     println!("rows in the shard's memtable: {}", stats.memtable_rows);
     Ok(())

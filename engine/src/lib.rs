@@ -41,8 +41,9 @@ pub use commitlog::{Durability, Recovery};
 pub use database::{
     AdmissionReport, AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream,
     CacheReport, Catalog, CommitlogReport, CompactionEnd, CompactionRecord, CompactionReport,
-    DamageReport, Database, Import, ImportProgress, Imported, LargeDataReport, LeftOut, OnUnknown,
-    Options, RateReport, RecordingSummary, RowCacheReport, SstableReport, TableReport,
+    DamageReport, Database, Getting, GettingMany, Import, ImportProgress, Imported,
+    LargeDataReport, LeftOut, OnUnknown, Options, RateReport, RecordingSummary, RowCacheReport,
+    Scan, SstableReport, TableReport, WriteBatch, Writing,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};
@@ -51,6 +52,7 @@ pub use mutation::{
     Cell, CellPath, ClusteringRange, Direction, Liveness, MultiCell, Mutation, Position,
     RangeTombstone, Row, Slice, Tombstone,
 };
+pub use reader::{RowKey, RowValues};
 pub use schema::table_schema::SchemaRef;
 pub use schema::{
     ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, CompactionClass,

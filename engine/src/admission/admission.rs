@@ -125,6 +125,13 @@ impl Admission {
         permit.map_err(|_| Error::Closed).flatten()
     }
 
+    /// The turn of a read that was admitted, where it need not wait for it; `None` where
+    /// [`turn`](Self::turn) would wait.
+    pub fn turn_now(&self, class: ReadClass) -> Option<Permit> {
+        let begins = self.inner.class(class).borrow_mut().enter_now();
+        begins.then(|| self.inner.permit(class))
+    }
+
     /// A write comes in. Errors: `Overloaded` when it is shed.
     #[inline]
     pub fn admit_write(&self) -> Result<()> {
@@ -333,6 +340,11 @@ impl Inner {
         if handing.replace(true) {
             return;
         }
+        // Mostly nobody waits, and the clock need not be asked.
+        if !self.class(class).borrow().has_waiting() {
+            handing.set(false);
+            return;
+        }
         let now_ns = self.clock.monotonic_ns();
         loop {
             let next = self.class(class).borrow_mut().next(now_ns);
@@ -448,6 +460,16 @@ impl Permit {
         self.held.rotate_right(1);
         self.held[0] = batch_bytes as u64;
         self.charge.set(self.base_bytes + self.held.iter().sum::<u64>());
+    }
+
+    /// The whole answer is there, in the turn in which the read was admitted.
+    pub fn answer_at_once(mut self) {
+        let Some(began_ns) = self.began_ns.take() else { return };
+        let inner = &self.charge.inner;
+        let spent_ns = inner.clock.monotonic_ns().saturating_sub(began_ns);
+        let mut class = inner.class(self.charge.class).borrow_mut();
+        class.latencies.add(spent_ns / 1000);
+        class.busy_ns += spent_ns;
     }
 
     /// The client takes nothing: others may have the turn.

@@ -106,8 +106,7 @@ impl<T, P> Class<T, P> {
     ///
     /// Errors: `Overloaded` when the queue is full.
     pub fn enter(&mut self) -> Result<bool> {
-        if self.returning.is_empty() && self.queue.is_empty() && self.has_room() {
-            self.begin();
+        if self.enter_now() {
             return Ok(true);
         }
         if self.queue.len() >= self.limits.queued_max as usize {
@@ -116,6 +115,20 @@ impl<T, P> Class<T, P> {
             return Err(Error::Overloaded(text));
         }
         Ok(false)
+    }
+
+    /// As `enter`, for who does not wait: false leaves everything as it is.
+    pub fn enter_now(&mut self) -> bool {
+        let begins = !self.has_waiting() && self.has_room();
+        if begins {
+            self.begin();
+        }
+        begins
+    }
+
+    /// Whether somebody waits for a turn.
+    pub fn has_waiting(&self) -> bool {
+        !self.returning.is_empty() || !self.queue.is_empty()
     }
 
     /// Whether another read may begin. One always may where nothing runs: reads that wait for their

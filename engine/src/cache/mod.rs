@@ -24,5 +24,7 @@ pub use budget::{
     PolicyStatus, ShadowLimits, ShadowPurpose, ShadowStatus, SwapStep,
 };
 pub use pages::{Keep, Page, PagedFile, ParsedFile, Verifier};
-pub use rows::{CachedEntry, CachedPartition, RowCache, RowCacheStats, RowFuture, Underlying};
+pub use rows::{
+    AtHand, CachedEntry, CachedPartition, RowCache, RowCacheStats, RowFuture, Underlying,
+};
 pub use shard_cache::PageCache;

@@ -8,12 +8,15 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use super::ReplayPosition;
 use super::block::{BLOCK_BYTES, PAYLOAD_BYTES};
 use super::chunk::{Chunk, FRAME_BYTES, Flight};
+use super::receipt::{Receipt, Wait};
 use super::segment::{self, Header, RECORDS_START, Segment};
 use crate::clock::Clock;
 use crate::config::MUTATION_BYTES_MAX;
@@ -94,6 +97,27 @@ impl CommitlogStats {
     /// Records that share one sync, on average.
     pub fn records_per_sync(&self) -> f64 {
         if self.syncs == 0 { 0.0 } else { self.records_synced as f64 / self.syncs as f64 }
+    }
+}
+
+/// Tells when a record is as durable as the mode demands.
+pub struct Durable(Option<Wait>);
+
+impl Durable {
+    /// Whether it is from the start.
+    pub fn is_there(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+impl Future for Durable {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        match &mut self.0 {
+            Some(wait) => Pin::new(wait).poll(context),
+            None => Poll::Ready(Ok(())),
+        }
     }
 }
 
@@ -242,10 +266,7 @@ impl Commitlog {
     ///
     /// Errors at once: `Invalid` for a mutation that is too large, `Poisoned`, `Closed`. Errors of
     /// the future: `Poisoned`; `Io` when the disk is full, and then the record is not in the log.
-    pub fn append(
-        self: &Rc<Self>,
-        mutation: &Mutation,
-    ) -> Result<(ReplayPosition, impl Future<Output = Result<()>> + use<>)> {
+    pub fn append(self: &Rc<Self>, mutation: &Mutation) -> Result<(ReplayPosition, Durable)> {
         self.check_open()?;
         let mut record = std::mem::take(&mut self.inner.borrow_mut().scratch);
         record.clear();
@@ -258,19 +279,14 @@ impl Commitlog {
         };
         self.inner.borrow_mut().scratch = record;
         let (position, receipt) = placed?;
-        Ok((position, async move {
-            match receipt {
-                Some(receipt) => receipt.wait().await,
-                None => Ok(()),
-            }
-        }))
+        Ok((position, Durable(receipt.map(Receipt::wait))))
     }
 
     fn place(
         self: &Rc<Self>,
         table: TableId,
         record: &[u8],
-    ) -> (ReplayPosition, Option<Rc<super::receipt::Receipt>>) {
+    ) -> (ReplayPosition, Option<Rc<Receipt>>) {
         // The last block of a segment is kept for the end block.
         let limit = (self.options.segment_bytes - BLOCK_BYTES) as u32;
         let is_sync = self.options.durability == Durability::Sync;

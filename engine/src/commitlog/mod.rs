@@ -43,7 +43,7 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
-pub use log::{Commitlog, CommitlogOptions, CommitlogStats, Durability};
+pub use log::{Commitlog, CommitlogOptions, CommitlogStats, Durability, Durable};
 pub use position::ReplayPosition;
 pub use records::{Damaged, ReplaySummary};
 pub use replay::{Recovery, Replay, remove_segments};

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, LocalBoxFuture, try_join_all};
@@ -22,12 +23,11 @@ use crate::clock::{Clock, SystemClock};
 use crate::commitlog::{Durability, Recovery};
 use crate::config::{
     BATCHES_BYTES_DEFAULT, CACHE_BYTES_DEFAULT, COMMITLOG_BYTES_DEFAULT, COMMITLOG_SEGMENT_BYTES,
-    MEMTABLE_BYTES_DEFAULT, OPEN_FILES_MAX, OPEN_FILES_ONE_IN,
+    MEMTABLE_BYTES_DEFAULT, OPEN_FILES_MAX, OPEN_FILES_ONE_IN, POLL_MAX,
 };
 use crate::disk::Backend;
 use crate::error::{Error, Result};
 use crate::governance::{self, Governance, PolicyFiles, Setting};
-use crate::mutation::Mutation;
 use crate::os;
 use crate::plugin::CompilerCommand;
 use crate::runtime::{ExecutorOptions, ShardContext, ShardHandle, start, start_local};
@@ -66,6 +66,9 @@ pub struct Options {
     pub policy_compiler: Option<CompilerCommand>,
     pub clock: Arc<dyn Clock>,
     pub seed: u64,
+    /// How long a shard without mail, or a caller that blocks, looks for what it waits for before
+    /// its thread sleeps. It does so only while that pays. Zero: never.
+    pub poll_max: Duration,
 }
 
 impl Options {
@@ -87,6 +90,7 @@ impl Options {
             policy_compiler: None,
             clock: SystemClock::shared(),
             seed: 0,
+            poll_max: POLL_MAX,
         }
     }
 }
@@ -139,6 +143,7 @@ impl Database {
                     backend: options.backend,
                     clock: options.clock.clone(),
                     seed: options.seed,
+                    poll_max: options.poll_max,
                 };
                 let shard_options =
                     shard_options(&options, shard_count, &memory, (&layout, Some(lock.clone())));
@@ -515,41 +520,6 @@ impl Database {
             database.handle(0).call("remove files", remove).await?
         };
         self.uninterrupted(change)
-    }
-
-    /// Applies a write to the partition's shard; returns when it is as durable as the options
-    /// demand.
-    ///
-    /// Errors: `NotFound` when the table was dropped, `Poisoned`, `Io` (disk full: retry later).
-    pub fn apply(&self, mutation: Mutation) -> BoxFuture<'_, Result<()>> {
-        async move {
-            let shard = self.shard_of(&mutation.key);
-            self.handle(shard).call("apply", move |shard| shard.apply(mutation)).await?
-        }
-        .boxed()
-    }
-
-    /// Applies many writes with one hop a shard. They are independent: after an error some may have
-    /// been applied.
-    ///
-    /// Errors: as `apply`, the first that occurred.
-    pub fn apply_many(&self, mutations: Vec<Mutation>) -> BoxFuture<'_, Result<()>> {
-        async move {
-            let mut by_shard: Vec<Vec<Mutation>> = vec![Vec::new(); self.inner.shards.len()];
-            for mutation in mutations {
-                by_shard[self.shard_of(&mutation.key) as usize].push(mutation);
-            }
-            let calls = by_shard
-                .into_iter()
-                .zip(&self.inner.shards)
-                .filter(|(writes, _)| !writes.is_empty());
-            let calls = calls.map(|(writes, handle)| async move {
-                let apply = move |shard: Rc<Shard>| shard.apply_many(writes);
-                handle.call("apply many", apply).await?
-            });
-            try_join_all(calls).await.map(|_| ())
-        }
-        .boxed()
     }
 
     /// Writes memtables to SSTables: of one table, or of all.

@@ -1,6 +1,7 @@
 //! The public API of the library: a database is its shards and its catalog.
 
 mod attach;
+mod calls;
 mod catalog;
 mod compaction;
 mod database;
@@ -13,13 +14,13 @@ mod recording;
 mod report;
 mod rows;
 mod shard;
-mod stream;
 mod types;
 
 #[cfg(test)]
 mod tests;
 
 pub use attach::{AttachProgress, Attached, AttachedFile, Attachment, OnUnknown};
+pub use calls::{BatchStream, Getting, GettingMany, Scan, WriteBatch, Writing};
 pub use catalog::Catalog;
 pub use compaction::{CompactionReport, SstableReport};
 pub use database::{Database, Options};
@@ -31,4 +32,3 @@ pub use report::{
 };
 pub use shard::recording::RecordingSummary;
 pub use shard::{CompactionEnd, CompactionRecord, LeftOut, Shard};
-pub use stream::BatchStream;

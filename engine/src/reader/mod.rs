@@ -5,8 +5,10 @@
 
 mod merge;
 mod query;
+mod row_values;
 mod uncovered;
 
 pub use merge::MergeSource;
-pub use query::{LiveContent, LiveRows, QueryReader, TakeRows};
+pub use query::{LiveContent, LiveRows, QueryReader, TakeRows, see_row};
+pub use row_values::{RowKey, RowValues};
 pub use uncovered::Uncovered;

@@ -110,6 +110,24 @@ impl QueryReader {
     }
 }
 
+/// Hands over one row of a partition with this deletion and static row, if a reader at
+/// `now_seconds` sees it: as [`QueryReader`] does, for what needs no stream.
+///
+/// Errors: those of `take`.
+pub fn see_row(
+    (partition, deletion, static_row): (Rc<PartitionKey>, Option<Tombstone>, Option<Rc<Row>>),
+    row: &FlatRow,
+    now_seconds: i32,
+    take: &mut TakeRows<'_>,
+) -> Result<()> {
+    let mut view = View { now_seconds, show_static_only: false, partition: None, rows_left: 1 };
+    view.fragment(Fragment::PartitionStart { key: partition, deletion }, take)?;
+    if let Some(row) = static_row {
+        view.fragment(Fragment::StaticRow(row), take)?;
+    }
+    view.flat(row, take)
+}
+
 impl View {
     fn open(&mut self) -> &mut Open {
         self.partition.as_mut().expect("it stands in a partition")

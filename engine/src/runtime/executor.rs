@@ -4,29 +4,37 @@
 //! closures there and `Send` results back. Jobs that were accepted run, also while stopping.
 
 use std::cell::RefCell;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use futures::future::LocalBoxFuture;
-use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use super::gate::Gate;
+use super::mail::{Letter, Mail};
+use super::mailbox::{Receiver, Sender, Ticket, mailbox};
+use super::polling::{Looked, Polling};
 use super::preempt::{self, Doorbell, Monitor};
 use super::stats::RuntimeStats;
 use super::timer::{RealTimer, Timer};
 use crate::clock::{Clock, Random};
-use crate::config::{MAILBOX_REQUESTS_MAX, TIME_SLICE};
+use crate::config::TIME_SLICE;
 use crate::disk::{self, Backend, Disk, OpenFiles};
 use crate::error::{Error, Result};
 use crate::os;
 
-/// Jobs taken from the mailbox at once.
-const BATCH_JOBS_MAX: usize = 128;
+/// Jobs out of the mailbox that become tasks before tasks have their turn.
+const BATCH_JOBS_MAX: u64 = 128;
+/// An idle shard looks for mail for so long before it looks after its tasks and its disk: at first,
+/// because who was answered may ask again at once, and from then on.
+const FIRST_LOOK_NS: u64 = 1_000;
+const LOOK_NS: u64 = 4_000;
 
 /// What a shard gets from its surroundings.
 pub struct ShardContext {
@@ -77,19 +85,15 @@ pub struct ExecutorOptions {
     pub backend: Backend,
     pub clock: Arc<dyn Clock>,
     pub seed: u64,
-}
-
-type Work<S> = Box<dyn FnOnce(Rc<S>) -> LocalBoxFuture<'static, ()> + Send>;
-
-enum Mail<S> {
-    Job { name: &'static str, work: Work<S> },
-    Stop,
+    /// How long the shard, while that pays, looks for mail before its thread sleeps, and a caller
+    /// that blocks for its answer; zero never.
+    pub poll_max: Duration,
 }
 
 /// A way to reach a shard from any thread. Clones reach the same shard; when the last is dropped
 /// the shard ends as if stopped, but nobody waits for it.
 pub struct ShardHandle<S> {
-    mailbox: mpsc::Sender<Mail<S>>,
+    mailbox: Arc<Sender<Mail<S>>>,
     shared: Arc<Shared>,
     /// `S` itself never crosses.
     state: PhantomData<fn(S)>,
@@ -102,6 +106,8 @@ struct Shared {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// First panic of a local shard; a thread's panic ends the process.
     panic: Option<Arc<Mutex<Option<String>>>>,
+    /// Whether callers that block look for their answers.
+    polling: Polling,
 }
 
 impl<S> Clone for ShardHandle<S> {
@@ -118,10 +124,11 @@ pub async fn start<S: 'static>(
     options: ExecutorOptions,
     init: impl FnOnce(Rc<ShardContext>) -> LocalBoxFuture<'static, Result<Rc<S>>> + Send + 'static,
 ) -> Result<ShardHandle<S>> {
-    let (mailbox, receiver) = mpsc::channel(MAILBOX_REQUESTS_MAX);
+    let stats = Arc::new(RuntimeStats::default());
+    let (mailbox, receiver) = mailbox(stats.clone());
     let (ready, started) = oneshot::channel();
     let (end, ended) = watch::channel(false);
-    let stats = Arc::new(RuntimeStats::default());
+    let polling = Polling::new(options.clock.clone(), options.poll_max);
     let thread_stats = stats.clone();
     let thread = std::thread::Builder::new()
         .name(format!("shard-{}", options.shard))
@@ -131,7 +138,7 @@ pub async fn start<S: 'static>(
         })
         .map_err(|error| Error::Unavailable(format!("no thread for a shard: {error}")))?;
     let result = started.await;
-    let shared = Shared { stats, ended, thread: Mutex::new(Some(thread)), panic: None };
+    let shared = Shared { stats, ended, thread: Mutex::new(Some(thread)), panic: None, polling };
     match result {
         Ok(Ok(())) => Ok(ShardHandle { mailbox, shared: Arc::new(shared), state: PhantomData }),
         Ok(Err(error)) => {
@@ -146,7 +153,7 @@ pub async fn start<S: 'static>(
 fn run_thread<S: 'static>(
     options: ExecutorOptions,
     init: impl FnOnce(Rc<ShardContext>) -> LocalBoxFuture<'static, Result<Rc<S>>>,
-    mailbox: mpsc::Receiver<Mail<S>>,
+    mailbox: Receiver<Mail<S>>,
     stats: Arc<RuntimeStats>,
     ready: oneshot::Sender<Result<()>>,
 ) {
@@ -184,13 +191,14 @@ fn run_thread<S: 'static>(
         };
         let monitor =
             Monitor::measuring(options.shard, options.clock.clone(), stats.clone(), doorbell);
+        let polling = Polling::new(options.clock.clone(), options.poll_max);
         let shards = (options.shard, options.shard_count);
         let timer = Rc::new(RealTimer);
         let context = ShardContext::new(shards, disk, options.clock, timer, options.seed);
         match monitor.clone().run("init", async move { init(context).await }).await {
             Ok(state) => {
                 answer(&inner_ready, Ok(()));
-                serve(monitor, stats, state, mailbox).await;
+                serve(monitor, (stats, polling), state, mailbox).await;
             }
             Err(error) => {
                 monitor.stop_background().await;
@@ -212,12 +220,15 @@ pub async fn start_local<S: 'static>(
     context: Rc<ShardContext>,
     init: impl FnOnce(Rc<ShardContext>) -> LocalBoxFuture<'static, Result<Rc<S>>> + 'static,
 ) -> Result<ShardHandle<S>> {
-    let (mailbox, receiver) = mpsc::channel(MAILBOX_REQUESTS_MAX);
-    let (end, ended) = watch::channel(false);
     let stats = Arc::new(RuntimeStats::default());
+    let (mailbox, receiver) = mailbox(stats.clone());
+    let (end, ended) = watch::channel(false);
     let panic = Arc::new(Mutex::new(None));
     let turns = Random::new(context.random.borrow_mut().next_u64());
     let (shard, clock) = (context.shard, context.clock.clone());
+    // Who is awaited runs on the same thread.
+    let never = |clock: &Arc<dyn Clock>| Polling::new(clock.clone(), Duration::ZERO);
+    let (polling, callers) = (never(&clock), never(&clock));
     let monitor =
         Monitor::drawing(shard, clock, stats.clone(), (turns, preempt::DRAWN_CALLS), panic.clone());
     let state = match monitor.clone().run("init", async move { init(context).await }).await {
@@ -229,10 +240,11 @@ pub async fn start_local<S: 'static>(
     };
     let serve_stats = stats.clone();
     tokio::task::spawn_local(async move {
-        serve(monitor, serve_stats, state, receiver).await;
+        serve(monitor, (serve_stats, polling), state, receiver).await;
         end.send_replace(true);
     });
-    let shared = Arc::new(Shared { stats, ended, thread: Mutex::new(None), panic: Some(panic) });
+    let (thread, panic) = (Mutex::new(None), Some(panic));
+    let shared = Arc::new(Shared { stats, ended, thread, panic, polling: callers });
     Ok(ShardHandle { mailbox, shared, state: PhantomData })
 }
 
@@ -240,49 +252,122 @@ pub async fn start_local<S: 'static>(
 /// the state.
 async fn serve<S: 'static>(
     monitor: Rc<Monitor>,
-    stats: Arc<RuntimeStats>,
+    (stats, polling): (Arc<RuntimeStats>, Polling),
     state: Rc<S>,
-    mailbox: mpsc::Receiver<Mail<S>>,
+    mailbox: Receiver<Mail<S>>,
 ) {
     let jobs = Gate::new();
-    let receive = receive(monitor.clone(), stats, state.clone(), mailbox, jobs.clone());
-    monitor.clone().run("mailbox", receive).await;
+    let (served, serving) = (state.clone(), monitor.clone());
+    let post = Post { monitor: serving, stats, state: served, mailbox, jobs, polling };
+    let jobs = post.jobs.clone();
+    monitor.clone().run("mailbox", post.serve()).await;
     jobs.close().await;
     monitor.stop_background().await;
     drop(state);
 }
 
-async fn receive<S: 'static>(
+/// A shard's mailbox and whoever does what comes out of it.
+struct Post<S> {
     monitor: Rc<Monitor>,
     stats: Arc<RuntimeStats>,
     state: Rc<S>,
-    mut mailbox: mpsc::Receiver<Mail<S>>,
+    mailbox: Receiver<Mail<S>>,
     jobs: Gate,
-) {
-    let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
-    while mailbox.recv_many(&mut batch, BATCH_JOBS_MAX).await > 0 {
-        // What comes just now is fetched all the same, at the latest when the next turn ends.
-        stats.set_mail_waits(!mailbox.is_empty());
-        let mut job_count = 0;
-        for mail in batch.drain(..) {
-            match mail {
-                Mail::Job { name, work } => {
-                    let guard = jobs.enter().expect("the gate closes after the mailbox");
-                    let state = state.clone();
-                    monitor.spawn_job(name, async move {
-                        work(state).await;
-                        drop(guard);
-                    });
-                    job_count += 1;
+    polling: Polling,
+}
+
+impl<S: 'static> Post<S> {
+    async fn serve(self) {
+        let mut batch = Vec::new();
+        while self.next(&mut batch).await {
+            let mut jobs_begun = 0;
+            let mut count = 0;
+            let mut rest = batch.drain(..);
+            while let Some(mail) = rest.next() {
+                match mail {
+                    Mail::Job { name, work } => {
+                        let state = self.state.clone();
+                        self.begin(name, async move { work(state).await });
+                        jobs_begun += 1;
+                        count += 1;
+                    }
+                    Mail::Request(letter) => {
+                        let name = letter.name();
+                        if let Some(work) = self.answer(name, letter) {
+                            self.begin(name, work);
+                        }
+                        count += 1;
+                    }
+                    Mail::Stop => self.mailbox.close(),
                 }
-                Mail::Stop => mailbox.close(),
+                // With more mail at hand, receiving would not wait, and tasks would not get their
+                // turn.
+                if jobs_begun >= BATCH_JOBS_MAX || preempt::need_preempt() {
+                    self.stats.add_jobs(std::mem::take(&mut count));
+                    jobs_begun = 0;
+                    // Taken back where the mailbox is found empty.
+                    if rest.len() > 0 {
+                        self.stats.set_mail_waits(true);
+                    }
+                    preempt::yield_now().await;
+                }
             }
+            drop(rest);
+            self.stats.add_jobs(count);
         }
-        stats.add_jobs(job_count);
-        // With more mail waiting, receiving would not wait, and the jobs would not get their turn.
-        if !mailbox.is_empty() {
+    }
+
+    /// Answers a request in this turn; returns what is left to do where it has to wait.
+    fn answer(&self, name: &'static str, letter: Letter<S>) -> Option<LocalBoxFuture<'static, ()>> {
+        self.monitor.within_turn(name, || letter.start(&self.state)).flatten()
+    }
+
+    /// Makes a task of a job, which the shard's end waits for.
+    fn begin(&self, name: &'static str, work: impl Future<Output = ()> + 'static) {
+        let guard = self.jobs.enter().expect("the gate closes after the mailbox");
+        self.monitor.spawn_job(name, async move {
+            work.await;
+            drop(guard);
+        });
+    }
+
+    /// Waits for mail and takes it into `batch`; false when none will come any more.
+    async fn next(&self, batch: &mut Vec<Mail<S>>) -> bool {
+        if let Some(is_there) = self.mailbox.take_now(batch) {
+            return is_there;
+        }
+        let since_ns = self.polling.now_ns();
+        if self.polling.pays() {
+            if self.look_for_mail(since_ns).await
+                && let Some(is_there) = self.mailbox.take_now(batch)
+            {
+                self.polling.note(since_ns, false);
+                return is_there;
+            }
+            self.polling.failed(since_ns);
+            return poll_fn(|context| self.mailbox.poll_take(context, batch)).await;
+        }
+        let is_there = poll_fn(|context| self.mailbox.poll_take(context, batch)).await;
+        self.polling.note(since_ns, true);
+        is_there
+    }
+
+    /// Looks for mail for as long as that may pay; false where none came.
+    async fn look_for_mail(&self, since_ns: u64) -> bool {
+        let mut slice_ns = FIRST_LOOK_NS;
+        // Counted as well: a clock that stands still would keep the shard here for ever.
+        for _ in 0..self.polling.slices(LOOK_NS) {
+            let is_there = self.monitor.between_turns(|| {
+                let meets = || self.mailbox.meets_sender();
+                self.polling.look(slice_ns, || self.mailbox.has_mail(), meets)
+            });
+            if is_there || self.polling.is_over(since_ns) {
+                return is_there;
+            }
+            slice_ns = LOOK_NS;
             preempt::yield_now().await;
         }
+        self.mailbox.has_mail()
     }
 }
 
@@ -333,19 +418,43 @@ impl<S: 'static> ShardHandle<S> {
     }
 
     async fn send(&self, mail: Mail<S>) -> Result<()> {
+        let (mut mail, mut ticket) = (Some(mail), None);
+        let mut take = || mail.take().expect("mail is put in once");
+        poll_fn(|context| self.poll_put(context, &mut ticket, &mut take)).await
+    }
+
+    /// Puts mail in, or waits for room.
+    ///
+    /// Errors: `Closed`.
+    pub(super) fn poll_put(
+        &self,
+        context: &mut Context<'_>,
+        ticket: &mut Ticket,
+        mail: impl FnOnce() -> Mail<S>,
+    ) -> Poll<Result<()>> {
         self.shared.pass_panic_on();
-        let place = match self.mailbox.try_reserve() {
-            Ok(place) => place,
-            Err(TrySendError::Full(())) => {
-                self.shared.stats.add_mailbox_full();
-                self.mailbox.reserve().await.map_err(|_| Error::Closed)?
-            }
-            Err(TrySendError::Closed(())) => return Err(Error::Closed),
-        };
-        // Before it is sent: who fetches it takes this back.
-        self.shared.stats.set_mail_waits(true);
-        place.send(mail);
-        Ok(())
+        self.mailbox.poll_put(context, ticket, mail)
+    }
+
+    /// Panics when a task of a local shard did.
+    pub(super) fn pass_panic_on(&self) {
+        self.shared.pass_panic_on();
+    }
+
+    /// Whether the shard runs on the thread of whoever calls it.
+    pub(super) fn is_local(&self) -> bool {
+        self.shared.panic.is_some()
+    }
+
+    /// Looks for an answer, for as long as that has paid lately.
+    pub(super) fn look_for(&self, is_there: &AtomicBool) -> Looked {
+        let is_there = || is_there.load(Ordering::Acquire);
+        self.shared.polling.look_once(is_there, || self.mailbox.is_on_core_of_shard())
+    }
+
+    /// The answer is there.
+    pub(super) fn note(&self, looked: Looked) {
+        self.shared.polling.found(looked);
     }
 
     /// Ends the shard: accepts no more jobs, lets the accepted ones end, drops the background

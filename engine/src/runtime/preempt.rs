@@ -129,6 +129,11 @@ pub async fn yield_now() {
     }
 }
 
+/// Whether the calling code is a task of a shard.
+pub(super) fn is_on_shard() -> bool {
+    CURRENT.with_borrow(|current| current.is_some())
+}
+
 /// Starts a background task on the shard that the calling task runs on. It is dropped when the
 /// shard stops, after the jobs have ended; work that must end whole belongs behind a [`Gate`] that
 /// a last job closes. A shard that is stopping starts no more tasks.
@@ -308,24 +313,16 @@ impl Monitor {
     ) -> Result<Poll<F::Output>, Box<dyn Any + Send>> {
         let outer = CURRENT.replace(Some(self.clone()));
         let outer_calls = CALLS_LEFT.replace(0);
-        let start = self.clock.monotonic_ns();
         self.running.set(name);
-        self.due.set(false);
-        self.poll_start_ns.set(start);
-        self.looked_ns.set(start);
-        self.lent_ns.set(start);
-        self.looked_at.set(None);
-        self.longest.set((0, Stretch::default()));
-        self.on_cpu.set(None);
-        self.calls.set(1);
+        self.begin_turn(self.clock.monotonic_ns());
         let result = catch_unwind(AssertUnwindSafe(|| future.poll(cx)));
         let end = self.clock.monotonic_ns();
-        let took_ns = end.saturating_sub(start);
+        let took_ns = end.saturating_sub(self.poll_start_ns.get());
         CALLS_LEFT.set(outer_calls);
         CURRENT.set(outer);
         if took_ns > QUOTA_NS {
             self.look(end, None);
-            self.add_stall(name, end, took_ns);
+            self.add_stall(self.running.get(), end, took_ns);
         }
         result
     }
@@ -364,6 +361,38 @@ impl Monitor {
             monitor.unstarted.set(monitor.unstarted.get() - 1);
             future.await;
         });
+    }
+
+    /// Does something for a job in the turn of the running task. `None` where that panicked.
+    pub(super) fn within_turn<T>(&self, name: &'static str, work: impl FnOnce() -> T) -> Option<T> {
+        // It stays until the turn ends: that is who made it long.
+        self.running.set(name);
+        match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(result) => Some(result),
+            Err(payload) => {
+                self.note_panic(name, &*payload);
+                None
+            }
+        }
+    }
+
+    /// Does what counts to no turn, and begins a new turn behind it.
+    pub(super) fn between_turns<T>(&self, work: impl FnOnce() -> T) -> T {
+        let result = work();
+        self.begin_turn(self.clock.monotonic_ns());
+        CALLS_LEFT.set(0);
+        result
+    }
+
+    fn begin_turn(&self, now: u64) {
+        self.due.set(false);
+        self.poll_start_ns.set(now);
+        self.looked_ns.set(now);
+        self.lent_ns.set(now);
+        self.looked_at.set(None);
+        self.longest.set((0, Stretch::default()));
+        self.on_cpu.set(None);
+        self.calls.set(1);
     }
 
     fn spawn_background(

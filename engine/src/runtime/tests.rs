@@ -1,5 +1,9 @@
 //! Shards at work: calls, turns, stalls, stopping.
 
+mod asking;
+mod idle;
+mod storm;
+
 use std::cell::Cell;
 use std::panic::Location;
 use std::path::PathBuf;
@@ -22,7 +26,8 @@ const BACKENDS: [Backend; 2] = [Backend::Auto, Backend::Blocking];
 
 fn options(backend: Backend) -> ExecutorOptions {
     let clock = SystemClock::shared();
-    ExecutorOptions { shard: 0, shard_count: 1, core: None, backend, clock, seed: 1 }
+    let poll_max = crate::config::POLL_MAX;
+    ExecutorOptions { shard: 0, shard_count: 1, core: None, backend, clock, seed: 1, poll_max }
 }
 
 /// A shard whose state is its context.

@@ -8,6 +8,7 @@ mod large_data;
 mod fragments;
 mod open;
 mod owned;
+mod point;
 mod read;
 mod table;
 #[cfg(test)]
@@ -18,5 +19,6 @@ pub use compact::{Compacted, CompactionOrder, SstableStatus};
 pub use fragments::{FragmentKind, FragmentReport};
 pub use large_data::LargeThing;
 pub use open::{Cleared, Reached, SetAside, TableOpening, clear_leftovers};
+pub use point::{PointQuery, Progress};
 pub use read::{Partitions, ReadCommand, Sent};
 pub use table::{Table, TableStats};

@@ -8,6 +8,7 @@
 //! | DoPut (update, statement or prepared)      | runs, rows are dropped| runs                      |
 //!
 //! A client that only wants the effect of a write never calls DoGet, so a write cannot wait for it.
+//! What the short path takes is planned by nobody.
 //! A query is planned with the parameters that are bound to it: types of its result may follow from
 //! theirs. Its ticket holds all that was planned from, and the schema that the client was told;
 //! where tables have changed since and the schema with them, the ticket is refused.
@@ -30,7 +31,7 @@ use super::running::Rows;
 use super::session::FlightSession;
 use super::ticket::{Bound, Promise, Query, Ticket};
 use crate::query::{
-    self, Description, Outcome, OutcomeKind, QueryError, Short, Statement, count_schema, fit, split,
+    self, Description, Outcome, OutcomeKind, QueryError, Statement, count_schema, fit, split,
 };
 
 /// A statement that is ready for its DoGet.
@@ -74,12 +75,17 @@ pub(super) async fn plan(
 ) -> Result<Planned, Status> {
     let statement = parse(&bound.text)?;
     let rows = bound.rows()?.filter(|_| statement.parameter_count() > 0);
-    let short = session.query.short(&statement, &bound.keyspace);
-    let short = short.filter(|short| short.takes(rows.as_ref()));
-    if let Some(schema) = short.as_ref().and_then(Short::rows_schema) {
-        let schema = form.schema(schema);
-        let ticket = Ticket::query(bound, ipc(&schema)?, form)?;
-        return Ok(Planned { schema, ticket, written: None });
+    if let Some(short) = session.query.short(&statement, &bound.keyspace) {
+        match short.rows_schema() {
+            Some(schema) if short.takes(rows.as_ref()) => {
+                let schema = form.schema(schema);
+                let ticket = Ticket::query(bound, ipc(&schema)?, form)?;
+                return Ok(Planned { schema, ticket, written: None });
+            }
+            Some(_) => {}
+            // A write needs no plan to be told from a query.
+            None => return done(run(session, &bound, &statement, rows.as_ref()).await?),
+        }
     }
     let query = session.query.at(&bound.keyspace);
     let description = describe(&query, &statement, rows.as_ref()).await?;

@@ -274,7 +274,7 @@ impl Session {
                 let rows = rows.map(move |rows| rows.map_err(|error| place(&statement, error)));
                 outcome.kind = OutcomeKind::Rows(rows.boxed());
             }
-            Ok(outcome)
+            self.name_path(statement, values, outcome)
         }
         .boxed()
     }

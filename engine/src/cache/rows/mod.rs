@@ -24,7 +24,7 @@ use std::rc::{Rc, Weak};
 pub(super) use entries::Entries;
 pub(super) use handle::Handle;
 use partitions::Partitions;
-pub use read::{RowFuture, Underlying};
+pub use read::{AtHand, RowFuture, Underlying};
 #[cfg(test)]
 pub(super) use slots::AdmissionFault;
 pub(super) use tree::PlaceRef;

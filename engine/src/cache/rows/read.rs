@@ -48,6 +48,43 @@ pub trait Underlying {
     fn entries(&self) -> usize;
 }
 
+/// A row, or that there is none, of which all is known, with the front of its partition.
+pub struct AtHand {
+    pub partition: Rc<PartitionKey>,
+    pub deletion: Option<Tombstone>,
+    pub static_row: Option<Rc<Row>>,
+    pub row: Option<FlatRow>,
+}
+
+impl RowCache {
+    /// The row with a key where memory knows all of it as of the set of SSTables number
+    /// `generation`: what [`read`](Self::read) would give, without a stream around it.
+    pub fn at_hand(
+        &self,
+        partition: &PartitionKey,
+        row: &ClusteringKey,
+        generation: u64,
+    ) -> Option<AtHand> {
+        if row.is_empty() {
+            return None;
+        }
+        let (handle, version) = self.find(partition, generation)?;
+        let Known::All((flat, slot)) = version.at_hand(row.as_ordered()) else { return None };
+        self.touch(&[slot]);
+        let mut counts = self.counts.borrow_mut();
+        counts.reads += 1;
+        counts.partition_hits += 1;
+        counts.row_hits += u64::from(flat.is_some());
+        debug_assert!(counts.partition_hits <= counts.reads, "more hits than reads");
+        Some(AtHand {
+            partition: handle.key.clone(),
+            deletion: version.deletion(),
+            static_row: version.static_row(),
+            row: flat,
+        })
+    }
+}
+
 /// A row on its way.
 pub type RowFuture = LocalBoxFuture<'static, Result<Option<PointRead>>>;
 

@@ -5,10 +5,11 @@
 //! twice the share writers wait.
 //!
 //! `opening.rs` and `replaying.rs` start it. Writes and reads enter through `write.rs` and
-//! `read.rs`. `flushing.rs` decides when to flush, `log_limit.rs` limits the log and
-//! `log_shortening.rs` shortens it. `compacting.rs` decides when to merge SSTables. `tick.rs` does
-//! periodic work.
+//! `read.rs`; `call.rs` answers what callers ask most. `flushing.rs` decides when to flush,
+//! `log_limit.rs` limits the log and `log_shortening.rs` shortens it. `compacting.rs` decides when
+//! to merge SSTables. `tick.rs` does periodic work.
 
+pub(in crate::database) mod call;
 mod compacting;
 mod compaction_state;
 mod flush_state;

@@ -37,7 +37,7 @@ impl Shard {
         is_complete: Arc<AtomicBool>,
     ) -> LocalBoxFuture<'static, ()> {
         async move {
-            let now = i32::try_from(self.context.clock.wall_seconds()).unwrap_or(i32::MAX);
+            let now = self.now_seconds();
             let closed = self.closed.notified();
             let class = match &command.partitions {
                 Partitions::Keys(_) => ReadClass::Keys,

@@ -6,24 +6,50 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
 use super::Shard;
+use crate::commitlog::Durable;
 use crate::error::Result;
 use crate::memtable::PendingWrite;
 use crate::mutation::Mutation;
 use crate::policy::rate::Operation;
-use crate::runtime;
+use crate::runtime::{self, Answering};
 use crate::table::Table;
 
 impl Shard {
+    /// Applies a write, in this turn where it has to wait for nothing.
+    pub(super) fn apply_now(self: &Rc<Self>, mutation: Mutation) -> Answering<Result<()>> {
+        if self.is_over_memory() || self.is_log_long() {
+            return Answering::Later(self.apply(mutation));
+        }
+        let begun = self.enter_write(&mutation).and_then(|table| self.begin(&table, mutation));
+        match begun {
+            Ok((write, durable)) if durable.is_there() => {
+                write.apply();
+                self.flush_where_large();
+                Answering::Now(Ok(()))
+            }
+            Ok(begun) => {
+                let shard = self.clone();
+                Answering::Later(async move { shard.finish(begun).await }.boxed_local())
+            }
+            Err(error) => Answering::Now(Err(error)),
+        }
+    }
+
+    /// First of all: what is refused must cost next to nothing.
+    fn enter_write(&self, mutation: &Mutation) -> Result<Rc<Table>> {
+        let table = self.table(mutation.table)?;
+        self.admission.admit_write()?;
+        self.admit(&table, &mutation.key, Operation::Write)?;
+        Ok(table)
+    }
+
     /// Applies a write; done when it is as durable as the options demand.
     ///
     /// Errors: `NotFound`, `Poisoned`, `Io` (disk full: retry later), `RateLimited`, `Overloaded`.
     pub fn apply(self: &Rc<Self>, mutation: Mutation) -> LocalBoxFuture<'static, Result<()>> {
         let shard = self.clone();
         async move {
-            // First of all: what is refused must cost next to nothing.
-            let mut table = shard.table(mutation.table)?;
-            shard.admission.admit_write()?;
-            shard.admit(&table, &mutation.key, Operation::Write)?;
+            let mut table = shard.enter_write(&mutation)?;
             if shard.is_over_memory() {
                 shard.wait_for_memory().await?;
                 // Meanwhile it may have been dropped.
@@ -90,10 +116,7 @@ impl Shard {
     }
 
     /// Waits for each write, also after a failed one; returns the first error.
-    async fn finish_all(
-        self: &Rc<Self>,
-        writes: Vec<(PendingWrite, impl Future<Output = Result<()>>)>,
-    ) -> Result<()> {
+    async fn finish_all(self: &Rc<Self>, writes: Vec<(PendingWrite, Durable)>) -> Result<()> {
         let mut result = Ok(());
         for write in writes {
             let finished = self.finish(write).await;
@@ -105,11 +128,7 @@ impl Shard {
 
     /// Commitlog first, in one step with the announcement: positions rise in the order in which
     /// memtables are sealed.
-    fn begin(
-        &self,
-        table: &Table,
-        mutation: Mutation,
-    ) -> Result<(PendingWrite, impl Future<Output = Result<()>> + use<>)> {
+    fn begin(&self, table: &Table, mutation: Mutation) -> Result<(PendingWrite, Durable)> {
         table.check_writable()?;
         self.check_owned(&mutation.key)?;
         table.check(&mutation)?;
@@ -117,10 +136,7 @@ impl Shard {
         Ok((table.active().begin_write(position, mutation), durable))
     }
 
-    async fn finish(
-        self: &Rc<Self>,
-        (write, durable): (PendingWrite, impl Future<Output = Result<()>>),
-    ) -> Result<()> {
+    async fn finish(self: &Rc<Self>, (write, durable): (PendingWrite, Durable)) -> Result<()> {
         match durable.await {
             Ok(()) => write.apply(),
             Err(error) => {
@@ -128,9 +144,13 @@ impl Shard {
                 return Err(error);
             }
         }
+        self.flush_where_large();
+        Ok(())
+    }
+
+    fn flush_where_large(self: &Rc<Self>) {
         if self.memtable_bytes() > self.options.memtable_bytes {
             self.flush_in_background();
         }
-        Ok(())
     }
 }

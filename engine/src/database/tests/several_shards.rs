@@ -1,12 +1,14 @@
 //! Reads and writes that name partitions of several shards.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use futures::FutureExt;
 
 use super::*;
 use crate::commitlog::Durability;
 use crate::database::Shard;
+use crate::database::shard::call::Stream;
 use crate::error::Error;
 
 async fn open(shards: u32) -> (tempfile::TempDir, Database, SchemaRef) {
@@ -129,8 +131,10 @@ async fn a_shard_refuses_a_read_of_another_shards_partition() {
         partitions: Partitions::Keys(vec![foreign]),
         ..read_of(&schema, "0", Slice::full(Direction::Forward), None)
     };
-    let (starting, _) = database.read_shard(0, command);
-    let Some(Err(Error::Invalid(message))) = starting.await.unwrap().recv().await else {
+    let (batches, mut receiver) = tokio::sync::mpsc::channel(2);
+    let stream = Stream { command, batches, is_complete: Arc::default() };
+    database.handle(0).ask(stream).await.unwrap();
+    let Some(Err(Error::Invalid(message))) = receiver.recv().await else {
         panic!("shard 0 answers for a partition of shard 1");
     };
     assert!(message.contains("belongs to shard 1 and was given to shard 0"), "{message}");

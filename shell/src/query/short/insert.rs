@@ -5,13 +5,16 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, Schema};
 use datafusion::common::ScalarValue;
-use tidegate_engine::batch::{WriteOptions, arrow_type, mutations};
+use tidegate_engine::batch::{arrow_type, mutations};
 use tidegate_engine::{ColumnId, DataType, Database, Mutation, SchemaRef};
 
 use super::lookup::{columns_of, want};
 use super::shape::{InsertShape, Operand};
+use super::using::{options, want_numbers};
 use crate::query::error::Result;
 use crate::query::outcome::Outcome;
+use crate::query::parameter::row_of;
+use crate::query::parse::{Using, UsingValue};
 use crate::query::run::write_rows;
 use crate::query::scan::pushdown::is_single;
 use crate::query::types::assign;
@@ -24,6 +27,7 @@ pub struct Insert {
     schema: Arc<Schema>,
     columns: Vec<ColumnId>,
     values: Values,
+    using: Using,
 }
 
 enum Values {
@@ -38,6 +42,7 @@ impl Insert {
     /// which parameters it wants.
     pub fn new(shape: InsertShape, table: &SchemaRef, types: &mut [ArrowType]) -> Option<Self> {
         let columns = columns_of(table, &shape.columns)?;
+        want_numbers(shape.using, types)?;
         let named = |id: ColumnId| table.column(id);
         if missing_key(table, |column| columns.iter().any(|id| named(*id).name == column.name))
             .is_some()
@@ -63,7 +68,8 @@ impl Insert {
         };
         let field = |id: &ColumnId| Field::new(&named(*id).name, arrow_type(&named(*id).ty), true);
         let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
-        Some(Insert { table: Arc::clone(table), schema, columns, values })
+        let using = shape.using;
+        Some(Insert { table: Arc::clone(table), schema, columns, values, using })
     }
 
     /// Writes all rows; `None` where one is refused, before anything is written.
@@ -73,9 +79,12 @@ impl Insert {
         parameters: Option<&RecordBatch>,
     ) -> Result<Option<Outcome>> {
         let Some(mut rows) = self.rows(database, parameters) else { return Ok(None) };
-        // Of two rows with one key the later wins.
-        stamp::stamp(database, &mut rows);
         let count = rows.len() as u64;
+        // Of two rows with one key the later wins.
+        match self.using.timestamp {
+            None => stamp::stamp(database, &mut rows),
+            Some(_) => stamp::keep_last(&mut rows),
+        }
         write_rows(database, rows).await?;
         Ok(Some(Outcome::count(count)))
     }
@@ -87,10 +96,27 @@ impl Insert {
             _ => return None,
         };
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), arrays).ok()?;
-        let now_seconds = i32::try_from(database.clock().wall_seconds()).unwrap_or(i32::MAX);
-        let timestamp = database.timestamp_us();
-        let options = WriteOptions { timestamp, ttl: None, now_seconds };
+        let options = options(self.using, database, &self.numbers(parameters)?)?;
         mutations(&self.table, &batch, &options).ok()?.into_iter().collect::<Result<_, _>>().ok()
+    }
+
+    /// The parameters, where USING names some; `None` where rows of them may have several. Rows of
+    /// one timestamp that are bound at once are for the planner's path, which writes one by one.
+    fn numbers(&self, parameters: Option<&RecordBatch>) -> Option<Vec<ScalarValue>> {
+        let Using { ttl, timestamp } = self.using;
+        let is_bound = [ttl, timestamp]
+            .iter()
+            .flatten()
+            .any(|value| matches!(value, UsingValue::Parameter(_)));
+        match parameters {
+            Some(rows) if is_bound || timestamp.is_some() => {
+                if rows.num_rows() != 1 {
+                    return None;
+                }
+                row_of(rows, 0).ok()
+            }
+            _ => Some(Vec::new()),
+        }
     }
 
     /// The parameters in the order of the columns, if all are of their types.

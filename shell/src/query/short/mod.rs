@@ -7,21 +7,26 @@
 //! | statement | what the short path takes |
 //! |---|---|
 //! | SELECT | columns or `*` of one table, key columns compared with values, ORDER BY, LIMIT |
-//! | INSERT | VALUES of one or more rows |
+//! | INSERT | VALUES of one or more rows, USING |
+//! | UPDATE, DELETE | key columns compared with values, values of single columns, USING |
 //!
 //! A value is a parameter, a whole number or a text. Invariant: the short path answers as the
 //! planner's path does. Where it is not sure, it answers nothing and the planner decides: an
 //! unknown word, a value of another type, a null key, a name that does not exist. So errors come
 //! from the planner's path, with their places. `SET tidegate.short_path = false` turns it off.
-//! EXPLAIN shows what the planner would do.
+//! EXPLAIN shows what the planner would do, and then the path that is taken.
 //!
-//! `shape` reads tokens, `value` makes values fit, `select` and `insert` run, `session` asks them.
+//! `shape` reads tokens, `value` makes values fit, `condition` and `using` look up what statements
+//! share, `select`, `insert` and `change` run, `session` asks them.
 
+mod change;
+mod condition;
 mod insert;
 mod lookup;
 mod select;
 mod session;
 mod shape;
+mod using;
 mod value;
 
 use std::sync::Arc;
@@ -32,6 +37,7 @@ use datafusion::common::ScalarValue;
 use sqlparser::tokenizer::TokenWithSpan;
 use tidegate_engine::Database;
 
+use self::change::Change;
 use self::insert::Insert;
 use self::lookup::RunContext;
 use self::select::Select;
@@ -51,6 +57,7 @@ pub struct Short {
 enum Kind {
     Select(Select),
     Insert(Insert),
+    Change(Change),
 }
 
 impl Short {
@@ -74,8 +81,9 @@ impl Short {
                 Kind::Select(Select::new(shape, table, is_attached, &mut types)?)
             }
             // The planner's path says why nothing is written there.
-            Shape::Insert(_) if is_attached => return None,
+            Shape::Insert(_) | Shape::Change(_) if is_attached => return None,
             Shape::Insert(shape) => Kind::Insert(Insert::new(shape, table, &mut types)?),
+            Shape::Change(shape) => Kind::Change(Change::new(shape, table, &mut types)?),
         };
         let field = |(n, ty): (usize, ArrowType)| Field::new(format!("${}", n + 1), ty, true);
         let fields: Vec<Field> = types.into_iter().enumerate().map(field).collect();
@@ -91,15 +99,31 @@ impl Short {
     pub fn rows_schema(&self) -> Option<&SchemaRef> {
         match &self.kind {
             Kind::Select(select) => Some(select.schema()),
-            Kind::Insert(_) => None,
+            Kind::Insert(_) | Kind::Change(_) => None,
         }
     }
 
     /// Whether a query with these rows of parameters is read on the short path.
     pub fn takes(&self, parameters: Option<&RecordBatch>) -> bool {
-        let Kind::Select(select) = &self.kind else { return false };
         let values = self.values(parameters).ok().flatten();
-        values.is_some_and(|values| select.command(&values, false).is_some())
+        self.rows_schema().is_some() && values.is_some_and(|values| self.takes_values(&values))
+    }
+
+    /// Whether the statement needs no plan with these values. Those of a write are judged when it
+    /// runs.
+    pub(super) fn takes_values(&self, values: &[ScalarValue]) -> bool {
+        match &self.kind {
+            Kind::Select(select) => select.command(values, false).is_some(),
+            Kind::Insert(_) | Kind::Change(_) => true,
+        }
+    }
+
+    /// What is done, for EXPLAIN.
+    pub(super) fn path(&self) -> &'static str {
+        match &self.kind {
+            Kind::Select(_) => "short: one read, without this plan",
+            Kind::Insert(_) | Kind::Change(_) => "short: one write, without this plan",
+        }
     }
 
     /// The parameters of a query; `None` where they are not one row of all of them.
@@ -128,6 +152,7 @@ impl Short {
                 None => Ok(None),
             },
             Kind::Insert(insert) => insert.run(database, parameters).await,
+            Kind::Change(change) => change.run(database, parameters).await,
         }
     }
 }

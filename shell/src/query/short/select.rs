@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType as ArrowType, SchemaRef as ArrowSchemaRef};
-use datafusion::common::{Column as PlanColumn, ScalarValue};
-use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use datafusion::common::ScalarValue;
 use futures::StreamExt;
 use tidegate_engine::batch::arrow_schema;
 use tidegate_engine::mutation::{Direction, Slice};
@@ -12,9 +11,9 @@ use tidegate_engine::{
     ClusteringOrder, ColumnId, DataType, Database, Partitions, ReadCommand, SchemaRef,
 };
 
+use super::condition::Conditions;
 use super::lookup::{RunContext, columns_of, want};
 use super::shape::{Operand, SelectShape};
-use super::value::{compared, compared_type};
 use crate::query::error::{QueryError, Result};
 use crate::query::outcome::Outcome;
 use crate::query::scan::pushdown::{Access, Keys, decide_for, is_ordered_alike};
@@ -25,7 +24,7 @@ pub struct Select {
     whose: Keys,
     columns: Vec<ColumnId>,
     schema: ArrowSchemaRef,
-    conditions: Vec<(ColumnId, Operator, Operand)>,
+    conditions: Conditions,
     order: Vec<(ColumnId, bool)>,
     limit: Option<Operand>,
 }
@@ -39,26 +38,7 @@ impl Select {
         types: &mut [ArrowType],
     ) -> Option<Self> {
         let columns = columns_of(table, &shape.columns)?;
-        let mut conditions = Vec::with_capacity(shape.conditions.len());
-        for condition in shape.conditions {
-            let (id, column) = table.find(&condition.column.value)?;
-            let ty = compared_type(column).filter(|_| column.is_key())?;
-            let is_range = condition.operator != Operator::Eq;
-            if is_range && !is_ordered_alike(&column.ty) {
-                return None;
-            }
-            match &condition.value {
-                Operand::Parameter(n) => want(types, *n, ty)?,
-                constant => drop(compared(constant, &[], column)?),
-            }
-            conditions.push((id, condition.operator, condition.value));
-        }
-        let is_fixed = |wanted: ColumnId| {
-            conditions.iter().any(|(id, op, _)| *id == wanted && *op == Operator::Eq)
-        };
-        if !table.partition_key_ids().into_iter().all(is_fixed) {
-            return None;
-        }
+        let conditions = Conditions::of(table, shape.conditions, types)?;
         let named = |(name, descending): (crate::query::parse::Name, bool)| {
             table.find(&name.value).map(|(id, _)| (id, descending))
         };
@@ -97,7 +77,8 @@ impl Select {
 
     /// What the engine is asked for.
     pub fn command(&self, values: &[ScalarValue], past_cache: bool) -> Option<ReadCommand> {
-        let access = decide_for(&self.table, &self.filters(values)?, self.whose);
+        let access =
+            decide_for(&self.table, &self.conditions.filters(&self.table, values)?, self.whose);
         // Rows that are checked one by one, and conditions that exclude each other.
         if !access.residual.is_empty() || access.is_empty() {
             return None;
@@ -116,17 +97,6 @@ impl Select {
             row_limit,
             past_cache,
         })
-    }
-
-    /// The conditions as the planner would hand them to a scan.
-    fn filters(&self, values: &[ScalarValue]) -> Option<Vec<Expr>> {
-        let filter = |(id, operator, operand): &(ColumnId, Operator, Operand)| {
-            let column = self.table.column(*id);
-            let value = Expr::Literal(compared(operand, values, column)?, None);
-            let column = Expr::Column(PlanColumn::from_name(&column.name));
-            Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(column), *operator, Box::new(value))))
-        };
-        self.conditions.iter().map(filter).collect()
     }
 
     /// The direction in which rows have the wanted order; `None` where neither has.

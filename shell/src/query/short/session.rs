@@ -1,11 +1,15 @@
 //! The short path as a session offers it.
 
-use datafusion::arrow::array::RecordBatch;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
+use datafusion::common::ScalarValue;
+use futures::{StreamExt, stream};
 
 use super::Short;
 use super::lookup::RunContext;
 use crate::query::error::Result;
-use crate::query::outcome::Outcome;
+use crate::query::outcome::{Outcome, OutcomeKind, batch};
 use crate::query::parse::statement::Statement;
 use crate::query::session::Session;
 use crate::query::setting::{bypasses_cache, has_short_path};
@@ -45,5 +49,31 @@ impl Session {
             Some(short) => self.run_short(&short, parameters).await,
             None => Ok(None),
         }
+    }
+    /// Adds to the outcome of an EXPLAIN that its statement runs without the plan, if it does.
+    pub(in crate::query) fn name_path(
+        &self,
+        statement: &Statement,
+        values: &[ScalarValue],
+        outcome: Outcome,
+    ) -> Result<Outcome> {
+        let is_on = || has_short_path(self.context.state_ref().read().config_options());
+        if !statement.begins_with(&["explain"]) || !is_on() {
+            return Ok(outcome);
+        }
+        let explained = &statement.tokens()[1..];
+        let count = statement.parameter_count();
+        let short = Short::of(explained, count, &self.database, &self.keyspace());
+        let Some(short) = short.filter(|short| short.takes_values(values)) else {
+            return Ok(outcome);
+        };
+        let Outcome { schema, kind: OutcomeKind::Rows(rows), note } = outcome else {
+            return Ok(outcome);
+        };
+        let text = |text: &str| Arc::new(StringArray::from(vec![text])) as ArrayRef;
+        let path = vec![text("path"), text(short.path())];
+        let last = batch(Arc::clone(&schema), path)?;
+        let rows = rows.chain(stream::iter([Ok(last)])).boxed();
+        Ok(Outcome { note, ..Outcome::rows(schema, rows) })
     }
 }

@@ -6,7 +6,7 @@
 use datafusion::logical_expr::Operator;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use crate::query::parse::{Cursor, Name, TableName};
+use crate::query::parse::{Cursor, Name, TableName, Using, UsingValue};
 
 /// Words that cannot be names here: SQL gives them a meaning of their own.
 const RESERVED: &[&str] = &[
@@ -105,12 +105,31 @@ pub struct InsertShape {
     /// None means all.
     pub columns: Vec<Name>,
     pub rows: Vec<Vec<Operand>>,
+    pub using: Using,
+}
+
+/// An UPDATE or DELETE.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeShape {
+    pub table: TableName,
+    pub verb: ChangeVerb,
+    pub conditions: Vec<Condition>,
+    pub using: Using,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChangeVerb {
+    /// Columns and what they become.
+    Update(Vec<(Name, Operand)>),
+    /// Of these columns; none means whole rows.
+    Delete(Vec<Name>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shape {
     Select(SelectShape),
     Insert(InsertShape),
+    Change(ChangeShape),
 }
 
 impl Shape {
@@ -121,6 +140,10 @@ impl Shape {
             Shape::Select(select(&mut cursor)?)
         } else if cursor.take_word("insert") {
             Shape::Insert(insert(&mut cursor)?)
+        } else if cursor.take_word("update") {
+            Shape::Change(update(&mut cursor)?)
+        } else if cursor.take_word("delete") {
+            Shape::Change(delete(&mut cursor)?)
         } else {
             return None;
         };
@@ -132,6 +155,7 @@ impl Shape {
         match self {
             Shape::Select(select) => &select.table,
             Shape::Insert(insert) => &insert.table,
+            Shape::Change(change) => &change.table,
         }
     }
 }
@@ -145,14 +169,7 @@ fn select(cursor: &mut Cursor<'_>) -> Option<SelectShape> {
         return None;
     }
     let table = table(cursor)?;
-    // Without a condition there is no named partition.
-    if !cursor.take_word("where") {
-        return None;
-    }
-    let mut conditions = vec![condition(cursor)?];
-    while cursor.take_word("and") {
-        conditions.push(condition(cursor)?);
-    }
+    let conditions = conditions(cursor)?;
     let mut order = Vec::new();
     if cursor.take_words(&["order", "by"]) {
         order.push(ordered(cursor)?);
@@ -186,7 +203,84 @@ fn insert(cursor: &mut Cursor<'_>) -> Option<InsertShape> {
     while cursor.take(&Token::Comma) {
         rows.push(row(cursor)?);
     }
-    Some(InsertShape { table, columns, rows })
+    let using = using(cursor)?;
+    Some(InsertShape { table, columns, rows, using })
+}
+
+fn update(cursor: &mut Cursor<'_>) -> Option<ChangeShape> {
+    let table = table(cursor)?;
+    let using = using(cursor)?;
+    if !cursor.take_word("set") {
+        return None;
+    }
+    let mut assigned = vec![assignment(cursor)?];
+    while cursor.take(&Token::Comma) {
+        assigned.push(assignment(cursor)?);
+    }
+    let conditions = conditions(cursor)?;
+    Some(ChangeShape { table, verb: ChangeVerb::Update(assigned), conditions, using })
+}
+
+fn assignment(cursor: &mut Cursor<'_>) -> Option<(Name, Operand)> {
+    let name = name(cursor)?;
+    if !cursor.take(&Token::Eq) {
+        return None;
+    }
+    Some((name, operand(cursor)?))
+}
+
+fn delete(cursor: &mut Cursor<'_>) -> Option<ChangeShape> {
+    let mut columns = Vec::new();
+    if !cursor.take_word("from") {
+        columns = names(cursor)?;
+        if !cursor.take_word("from") {
+            return None;
+        }
+    }
+    let table = table(cursor)?;
+    let using = using(cursor)?;
+    let conditions = conditions(cursor)?;
+    Some(ChangeShape { table, verb: ChangeVerb::Delete(columns), conditions, using })
+}
+
+/// `WHERE condition AND …`: without a condition there is no named partition.
+fn conditions(cursor: &mut Cursor<'_>) -> Option<Vec<Condition>> {
+    if !cursor.take_word("where") {
+        return None;
+    }
+    let mut conditions = vec![condition(cursor)?];
+    while cursor.take_word("and") {
+        conditions.push(condition(cursor)?);
+    }
+    Some(conditions)
+}
+
+/// `USING TTL n AND TIMESTAMP n`, or nothing.
+fn using(cursor: &mut Cursor<'_>) -> Option<Using> {
+    let mut using = Using::default();
+    if !cursor.take_word("using") {
+        return Some(using);
+    }
+    loop {
+        let place = if cursor.take_word("ttl") {
+            &mut using.ttl
+        } else if cursor.take_word("timestamp") {
+            &mut using.timestamp
+        } else {
+            return None;
+        };
+        let value = match operand(cursor)? {
+            Operand::Number(number @ 0..) => UsingValue::Number(number),
+            Operand::Parameter(n) => UsingValue::Parameter(n),
+            _ => return None,
+        };
+        if place.replace(value).is_some() {
+            return None;
+        }
+        if !cursor.take_word("and") {
+            return Some(using);
+        }
+    }
 }
 
 fn row(cursor: &mut Cursor<'_>) -> Option<Vec<Operand>> {

@@ -55,7 +55,7 @@ pub fn compared(operand: &Operand, values: &[ScalarValue], column: &Column) -> O
 }
 
 /// A whole number in a column of whole numbers.
-fn whole_number(number: i64, ty: &DataType) -> Option<ScalarValue> {
+pub fn whole_number(number: i64, ty: &DataType) -> Option<ScalarValue> {
     Some(match ty {
         DataType::TinyInt => ScalarValue::Int8(Some(number.try_into().ok()?)),
         DataType::SmallInt => ScalarValue::Int16(Some(number.try_into().ok()?)),

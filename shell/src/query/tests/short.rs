@@ -70,11 +70,62 @@ const WRITES: &[(&str, bool)] = &[
     ("INSERT INTO t (pk, a, b) VALUES (7, 3, NULL)", true),
     ("INSERT INTO t (pk, a) VALUES (7, 3)", false),
     ("INSERT INTO t (pk, a, b) VALUES (7, 3, 1, 1)", false),
-    ("INSERT INTO t (pk, a, b, v) VALUES (7, 4, 1, 'ttl') USING TTL 100", false),
+    ("INSERT INTO t (pk, a, b, v) VALUES (7, 4, 1, 'ttl') USING TTL 100", true),
+    ("INSERT INTO t (pk, a, b, v) VALUES (7, 4, 2, 'x') USING TTL 700000000", true),
+    ("INSERT INTO t (pk, a, b, v) VALUES (7, 4, 2, 'x') USING TTL 3000000000", true),
+    ("INSERT INTO t (pk, a, b, v) VALUES (7, 4, 2, 'x') USING TTL 5 AND TTL 6", false),
+    ("INSERT INTO t (pk, a, b, v) VALUES (7, 4, 2, 'x') USING NONSENSE 5", false),
+    (
+        "INSERT INTO t (pk, a, b, v) VALUES (7, 4, 3, 'z'), (7, 4, 3, 'a') \
+         USING TIMESTAMP 1000 AND TTL 100",
+        true,
+    ),
     ("INSERT INTO t (pk, a, b, v) SELECT pk, a, 9, v FROM t WHERE pk = 7", false),
     ("INSERT INTO weather (origin, time_hour, temp) VALUES ('X', '2013-07-01T00:00:00Z', 5)", true),
     ("INSERT INTO weather (origin, time_hour, temp) VALUES ('X', 'yesterday', 5)", false),
     ("INSERT INTO u (id, at, x) VALUES ('6B29FC40-CA47-1067-B31D-00DD010662DB', '::1', 1)", true),
+    ("UPDATE t SET v = 'u', w = 5 WHERE pk = 7 AND a = 1 AND b = 1", true),
+    ("UPDATE default.t SET \"v\" = NULL WHERE pk = 7 AND a = 1 AND b = 2", true),
+    ("UPDATE t SET v = 'new row' WHERE pk = 7 AND a = 8 AND b = 8", true),
+    ("UPDATE t SET s = 'of all' WHERE pk = 7", true),
+    ("UPDATE t SET s = 'of all' WHERE pk = 8 AND a = 1 AND b = 1", true),
+    ("UPDATE t USING TIMESTAMP 5 SET v = 'old' WHERE pk = 7 AND a = 1 AND b = 1", true),
+    ("UPDATE t USING TIMESTAMP 9000000000000000 SET w = 8 WHERE pk = 7 AND a = 1 AND b = 1", true),
+    ("UPDATE t SET w = 9 WHERE pk = 7 AND a = 1 AND b = 1", true),
+    ("UPDATE t USING TTL 100 SET w = 9 WHERE pk = 7 AND a = 1 AND b = 3", true),
+    ("UPDATE t SET v = 'x' WHERE pk = 7 AND a = 1", true),
+    ("UPDATE t SET v = 'x' WHERE pk = 7 AND a = 1 AND a = 2 AND b = 1", true),
+    ("UPDATE t SET v = 'x' WHERE pk = 7 AND a = 1 AND b > 1", true),
+    ("UPDATE t SET v = 'x' WHERE a = 1 AND b = 1", false),
+    ("UPDATE t SET v = 'x'", false),
+    ("UPDATE t SET a = 1 WHERE pk = 7", false),
+    ("UPDATE t SET v = 'x', v = 'y' WHERE pk = 7 AND a = 1 AND b = 1", false),
+    ("UPDATE t SET v = 5 WHERE pk = 7 AND a = 1 AND b = 1", false),
+    ("UPDATE t SET w = '5' WHERE pk = 7 AND a = 1 AND b = 1", false),
+    ("UPDATE t SET w = 3000000000 WHERE pk = 7 AND a = 1 AND b = 1", false),
+    ("UPDATE t SET w = w + 1 WHERE pk = 7 AND a = 1 AND b = 1", false),
+    ("UPDATE t SET nosuch = 1 WHERE pk = 7 AND a = 1 AND b = 1", false),
+    ("UPDATE nosuch SET v = 1 WHERE pk = 7 AND a = 1 AND b = 1", false),
+    ("INSERT INTO t (pk, a, b, v) VALUES (9, 1, 1, 'x'), (9, 1, 2, 'y'), (9, 2, 1, 'z')", true),
+    ("INSERT INTO t (pk, a, b, v, s) VALUES (9, 3, 1, 'x', 's'), (10, 1, 1, 'x', 't')", true),
+    ("DELETE FROM t WHERE pk = 9 AND a = 1 AND b = 2", true),
+    ("DELETE v, w FROM t WHERE pk = 9 AND a = 2 AND b = 1", true),
+    ("DELETE s FROM t WHERE pk = 9", true),
+    ("DELETE FROM t WHERE pk = 9 AND a > 2 AND a <= 4", true),
+    ("DELETE FROM t USING TIMESTAMP 5 WHERE pk = 9", true),
+    ("DELETE FROM t WHERE pk = 10", true),
+    ("DELETE FROM t USING TTL 5 WHERE pk = 9", false),
+    ("DELETE v FROM t WHERE pk = 9", true),
+    ("DELETE a FROM t WHERE pk = 9", false),
+    ("DELETE nosuch FROM t WHERE pk = 9", false),
+    ("DELETE FROM t WHERE pk = 9 AND b = 1", true),
+    ("DELETE FROM t WHERE pk = 9 AND v = 'x'", false),
+    ("DELETE FROM t WHERE pk = 9 AND a IN (1, 2)", false),
+    ("DELETE FROM t", false),
+    (
+        "UPDATE u SET x = 3 WHERE id = '6B29FC40-CA47-1067-B31D-00DD010662DA' AND at = '9.0.0.1'",
+        true,
+    ),
     // Its values are refused as they are written, which leaves the answer to the planner.
     ("INSERT INTO u (id, at, x) VALUES ('none', '::1', 1)", true),
 ];
@@ -167,7 +218,7 @@ async fn writes_leave_what_the_planner_leaves() {
             all.push(seen(&world, text, None).await.1);
         }
         for text in [
-            "SELECT * FROM t WHERE pk IN (7, 8) ORDER BY pk, a, b",
+            "SELECT * FROM t WHERE pk IN (7, 8, 9, 10) ORDER BY pk, a, b",
             "SELECT * FROM weather WHERE origin IN ('X')",
             "SELECT * FROM u ORDER BY x",
         ] {
@@ -259,4 +310,93 @@ async fn rows_of_parameters_are_written_in_their_order() {
     }
     assert_eq!(left[0], left[1]);
     assert!(left[0][0].contains("3 written"), "{}", left[0][0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_take_their_parameters_as_the_planner_does() {
+    let long = |values: Vec<i64>| Arc::new(Int64Array::from(values)) as ArrayRef;
+    let changes = [
+        (
+            "UPDATE t SET v = ?, w = ? WHERE pk = ? AND a = ? AND b = ?",
+            vec![
+                texts([Some("x"), None]),
+                ints([Some(1), Some(2)]),
+                ints([Some(1); 2]),
+                ints([Some(2), Some(3)]),
+                ints([Some(1); 2]),
+            ],
+        ),
+        (
+            "UPDATE t USING TTL ? AND TIMESTAMP ? SET w = 4 WHERE pk = ? AND a = 2 AND b = 2",
+            vec![long(vec![100]), long(vec![9_000_000_000_000_000]), ints([Some(1)])],
+        ),
+        ("UPDATE t SET w = 5 WHERE pk = ? AND a = 2 AND b = 2", vec![ints([Some(1)])]),
+        ("UPDATE t SET w = 5 WHERE pk = ? AND a = 2 AND b = 2", vec![ints([None])]),
+        ("UPDATE t SET w = ? WHERE pk = 1 AND a = 2 AND b = 3", vec![texts([Some("many")])]),
+        ("UPDATE t SET w = 5 WHERE pk = 1 AND a = 2 AND b = ?", vec![ints([])]),
+        ("DELETE FROM t WHERE pk = ? AND a = ?", vec![ints([Some(1)]), ints([Some(4)])]),
+        (
+            "DELETE FROM t USING TIMESTAMP $1 WHERE pk = $2",
+            vec![long(vec![5, 6]), ints([Some(1), Some(2)])],
+        ),
+        (
+            "INSERT INTO t (pk, a, b, v) VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
+            vec![
+                ints([Some(1)]),
+                ints([Some(6)]),
+                ints([Some(1)]),
+                texts([Some("x")]),
+                long(vec![5]),
+            ],
+        ),
+        (
+            "INSERT INTO t (pk, a, b, v) VALUES (?, ?, ?, ?) USING TIMESTAMP 7",
+            vec![
+                ints([Some(1); 2]),
+                ints([Some(7); 2]),
+                ints([Some(1); 2]),
+                texts([Some("z"), Some("a")]),
+            ],
+        ),
+    ];
+    let mut left = Vec::new();
+    for is_on in [false, true] {
+        let world = world().await;
+        set_short(&world, is_on).await;
+        let mut all = Vec::new();
+        for (text, values) in &changes {
+            let wanted = world.session.parameters(&statement(text)).await.unwrap();
+            let short = world.session.short(&statement(text), "default");
+            assert_eq!(short.is_some(), is_on, "{text}");
+            if let Some(short) = short {
+                assert_eq!(*short.parameters(), wanted, "{text}");
+            }
+            all.push(seen(&world, text, Some(&rows(values.clone()))).await.1);
+        }
+        all.push(world.rows("SELECT * FROM t WHERE pk = 1 ORDER BY a, b").await);
+        left.push(all);
+    }
+    assert_eq!(left[0], left[1]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn explain_names_the_path() {
+    let world = world().await;
+    let row = |text: &str| format!("EXPLAIN {text}");
+    for (is_on, text, wanted) in [
+        (true, "SELECT v FROM t WHERE pk = 1", Some("short: one read")),
+        (true, "DELETE FROM t WHERE pk = 1", Some("short: one write")),
+        (true, "INSERT INTO t (pk, a, b) VALUES (1, 1, 1)", Some("short: one write")),
+        (true, "SELECT v FROM t WHERE pk = 1 AND b = 2", None),
+        (true, "SELECT count(*) FROM t WHERE pk = 1", None),
+        (false, "SELECT v FROM t WHERE pk = 1", None),
+    ] {
+        set_short(&world, is_on).await;
+        let plan = world.rows(&row(text)).await;
+        assert!(plan.contains("physical_plan"), "{text}: {plan}");
+        match wanted {
+            Some(wanted) => assert!(plan.contains("| path") && plan.contains(wanted), "{plan}"),
+            None => assert!(!plan.contains("| path"), "{text}: {plan}"),
+        }
+    }
 }

@@ -8,5 +8,5 @@ pub(crate) mod stamp;
 pub mod values;
 mod write;
 
-pub use column::find_column;
+pub use column::{find_column, scalar_value};
 pub use write::{Target, delete, explain, target, update};

@@ -6,19 +6,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
-use futures::future::BoxFuture;
-use futures::{FutureExt, Stream};
+use futures::StreamExt;
 use tokio::sync::mpsc::{self, Receiver};
 
-use super::database::Database;
+use super::Scan;
 use crate::admission::BatchCharge;
 use crate::batch::RecordBatch;
+use crate::database::database::Database;
+use crate::database::shard::Shard;
+use crate::database::shard::call::Stream;
 use crate::error::{Error, Result};
+use crate::runtime::{self, Asking};
 use crate::schema::PartitionKey;
 use crate::table::{Partitions, ReadCommand, Sent};
 
-/// A read that a shard is about to begin.
-pub(super) type Starting = BoxFuture<'static, Result<Receiver<Result<Sent>>>>;
+/// A read that a shard is about to begin, and where its batches will come.
+type Starting = (Asking<Shard, Stream>, Receiver<Result<Sent>>);
 
 /// Result of a read. Dropping it stops the work on the shards. After an error the stream is over.
 pub struct BatchStream {
@@ -31,19 +34,20 @@ pub struct BatchStream {
     held: Option<BatchCharge>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "one a read")]
 enum State {
     Starting(Starting),
     Receiving(Receiver<Result<Sent>>),
     Done,
 }
 
-/// Keys of further shards.
+/// Partitions of further shards.
 struct Rest {
     database: Database,
-    /// With the rows that are still to come, but without keys.
+    /// With the rows that are still to come, but without partitions.
     command: ReadCommand,
-    /// Keys of one shard each, in ring order.
-    keys: VecDeque<(u32, Vec<PartitionKey>)>,
+    /// Partitions of one shard each, in ring order.
+    runs: VecDeque<(u32, Partitions)>,
 }
 
 impl Database {
@@ -52,63 +56,70 @@ impl Database {
     pub fn read(&self, command: ReadCommand) -> BatchStream {
         BatchStream::new(self.clone(), command)
     }
-
-    /// Starts a read of one shard; the flag is set when that has sent everything.
-    pub(super) fn read_shard(
-        &self,
-        shard: u32,
-        command: ReadCommand,
-    ) -> (Starting, Arc<AtomicBool>) {
-        let handle = self.handle(shard).clone();
-        let is_complete = Arc::new(AtomicBool::new(false));
-        let told = is_complete.clone();
-        let start = async move {
-            let (sender, receiver) = mpsc::channel(2);
-            handle.spawn("read", move |shard| shard.stream(command, sender, told)).await?;
-            Ok(receiver)
-        };
-        (start.boxed(), is_complete)
-    }
 }
 
 impl BatchStream {
     fn new(database: Database, mut command: ReadCommand) -> Self {
-        let mut keys = VecDeque::new();
         let shard = match &mut command.partitions {
             Partitions::Shard(shard) => *shard,
             Partitions::Keys(all) => {
                 let shard = all.first().map_or(0, |key| database.shard_of(key));
                 if all.iter().any(|key| database.shard_of(key) != shard) {
-                    keys = by_shard(&database, std::mem::take(all));
+                    let runs = by_shard(&database, std::mem::take(all));
+                    return Self::of_rest(Rest { database, command, runs });
                 }
                 shard
             }
         };
-        if keys.is_empty() {
-            let (start, is_complete) = database.read_shard(shard, command);
-            return BatchStream {
-                state: State::Starting(start),
-                is_complete,
-                rest: None,
-                held: None,
-            };
+        let (starting, is_complete) = start(&database, shard, command);
+        BatchStream { state: State::Starting(starting), is_complete, rest: None, held: None }
+    }
+
+    /// A read of the partitions of a command, or of every shard where it has no keys.
+    pub(super) fn of_runs(database: Database, scan: Scan) -> Self {
+        let (command, has_keys) = scan.into_command();
+        if has_keys {
+            return Self::new(database, command);
         }
+        let runs = (0..database.shard_count()).map(|shard| (shard, Partitions::Shard(shard)));
+        let runs = runs.collect();
+        Self::of_rest(Rest { database, command, runs })
+    }
+
+    fn of_rest(mut rest: Rest) -> Self {
         let is_complete = Arc::new(AtomicBool::new(false));
-        let mut rest = Rest { database, command, keys };
         let mut stream = BatchStream { state: State::Done, is_complete, rest: None, held: None };
-        if let Some((start, is_complete)) = rest.start() {
-            (stream.state, stream.is_complete) = (State::Starting(start), is_complete);
+        if let Some((starting, is_complete)) = rest.start() {
+            (stream.state, stream.is_complete) = (State::Starting(starting), is_complete);
         }
         stream.rest = Some(rest);
         stream
     }
+
+    /// Blocks the calling thread until the next batch is there; `None` at the end.
+    ///
+    /// Errors: those of the read; `Invalid` on a thread that shards run on.
+    pub fn wait(&mut self) -> Option<Result<RecordBatch>> {
+        if let State::Starting((asking, _)) = &mut self.state
+            && let Err(error) = asking.look()
+        {
+            self.state = State::Done;
+            return Some(Err(error));
+        }
+        runtime::wait(self.next())
+    }
+}
+
+/// Asks a shard for a read; the flag is set when that has sent everything.
+fn start(database: &Database, shard: u32, command: ReadCommand) -> (Starting, Arc<AtomicBool>) {
+    let is_complete = Arc::new(AtomicBool::new(false));
+    let (batches, receiver) = mpsc::channel(2);
+    let stream = Stream { command, batches, is_complete: is_complete.clone() };
+    ((database.handle(shard).ask(stream), receiver), is_complete)
 }
 
 /// Runs of keys of one shard, in ring order.
-fn by_shard(
-    database: &Database,
-    mut keys: Vec<PartitionKey>,
-) -> VecDeque<(u32, Vec<PartitionKey>)> {
+fn by_shard(database: &Database, mut keys: Vec<PartitionKey>) -> VecDeque<(u32, Partitions)> {
     keys.sort();
     let mut runs: VecDeque<(u32, Vec<PartitionKey>)> = VecDeque::new();
     for key in keys {
@@ -118,7 +129,7 @@ fn by_shard(
             _ => runs.push_back((shard, vec![key])),
         }
     }
-    runs
+    runs.into_iter().map(|(shard, keys)| (shard, Partitions::Keys(keys))).collect()
 }
 
 impl Rest {
@@ -127,26 +138,29 @@ impl Rest {
         if self.command.row_limit == Some(0) {
             return None;
         }
-        let (shard, keys) = self.keys.pop_front()?;
-        let command = ReadCommand { partitions: Partitions::Keys(keys), ..self.command.clone() };
-        Some(self.database.read_shard(shard, command))
+        let (shard, partitions) = self.runs.pop_front()?;
+        let command = ReadCommand { partitions, ..self.command.clone() };
+        Some(start(&self.database, shard, command))
     }
 }
 
-impl Stream for BatchStream {
+impl futures::Stream for BatchStream {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.held = None;
         loop {
             match &mut self.state {
-                State::Starting(start) => match ready!(start.as_mut().poll(context)) {
-                    Ok(receiver) => self.state = State::Receiving(receiver),
-                    Err(error) => {
-                        self.state = State::Done;
+                State::Starting((asking, _)) => {
+                    let begun = ready!(Pin::new(asking).poll(context));
+                    let state = std::mem::replace(&mut self.state, State::Done);
+                    if let Err(error) = begun {
                         return Poll::Ready(Some(Err(error)));
                     }
-                },
+                    if let State::Starting((_, receiver)) = state {
+                        self.state = State::Receiving(receiver);
+                    }
+                }
                 State::Receiving(receiver) => {
                     let item = match ready!(receiver.poll_recv(context)) {
                         None => None,
@@ -182,6 +196,7 @@ impl Stream for BatchStream {
 #[cfg(test)]
 mod tests {
     use futures::StreamExt;
+    use tokio::sync::mpsc;
 
     use super::*;
     use crate::batch::BatchBuilder;

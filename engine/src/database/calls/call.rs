@@ -1,0 +1,208 @@
+//! The calls of a program that lives with its data: rows by key, writes, scans. Each is a future,
+//! and each has a form that blocks.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::{BatchStream, Scan, WriteBatch};
+use crate::database::database::Database;
+use crate::database::shard::Shard;
+use crate::database::shard::call::{Apply, ApplyMany, Get, GetMany};
+use crate::error::Result;
+use crate::mutation::Mutation;
+use crate::reader::{RowKey, RowValues};
+use crate::runtime::{self, Ask, Asking};
+use crate::schema::table_schema::SchemaRef;
+
+impl Database {
+    /// Reads the row with a key; `None` where there is none. It is answered by one message to the
+    /// shard that owns the partition.
+    ///
+    /// Errors: `NotFound` when the table was dropped, `Io`, `Corrupt`, `RateLimited`, `Overloaded`,
+    /// `Closed`.
+    pub fn get(&self, schema: &SchemaRef, key: impl Into<RowKey>) -> Getting {
+        self.start_get(schema.clone(), key.into())
+    }
+
+    fn start_get(&self, schema: SchemaRef, key: RowKey) -> Getting {
+        let shard = self.shard_of(&key.partition);
+        Getting(self.handle(shard).ask(Get { schema, key }))
+    }
+
+    /// Reads the rows with these keys, with one message a shard; answers in the order of the keys,
+    /// `None` for those that are not there.
+    ///
+    /// Errors: as [`get`](Self::get), the first that occurred.
+    pub fn get_many(&self, schema: &SchemaRef, keys: Vec<RowKey>) -> GettingMany {
+        let rows = vec![None; keys.len()];
+        let mut by_shard = vec![(Vec::new(), Vec::new()); self.shard_count() as usize];
+        for (place, key) in keys.into_iter().enumerate() {
+            let (places, keys) = &mut by_shard[self.shard_of(&key.partition) as usize];
+            places.push(place);
+            keys.push(key);
+        }
+        let by_shard = (0..).zip(by_shard).filter(|(_, (places, _))| !places.is_empty());
+        let parts = by_shard.map(|(shard, (places, keys))| {
+            let schema = schema.clone();
+            (places, Some(self.handle(shard).ask(GetMany { schema, keys })))
+        });
+        GettingMany { parts: parts.collect(), rows }
+    }
+
+    /// Starts a scan of a partition, of several or of the whole table.
+    pub fn scan(&self, scan: Scan) -> BatchStream {
+        BatchStream::of_runs(self.clone(), scan)
+    }
+
+    /// Applies the writes of a batch. Those of one partition are seen together or not at all;
+    /// after an error some may have been applied.
+    ///
+    /// Errors: as [`apply`](Self::apply).
+    pub fn write(&self, batch: WriteBatch) -> Writing {
+        self.apply_many(batch.into_mutations())
+    }
+
+    /// Applies a write to the partition's shard; done when it is as durable as the options demand.
+    ///
+    /// Errors: `NotFound` when the table was dropped, `Poisoned`, `Io` (disk full: retry later),
+    /// `RateLimited`, `Overloaded`, `Closed`.
+    pub fn apply(&self, mutation: Mutation) -> Writing {
+        let shard = self.shard_of(&mutation.key);
+        Writing(Writes::One(self.handle(shard).ask(Apply(mutation))))
+    }
+
+    /// Applies many writes with one message a shard. They are independent: after an error some may
+    /// have been applied.
+    ///
+    /// Errors: as `apply`, the first that occurred.
+    pub fn apply_many(&self, mutations: Vec<Mutation>) -> Writing {
+        if mutations.len() == 1 {
+            let only = mutations.into_iter().next();
+            return self.apply(only.expect("there is one"));
+        }
+        let mut by_shard: Vec<Vec<Mutation>> = vec![Vec::new(); self.shard_count() as usize];
+        for mutation in mutations {
+            by_shard[self.shard_of(&mutation.key) as usize].push(mutation);
+        }
+        let by_shard = (0..).zip(by_shard).filter(|(_, writes)| !writes.is_empty());
+        let parts = by_shard.map(|(shard, writes)| Some(self.handle(shard).ask(ApplyMany(writes))));
+        Writing(Writes::Many(parts.collect()))
+    }
+}
+
+/// A row on its way; see [`Database::get`].
+pub struct Getting(Asking<Shard, Get>);
+
+impl Getting {
+    /// Blocks the calling thread until the row is there. It looks for the answer for a moment
+    /// before it sleeps.
+    ///
+    /// Errors: those of the read; `Invalid` on a thread that shards run on.
+    pub fn wait(self) -> Result<Option<RowValues>> {
+        self.0.wait().flatten()
+    }
+}
+
+impl Future for Getting {
+    type Output = Result<Option<RowValues>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context).map(Result::flatten)
+    }
+}
+
+/// Rows on their way; see [`Database::get_many`].
+pub struct GettingMany {
+    /// Of each shard, where its rows go, until they are there.
+    parts: Vec<(Vec<usize>, Option<Asking<Shard, GetMany>>)>,
+    rows: Vec<Option<RowValues>>,
+}
+
+impl GettingMany {
+    /// Blocks the calling thread until all rows are there.
+    ///
+    /// Errors: those of the reads; `Invalid` on a thread that shards run on.
+    pub fn wait(mut self) -> Result<Vec<Option<RowValues>>> {
+        look(self.parts.iter_mut().filter_map(|(_, asking)| asking.as_mut()))?;
+        runtime::wait(self)
+    }
+}
+
+impl Future for GettingMany {
+    type Output = Result<Vec<Option<RowValues>>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let mut is_done = true;
+        for (places, asking) in &mut this.parts {
+            match poll_part(asking, context)? {
+                Poll::Ready(Some(rows)) => {
+                    for (place, row) in places.drain(..).zip(rows) {
+                        this.rows[place] = row;
+                    }
+                }
+                Poll::Ready(None) => {}
+                Poll::Pending => is_done = false,
+            }
+        }
+        if is_done { Poll::Ready(Ok(std::mem::take(&mut this.rows))) } else { Poll::Pending }
+    }
+}
+
+/// Writes on their way; see [`Database::apply`]. Nothing is written before it is polled or waited
+/// for. Dropping it later may leave writes half-way: what the commitlog took is kept.
+pub struct Writing(Writes);
+
+enum Writes {
+    One(Asking<Shard, Apply>),
+    /// Of each shard, until its writes are done.
+    Many(Vec<Option<Asking<Shard, ApplyMany>>>),
+}
+
+impl Writing {
+    /// Blocks the calling thread until the writes are as durable as the options demand.
+    ///
+    /// Errors: those of the writes; `Invalid` on a thread that shards run on.
+    pub fn wait(mut self) -> Result<()> {
+        match &mut self.0 {
+            Writes::One(asking) => asking.look()?,
+            Writes::Many(parts) => look(parts.iter_mut().flatten())?,
+        }
+        runtime::wait(self)
+    }
+}
+
+impl Future for Writing {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let parts = match &mut self.0 {
+            Writes::One(asking) => return Pin::new(asking).poll(context).map(Result::flatten),
+            Writes::Many(parts) => parts,
+        };
+        let mut is_done = true;
+        for asking in parts {
+            is_done &= poll_part(asking, context)?.is_ready();
+        }
+        if is_done { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+}
+
+/// What one shard answers; `None` where that was given before.
+fn poll_part<Q: Ask<Shard, Answer = Result<T>>, T>(
+    part: &mut Option<Asking<Shard, Q>>,
+    context: &mut Context<'_>,
+) -> Result<Poll<Option<T>>> {
+    let Some(asking) = part else { return Ok(Poll::Ready(None)) };
+    let Poll::Ready(answer) = Pin::new(asking).poll(context) else { return Ok(Poll::Pending) };
+    *part = None;
+    answer.flatten().map(|answer| Poll::Ready(Some(answer)))
+}
+
+/// Sends all questions, then looks for the answers.
+fn look<'a, Q: Ask<Shard>>(parts: impl Iterator<Item = &'a mut Asking<Shard, Q>>) -> Result<()> {
+    let mut parts: Vec<_> = parts.collect();
+    parts.iter_mut().for_each(|asking| asking.send());
+    parts.into_iter().try_for_each(Asking::look)
+}

@@ -1,0 +1,185 @@
+//! What a shard is asked most: one row, the first rows of a read, a write. Each is answered in the
+//! turn of the mailbox where nothing has to be waited for.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use futures::FutureExt;
+use tokio::sync::mpsc;
+
+use super::Shard;
+use crate::admission::Permit;
+use crate::error::{Error, Result};
+use crate::mutation::Mutation;
+use crate::policy::admission::ReadClass;
+use crate::policy::rate::Operation;
+use crate::reader::{RowKey, RowValues};
+use crate::runtime::{self, Answering, Ask};
+use crate::schema::table_schema::SchemaRef;
+use crate::table::{PointQuery, Progress, ReadCommand, Sent, Table};
+
+/// One row.
+pub(in crate::database) struct Get {
+    pub(in crate::database) schema: SchemaRef,
+    pub(in crate::database) key: RowKey,
+}
+
+/// Rows of one shard, answered in the order of their keys.
+pub(in crate::database) struct GetMany {
+    pub(in crate::database) schema: SchemaRef,
+    pub(in crate::database) keys: Vec<RowKey>,
+}
+
+/// The batches of a read. The answer comes when the first is there, or the end.
+pub(in crate::database) struct Stream {
+    pub(in crate::database) command: ReadCommand,
+    pub(in crate::database) batches: mpsc::Sender<Result<Sent>>,
+    pub(in crate::database) is_complete: Arc<AtomicBool>,
+}
+
+/// One write.
+pub(in crate::database) struct Apply(pub(in crate::database) Mutation);
+
+/// Writes that share their syncs.
+pub(in crate::database) struct ApplyMany(pub(in crate::database) Vec<Mutation>);
+
+impl Ask<Shard> for Get {
+    type Answer = Result<Option<RowValues>>;
+    const NAME: &'static str = "get";
+
+    fn ask(self, shard: &Rc<Shard>) -> Answering<Self::Answer> {
+        shard.get(self.schema, self.key)
+    }
+}
+
+impl Ask<Shard> for GetMany {
+    type Answer = Result<Vec<Option<RowValues>>>;
+    const NAME: &'static str = "get many";
+
+    fn ask(self, shard: &Rc<Shard>) -> Answering<Self::Answer> {
+        let shard = shard.clone();
+        let rows = async move {
+            let mut rows = Vec::with_capacity(self.keys.len());
+            for key in self.keys {
+                rows.push(shard.get(self.schema.clone(), key).finished().await?);
+                runtime::maybe_yield().await;
+            }
+            Ok(rows)
+        };
+        Answering::Later(rows.boxed_local())
+    }
+}
+
+impl Ask<Shard> for Stream {
+    type Answer = ();
+    const NAME: &'static str = "read";
+
+    fn ask(self, shard: &Rc<Shard>) -> Answering<()> {
+        let stream = shard.clone().stream(self.command, self.batches, self.is_complete);
+        Answering::GoesOn((), stream)
+    }
+}
+
+impl Ask<Shard> for Apply {
+    type Answer = Result<()>;
+    const NAME: &'static str = "apply";
+
+    fn ask(self, shard: &Rc<Shard>) -> Answering<Result<()>> {
+        shard.apply_now(self.0)
+    }
+}
+
+impl Ask<Shard> for ApplyMany {
+    type Answer = Result<()>;
+    const NAME: &'static str = "apply many";
+
+    fn ask(self, shard: &Rc<Shard>) -> Answering<Result<()>> {
+        Answering::Later(shard.apply_many(self.0))
+    }
+}
+
+impl Shard {
+    /// Reads one row: in the order in which reads enter (`read.rs`).
+    fn get(
+        self: &Rc<Self>,
+        schema: SchemaRef,
+        key: RowKey,
+    ) -> Answering<Result<Option<RowValues>>> {
+        let table = match self.enter_get(&schema, &key) {
+            Ok(table) => table,
+            Err(error) => return Answering::Now(Err(error)),
+        };
+        let Some(permit) = self.admission.turn_now(ReadClass::Keys) else {
+            drop(table);
+            return self.until_closed(self.clone().get_in_turn(schema, key));
+        };
+        match table.point(schema, key, self.now_seconds()) {
+            Ok(Progress::Done(row)) => {
+                permit.answer_at_once();
+                Answering::Now(Ok(row))
+            }
+            Ok(Progress::Waits(query)) => {
+                self.until_closed(self.clone().finish_get(table, query, permit))
+            }
+            Err(error) => Answering::Now(Err(error)),
+        }
+    }
+
+    fn enter_get(&self, schema: &SchemaRef, key: &RowKey) -> Result<Rc<Table>> {
+        self.check_open()?;
+        let table = self.table(schema.id)?;
+        self.admission.admit_read(ReadClass::Keys)?;
+        self.check_owned(&key.partition)?;
+        self.admit(&table, &key.partition, Operation::Read)?;
+        Ok(table)
+    }
+
+    async fn get_in_turn(
+        self: Rc<Self>,
+        schema: SchemaRef,
+        key: RowKey,
+    ) -> Result<Option<RowValues>> {
+        let permit = self.admission.turn(ReadClass::Keys).await?;
+        // Meanwhile it may have been dropped.
+        let table = self.table(schema.id)?;
+        match table.point(schema, key, self.now_seconds())? {
+            Progress::Done(row) => {
+                permit.answer_at_once();
+                Ok(row)
+            }
+            Progress::Waits(query) => self.finish_get(table, query, permit).await,
+        }
+    }
+
+    async fn finish_get(
+        self: Rc<Self>,
+        table: Rc<Table>,
+        query: PointQuery,
+        mut permit: Permit,
+    ) -> Result<Option<RowValues>> {
+        let found = self.admission.measured(ReadClass::Keys, table.finish_point(query)).await;
+        permit.answer(0);
+        found
+    }
+
+    /// What waits must not keep the shard from closing.
+    fn until_closed<T: 'static>(
+        self: &Rc<Self>,
+        work: impl Future<Output = Result<T>> + 'static,
+    ) -> Answering<Result<T>> {
+        let shard = self.clone();
+        let ended = async move {
+            tokio::select! {
+                biased;
+                () = shard.closed.notified() => Err(Error::Closed),
+                ended = work => ended,
+            }
+        };
+        Answering::Later(ended.boxed_local())
+    }
+
+    pub(super) fn now_seconds(&self) -> i32 {
+        i32::try_from(self.context.clock.wall_seconds()).unwrap_or(i32::MAX)
+    }
+}

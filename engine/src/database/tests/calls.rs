@@ -1,0 +1,319 @@
+//! Rows by key, by scan and by batch, as programs ask for them.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+
+use super::*;
+use crate::clock::SimulatedClock;
+use crate::commitlog::Durability;
+use crate::database::{Scan, WriteBatch};
+use crate::error::Error;
+use crate::policy::admission::WorkClass;
+use crate::reader::{RowKey, RowValues};
+
+async fn open(definition: TableSchema) -> (tempfile::TempDir, Database, SchemaRef) {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options {
+        durability: Durability::Periodic { ms: 1000 },
+        shards: Some(2),
+        ..Options::new(directory.path())
+    };
+    let database = Database::open(options).await.unwrap();
+    let schema = database.create_table(definition, false).await.unwrap();
+    (directory, database, schema)
+}
+
+fn row_key(schema: &TableSchema, pk: &str, at: i32) -> RowKey {
+    RowKey::from_values(schema, &[Value::Text(pk.into()), Value::Int(at)]).unwrap()
+}
+
+/// Rows 0 to 299 of twenty partitions, with their number as their value.
+async fn fill(database: &Database, schema: &SchemaRef) {
+    for pk in 0..20 {
+        let writes = (0..300).map(|at| insert(schema, &pk.to_string(), at, i64::from(at), 1));
+        database.apply_many(writes.collect()).await.unwrap();
+    }
+}
+
+fn number(row: &Option<RowValues>) -> Option<i64> {
+    match row.as_ref()?.value("v").unwrap() {
+        Some(Value::BigInt(value)) => Some(value),
+        other => panic!("{other:?} is no number"),
+    }
+}
+
+#[tokio::test]
+async fn a_row_is_the_same_from_memtable_sstable_and_cache() {
+    let (_directory, database, schema) = open(definition()).await;
+    fill(&database, &schema).await;
+    for source in ["memtable", "SSTable", "cache"] {
+        if source == "SSTable" {
+            database.flush(None).await.unwrap();
+            database.invalidate_cache(None).await.unwrap();
+        }
+        for (pk, at) in [("0", 0), ("7", 299), ("19", 150)] {
+            let row = database.get(&schema, row_key(&schema, pk, at)).await.unwrap();
+            let row = row.unwrap_or_else(|| panic!("{source}: {pk} {at} is there"));
+            let wanted = [
+                ("pk", Some(Value::Text(pk.into()))),
+                ("ck", Some(Value::Int(at))),
+                ("v", Some(Value::BigInt(i64::from(at)))),
+            ];
+            assert_eq!(row.values().unwrap(), wanted, "{source}");
+            assert_eq!(row.stored(ColumnId(2)).unwrap(), i64::from(at).to_be_bytes());
+        }
+        for (pk, at) in [("0", 300), ("20", 0)] {
+            let row = database.get(&schema, row_key(&schema, pk, at)).await.unwrap();
+            assert_eq!(row, None, "{source}: {pk} {at}");
+        }
+    }
+    let row = database.get(&schema, row_key(&schema, "0", 0)).await.unwrap().unwrap();
+    assert!(matches!(row.value("w"), Err(Error::NotFound { .. })));
+    let part = RowKey { partition: key(&schema, "0"), clustering: ClusteringKey::empty() };
+    let refused = database.get(&schema, part).await;
+    assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    database.close().await.unwrap();
+    let late = database.get(&schema, row_key(&schema, "0", 0)).await;
+    assert!(matches!(late, Err(Error::Closed)));
+}
+
+#[tokio::test]
+async fn many_rows_come_in_the_order_of_their_keys() {
+    let (_directory, database, schema) = open(definition()).await;
+    fill(&database, &schema).await;
+    database.flush(None).await.unwrap();
+    database.invalidate_cache(None).await.unwrap();
+    let wanted: Vec<i32> = (0..600).map(|number| number * 7 % 320).collect();
+    let keys = wanted.iter().map(|at| row_key(&schema, &(at % 23).to_string(), *at));
+    let rows = database.get_many(&schema, keys.collect()).await.unwrap();
+    for (at, row) in wanted.iter().zip(&rows) {
+        let is_there = *at < 300 && at % 23 < 20;
+        assert_eq!(number(row), is_there.then(|| i64::from(*at)), "row {at} of {}", at % 23);
+    }
+    assert_eq!(rows.len(), 600);
+    assert_eq!(database.get_many(&schema, Vec::new()).await.unwrap(), []);
+    database.close().await.unwrap();
+}
+
+/// Values of rows in batches, with their number.
+fn scanned(batches: &[RecordBatch]) -> usize {
+    batches.iter().map(RecordBatch::num_rows).sum()
+}
+
+#[tokio::test]
+async fn a_scan_reads_what_it_names() {
+    let (_directory, database, schema) = open(definition()).await;
+    fill(&database, &schema).await;
+    let all: Vec<RecordBatch> = database.scan(Scan::new(&schema)).try_collect().await.unwrap();
+    assert_eq!((scanned(&all), all[0].num_columns()), (20 * 300, 3));
+    let limited = database.scan(Scan::new(&schema).limit(5_000));
+    assert_eq!(scanned(&limited.try_collect::<Vec<_>>().await.unwrap()), 5_000);
+    let of = || Scan::new(&schema).partition_of(&[Value::Text("3".into())]).unwrap();
+    let cases = [
+        (of(), 300),
+        (of().partition(key(&schema, "4")), 600),
+        (of().from(ck(&schema, 290)), 10),
+        (of().after(ck(&schema, 290)), 9),
+        (of().before(ck(&schema, 10)), 10),
+        (of().through(ck(&schema, 10)).reversed(), 11),
+        (of().from(ck(&schema, 5)).before(ck(&schema, 8)).limit(2), 2),
+    ];
+    for (scan, wanted) in cases {
+        let text = format!("{scan:?}");
+        let batches: Vec<RecordBatch> = database.scan(scan).try_collect().await.unwrap();
+        assert_eq!(scanned(&batches), wanted, "{text}");
+    }
+    let newest = of().reversed().limit(1).columns(&["v"]).unwrap();
+    let batches: Vec<RecordBatch> = database.scan(newest).try_collect().await.unwrap();
+    let value = crate::batch::value_at(batches[0].column(0), 0, &DataType::BigInt).unwrap();
+    assert_eq!((batches[0].num_columns(), value), (1, Some(Value::BigInt(299))));
+    assert!(matches!(of().columns(&["w"]), Err(Error::NotFound { .. })));
+    database.close().await.unwrap();
+}
+
+/// Static columns, collections, and columns without a value.
+#[tokio::test]
+async fn values_of_every_kind_of_column_come_back_as_they_were_written() {
+    let text = || Box::new(DataType::Text);
+    let kinds = [
+        ("list", DataType::List(text())),
+        ("set", DataType::Set(text())),
+        ("map", DataType::Map(Box::new(DataType::Int), text())),
+        ("plain", DataType::Text),
+    ];
+    let mut schema = definition();
+    schema.columns.push(column("shared", DataType::Text, ColumnKind::Static));
+    schema.columns.extend(kinds.map(|(name, ty)| column(name, ty, ColumnKind::Regular)));
+    let (_directory, database, schema) = open(schema).await;
+    let word = |word: &str| Value::Text(word.into());
+    let written = [
+        ("shared", Some(word("of all"))),
+        ("list", Some(Value::List(vec![word("b"), word("a"), word("b")]))),
+        ("set", Some(Value::Set(vec![word("a"), word("b")]))),
+        ("map", Some(Value::Map(vec![(Value::Int(1), word("x")), (Value::Int(2), word("y"))]))),
+        ("plain", Some(word(""))),
+    ];
+    let (first, second) = (row_key(&schema, "p", 1), row_key(&schema, "p", 2));
+    let mut batch = WriteBatch::new(database.timestamp_us());
+    batch.insert(&schema, first.clone(), &written).unwrap();
+    batch.insert(&schema, second.clone(), &[("v", Some(Value::BigInt(2)))]).unwrap();
+    database.write(batch).await.unwrap();
+    for source in ["memtable", "SSTable", "cache"] {
+        if source == "SSTable" {
+            database.flush(None).await.unwrap();
+            database.invalidate_cache(None).await.unwrap();
+        }
+        let row = database.get(&schema, first.clone()).await.unwrap().unwrap();
+        for (name, value) in &written {
+            assert_eq!(row.value(name).unwrap(), *value, "{source}: {name}");
+        }
+        assert_eq!(row.value("v").unwrap(), None, "{source}");
+        let row = database.get(&schema, second.clone()).await.unwrap().unwrap();
+        assert_eq!(row.value("shared").unwrap(), Some(word("of all")), "{source}");
+        assert_eq!(row.value("v").unwrap(), Some(Value::BigInt(2)), "{source}");
+        assert_eq!(row.value("set").unwrap(), None, "{source}");
+    }
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_batch_inserts_changes_and_deletes() {
+    let (_directory, database, schema) = open(definition()).await;
+    let at = |pk: &str, at| row_key(&schema, pk, at);
+    let v = |value| [("v", Some(Value::BigInt(value)))];
+    let mut batch = WriteBatch::new(10);
+    assert!(batch.is_empty());
+    for pk in ["a", "b", "c"] {
+        for row in 0..3 {
+            batch.insert(&schema, at(pk, row), &v(i64::from(row))).unwrap();
+        }
+    }
+    batch.insert(&schema, at("a", 0), &v(100)).unwrap();
+    database.write(batch).await.unwrap();
+    let mut batch = WriteBatch::new(20);
+    batch.delete(&schema, at("a", 1));
+    batch.insert(&schema, at("a", 2), &[("v", None)]).unwrap();
+    batch.delete_partition(&schema, key(&schema, "b"));
+    database.write(batch).await.unwrap();
+    let get = |pk, row| database.get(&schema, at(pk, row));
+    for source in ["memtable", "SSTables", "cache"] {
+        if source == "SSTables" {
+            database.flush(None).await.unwrap();
+            database.invalidate_cache(None).await.unwrap();
+        }
+        let greater = number(&get("a", 0).await.unwrap());
+        assert_eq!(greater, Some(100), "{source}: the greater of two values");
+        assert_eq!(get("a", 1).await.unwrap(), None, "{source}");
+        let row = get("a", 2).await.unwrap().expect("a row without a value is a row");
+        assert_eq!(row.value("v").unwrap(), None, "{source}");
+        for row in 0..3 {
+            assert_eq!(get("b", row).await.unwrap(), None, "{source}");
+            assert_eq!(number(&get("c", row).await.unwrap()), Some(i64::from(row)), "{source}");
+        }
+    }
+    let mut batch = WriteBatch::new(30);
+    let refused = batch.insert(&schema, at("a", 0), &[("ck", Some(Value::Int(1)))]);
+    assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    let refused = batch.insert(&schema, at("a", 0), &[("v", Some(Value::Int(1)))]);
+    assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    let refused = batch.insert(&schema, at("a", 0), &[("w", None)]);
+    assert!(matches!(refused, Err(Error::NotFound { .. })), "{refused:?}");
+    assert!(batch.is_empty());
+    database.write(batch).await.unwrap();
+    database.close().await.unwrap();
+}
+
+/// The calls that block, from threads that no runtime knows, beside those that do not.
+#[test]
+fn calls_that_block_answer_the_same() {
+    let (_directory, database, schema) = futures::executor::block_on(open(definition()));
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (database, schema) = (&database, &schema);
+            scope.spawn(move || {
+                let pk = thread.to_string();
+                for at in 0..300 {
+                    let write = insert(schema, &pk, at, i64::from(at), 1);
+                    database.apply(write).wait().unwrap();
+                    let row = database.get(schema, row_key(schema, &pk, at)).wait().unwrap();
+                    assert_eq!(number(&row), Some(i64::from(at)));
+                }
+                let keys = (0..301).map(|at| row_key(schema, &pk, at)).collect();
+                let rows = database.get_many(schema, keys).wait().unwrap();
+                assert_eq!(rows.iter().flatten().count(), 300);
+                let mut scan = database.scan(Scan::new(schema).partition(key(schema, &pk)));
+                let mut found = 0;
+                while let Some(batch) = scan.wait() {
+                    found += batch.unwrap().num_rows();
+                }
+                assert_eq!(found, 300);
+            });
+        }
+    });
+    let refused = futures::executor::block_on(database.on_shard(&key(&schema, "0"), {
+        let (database, key) = (database.clone(), row_key(&schema, "0", 0));
+        let schema = schema.clone();
+        move |_| Box::pin(async move { database.get(&schema, key).wait() })
+    }));
+    assert!(matches!(refused.unwrap(), Err(Error::Invalid(_))), "it would wait for itself");
+    futures::executor::block_on(database.close()).unwrap();
+    assert!(matches!(database.get(&schema, row_key(&schema, "0", 0)).wait(), Err(Error::Closed)));
+}
+
+#[tokio::test]
+async fn limits_and_admission_count_the_calls() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = SimulatedClock::new(1_700_000_000_000_000);
+    let options = Options {
+        shards: Some(1),
+        durability: Durability::None,
+        clock: clock.clone(),
+        ..Options::new(directory.path())
+    };
+    let database = Database::open(options).await.unwrap();
+    let mut limited = definition();
+    limited.options.per_partition_rate_limit.max_reads_per_second = Some(10);
+    let schema = database.create_table(limited, false).await.unwrap();
+    database.apply(insert(&schema, "a", 1, 1, 1)).await.unwrap();
+    let mut refused = 0;
+    for _ in 0..200 {
+        clock.advance(Duration::from_micros(10));
+        match database.get(&schema, row_key(&schema, "a", 1)).await {
+            Ok(row) => assert_eq!(number(&row), Some(1)),
+            Err(Error::RateLimited { .. }) => refused += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(refused > 0, "no read was refused");
+    let report = database.admission_report().await.unwrap();
+    let reads = report.iter().find(|report| report.class == WorkClass::Keys.as_str()).unwrap();
+    let status = reads.status;
+    assert!(status.arrived >= 200 && status.running == 0 && status.memory_bytes == 0);
+    database.close().await.unwrap();
+}
+
+/// Nobody waits for these any more; what they left behind hinders nobody.
+#[tokio::test]
+async fn dropped_calls_leave_nothing_behind() {
+    let (_directory, database, schema) = open(definition()).await;
+    fill(&database, &schema).await;
+    database.flush(None).await.unwrap();
+    database.invalidate_cache(None).await.unwrap();
+    for round in 0..50 {
+        let mut calls: Vec<_> = (0..20)
+            .map(|pk| database.get(&schema, row_key(&schema, &pk.to_string(), round)))
+            .collect();
+        for call in &mut calls {
+            let _ = futures::poll!(call);
+        }
+    }
+    let all = (0..20).map(|pk| database.get(&schema, row_key(&schema, &pk.to_string(), 7)));
+    for row in join_all(all).await {
+        assert_eq!(number(&row.unwrap()), Some(7));
+    }
+    for report in database.admission_report().await.unwrap() {
+        assert_eq!((report.status.running, report.status.queued), (0, 0));
+    }
+    database.close().await.unwrap();
+}

@@ -1,0 +1,288 @@
+//! One row as it was when it was read, in a form that crosses threads: one piece of memory.
+//!
+//! ```text
+//! row := count x (u32 column, u32 end of its value), values
+//! ```
+//! Values stand as they are stored; a column of several cells is put together in the form of a
+//! frozen one. Columns without a value are left out.
+
+use std::borrow::Cow;
+
+use super::{LiveContent, LiveRows};
+use crate::error::{Error, Result};
+use crate::mutation::{CellPath, MultiCell, Row};
+use crate::schema::order::{decode_component, is_null};
+use crate::schema::table_schema::SchemaRef;
+use crate::schema::{
+    ClusteringKey, Column, ColumnId, ColumnKind, DataType, PartitionKey, TableSchema, Value, frozen,
+};
+
+/// Bytes of an entry in front of the values.
+const ENTRY_BYTES: usize = 8;
+
+/// Which row of a table: the keys of its partition and of the row in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowKey {
+    pub partition: PartitionKey,
+    /// Empty in a table without clustering columns.
+    pub clustering: ClusteringKey,
+}
+
+impl RowKey {
+    /// From the values of all key columns: those of the partition key, then the clustering key's.
+    ///
+    /// Errors: `Invalid` for a wrong number or type of values, or one that is too long.
+    pub fn from_values(schema: &TableSchema, values: &[Value]) -> Result<Self> {
+        let (partition, clustering) =
+            (schema.partition_key().count(), schema.clustering_key().count());
+        if values.len() != partition + clustering {
+            return Err(Error::invalid(format!(
+                "the key of {} has {} columns, {} values given",
+                schema.full_name(),
+                partition + clustering,
+                values.len()
+            )));
+        }
+        let (partition, clustering) = values.split_at(partition);
+        Ok(RowKey {
+            partition: PartitionKey::from_values(schema, partition)?,
+            clustering: ClusteringKey::from_values(schema, clustering)?,
+        })
+    }
+}
+
+impl From<(PartitionKey, ClusteringKey)> for RowKey {
+    fn from((partition, clustering): (PartitionKey, ClusteringKey)) -> Self {
+        RowKey { partition, clustering }
+    }
+}
+
+/// See the head of this file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RowValues {
+    schema: SchemaRef,
+    key: RowKey,
+    count: usize,
+    content: Box<[u8]>,
+}
+
+impl RowValues {
+    /// The first of `live`, with the values that a reader at `now_seconds` sees.
+    ///
+    /// Errors: `Invalid` where stored bytes are no value of their column.
+    pub fn of(
+        schema: SchemaRef,
+        key: RowKey,
+        live: LiveRows<'_>,
+        now_seconds: i32,
+    ) -> Result<RowValues> {
+        let (count, content) = match live.content {
+            // What most rows are: their values are copied from where they lie.
+            LiveContent::Flat([flat, ..]) if live.static_row.is_none() => {
+                let values = || {
+                    let values = flat.values(now_seconds);
+                    values.filter_map(|(column, value)| Some((column, value?)))
+                };
+                pack(values)
+            }
+            content => {
+                let mut parts = Vec::new();
+                let thawed;
+                let row = match content {
+                    LiveContent::Row { row, .. } => Some(row),
+                    LiveContent::Flat(flat) => {
+                        thawed = flat.first().map(|flat| flat.thaw());
+                        thawed.as_ref()
+                    }
+                    LiveContent::StaticOnly => None,
+                };
+                for row in row.into_iter().chain(live.static_row) {
+                    take(&schema, row, now_seconds, &mut parts)?;
+                }
+                parts.sort_by_key(|(column, _)| *column);
+                pack(|| parts.iter().map(|(column, value)| (*column, &**value)))
+            }
+        };
+        assert!(count * ENTRY_BYTES <= content.len(), "{count} entries in {} bytes", content.len());
+        Ok(RowValues { schema, key, count, content })
+    }
+
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    pub fn key(&self) -> &RowKey {
+        &self.key
+    }
+
+    /// The value of a regular or static column as it is stored, big-endian; `None` for null.
+    pub fn stored(&self, column: ColumnId) -> Option<&[u8]> {
+        let mut start = self.count * ENTRY_BYTES;
+        for entry in self.content[..start].chunks_exact(ENTRY_BYTES) {
+            let number = |at: usize| {
+                u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]])
+            };
+            let end = number(4) as usize;
+            debug_assert!(
+                start <= end && end <= self.content.len(),
+                "an entry ends before it begins"
+            );
+            if number(0) == u32::from(column.0) {
+                return Some(&self.content[start..end]);
+            }
+            start = end;
+        }
+        None
+    }
+
+    /// The value of a column by its name; `None` for null.
+    ///
+    /// Errors: `NotFound`; `Invalid` where stored bytes are no value of the column's type.
+    pub fn value(&self, column: &str) -> Result<Option<Value>> {
+        let Some((id, column)) = self.schema.find(column) else {
+            let name = format!("{}.{column}", self.schema.name);
+            return Err(Error::NotFound { kind: "column", name });
+        };
+        self.value_of(id, column)
+    }
+
+    /// Names and values of all columns, in the order of the table.
+    ///
+    /// Errors: `Invalid` where stored bytes are no value of their column's type.
+    pub fn values(&self) -> Result<Vec<(&str, Option<Value>)>> {
+        let ids = self.schema.ids();
+        let named = ids.map(|id| {
+            let column = self.schema.column(id);
+            Ok((column.name.as_str(), self.value_of(id, column)?))
+        });
+        named.collect()
+    }
+
+    fn value_of(&self, id: ColumnId, column: &Column) -> Result<Option<Value>> {
+        match column.kind {
+            ColumnKind::Regular | ColumnKind::Static => {
+                let stored = self.stored(id).filter(|stored| has_value(&column.ty, stored));
+                stored.map(|stored| Value::decode(&column.ty, stored)).transpose()
+            }
+            ColumnKind::PartitionKey { position } => {
+                let components = self.key.partition.components(&self.schema)?;
+                let stored = components.get(usize::from(position));
+                stored.map(|stored| Value::decode(&column.ty, stored)).transpose()
+            }
+            ColumnKind::ClusteringKey { position, .. } => self.clustering(position),
+        }
+    }
+
+    fn clustering(&self, wanted: u16) -> Result<Option<Value>> {
+        let mut rest = self.key.clustering.as_ordered();
+        let mut stored = Vec::new();
+        for (position, column) in (0..).zip(self.schema.clustering_key()) {
+            if rest.is_empty() {
+                break;
+            }
+            let order = column.clustering_order();
+            stored.clear();
+            let is_null = is_null(order, rest);
+            let taken = decode_component(&column.ty, order, rest, &mut stored)?;
+            rest = &rest[taken..];
+            if position == wanted && !is_null {
+                return Value::decode(&column.ty, &stored).map(Some);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Nothing is a value of text and blobs only.
+fn has_value(ty: &DataType, stored: &[u8]) -> bool {
+    !stored.is_empty() || matches!(ty, DataType::Text | DataType::Blob)
+}
+
+/// The number of the values and the row of them.
+fn pack<'v, I>(values: impl Fn() -> I) -> (usize, Box<[u8]>)
+where
+    I: Iterator<Item = (ColumnId, &'v [u8])>,
+{
+    let (count, bytes) =
+        values().fold((0, 0), |(count, bytes), (_, value)| (count + 1, bytes + value.len()));
+    let mut end = count * ENTRY_BYTES;
+    let mut content = Vec::with_capacity(end + bytes);
+    for (column, value) in values() {
+        end += value.len();
+        content.extend_from_slice(&u32::from(column.0).to_le_bytes());
+        let end = u32::try_from(end).expect("a row is far shorter than 4 GiB");
+        content.extend_from_slice(&end.to_le_bytes());
+    }
+    values().for_each(|(_, value)| content.extend_from_slice(value));
+    debug_assert_eq!(content.len(), end, "values end elsewhere than their entries say");
+    (count, content.into_boxed_slice())
+}
+
+/// Adds the values of a row's columns.
+fn take<'r>(
+    schema: &TableSchema,
+    row: &'r Row,
+    now_seconds: i32,
+    parts: &mut Vec<(ColumnId, Cow<'r, [u8]>)>,
+) -> Result<()> {
+    for (column, cell) in &row.cells {
+        let value = cell.value_at(now_seconds);
+        parts.extend(value.map(|value| (*column, Cow::Borrowed(value))));
+    }
+    for (id, multi) in &row.multi {
+        let column = schema.column(*id);
+        let frozen = frozen_form(&column.ty, multi, now_seconds).map_err(|wanted| {
+            let (table, ty) = (schema.full_name(), column.ty.sql_name());
+            Error::invalid(format!(
+                "a stored value of {table}.{} is no {ty}: {wanted}",
+                column.name
+            ))
+        })?;
+        parts.extend(frozen.map(|frozen| (*id, Cow::Owned(frozen))));
+    }
+    Ok(())
+}
+
+/// The live cells of a column as its frozen form has them; `None` where there are none.
+fn frozen_form(
+    ty: &DataType,
+    multi: &MultiCell,
+    now_seconds: i32,
+) -> std::result::Result<Option<Vec<u8>>, &'static str> {
+    let stored = |path: &CellPath, ty: &DataType| path.stored(ty).map_err(|_| "the path of a cell");
+    let cells: Vec<(&CellPath, &[u8])> = multi.live_cells(now_seconds).collect();
+    if cells.is_empty() {
+        return Ok(None);
+    }
+    let mut out = Vec::new();
+    match ty {
+        DataType::List(_) => {
+            frozen::put_all(cells.len(), cells.iter().map(|(_, value)| Some(*value)), &mut out);
+        }
+        DataType::Set(element) => {
+            let paths = cells.iter().map(|(path, _)| stored(path, element));
+            let paths: Vec<Vec<u8>> = paths.collect::<std::result::Result<_, _>>()?;
+            frozen::put_all(paths.len(), paths.iter().map(|path| Some(path.as_slice())), &mut out);
+        }
+        DataType::Map(key, _) => {
+            let keys = cells.iter().map(|(path, _)| stored(path, key));
+            let keys: Vec<Vec<u8>> = keys.collect::<std::result::Result<_, _>>()?;
+            let entries = keys.iter().zip(&cells);
+            let entries =
+                entries.flat_map(|(key, (_, value))| [Some(key.as_slice()), Some(*value)]);
+            frozen::put_all(cells.len(), entries, &mut out);
+        }
+        DataType::User(user) => {
+            let mut fields = vec![None; user.fields.len()];
+            for (path, value) in &cells {
+                let number = stored(path, &DataType::SmallInt)?;
+                let number = i16::from_be_bytes(number.try_into().map_err(|_| "a field's number")?);
+                let field = usize::try_from(number).ok().and_then(|number| fields.get_mut(number));
+                *field.ok_or("it has a field that the type lacks")? = Some(*value);
+            }
+            fields.into_iter().for_each(|field| frozen::put(field, &mut out));
+        }
+        _ => return Err("it has several cells"),
+    }
+    Ok(Some(out))
+}

@@ -1,0 +1,279 @@
+//! What other threads leave for a shard, and how it waits for that.
+//!
+//! Mail gathers in one list that the shard takes as a whole. Whoever puts mail in wakes the shard
+//! only where it said, under the same lock and after it found nothing, that it is going to sleep:
+//! no wake-up is lost, and none is spent on a shard that is awake.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use super::stats::RuntimeStats;
+use crate::config::MAILBOX_REQUESTS_MAX;
+use crate::error::{Error, Result};
+use crate::os;
+
+/// Somebody waits for room under this number.
+pub(super) type Ticket = Option<u64>;
+
+/// See the head of this file.
+pub(super) struct Mailbox<T> {
+    inner: Mutex<Inner<T>>,
+    stats: Arc<RuntimeStats>,
+    /// The core of whoever put mail in last, and that of the shard.
+    sender_core: AtomicUsize,
+    shard_core: AtomicUsize,
+}
+
+struct Inner<T> {
+    mail: Vec<T>,
+    /// The shard, while it sleeps.
+    shard: Option<Waker>,
+    /// Who waits for room.
+    senders: Vec<(u64, Waker)>,
+    next_ticket: u64,
+    is_closed: bool,
+}
+
+/// The shard's side. With it goes what was not taken, and nothing more gets in.
+pub(super) struct Receiver<T>(Arc<Mailbox<T>>);
+
+/// The senders' side: with the last of them the mailbox closes.
+pub(super) struct Sender<T>(Arc<Mailbox<T>>);
+
+/// An empty mailbox of a shard with these counters.
+pub(super) fn mailbox<T>(stats: Arc<RuntimeStats>) -> (Arc<Sender<T>>, Receiver<T>) {
+    let inner = Inner {
+        mail: Vec::new(),
+        shard: None,
+        senders: Vec::new(),
+        next_ticket: 0,
+        is_closed: false,
+    };
+    let mailbox = Arc::new(Mailbox {
+        inner: Mutex::new(inner),
+        stats,
+        sender_core: AtomicUsize::new(usize::MAX),
+        shard_core: AtomicUsize::new(usize::MAX),
+    });
+    (Arc::new(Sender(mailbox.clone())), Receiver(mailbox))
+}
+
+impl<T> Mailbox<T> {
+    fn lock(&self) -> MutexGuard<'_, Inner<T>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close(&self) {
+        let mut inner = self.lock();
+        if !inner.is_closed {
+            inner.is_closed = true;
+            // The end is news too: who polls for mail need not poll on.
+            self.stats.set_mail_waits(true);
+        }
+        let (senders, shard) = (std::mem::take(&mut inner.senders), inner.shard.take());
+        drop(inner);
+        let senders = senders.into_iter().map(|(_, waker)| waker);
+        senders.chain(shard).for_each(Waker::wake);
+    }
+}
+
+impl<T> Sender<T> {
+    /// Puts in what `mail` makes, or waits for room.
+    ///
+    /// Errors: `Closed`.
+    pub(super) fn poll_put(
+        &self,
+        context: &mut Context<'_>,
+        ticket: &mut Ticket,
+        mail: impl FnOnce() -> T,
+    ) -> Poll<Result<()>> {
+        let mailbox = &*self.0;
+        mailbox.sender_core.store(os::current_core(), Ordering::Relaxed);
+        let mut inner = mailbox.lock();
+        if inner.is_closed {
+            return Poll::Ready(Err(Error::Closed));
+        }
+        if inner.mail.len() >= MAILBOX_REQUESTS_MAX {
+            let number = *ticket.get_or_insert_with(|| {
+                mailbox.stats.add_mailbox_full();
+                inner.next_ticket += 1;
+                inner.next_ticket
+            });
+            let waker = context.waker();
+            match inner.senders.iter_mut().find(|(other, _)| *other == number) {
+                Some((_, own)) => own.clone_from(waker),
+                None => inner.senders.push((number, waker.clone())),
+            }
+            return Poll::Pending;
+        }
+        inner.mail.push(mail());
+        mailbox.stats.set_mail_waits(true);
+        let shard = inner.shard.take();
+        drop(inner);
+        if let Some(shard) = shard {
+            shard.wake();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Whether the calling thread is on the core that the shard ran on last.
+    pub(super) fn is_on_core_of_shard(&self) -> bool {
+        self.0.shard_core.load(Ordering::Relaxed) == os::current_core()
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl<T> Receiver<T> {
+    /// Takes all mail into `batch`, which is empty, or sleeps until there is some. False when none
+    /// will come any more.
+    pub(super) fn poll_take(&self, context: &mut Context<'_>, batch: &mut Vec<T>) -> Poll<bool> {
+        let mut inner = self.0.lock();
+        if !inner.mail.is_empty() {
+            return Poll::Ready(Self::take(inner, &self.0.stats, batch));
+        }
+        self.0.stats.set_mail_waits(false);
+        if inner.is_closed {
+            return Poll::Ready(false);
+        }
+        match &mut inner.shard {
+            Some(shard) => shard.clone_from(context.waker()),
+            shard => *shard = Some(context.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    /// Takes all mail that is there. `None` where there is none yet; false when none will come any
+    /// more.
+    pub(super) fn take_now(&self, batch: &mut Vec<T>) -> Option<bool> {
+        let inner = self.0.lock();
+        if !inner.mail.is_empty() {
+            return Some(Self::take(inner, &self.0.stats, batch));
+        }
+        self.0.stats.set_mail_waits(false);
+        inner.is_closed.then_some(false)
+    }
+
+    fn take(mut inner: MutexGuard<'_, Inner<T>>, stats: &RuntimeStats, batch: &mut Vec<T>) -> bool {
+        std::mem::swap(&mut inner.mail, batch);
+        stats.set_mail_waits(false);
+        let senders = std::mem::take(&mut inner.senders);
+        drop(inner);
+        senders.into_iter().for_each(|(_, waker)| waker.wake());
+        true
+    }
+
+    /// Whether there may be news, mail or the end; looked at without the lock. `take_now` tells.
+    #[inline]
+    pub(super) fn has_mail(&self) -> bool {
+        self.0.stats.mail_waits()
+    }
+
+    /// Refuses what comes from now on; what is there can still be taken.
+    pub(super) fn close(&self) {
+        self.0.close();
+    }
+
+    /// Notes the core of the shard; says whether the last sender was on it.
+    pub(super) fn meets_sender(&self) -> bool {
+        let core = os::current_core();
+        self.0.shard_core.store(core, Ordering::Relaxed);
+        self.0.sender_core.load(Ordering::Relaxed) == core
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        self.0.close();
+        // Outside the lock: what was sent may have an end of its own.
+        let rest = std::mem::take(&mut self.0.lock().mail);
+        drop(rest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn context(count: &Arc<Count>) -> Waker {
+        Waker::from(count.clone())
+    }
+
+    #[test]
+    fn a_shard_is_woken_once_and_only_where_it_sleeps() {
+        let (sender, receiver) = mailbox(Arc::new(RuntimeStats::default()));
+        let count = Arc::new(Count::default());
+        let waker = context(&count);
+        let mut cx = Context::from_waker(&waker);
+        let (mut batch, mut ticket) = (Vec::new(), None);
+        let mut put = |number: u32| {
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(sender.poll_put(&mut cx, &mut ticket, || number).is_ready());
+        };
+        put(1);
+        assert_eq!(count.0.load(Ordering::SeqCst), 0, "it is awake");
+        assert_eq!(receiver.poll_take(&mut cx, &mut batch), Poll::Ready(true));
+        assert!(receiver.poll_take(&mut cx, &mut Vec::new()).is_pending());
+        put(2);
+        put(3);
+        assert_eq!(count.0.load(Ordering::SeqCst), 1);
+        assert!(receiver.has_mail());
+        batch.clear();
+        assert!(receiver.take_now(&mut batch).unwrap() && !receiver.has_mail());
+        assert_eq!(batch, [2, 3]);
+        assert_eq!(receiver.take_now(&mut Vec::new()), None);
+        assert!(receiver.poll_take(&mut cx, &mut Vec::new()).is_pending());
+        drop(sender);
+        assert_eq!(count.0.load(Ordering::SeqCst), 2, "the end is told too");
+        assert!(receiver.has_mail(), "who polls sees the end as well");
+        assert_eq!(receiver.take_now(&mut Vec::new()), Some(false));
+        receiver.close();
+        assert!(!receiver.has_mail(), "that is no news twice");
+        assert_eq!(receiver.poll_take(&mut cx, &mut Vec::new()), Poll::Ready(false));
+    }
+
+    #[test]
+    fn who_waits_for_room_is_told_of_it_and_of_the_end() {
+        let stats = Arc::new(RuntimeStats::default());
+        let (sender, receiver) = mailbox(stats.clone());
+        let count = Arc::new(Count::default());
+        let waker = context(&count);
+        let mut cx = Context::from_waker(&waker);
+        let mut first = None;
+        for number in 0..MAILBOX_REQUESTS_MAX {
+            assert!(sender.poll_put(&mut cx, &mut first, || number).is_ready());
+        }
+        for _ in 0..3 {
+            assert!(sender.poll_put(&mut cx, &mut first, || 0).is_pending());
+        }
+        assert_eq!(stats.mailbox_full_count(), 1, "one sender waits");
+        let mut batch = Vec::new();
+        assert_eq!(receiver.take_now(&mut batch), Some(true));
+        assert_eq!((batch.len(), count.0.load(Ordering::SeqCst)), (MAILBOX_REQUESTS_MAX, 1));
+        assert!(sender.poll_put(&mut cx, &mut first, || 7).is_ready());
+        receiver.close();
+        assert!(matches!(
+            sender.poll_put(&mut cx, &mut first, || 8),
+            Poll::Ready(Err(Error::Closed))
+        ));
+        batch.clear();
+        assert_eq!(receiver.poll_take(&mut cx, &mut batch), Poll::Ready(true));
+        assert_eq!(batch, [7], "what was accepted is taken");
+    }
+}
