@@ -26,6 +26,8 @@ pub struct Progress {
     total: Cell<u64>,
     written_bytes: Cell<u64>,
     is_cancelled: Cell<bool>,
+    /// Its outputs are taking the place of its inputs.
+    is_settled: Cell<bool>,
 }
 
 impl Progress {
@@ -39,9 +41,20 @@ impl Progress {
         self.written_bytes.get()
     }
 
-    /// Has the merge end at the next place where it can.
-    pub fn cancel(&self) {
-        self.is_cancelled.set(true);
+    /// Has the merge end at the next place where it can; false where it is too late for that.
+    pub fn cancel(&self) -> bool {
+        let is_in_time = !self.is_settled.get();
+        if is_in_time {
+            self.is_cancelled.set(true);
+        }
+        is_in_time
+    }
+
+    /// From now on it is too late to cancel; false where it was cancelled.
+    pub fn settle(&self) -> bool {
+        let goes_on = !self.is_cancelled.get();
+        self.is_settled.set(goes_on);
+        goes_on
     }
 
     pub fn is_cancelled(&self) -> bool {

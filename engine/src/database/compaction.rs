@@ -73,7 +73,8 @@ impl Database {
         .boxed()
     }
 
-    /// Ends a compaction: everything is as before it. False when no such one runs.
+    /// Ends a compaction: everything is as before it. False when no such one runs, or when it is
+    /// about to end by itself.
     ///
     /// Errors: `Closed`.
     pub fn cancel_compaction(&self, number: u64) -> BoxFuture<'_, Result<bool>> {

@@ -287,11 +287,11 @@ impl Shard {
         waits.await.map_err(|_| Error::Closed).flatten()
     }
 
-    /// Ends a compaction; false when no such one runs here.
+    /// Ends a compaction; false when no such one runs here, or its outputs are taking over.
     pub(in crate::database) fn cancel_compaction(&self, number: u64) -> bool {
         let running = self.compacting.running.borrow();
         let job = running.as_ref().filter(|job| job.number == number);
-        job.inspect(|job| job.progress.cancel()).is_some()
+        job.is_some_and(|job| job.progress.cancel())
     }
 
     /// Ends the compactions of a table that was dropped, or of all when the shard closes, and waits
@@ -312,7 +312,8 @@ impl Shard {
             {
                 let running = self.compacting.running.borrow();
                 match running.as_ref().filter(|job| concerns(job.table.schema().id)) {
-                    Some(job) => job.progress.cancel(),
+                    // Too late is as good: it ends by itself.
+                    Some(job) => _ = job.progress.cancel(),
                     None => return,
                 }
             }

@@ -415,6 +415,12 @@ fn a_cancelled_compaction_and_that_of_a_dropped_table_leave_nothing() {
         let disk = SimulatedDisk::new(8);
         let world = open(&disk).await;
         four_sstables(&world).await;
+        // So much that a merge takes many turns.
+        for partition in 0..400 {
+            let (key, at) = (format!("p{partition}"), i64::from(partition));
+            world.write(insert(&world.table(), &key, 1, at, 9)).await;
+        }
+        world.flush().await;
         let before = world.numbers().await;
         for drops in [false, true] {
             let (database, id) = (world.database.clone(), world.table().id);

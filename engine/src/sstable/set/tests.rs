@@ -277,7 +277,7 @@ async fn what_was_set_aside_is_there_after_a_power_cut() {
             write_file_atomically(&*shared, &directory().join(name), b"x").await.unwrap();
         }
         let live = BTreeSet::new();
-        let (_, moved) = clear_unnamed(&*shared, directory(), &live).await.unwrap();
+        let (_, moved) = clear_unnamed(&*shared, directory(), (&live, &live)).await.unwrap();
         assert_eq!(moved.len(), 2);
         let after = disk.power_cut().shared();
         let kept = after.list(&directory().join(LOST)).await.unwrap();
