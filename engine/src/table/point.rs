@@ -20,6 +20,7 @@ pub struct PointQuery {
 }
 
 /// How far a read came without waiting.
+#[expect(clippy::large_enum_variant, reason = "one a read, and taken apart at once")]
 pub enum Progress {
     Done(Option<RowValues>),
     Waits(PointQuery),

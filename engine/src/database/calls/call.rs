@@ -112,10 +112,13 @@ impl Future for Getting {
     }
 }
 
+/// What one shard is asked for several rows; `None` once it has answered.
+type AskingMany = Option<Asking<Shard, GetMany>>;
+
 /// Rows on their way; see [`Database::get_many`].
 pub struct GettingMany {
     /// Of each shard, where its rows go, until they are there.
-    parts: Vec<(Vec<usize>, Option<Asking<Shard, GetMany>>)>,
+    parts: Vec<(Vec<usize>, AskingMany)>,
     rows: Vec<Option<RowValues>>,
 }
 

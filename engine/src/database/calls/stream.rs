@@ -34,7 +34,6 @@ pub struct BatchStream {
     held: Option<BatchCharge>,
 }
 
-#[expect(clippy::large_enum_variant, reason = "one a read")]
 enum State {
     Starting(Starting),
     Receiving(Receiver<Result<Sent>>),
