@@ -489,8 +489,8 @@ impl ExecutionPlan for TideScan {
     }
 }
 
-/// The keys of a shard's partitions that have partners in a join; `None` where it takes less to read
-/// all partitions.
+/// The keys of a shard's partitions that have partners in a join; `None` where reading all
+/// partitions takes less.
 async fn of_join(
     database: Engine,
     table: SchemaRef,

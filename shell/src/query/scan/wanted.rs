@@ -66,8 +66,8 @@ impl WantedKeys {
         }
     }
 
-    /// Adds the keys of rows, given a column for each column of the partition key. A row with a null
-    /// wants nothing.
+    /// Adds the keys of rows, given a column for each column of the partition key. A row with a
+    /// null wants nothing.
     ///
     /// Errors: those of a cast between types that have none.
     pub fn add(&self, columns: &[ArrayRef]) -> Result<()> {

@@ -5,8 +5,8 @@
 //! partitions have partners, and the scan reads these only ([`WantedKeys`]). The join is as it was:
 //! a partition too many costs a read and changes no answer.
 //!
-//! The side with few rows must be the left one. DataFusion swaps sides by their sizes, which it does
-//! not know of tables; [`few_to_left`] swaps where a side names its partitions or has a limit.
+//! The side with few rows must be the left one. DataFusion swaps sides by their sizes, which it
+//! does not know of tables; [`few_to_left`] swaps where a side names its partitions or has a limit.
 
 use std::fmt;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ fn look_up(plan: Arc<dyn ExecutionPlan>) -> Result<Changed> {
     };
     let Some(keyed) = keyed(join, Side::Right) else { return Ok(Transformed::no(plan)) };
     // Whoever reads one stream of a repartitioned input reads all that it is made of; so keys are
-    // told below it. An input of several streams that is not may be read one stream after the other.
+    // told below it. Several streams that are not made so may be read one after the other.
     let left = join.left();
     let (above, below) = match left.downcast_ref::<RepartitionExec>() {
         Some(repartition) => (Some(left), repartition.input()),

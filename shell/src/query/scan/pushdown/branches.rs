@@ -11,8 +11,9 @@ use tidegate_engine::mutation::ClusteringRange;
 use tidegate_engine::mutation::slice::normalise;
 use tidegate_engine::schema::{ClusteringKey, PartitionKey, TableSchema};
 
+use super::access::{Access, Keys, Part};
 use super::condition::condition;
-use super::{Access, Keys, Part, decide_conjuncts};
+use super::conjuncts::decide_conjuncts;
 
 /// Most branches that conditions may multiply to; beyond, they are checked row by row.
 const BRANCHES_MAX: usize = 4096;
@@ -46,7 +47,7 @@ pub(super) fn decide(
     residual.extend(
         branched
             .iter()
-            .filter(|(_, branches)| branches.iter().flatten().any(|expr| is_left(expr)))
+            .filter(|(_, branches)| branches.iter().flatten().any(&is_left))
             .map(|(expr, _)| (*expr).clone()),
     );
     let access = Access { residual, ..united(accesses, plain)? };

@@ -1,4 +1,9 @@
+//! Conditions, and what is read for them.
+
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use datafusion::prelude::{col, lit};
+use tidegate_engine::batch::arrow_type;
+use tidegate_engine::schema::{ClusteringKey, ClusteringOrder, ColumnId, TableSchema, Value};
 use tidegate_engine::{Column, ColumnKind, DataType, TableId, TableOptions};
 
 use super::*;
