@@ -156,7 +156,8 @@ fn one_piece(rows: i64) -> f64 {
         let mut fragments = std::collections::VecDeque::new();
         block_on(source.fill(&mut fragments)).unwrap();
         for ck in 0..rows {
-            let position = ReplayPosition { segment: 1, offset: 1 };
+            let offset = u32::try_from(pk * rows + ck + 1).unwrap();
+            let position = ReplayPosition { segment: 1, offset };
             memtable.begin_write(position, write(&schema, pk, ck, 1)).apply();
         }
     }
