@@ -43,16 +43,12 @@ impl TideTable {
 
     /// What a read of the rows that satisfy all these conditions reads.
     pub fn access(&self, filters: &[Expr]) -> Access {
-        pushdown::decide_apart(&self.table, filters, self.whose_keys())
-    }
-
-    /// Whose partition keys are looked for.
-    fn whose_keys(&self) -> Keys {
         let (keyspace, table) = (&self.table.keyspace, &self.table.name);
-        match self.database.catalog().is_attached(keyspace, table) {
+        let whose = match self.database.catalog().is_attached(keyspace, table) {
             true => Keys::Foreign,
             false => Keys::Own,
-        }
+        };
+        pushdown::decide_apart(&self.table, filters, whose)
     }
 }
 
@@ -86,7 +82,7 @@ impl TableProvider for TideTable {
             None => all.clone(),
         };
         let output_columns = columns.len();
-        let (whose, access) = (self.whose_keys(), self.access(filters));
+        let access = self.access(filters);
         if access.is_empty() {
             return Ok(Arc::new(EmptyExec::new(arrow_schema(&self.table, &columns))));
         }
@@ -116,7 +112,6 @@ impl TableProvider for TideTable {
             predicate,
             limit,
         );
-        let scan = scan.with_keys(whose);
         Ok(Arc::new(scan.past_cache(bypasses_cache(state.config_options()))))
     }
 }

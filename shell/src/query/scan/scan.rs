@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -39,14 +40,15 @@ use datafusion::physical_plan::{
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 use tidegate_engine::batch::arrow_schema;
+use tidegate_engine::database::Shard;
 use tidegate_engine::mutation::{ClusteringRange, Direction, Slice, Weight};
 use tidegate_engine::schema::table_schema::SchemaRef;
 use tidegate_engine::schema::{
     ClusteringKey, ClusteringOrder, ColumnId, DataType, PartitionKey, TableSchema,
 };
-use tidegate_engine::{BatchStream, Partitions, ReadCommand, TableReport};
+use tidegate_engine::{BatchStream, Partitions, ReadCommand};
 
-use super::pushdown::{Access, Keys, Part, is_ordered_alike};
+use super::pushdown::{Access, Part, is_ordered_alike};
 use super::wanted::WantedKeys;
 use crate::query::engine::Engine;
 use crate::query::types::identifier::{Kind, ordered_by};
@@ -93,7 +95,6 @@ pub struct TideScan {
     direction: Direction,
     limit: Option<usize>,
     past_cache: bool,
-    whose: Keys,
     /// Tells which partitions have partners in a join; `None` outside one.
     wanted: Option<Arc<WantedKeys>>,
     properties: Arc<PlanProperties>,
@@ -128,21 +129,10 @@ impl TideScan {
             direction,
             limit,
             past_cache: false,
-            whose: Keys::Own,
             wanted: None,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         }
-    }
-
-    /// A scan of a table whose partition keys are of that kind.
-    pub fn with_keys(self, whose: Keys) -> Self {
-        TideScan { whose, ..self }
-    }
-
-    /// Whose partition keys are looked for.
-    pub fn whose_keys(&self) -> Keys {
-        self.whose
     }
 
     /// The table, where all its partitions are read.
@@ -503,12 +493,17 @@ async fn of_join(
     if keys.len() <= KEY_STREAMS_MAX {
         return Some(keys);
     }
-    let report = database.table_report().await.ok()?;
-    let is_own = |of: &&TableReport| {
-        of.shard == shard && of.keyspace == table.keyspace && of.table == table.name
+    // Its shard knows the table.
+    let (first, id) = (keys.first()?.clone(), table.id);
+    let rows = move |shard: Rc<Shard>| {
+        async move {
+            let stats = shard.table(id).ok()?.stats();
+            Some(stats.memtable_rows + stats.sstable_rows)
+        }
+        .boxed_local()
     };
-    let rows = report.iter().filter(is_own).map(|of| of.memtable_rows + of.sstable_rows);
-    (keys.len() as u64 * ROWS_A_KEY <= rows.sum()).then_some(keys)
+    let rows = database.on_shard(&first, rows).await.ok()??;
+    (keys.len() as u64 * ROWS_A_KEY <= rows).then_some(keys)
 }
 
 struct ScanStream {

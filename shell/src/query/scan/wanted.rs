@@ -15,7 +15,7 @@ use tidegate_engine::schema::table_schema::SchemaRef;
 use tidegate_engine::schema::{PartitionKey, Value};
 use tokio::sync::watch;
 
-use super::pushdown::{Keys, keys_of};
+use super::pushdown::is_plain;
 
 /// Most keys that are collected; a scan of all partitions takes more from then on.
 const KEYS_MAX: usize = 1 << 16;
@@ -42,7 +42,6 @@ struct State {
 #[derive(Debug)]
 pub struct WantedKeys {
     table: SchemaRef,
-    whose: Keys,
     /// Streams that tell keys.
     streams: usize,
     state: Mutex<State>,
@@ -50,11 +49,13 @@ pub struct WantedKeys {
 }
 
 impl WantedKeys {
-    /// Keys of `table` that so many streams tell.
-    pub fn new(table: SchemaRef, whose: Keys, streams: usize) -> Self {
+    /// Keys of `table` that so many streams tell. The types of its partition key must be such that
+    /// equal values are one key ([`is_plain`]).
+    pub fn new(table: SchemaRef, streams: usize) -> Self {
+        debug_assert!(table.partition_key().all(|column| is_plain(&column.ty)));
         let state = State { begun: 0, ended: 0, keys: BTreeSet::new() };
         let known = watch::Sender::new(Known::Waits);
-        WantedKeys { table, whose, streams, state: Mutex::new(state), known }
+        WantedKeys { table, streams, state: Mutex::new(state), known }
     }
 
     /// A stream that tells keys begins. One that begins anew may tell others: then all are read.
@@ -88,16 +89,14 @@ impl WantedKeys {
         let rows = columns.first().map_or(0, |column| column.len());
         let mut state = self.state();
         for row in 0..rows {
-            let values: Option<Vec<Vec<Value>>> = columns
-                .iter()
-                .zip(&parts)
-                .map(|(column, part)| Some(vec![value_at(column, row, &part.ty).ok()??]))
+            let values = columns.iter().zip(&parts);
+            let values: Option<Vec<Value>> = values
+                .map(|(column, part)| value_at(column, row, &part.ty).ok().flatten())
                 .collect();
-            let Some(values) = values else { continue };
-            match keys_of(&self.table, values, self.whose) {
-                Some(keys) => state.keys.extend(keys),
-                None => self.known.send_modify(|known| *known = Known::All),
-            }
+            // Values that make no key (too long, empty) are in no partition.
+            let key =
+                values.and_then(|values| PartitionKey::from_values(&self.table, &values).ok());
+            state.keys.extend(key);
             if state.keys.len() > KEYS_MAX {
                 state.keys.clear();
                 self.known.send_replace(Known::All);

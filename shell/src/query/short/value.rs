@@ -8,27 +8,15 @@ use tidegate_engine::batch::arrow_type;
 use tidegate_engine::{Column, DataType};
 
 use super::shape::Operand;
+use crate::query::scan::pushdown::is_plain;
 use crate::query::types::identifier::Kind as Identifier;
 
 /// The type of a value that is compared with a key column; `None` where the planner has rules of
 /// its own for such comparisons.
 pub fn compared_type(column: &Column) -> Option<ArrowType> {
-    let is_plain = matches!(
-        column.ty,
-        DataType::TinyInt
-            | DataType::SmallInt
-            | DataType::Int
-            | DataType::BigInt
-            | DataType::Text
-            | DataType::Blob
-            | DataType::Boolean
-            | DataType::Timestamp
-            | DataType::Date
-            | DataType::Uuid
-            | DataType::TimeUuid
-            | DataType::Inet
-    );
-    is_plain.then(|| arrow_type(&column.ty))
+    let is_taken = is_plain(&column.ty)
+        || matches!(column.ty, DataType::Uuid | DataType::TimeUuid | DataType::Inet);
+    is_taken.then(|| arrow_type(&column.ty))
 }
 
 /// A value beside a key column in a condition.

@@ -14,9 +14,9 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
-use tidegate_engine::schema::DataType;
 
 use crate::query::scan::TideTable;
+use crate::query::scan::pushdown::is_plain;
 
 /// See the head of this file. Goes after conditions have come to the tables.
 #[derive(Debug)]
@@ -105,20 +105,7 @@ fn is_scanned_by(scan: &TableScan, name: &str) -> bool {
     let schema = table.table();
     let mut open = schema.clustering_key_ids().into_iter().filter(|id| !access.fixed.contains(id));
     let is_first = open.next().is_some_and(|id| schema.column(id).name == name);
-    // Of these, the order of rows is the one by which values are less and greater.
-    let is_alike = schema.find(name).is_some_and(|(_, column)| {
-        matches!(
-            column.ty,
-            DataType::TinyInt
-                | DataType::SmallInt
-                | DataType::Int
-                | DataType::BigInt
-                | DataType::Text
-                | DataType::Blob
-                | DataType::Date
-                | DataType::Timestamp
-        )
-    });
+    let is_alike = schema.find(name).is_some_and(|(_, column)| is_plain(&column.ty));
     let is_one = access.keys.as_ref().is_some_and(|keys| keys.len() == 1);
     is_first && is_alike && is_one
 }

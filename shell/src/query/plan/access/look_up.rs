@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
-use datafusion::arrow::datatypes::DataType as ArrowType;
+use datafusion::arrow::datatypes::{DataType as ArrowType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinType, Result};
 use datafusion::config::ConfigOptions;
@@ -32,12 +32,10 @@ use datafusion::physical_plan::{
     replace_children_if_necessary,
 };
 use futures::StreamExt;
-use tidegate_engine::batch::arrow_type;
-use tidegate_engine::schema::DataType;
 use tidegate_engine::schema::table_schema::SchemaRef;
 
 use crate::query::plan::union::{Changed, Curtain};
-use crate::query::scan::pushdown::Keys;
+use crate::query::scan::pushdown::{is_plain, is_wider_integer};
 use crate::query::scan::{TideScan, WantedKeys};
 
 /// Most rows of a side that is read first for the sake of look-ups in the other.
@@ -51,9 +49,9 @@ pub fn few_to_left(plan: Arc<dyn ExecutionPlan>) -> Result<Changed> {
     let swaps = join.join_type().supports_swap()
         && tells(join.join_type().swap())
         && join.partition_mode() != &PartitionMode::Auto
+        && keyed(join, Side::Left).is_some()
         && has_few_rows(join.right())
-        && !has_few_rows(join.left())
-        && keyed(join, Side::Left).is_some();
+        && !has_few_rows(join.left());
     match swaps {
         true => Ok(Transformed::yes(join.swap_inputs(*join.partition_mode())?)),
         false => Ok(Transformed::no(plan)),
@@ -103,7 +101,7 @@ fn look_up(plan: Arc<dyn ExecutionPlan>) -> Result<Changed> {
         None => return Ok(Transformed::no(plan)),
     };
     let streams = below.output_partitioning().partition_count();
-    let wanted = Arc::new(WantedKeys::new(keyed.table, keyed.scan_keys, streams));
+    let wanted = Arc::new(WantedKeys::new(keyed.table, streams));
     let told: Arc<dyn ExecutionPlan> = Arc::new(TellKeys {
         input: Arc::clone(below),
         partners: keyed.partners,
@@ -146,17 +144,16 @@ enum Side {
 /// A side of a join that is a scan of a whole table, and whose partition key the join compares.
 struct Keyed {
     table: SchemaRef,
-    scan_keys: Keys,
     /// What of the other side is compared with each column of the partition key.
     partners: Vec<Arc<dyn PhysicalExpr>>,
 }
 
-/// A column of an input, by its place in the scan that the input is made of.
-#[derive(Debug, Clone, Copy)]
+/// A column of an input, by its place in the scan that the input is made of, with the type that it
+/// has by now.
+#[derive(Debug, Clone)]
 struct Place {
     at: usize,
-    /// Whether it is cast to another type.
-    is_cast: bool,
+    ty: ArrowType,
 }
 
 fn keyed(join: &HashJoinExec, side: Side) -> Option<Keyed> {
@@ -172,41 +169,23 @@ fn keyed(join: &HashJoinExec, side: Side) -> Option<Keyed> {
         join.on().iter().find_map(|(left, right)| {
             let (own, other) = if side == Side::Left { (left, right) } else { (right, left) };
             let place = place_of(own, &places).filter(|at| scan.column_at(at.at) == Some(id))?;
-            let other_type = other.data_type(&beside).ok()?;
-            let is_alike = match place.is_cast {
-                true => is_integer(ty) && other_type.is_signed_integer(),
-                false => can_be_told(ty) && is_same(&other_type, &arrow_type(ty)),
-            };
+            let is_alike = is_plain(ty) && is_same(&other.data_type(&beside).ok()?, &place.ty);
             is_alike.then(|| Arc::clone(other))
         })
     };
     let partners: Option<Vec<_>> = table.partition_key_ids().into_iter().map(partner).collect();
-    Some(Keyed { partners: partners?, scan_keys: scan.whose_keys(), table })
+    Some(Keyed { partners: partners?, table })
 }
 
-/// The column that an expression is, or casts.
+/// The column that an expression is, or an integer that it widens. Other casts may make values
+/// equal that are different keys.
 fn place_of(expr: &Arc<dyn PhysicalExpr>, places: &[Option<Place>]) -> Option<Place> {
     if let Some(cast) = expr.downcast_ref::<CastExpr>() {
-        return Some(Place { is_cast: true, ..place_of(cast.expr(), places)? });
+        let place = place_of(cast.expr(), places)?;
+        let ty = cast.cast_type().clone();
+        return is_wider_integer(&ty, &place.ty).then_some(Place { ty, ..place });
     }
-    *places.get(expr.downcast_ref::<Column>()?.index())?
-}
-
-fn is_integer(ty: &DataType) -> bool {
-    matches!(ty, DataType::TinyInt | DataType::SmallInt | DataType::Int | DataType::BigInt)
-}
-
-/// Whether values that SQL takes for equal are one key.
-fn can_be_told(ty: &DataType) -> bool {
-    is_integer(ty)
-        || matches!(
-            ty,
-            DataType::Boolean
-                | DataType::Text
-                | DataType::Blob
-                | DataType::Date
-                | DataType::Timestamp
-        )
+    places.get(expr.downcast_ref::<Column>()?.index())?.clone()
 }
 
 fn is_same(one: &ArrowType, other: &ArrowType) -> bool {
@@ -217,8 +196,9 @@ fn is_same(one: &ArrowType, other: &ArrowType) -> bool {
 /// `None` where other operators stand between, or it is none.
 fn scan_below(input: &Arc<dyn ExecutionPlan>) -> Option<(&TideScan, Vec<Option<Place>>)> {
     if let Some(scan) = input.downcast_ref::<TideScan>() {
-        let places = 0..scan.schema().fields().len();
-        return Some((scan, places.map(|at| Some(Place { at, is_cast: false })).collect()));
+        let schema = scan.schema();
+        let place = |(at, field): (usize, &FieldRef)| Place { at, ty: field.data_type().clone() };
+        return Some((scan, schema.fields().iter().enumerate().map(place).map(Some).collect()));
     }
     if let Some(projection) = input.downcast_ref::<ProjectionExec>() {
         let (scan, places) = scan_below(projection.input())?;

@@ -155,6 +155,23 @@ pub fn is_ordered_alike(ty: &DataType) -> bool {
     !matches!(ty, DataType::Uuid | DataType::TimeUuid | DataType::Inet) && is_single(ty)
 }
 
+/// Whether SQL and the engine have the same values of the type equal, and in the same order,
+/// without a rule of ours in between.
+pub fn is_plain(ty: &DataType) -> bool {
+    matches!(
+        ty,
+        DataType::Boolean
+            | DataType::TinyInt
+            | DataType::SmallInt
+            | DataType::Int
+            | DataType::BigInt
+            | DataType::Text
+            | DataType::Blob
+            | DataType::Date
+            | DataType::Timestamp
+    )
+}
+
 /// Whether values hold no others.
 pub fn is_single(ty: &DataType) -> bool {
     !matches!(
@@ -272,7 +289,7 @@ fn key_column<'a>(schema: &'a TableSchema, expr: &Expr) -> Option<KeyColumn<'a>>
 }
 
 /// Whether both are integers with a sign, `wide` with more bits.
-pub(super) fn is_wider_integer(wide: &ArrowType, own: &ArrowType) -> bool {
+pub fn is_wider_integer(wide: &ArrowType, own: &ArrowType) -> bool {
     let is_signed = own.is_signed_integer() && wide.is_signed_integer();
     is_signed && wide.primitive_width() > own.primitive_width()
 }

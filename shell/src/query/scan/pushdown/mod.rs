@@ -11,15 +11,12 @@ mod conjuncts;
 mod tests;
 mod values;
 
-use std::collections::BTreeSet;
-
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
-use tidegate_engine::schema::{PartitionKey, TableSchema, Value};
+use tidegate_engine::schema::TableSchema;
 
 pub use access::{Access, Keys, Part};
-pub use condition::{is_ordered_alike, is_single};
+pub use condition::{is_ordered_alike, is_plain, is_single, is_wider_integer};
 use conjuncts::decide_conjuncts;
-use values::{all_of, equal, product, scales};
 
 /// Decides what `filters` (all of which must hold) let a read of an own table leave out.
 #[cfg(test)]
@@ -40,24 +37,6 @@ pub fn decide_apart(schema: &TableSchema, filters: &[Expr], whose: Keys) -> Acce
     let conjuncts: Vec<&Expr> = filters.iter().flat_map(conjuncts).collect();
     let plain = decide_conjuncts(schema, &conjuncts, whose);
     branches::decide(schema, &conjuncts, whose, &plain).unwrap_or(plain)
-}
-
-/// The partition keys whose columns have one of these values, given a list for each column; `None`
-/// when that is too many.
-pub fn keys_of(
-    schema: &TableSchema,
-    sets: Vec<Vec<Value>>,
-    whose: Keys,
-) -> Option<BTreeSet<PartitionKey>> {
-    let same = |set: Vec<Value>| match whose {
-        Keys::Own => all_of(set, &equal),
-        Keys::Foreign => all_of(all_of(set, &equal)?, &scales),
-        Keys::Named => Some(set),
-    };
-    let sets: Option<Vec<Vec<Value>>> = sets.into_iter().map(same).collect();
-    // Values that make no key (too long, empty) are in no partition.
-    let key = |values: &Vec<Value>| PartitionKey::from_values(schema, values).ok();
-    Some(product(vec![Vec::new()], &sets?)?.iter().filter_map(key).collect())
 }
 
 /// Takes `a AND b` apart.
