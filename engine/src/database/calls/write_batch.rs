@@ -1,10 +1,13 @@
 //! Writes by names and values: mutations for people who do not want to build them.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use crate::batch::{Expiry, WriteOptions, expiry, put_value};
 use crate::error::{Error, Result};
 use crate::mutation::{ClusteringRange, Liveness, Mutation, RangeTombstone, Row, Tombstone};
 use crate::reader::RowKey;
-use crate::schema::{ColumnKind, PartitionKey, TableId, TableSchema, Value};
+use crate::schema::{ClusteringKey, ColumnKind, PartitionKey, TableId, TableSchema, Value};
 
 /// Writes that are given to the shards together. Those of one partition become one mutation: they
 /// are seen together or not at all.
@@ -12,6 +15,8 @@ use crate::schema::{ColumnKind, PartitionKey, TableId, TableSchema, Value};
 pub struct WriteBatch {
     options: WriteOptions,
     mutations: Vec<Mutation>,
+    /// Where the mutation of a partition is, and in it each row.
+    places: HashMap<(TableId, PartitionKey), (usize, HashMap<ClusteringKey, usize>)>,
 }
 
 impl WriteBatch {
@@ -22,7 +27,7 @@ impl WriteBatch {
     pub fn new(timestamp_us: i64) -> Self {
         let now_seconds = i32::try_from(timestamp_us.div_euclid(1_000_000)).unwrap_or(i32::MAX);
         let options = WriteOptions { timestamp: timestamp_us, ttl: None, now_seconds };
-        WriteBatch { options, mutations: Vec::new() }
+        WriteBatch { options, mutations: Vec::new(), places: HashMap::new() }
     }
 
     /// What is inserted from here on lives for so many seconds, zero for ever; the default of its
@@ -70,10 +75,13 @@ impl WriteBatch {
             };
             put_value(target, id, column, value.as_ref(), &self.options, expiry)?;
         }
-        let mutation = self.of(schema.id, key.partition);
-        match mutation.rows.iter_mut().find(|(own, _)| *own == key.clustering) {
-            Some((_, own)) => own.merge(&row),
-            None => mutation.rows.push((key.clustering, row)),
+        let (mutation, rows) = self.of(schema.id, key.partition);
+        match rows.entry(key.clustering) {
+            Entry::Occupied(place) => mutation.rows[*place.get()].1.merge(&row),
+            Entry::Vacant(place) => {
+                mutation.rows.push((place.key().clone(), row));
+                place.insert(mutation.rows.len() - 1);
+            }
         }
         if !statics.is_empty() {
             mutation.static_row.get_or_insert_default().merge(&statics);
@@ -86,14 +94,14 @@ impl WriteBatch {
         let key = key.into();
         let tombstone = self.tombstone();
         let range = ClusteringRange::prefix(key.clustering);
-        let mutation = self.of(schema.id, key.partition);
+        let (mutation, _) = self.of(schema.id, key.partition);
         mutation.range_tombstones.push(RangeTombstone { range, tombstone });
     }
 
     /// Deletes a partition.
     pub fn delete_partition(&mut self, schema: &TableSchema, key: PartitionKey) {
         let tombstone = self.tombstone();
-        self.of(schema.id, key).deletion = Some(tombstone);
+        self.of(schema.id, key).0.deletion = Some(tombstone);
     }
 
     fn tombstone(&self) -> Tombstone {
@@ -101,14 +109,20 @@ impl WriteBatch {
         Tombstone { timestamp, deletion_time: now_seconds }
     }
 
-    /// The mutation of a partition. Neighbours mostly share it.
-    fn of(&mut self, table: TableId, key: PartitionKey) -> &mut Mutation {
-        let is_it = |mutation: &Mutation| mutation.table == table && mutation.key == key;
-        let at = self.mutations.iter().rposition(is_it).unwrap_or_else(|| {
-            self.mutations.push(Mutation::new(table, key));
-            self.mutations.len() - 1
-        });
-        &mut self.mutations[at]
+    /// The mutation of a partition, and where its rows are.
+    fn of(
+        &mut self,
+        table: TableId,
+        key: PartitionKey,
+    ) -> (&mut Mutation, &mut HashMap<ClusteringKey, usize>) {
+        let (place, rows) = match self.places.entry((table, key)) {
+            Entry::Occupied(place) => place.into_mut(),
+            Entry::Vacant(place) => {
+                self.mutations.push(Mutation::new(table, place.key().1.clone()));
+                place.insert((self.mutations.len() - 1, HashMap::new()))
+            }
+        };
+        (&mut self.mutations[*place], rows)
     }
 
     pub(super) fn into_mutations(self) -> Vec<Mutation> {
