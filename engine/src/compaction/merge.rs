@@ -50,11 +50,10 @@ impl Progress {
         is_in_time
     }
 
-    /// From now on it is too late to cancel; false where it was cancelled.
-    pub fn settle(&self) -> bool {
-        let goes_on = !self.is_cancelled.get();
-        self.is_settled.set(goes_on);
-        goes_on
+    /// From now on it is too late to cancel.
+    pub fn settle(&self) {
+        assert!(!self.is_cancelled.get(), "what was cancelled takes no place");
+        self.is_settled.set(true);
     }
 
     pub fn is_cancelled(&self) -> bool {
