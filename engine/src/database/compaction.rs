@@ -79,14 +79,8 @@ impl Database {
     /// Errors: `Closed`.
     pub fn cancel_compaction(&self, number: u64) -> BoxFuture<'_, Result<bool>> {
         async move {
-            let mut was_running = false;
-            for shard in 0..self.shard_count() {
-                let cancel = move |shard: Rc<Shard>| {
-                    async move { shard.cancel_compaction(number) }.boxed_local()
-                };
-                was_running |= self.handle(shard).call("cancel compaction", cancel).await?;
-            }
-            Ok(was_running)
+            let cancel = move |shard: &Shard| shard.cancel_compaction(number);
+            Ok(self.of_shards("cancel compaction", cancel).await?.contains(&true))
         }
         .boxed()
     }
@@ -96,12 +90,8 @@ impl Database {
     /// Errors: `Closed`.
     pub fn compactions(&self) -> BoxFuture<'_, Result<Vec<CompactionReport>>> {
         async move {
-            let mut reports = Vec::new();
-            for shard in 0..self.shard_count() {
-                let ask = |shard: Rc<Shard>| async move { shard.report_compaction() }.boxed_local();
-                reports.extend(self.handle(shard).call("compactions", ask).await?);
-            }
-            Ok(reports)
+            let reports = self.of_shards("compactions", Shard::report_compaction).await?;
+            Ok(reports.into_iter().flatten().collect())
         }
         .boxed()
     }
@@ -111,13 +101,8 @@ impl Database {
     /// Errors: `Closed`.
     pub fn compaction_history(&self) -> BoxFuture<'_, Result<Vec<CompactionRecord>>> {
         async move {
-            let mut records = Vec::new();
-            for shard in 0..self.shard_count() {
-                let ask =
-                    |shard: Rc<Shard>| async move { shard.compaction_history() }.boxed_local();
-                records.extend(self.handle(shard).call("compaction history", ask).await?);
-            }
-            Ok(records)
+            let records = self.of_shards("compaction history", Shard::compaction_history).await?;
+            Ok(records.into_iter().flatten().collect())
         }
         .boxed()
     }
@@ -127,12 +112,8 @@ impl Database {
     /// Errors: `Closed`.
     pub fn sstable_report(&self) -> BoxFuture<'_, Result<Vec<SstableReport>>> {
         async move {
-            let mut reports = Vec::new();
-            for shard in 0..self.shard_count() {
-                let ask = |shard: Rc<Shard>| async move { shard.report_sstables() }.boxed_local();
-                reports.extend(self.handle(shard).call("sstables", ask).await?);
-            }
-            Ok(reports)
+            let reports = self.of_shards("sstables", Shard::report_sstables).await?;
+            Ok(reports.into_iter().flatten().collect())
         }
         .boxed()
     }

@@ -251,14 +251,12 @@ impl Database {
     pub fn left_out(&self) -> BoxFuture<'_, Result<Vec<LeftOut>>> {
         async move {
             let mut all: Vec<LeftOut> = Vec::new();
-            for shard in &self.inner.shards {
-                let take = |shard: Rc<Shard>| ready(shard.left_out.borrow().clone()).boxed_local();
-                for left_out in shard.call("left out", take).await? {
-                    // Logs of another shard count are read by every shard.
-                    match all.iter_mut().find(|other| other.file == left_out.file) {
-                        Some(other) => other.tables.extend(left_out.tables),
-                        None => all.push(left_out),
-                    }
+            let told = self.of_shards("left out", |shard| shard.left_out.borrow().clone()).await?;
+            for left_out in told.into_iter().flatten() {
+                // Logs of another shard count are read by every shard.
+                match all.iter_mut().find(|other| other.file == left_out.file) {
+                    Some(other) => other.tables.extend(left_out.tables),
+                    None => all.push(left_out),
                 }
             }
             for left_out in &mut all {
@@ -549,6 +547,23 @@ impl Database {
         self.handle(self.shard_of(key)).call("on shard", work).await
     }
 
+    /// What each shard answers to a question for which it does not wait, one after another.
+    ///
+    /// Errors: `Closed`.
+    pub(super) async fn of_shards<R: Send + 'static>(
+        &self,
+        name: &'static str,
+        question: impl Fn(&Shard) -> R + Clone + Send + 'static,
+    ) -> Result<Vec<R>> {
+        let mut answers = Vec::with_capacity(self.inner.shards.len());
+        for shard in &self.inner.shards {
+            let question = question.clone();
+            let ask = move |shard: Rc<Shard>| ready(question(&shard)).boxed_local();
+            answers.push(shard.call(name, ask).await?);
+        }
+        Ok(answers)
+    }
+
     /// Sizes of every table on every shard.
     ///
     /// Errors: `Closed`.
@@ -558,14 +573,14 @@ impl Database {
             let catalog = self.catalog();
             let schemas: BTreeMap<TableId, &SchemaRef> =
                 catalog.all_tables().map(|schema| (schema.id, schema)).collect();
-            for (number, shard) in self.inner.shards.iter().enumerate() {
-                let report = |shard: Rc<Shard>| async move { shard.report_tables() }.boxed_local();
-                for (id, stats, problem) in shard.call("table report", report).await? {
+            let reports = self.of_shards("table report", Shard::report_tables).await?;
+            for (number, report) in (0..).zip(reports) {
+                for (id, stats, problem) in report {
                     // What is gone meanwhile, or not there yet, is left out.
                     rows.extend(schemas.get(&id).map(|schema| TableReport {
                         keyspace: schema.keyspace.clone(),
                         table: schema.name.clone(),
-                        shard: number as u32,
+                        shard: number,
                         memtable_rows: stats.memtable_rows,
                         memtable_bytes: stats.memtable_bytes,
                         sstables: stats.sstables,

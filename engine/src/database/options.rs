@@ -71,16 +71,9 @@ impl Database {
     pub fn large_data_report(&self) -> BoxFuture<'_, Result<Vec<LargeDataReport>>> {
         async move {
             let mut reports = Vec::new();
-            for shard in 0..self.shard_count() {
-                let ask = |shard: Rc<Shard>| {
-                    async move {
-                        let tables = shard.tables().into_iter();
-                        let told = tables.map(|table| (table.schema().clone(), table.large_data()));
-                        told.collect::<Vec<(SchemaRef, Vec<LargeThing>)>>()
-                    }
-                    .boxed_local()
-                };
-                for (schema, things) in self.handle(shard).call("large data", ask).await? {
+            let told = self.of_shards("large data", Shard::large_data).await?;
+            for (shard, tables) in (0..).zip(told) {
+                for (schema, things) in tables {
                     let report = |thing| LargeDataReport {
                         keyspace: schema.keyspace.clone(),
                         table: schema.name.clone(),
@@ -106,9 +99,9 @@ impl Database {
     pub fn damage_report(&self) -> BoxFuture<'_, Result<Vec<DamageReport>>> {
         async move {
             let mut reports = Vec::new();
-            for shard in 0..self.shard_count() {
-                let ask = |shard: Rc<Shard>| async move { shard.damage() }.boxed_local();
-                for (schema, places) in self.handle(shard).call("damage", ask).await? {
+            let told = self.of_shards("damage", Shard::damage).await?;
+            for (shard, tables) in (0..).zip(told) {
+                for (schema, places) in tables {
                     let report = |damage| DamageReport {
                         keyspace: schema.keyspace.clone(),
                         table: schema.name.clone(),
@@ -125,6 +118,11 @@ impl Database {
 }
 
 impl Shard {
+    fn large_data(&self) -> Vec<(SchemaRef, Vec<LargeThing>)> {
+        let tables = self.tables().into_iter();
+        tables.map(|table| (table.schema().clone(), table.large_data())).collect()
+    }
+
     fn damage(&self) -> Vec<(SchemaRef, Vec<Damage>)> {
         let tables = self.tables().into_iter();
         tables.map(|table| (table.schema().clone(), table.damage().places())).collect()

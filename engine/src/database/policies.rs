@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use super::catalog::check_name;
 use super::database::Database;
 use super::report::{AdmissionReport, RateReport};
+use super::shard::Shard;
 use crate::error::Result;
 use crate::governance::{
     Governance, NATIVE_RATE, PolicyExit, PolicyInfo, PolicyReport, RolledBack,
@@ -190,18 +191,13 @@ impl Database {
     pub fn admission_report(&self) -> BoxFuture<'_, Result<Vec<AdmissionReport>>> {
         async move {
             let mut reports = Vec::new();
-            for (number, shard) in self.inner.shards.iter().enumerate() {
-                let classes = shard
-                    .call("admission report", |shard| {
-                        async move {
-                            let admission = &shard.admission;
-                            [WorkClass::Keys, WorkClass::Scan, WorkClass::Write]
-                                .map(|class| (class.as_str(), admission.status(class)))
-                        }
-                        .boxed_local()
-                    })
-                    .await?;
-                let shard = number as u32;
+            let of_shard = |shard: &Shard| {
+                let admission = &shard.admission;
+                [WorkClass::Keys, WorkClass::Scan, WorkClass::Write]
+                    .map(|class| (class.as_str(), admission.status(class)))
+            };
+            let all = self.of_shards("admission report", of_shard).await?;
+            for (shard, classes) in (0..).zip(all) {
                 let rows = classes.map(|(class, status)| AdmissionReport { shard, class, status });
                 reports.extend(rows);
             }
@@ -216,24 +212,19 @@ impl Database {
     pub fn rate_report(&self) -> BoxFuture<'_, Result<Vec<RateReport>>> {
         async move {
             let mut reports = Vec::new();
-            for (number, shard) in self.inner.shards.iter().enumerate() {
-                let report = shard
-                    .call("rate report", |shard| {
-                        async move {
-                            let limiter = shard.limiter.borrow();
-                            let policy = match limiter.name() {
-                                Some(name) if limiter.failure().is_none() => name.to_owned(),
-                                _ => NATIVE_RATE.to_owned(),
-                            };
-                            let failure = limiter.failure().map(PolicyFailure::to_string);
-                            (limiter.stats(), policy, failure)
-                        }
-                        .boxed_local()
-                    })
-                    .await?;
-                let (stats, policy, last_failure) = report;
+            let of_shard = |shard: &Shard| {
+                let limiter = shard.limiter.borrow();
+                let policy = match limiter.name() {
+                    Some(name) if limiter.failure().is_none() => name.to_owned(),
+                    _ => NATIVE_RATE.to_owned(),
+                };
+                let failure = limiter.failure().map(PolicyFailure::to_string);
+                (limiter.stats(), policy, failure)
+            };
+            let all = self.of_shards("rate report", of_shard).await?;
+            for (shard, (stats, policy, last_failure)) in (0..).zip(all) {
                 reports.push(RateReport {
-                    shard: number as u32,
+                    shard,
                     policy,
                     reads: stats.reads_counted,
                     reads_refused: stats.reads_refused,

@@ -1,7 +1,6 @@
 //! The caches of a database: size, contents, counters, invalidation and inspection; also the length
 //! of its commitlogs.
 
-use std::future::ready;
 use std::rc::Rc;
 
 use futures::FutureExt;
@@ -59,10 +58,8 @@ impl Database {
     pub fn cache_report(&self) -> BoxFuture<'_, Result<Vec<CacheReport>>> {
         async move {
             let mut reports = Vec::new();
-            for (number, shard) in self.inner.shards.iter().enumerate() {
-                let stats = shard
-                    .call("cache report", |shard| async move { shard.cache.stats() }.boxed_local())
-                    .await?;
+            let all = self.of_shards("cache report", |shard| shard.cache.stats()).await?;
+            for (shard, stats) in (0..).zip(all) {
                 let is_of_rows = |kind: &EntryKind| {
                     matches!(kind, EntryKind::Row | EntryKind::Dummy | EntryKind::PartitionHeader)
                 };
@@ -73,7 +70,7 @@ impl Database {
                 let of_data = stats.kinds.iter().filter(|(kind, _)| *kind == EntryKind::DataPage);
                 let data_bytes = of_data.map(|(_, counts)| counts.bytes).sum();
                 reports.push(CacheReport {
-                    shard: number as u32,
+                    shard,
                     capacity_bytes: stats.capacity_bytes,
                     bytes: stats.bytes,
                     pages: stats.total.pages - entries,
@@ -97,18 +94,14 @@ impl Database {
     /// Errors: `Closed`.
     pub fn row_cache_report(&self) -> BoxFuture<'_, Result<Vec<RowCacheReport>>> {
         async move {
-            let mut reports = Vec::new();
-            for (number, shard) in self.inner.shards.iter().enumerate() {
-                let report = move |shard: Rc<Shard>| {
-                    async move {
-                        let tables = shard.tables();
-                        tables.iter().map(|table| report(number as u32, table)).collect::<Vec<_>>()
-                    }
-                    .boxed_local()
-                };
-                reports.extend(shard.call("row cache report", report).await?);
-            }
-            reports.sort_by(|a: &RowCacheReport, b| {
+            let of_shard = |shard: &Shard| {
+                let number = shard.context.shard;
+                let tables = shard.tables();
+                tables.iter().map(|table| report(number, table)).collect::<Vec<_>>()
+            };
+            let all = self.of_shards("row cache report", of_shard).await?;
+            let mut reports: Vec<RowCacheReport> = all.into_iter().flatten().collect();
+            reports.sort_by(|a, b| {
                 (&a.keyspace, &a.table, a.shard).cmp(&(&b.keyspace, &b.table, b.shard))
             });
             Ok(reports)
@@ -120,12 +113,7 @@ impl Database {
     ///
     /// Errors: `Closed`.
     pub fn commitlog_report(&self) -> BoxFuture<'_, Result<Vec<CommitlogReport>>> {
-        async move {
-            let report = |shard: Rc<Shard>| ready(shard.commitlog_report()).boxed_local();
-            let calls = self.inner.shards.iter().map(|shard| shard.call("commitlog", report));
-            try_join_all(calls).await
-        }
-        .boxed()
+        self.of_shards("commitlog", Shard::commitlog_report).boxed()
     }
 
     /// Forgets the cached rows of one table, or of all; pages of files stay. Reads that run go on.
