@@ -304,7 +304,7 @@ impl Player {
     }
 
     /// Changes of the catalog while reads and writes go on: a table comes and goes, and the second
-    /// table is made anew.
+    /// table is made anew or truncated.
     async fn make_and_drop(&mut self, database: &Database, tables: &mut Tables) {
         self.tables_made += 1;
         self.met.tables_made += 1;
@@ -326,10 +326,16 @@ impl Player {
         if !self.is_clean || !self.random.one_in(3) {
             return;
         }
-        database.drop_table("default", world::SECOND, false).await.unwrap();
+        let made = match self.random.one_in(2) {
+            true => database.truncate_table("default", world::SECOND).await,
+            false => {
+                database.drop_table("default", world::SECOND, false).await.unwrap();
+                let second = world::definition(world::SECOND, self.grace);
+                database.create_table(second, false).await
+            }
+        };
         self.reference.writes.retain(|partition, _| *partition < PARTITIONS);
         self.unsure.retain(|partition, _| *partition < PARTITIONS);
-        let made = database.create_table(world::definition(world::SECOND, self.grace), false).await;
         tables.replace_second(made.unwrap());
     }
 

@@ -90,6 +90,16 @@ impl Loaded {
         })
     }
 
+    fn get_awaited(&self, reads: usize, seed: u64) -> f64 {
+        let keys = self.keys(reads, seed);
+        per_call(reads, async {
+            for key in keys {
+                let row = self.database.get(&self.schema, key).await.unwrap().unwrap();
+                assert_eq!(row.stored(ColumnId(2)).unwrap().len(), VALUE_BYTES);
+            }
+        })
+    }
+
     fn get_in_flight(&self, reads: usize, seed: u64) -> f64 {
         let keys = self.keys(reads, seed);
         per_call(reads, async {
@@ -156,6 +166,7 @@ fn print_reads(arguments: &Arguments, loaded: &Loaded, hop: f64) {
     // Both sides have to find out that looking pays.
     loaded.get_alone(20_000, 99);
     row("get, one at a time", repeated(|seed| loaded.get_alone(reads, seed)), 4.5);
+    row("get, awaited one at a time", repeated(|seed| loaded.get_awaited(reads, seed)), 4.5);
     row("get, 64 in flight", repeated(|seed| loaded.get_in_flight(reads, seed)), 2.5);
     row("get_many of 64", repeated(|seed| loaded.get_many(reads, seed)), 2.5);
 }

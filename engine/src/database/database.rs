@@ -414,29 +414,39 @@ impl Database {
             let mut changed = catalog.changed();
             changed.add_table(schema.clone());
             let made = async {
-                for shard in &database.inner.shards {
-                    let schema = schema.clone();
-                    let add = move |shard: Rc<Shard>| {
-                        async move { shard.add_table(schema, (Reached::new(), 0)).await }
-                            .boxed_local()
-                    };
-                    shard.call("add table", add).await??;
-                }
+                database.add_on_shards(&schema).await?;
                 database.publish(changed).await
             };
             if let Err(error) = made.await {
-                if let Err(second) = database.forget_table(&schema).await {
-                    let table = schema.full_name();
-                    tracing::warn!(
-                        table, error = %second,
-                        "a table that could not be made is not forgotten everywhere"
-                    );
-                }
+                database.take_back(&schema).await;
                 return Err(error);
             }
             Ok(schema)
         };
         self.uninterrupted(change)
+    }
+
+    /// Makes a table that is in no catalog yet.
+    pub(super) async fn add_on_shards(&self, schema: &SchemaRef) -> Result<()> {
+        for shard in &self.inner.shards {
+            let schema = schema.clone();
+            let add = move |shard: Rc<Shard>| {
+                async move { shard.add_table(schema, (Reached::new(), 0)).await }.boxed_local()
+            };
+            shard.call("add table", add).await??;
+        }
+        Ok(())
+    }
+
+    /// The same backwards, for a table that nobody could see.
+    pub(super) async fn take_back(&self, schema: &SchemaRef) {
+        if let Err(error) = self.forget_table(schema).await {
+            let table = schema.full_name();
+            tracing::warn!(
+                table, %error,
+                "a table that could not be made is not forgotten everywhere"
+            );
+        }
     }
 
     /// Has every shard forget a table; its files stay. Where one fails the others go on.
@@ -454,9 +464,9 @@ impl Database {
         result
     }
 
-    /// Stops the writes of a table that is about to be dropped, and waits for those under way, or
+    /// Stops the writes of a table that is about to be dropped or truncated, and waits for those under way, or
     /// lets writes go on.
-    async fn freeze_table(&self, schema: &SchemaRef, is_frozen: bool) -> Result<()> {
+    pub(super) async fn freeze_table(&self, schema: &SchemaRef, is_frozen: bool) -> Result<()> {
         let id = schema.id;
         for shard in &self.inner.shards {
             let freeze = move |shard: Rc<Shard>| {
@@ -511,13 +521,18 @@ impl Database {
                 }
                 return Err(error);
             }
-            database.forget_table(&schema).await?;
-            let remove = move |shard: Rc<Shard>| {
-                async move { shard.remove_table_files(&schema).await }.boxed_local()
-            };
-            database.handle(0).call("remove files", remove).await?
+            database.remove_for_good(schema).await
         };
         self.uninterrupted(change)
+    }
+
+    /// Forgets a table that is in no catalog any more, and removes its files.
+    pub(super) async fn remove_for_good(&self, schema: SchemaRef) -> Result<()> {
+        self.forget_table(&schema).await?;
+        let remove = move |shard: Rc<Shard>| {
+            async move { shard.remove_table_files(&schema).await }.boxed_local()
+        };
+        self.handle(0).call("remove files", remove).await?
     }
 
     /// Writes memtables to SSTables: of one table, or of all.

@@ -14,6 +14,7 @@ mod recording;
 mod report;
 mod rows;
 mod shard;
+mod truncate;
 mod types;
 
 #[cfg(test)]

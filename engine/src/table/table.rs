@@ -73,7 +73,7 @@ pub struct Table {
     pub(super) dropped: Cell<bool>,
     /// What the last flush met, if its cause is in this table alone.
     pub(super) stuck: RefCell<Option<Error>>,
-    /// The table is being dropped.
+    /// The table is being dropped or truncated.
     pub(super) is_frozen: Cell<bool>,
     /// Who waits for a flush is inside; it is never closed.
     pub(super) flushes_awaited: Gate,
@@ -191,15 +191,15 @@ impl Table {
         }
     }
 
-    /// Errors: `Unavailable` while the table is being dropped.
+    /// Errors: `Unavailable` while the table is being dropped or truncated.
     pub(super) fn check_not_frozen(&self) -> Result<()> {
         if !self.is_frozen.get() {
             return Ok(());
         }
         let table = self.schema.full_name();
         Err(Error::Unavailable(format!(
-            "table '{table}' takes no writes: it is being dropped, or the catalog could not be \
-             written when it was: DROP TABLE again, or open the database again"
+            "table '{table}' takes no writes: it is being dropped or truncated, or the catalog \
+             could not be written when it was: do that again, or open the database again"
         )))
     }
 

@@ -28,6 +28,7 @@ mod limits;
 mod long_rows;
 mod point_reads;
 mod several_shards;
+mod truncate;
 mod watched;
 
 fn column(name: &str, ty: DataType, kind: ColumnKind) -> Column {

@@ -11,7 +11,7 @@ use super::cache::{AlterCache, InvalidateCache};
 use super::compact::{CancelCompaction, Compact};
 use super::copy::Copy;
 use super::definition::keyspace::{CreateKeyspace, DropKeyspace, Use};
-use super::definition::table::{AlterTable, CreateTable, DropTable};
+use super::definition::table::{AlterTable, CreateTable, DropTable, Truncate};
 use super::definition::table_option;
 use super::definition::user_type::{CreateType, DropType};
 use super::describe::Describe;
@@ -191,6 +191,14 @@ pub static STATEMENTS: &[StatementRow] = &[
         reader: Reader::Own(own::<DropTable>),
         help: &[Help::Name(Topic::Tables, "DROP TABLE")],
         tabs: TABLE,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "TRUNCATE",
+        reader: Reader::Own(own::<Truncate>),
+        help: &[Help::Name(Topic::Tables, "TRUNCATE")],
+        tabs: TABLE,
+        continues: Continues::Nothing,
         ..StatementRow::PLAIN
     },
     StatementRow {
@@ -500,7 +508,6 @@ pub static STATEMENTS: &[StatementRow] = &[
         help: &[Help::Name(Topic::Engine, "SHOW STALLS")],
         ..StatementRow::SHOW
     },
-    StatementRow { words: "TRUNCATE", offered: Offered::ByErrors, ..StatementRow::REFUSED },
     StatementRow {
         words: "BEGIN",
         reader: Reader::Refused(Some(NO_TRANSACTIONS)),

@@ -189,6 +189,8 @@ fn the_other_statements() {
         ("CREATE SCHEMA IF NOT EXISTS ks", "CreateKeyspace"),
         ("DROP KEYSPACE IF EXISTS ks", "DropKeyspace"),
         ("DROP TABLE IF EXISTS ks.t", "DropTable"),
+        ("TRUNCATE t", "Truncate"),
+        ("truncate table ks.t", "Truncate"),
         ("USE ks", "Use"),
         ("SHOW TABLES", "Show"),
         ("SHOW POLICIES", "Show"),

@@ -1,4 +1,4 @@
-//! CREATE TABLE, ALTER TABLE and DROP TABLE.
+//! CREATE TABLE, ALTER TABLE, TRUNCATE and DROP TABLE.
 
 use async_trait::async_trait;
 use sqlparser::tokenizer::Token;
@@ -287,5 +287,28 @@ impl OwnStatement for DropTable {
 
     fn table_to_drop(&self) -> Option<&TableName> {
         Some(&self.name)
+    }
+}
+
+#[derive(Debug)]
+pub struct Truncate {
+    name: TableName,
+}
+
+impl Read for Truncate {
+    /// `[TABLE] [keyspace.]name`.
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
+        cursor.take_word("table");
+        Ok(Truncate { name: cursor.table_name()? })
+    }
+}
+
+#[async_trait]
+impl OwnStatement for Truncate {
+    async fn run(&self, session: &Session) -> Result<Outcome> {
+        let table = session.table(&self.name)?;
+        let truncated = session.database.truncate_table(&table.keyspace, &table.name).await;
+        truncated.map_err(|error| QueryError::from(error).at(self.name.table.span))?;
+        Ok(Outcome::message(format!("Table {} truncated.", table.full_name())))
     }
 }

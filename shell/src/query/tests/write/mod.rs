@@ -3,4 +3,5 @@
 mod assign;
 mod copy;
 mod expiry;
+mod truncate;
 mod write;
