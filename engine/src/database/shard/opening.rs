@@ -15,6 +15,7 @@ use crate::database::catalog::Catalog;
 use crate::database::layout;
 use crate::disk::{DirectoryEntry, read_file, remove_if_there, write_file_atomically};
 use crate::error::{Error, Result};
+use crate::io::Class;
 use crate::ledger::{Entry, Known, Ledger};
 use crate::os;
 use crate::runtime;
@@ -90,7 +91,7 @@ impl Shard {
     ) -> Result<Option<Vec<PathBuf>>> {
         let (shard, shard_count) = (self.context.shard, self.context.shard_count);
         let path = self.options.layout.ledger(shard, shard_count);
-        let ledger = Ledger::open(self.context.disk.clone(), &path).await?;
+        let ledger = Ledger::open(self.context.disk_of(Class::Commitlog), &path).await?;
         *self.ledger.borrow_mut() = Some(ledger.clone());
         self.forget_dropped(&ledger, &schemas);
         if shard == 0 {
@@ -176,7 +177,7 @@ impl Shard {
     /// Errors: as `Commitlog::open`.
     async fn start_commitlog(&self) -> Result<Rc<Commitlog>> {
         let (shard, shard_count) = (self.context.shard, self.context.shard_count);
-        let disk = self.context.disk.clone();
+        let disk = self.context.disk_of(Class::Commitlog);
         let directory = self.options.layout.commitlog(shard, shard_count);
         disk.create_directories(&directory).await?;
         disk.sync_directory(&self.options.layout.commitlogs()).await?;
@@ -411,9 +412,10 @@ impl Shard {
                 for folder in [layout.commitlogs(), layout.data(), layout.policies()] {
                     self.context.disk.create_directories(&folder).await?;
                 }
+                // Before there is a catalog: with one, the next start takes all this as done.
+                self.sync_ancestors().await?;
                 // Makes the folders durable as well: they stand beside the catalog.
                 self.store_catalog(&catalog, None).await?;
-                self.sync_ancestors().await?;
                 Ok(catalog)
             }
             Err(error) => Err(error),

@@ -36,12 +36,16 @@ fn failing(
 }
 
 async fn open(disk: Rc<dyn Disk>) -> Database {
+    try_open(disk).await.unwrap()
+}
+
+async fn try_open(disk: Rc<dyn Disk>) -> Result<Database> {
     let clock = SimulatedClock::new(1_700_000_000_000_000);
     let timer = Rc::new(SimulatedTimer::new(clock.clone()));
     let context = ShardContext::new((0, 1), disk, clock.clone(), timer, 5);
     let options =
         Options { commitlog_segment_bytes: 1 << 16, clock, ..Options::new(Path::new("/db")) };
-    Database::open_local(options, vec![context]).await.unwrap()
+    Database::open_local(options, vec![context]).await
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -185,4 +189,31 @@ fn a_table_that_one_shard_cannot_make_is_nowhere() {
         assert_eq!(count_rows(&database, &t, "a").await.unwrap(), 1);
         database.close().await.unwrap();
     });
+}
+
+/// The first start of all fails at some operation and at all after it. What the next one
+/// acknowledges is there after a power cut, with the data directory's own name.
+#[test]
+fn a_directory_that_was_half_made_is_whole_after_the_next_start() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let mut failed = 0;
+    for (seed, first) in (0..60).flat_map(|first| [(1, first), (2, first), (3, first)]) {
+        LocalSet::new().block_on(&runtime, async {
+            let disk = SimulatedDisk::new(seed);
+            let operations = Cell::new(0);
+            let failing = FailingDisk::shared(disk.shared(), move |_| {
+                operations.set(operations.get() + 1);
+                (operations.get() > first).then_some(5)
+            });
+            failed += usize::from(try_open(failing).await.is_err());
+            let database = open(disk.shared()).await;
+            let t = database.create_table(definition(), false).await.unwrap();
+            database.apply(insert(&t, "a", 1, 1, 1)).await.unwrap();
+            let again = open(disk.power_cut().shared()).await;
+            let what = format!("failed from operation {first} on, seed {seed}");
+            let t = again.catalog().table("default", "t").expect(&what).clone();
+            assert_eq!(count_rows(&again, &t, "a").await.unwrap(), 1, "{what}");
+        });
+    }
+    assert!((30..180).contains(&failed), "{failed} starts failed");
 }
