@@ -36,6 +36,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("mimalloc", &["shell/src/allocator.rs"]),
     ("rustix", &["engine/src/os.rs"]),
     ("rustyline", &["shell/src/repl/"]),
+    ("saphyr", &["engine/src/io/properties.rs"]),
     ("sha2", &["engine/src/plugin/"]),
     ("lz4_flex", &["engine/src/sstable/format/codec.rs"]),
     ("prost", &["shell/src/flight/"]),

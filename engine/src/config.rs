@@ -80,6 +80,18 @@ pub const OPEN_FILES_ONE_IN: u64 = 2;
 /// How long an operation waits for a descriptor before it fails.
 pub const DESCRIPTOR_WAIT: Duration = Duration::from_secs(10);
 
+/// What an idle disk is given at once takes it so long: the latency that a request may add to one
+/// that comes after it.
+pub const IO_GOAL: Duration = Duration::from_micros(750);
+/// Longest request that is handed to a disk in one piece, bytes.
+pub const IO_PIECE_BYTES_MAX: usize = 16 << 20;
+/// Requests of a shard that the disk has at once; more wait in the shard's queue.
+pub const IO_IN_DISK_MAX: usize = 128;
+/// Time of the whole disk that a class of I/O has for itself when it comes back.
+pub const IO_NEWCOMER: Duration = Duration::from_millis(5);
+/// Most shares of a class of I/O.
+pub const IO_SHARES_MAX: u32 = 1000;
+
 /// Rows of the first batch of a read; later batches double up to the maximum.
 pub const BATCH_ROWS_FIRST: usize = 64;
 /// Most rows in one Arrow batch.

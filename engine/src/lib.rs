@@ -21,6 +21,7 @@ pub mod policy;
 pub mod trace;
 pub mod admission;
 pub mod disk;
+pub mod io;
 pub mod runtime;
 pub mod ledger;
 pub mod commitlog;
@@ -41,7 +42,7 @@ pub use commitlog::{Durability, Recovery};
 pub use database::{
     AdmissionReport, AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream,
     CacheReport, Catalog, CommitlogReport, CompactionEnd, CompactionRecord, CompactionReport,
-    DamageReport, Database, Getting, GettingMany, Import, ImportProgress, Imported,
+    DamageReport, Database, Getting, GettingMany, Import, ImportProgress, Imported, IoReport,
     LargeDataReport, LeftOut, OnUnknown, Options, RateReport, RecordingSummary, RowCacheReport,
     Scan, SstableReport, TableReport, WriteBatch, Writing,
 };

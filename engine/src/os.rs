@@ -10,7 +10,7 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::event::EventfdFlags;
@@ -20,7 +20,9 @@ use rustix::io_uring::{IoringFeatureFlags, IoringSetupFlags, io_uring_params, io
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use rustix::process::{Pid, Resource, Rlimit};
 use rustix::thread::CpuSet;
-use rustix::time::ClockId;
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec,
+};
 
 pub use memory::{MemoryLimit, memory_limit};
 
@@ -185,6 +187,18 @@ pub fn terminal_size() -> Option<(u16, u16)> {
 /// A counter that a thread can wait for; each write wakes those who poll it.
 pub fn event_counter() -> io::Result<OwnedFd> {
     Ok(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
+}
+
+/// A descriptor that can be read once `after` has passed; it counts nanoseconds.
+pub fn timer(after: Duration) -> io::Result<OwnedFd> {
+    let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+    let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
+    let at = |duration| Timespec::try_from(duration).unwrap_or_default();
+    // A time of zero would switch it off.
+    let after = at(after.max(Duration::from_nanos(1)));
+    let once = Itimerspec { it_interval: Timespec::default(), it_value: after };
+    rustix::time::timerfd_settime(&timer, TimerfdTimerFlags::empty(), &once)?;
+    Ok(timer)
 }
 
 /// Adds one to an [`event_counter`].
@@ -371,6 +385,12 @@ pub fn truncate(file: impl AsFd, bytes: u64) -> io::Result<()> {
 
 // ---- directories ----
 
+/// Bytes that this user may still write on the file system of a directory.
+pub fn free_bytes(directory: &Path) -> io::Result<u64> {
+    let stat = rustix::fs::statvfs(directory)?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
 /// Whether nobody but this user, and those who may do everything, can write in a directory.
 pub fn is_private(directory: &Path) -> io::Result<bool> {
     let stat = rustix::fs::stat(directory)?;
@@ -387,6 +407,16 @@ pub fn create_directories(path: &Path) -> io::Result<()> {
 /// Makes creations, renames and removals in a directory durable.
 pub fn sync_directory(path: &Path) -> io::Result<()> {
     Ok(rustix::fs::fsync(open_file(path, false, false, false, O_DIRECTORY)?)?)
+}
+
+/// The content of a file that is text.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    std::fs::read_to_string(path)
+}
+
+/// The path without links and detours.
+pub fn canonical(path: &Path) -> io::Result<PathBuf> {
+    std::fs::canonicalize(path)
 }
 
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {

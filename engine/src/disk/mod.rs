@@ -27,7 +27,7 @@ pub use backend::{Backend, run};
 pub use blocking::BlockingDisk;
 pub use buffer::AlignedBuffer;
 pub use files::{read_file, remove_if_there, write_file_atomically};
-pub use open_files::{OpenFiles, OpenFilesStats};
+pub use open_files::{OpenFiles, OpenFilesStats, Sleep};
 pub use simulated::{Counters, Faults, SimulatedDisk};
 pub use uring::UringDisk;
 
@@ -98,7 +98,8 @@ pub trait Disk {
     fn list<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<Vec<DirectoryEntry>>>;
 }
 
-/// An open file. Closed when dropped. Operations of one file may run at the same time.
+/// An open file. Closed when dropped. Operations of one file may run at the same time. Of one whose
+/// future is dropped before its end nobody knows whether it happens: whole, in part or not at all.
 pub trait DiskFile {
     fn path(&self) -> &Path;
 

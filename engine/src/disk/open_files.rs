@@ -25,7 +25,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(250);
 /// Entries of the queue for each open file, from which on those of closed ones are cleared away.
 const QUEUE_SLACK: usize = 64;
 
-/// How the pool sleeps: by the clock of its shard.
+/// How a shard sleeps: by its clock.
 pub type Sleep = Box<dyn Fn(Duration) -> LocalBoxFuture<'static, ()>>;
 
 /// What the pool did since it was made.

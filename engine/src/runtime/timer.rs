@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,14 +14,26 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures::future::LocalBoxFuture;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::task::JoinHandle;
 
 use crate::clock::{Clock, SimulatedClock};
+use crate::os;
+
+/// Longest sleep that is worth a timer of the kernel: the timer of tokio counts milliseconds.
+const FINE_MAX: Duration = Duration::from_millis(20);
 
 /// A way to sleep on a shard.
 pub trait Timer {
     /// Sleeps at least `duration`.
     fn sleep(&self, duration: Duration) -> LocalBoxFuture<'static, ()>;
+
+    /// As [`sleep`](Self::sleep), and not much longer either: for waits of less than a millisecond,
+    /// at the price of some system calls.
+    fn sleep_finely(&self, duration: Duration) -> LocalBoxFuture<'static, ()> {
+        self.sleep(duration)
+    }
 }
 
 /// Sleeps by the timer of the surrounding tokio runtime, which counts milliseconds.
@@ -31,6 +44,28 @@ impl Timer for RealTimer {
     fn sleep(&self, duration: Duration) -> LocalBoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(duration))
     }
+
+    fn sleep_finely(&self, duration: Duration) -> LocalBoxFuture<'static, ()> {
+        if duration > FINE_MAX {
+            return self.sleep(duration);
+        }
+        Box::pin(async move {
+            if let Err(error) = wait_for_timer(duration).await {
+                tracing::debug!(%error, "no timer of the kernel; the sleep is a coarse one");
+                tokio::time::sleep(duration).await;
+            }
+        })
+    }
+}
+
+/// Waits for a timer of the kernel.
+#[expect(unsafe_code, reason = "tokio wants a promise about the descriptor")]
+async fn wait_for_timer(duration: Duration) -> io::Result<()> {
+    let timer = os::timer(duration)?;
+    // SAFETY: the `AsyncFd` owns the descriptor, so it stays open and the same as long as that.
+    let timer = unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) }?;
+    timer.readable().await?.retain_ready();
+    Ok(())
 }
 
 /// Sleeps by a [`SimulatedClock`]. Whoever drives the simulation moves time with
@@ -133,6 +168,20 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
+
+    #[test]
+    fn a_fine_sleep_is_as_long_as_it_should_be() {
+        let clock = crate::clock::SystemClock::new();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let slept_ns = |duration| {
+            let start_ns = clock.monotonic_ns();
+            runtime.block_on(async { RealTimer.sleep_finely(duration).await });
+            clock.monotonic_ns() - start_ns
+        };
+        for us in [0, 100, 700, 21_000] {
+            assert!(slept_ns(Duration::from_micros(us)) >= us * 1000, "{us}");
+        }
+    }
 
     #[test]
     fn simulated_sleepers_wake_at_their_deadlines() {

@@ -1,0 +1,122 @@
+//! Classes of I/O, and the one that the running task belongs to.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+
+/// Whose request it is. The order is that of `wit/v0.1/io-priority.wit`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// Reads that somebody waits for, and all that no other class is said for.
+    Query,
+    /// Records of the commitlog, its segments, and the ledger.
+    Commitlog,
+    /// Memtables that become SSTables.
+    Flush,
+    /// SSTables that are merged.
+    Compaction,
+    /// Imports, attachments, recordings of traces, what happens when a database opens.
+    Maintenance,
+}
+
+thread_local! {
+    /// That of the task that is polled.
+    static CURRENT: Cell<Class> = const { Cell::new(Class::Query) };
+}
+
+impl Class {
+    pub const COUNT: usize = 5;
+    /// By [`index`](Self::index).
+    pub const ALL: [Class; Class::COUNT] =
+        [Class::Query, Class::Commitlog, Class::Flush, Class::Compaction, Class::Maintenance];
+
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Query => "query",
+            Class::Commitlog => "commitlog",
+            Class::Flush => "flush",
+            Class::Compaction => "compaction",
+            Class::Maintenance => "maintenance",
+        }
+    }
+
+    /// Its shares, unless they are set.
+    pub fn default_shares(self) -> u32 {
+        match self {
+            Class::Query | Class::Commitlog => 1000,
+            Class::Flush => 200,
+            Class::Compaction | Class::Maintenance => 100,
+        }
+    }
+
+    /// The class of the task that runs on this thread.
+    pub fn current() -> Class {
+        CURRENT.get()
+    }
+}
+
+impl FromStr for Class {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let found = Class::ALL.into_iter().find(|class| class.name() == text);
+        let names = || Class::ALL.map(Class::name).join(", ");
+        found.ok_or_else(|| Error::invalid(format!("'{text}' is no class of I/O: {}", names())))
+    }
+}
+
+/// Runs a future whose requests belong to `class`. Tasks that it spawns do not: each says its own.
+pub async fn run_as<F: Future>(class: Class, future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let _outer = Outer(CURRENT.replace(class));
+        future.as_mut().poll(context)
+    })
+    .await
+}
+
+/// The class that comes back when the poll is over, also by a panic.
+struct Outer(Class);
+
+impl Drop for Outer {
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn classes_have_names_and_places() {
+        for (at, class) in Class::ALL.into_iter().enumerate() {
+            assert_eq!((class.index(), class.name().parse::<Class>().unwrap()), (at, class));
+        }
+        let error = "disk".parse::<Class>().expect_err("no class").to_string();
+        assert!(error.contains("query, commitlog, flush, compaction, maintenance"), "{error}");
+    }
+
+    #[test]
+    fn a_class_is_that_of_its_own_future_only() {
+        let seen = run_as(Class::Flush, async {
+            let inner = run_as(Class::Maintenance, async { Class::current() }).await;
+            (inner, Class::current())
+        });
+        assert_eq!(seen.now_or_never(), Some((Class::Maintenance, Class::Flush)));
+        assert_eq!(Class::current(), Class::Query);
+        let panics = run_as(Class::Flush, async { panic!("as a task may") });
+        let caught = std::panic::AssertUnwindSafe(panics).catch_unwind().now_or_never();
+        let caught: Option<Result<(), _>> = caught;
+        assert!(caught.is_some_and(|result| result.is_err()) && Class::current() == Class::Query);
+    }
+}

@@ -1,0 +1,104 @@
+//! Files behind the scheduler: what every disk must do, pieces, classes.
+
+use std::path::Path;
+
+use super::*;
+use crate::config::PAGE_BYTES;
+use crate::disk::{AlignedBuffer, Disk, DiskFile, Faults, OpenOptions, SimulatedDisk, conformance};
+
+/// A slow disk: 64 KiB are the longest piece in either direction.
+const SLOW: DiskProperties = DiskProperties::new((1000, 20 << 20), (1000, 20 << 20));
+
+fn scheduled(time: &Rc<Time>, model: DiskModel, disk: Rc<dyn Disk>) -> (Rc<IoQueue>, Rc<dyn Disk>) {
+    let queue = time.queue(&Scheduler::new(model, 1, time.now_ns()));
+    (queue.clone(), ScheduledDisk::new(disk, queue, None))
+}
+
+#[test]
+fn it_behaves_as_every_disk() {
+    for model in [DiskModel::unmeasured(), DiskModel::measured(&SLOW)] {
+        simulate(|time| async move {
+            let (queue, disk) = scheduled(&time, model, SimulatedDisk::new(1).shared());
+            conformance::run(disk, Path::new("/files")).await;
+            let stats = queue.stats()[Class::Query.index()];
+            assert!(stats.reads > 600 && stats.writes > 600, "{stats:?}");
+            assert_eq!((stats.queued, stats.in_disk), (0, 0));
+        });
+    }
+}
+
+#[test]
+fn long_requests_go_in_pieces() {
+    let bytes = 300 << 10;
+    simulate(|time| async move {
+        let raw = SimulatedDisk::new(1);
+        let (queue, disk) = scheduled(&time, DiskModel::measured(&SLOW), raw.shared());
+        let file = disk.open(Path::new("/file"), OpenOptions::CREATE).await.unwrap();
+        let content: Vec<u8> = (0..bytes).map(|at: usize| (at / 1000) as u8).collect();
+        let (result, buffer) = file.write_at(0, AlignedBuffer::padded(&content)).await;
+        result.unwrap();
+        assert_eq!(&buffer[..], &content[..], "a write hands its buffer back");
+        file.truncate(bytes as u64 - 100).await.unwrap();
+        let read = async |wanted| {
+            let (result, buffer) = file.read_at(4096, AlignedBuffer::for_reading(wanted)).await;
+            result.map(|()| buffer.to_vec())
+        };
+        assert_eq!(read(bytes - 4096).await.unwrap(), content[4096..bytes - 100]);
+        assert_eq!(read(2 * bytes).await.unwrap(), content[4096..bytes - 100], "past its end");
+        let stats = queue.stats()[Class::Query.index()];
+        assert_eq!((stats.split, stats.writes, stats.reads), (3, 5, 5 + 10));
+        assert!(raw.counters().writes == 5, "{:?}", raw.counters());
+        raw.set_faults(Faults { read_error_one_in: 1, ..Faults::default() });
+        assert!(read(bytes).await.is_err());
+    });
+}
+
+#[test]
+fn a_request_is_of_its_task_or_of_its_disk() {
+    simulate(|time| async move {
+        let raw: Rc<dyn Disk> = SimulatedDisk::new(1).shared();
+        let (queue, disk) = scheduled(&time, DiskModel::unmeasured(), raw.clone());
+        let logs = ScheduledDisk::new(raw, queue.clone(), Some(Class::Commitlog));
+        let write = async |disk: &dyn Disk, path: &str| {
+            let file = disk.open(Path::new(path), OpenOptions::CREATE).await.unwrap();
+            file.write_at(0, AlignedBuffer::padded(&[1; PAGE_BYTES])).await.0.unwrap();
+            file
+        };
+        let file: Rc<dyn DiskFile> = run_as(Class::Flush, write(&*disk, "/a")).await;
+        run_as(Class::Flush, write(&*logs, "/b")).await.sync().await.unwrap();
+        run_as(Class::Maintenance, file.sync()).await.unwrap();
+        file.read_at(0, AlignedBuffer::for_reading(PAGE_BYTES)).await.0.unwrap();
+        let counts = queue.stats().map(|stats| (stats.reads, stats.writes, stats.written_bytes));
+        let page = PAGE_BYTES as u64;
+        assert_eq!(counts, [(1, 0, 0), (0, 2, page), (0, 1, page), (0, 0, 0), (0, 1, 0)]);
+    });
+}
+
+/// It takes no place, no tokens and no buffer, and whoever comes after it is served.
+#[test]
+fn a_request_that_is_given_up_while_it_waits_is_never_made() {
+    simulate(|time| async move {
+        let raw = SimulatedDisk::new(1);
+        let (queue, disk) = scheduled(&time, DiskModel::measured(&SLOW), raw.shared());
+        let file = disk.open(Path::new("/file"), OpenOptions::CREATE).await.unwrap();
+        let write =
+            |at: u8| file.write_at(u64::from(at) << 16, AlignedBuffer::padded(&[at; 64 << 10]));
+        write(0).await.0.unwrap();
+        let mut given_up = [write(1), file.read_at(0, AlignedBuffer::for_reading(64 << 10))];
+        for request in &mut given_up {
+            assert!(futures::poll!(request).is_pending(), "the first took all that there was");
+        }
+        let stats = || queue.stats()[Class::Query.index()];
+        assert_eq!((stats().queued, stats().in_disk), (2, 0));
+        drop(given_up);
+        assert_eq!((stats().queued, stats().in_disk, stats().cancelled), (0, 0, 2));
+        write(2).await.0.unwrap();
+        file.sync().await.unwrap();
+        assert_eq!((raw.counters().writes, raw.counters().reads), (2, 0));
+        let (result, buffer) = file.read_at(1 << 16, AlignedBuffer::for_reading(128 << 10)).await;
+        result.unwrap();
+        let (hole, written) = buffer.split_at(64 << 10);
+        assert!(hole.iter().all(|byte| *byte == 0) && written.iter().all(|byte| *byte == 2));
+        assert_eq!((stats().queued, stats().in_disk), (0, 0));
+    });
+}
