@@ -7,8 +7,9 @@ use futures::TryStreamExt;
 use tidegate_engine::batch::{RecordBatch, value_at};
 use tidegate_engine::clock::{Clock, Random, SimulatedClock};
 use tidegate_engine::disk::SimulatedDisk;
+use tidegate_engine::io::{DiskModel, DiskProperties, Scheduler};
 use tidegate_engine::mutation::{CellPath, MultiCell};
-use tidegate_engine::runtime::{ShardContext, SimulatedTimer};
+use tidegate_engine::runtime::{ShardContext, SimulatedTimer, Timer};
 use tidegate_engine::{
     Cell, ClusteringKey, ClusteringOrder, ClusteringRange, Column, ColumnId, ColumnKind,
     CompactionOptions, DataType, Database, Direction, Durability, Liveness, Mutation, Options,
@@ -24,6 +25,9 @@ const W: ColumnId = ColumnId(5);
 const M: ColumnId = ColumnId(6);
 /// Turns that tasks get between two steps of simulated time.
 const TURNS_PER_MS: usize = 50;
+
+/// A disk that does about ten requests in the time of fifty turns.
+const SLOW: DiskProperties = DiskProperties::new((20_000, 100_000_000), (20_000, 100_000_000));
 
 /// Partitions of each table: those from 0 on are the first one's, those from here on the second's.
 pub const PARTITIONS: i32 = 6;
@@ -110,11 +114,18 @@ pub async fn open(
     life: Life,
 ) -> Result<(Database, Tables)> {
     let (timer, _) = SimulatedTimer::passing(clock.clone(), TURNS_PER_MS);
+    // In every other life requests queue.
+    let model = match life.seed.is_multiple_of(2) {
+        true => DiskModel::measured(&SLOW),
+        false => DiskModel::unmeasured(),
+    };
+    let scheduler = Scheduler::new(model, life.shards, clock.monotonic_ns());
     let contexts = (0..life.shards)
         .map(|shard| {
             let place = (shard, life.shards);
-            let (clock, timer) = (clock.clone(), Rc::new(timer.clone()));
-            ShardContext::new(place, disk.shared(), clock, timer, life.seed)
+            let time: (std::sync::Arc<dyn Clock>, Rc<dyn Timer>) =
+                (clock.clone(), Rc::new(timer.clone()));
+            ShardContext::scheduled(place, disk.shared(), time, life.seed, scheduler.clone())
         })
         .collect();
     let options = Options {

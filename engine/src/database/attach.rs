@@ -21,6 +21,7 @@ use super::database::Database;
 use super::shard::Shard;
 use crate::error::{Error, Result};
 use crate::inspect::{FoundSchema, Inspector, StoredType, find_schema, list};
+use crate::io::{Class, run_as};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{
     ClusteringOrder, Column, ColumnKind, DataType, OnCorruption, Scalar, TableId, TableOptions,
@@ -145,8 +146,9 @@ impl Database {
             // The others open the same files.
             let told = if number == 0 { progress.clone() } else { AttachProgress::default() };
             let open = move |shard: Rc<Shard>| {
-                async move { shard.attach(own, place, on_corruption, &opened, told).await }
-                    .boxed_local()
+                let attach =
+                    async move { shard.attach(own, place, on_corruption, &opened, told).await };
+                run_as(Class::Maintenance, attach).boxed_local()
             };
             let failed = self.handle(number).call("attach", open).await?;
             // A file that the first shard could open and another could not must not be half there.
@@ -240,7 +242,8 @@ impl Database {
     ) -> Result<Survey> {
         let directory = directory.to_owned();
         let survey = move |shard: Rc<Shard>| {
-            async move { shard.survey(&directory, names).await }.boxed_local()
+            let survey = async move { shard.survey(&directory, names).await };
+            run_as(Class::Maintenance, survey).boxed_local()
         };
         self.handle(0).call("survey", survey).await?
     }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::governance::{PolicyInfo, Wishes};
+use crate::io::ClassSettings;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{TableId, TableSchema, UserType};
 
@@ -35,6 +36,9 @@ pub struct Catalog {
     pub(super) wishes: Wishes,
     /// Cache capacity that was set by statement, bytes a shard.
     pub(super) cache_bytes: Option<usize>,
+    /// Classes of I/O that were set by statement, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) io_classes: BTreeMap<String, ClassSettings>,
     /// Tables over foreign SSTables, by keyspace and name, for as long as the process lives.
     #[serde(skip)]
     attached: BTreeMap<String, BTreeMap<String, SchemaRef>>,
@@ -48,6 +52,7 @@ impl Catalog {
             types: BTreeMap::new(),
             wishes: Wishes::default(),
             cache_bytes: None,
+            io_classes: BTreeMap::new(),
             attached: BTreeMap::new(),
         }
     }

@@ -28,6 +28,7 @@ use crate::config::{
 use crate::disk::Backend;
 use crate::error::{Error, Result};
 use crate::governance::{self, Governance, PolicyFiles, Setting};
+use crate::io::{Class, Scheduler, run_as};
 use crate::os;
 use crate::plugin::CompilerCommand;
 use crate::runtime::{ExecutorOptions, ShardContext, ShardHandle, start, start_local};
@@ -133,6 +134,8 @@ impl Database {
                 None => cores.len() as u32,
             };
             let memory = ReadMemory::new(options.read_memory_bytes);
+            let scheduler =
+                Scheduler::of_directory(layout.root(), shard_count, options.clock.monotonic_ns())?;
             let mut shards = Shards::default();
             for shard in 0..shard_count {
                 let executor = ExecutorOptions {
@@ -144,6 +147,7 @@ impl Database {
                     clock: options.clock.clone(),
                     seed: options.seed,
                     poll_max: options.poll_max,
+                    scheduler: scheduler.clone(),
                 };
                 let shard_options =
                     shard_options(&options, shard_count, &memory, (&layout, Some(lock.clone())));
@@ -205,7 +209,8 @@ impl Database {
             let (schemas, leftovers) = (schemas.clone(), leftovers.clone());
             async move {
                 let open = move |shard: Rc<Shard>| {
-                    async move { shard.open_tables(schemas, leftovers).await }.boxed_local()
+                    let open = async move { shard.open_tables(schemas, leftovers).await };
+                    run_as(Class::Maintenance, open).boxed_local()
                 };
                 shard.call("open tables", open).await?
             }
@@ -241,6 +246,7 @@ impl Database {
             }),
         };
         database.restore_policies().await?;
+        database.restore_io().await?;
         Ok(database)
     }
 

@@ -21,6 +21,7 @@ use super::attach::{AttachProgress, AttachedFile, OnUnknown, Survey};
 use super::database::Database;
 use super::shard::Shard;
 use crate::error::{Error, Result};
+use crate::io::{Class, run_as};
 use crate::mutation::{
     ClusteringRange, Direction, Fragment, Mutation, PartitionRange, Position, RangeTombstone, Row,
     Slice, Tombstone,
@@ -107,10 +108,10 @@ impl Database {
                 let (schema, directory) = (schema.clone(), directory.clone());
                 let (names, sender) = (names.clone(), sender.clone());
                 let run = move |shard: Rc<Shard>| {
-                    async move {
+                    let import = async move {
                         shard.import(schema, directory, on_corruption, &names, sender).await
-                    }
-                    .boxed_local()
+                    };
+                    run_as(Class::Maintenance, import).boxed_local()
                 };
                 async move { shard.call("import", run).await? }
             });

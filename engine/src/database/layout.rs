@@ -8,10 +8,12 @@
 //! policies/<shard>-of-<count>.state what a shard's policy left at the last end
 //! commitlog/<shard>-of-<count>/ segments of one shard
 //! ledger/<shard>-of-<count>     which manifests and segments must be there
+//! io-properties.yaml            what the disk was measured to do; made by `tidegate iotune`
 //! set-aside/                    writes from commitlogs that do not fit their table
 //! data/<keyspace>/<table>-<id>/ SSTables and their manifests
 //! ```
-//! Names in `policies/` are those of `governance/files.rs`.
+//! Names in `policies/` are those of `governance/files.rs`. `io/scheduler.rs` reads the figures of
+//! the disk.
 
 use std::path::{Path, PathBuf};
 

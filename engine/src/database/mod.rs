@@ -6,6 +6,7 @@ mod catalog;
 mod compaction;
 mod database;
 mod import;
+mod io;
 mod keeper;
 mod layout;
 mod options;
@@ -28,8 +29,8 @@ pub use database::{Database, Options};
 pub use import::{Import, ImportProgress, Imported};
 pub use options::AlteredTable;
 pub use report::{
-    AdmissionReport, CacheReport, CommitlogReport, DamageReport, LargeDataReport, RateReport,
-    RowCacheReport, TableReport,
+    AdmissionReport, CacheReport, CommitlogReport, DamageReport, IoReport, LargeDataReport,
+    RateReport, RowCacheReport, TableReport,
 };
 pub use shard::recording::RecordingSummary;
 pub use shard::{CompactionEnd, CompactionRecord, LeftOut, Shard};

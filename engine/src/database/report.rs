@@ -2,6 +2,7 @@
 
 use crate::admission::ClassStatus;
 use crate::cache::RowCacheStats;
+use crate::io::{Class, ClassSettings, ClassStats};
 use crate::sstable::Damage;
 use crate::table::LargeThing;
 
@@ -95,6 +96,17 @@ pub struct AdmissionReport {
     /// `keys`, `scan` or `write`.
     pub class: &'static str,
     pub status: ClassStatus,
+}
+
+/// A class of I/O on one shard.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct IoReport {
+    pub shard: u32,
+    pub class: Class,
+    pub settings: ClassSettings,
+    /// Whether the disk was measured: otherwise disk-seconds say nothing.
+    pub is_measured: bool,
+    pub stats: ClassStats,
 }
 
 /// A table on one shard.

@@ -27,6 +27,7 @@ use crate::clock::{Clock, Random};
 use crate::config::TIME_SLICE;
 use crate::disk::{self, Backend, Disk, OpenFiles};
 use crate::error::{Error, Result};
+use crate::io::{Class, IoQueue, ScheduledDisk, Scheduler};
 use crate::os;
 
 /// Jobs out of the mailbox that become tasks before tasks have their turn.
@@ -40,10 +41,13 @@ const LOOK_NS: u64 = 4_000;
 pub struct ShardContext {
     pub shard: u32,
     pub shard_count: u32,
-    /// The disk, its files open as far as `files` lets them be.
+    /// The disk: its files open as far as `files` lets them be, its requests in the turn of `io`
+    /// and of the class of the task that makes them.
     pub disk: Rc<dyn Disk>,
     /// How many files for reading are open.
     pub files: Rc<OpenFiles>,
+    /// Requests that wait for the disk.
+    pub io: Rc<IoQueue>,
     pub clock: Arc<dyn Clock>,
     pub timer: Rc<dyn Timer>,
     /// Seeded; each shard draws its own sequence from one seed.
@@ -58,16 +62,34 @@ impl ShardContext {
         timer: Rc<dyn Timer>,
         seed: u64,
     ) -> Rc<Self> {
+        let scheduler = Scheduler::unmeasured(shard_count);
+        ShardContext::scheduled((shard, shard_count), disk, (clock, timer), seed, scheduler)
+    }
+
+    /// As [`new`](Self::new), on a disk that the shards share by `scheduler`.
+    pub fn scheduled(
+        (shard, shard_count): (u32, u32),
+        disk: Rc<dyn Disk>,
+        (clock, timer): (Arc<dyn Clock>, Rc<dyn Timer>),
+        seed: u64,
+        scheduler: Arc<Scheduler>,
+    ) -> Rc<Self> {
         assert!(shard < shard_count, "shard {shard} of {shard_count}");
         // One draw mixes the shard in; neighbouring seeds themselves would give one sequence,
         // shifted.
         let mixed = Random::new(seed ^ (u64::from(shard) << 32)).next_u64();
         let random = RefCell::new(Random::new(mixed));
-        let sleeper = timer.clone();
-        let sleep = move |duration| sleeper.sleep(duration);
-        let files = OpenFiles::new(disk, shard, Box::new(sleep));
-        let disk: Rc<dyn Disk> = files.clone();
-        Rc::new(ShardContext { shard, shard_count, disk, files, clock, timer, random })
+        let (coarse, fine) = (timer.clone(), timer.clone());
+        let files = OpenFiles::new(disk, shard, Box::new(move |time| coarse.sleep(time)));
+        let sleep = Box::new(move |time| fine.sleep_finely(time));
+        let io = IoQueue::new(scheduler, clock.clone(), sleep);
+        let disk = ScheduledDisk::new(files.clone(), io.clone(), None);
+        Rc::new(ShardContext { shard, shard_count, disk, files, io, clock, timer, random })
+    }
+
+    /// The disk for requests that all are of one class, whoever makes them.
+    pub fn disk_of(&self, class: Class) -> Rc<dyn Disk> {
+        ScheduledDisk::new(self.files.clone(), self.io.clone(), Some(class))
     }
 
     /// Sleeps at least `duration` of the shard's time.
@@ -88,6 +110,8 @@ pub struct ExecutorOptions {
     /// How long the shard, while that pays, looks for mail before its thread sleeps, and a caller
     /// that blocks for its answer; zero never.
     pub poll_max: Duration,
+    /// What the shards of a database share of the disk.
+    pub scheduler: Arc<Scheduler>,
 }
 
 /// A way to reach a shard from any thread. Clones reach the same shard; when the last is dropped
@@ -193,8 +217,8 @@ fn run_thread<S: 'static>(
             Monitor::measuring(options.shard, options.clock.clone(), stats.clone(), doorbell);
         let polling = Polling::new(options.clock.clone(), options.poll_max);
         let shards = (options.shard, options.shard_count);
-        let timer = Rc::new(RealTimer);
-        let context = ShardContext::new(shards, disk, options.clock, timer, options.seed);
+        let time: (_, Rc<dyn Timer>) = (options.clock, Rc::new(RealTimer));
+        let context = ShardContext::scheduled(shards, disk, time, options.seed, options.scheduler);
         match monitor.clone().run("init", async move { init(context).await }).await {
             Ok(state) => {
                 answer(&inner_ready, Ok(()));

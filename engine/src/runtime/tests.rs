@@ -20,14 +20,16 @@ use super::*;
 use crate::clock::{Clock, SimulatedClock, SystemClock};
 use crate::disk::{AlignedBuffer, Backend, BlockingDisk, OpenOptions};
 use crate::error::{Error, Result};
+use crate::io::Scheduler;
 use crate::os;
 
 const BACKENDS: [Backend; 2] = [Backend::Auto, Backend::Blocking];
 
 fn options(backend: Backend) -> ExecutorOptions {
     let clock = SystemClock::shared();
-    let poll_max = crate::config::POLL_MAX;
-    ExecutorOptions { shard: 0, shard_count: 1, core: None, backend, clock, seed: 1, poll_max }
+    let (poll_max, scheduler) = (crate::config::POLL_MAX, Scheduler::unmeasured(1));
+    let (shard, shard_count, core, seed) = (0, 1, None, 1);
+    ExecutorOptions { shard, shard_count, core, backend, clock, seed, poll_max, scheduler }
 }
 
 /// A shard whose state is its context.

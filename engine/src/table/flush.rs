@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 use super::table::{LiveSstable, Table};
 use crate::error::Result;
+use crate::io::{Class, run_as};
 use crate::ledger::Entry;
 use crate::memtable::Memtable;
 use crate::mutation::{Direction, Fragment, PartitionRange, Slice};
@@ -54,7 +55,7 @@ impl Table {
     ///
     /// Errors: as [`flush`](Self::flush).
     pub async fn flush_in_background(&self) -> Result<()> {
-        let flushed = self.write_sealed().await;
+        let flushed = run_as(Class::Flush, self.write_sealed()).await;
         let stuck = flushed.as_ref().err().filter(|error| !error.is_shortage());
         *self.stuck.borrow_mut() = stuck.cloned();
         flushed

@@ -18,6 +18,7 @@ use super::compaction_state::{CompactionEnd, CompactionRecord, Job, Request};
 use crate::compaction::{Choice, Purged, Reason};
 use crate::config::COMPACTION_HISTORY_MAX;
 use crate::error::{Error, Result};
+use crate::io::{Class, run_as};
 use crate::runtime::{self, Pace};
 use crate::schema::TableId;
 use crate::table::{Compacted, CompactionOrder, Table};
@@ -65,7 +66,7 @@ impl Shard {
             return;
         }
         let shard = self.clone();
-        runtime::spawn_local("compaction", async move {
+        let work = async move {
             while !shard.closing.get() {
                 let request = shard.compacting.asked.borrow_mut().pop_front();
                 if let Some(Request { table, done }) = request {
@@ -91,7 +92,8 @@ impl Shard {
             }
             shard.compacting.is_running.set(false);
             shard.compacting.ended.notify_waiters();
-        });
+        };
+        runtime::spawn_local("compaction", run_as(Class::Compaction, work));
     }
 
     /// Of the tables that want a merge the one with most SSTables.

@@ -18,6 +18,7 @@ use super::Shard;
 use crate::config::PAGE_BYTES;
 use crate::disk::{AlignedBuffer, Disk, DiskFile, OpenOptions, remove_if_there};
 use crate::error::Result;
+use crate::io::Class;
 use crate::runtime;
 use crate::trace::{BLOCK_REQUESTS_MAX, Recorder, encode_block, encode_end, encode_header};
 
@@ -126,7 +127,7 @@ pub(in crate::database) struct TraceWriter {
 
 impl TraceWriter {
     pub(in crate::database) async fn create(shard: &Shard, path: PathBuf) -> Result<Self> {
-        let disk = shard.context.disk.clone();
+        let disk = shard.context.disk_of(Class::Maintenance);
         remove_if_there(&*disk, &path).await?;
         let file = disk.open(&path, OpenOptions::CREATE).await?;
         let waiting = encode_header(shard.context.clock.wall_us());

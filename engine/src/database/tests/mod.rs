@@ -23,6 +23,7 @@ mod equal_tokens;
 mod faults;
 mod flush;
 mod governed;
+mod io;
 mod options;
 mod limits;
 mod long_rows;
