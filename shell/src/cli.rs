@@ -3,6 +3,7 @@
 //! Invariant: everything clap accepts here can be acted on; wrong values end with a usage error
 //! (exit code 2) before anything is opened.
 
+mod iotune;
 mod sstable;
 
 use std::io::{self, IsTerminal};
@@ -21,6 +22,7 @@ use crate::memory::{MemoryPlan, MemoryWishes};
 use crate::output::{self, Mode};
 use crate::query::QueryMemory;
 use crate::session::Session;
+pub use iotune::IotuneArguments;
 pub use sstable::{SstableAction, SstableArguments, SstableFiles};
 
 const EXAMPLES: &str = "\
@@ -31,6 +33,7 @@ Examples:
   echo 'SELECT 1;' | tidegate --mode json   run what comes in, one JSON object a row
   tidegate plugin check my_policy.wasm      would the engine take it?
   tidegate --data /srv/weather serve        serve Arrow Flight SQL on 127.0.0.1:31337
+  tidegate --data /srv/weather iotune       measure the disk, once
   tidegate sstable verify me-1-big-Data.db  look into SSTable files of any product
 
 In the shell, a statement ends with ';' and may take several lines. '\\?' lists the commands,
@@ -144,6 +147,9 @@ pub enum Action {
         #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:31337", value_parser = parse_listen)]
         listen: SocketAddr,
     },
+    /// Measure the disk for the I/O scheduler and write io-properties.yaml, which the engine reads
+    /// when it opens the directory.
+    Iotune(IotuneArguments),
     /// Compile the policy that comes in on stdin; the engine starts this for itself.
     #[command(hide = true)]
     CompilePolicy,

@@ -6,7 +6,7 @@
 //! a database, `query` turns SQL into reads and writes of the engine, `session` runs pieces of text
 //! and prints what they give, `flight` serves clients, `cli` reads the command line, `plugin` helps
 //! authors of policies, `sstable` looks into files without a database, `repl` and `batch` feed a
-//! session.
+//! session, `iotune` measures a disk.
 
 pub mod allocator;
 mod stderr;
@@ -24,6 +24,7 @@ mod plugin;
 mod batch;
 mod repl;
 mod sstable;
+mod iotune;
 mod run;
 
 pub use run::run;

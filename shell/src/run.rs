@@ -14,7 +14,7 @@ use crate::allocator;
 use crate::cli::{Action, Cli, SstableAction};
 use crate::exit::fail;
 use crate::stderr::tell_line;
-use crate::{batch, flight, plugin, repl, sstable, thread};
+use crate::{batch, flight, iotune, plugin, repl, sstable, thread};
 
 /// Does what the command line asks for and returns the exit code.
 pub fn run(cli: Cli) -> u8 {
@@ -37,6 +37,9 @@ pub fn run(cli: Cli) -> u8 {
             cli.database.backend(),
             cli.mode.unwrap_or_default(),
         );
+    }
+    if let Some(Action::Iotune(arguments)) = &cli.action {
+        return iotune::run(arguments, &cli.database.directory, cli.database.backend());
     }
     if let Err(error) = os::raise_descriptor_limit() {
         tracing::warn!(%error, "the limit of open files stays as it was");

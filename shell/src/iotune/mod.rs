@@ -1,0 +1,198 @@
+//! `tidegate iotune`: measures a disk, writes what the I/O scheduler needs to know, draws the disk.
+//!
+//! Invariant: nothing is left on the disk but the file of figures. The files of the measurement
+//! have no names from their first moment on, so they are gone however the program ends.
+
+mod device;
+mod load;
+mod picture;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tidegate_engine::Backend;
+use tidegate_engine::clock::Random;
+use tidegate_engine::io::{DiskProperties, IoProperties, Kind, PROPERTIES_FILE};
+
+use crate::cli::IotuneArguments;
+use crate::exit::fail;
+use crate::output;
+use crate::repl::colors_wanted;
+use crate::stderr::{tell, tell_line};
+use device::Device;
+use load::{Files, Load, Measured, Stream};
+use picture::Grid;
+
+/// A disk that is busy for more than this part of the time cannot be measured.
+const BUSY_MAX: f64 = 0.1;
+/// How long the disk is watched for that.
+const WATCH: Duration = Duration::from_millis(1000);
+/// A deviation above this is told of, part of the mean.
+const DEVIATION_TOLD: f64 = 0.03;
+/// Requests of sequential and of random loads: their length, and how many at once.
+const LONG: (usize, usize) = (1 << 20, 4);
+const SHORT: (usize, usize) = (4096, 128);
+/// Parts of the disk's rates that the grid tries, of reads and of writes.
+const GRID_READS: [f64; 6] = [0.1, 0.25, 0.4, 0.55, 0.7, 0.85];
+const GRID_WRITES: [f64; 6] = [0.0, 0.15, 0.3, 0.45, 0.6, 0.8];
+/// How long a cell of the grid is measured, and the length of its writes.
+const GRID_CELL: Duration = Duration::from_millis(800);
+const GRID_WRITE_BYTES: usize = 128 << 10;
+const GRID_FILE: &str = "io-grid.svg";
+
+/// One of the four measurements: what it is called, its part of the time, what it does.
+const TESTS: [(&str, f64, Kind, bool); 4] = [
+    ("sequential writes", 0.4, Kind::Write, false),
+    ("sequential reads", 0.2, Kind::Read, false),
+    ("random writes", 0.2, Kind::Write, true),
+    ("random reads", 0.2, Kind::Read, true),
+];
+
+/// Measures; returns the exit code.
+pub(crate) fn run(arguments: &IotuneArguments, data: &Path, backend: Backend) -> u8 {
+    let directory = arguments.directory.as_deref().unwrap_or(data);
+    match measure(arguments, directory, backend) {
+        Ok(()) => 0,
+        Err(message) => fail(&message),
+    }
+}
+
+fn measure(arguments: &IotuneArguments, directory: &Path, backend: Backend) -> Result<(), String> {
+    let failed =
+        |what: &str, error: io::Error| format!("cannot {what} {}: {error}", directory.display());
+    std::fs::create_dir_all(directory).map_err(|error| failed("make", error))?;
+    let directory = directory.canonicalize().map_err(|error| failed("find", error))?;
+    let device = Device::of(&directory)?;
+    check_idle(&device, arguments.force)?;
+    let files =
+        Files::make(&directory, backend).map_err(|error| failed("write files to", error))?;
+    let (disk, report) = rates(&files, Duration::from_secs(arguments.seconds.into()))?;
+    let path = directory.join(PROPERTIES_FILE);
+    let text = IoProperties::text(&device.mountpoint, &disk);
+    replace(&path, text.as_bytes()).map_err(|error| failed("write figures to", error))?;
+    let mut out = output::stdout();
+    let shown =
+        format!("{report}\n{}: the engine reads it when it opens the directory\n", path.display());
+    let written = out.write_all(shown.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|error| format!("cannot write the result: {error}"))?;
+    if arguments.grid {
+        let grid = grid(&files, &disk)?;
+        let path = directory.join(GRID_FILE);
+        replace(&path, grid.svg().as_bytes()).map_err(|error| failed("draw in", error))?;
+        let colors = colors_wanted(io::stdout().is_terminal());
+        let shown = format!("\n{}\n{}\n", grid.text(colors), path.display());
+        let written = out.write_all(shown.as_bytes()).and_then(|()| out.flush());
+        written.map_err(|error| format!("cannot write the result: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Errors: a disk that others use, unless it is to be measured all the same.
+fn check_idle(device: &Device, force: bool) -> Result<(), String> {
+    let Some(busy) = device.busy(WATCH) else {
+        tell_line!("note: the kernel does not say how busy this disk is");
+        return Ok(());
+    };
+    if busy <= BUSY_MAX {
+        return Ok(());
+    }
+    let busy = format!("{} is busy {:.0} % of the time", device.name(), busy * 100.0);
+    match force {
+        true => tell_line!("warning: {busy}; the figures will be too low"),
+        false => return Err(format!("{busy}: stop what uses it, or measure with --force")),
+    }
+    Ok(())
+}
+
+/// Writes a file beside the old one and exchanges them.
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut beside = path.to_owned().into_os_string();
+    beside.push(".tmp");
+    let beside = PathBuf::from(beside);
+    std::fs::write(&beside, content)?;
+    std::fs::rename(beside, path)
+}
+
+/// The four rates, and lines about them.
+fn rates(files: &Files, time: Duration) -> Result<(DiskProperties, String), String> {
+    let mut found = [0; 4];
+    let mut report = String::new();
+    for (rate, (name, part, kind, is_random)) in found.iter_mut().zip(TESTS) {
+        let (bytes, depth) = if is_random { SHORT } else { LONG };
+        let stream = Stream { bytes, depth, is_random, per_second: None };
+        let load = Load::of(kind, stream, time.mul_f64(part));
+        let measured = files.measure(&load, |share| progress(name, share))?;
+        let per_second = measured.mean();
+        let (value, unit) = match is_random {
+            true => (per_second, "requests a second"),
+            false => (per_second * bytes as f64 / f64::from(1 << 20), "MiB a second"),
+        };
+        report += &format!("{name:<18} {value:>10.0} {unit}{}\n", deviation(&measured));
+        *rate = ((if is_random { per_second } else { per_second * bytes as f64 }) as u64).max(1);
+    }
+    end_progress();
+    let [write_bandwidth, read_bandwidth, write_iops, read_iops] = found;
+    let (reads, writes) = ((read_iops, read_bandwidth), (write_iops, write_bandwidth));
+    let disk = DiskProperties::new(reads, writes);
+    Ok((disk, report))
+}
+
+fn deviation(measured: &Measured) -> String {
+    let deviation = measured.deviation();
+    match deviation > DEVIATION_TOLD {
+        true => format!(", deviation {:.0} %", deviation * 100.0),
+        false => String::new(),
+    }
+}
+
+fn progress(name: &str, share: f64) {
+    if io::stderr().is_terminal() {
+        tell!("\r\x1b[K{name}: {:.0} %", share * 100.0);
+    }
+}
+
+fn end_progress() {
+    if io::stderr().is_terminal() {
+        tell!("\r\x1b[K");
+    }
+}
+
+/// Latencies of reads beside writes, at parts of what the disk can do of each alone.
+fn grid(files: &Files, disk: &DiskProperties) -> Result<Grid, String> {
+    let mut cells = Vec::new();
+    let count = (GRID_READS.len() * GRID_WRITES.len()) as f64;
+    // In drawn order, so that a slow drift of the disk is no slope of the picture.
+    let mut order: Vec<_> = (0..GRID_READS.len() * GRID_WRITES.len()).collect();
+    let mut random = Random::new(1);
+    for last in (1..order.len()).rev() {
+        order.swap(last, random.below(last as u64 + 1) as usize);
+    }
+    for (done, place) in order.into_iter().enumerate() {
+        let read = GRID_READS[place % GRID_READS.len()];
+        let write = GRID_WRITES[place / GRID_READS.len()];
+        let reads = Stream {
+            bytes: SHORT.0,
+            depth: SHORT.1,
+            is_random: true,
+            per_second: Some(read * disk.read_iops as f64),
+        };
+        let per_second = write * disk.write_bandwidth as f64 / GRID_WRITE_BYTES as f64;
+        let writes = (write > 0.0).then_some(Stream {
+            bytes: GRID_WRITE_BYTES,
+            depth: 16,
+            is_random: false,
+            per_second: Some(per_second),
+        });
+        let load = Load { reads: Some(reads), writes, time: GRID_CELL };
+        let measured = files.measure(&load, |_| progress("grid", done as f64 / count))?;
+        cells.push((place, measured.read_us(0.5), measured.read_us(0.95)));
+    }
+    end_progress();
+    cells.sort_unstable_by_key(|(place, ..)| *place);
+    let reads = GRID_READS.map(|part| part * disk.read_iops as f64).to_vec();
+    let writes = GRID_WRITES.map(|part| part * disk.write_bandwidth as f64).to_vec();
+    let cells = cells.into_iter().map(|(_, p50, p95)| (p50, p95)).collect();
+    let ends = (disk.read_iops as f64, disk.write_bandwidth as f64);
+    Ok(Grid { reads, writes, cells, ends })
+}
