@@ -311,6 +311,10 @@ mod tests {
         names
     }
 
+    /// What follows ALTER.
+    const ALTERED: &[&str] =
+        &["CACHE", "IO CLASS", "LOAD SHEDDING", "RATE LIMITER", "READ ADMISSION", "TABLE"];
+
     #[tokio::test]
     async fn the_words_before_decide_what_is_offered() {
         let directory = tempfile::tempdir().unwrap();
@@ -334,7 +338,7 @@ mod tests {
             ("RECORD TRACE |", vec!["STOP", "TO"]),
             ("SELECT * FROM repl|", vec!["replay_policy("]),
             ("ALTER CACHE SET POLICY = l|", vec!["lru"]),
-            ("ALTER |", vec!["CACHE", "LOAD SHEDDING", "RATE LIMITER", "READ ADMISSION", "TABLE"]),
+            ("ALTER |", ALTERED.to_vec()),
             ("ALTER TABLE re|", vec!["reading"]),
             ("ALTER TABLE reading WITH on|", vec!["on_corruption"]),
             (
@@ -389,6 +393,10 @@ mod tests {
         "ALTER CACHE SET CAPACITY = '1 MiB'",
         "ALTER CACHE SET POLICY = p",
         "ALTER CACHE SHADOW POLICY = p",
+        "ALTER IO CLASS compaction SET BANDWIDTH = '1 MiB' AND SHARES = 10",
+        "ALTER IO CLASS compaction SET SHARES = 10 AND BANDWIDTH = NONE",
+        "ALTER IO CLASS flush SET BANDWIDTH = '1 MiB' AND SHARES = 10",
+        "ALTER IO CLASS flush SET SHARES = 10 AND BANDWIDTH = NONE",
         "ALTER LOAD SHEDDING SET POLICY = p",
         "ALTER RATE LIMITER SET POLICY = p",
         "ALTER READ ADMISSION SET POLICY = p",
@@ -424,6 +432,7 @@ mod tests {
         "SHOW KEYSPACES",
         "SHOW POLICIES",
         "SHOW POLICY EXITS",
+        "SHOW IO",
         "SHOW STALLS",
         "SHOW TABLES",
         "TRUNCATE reading",

@@ -139,10 +139,16 @@ fn one_in(cursor: &mut Cursor<'_>) -> Result<u32> {
 /// After `SET CAPACITY`: bytes a shard.
 fn capacity(cursor: &mut Cursor<'_>) -> Result<usize> {
     cursor.take(&Token::Eq);
+    size(cursor)
+}
+
+/// A number of bytes, with a unit or without.
+pub(super) fn size(cursor: &mut Cursor<'_>) -> Result<usize> {
     let span = cursor.span();
+    let is_unit = |token: &Token| matches!(token, Token::Word(word) if !word.value.eq_ignore_ascii_case("and"));
     let text = match cursor.option_value() {
         // 512 KiB without quotes: the unit is a token of its own.
-        Ok(digits) if matches!(cursor.peek(), Some(Token::Word(_))) => {
+        Ok(digits) if cursor.peek().is_some_and(is_unit) => {
             format!("{digits} {}", cursor.option_value()?)
         }
         other => other?,

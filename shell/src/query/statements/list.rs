@@ -16,6 +16,7 @@ use super::definition::table_option;
 use super::definition::user_type::{CreateType, DropType};
 use super::describe::Describe;
 use super::flush::Flush;
+use super::io::{self, AlterIoClass};
 use super::policy::{
     AlterLoadShedding, AlterRateLimiter, AlterReadAdmission, CreatePolicy, DropPolicy,
     ExplainPolicy, RollBackPolicy,
@@ -488,6 +489,23 @@ pub static STATEMENTS: &[StatementRow] = &[
         reader: Reader::Own(own::<InvalidateCache>),
         tabs: TABLE,
         continues: Continues::Nothing,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "SHOW IO",
+        reader: Reader::Show(show::IO),
+        help: &[Help::Name(Topic::Engine, "SHOW IO")],
+        ..StatementRow::SHOW
+    },
+    StatementRow {
+        words: "ALTER IO CLASS",
+        reader: Reader::Own(own::<AlterIoClass>),
+        help: &[Help::Name(Topic::Engine, "ALTER IO CLASS")],
+        tabs: &[
+            ("", &[Tab::Names(io::CLASSES)]),
+            ("SET", &[Tab::Words(&["BANDWIDTH", "SHARES"])]),
+            ("AND", &[Tab::Words(&["BANDWIDTH", "SHARES"])]),
+        ],
         ..StatementRow::PLAIN
     },
     StatementRow {

@@ -12,6 +12,7 @@ mod definition;
 mod describe;
 mod dispatch;
 mod flush;
+mod io;
 mod list;
 mod policy;
 mod show;

@@ -51,6 +51,16 @@ pub const COMPACTIONS: &str = "SELECT number, keyspace_name, table_name, shard, 
      input_sstables, input_bytes, done_percent, bytes_per_second, seconds_left \
      FROM system.compactions WHERE is_running ORDER BY number";
 
+/// The classes of I/O, of all shards together.
+pub const IO: &str = "SELECT class, max(shares) AS shares, max(bandwidth) AS bandwidth, \
+            sum(queued) AS queued, sum(in_disk) AS in_disk, round(sum(per_second)) AS per_second, \
+            CASE WHEN sum(per_second) > 0 \
+                 THEN round(sum(delay_us * per_second) / sum(per_second)) END AS delay_us, \
+            CASE WHEN sum(per_second) > 0 \
+                 THEN round(sum(execution_us * per_second) / sum(per_second)) END AS execution_us, \
+            round(sum(disk_share), 3) AS disk_share, round(sum(starved_s), 3) AS starved_s \
+     FROM system.io GROUP BY class, place ORDER BY place";
+
 pub const STALLS: &str = "SELECT * FROM system.stalls ORDER BY longest_us DESC, shard";
 
 /// A SHOW, by the query that it stands for.

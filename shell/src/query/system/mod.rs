@@ -4,6 +4,7 @@ mod columns;
 mod compaction;
 mod files;
 mod fragments;
+mod io;
 mod system;
 
 pub use system::{SYSTEM_KEYSPACE, SystemSchema};

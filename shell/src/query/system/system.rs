@@ -22,7 +22,7 @@ use tidegate_engine::{ClusteringOrder, ColumnKind, Error as EngineError, PolicyR
 use super::columns::{counts, texts};
 use super::compaction;
 use super::files::{Large, corruption, corruption_fields};
-use super::fragments;
+use super::{fragments, io};
 use crate::query::engine::Engine;
 
 /// Name of the keyspace.
@@ -75,10 +75,11 @@ enum SystemTable {
     Stalls,
     Sstables,
     Compactions,
+    Io,
 }
 
 impl SystemTable {
-    const ALL: [SystemTable; 17] = [
+    const ALL: [SystemTable; 18] = [
         SystemTable::Tables,
         SystemTable::Columns,
         SystemTable::Policies,
@@ -96,6 +97,7 @@ impl SystemTable {
         SystemTable::Stalls,
         SystemTable::Sstables,
         SystemTable::Compactions,
+        SystemTable::Io,
     ];
 
     fn name(self) -> &'static str {
@@ -117,6 +119,7 @@ impl SystemTable {
             SystemTable::Stalls => "stalls",
             SystemTable::Sstables => "sstables",
             SystemTable::Compactions => "compactions",
+            SystemTable::Io => "io",
         }
     }
 
@@ -137,6 +140,7 @@ impl SystemTable {
             SystemTable::Stalls => stall_fields(),
             SystemTable::Sstables => compaction::sstable_fields(),
             SystemTable::Compactions => compaction::compaction_fields(),
+            SystemTable::Io => io::fields(),
         };
         Arc::new(Schema::new(fields))
     }
@@ -162,6 +166,7 @@ impl SystemTable {
             SystemTable::Stalls => Ok(stalls(database)),
             SystemTable::Sstables => compaction::sstables(database).await,
             SystemTable::Compactions => compaction::compactions(database).await,
+            SystemTable::Io => io::columns(database).await,
         }
     }
 }

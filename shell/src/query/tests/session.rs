@@ -101,6 +101,36 @@ async fn tables_of_one_name_have_rows_of_their_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn classes_of_io_are_seen_and_set() {
+    let world = World::weather().await;
+    world.run("FLUSH").await;
+    let shown = world.rows("SHOW IO").await;
+    let place = |class: &str| shown.find(class).unwrap_or_else(|| panic!("{class} in {shown}"));
+    let classes = ["query", "commitlog", "flush", "compaction", "maintenance"];
+    assert!(classes.map(place).is_sorted(), "{shown}");
+    // No figures of the disk, no disk-seconds.
+    let flushed = "SELECT sum(writes) > 5 AND sum(written_bytes) > 100 AND count(disk_share) = 0 \
+                   FROM system.io WHERE class = 'flush'";
+    assert_eq!(world.column(flushed).await, ["true"]);
+    let set = async |text: &str| world.column(text).await.join(";");
+    assert_eq!(
+        set("ALTER IO CLASS compaction SET shares = 200").await,
+        "I/O class compaction has 200 shares."
+    );
+    assert_eq!(
+        set("ALTER IO CLASS Compaction SET BANDWIDTH = 50 MiB AND SHARES 300").await,
+        "I/O class compaction has 300 shares, at most 52428800 bytes a second."
+    );
+    let settings = "SELECT DISTINCT shares * 1000000000 + bandwidth FROM system.io \
+                    WHERE class = 'compaction'";
+    assert_eq!(world.column(settings).await, ["300052428800"]);
+    assert_eq!(
+        set("ALTER IO CLASS compaction SET bandwidth = NONE, shares = 100").await,
+        "I/O class compaction has 100 shares."
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cached_rows_are_seen_bypassed_and_forgotten() {
     let world = World::weather().await;
     world.run("FLUSH").await;
@@ -228,6 +258,10 @@ async fn errors_point_at_what_is_wrong() {
         "UPDATE weather SET temp = 1 WHERE origin = 'JFK'",
         "DROP TABEL t",
         "ALTER CACHE SET CAPACITY = 'much'",
+        "ALTER IO CLASS compation SET shares = 5",
+        "ALTER IO CLASS flush SET shares = 2000",
+        "ALTER IO CLASS flush SET bandwidth = 0",
+        "ALTER IO CLASS flush SET weight = 1",
         "COPY weather FROM '/nowhere/x.csv' WITH (HEADR true)",
         "EXPLAIN ANALYZE DELETE FROM weather WHERE origin = 'JFK'",
         "SELECT abz(temp) FROM weather",
