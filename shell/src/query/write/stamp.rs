@@ -103,11 +103,18 @@ fn hash(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Of the values alone: timestamp and time to live are those of the statement.
+/// Of the values alone, elements of collections included: timestamp and time to live are those of
+/// the statement.
 fn content_hash(row: &Row) -> u64 {
     let mut hasher = DefaultHasher::new();
     for (column, cell) in &row.cells {
         (column.0, cell.value_at(i32::MIN)).hash(&mut hasher);
+    }
+    for (column, multi) in &row.multi {
+        (column.0, multi.cells.len()).hash(&mut hasher);
+        for (path, cell) in &multi.cells {
+            (path, cell.value_at(i32::MIN)).hash(&mut hasher);
+        }
     }
     hasher.finish()
 }

@@ -273,6 +273,35 @@ async fn selected_rows_with_one_key_and_one_timestamp_must_not_differ() {
     );
 }
 
+/// What has a cell for each element says as much as any other value.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn selected_rows_with_one_timestamp_must_not_differ_in_collections() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int PRIMARY KEY, l list<int>, m map<int, int>, s set<int>)").await;
+    let insert = |column: &str, value: &str| {
+        format!(
+            "INSERT INTO t (k, {column}) SELECT 1, {value} FROM generate_series(1, 2) AS r(n) \
+             USING TIMESTAMP 5"
+        )
+    };
+    for (column, value) in [
+        ("l", "make_array(n)"),
+        ("l", "CASE WHEN n = 1 THEN make_array(1) ELSE make_array(1, 2) END"),
+        ("l", "CASE WHEN n = 1 THEN make_array(1) END"),
+        ("s", "make_array(n)"),
+        ("m", "map(make_array(1), make_array(n))"),
+        ("m", "map(make_array(n), make_array(1))"),
+    ] {
+        let error = world.error(&insert(column, value)).await;
+        assert!(error.message.contains("the key (k = 1) differ"), "{column} {value}: {error}");
+        assert_eq!(world.column("SELECT count(*) FROM t").await, ["0"]);
+    }
+    for (column, value) in [("l", "make_array(7, 8)"), ("m", "map(make_array(1), make_array(2))")] {
+        assert_eq!(world.count(&insert(column, value)).await, 2, "{column}");
+    }
+    assert_eq!(world.column("SELECT l FROM t").await, ["[7, 8]"]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_of_a_select_with_a_timestamp_take_memory_of_queries() {
     let memory = QueryMemory::new(Some(256 << 10));
