@@ -129,8 +129,31 @@ mod tests {
         clients.push(TcpStream::connect(address).await.unwrap());
         let next = accepted.next().await.unwrap().unwrap();
         assert!(!next.is_refused);
+        assert_eq!(served.pop().map(|refused| refused.is_refused), Some(true));
         let mut request = Request::new(());
         request.extensions_mut().insert(Connection(4));
         assert!(connections.check(request).is_ok());
+    }
+
+    #[tokio::test]
+    async fn so_many_are_told_why_and_more_are_closed_at_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        // There is always room for one.
+        let connections = Connections::new(0);
+        let mut accepted = Box::pin(connections.accept(listener));
+        let mut clients = Vec::new();
+        let mut served = Vec::new();
+        for _ in 0..=REFUSED_MAX {
+            clients.push(TcpStream::connect(address).await.unwrap());
+            served.push(accepted.next().await.unwrap().unwrap());
+        }
+        let refused = served.iter().filter(|accepted| accepted.is_refused).count();
+        assert_eq!((served.len() - refused, refused), (1, REFUSED_MAX));
+        let beyond = TcpStream::connect(address).await.unwrap();
+        served.pop();
+        let next = TcpStream::connect(address).await.unwrap();
+        assert!(accepted.next().await.unwrap().unwrap().is_refused, "there is room to say no");
+        drop((beyond, next));
     }
 }

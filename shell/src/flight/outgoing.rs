@@ -329,4 +329,39 @@ mod tests {
             assert!(!keeps_promise(&parts(found), &promised), "{found:?}");
         }
     }
+
+    /// What a list, a map or a field of a row holds is of the promise.
+    #[test]
+    fn a_promise_is_kept_within_what_holds_other_values() {
+        use DataType as T;
+        let of = |ty: T, is_nullable| Arc::new(Field::new("v", ty, is_nullable));
+        let text = || Field::new("k", T::Utf8, false);
+        let within: [(&str, &dyn Fn(FieldRef) -> T); 5] = [
+            ("a list", &T::List),
+            ("a large list", &T::LargeList),
+            ("a row", &|field| T::Struct(Fields::from(vec![field]))),
+            ("values of a map", &|field| {
+                let pair = Fields::from(vec![Arc::new(text()), field]);
+                T::Map(Arc::new(Field::new("entries", T::Struct(pair), false)), false)
+            }),
+            ("keys of a map", &|field| {
+                let pair = Fields::from(vec![field, Arc::new(text())]);
+                T::Map(Arc::new(Field::new("entries", T::Struct(pair), false)), false)
+            }),
+        ];
+        for (what, holding) in within {
+            let schema = |ty, is_nullable| {
+                Schema::new(vec![Field::new("a", holding(of(ty, is_nullable)), true)])
+            };
+            let promised = schema(T::Int32, true);
+            assert!(keeps_promise(&promised, &schema(T::Int32, false)), "{what}");
+            assert!(!keeps_promise(&promised, &schema(T::Int64, true)), "{what}");
+            assert!(!keeps_promise(&schema(T::Int64, true), &promised), "{what}");
+            for (other, holding) in within.iter().filter(|(other, _)| *other != what) {
+                let found = Field::new("a", holding(of(T::Int32, true)), true);
+                let is_kept = keeps_promise(&promised, &Schema::new(vec![found]));
+                assert!(!is_kept, "{what}, and {other} came");
+            }
+        }
+    }
 }

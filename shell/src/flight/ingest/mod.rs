@@ -288,6 +288,41 @@ mod tests {
         assert_eq!(count(&session).await, 4);
     }
 
+    /// Rows are counted over batches and over the parts that a batch is written in.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_refused_row_is_named_by_its_place_among_all() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
+        let query = Session::new(database, SessionOptions::default()).unwrap();
+        query.execute("CREATE TABLE t (k int PRIMARY KEY, v int)").await.unwrap();
+        let session = FlightSession::new(query, 0);
+        let append = CommandStatementIngest {
+            table_definition_options: Some(TableDefinitionOptions {
+                if_not_exist: TableNotExistOption::Fail.into(),
+                if_exists: TableExistsOption::Append.into(),
+            }),
+            ..replace()
+        };
+        let most = ROWS_AT_ONCE_MAX as i32;
+        let keys = |count: i32, bad: i32| (1..=count).map(|n| (n != bad).then_some(n)).collect();
+        for bad in [1, most, most + 1, most + 3] {
+            let batches = || stream::iter([Ok(rows(keys(5, 0))), Ok(rows(keys(most + 3, bad)))]);
+            let wanted = format!("row {}, column 'k': ", bad + 5);
+            // A replace checks all rows first; an append keeps the parts before.
+            let error = ingest(&session, &replace(), batches()).await.unwrap_err();
+            assert!(error.message().starts_with(&wanted), "{error}");
+            let error = ingest(&session, &append, batches()).await.unwrap_err();
+            assert!(error.message().starts_with(&wanted), "{error}");
+            let written = if bad > most { most as usize } else { 5 };
+            assert_eq!(count(&session).await, written, "row {bad} is wrong");
+            session.query.execute("DROP TABLE t").await.unwrap();
+            session.query.execute("CREATE TABLE t (k int PRIMARY KEY, v int)").await.unwrap();
+        }
+        let all = stream::iter([Ok(rows(keys(5, 0))), Ok(rows(keys(2 * most, 0)))]);
+        assert_eq!(ingest(&session, &append, all).await.unwrap(), i64::from(2 * most) + 5);
+        assert_eq!(count(&session).await, 2 * most as usize);
+    }
+
     /// Behind 64 MiB of good rows a refused one costs the old table nothing either.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn rows_that_are_refused_late_replace_nothing() {

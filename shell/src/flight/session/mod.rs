@@ -449,6 +449,39 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn of_tables_of_one_name_the_one_that_was_dropped_last_is_remembered() {
+        let world = World::new().await;
+        let session = world.sessions.of(&world.request(1, "")).unwrap();
+        let query = &session.query;
+        let make_and_drop = async |name: &str, column: &str| {
+            let text = format!("CREATE TABLE {name} ({column} int PRIMARY KEY)");
+            query.execute(&text).await.unwrap();
+            let text = format!("DROP TABLE {name}");
+            session.note_drop(query, &query::split(&text).unwrap()[0]);
+            query.execute(&text).await.unwrap();
+        };
+        let key = |keyspace: &str, name: &str| {
+            session.dropped(keyspace, name).map(|table| table.columns[0].name.clone())
+        };
+        query.execute("CREATE KEYSPACE other").await.unwrap();
+        make_and_drop("t", "a").await;
+        make_and_drop("u", "b").await;
+        make_and_drop("other.t", "c").await;
+        make_and_drop("t", "d").await;
+        assert_eq!(key("default", "t").as_deref(), Some("d"));
+        assert_eq!(key("default", "u").as_deref(), Some("b"));
+        assert_eq!(key("other", "t").as_deref(), Some("c"));
+        assert_eq!((key("other", "u"), lock(&session.dropped).len()), (None, 3));
+        // Those that were dropped longest ago are forgotten; the last one of a name counts.
+        for number in 0..DROPPED_MAX - 1 {
+            make_and_drop(&format!("t{number}"), "a").await;
+        }
+        assert_eq!((key("default", "u"), key("other", "t")), (None, None));
+        assert_eq!(key("default", "t").as_deref(), Some("d"));
+        assert_eq!(lock(&session.dropped).len(), DROPPED_MAX);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn an_option_is_set_and_unset() {
         let world = World::new().await;
         let session = world.sessions.of(&world.request(1, "")).unwrap();

@@ -92,27 +92,152 @@ fn a_widened_float_is_found_by_values_that_it_holds() {
 #[test]
 fn both_zeros_stand_on_the_same_side_of_a_bound() {
     for order in [ClusteringOrder::Ascending, ClusteringOrder::Descending] {
+        for ty in [DataType::Double, DataType::Float] {
+            check_zeros(order, &ty);
+        }
+    }
+}
+
+fn check_zeros(order: ClusteringOrder, ty: &DataType) {
+    let mut table = table();
+    let kind = ColumnKind::ClusteringKey { position: 0, order };
+    table.columns[2] = Column { name: "a".into(), ty: ty.clone(), kind };
+    let key = |zero: f64| {
+        let value = match ty {
+            DataType::Float => Value::Float(zero as f32),
+            _ => Value::Double(zero),
+        };
+        ClusteringKey::from_values(&table, &[value]).unwrap()
+    };
+    let pk = || col("pk").eq(lit(1)).and(col("qk").eq(lit("x")));
+    for (operator, holds) in [
+        (Operator::Lt, false),
+        (Operator::LtEq, true),
+        (Operator::Gt, false),
+        (Operator::GtEq, true),
+        (Operator::Eq, true),
+    ] {
+        for (bound, zero) in [(0.0, 0.0), (0.0, -0.0), (-0.0, 0.0), (-0.0, -0.0)] {
+            let literal = match ty {
+                DataType::Float => lit(bound as f32),
+                _ => lit(bound),
+            };
+            let (left, right) = (Box::new(col("a")), Box::new(literal));
+            let bounded = Expr::BinaryExpr(BinaryExpr::new(left, operator, right));
+            let access = decide(&table, &[pk(), bounded]);
+            assert!(access.residual.is_empty(), "{operator}");
+            let is_read = access.ranges.iter().any(|range| range.contains(&key(zero)));
+            assert_eq!(is_read, holds, "{zero} {operator} {bound}, {ty:?} {order:?}");
+        }
+    }
+}
+
+/// Beside a wider integer a column is read where a value of its own can be meant.
+#[test]
+fn integers_end_at_the_ends_of_their_column() {
+    let ends = [
+        (DataType::TinyInt, i64::from(i8::MIN), i64::from(i8::MAX)),
+        (DataType::SmallInt, i64::from(i16::MIN), i64::from(i16::MAX)),
+        (DataType::Int, i64::from(i32::MIN), i64::from(i32::MAX)),
+    ];
+    for (ty, min, max) in ends {
         let mut table = table();
-        let kind = ColumnKind::ClusteringKey { position: 0, order };
-        table.columns[2] = Column { name: "a".into(), ty: DataType::Double, kind };
-        let key = |zero| ClusteringKey::from_values(&table, &[Value::Double(zero)]).unwrap();
-        for (operator, holds) in [
-            (Operator::Lt, false),
-            (Operator::LtEq, true),
-            (Operator::Gt, false),
-            (Operator::GtEq, true),
-        ] {
-            for (bound, zero) in [(0.0, 0.0), (0.0, -0.0), (-0.0, 0.0), (-0.0, -0.0)] {
-                let pk = || col("pk").eq(lit(1)).and(col("qk").eq(lit("x")));
-                let (left, right) = (Box::new(col("a")), Box::new(lit(bound)));
+        table.columns[2].ty = ty.clone();
+        let key = |number: i64| {
+            let value = match ty {
+                DataType::TinyInt => Value::TinyInt(number as i8),
+                DataType::SmallInt => Value::SmallInt(number as i16),
+                _ => Value::Int(number as i32),
+            };
+            ClusteringKey::from_values(&table, &[value]).unwrap()
+        };
+        let pk = || col("pk").eq(lit(1)).and(col("qk").eq(lit("x")));
+        let wide = || datafusion::prelude::cast(col("a"), arrow_type(&DataType::BigInt));
+        for bound in [min - 1, min, min + 1, max - 1, max, max + 1] {
+            for (operator, holds) in [
+                (Operator::Lt, (|a, b| a < b) as fn(i64, i64) -> bool),
+                (Operator::LtEq, |a, b| a <= b),
+                (Operator::Eq, |a, b| a == b),
+                (Operator::GtEq, |a, b| a >= b),
+                (Operator::Gt, |a, b| a > b),
+            ] {
+                let (left, right) = (Box::new(wide()), Box::new(lit(bound)));
                 let bounded = Expr::BinaryExpr(BinaryExpr::new(left, operator, right));
                 let access = decide(&table, &[pk(), bounded]);
-                assert!(access.residual.is_empty(), "{operator}");
-                let is_read = access.ranges.iter().any(|range| range.contains(&key(zero)));
-                assert_eq!(is_read, holds, "{zero} {operator} {bound}, {order:?}");
+                let always = [min, max].iter().all(|number| holds(*number, bound));
+                for number in [min, min + 1, max - 1, max] {
+                    let is_read = access.ranges.iter().any(|range| range.contains(&key(number)));
+                    let what = format!("{ty:?} {number} {operator} {bound}");
+                    assert_eq!(is_read, holds(number, bound), "{what}");
+                }
+                let is_beyond = bound < min || bound > max;
+                assert_eq!(access.residual.len(), usize::from(always && is_beyond), "{bound}");
             }
         }
     }
+}
+
+#[test]
+fn texts_behind_all_with_a_prefix_are_the_next_ones() {
+    for (prefix, next) in [
+        ("a", Some("b")),
+        ("az", Some("a{")),
+        ("a\u{10ffff}", Some("b")),
+        ("a\u{d7ff}", Some("a\u{e000}")),
+        ("\u{7f}", Some("\u{80}")),
+        ("\u{10ffff}\u{10ffff}", None),
+        ("", None),
+    ] {
+        assert_eq!(condition::after_all_with(prefix).as_deref(), next, "{prefix:?}");
+    }
+}
+
+#[test]
+fn all_forms_of_a_value_are_looked_for() {
+    let decimal = |unscaled, scale| Value::Decimal { unscaled, scale };
+    let scales = |unscaled, scale| values::scales(decimal(unscaled, scale));
+    let all = scales(150, 2);
+    assert_eq!((all.len(), &all[0]), (37, &decimal(15, 1)));
+    assert!(all.contains(&decimal(150, 2)) && all.contains(&decimal(15 * 10i128.pow(36), 37)));
+    // From the shortest form on, as far as there are digits and places.
+    let all = scales(-700, 0);
+    assert_eq!((&all[0], all.last()), (&decimal(-7, -2), Some(&decimal(-7 * 10i128.pow(37), 35))));
+    let all = scales(1, 36);
+    assert_eq!(all, [decimal(1, 36), decimal(10, 37), decimal(100, 38)]);
+    let zeros = scales(0, 5);
+    assert_eq!((zeros.len(), &zeros[0], &zeros[38]), (39, &decimal(0, 0), &decimal(0, 38)));
+    assert_eq!(values::scales(Value::Int(7)), [Value::Int(7)]);
+
+    let float = |number| Value::Float(number);
+    let forms = |value| values::all_of(vec![value], &values::equal).unwrap().len();
+    assert_eq!(forms(float(-0.0)), 2);
+    assert_eq!(forms(Value::List(vec![float(0.0), float(1.0), float(-0.0)])), 4);
+    assert_eq!(forms(Value::Set(vec![Value::Double(0.0)])), 2);
+    assert_eq!(
+        forms(Value::Map(vec![(Value::Int(0), float(0.0)), (Value::Int(1), float(0.0))])),
+        4
+    );
+    let many = |count| Value::List(vec![float(0.0); count]);
+    assert_eq!(forms(many(12)), 4096);
+    assert!(values::all_of(vec![many(13)], &values::equal).is_none(), "these are too many");
+}
+
+#[test]
+fn as_many_combinations_are_read_as_they_may_be() {
+    let many = |n: i32| (0..n).map(lit).collect::<Vec<_>>();
+    let of = |a: i32, b: i32| {
+        let filters = [
+            col("pk").eq(lit(1)),
+            col("qk").eq(lit("x")),
+            col("a").in_list(many(a), false),
+            col("b").in_list(many(b), false),
+        ];
+        let access = decide(&table(), &filters);
+        (access.ranges.len(), access.residual.len())
+    };
+    assert_eq!(of(64, 64), (4096, 0));
+    assert_eq!(of(63, 66), (63, 1), "4158 are too many");
+    assert_eq!(of(5000, 1), (5000, 0), "one list may have any length");
 }
 
 #[test]
