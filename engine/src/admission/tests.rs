@@ -302,6 +302,73 @@ fn a_read_that_runs_on_counts_in_each_interval() {
     drop(first);
 }
 
+/// What an interval brought is told of it alone, and shown until another one brings something.
+#[test]
+fn each_interval_is_told_of_its_own_reads() {
+    let world = World::new(1, 1 << 20, 1, 0);
+    let answered_after = |us: u64, at_once: bool| {
+        let mut read = world.try_admit().unwrap();
+        world.clock.advance(Duration::from_micros(us));
+        match at_once {
+            true => read.answer_at_once(),
+            false => read.answer(1),
+        }
+    };
+    let ended = || {
+        world.interval();
+        let load = world.seen.get()[KEYS as usize];
+        (
+            load.arrived,
+            load.admitted,
+            load.refused,
+            load.busy_us,
+            load.p50_us / 100,
+            load.p99_us / 100,
+        )
+    };
+    answered_after(800, true);
+    answered_after(800, false);
+    let running = world.try_admit().unwrap();
+    let waits = world.wait();
+    world.refusal();
+    drop((waits, running));
+    // Computing is counted where the whole answer came at once.
+    assert_eq!(ended(), (5, 3, 1, 800, 8, 8));
+    answered_after(100, true);
+    assert_eq!(ended(), (1, 1, 0, 100, 1, 1));
+    let shown = |status: ClassStatus| (status.p50_us / 100, status.p99_us / 100);
+    assert_eq!(shown(world.status()), (1, 1));
+    // Nobody was answered: the last times stay.
+    drop(world.try_admit().unwrap());
+    assert_eq!(ended(), (1, 1, 0, 0, 0, 0));
+    assert_eq!(shown(world.status()), (1, 1));
+}
+
+#[test]
+fn a_read_waits_as_long_as_its_plan_lets_it_and_no_longer() {
+    let world = World::new(1, 1 << 20, 10, 200_000);
+    let running = world.try_admit().unwrap();
+    let mut waits = world.wait();
+    world.interval();
+    world.interval();
+    assert!((&mut waits).now_or_never().is_none(), "200 ms are allowed");
+    world.clock.advance(Duration::from_micros(1));
+    world.admission.tick(1, 2);
+    assert!((&mut waits).now_or_never().expect("it waited for too long").is_err());
+    drop(running);
+    // The same of writes, by what load shedding allows.
+    let mut plan = SheddingPlan::default();
+    plan[WorkClass::Write as usize].wait_ms_max = 200;
+    world.shedding.set(Some(plan));
+    drop(world.try_admit().unwrap());
+    world.interval();
+    let write = world.admission.wait_write();
+    world.clock.advance(Duration::from_millis(200));
+    assert!(write.check().is_ok() && !world.admission.has_late_write());
+    world.clock.advance(Duration::from_micros(1));
+    assert!(world.admission.has_late_write() && write.check().is_err());
+}
+
 #[test]
 fn the_plan_of_a_policy_that_failed_holds_for_a_while() {
     let world = World::new(7, 1 << 20, 10, 0);

@@ -464,6 +464,48 @@ mod tests {
     }
 
     #[test]
+    fn a_tombstone_that_another_one_follows_at_once_is_copied_with_its_range() {
+        let stronger = Tombstone { timestamp: 6, deletion_time: 2 };
+        let content = vec![
+            change(1, Some(DELETED)),
+            change(4, Some(stronger)),
+            row_at(5, 3),
+            change(6, None),
+        ];
+        let (all, counts) = copied(None, content);
+        assert_eq!((all.len(), counts.rows, counts.tombstones), (1, 1, 2));
+        let at = |byte: u8| Position::before(ClusteringKey::from_ordered([byte]));
+        let range = |start, end, tombstone| RangeTombstone {
+            range: ClusteringRange { start: at(start), end: at(end) },
+            tombstone,
+        };
+        assert_eq!(all[0].range_tombstones, [range(1, 4, DELETED), range(4, 6, stronger)]);
+    }
+
+    /// Tombstones alone may be more than one write holds.
+    #[test]
+    fn many_tombstones_become_several_writes() {
+        let key = |at: u16| {
+            let bytes = [&at.to_be_bytes()[..], &[1; 1000]].concat();
+            Position::before(ClusteringKey::from_ordered(bytes))
+        };
+        let change =
+            |at, tombstone| Fragment::RangeTombstoneChange { position: key(at), tombstone };
+        let content =
+            (0..300).flat_map(|at| [change(2 * at, Some(DELETED)), change(2 * at + 1, None)]);
+        let (all, counts) = copied(None, content.collect());
+        assert_eq!((counts.partitions, counts.rows, counts.tombstones), (1, 0, 300));
+        let starts = all.iter().flat_map(|mutation| &mutation.range_tombstones);
+        assert!(
+            starts
+                .map(|tombstone| tombstone.range.start.clone())
+                .eq((0..300).map(|at| key(2 * at)))
+        );
+        let most = 2 * MUTATION_BYTES / 2000;
+        assert!(all.len() > 3 && all.iter().all(|mutation| mutation.range_tombstones.len() < most));
+    }
+
+    #[test]
     fn a_large_partition_becomes_several_writes_that_hold_all_of_it() {
         let content = (0..10).map(|byte| row_at(byte, MUTATION_BYTES / 3));
         let content = [Fragment::StaticRow(row(3))].into_iter().chain(content).collect();

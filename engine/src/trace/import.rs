@@ -217,4 +217,29 @@ mod tests {
         assert!(matches!(read("a.u32.zst", &packed[..packed.len() - 1]), Err(Error::Corrupt(_))));
         assert!("xml".parse::<TraceFormat>().is_err());
     }
+
+    #[test]
+    fn a_format_is_named_in_any_letter_case_or_told_by_the_name_of_the_file() {
+        for (names, format) in [
+            (&["recorded", "TRACE"][..], TraceFormat::Recorded),
+            (&["oracleGeneral", "ORACLEGENERAL"], TraceFormat::OracleGeneral),
+            (&["u32", "U32"], TraceFormat::U32),
+            (&["text", "Txt", "csv"], TraceFormat::Text),
+        ] {
+            assert!(names.iter().all(|name| name.parse().ok() == Some(format)), "{names:?}");
+        }
+        for (name, file, format) in [
+            ("a.trace", &b"x"[..], TraceFormat::Recorded),
+            ("a.TRACE", b"x", TraceFormat::Recorded),
+            ("a.txt", b"TGTRACE\n", TraceFormat::Recorded),
+            ("w.oracleGeneral", b"x", TraceFormat::OracleGeneral),
+            ("w.oraclegeneral.bin", b"x", TraceFormat::OracleGeneral),
+            ("ids.u32", b"x", TraceFormat::U32),
+            ("u32", b"x", TraceFormat::Text),
+            ("trace", b"x", TraceFormat::Text),
+            ("folder.u32/ids", b"x", TraceFormat::Text),
+        ] {
+            assert_eq!(guess(Path::new(name), file), format, "{name}");
+        }
+    }
 }

@@ -172,5 +172,26 @@ mod tests {
         assert_eq!((trace.footprint_bytes(), trace.bytes()), (31, 61));
         assert_eq!(trace.reads()[1], Read { entry: 1, size_bytes: 1, time_ms: 2, kind: 4 });
         assert_eq!((trace.recorded_hits(), trace.is_complete()), (None, true));
+        assert_eq!(trace.lost(), 0);
+    }
+
+    #[test]
+    fn hits_are_counted_where_they_are_known_and_times_end_at_their_most() {
+        let mut builder = TraceBuilder::default();
+        builder.count_hits();
+        let last_us = u64::from(u32::MAX) * 1000;
+        for (is_hit, time_us) in
+            [(true, 999), (false, 1000), (true, last_us + 999), (false, last_us + 1000)]
+        {
+            let request = Request { id: 1, size_bytes: 7, kind: 0x15, is_hit, time_us };
+            builder.push(request).unwrap();
+            builder.count_hits();
+        }
+        let trace = builder.finish_recorded(3, false);
+        assert_eq!((trace.recorded_hits(), trace.lost()), (Some(2), 3));
+        assert!(!trace.is_complete());
+        let times: Vec<u32> = trace.reads().iter().map(|read| read.time_ms).collect();
+        assert_eq!(times, [0, 1, u32::MAX, u32::MAX]);
+        assert!(trace.reads().iter().all(|read| read.kind == 5));
     }
 }

@@ -190,6 +190,32 @@ mod tests {
     }
 
     #[test]
+    fn numbers_of_a_recipe_end_where_they_say() {
+        let parse = |word: &str| Synthetic::parse(&format!("scan:{word}"));
+        let most = TRACE_REQUESTS_MAX as u64;
+        for (name, min, max) in [
+            ("ids", 1, IDS_MAX),
+            ("requests", 1, most),
+            ("size", 1, u64::from(u32::MAX)),
+            ("every", 1, most),
+            ("length", 1, most),
+            ("seed", 0, u64::MAX),
+        ] {
+            for number in [min, max] {
+                assert!(parse(&format!("{name}={number}")).is_ok(), "{name} {number}");
+            }
+            let beyond = [min.checked_sub(1), max.checked_add(1)];
+            for number in beyond.into_iter().flatten() {
+                let told = parse(&format!("{name}={number}")).unwrap_err().to_string();
+                assert!(told.contains(&format!("from {min} to {max}")), "{told}");
+            }
+        }
+        for (skew, is_possible) in [("0", true), ("5", true), ("5.01", false), ("-0.1", false)] {
+            assert_eq!(parse(&format!("skew={skew}")).is_ok(), is_possible, "{skew}");
+        }
+    }
+
+    #[test]
     fn a_wrong_recipe_names_the_word() {
         assert_eq!(Synthetic::parse("zipf.txt").unwrap(), None);
         for text in ["zipf:ids", "zipf:ids=0", "loop:skew=1", "scan:skew=9", "zipf:requests=x"] {

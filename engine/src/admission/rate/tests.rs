@@ -80,6 +80,9 @@ fn a_million_keys_do_not_look_hot() {
         let count = counters.account(token.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ salt, 0);
         assert!(count.is_none_or(|count| count == 1), "{token}: {count:?}");
     }
+    let stats = counters.stats();
+    assert_eq!((stats.allocations + stats.not_counted, stats.lookups), (1_000_000, 0));
+    assert!(stats.probes >= 1_000_000, "{stats:?}");
     // Between them, a hot key keeps its count but for what lossy counting takes.
     let mut counters = Counters::new(4);
     let mut last = 0;

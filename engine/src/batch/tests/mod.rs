@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::*;
-use crate::config::{LOCAL_DELETION_TIME_MAX, TTL_SECONDS_MAX};
+use crate::config::{CELL_BYTES_MAX, LOCAL_DELETION_TIME_MAX, TTL_SECONDS_MAX};
 use crate::mutation::{CellState, Mutation, Row};
 use crate::reader::{LiveContent, LiveRows};
 use crate::schema::table_schema::SchemaRef;
@@ -248,8 +248,18 @@ fn what_a_column_cannot_hold_is_refused() {
     let list = DataType::list_of(DataType::Int);
     assert_eq!(put(&list, Some(&text("x"))), "wanted list<int>, found text");
     assert!(put(&list, Some(&Value::List(vec![text("x")]))).contains("wanted list<int>"));
-    let long = Value::List(vec![Value::Blob(vec![0; crate::config::CELL_BYTES_MAX + 1])]);
-    assert!(put(&DataType::list_of(DataType::Blob), Some(&long)).contains("at most"));
+    // The longest value is taken, alone and as an element.
+    for ty in [DataType::Blob, DataType::list_of(DataType::Blob)] {
+        let schema = table(&ty);
+        let value = |bytes| match ty {
+            DataType::Blob => Value::Blob(vec![0; bytes]),
+            _ => Value::List(vec![Value::Blob(vec![0; bytes])]),
+        };
+        insert(&schema, Some(&value(CELL_BYTES_MAX)), None);
+        let refused = put(&ty, Some(&value(CELL_BYTES_MAX + 1)));
+        let wanted = format!("takes {} bytes, at most {CELL_BYTES_MAX} are", CELL_BYTES_MAX + 1);
+        assert!(refused.contains(&wanted), "{refused}");
+    }
 
     // An integer that SQL cannot show is an error that names the column, not another number.
     let schema = table(&DataType::Varint);

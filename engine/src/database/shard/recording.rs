@@ -173,7 +173,43 @@ impl TraceWriter {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::disk::{OpenOptions, SimulatedDisk, read_file};
+    use crate::trace::{Request, read_trace};
+
+    /// A file holds what all pieces brought, and says what each of them lost.
+    #[tokio::test]
+    async fn a_trace_says_how_many_reads_were_lost() {
+        let disk = SimulatedDisk::new(1).shared();
+        let path = PathBuf::from("/reads.trace");
+        let file = disk.open(&path, OpenOptions::CREATE).await.unwrap();
+        let waiting = encode_header(7);
+        let writer =
+            TraceWriter { disk: disk.clone(), file, path: path.clone(), waiting, written: 0 };
+        let request =
+            |id: u64| Request { id: id << 32, size_bytes: 9, kind: 1, is_hit: true, time_us: id };
+        let requests: Vec<Request> = (1..=BLOCK_REQUESTS_MAX as u64).map(request).collect();
+        // So many that some of them are written before the last one comes.
+        let blocks = 2 * WRITE_BYTES / encode_block(0, &requests).len() + 2;
+        let (sender, pieces) = mpsc::channel(blocks + 1);
+        let count = requests.len() as u64;
+        for shard in 0..blocks {
+            let block = encode_block(shard as u16, &requests);
+            sender.send(Piece { block, requests: count, lost: 2 }).await.unwrap();
+        }
+        sender.send(Piece { block: Vec::new(), requests: 0, lost: 3 }).await.unwrap();
+        drop(sender);
+        let summary = writer.run(pieces).await.unwrap();
+        let (requests, lost) = (blocks as u64 * count, blocks as u64 * 2 + 3);
+        assert_eq!((summary.requests, summary.lost), (requests, lost));
+        let content = read_file(&*disk, Path::new("/reads.trace")).await.unwrap();
+        assert_eq!(summary.bytes, content.len() as u64);
+        let trace = read_trace(&path, &content, None).unwrap();
+        assert_eq!((trace.reads().len() as u64, trace.lost()), (requests, lost));
+        assert!(trace.is_complete());
+    }
 
     #[test]
     fn what_came_past_the_end_of_a_recording_is_no_loss() {

@@ -409,6 +409,88 @@ fn a_full_disk_ends_a_compaction_that_goes_on_when_there_is_room() {
     });
 }
 
+/// What is told while it runs and afterwards, against the SSTables before and behind it.
+#[test]
+fn what_is_told_of_a_compaction_adds_up() {
+    run(async {
+        let disk = SimulatedDisk::new(3);
+        let world = open(&disk).await;
+        four_sstables(&world).await;
+        let sum = async || {
+            let reports = world.database.sstable_report().await.unwrap();
+            reports.iter().map(|report| report.status.info.data_bytes).sum::<u64>()
+        };
+        let (inputs, input_bytes, begun_us) =
+            (world.numbers().await, sum().await, world.clock.wall_us());
+        disk.set_faults(Faults { delay_turns_max: 40, ..Faults::default() });
+        let (database, id) = (world.database.clone(), world.table().id);
+        let task = tokio::task::spawn_local(async move { database.compact(id).await });
+        let mut told = Vec::new();
+        while !task.is_finished() {
+            if let [report] = &world.database.compactions().await.unwrap()[..] {
+                let of_inputs = world.database.sstable_report().await.unwrap();
+                let named = of_inputs.iter().filter(|report| report.status.is_input);
+                told.push((report.clone(), named.count()));
+            }
+            world.clock.advance(Duration::from_millis(1));
+            tokio::task::yield_now().await;
+        }
+        task.await.unwrap().unwrap();
+        let [record] = &world.database.compaction_history().await.unwrap()[..] else {
+            panic!("one compaction has ended")
+        };
+        let named = (record.keyspace.as_str(), record.table.as_str(), record.shard);
+        assert_eq!((named, record.reason), (("default", "t", 0), crate::compaction::Reason::Asked));
+        assert_eq!(BTreeSet::from_iter(record.inputs.iter().copied()), inputs);
+        assert_eq!(BTreeSet::from_iter(record.outputs.iter().copied()), world.numbers().await);
+        assert_eq!((record.input_bytes, record.output_bytes), (input_bytes, sum().await));
+        assert!(record.output_bytes < record.input_bytes);
+        let now_us = world.clock.wall_us();
+        let times = begun_us..=now_us;
+        assert!(times.contains(&record.started_us) && times.contains(&record.ended_us));
+        assert!(record.started_us < record.ended_us);
+
+        assert!(told.len() > 10, "it was met {} times", told.len());
+        for (report, _) in &told {
+            let of_it = (report.number, report.started_us, report.reason);
+            assert_eq!(of_it, (record.number, record.started_us, record.reason));
+            assert_eq!((report.input_files, report.input_bytes), (4, input_bytes));
+            assert!(report.output_bytes <= record.output_bytes && report.done <= 1.0);
+            assert!(report.seconds * 1e6 <= (record.ended_us - record.started_us) as f64 + 1.0);
+        }
+        assert!(told.iter().is_sorted_by(|(a, _), (b, _)| a.done <= b.done));
+        assert!(told.iter().any(|(_, inputs)| *inputs == 4), "inputs are marked");
+        let left = world.database.sstable_report().await.unwrap();
+        assert!(left.iter().all(|report| !report.status.is_input));
+        // Rows of SSTables are those of both partitions that are left.
+        let reports = world.database.table_report().await.unwrap();
+        let table = reports.iter().find(|report| report.table == "t").unwrap();
+        let rows = world.values(true).await.len() as u64 + 10;
+        assert_eq!((table.sstables, table.sstable_rows), (1, rows));
+        assert_eq!(table.sstable_bytes, record.output_bytes);
+    });
+}
+
+#[test]
+fn rates_of_a_compaction_follow_from_what_is_done() {
+    let report = crate::database::CompactionReport {
+        number: 1,
+        keyspace: "default".into(),
+        table: "t".into(),
+        shard: 0,
+        reason: crate::compaction::Reason::Asked,
+        started_us: 0,
+        input_files: 2,
+        input_bytes: 1000,
+        output_bytes: 100,
+        done: 0.25,
+        seconds: 5.0,
+    };
+    assert_eq!((report.bytes_per_second(), report.seconds_left()), (Some(50.0), Some(15.0)));
+    let begins = crate::database::CompactionReport { done: 0.0, seconds: 0.0, ..report };
+    assert_eq!((begins.bytes_per_second(), begins.seconds_left()), (None, None));
+}
+
 #[test]
 fn a_cancelled_compaction_and_that_of_a_dropped_table_leave_nothing() {
     run(async {

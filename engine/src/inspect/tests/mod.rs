@@ -14,11 +14,13 @@ use futures::executor::block_on;
 use serde_json::{Value as Json, json};
 
 use super::*;
+use crate::config::PAGE_BYTES;
 use crate::error::Error;
 use crate::mutation::{Cell, Fragment, PartitionRange, Position, Row, Slice, Tombstone};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{
-    ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, DataType, PartitionKey, Value,
+    ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, Compression, Compressor,
+    DataType, PartitionKey, Value,
 };
 use crate::sstable::tests::damage::make_foreign;
 use crate::sstable::tests::fixtures::fixture_path;
@@ -299,8 +301,8 @@ fn files_that_cassandra_wrote_are_sound() {
     }
 }
 
-#[test]
-fn files_written_here_are_sound() {
+/// Files of generation 1: 400 partitions of 20 rows, which together have 1.7 MB.
+fn write_large(disk: &MemoryDisk, compression: Option<Compression>) {
     let schema = model::schema_of(vec![
         Column {
             name: "pk".into(),
@@ -329,9 +331,15 @@ fn files_written_here_are_sound() {
         }
         fragments.push(Fragment::PartitionEnd);
     }
+    let options =
+        WriterOptions { column_index_bytes: 1024, compression, ..WriterOptions::default() };
+    write(disk, 1, &schema, options, fragments).unwrap();
+}
+
+#[test]
+fn files_written_here_are_sound() {
     let disk = MemoryDisk::default();
-    let options = WriterOptions { column_index_bytes: 1024, ..WriterOptions::default() };
-    write(&disk, 1, &schema, options, fragments).unwrap();
+    write_large(&disk, None);
     let sstable = inspector(&disk, directory(), &SstableName::native(1));
     let found = verified(&sstable);
     assert!(found.is_sound(), "{:#?}", found.problems);
@@ -348,6 +356,47 @@ fn files_written_here_are_sound() {
             assert!(!found.is_sound(), "byte {at} of {component:?}");
         }
         disk.set_content(&path, content);
+    }
+}
+
+/// Whatever the checksums are of: pages, chunks of plain data, compressed chunks. Files are read in
+/// pieces, and the place is one in the file.
+#[test]
+fn damage_is_told_where_it_is_also_far_behind_the_start() {
+    const CHUNK_BYTES: u64 = 16 << 10;
+    let compression =
+        Compression { compressor: Compressor::Lz4, chunk_bytes: CHUNK_BYTES as u32, level: None };
+    for (compression, is_own, unit) in [
+        (None, true, PAGE_BYTES as u64),
+        (None, false, 64 << 10),
+        (Some(compression), false, CHUNK_BYTES),
+    ] {
+        let disk = MemoryDisk::default();
+        write_large(&disk, compression);
+        if !is_own {
+            make_foreign(&disk);
+        }
+        let path = Component::Data.path(directory(), 1);
+        let content = disk.content(&path);
+        // Compressed chunks are anywhere.
+        let starts: Vec<u64> = match compression {
+            None => (0..content.len() as u64).step_by(unit as usize).collect(),
+            Some(_) => {
+                let name = SstableName::native(1);
+                let sstable = inspector(&disk, directory(), &name);
+                let info = block_on(sstable.compression(content.len() as u64)).unwrap().unwrap();
+                let count = info.data_bytes.div_ceil(unit);
+                (0..count).map(|number| info.chunk(number).at).collect()
+            }
+        };
+        for start in [starts[0], starts[1], starts[starts.len() / 2], *starts.last().unwrap()] {
+            let mut damaged = content.clone();
+            damaged[start as usize + 40] ^= 0x10;
+            disk.set_content(&path, damaged);
+            let found = verified_native(&disk);
+            let Error::Corrupt(told) = &found.problems[0] else { panic!("{:?}", found.problems) };
+            assert_eq!((&told.file, told.offset), (&path, start), "units of {unit}: {told}");
+        }
     }
 }
 

@@ -153,8 +153,23 @@ fn a_batch_shares_its_syncs_while_the_log_is_being_shortened() {
         assert!(writes <= 5, "{writes} writes for 50 rows");
         let report = &database.commitlog_report().await.unwrap()[0];
         assert_eq!((report.slowed, report.stopped), (0, 0), "nobody had to wait");
+        // Near the limit a batch is slowed down once, a write by itself each time.
+        while database.commitlog_report().await.unwrap()[0].bytes <= LIMIT as u64 / 4 * 3 {
+            database.apply(insert(&t, "a", at, 1, 1)).await.unwrap();
+            at += 1;
+        }
+        for (writes, slowed) in [(5, 1), (1, 2), (1, 3)] {
+            let many = (0..writes).map(|row| insert(&t, "c", row, 2, 1));
+            match writes {
+                1 => database.apply(insert(&t, "c", 5, 2, 1)).await.unwrap(),
+                _ => database.apply_many(many.collect()).await.unwrap(),
+            }
+            let report = &database.commitlog_report().await.unwrap()[0];
+            assert_eq!((report.slowed, report.stopped), (slowed, 0), "{writes} writes");
+        }
         is_slow.set(false);
         assert_eq!(count_rows(&database, &t, "b").await.unwrap(), 50);
+        assert_eq!(count_rows(&database, &t, "c").await.unwrap(), 6);
         database.close().await.unwrap();
     });
 }
