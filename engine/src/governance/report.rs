@@ -198,3 +198,90 @@ pub struct PolicyExit {
     /// Words of its last events, at most 64; `policy::event::describe` reads them.
     pub last_events: Vec<u64>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(state: &str, factor: u64) -> PolicyReport {
+        let tally = Tally { hits: factor, misses: 2 * factor, ..Tally::default() };
+        let mut report = PolicyReport {
+            state: state.to_owned(),
+            shards: 1,
+            lookups: tally,
+            evictions: 3 * factor,
+            shadow: Some(ShadowReport {
+                rate: factor as u32,
+                entries: 4 * factor,
+                sampled_lookups: 5 * factor,
+                estimate: Tally { hits: 6 * factor, ..tally },
+                active: Tally { hits: 7 * factor, ..tally },
+            }),
+            ..PolicyReport::default()
+        };
+        report.count(PolicyCounters {
+            calls: 8 * factor,
+            events: 9 * factor,
+            victims: 10 * factor,
+            refused_victims: 11 * factor,
+            invalid_victims: 12 * factor,
+            shortfalls: 13 * factor,
+            usage: PolicyUsage { ns: 14 * factor, fuel: 15 * factor },
+        });
+        report
+    }
+
+    #[test]
+    fn what_shards_did_is_one_report() {
+        let mut sum = report("active", 1);
+        sum.add(&report("active", 10));
+        let mut wanted = report("active", 11);
+        wanted.shards = 2;
+        // The rate is no sum.
+        wanted.shadow.as_mut().unwrap().rate = 10;
+        assert_eq!(sum, wanted);
+        // Of several states the one that matters most is told, with its shards.
+        sum.add(&report("suspended", 100));
+        assert_eq!((sum.state.as_str(), sum.shards), ("suspended", 1));
+        sum.add(&report("standby", 100));
+        assert_eq!((sum.state.as_str(), sum.shards), ("suspended", 1));
+        sum.add(&report("suspended", 100));
+        assert_eq!((sum.state.as_str(), sum.shards), ("suspended", 2));
+        assert_eq!(sum.evictions, 3 * 311);
+        let mut none = PolicyReport { shadow: None, ..report("loaded", 0) };
+        none.add(&report("active", 5));
+        assert_eq!(none.shadow, report("active", 5).shadow);
+        none.add(&PolicyReport { shadow: None, ..report("loaded", 0) });
+        assert_eq!(none.shadow, report("active", 5).shadow, "one of no shadow takes none away");
+    }
+
+    #[test]
+    fn what_one_shard_knows_is_told_of_all() {
+        let mut sum = report("loaded", 0);
+        let known = PolicyReport {
+            trial: Some((4, Some(1.5))),
+            state_note: "of shard 1".into(),
+            last_failure: Some("it failed".into()),
+            ..report("canary", 0)
+        };
+        sum.add(&known);
+        sum.add(&report("loaded", 0));
+        assert_eq!(sum.trial, known.trial);
+        assert_eq!((&sum.state_note, &sum.last_failure), (&known.state_note, &known.last_failure));
+        assert_eq!(sum.trial_text().unwrap(), "+1.50 points after 4 of 10 to 60 windows");
+        sum.trial = Some((0, None));
+        assert_eq!(sum.trial_text().unwrap(), "no gain known after 0 of 10 to 60 windows");
+        (sum.state, sum.trial_ended) = ("active".into(), Some("took over".into()));
+        assert_eq!(sum.trial_text().as_deref(), Some("took over"));
+    }
+
+    #[test]
+    fn ratios_of_a_shadow_are_of_what_it_would_have_answered() {
+        for state in ["shadow", "active"] {
+            let report = report(state, 1);
+            let estimate = report.shadow.as_ref().unwrap().estimate;
+            let judged = if state == "shadow" { estimate } else { report.lookups };
+            assert_eq!(report.judged(), judged, "{state}");
+        }
+    }
+}

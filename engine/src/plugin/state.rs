@@ -118,3 +118,48 @@ impl ResourceLimiter for State {
         TABLES_MAX
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_call_may_write_its_lines_and_the_last_error_is_kept() {
+        let mut state = State::new("lru", 3);
+        for call in 1..=2 {
+            state.start_call();
+            assert_eq!(state.last_error, None, "that was another call's");
+            for line in 0..LOG_LINES_MAX {
+                state.log(2, &format!("line {line}"));
+            }
+            assert_eq!(state.last_error, None, "nothing was an error");
+            assert_eq!(state.log_lines, call * u64::from(LOG_LINES_MAX));
+            state.log(3, "one too many");
+            state.log(4, "it\nfailed");
+            assert_eq!(state.last_error.as_deref(), Some("it failed"));
+            let counts = (state.log_lines, state.log_lines_dropped);
+            assert_eq!(counts, (call * u64::from(LOG_LINES_MAX), 2 * call));
+        }
+    }
+
+    #[test]
+    fn a_text_ends_at_its_most_bytes_and_at_a_character() {
+        let most = "x".repeat(MESSAGE_BYTES_MAX);
+        assert_eq!(printable(&most), most);
+        assert_eq!(printable(&format!("{most}y")), most);
+        let wide = format!("{}ä", &most[1..]);
+        assert_eq!(printable(&wide), most[1..], "half a character does not fit");
+        assert_eq!(printable("a\u{7}\u{9b}b"), "a  b");
+    }
+
+    #[test]
+    fn memory_and_tables_grow_to_their_most() {
+        let mut state = State::new("lru", 0);
+        assert!(state.memory_growing(0, POLICY_MEMORY_BYTES_MAX, None).unwrap());
+        assert!(!state.memory_refused);
+        assert!(state.memory_growing(0, POLICY_MEMORY_BYTES_MAX + 1, None).is_err());
+        assert!(state.memory_refused);
+        assert!(state.table_growing(0, TABLE_ELEMENTS_MAX, None).unwrap());
+        assert!(!state.table_growing(0, TABLE_ELEMENTS_MAX + 1, None).unwrap());
+    }
+}

@@ -82,6 +82,18 @@ mod tests {
     }
 
     #[test]
+    fn a_failure_counts_for_just_ten_minutes() {
+        for (pause, is_last) in [(600 * SECOND, true), (600 * SECOND + 1, false)] {
+            let mut backoff = Backoff::default();
+            backoff.fail(0);
+            backoff.fail(SECOND);
+            let verdict = backoff.fail(pause);
+            assert_eq!(verdict == AfterFailure::Ejected, is_last, "{verdict:?}");
+            assert_eq!(backoff.failures(), if is_last { 3 } else { 2 });
+        }
+    }
+
+    #[test]
     fn ten_minutes_in_peace_make_up_for_what_was() {
         let mut backoff = Backoff::default();
         backoff.fail(0);

@@ -119,6 +119,21 @@ mod tests {
     }
 
     #[test]
+    fn a_gain_and_a_loss_count_from_just_what_they_must_be() {
+        let gain = after([GAIN_MIN; WINDOWS_JUDGED]);
+        assert_eq!(gain, (10, TrialVerdict::GoesOn { gain: GAIN_MIN }));
+        let less = GAIN_MIN - 1.0 / 1024.0;
+        assert_eq!(after([less; WINDOWS_JUDGED]), (10, TrialVerdict::Waits));
+        assert_eq!(after([less; 59]), (59, TrialVerdict::Waits));
+        let loss = after([-LOSS_MAX; 5]);
+        assert!(matches!(loss, (5, TrialVerdict::RollsBack { .. })), "{loss:?}");
+        assert_eq!(after([1.0 / 1024.0 - LOSS_MAX; 6]), (6, TrialVerdict::Waits));
+        // The gain in the last window that there is.
+        let last = [[0.0; 50].as_slice(), &[GAIN_MIN; 10]].concat();
+        assert_eq!(after(last), (60, TrialVerdict::GoesOn { gain: GAIN_MIN }));
+    }
+
+    #[test]
     fn no_gain_in_sixty_windows_ends_it() {
         let (windows, verdict) = after([0.1; 100]);
         assert_eq!(windows, 60);

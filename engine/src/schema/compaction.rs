@@ -263,4 +263,60 @@ mod tests {
             assert!(options.validate().is_err(), "{options:?}");
         }
     }
+
+    /// Of each rule: what just keeps to it, what just breaks it, and the word that names it.
+    #[test]
+    fn each_rule_ends_where_it_says() {
+        type Change = fn(&mut CompactionOptions);
+        let rules: [(Change, Change, &str); 9] = [
+            (|o| o.min_threshold = 2, |o| o.min_threshold = 1, "min_threshold is"),
+            (|o| o.max_threshold = 4, |o| o.max_threshold = 3, "max_threshold"),
+            (|o| o.max_threshold = 128, |o| o.max_threshold = 129, "and 128"),
+            (
+                |o| o.bucket_low = Thousandths(1499),
+                |o| o.bucket_low = Thousandths(1500),
+                "bucket_low",
+            ),
+            (
+                |o| o.bucket_high = Thousandths(1001),
+                |o| o.bucket_high = Thousandths(1000),
+                "bucket_high",
+            ),
+            (|o| o.sstable_bytes = 1 << 20, |o| o.sstable_bytes = (1 << 20) - 1, "at least 1"),
+            (|o| o.fanout = 2, |o| o.fanout = 1, "fanout_size"),
+            (|o| o.window_size = 1, |o| o.window_size = 0, "compaction_window_size"),
+            (
+                |o| o.tombstone_threshold = Thousandths(1000),
+                |o| o.tombstone_threshold = Thousandths(1001),
+                "tombstone_threshold",
+            ),
+        ];
+        for (keeps, breaks, name) in rules {
+            let mut options = CompactionOptions::default();
+            keeps(&mut options);
+            assert!(options.validate().is_ok(), "{name}: {options:?}");
+            breaks(&mut options);
+            let told = options.validate().unwrap_err().to_string();
+            assert!(told.contains(name), "{name}: {told}");
+        }
+        let least = CompactionOptions { tombstone_threshold: Thousandths(1), ..Default::default() };
+        assert!(least.validate().is_ok());
+        let none = CompactionOptions { tombstone_threshold: Thousandths(0), ..least };
+        assert!(none.validate().is_err());
+        assert_eq!("1000".parse::<Thousandths>().unwrap(), Thousandths(RATIO_MAX));
+        assert!("1000.001".parse::<Thousandths>().is_err());
+        assert_eq!(Thousandths(50).to_string(), "0.05");
+    }
+
+    #[test]
+    fn windows_are_as_long_as_their_unit_says() {
+        for (unit, seconds) in
+            [(WindowUnit::Minutes, 180), (WindowUnit::Hours, 10_800), (WindowUnit::Days, 259_200)]
+        {
+            let options =
+                CompactionOptions { window_unit: unit, window_size: 3, ..Default::default() };
+            assert_eq!(options.window_seconds(), seconds, "{unit:?}");
+            assert_eq!(WindowUnit::of_name(&unit.name().to_lowercase()), Some(unit));
+        }
+    }
 }

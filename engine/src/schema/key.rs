@@ -379,3 +379,62 @@ fn check_values(schema: &TableSchema, columns: &[&Column], values: &[Value]) -> 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::{ClusteringOrder, ColumnKind, DataType, TableId, TableOptions};
+
+    /// Text columns: so many of the partition key, then one of the clustering key.
+    fn table(partition_columns: u16) -> TableSchema {
+        let column = |name: String, kind| Column { name, ty: DataType::Text, kind };
+        let partition = (0..partition_columns)
+            .map(|position| column(format!("p{position}"), ColumnKind::PartitionKey { position }));
+        let order = ClusteringOrder::Ascending;
+        let clustering = column("c".into(), ColumnKind::ClusteringKey { position: 0, order });
+        TableSchema {
+            id: TableId(1),
+            keyspace: "ks".into(),
+            name: "t".into(),
+            columns: partition.chain([clustering]).collect(),
+            options: TableOptions::default(),
+        }
+    }
+
+    fn text(bytes: usize) -> Value {
+        Value::Text("x".repeat(bytes))
+    }
+
+    #[test]
+    fn keys_end_where_they_say() {
+        let one = table(1);
+        let key = PartitionKey::from_values(&one, &[text(PARTITION_KEY_BYTES_MAX)]).unwrap();
+        assert_eq!(key.as_bytes().len(), PARTITION_KEY_BYTES_MAX);
+        let refused = PartitionKey::from_values(&one, &[text(PARTITION_KEY_BYTES_MAX + 1)]);
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("takes 65536 bytes, at most 65535"), "{refused}");
+        assert!(PartitionKey::from_values(&one, &[text(0)]).is_err(), "it is empty");
+
+        // Of several columns each has its length before it, and a byte behind it.
+        let two = table(2);
+        let longest = PARTITION_KEY_BYTES_MAX - 6;
+        let key = PartitionKey::from_values(&two, &[text(0), text(longest)]).unwrap();
+        assert_eq!(key.as_bytes().len(), PARTITION_KEY_BYTES_MAX);
+        let parts: Vec<usize> =
+            key.components(&two).unwrap().iter().map(|part| part.len()).collect();
+        assert_eq!(parts, [0, longest]);
+        for too_long in [longest + 1, usize::from(u16::MAX) + 1] {
+            assert!(PartitionKey::from_values(&two, &[text(0), text(too_long)]).is_err());
+        }
+
+        let longest = ClusteringKey::from_values(&one, &[text(CLUSTERING_VALUE_BYTES_MAX)]);
+        ClusteringShape::of(&one).check_whole(&longest.unwrap()).unwrap();
+        let stored = vec![b'x'; CLUSTERING_VALUE_BYTES_MAX + 1];
+        let too_long = ClusteringKey::from_stored(&one, [&*stored]).unwrap();
+        let told = ClusteringShape::of(&one).check_whole(&too_long).unwrap_err();
+        assert_eq!(told, "a value has 65536 bytes, at most 65535 are possible");
+        let refused = ClusteringKey::from_values(&one, &[text(CLUSTERING_VALUE_BYTES_MAX + 1)]);
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("'c' takes 65536 bytes, at most 65535"), "{refused}");
+    }
+}

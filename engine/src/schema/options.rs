@@ -152,3 +152,67 @@ impl Compression {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_its_own_thresholds_and_else_those_of_the_database() {
+        let database = LargeDataThresholds {
+            partition_bytes: 1,
+            row_bytes: 2,
+            cell_bytes: 3,
+            partition_rows: 4,
+            collection_elements: 5,
+        };
+        assert_eq!(LargeDataOptions::default().over(database), database);
+        let all = LargeDataOptions {
+            partition_bytes: Some(10),
+            row_bytes: Some(20),
+            cell_bytes: Some(30),
+            partition_rows: Some(40),
+            collection_elements: Some(50),
+        };
+        let own = LargeDataThresholds {
+            partition_bytes: 10,
+            row_bytes: 20,
+            cell_bytes: 30,
+            partition_rows: 40,
+            collection_elements: 50,
+        };
+        assert_eq!(all.over(database), own);
+        let some = LargeDataOptions { row_bytes: Some(20), ..LargeDataOptions::default() };
+        assert_eq!(some.over(database), LargeDataThresholds { row_bytes: 20, ..database });
+    }
+
+    #[test]
+    fn chunks_and_levels_end_where_they_say() {
+        let chunks = |chunk_bytes| {
+            let compression = Compression { chunk_bytes, ..Compression::new(Compressor::Lz4) };
+            compression.validate().is_ok()
+        };
+        for (bytes, is_possible) in [
+            (512, false),
+            (1024, true),
+            (1025, false),
+            (3072, false),
+            (1 << 20, true),
+            (2 << 20, false),
+            (0, false),
+        ] {
+            assert_eq!(chunks(bytes), is_possible, "{bytes}");
+        }
+        for compressor in Compressor::ALL {
+            for level in [0, 1, 22, 23] {
+                let compression =
+                    Compression { level: Some(level), ..Compression::new(compressor) };
+                let is_possible = compressor == Compressor::Zstd && (1..=22).contains(&level);
+                assert_eq!(compression.validate().is_ok(), is_possible, "{compression:?}");
+            }
+            assert!(Compression::new(compressor).validate().is_ok());
+            let class = format!("org.apache.cassandra.io.compress.{}", compressor.class());
+            assert_eq!(Compressor::of_class(&class), Some(compressor));
+        }
+    }
+}

@@ -398,11 +398,21 @@ mod tests {
             DataType::tuple_of([]),
             DataType::User(Box::new(UserType::new("k", "u", []))),
             DataType::Decimal { precision: 77, scale: 0 },
+            DataType::Decimal { precision: 0, scale: 0 },
             deep,
         ];
         for ty in wrong {
             assert!(ty.validate().is_err(), "{ty:?}");
         }
+        for precision in [1, 76] {
+            DataType::Decimal { precision, scale: 0 }.validate().unwrap();
+        }
+        // Being frozen is no level.
+        let nested = |levels| (0..levels).fold(DataType::Int, |ty, _| DataType::list_of(ty));
+        nested(TYPE_DEPTH_MAX).validate().unwrap();
+        nested(TYPE_DEPTH_MAX).frozen().validate().unwrap();
+        assert!(nested(TYPE_DEPTH_MAX + 1).validate().is_err());
+        assert!(nested(TYPE_DEPTH_MAX + 1).frozen().validate().is_err());
         assert!(!DataType::list_of(DataType::Int).is_key_type());
         assert!(DataType::list_of(DataType::Int).frozen().is_key_type());
         assert!(!DataType::list_of(DataType::Duration).frozen().is_key_type());

@@ -217,6 +217,73 @@ fn an_sstable_of_many_tombstones_is_rewritten_alone() {
     assert_eq!((choice.inputs, choice.level, choice.cut_bytes), (vec![2], 3, Some(10 * MIB)));
 }
 
+/// A size, an age or a share that is just at its limit.
+#[test]
+fn limits_of_strategies_hold_to_the_byte() {
+    let tiered = of_class(CompactionClass::SizeTiered);
+    let none = [0_u64; 0];
+    // One and a half times the average is too large; one byte less is not.
+    let mut all = files(&[100, 100, 100, 150]);
+    assert_eq!(inputs(&all, tiered), none);
+    all[3].bytes -= 1;
+    assert_eq!(inputs(&all, tiered), [1, 2, 3, 4]);
+    // Of just the least size an SSTable is not small.
+    let mut all = files(&[1, 1, 1, 50]);
+    assert_eq!(inputs(&all, tiered), none);
+    all[3].bytes -= 1;
+    assert_eq!(inputs(&all, tiered), [1, 2, 3, 4]);
+
+    // A level that holds just what it may hold gives nothing away, nor one a thousandth above.
+    let mut all: Vec<FileFacts> =
+        (0..10).map(|n| at_level(n + 1, 1, 10, (n as i64 * 10, n as i64 * 10 + 9))).collect();
+    assert_eq!(asked(&all, leveled()), None);
+    all[0].bytes += MIB / 10;
+    assert_eq!(asked(&all, leveled()), None);
+    all[0].bytes += MIB / 10;
+    assert_eq!(asked(&all, leveled()).unwrap().level, 2);
+    // The deepest level keeps what it has.
+    let deep: Vec<FileFacts> = all.iter().map(|f| FileFacts { level: 8, ..f.clone() }).collect();
+    let tiny = CompactionOptions { sstable_bytes: 1, fanout: 2, ..leveled() };
+    assert_eq!(asked(&deep, tiny), None);
+    // As large as one SSTable of level 1 is large enough to go there.
+    let mut all = files(&[3, 3, 3, 1]);
+    assert_eq!(asked(&all, leveled()).unwrap().level, 1);
+    all[0].bytes -= 1;
+    assert_eq!(asked(&all, leveled()).unwrap().level, 0);
+
+    // Of SSTables as ripe as each other the oldest is rewritten.
+    let day = i64::from(tiered.tombstone_interval_seconds);
+    let apart = |n: u64| FileFacts {
+        droppable: 0.5,
+        age_seconds: day,
+        first: Token(n as i64),
+        last: Token(n as i64),
+        ..file(n, 100 << n)
+    };
+    assert_eq!(inputs(&[apart(3), apart(2), apart(4)], tiered), [2]);
+}
+
+#[test]
+fn a_major_merge_of_a_leveled_table_goes_where_there_is_room() {
+    let of = |files: &[FileFacts], options: CompactionOptions| {
+        major(&Facts { files, options: &options, now_seconds: NOW }).unwrap()
+    };
+    // Level 1 holds 100 MiB, level 2 ten times that, and so on.
+    for (mib, level) in [(50, 1), (51, 2), (500, 2), (501, 3)] {
+        let choice = of(&files(&[mib, mib]), leveled());
+        assert_eq!((choice.level, choice.cut_bytes), (level, Some(10 * MIB)), "twice {mib}");
+    }
+    let tiny = CompactionOptions { sstable_bytes: 1, fanout: 2, ..leveled() };
+    assert_eq!(of(&files(&[50, 50]), tiny).level, 8, "the deepest one takes all");
+    // A part of the SSTables overlaps with the others: it stays on level 0.
+    let choice = of(&files(&[1; 33]), leveled());
+    assert_eq!((choice.inputs.len(), choice.level, choice.cut_bytes), (32, 0, None));
+    let choice = of(&files(&[1; 32]), leveled());
+    assert_eq!((choice.inputs.len(), choice.level), (32, 1));
+    let expired = FileFacts { is_expired: true, ..file(1, 100) };
+    assert_eq!(of(&[expired], leveled()).inputs, [1]);
+}
+
 #[test]
 fn a_major_merge_takes_everything() {
     let of = |files: &[FileFacts], options: CompactionOptions| {
