@@ -139,6 +139,11 @@ mod tests {
     async fn so_many_are_told_why_and_more_are_closed_at_once() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
+        // As many as fit whole.
+        for (bytes, count) in [(1, 1), (2 * CONNECTION_BYTES - 1, 1), (2 * CONNECTION_BYTES + 1, 2)]
+        {
+            assert_eq!(Connections::new(bytes).connections_max, count, "{bytes}");
+        }
         // There is always room for one.
         let connections = Connections::new(0);
         let mut accepted = Box::pin(connections.accept(listener));

@@ -314,6 +314,17 @@ mod tests {
     }
 
     #[test]
+    fn colours_come_round_where_there_are_more_curves() {
+        let curve = |number: usize| Curve { name: format!("c{number}"), points: vec![(1.0, 0.5)] };
+        let count = 2 * COLORS.len() + 1;
+        let svg = Chart { curves: (0..count).map(curve).collect(), ..chart() }.svg();
+        for (number, color) in COLORS.iter().enumerate() {
+            let wanted = if number == 0 { 3 } else { 2 };
+            assert_eq!(svg.matches(&format!("stroke=\"{color}\"")).count(), wanted, "{color}");
+        }
+    }
+
+    #[test]
     fn times_are_spread_evenly_and_events_stand_among_them() {
         let points = vec![(0.0, 0.2), (10.0, 0.4), (20.0, 0.4)];
         let curves = vec![Curve { name: "hits".into(), points }];

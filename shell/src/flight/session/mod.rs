@@ -582,6 +582,17 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn of_sessions_that_are_unused_as_long_the_first_makes_room() {
+        let world = World::new().await;
+        let mut tokens = Vec::new();
+        for _ in 0..SESSIONS_PER_USER_MAX + 2 {
+            tokens.push(world.sessions.start(&world.basic(1, "a")).unwrap());
+        }
+        let is_there = |at: usize| world.sessions.of(&world.bearer(1, &tokens[at])).is_ok();
+        assert_eq!([0, 1, 2, SESSIONS_PER_USER_MAX].map(is_there), [false, false, true, true]);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_session_is_idle_from_the_end_of_its_last_call() {
         let world = World::new().await;
         let token = world.sessions.start(&world.basic(1, "a")).unwrap();

@@ -118,6 +118,11 @@ fn options_of_tables_are_created_and_altered_alike() {
     alter.options.iter().cloned().for_each(|option| option.apply(&mut altered));
     assert_eq!(altered, table.options);
     assert_eq!(altered.on_corruption, OnCorruption::Skip);
+    for (value, wanted) in [("SKIP", OnCorruption::Skip), ("Fail", OnCorruption::Fail)] {
+        let alter = own::<AlterTable>(&format!("ALTER TABLE t WITH on_corruption = '{value}'"));
+        alter.options.iter().cloned().for_each(|option| option.apply(&mut altered));
+        assert_eq!(altered.on_corruption, wanted, "{value}");
+    }
     assert_eq!((altered.large_data.row_bytes, altered.large_data.cell_bytes), (Some(100), None));
     assert_eq!(altered.column_index_bytes, 1024);
     let zstd = Compression { compressor: Compressor::Zstd, chunk_bytes: 64 << 10, level: Some(5) };

@@ -23,6 +23,17 @@ async fn headings(world: &World, text: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_heading_has_its_most_characters_and_no_more() {
+    let world = World::new().await;
+    for (characters, is_whole) in [(63, true), (64, true), (65, false)] {
+        let text = format!("'{}'", "ä".repeat(characters - 2));
+        let found = headings(&world, &format!("SELECT {text}")).await.remove(0);
+        let start: String = text.chars().take(63).collect();
+        assert_eq!(found, if is_whole { text } else { format!("{start}…") });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn columns_are_headed_by_their_text() {
     let world = World::new().await;
     world.run("CREATE TABLE t (k int PRIMARY KEY, v int, \"V\" text)").await;

@@ -64,6 +64,22 @@ const QUERIES: [(&str, &str); 18] = [
     ("system_table", "SELECT table_name FROM system.tables WHERE keyspace_name = 'default'"),
 ];
 
+/// Whether a null is NOT IN depends on whether there is any row, not on the rows of the keys.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_null_is_in_no_list_but_the_empty_one() {
+    let world = World::new().await;
+    world.run("CREATE TABLE a (k int PRIMARY KEY, x int)").await;
+    world.run("CREATE TABLE b (pk int PRIMARY KEY)").await;
+    world.run("INSERT INTO a VALUES (1, 7), (2, NULL), (3, 5)").await;
+    let query = "SELECT k FROM a WHERE x NOT IN (SELECT pk FROM b) ORDER BY k";
+    assert_eq!(world.column(query).await, ["1", "2", "3"]);
+    world.run("INSERT INTO b VALUES (5)").await;
+    assert_eq!(world.column(query).await, ["1"]);
+    world.run("INSERT INTO b VALUES (9)").await;
+    world.run("DELETE FROM b WHERE pk = 5").await;
+    assert_eq!(world.column(query).await, ["1", "3"], "none of the keys is there, and a row is");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plans_and_their_rows() {
     let world = World::weather().await;

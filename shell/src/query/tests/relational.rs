@@ -76,6 +76,36 @@ async fn columns_of_any_role_and_nullability_are_united_and_grouped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_group_sums_what_its_filter_leaves() {
+    let world = World::new().await;
+    world
+        .run(
+            "CREATE TABLE f (k int, n int, v bigint, d double, m decimal(9, 2), x varint, \
+             PRIMARY KEY (k, n))",
+        )
+        .await;
+    for (k, n) in [(1, 1), (1, 2), (1, 3), (1, 4), (2, 1), (2, 9)] {
+        world.run(&format!("INSERT INTO f VALUES ({k}, {n}, {n}, {n}.5, {n}.25, {n})")).await;
+    }
+    let of = |aggregate: &str, filter: &str| {
+        format!(
+            "SELECT CAST({aggregate} FILTER (WHERE {filter}) AS double) FROM f GROUP BY k ORDER BY k"
+        )
+    };
+    for (aggregate, wanted) in [
+        ("sum(v)", ["7.0", "9.0"]),
+        ("sum(d)", ["8.0", "9.5"]),
+        ("sum(m)", ["7.5", "9.25"]),
+        ("sum(x)", ["7.0", "9.0"]),
+        ("avg(d)", ["4.0", "9.5"]),
+        ("max(d)", ["4.5", "9.5"]),
+        ("count(v)", ["2.0", "1.0"]),
+    ] {
+        assert_eq!(world.column(&of(aggregate, "n > 2")).await, wanted, "{aggregate}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_of_many_groups_may_be_nan() {
     let world = World::new().await;
     world.run("CREATE TABLE f (k int PRIMARY KEY, d double)").await;

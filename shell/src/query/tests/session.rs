@@ -517,12 +517,67 @@ async fn an_insert_of_a_query_is_described_as_it_runs() {
         assert!(!description.returns_rows && description.parameters.fields().is_empty());
         assert_eq!(world.count(text).await, count, "{text}");
     }
-    let text = "INSERT INTO t (pk, ti, v) SELECT ti + 10, $1, $2 FROM t WHERE pk = $3";
-    let statement = &split(text).unwrap()[0];
-    let description = world.session.describe(statement).await.unwrap();
-    let types: Vec<&DataType> =
-        description.parameters.fields().iter().map(|field| field.data_type()).collect();
-    assert_eq!(types, [&DataType::Int32, &DataType::Int64, &DataType::Int32]);
+    for (text, types) in [
+        (
+            "INSERT INTO t (pk, ti, v) SELECT ti + 10, $1, $2 FROM t WHERE pk = $3",
+            &[DataType::Int32, DataType::Int64, DataType::Int32][..],
+        ),
+        (
+            "INSERT INTO t (pk, v, ti) SELECT $1, $2, 1 UNION ALL SELECT 7, $3, $4",
+            &[DataType::Int32, DataType::Int64, DataType::Int64, DataType::Int32],
+        ),
+        (
+            "INSERT INTO t (pk, v, ti) SELECT $1 AS x, y, 1 FROM (SELECT DISTINCT $2 AS y) AS q",
+            &[DataType::Int32, DataType::Int64],
+        ),
+    ] {
+        let statement = &split(text).unwrap()[0];
+        let description = world.session.describe(statement).await.unwrap();
+        let fields = description.parameters.fields().iter();
+        let found: Vec<DataType> = fields.map(|field| field.data_type().clone()).collect();
+        assert_eq!(found, types, "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn system_tables_count_rows_and_bytes() {
+    let world = World::weather().await;
+    let sums = async |columns: &str| {
+        let sums: Vec<String> = columns.split(' ').map(|name| format!("sum({name})")).collect();
+        let columns = sums.join(", ");
+        let query = format!(
+            "SELECT concat_ws(',', {columns}) FROM system.tables WHERE table_name = 'weather'"
+        );
+        world.column(&query).await.remove(0)
+    };
+    assert_eq!(sums("memtable_rows sstables sstable_rows sstable_bytes").await, "27,0,0,0");
+    assert_ne!(sums("memtable_bytes").await, "0");
+    world.run("FLUSH weather").await;
+    assert_eq!(sums("memtable_rows memtable_bytes sstable_rows").await, "0,0,27");
+    let bytes: u64 = sums("sstable_bytes").await.parse().unwrap();
+    assert!(bytes > 500, "{bytes}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_largest_stand_first_by_what_is_large_of_them() {
+    let world = World::new().await;
+    world
+        .run(
+            "CREATE TABLE t (k int PRIMARY KEY, many set<int>, long set<text>) \
+             WITH large_data = {'collection_elements': 2}",
+        )
+        .await;
+    let long = ["a", "b", "c"].map(|letter| format!("'{}'", letter.repeat(500))).join(", ");
+    world
+        .run(&format!(
+            "INSERT INTO t VALUES (1, {{1, 2, 3, 4, 5, 6}}, {{{long}}}), (2, {{1}}, {{}})"
+        ))
+        .await;
+    world.run("FLUSH t").await;
+    let cells = "SELECT concat_ws(',', column_name, partition_key, collection_elements, \
+                 threshold, above_threshold) FROM system.large_cells";
+    assert_eq!(world.column(cells).await, ["many,1,6,2,2", "long,1,3,2,2"]);
+    assert_eq!(world.column("SELECT count(*) FROM system.large_rows").await, ["0"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -538,6 +593,8 @@ async fn parameters_stand_in_branches_of_unions() {
         ("SELECT x FROM (SELECT ? AS x UNION SELECT ?) q ORDER BY x", "7 8"),
         ("SELECT x + 1 FROM (SELECT 1 AS x UNION ALL SELECT ? UNION ALL SELECT ?) q", "2 8 9"),
         ("SELECT 1 WHERE 8 IN (SELECT ? UNION ALL SELECT ?)", "1"),
+        ("SELECT (SELECT max(x) FROM (SELECT ? AS x UNION ALL SELECT ?) q)", "8"),
+        ("SELECT 1 WHERE EXISTS (SELECT x FROM (SELECT ? AS x UNION SELECT ?) q WHERE x = 8)", "1"),
         ("SELECT ? EXCEPT SELECT 1 UNION ALL SELECT ?", "7 8"),
     ] {
         let statement = &split(text).unwrap()[0];

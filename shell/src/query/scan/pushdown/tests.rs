@@ -51,6 +51,14 @@ fn conditions_become_keys_and_slices() {
         (vec![pk(), col("a").gt_eq(lit(5)), col("a").lt(lit(9))], Some(1), "[5..9)".into(), 0),
         // A tighter bound wins, whatever the order.
         (vec![pk(), col("a").gt(lit(1)), col("a").gt(lit(5))], Some(1), "(5..]".into(), 0),
+        (vec![pk(), col("a").gt(lit(5)), col("a").gt(lit(1))], Some(1), "(5..]".into(), 0),
+        (vec![pk(), col("a").gt(lit(5)), col("a").gt_eq(lit(5))], Some(1), "(5..]".into(), 0),
+        (vec![pk(), col("a").gt_eq(lit(5)), col("a").gt_eq(lit(1))], Some(1), "[5..]".into(), 0),
+        (vec![pk(), col("a").lt(lit(5)), col("a").lt(lit(9))], Some(1), "[..5)".into(), 0),
+        (vec![pk(), col("a").lt(lit(5)), col("a").lt_eq(lit(5))], Some(1), "[..5)".into(), 0),
+        (vec![pk(), col("a").lt_eq(lit(5)), col("a").lt_eq(lit(9))], Some(1), "[..5]".into(), 0),
+        // A value of a partition key decides nothing about a bound beside it.
+        (vec![pk(), col("pk").gt(lit(5))], Some(1), none.clone(), 1),
         // In a descending column the greater value is the start.
         (vec![pk(), col("a").eq(lit(5)), col("b").gt(lit(6))], Some(1), "[5..5, 6)".into(), 0),
         (vec![pk(), col("a").eq(lit(5)), col("b").lt_eq(lit(6))], Some(1), "[5, 6..5]".into(), 0),
@@ -238,6 +246,26 @@ fn as_many_combinations_are_read_as_they_may_be() {
     assert_eq!(of(64, 64), (4096, 0));
     assert_eq!(of(63, 66), (63, 1), "4158 are too many");
     assert_eq!(of(5000, 1), (5000, 0), "one list may have any length");
+}
+
+#[test]
+fn partitions_with_slices_of_their_own_have_rows_of_their_own() {
+    let branch = |pk: i32, a: i32, b: i32| {
+        let key = col("pk").eq(lit(pk)).and(col("qk").eq(lit("x")));
+        key.and(col("a").eq(lit(a))).and(col("b").eq(lit(b)))
+    };
+    let table = table();
+    let of = |condition: Expr| decide_apart(&table, &[condition], Keys::Own);
+    let access = of(branch(1, 1, 1).or(branch(2, 2, 2)).or(branch(2, 3, 3)));
+    assert_eq!(access.rows, None, "rows are those of no partition");
+    let parts = access.apart.as_ref().unwrap();
+    let mut counts: Vec<usize> =
+        parts.iter().map(|part| part.rows.as_ref().unwrap().len()).collect();
+    counts.sort_unstable();
+    assert_eq!((counts, access.keys.map(|keys| keys.len())), (vec![1, 2], Some(2)));
+    // With one slice for all there is nothing apart.
+    let access = of(branch(1, 1, 1).or(branch(2, 1, 1)));
+    assert_eq!((access.apart, access.rows.map(|rows| rows.len())), (None, Some(1)));
 }
 
 #[test]

@@ -105,3 +105,87 @@ fn number(value: f64) -> String {
         format!("{value:.4}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_engine::ShadowReport;
+    use tidegate_engine::policy::PolicyUsage;
+
+    use super::*;
+
+    fn report() -> PolicyReport {
+        let tally = |hits, misses| Tally { hits, misses, ..Tally::default() };
+        let cost = |tally, hit_cost_us| Tally { hit_cost_us, miss_cost_us: 100, ..tally };
+        PolicyReport {
+            name: "p".into(),
+            version: "1.2".into(),
+            state: "shadow".into(),
+            shards: 2,
+            calls: 10,
+            events: 20,
+            lookups: tally(1, 3),
+            evictions: 30,
+            victims: 40,
+            refused_victims: 50,
+            invalid_victims: 60,
+            shortfalls: 70,
+            usage: PolicyUsage { ns: 90, fuel: 0 },
+            shadow: Some(ShadowReport {
+                rate: 8,
+                entries: 80,
+                sampled_lookups: 81,
+                estimate: cost(tally(1, 1), 100),
+                active: cost(tally(1, 3), 0),
+            }),
+            metrics: vec![(1, "depth".into(), 0.25), (2, "depth".into(), 3.0)],
+            ..PolicyReport::default()
+        }
+    }
+
+    fn value(report: &PolicyReport, figure: &str) -> Option<String> {
+        figures(report).into_iter().find(|(name, _)| name == figure).map(|(_, value)| value)
+    }
+
+    #[test]
+    fn each_figure_is_the_one_that_it_is_called() {
+        let report = report();
+        for (figure, wanted) in [
+            ("policy", "p 1.2"),
+            ("state", "shadow on 2 shards"),
+            ("look-ups", "2"),
+            ("hit ratio", "0.5000"),
+            ("sample", "1/8"),
+            ("look-ups seen", "81"),
+            ("ghosts", "80"),
+            ("active policy's hit ratio", "0.2500"),
+            ("gain by cost", "+50.00 points"),
+            ("calls", "10"),
+            ("events", "20"),
+            ("ns per event", "4.5"),
+            ("fuel per event", "not measured"),
+            ("evictions", "30"),
+            ("victims named", "40"),
+            ("victims refused", "50"),
+            ("invalid victims", "60"),
+            ("shortfalls", "70"),
+            ("depth (shard 1)", "0.2500"),
+            ("depth (shard 2)", "3"),
+        ] {
+            assert_eq!(value(&report, figure).as_deref(), Some(wanted), "{figure}");
+        }
+        for absent in ["component", "last failure", "canary", "state handed over"] {
+            assert_eq!(value(&report, absent), None);
+        }
+    }
+
+    #[test]
+    fn in_charge_a_policy_is_judged_by_what_it_did() {
+        let report = PolicyReport { state: "active".into(), shards: 1, ..report() };
+        assert_eq!(value(&report, "state").as_deref(), Some("active on 1 shard"));
+        assert_eq!(value(&report, "look-ups").as_deref(), Some("4"));
+        assert_eq!(value(&report, "hit ratio").as_deref(), Some("0.2500"));
+        assert_eq!(value(&report, "sample"), None, "it is no shadow any more");
+        let nowhere = PolicyReport { state: "loaded".into(), shards: 0, ..report };
+        assert_eq!(value(&nowhere, "state").as_deref(), Some("loaded"));
+    }
+}

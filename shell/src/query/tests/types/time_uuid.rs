@@ -141,3 +141,24 @@ async fn functions_of_time_uuids() {
         assert!(error.message.contains("is no "), "{query}: {error}");
     }
 }
+
+/// A literal that is chosen among UUIDs is written as they are, wherever it stands.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn literals_among_uuids_take_their_form() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int PRIMARY KEY, u uuid)").await;
+    let (own, other) =
+        ("6b0e9b36-6f2f-4c0e-9c57-9a3d5a3e3c11", "0f8fad5b-d9cb-469f-a165-70867728950e");
+    world.run(&format!("INSERT INTO t VALUES (1, '{own}')")).await;
+    world.run("INSERT INTO t (k) VALUES (2)").await;
+    let literal = other.to_uppercase();
+    for chosen in [
+        format!("CASE WHEN k = 1 THEN u ELSE '{literal}' END"),
+        format!("CASE WHEN k = 2 THEN '{literal}' ELSE u END"),
+        format!("coalesce(u, '{literal}')"),
+        format!("CASE k WHEN 1 THEN u WHEN 2 THEN '{literal}' END"),
+    ] {
+        let found = world.column(&format!("SELECT {chosen} FROM t ORDER BY k")).await;
+        assert_eq!(found, [own, other], "{chosen}");
+    }
+}
