@@ -215,6 +215,8 @@ fn who_comes_back_from_its_client_is_next() {
     let mut waits = world.wait();
     let mut back: LocalBoxFuture<'_, ()> = Box::pin(slow.step_in());
     assert!((&mut back).now_or_never().is_none());
+    let status = world.status();
+    assert_eq!((status.running, status.queued, status.aside), (1, 1, 1), "who returns is aside");
     drop(running);
     assert!((&mut waits).now_or_never().is_none());
     assert!((&mut back).now_or_never().is_some());
@@ -300,6 +302,36 @@ fn a_read_that_runs_on_counts_in_each_interval() {
     assert_eq!((running_most(), running_most()), (2, 1));
     assert_eq!(running_most(), 1);
     drop(first);
+}
+
+#[test]
+fn what_is_refused_is_named_by_its_class() {
+    let world = World::new(1, 1 << 20, 0, 0);
+    let plan = [Shedding { per_mille: 1000, wait_ms_max: 0 }; WorkClass::COUNT];
+    world.shedding.set(Some(plan));
+    drop(world.try_admit().unwrap());
+    world.interval();
+    let told = |refused: Result<()>| refused.unwrap_err().to_string();
+    let text = |reads: &str| format!("overloaded: some {reads} are refused while the load is high");
+    let keys = told(world.admission.admit_read(KEYS));
+    assert_eq!(keys, text("reads of partitions"));
+    assert_eq!(told(world.admission.admit_read(ReadClass::Scan)), text("scans"));
+    assert_eq!(told(world.admission.admit_write()), text("writes"));
+}
+
+#[test]
+fn without_a_policy_each_class_has_limits_of_its_own() {
+    let admission = Admission::new(SimulatedClock::new(1), ReadMemory::new(1 << 30));
+    let limits = |class| {
+        let status = admission.status(class);
+        (status.running_max, status.queued_max, status.wait_us_max)
+    };
+    let (keys, scans) = (limits(WorkClass::Keys), limits(WorkClass::Scan));
+    assert_eq!((keys, scans), ((100, 10_000, 0), (20, 1000, 0)));
+    assert_eq!(limits(WorkClass::Write), (0, 0, 0));
+    let memory = |class| admission.status(class).memory_bytes_max;
+    let half = crate::config::READ_MEMORY_BYTES_MAX / 2;
+    assert_eq!((memory(WorkClass::Keys), memory(WorkClass::Scan)), (half, half));
 }
 
 /// What an interval brought is told of it alone, and shown until another one brings something.

@@ -289,7 +289,49 @@ pub(super) fn shared(schema: TableSchema) -> SchemaRef {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+
+    /// A file of a format version whose checksum is right: from the third one on it covers its own
+    /// line.
+    fn file(version: u32, body: &str) -> Vec<u8> {
+        let front = format!("tidegate-catalog {version} ");
+        let covered = if version > 2 { format!("{front}{body}") } else { body.to_owned() };
+        let crc = crate::checksum::crc32(covered.as_bytes());
+        format!("{front}{crc:08x}\n{body}").into_bytes()
+    }
+
+    #[test]
+    fn catalogs_of_earlier_versions_are_read_and_later_ones_are_not() {
+        let whole = String::from_utf8(Catalog::new().encode()).unwrap();
+        let (_, body) = whole.split_once('\n').unwrap();
+        for version in 1..=FORMAT_VERSION {
+            Catalog::decode(Path::new("c"), &file(version, body)).unwrap();
+        }
+        let newer = Catalog::decode(Path::new("c"), &file(FORMAT_VERSION + 1, body)).unwrap_err();
+        assert!(matches!(newer, Error::Unavailable(_)), "{newer}");
+    }
+
+    #[test]
+    fn damage_of_a_catalog_is_told_where_it_is() {
+        let at = |file: &[u8]| match Catalog::decode(Path::new("c"), file).unwrap_err() {
+            Error::Corrupt(corruption) => (corruption.offset, corruption.wanted.clone()),
+            other => panic!("{other}"),
+        };
+        // Behind the line and its end.
+        let wrong = file(FORMAT_VERSION, "no JSON");
+        let line = wrong.iter().position(|byte| *byte == b'\n').unwrap() as u64;
+        assert_eq!(at(&wrong), (line + 1, "a catalog".to_owned()));
+        let mut damaged = file(FORMAT_VERSION, "{}");
+        *damaged.last_mut().unwrap() ^= 1;
+        let (offset, wanted) = at(&damaged);
+        assert!(offset == 0 && wanted.starts_with("crc "), "{wanted}");
+        for short in ["", "tidegate-catalog", "tidegate-catalog 1", "other 1 00000000\n{}"] {
+            let (offset, wanted) = at(short.as_bytes());
+            assert!(offset == 0 && wanted.starts_with("'tidegate-catalog"), "{short}: {wanted}");
+        }
+    }
 
     #[test]
     fn a_keyspace_takes_its_types_along() {

@@ -9,7 +9,9 @@ use tidegate_plugin::{Driver, Setup};
 use super::candidate::run_policy;
 use super::*;
 use crate::clock::{SimulatedClock, SystemClock};
-use crate::plugin::tests::guest::{FOREVER, Guest};
+use crate::plugin::tests::guest::{
+    FOREVER, Guest, load_shedding, plan_of, read_admission, saboteur,
+};
 use crate::plugin::{CompiledPolicy, HostOptions, InstanceOptions, PolicyHost, WasmEvictionPolicy};
 use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
 use crate::skip::skip;
@@ -36,8 +38,12 @@ fn dist(file: &str) -> Vec<u8> {
 }
 
 fn compiled(file: &str) -> Arc<CompiledPolicy> {
+    loaded(&dist(file))
+}
+
+fn loaded(component: &[u8]) -> Arc<CompiledPolicy> {
     let host = PolicyHost::new(HostOptions { instances_max: 2, ..HostOptions::default() }).unwrap();
-    host.compile("p", &dist(file)).unwrap()
+    host.compile("p", component).unwrap()
 }
 
 #[test]
@@ -226,6 +232,40 @@ fn the_trial_passes_good_components_and_names_what_is_wrong_with_others() {
     let params = [("ghost".to_owned(), "x".to_owned())];
     let refused = try_component(&compiled("lru.wasm"), &params, &clock).unwrap_err();
     assert!(refused.to_string().contains("unknown parameter"), "{refused}");
+}
+
+#[test]
+fn a_replay_that_fails_names_the_request() {
+    let failed = |calls: u32| {
+        let compiled = loaded(&saboteur(calls).component());
+        let candidate = Candidate::Component { compiled, params: Vec::new() };
+        let settings = Settings::new(Capacity::Entries(2));
+        let reads = made("loop:ids=9,requests=9");
+        let clock = SimulatedClock::new(0);
+        let ended = candidate.run(&reads, &settings, &*clock, &AtomicBool::new(false));
+        ended.unwrap_err().to_string()
+    };
+    // Two entries have room; from then on each request asks for a victim.
+    for calls in 0..3 {
+        let told = failed(calls);
+        assert!(told.contains(&format!("at request {}: ", calls + 3)), "{told}");
+    }
+}
+
+#[test]
+fn a_trial_counts_what_a_component_answers() {
+    let told = |bytes: &[u8]| {
+        let trial = try_component(&loaded(bytes), &[], &SystemClock::new()).unwrap();
+        trial.findings[0].text.clone()
+    };
+    let (all, none) = ("20000 kept", "0 differ from the one before");
+    assert_eq!(told(&dist("always.wasm")), format!("answers 20000 questions: {all}"));
+    for (bytes, size) in [(load_shedding as fn(&str) -> Vec<u8>, 4), (read_admission, 8)] {
+        // A plan that leaves everything as it is, and one that differs once.
+        assert_eq!(told(&bytes(&plan_of(&[], size))), format!("makes 2000 plans: {none}"));
+        let once = told(&bytes(&plan_of(&[7, 8, 9, 10], size)));
+        assert_eq!(once, "makes 2000 plans: 1 differ from the one before");
+    }
 }
 
 /// On a machine so busy that seconds pass within a call, a replay is what it is on any other.

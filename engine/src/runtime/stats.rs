@@ -100,3 +100,49 @@ impl RuntimeStats {
         self.stalls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stalls_of_one_task_and_stretch_add_up() {
+        let stats = RuntimeStats::default();
+        assert_eq!((stats.stall_count(), stats.longest_stall_ns()), (0, 0));
+        let (whole, here) =
+            (Stretch::default(), Stretch { after: Some(Location::caller()), before: None });
+        for (task, stretch, ns, off_cpu_ns) in
+            [("b", whole, 50, 5), ("a", whole, 700, 30), ("a", whole, 200, 20), ("a", here, 90, 0)]
+        {
+            stats.add_stall(task, stretch, ns, off_cpu_ns);
+        }
+        let stall = |task, stretch, count, total_ns, longest_ns, off_cpu_ns| Stall {
+            task,
+            stretch,
+            count,
+            total_ns,
+            longest_ns,
+            off_cpu_ns,
+        };
+        let all = [
+            stall("a", whole, 2, 900, 700, 50),
+            stall("a", here, 1, 90, 90, 0),
+            stall("b", whole, 1, 50, 50, 5),
+        ];
+        assert_eq!(stats.stalls(), all);
+        assert_eq!((stats.stall_count(), stats.longest_stall_ns()), (4, 700));
+    }
+
+    #[test]
+    fn jobs_and_full_mailboxes_are_counted() {
+        let stats = RuntimeStats::default();
+        stats.add_jobs(3);
+        stats.add_jobs(4);
+        stats.add_mailbox_full();
+        assert_eq!((stats.job_count(), stats.mailbox_full_count()), (7, 1));
+        stats.set_mail_waits(true);
+        assert!(stats.mail_waits());
+        stats.set_mail_waits(false);
+        assert!(!stats.mail_waits());
+    }
+}

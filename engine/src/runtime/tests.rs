@@ -38,6 +38,56 @@ fn start_plain(options: ExecutorOptions) -> ShardHandle<ShardContext> {
 }
 
 #[test]
+fn a_shard_ends_when_its_jobs_have() {
+    let handle = start_plain(options(Backend::Blocking));
+    let is_done = Arc::new(AtomicBool::new(false));
+    let mark = is_done.clone();
+    block_on(handle.spawn("long", move |context: Rc<ShardContext>| {
+        let work = async move {
+            for _ in 0..20 {
+                context.sleep(Duration::from_millis(1)).await;
+            }
+            mark.store(true, Ordering::SeqCst);
+        };
+        Box::pin(work)
+    }))
+    .unwrap();
+    block_on(handle.stop()).unwrap();
+    assert!(is_done.load(Ordering::SeqCst), "the shard ended before its job");
+}
+
+/// A caller may rely on what its job held being let go of.
+#[test]
+fn a_job_is_gone_when_its_caller_is_answered() {
+    struct Held(Arc<AtomicBool>);
+    impl Drop for Held {
+        fn drop(&mut self) {
+            // So long that an answer before it would be seen.
+            std::thread::sleep(Duration::from_millis(20));
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    impl Future for Held {
+        type Output = u32;
+
+        fn poll(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<u32> {
+            std::task::Poll::Ready(7)
+        }
+    }
+    let handle = start_plain(options(Backend::Blocking));
+    for _ in 0..3 {
+        let is_gone = Arc::new(AtomicBool::new(false));
+        let held = Held(is_gone.clone());
+        assert_eq!(block_on(handle.call("held", move |_| Box::pin(held))).unwrap(), 7);
+        assert!(is_gone.load(Ordering::SeqCst), "the job is still there");
+    }
+    block_on(handle.stop()).unwrap();
+}
+
+#[test]
 fn state_is_made_used_and_dropped_on_the_shards_own_pinned_thread() {
     struct State {
         thread: std::thread::ThreadId,

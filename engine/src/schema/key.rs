@@ -406,6 +406,21 @@ mod tests {
     }
 
     #[test]
+    fn a_composite_key_has_just_the_parts_of_its_columns() {
+        let key = PartitionKey::from_values(&table(2), &[text(1), text(2)]).unwrap();
+        for columns in [2, 3, 4] {
+            let parts = key.components(&table(columns)).map(|parts| parts.len());
+            assert_eq!(parts.ok(), (columns == 2).then_some(2), "{columns} columns");
+        }
+        let three = PartitionKey::from_values(&table(3), &[text(1), text(2), text(3)]).unwrap();
+        assert!(three.components(&table(2)).is_err(), "it has one part too many");
+        for end in 1..key.as_bytes().len() {
+            let cut = PartitionKey::from_bytes(&key.as_bytes()[..end]);
+            assert!(cut.components(&table(2)).is_err(), "{end} bytes");
+        }
+    }
+
+    #[test]
     fn keys_end_where_they_say() {
         let one = table(1);
         let key = PartitionKey::from_values(&one, &[text(PARTITION_KEY_BYTES_MAX)]).unwrap();

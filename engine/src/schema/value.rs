@@ -634,6 +634,41 @@ mod tests {
         assert!(Value::decode(&DataType::Int, &[]).is_err());
         assert!(Value::decode(&DataType::Inet, &[0; 5]).is_err());
         assert!(Value::decode(&DataType::Text, &[0xff]).is_err());
+        for (ty, length) in [
+            (DataType::Boolean, 1),
+            (DataType::TinyInt, 1),
+            (DataType::SmallInt, 2),
+            (DataType::Int, 4),
+            (DataType::BigInt, 8),
+            (DataType::Float, 4),
+            (DataType::Double, 8),
+            (DataType::Date, 4),
+            (DataType::Time, 8),
+            (DataType::Timestamp, 8),
+            (DataType::Uuid, 16),
+            (DataType::TimeUuid, 16),
+        ] {
+            for found in [0, length - 1, length, length + 1] {
+                let decoded = Value::decode(&ty, &vec![0; found]);
+                assert_eq!(decoded.is_ok(), found == length, "{found} bytes of {ty:?}");
+            }
+        }
+        for length in [0, 3, 4, 5, 15, 16, 17] {
+            let decoded = Value::decode(&DataType::Inet, &vec![0; length]);
+            assert_eq!(decoded.is_ok(), [4, 16].contains(&length), "{length} bytes");
+        }
+        // Of what has no fixed length only some may be empty.
+        for (ty, may_be_empty) in [
+            (DataType::Text, true),
+            (DataType::Blob, true),
+            (DataType::Varint, false),
+            (DataType::DECIMAL_WIDE, false),
+            (DataType::Duration, false),
+            (DataType::list_of(DataType::Int), false),
+            (DataType::map_of(DataType::Int, DataType::Int), false),
+        ] {
+            assert_eq!(Value::decode(&ty, &[]).is_ok(), may_be_empty, "{ty:?}");
+        }
     }
 
     #[test]

@@ -190,6 +190,17 @@ mod tests {
     }
 
     #[test]
+    fn what_a_recipe_does_not_name_is_as_the_help_says() {
+        for (short, whole) in [
+            ("zipf", "zipf:ids=10_000,requests=1_000_000,skew=0.9,size=1,seed=1"),
+            ("scan:ids=7", "scan:ids=7,every=10_000,length=5_000,skew=0.9,seed=1"),
+            (" loop : size=3", "loop:ids=10000,requests=1000000,size=3"),
+        ] {
+            assert_eq!(Synthetic::parse(short).unwrap(), Synthetic::parse(whole).unwrap());
+        }
+    }
+
+    #[test]
     fn numbers_of_a_recipe_end_where_they_say() {
         let parse = |word: &str| Synthetic::parse(&format!("scan:{word}"));
         let most = TRACE_REQUESTS_MAX as u64;

@@ -57,6 +57,22 @@ fn counts_are_halved_each_second_and_gone_in_the_end() {
     assert_eq!(counters.account(7, 0), Some(1));
 }
 
+/// What each window lost to lossy counting is taken off before that window's count is halved.
+#[test]
+fn windows_that_an_entry_missed_are_made_up_for_in_their_order() {
+    let mut counters = Counters::new(1);
+    let busy = |counters: &mut Counters, operations: u32| {
+        (0..operations).for_each(|_| _ = counters.account(8, 0));
+    };
+    (0..20).for_each(|_| _ = counters.account(7, 0));
+    busy(&mut counters, 30_000 - 20);
+    counters.advance(1);
+    busy(&mut counters, 50_000);
+    counters.advance(1);
+    // (20 - 3) / 2 is 8, and (8 - 5) / 2 is 1.
+    assert_eq!(counters.account(7, 0), Some(2));
+}
+
 #[test]
 fn labels_are_apart_and_old_windows_are_not_taken_for_new_ones() {
     let mut counters = Counters::new(2);

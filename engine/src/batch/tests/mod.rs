@@ -236,6 +236,24 @@ fn a_long_list_keeps_its_order() {
 }
 
 #[test]
+fn a_decimal_has_just_the_digits_of_its_column() {
+    let ty = DataType::Decimal { precision: 5, scale: 2 };
+    let found = |unscaled: i128, scale: i8| {
+        let array = arrow::array::Decimal128Array::from(vec![unscaled]);
+        let array = array.with_precision_and_scale(38, scale).unwrap();
+        value_at(&array, 0, &ty).ok().flatten()
+    };
+    let decimal = |unscaled| Some(Value::Decimal { unscaled, scale: 2 });
+    for sign in [1, -1] {
+        assert_eq!(found(sign * 99_999, 2), decimal(sign * 99_999));
+        assert_eq!(found(sign * 100_000, 2), None);
+        assert_eq!(found(sign * 999, 0), decimal(sign * 99_900));
+        assert_eq!(found(sign * 1000, 0), None);
+        assert_eq!(found(sign * 12_300, 4), decimal(sign * 123));
+    }
+}
+
+#[test]
 fn what_a_column_cannot_hold_is_refused() {
     let put = |ty: &DataType, value: Option<&Value>| {
         let schema = table(ty);

@@ -86,6 +86,26 @@ fn a_segment_that_is_missing_or_cut_is_told() {
 }
 
 #[test]
+fn a_segment_that_is_too_long_is_told_and_loses_nothing() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let (log, _) = open_watched(&disk).await;
+        let positions = fill(&log).await;
+        let ids = segments(&positions);
+        let disk = disk.power_cut();
+        let bytes = read_file(&disk, &segment::path(&directory(), ids[1])).await.unwrap().len();
+        cut(&disk, ids[1], (bytes + BLOCK_BYTES) as u64).await;
+        let (records, damaged) = found(&disk, Recovery::Refuse).await;
+        let told: Vec<u64> = damaged.iter().map(|damaged| damaged.segment).collect();
+        assert_eq!(told, [ids[1]]);
+        let text = damaged[0].error.to_string();
+        assert!(text.contains(&format!("a commitlog segment of {bytes} bytes")), "{text}");
+        let found: Vec<_> = records.iter().map(|(position, _)| *position).collect();
+        assert_eq!(found, positions);
+    });
+}
+
+#[test]
 fn a_tail_of_zeros_is_noticed_because_the_next_segment_knows_the_end() {
     run(async {
         let disk = SimulatedDisk::new(1);

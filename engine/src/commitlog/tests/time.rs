@@ -1,5 +1,7 @@
 //! What the clock decides: periodic syncs, and ids of segments that never come back.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::ledger::Ledger;
 
@@ -10,23 +12,30 @@ async fn settle() {
     }
 }
 
+/// A log whose first record was just written by a tick after 10 ms. Where the seed has it so, the
+/// sync behind that is under way.
+async fn flushed(seed: u64) -> (Arc<SimulatedClock>, SimulatedDisk, Rc<Commitlog>) {
+    let clock = SimulatedClock::new(START_US);
+    // Long enough for the test to get a turn meanwhile.
+    let faults = Faults { delay_turns_max: 2000, ..Faults::default() };
+    let disk = SimulatedDisk::with_faults(seed, faults);
+    let options = options(Durability::Periodic { ms: 10 });
+    let log = Commitlog::open(disk.shared(), clock.clone(), options).await.unwrap();
+    append(&log, &mutation(1, 0, 10)).await.unwrap();
+    clock.advance(Duration::from_millis(10));
+    log.tick();
+    while log.stats().flushes == 0 {
+        tokio::task::yield_now().await;
+    }
+    (clock, disk, log)
+}
+
 #[test]
 fn an_append_that_comes_during_a_sync_is_durable_after_the_next_tick() {
     let mut met = 0;
     for seed in 0..40 {
         run(async {
-            let clock = SimulatedClock::new(START_US);
-            // Long enough for the test to get a turn meanwhile.
-            let faults = Faults { delay_turns_max: 2000, ..Faults::default() };
-            let disk = SimulatedDisk::with_faults(seed, faults);
-            let options = options(Durability::Periodic { ms: 10 });
-            let log = Commitlog::open(disk.shared(), clock.clone(), options).await.unwrap();
-            append(&log, &mutation(1, 0, 10)).await.unwrap();
-            clock.advance(Duration::from_millis(10));
-            log.tick();
-            while log.stats().flushes == 0 {
-                tokio::task::yield_now().await;
-            }
+            let (clock, disk, log) = flushed(seed).await;
             let syncs = log.stats().syncs;
             append(&log, &mutation(1, 1, 10)).await.unwrap();
             met += u32::from(syncs == 0);
@@ -41,6 +50,33 @@ fn an_append_that_comes_during_a_sync_is_durable_after_the_next_tick() {
         });
     }
     assert!(met > 20, "only {met} appends came while a sync was under way");
+}
+
+/// A record that comes during a sync waits from the start of that one on.
+#[test]
+fn the_longest_time_without_durability_counts_from_the_sync_before() {
+    let mut met = 0;
+    for seed in 0..40 {
+        run(async {
+            let (clock, _disk, log) = flushed(seed).await;
+            append(&log, &mutation(1, 1, 10)).await.unwrap();
+            if log.stats().syncs > 0 {
+                return;
+            }
+            clock.advance(Duration::from_millis(30));
+            settle().await;
+            settle().await;
+            assert_eq!(log.stats().unsynced_ms_max, 40, "seed {seed}");
+            clock.advance(Duration::from_millis(50));
+            log.tick();
+            settle().await;
+            settle().await;
+            settle().await;
+            assert_eq!(log.stats().unsynced_ms_max, 80, "seed {seed}");
+            met += 1;
+        });
+    }
+    assert!(met > 5, "only {met} appends came while a sync was under way");
 }
 
 /// What lands while a sync is under way is not covered by it: the next tick syncs once more.

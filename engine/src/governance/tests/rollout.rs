@@ -158,6 +158,22 @@ fn a_shadow_runs_on_all_shards_or_on_none() {
 }
 
 #[test]
+fn an_expected_digest_may_be_in_any_letter_case() {
+    live(async |life| {
+        let governance = &life.governance;
+        let component = Guest::default().component();
+        let create = async |name: &str, sha256: &str| {
+            governance.create(name, component.clone(), vec![], Some(sha256.to_owned())).await
+        };
+        let told = create("a", &"0".repeat(64)).await.unwrap_err().to_string();
+        let digest = told.split_once("SHA-256 is ").unwrap().1.split(',').next().unwrap();
+        assert_eq!(create("a", digest).await.unwrap().digest, digest);
+        assert_eq!(create("b", &digest.to_uppercase()).await.unwrap().digest, digest);
+        create("c", &digest[1..]).await.unwrap_err();
+    });
+}
+
+#[test]
 fn a_policy_is_kept_as_long_as_one_of_its_names_is() {
     live(async |life| {
         let governance = &life.governance;

@@ -498,6 +498,7 @@ fn component_name(number: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sstable::format::layout::Bases;
     use crate::sstable::format::scylla::{LargeData, ScyllaColumn};
 
     fn with_every_part() -> ScyllaMetadata {
@@ -530,6 +531,52 @@ mod tests {
             }]),
             other: vec![(13, vec![1, 0xff])],
         }
+    }
+
+    #[test]
+    fn each_kind_of_column_has_its_name() {
+        let column = |kind| ScyllaColumn { kind, name: "c".into(), ty: "Int32Type".into() };
+        let columns = (0..6).map(column).collect();
+        let schema =
+            ScyllaSchema { table: 2, version: 3, keyspace: "k".into(), name: "t".into(), columns };
+        let json: serde_json::Value =
+            serde_json::from_str(&schema_json(&schema).to_string()).unwrap();
+        let kinds: Vec<&str> = json["columns"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|column| column["kind"].as_str().unwrap())
+            .collect();
+        assert_eq!(kinds, ["0", "partition_key", "clustering_key", "static", "regular", "5"]);
+    }
+
+    #[test]
+    fn each_base_of_a_header_is_its_own() {
+        let bases = Bases { min_timestamp: 11, min_deletion_time: 12, min_ttl: 13 };
+        let column = |name: &str| (name.as_bytes().to_vec(), "Int32Type".to_owned());
+        let header = Header {
+            bases,
+            partition_key: "UTF8Type".into(),
+            clustering: vec!["Int32Type".into()],
+            statics: vec![column("s")],
+            regulars: vec![column("r"), column("v")],
+        };
+        let json: serde_json::Value =
+            serde_json::from_str(&header_json(&header).to_string()).unwrap();
+        let found = ["min_timestamp", "min_local_deletion_time", "min_ttl"].map(|name| &json[name]);
+        assert_eq!(found, [11, 12, 13]);
+        assert_eq!(
+            (&json["partition_key"], &json["clustering"][0]),
+            (&"UTF8Type".into(), &"Int32Type".into())
+        );
+        let names = |columns: &str| -> Vec<String> {
+            let columns = json[columns].as_array().unwrap().iter();
+            columns.map(|column| column["name"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(
+            (names("static_columns"), names("regular_columns")),
+            (vec!["s".into()], vec!["r".into(), "v".into()])
+        );
     }
 
     #[test]

@@ -597,6 +597,49 @@ fn partitions_out_of_order_are_found() {
     assert!(found.problems.iter().any(is_order), "{:#?}", found.problems);
 }
 
+/// One row twice, and no checksum speaks.
+#[test]
+fn a_row_that_comes_twice_is_found() {
+    let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+    let order = ClusteringOrder::Ascending;
+    let schema = model::schema_of(vec![
+        column("pk", DataType::Int, ColumnKind::PartitionKey { position: 0 }),
+        column("ck", DataType::Int, ColumnKind::ClusteringKey { position: 0, order }),
+        column("v", DataType::Text, ColumnKind::Regular),
+    ]);
+    let keys = [0x1122_3344, 0x5566_7788];
+    let row = |ck: &i32| {
+        let key = ClusteringKey::from_values(&schema, &[Value::Int(*ck)]).unwrap();
+        let row = Row { cells: vec![(ColumnId(2), Cell::live(7, *b"v"))], ..Row::default() };
+        Fragment::Row { key: Rc::new(key), row: Rc::new(row) }
+    };
+    let start = Fragment::PartitionStart {
+        key: Rc::new(PartitionKey::from_bytes(1_i32.to_be_bytes())),
+        deletion: None,
+    };
+    let rows = keys.iter().map(row);
+    let fragments: Vec<Fragment> =
+        std::iter::once(start).chain(rows).chain([Fragment::PartitionEnd]).collect();
+    let disk = MemoryDisk::default();
+    write(&disk, 1, &schema, WriterOptions::default(), fragments).unwrap();
+    for component in [Component::Crc, Component::Digest] {
+        block_on(shared(&disk).remove(&component.path(directory(), 1))).unwrap();
+    }
+    make_foreign(&disk);
+    let path = Component::Data.path(directory(), 1);
+    let mut content = disk.content(&path);
+    let [first, second] = keys.map(i32::to_be_bytes);
+    let at = content.windows(4).position(|part| part == second).unwrap();
+    content[at..at + 4].copy_from_slice(&first);
+    disk.set_content(&path, content);
+    let found = verified_native(&disk);
+    let is_order = |problem: &Error| {
+        matches!(problem, Error::Corrupt(corruption)
+            if corruption.wanted == "a row or marker after the one before")
+    };
+    assert!(found.problems.iter().any(is_order), "{:#?}", found.problems);
+}
+
 fn disk_content(sstable: &Inspector) -> Vec<u8> {
     std::fs::read(
         root().join("me/tombs").join(sstable.path(Component::Statistics).file_name().unwrap()),

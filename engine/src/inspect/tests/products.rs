@@ -116,6 +116,24 @@ fn files_with_scyllas_estimate_are_held_to_scyllas_counts() {
     let found = verified_native(&disk);
     assert!(found.is_sound(), "{:?}", found.problems);
     read_all(&disk, &schema, &partitions).unwrap();
+    // Its bounds may be wider than the data, and never narrower.
+    let stated = inspector(&disk, directory(), &SstableName::native(1));
+    let stated = block_on(stated.metadata()).unwrap();
+    let bounds = [stated.min_timestamp, stated.max_timestamp];
+    assert!(bounds[0] < bounds[1]);
+    let stored = bounds.map(i64::to_be_bytes).concat();
+    let at = parts[2].windows(16).position(|bytes| bytes == stored).unwrap();
+    for (bounds, is_sound) in [
+        ([bounds[0].saturating_sub(1), bounds[1]], true),
+        ([bounds[0], bounds[1].saturating_add(1)], true),
+        ([bounds[0] + 1, bounds[1]], false),
+        ([bounds[0], bounds[1] - 1], false),
+    ] {
+        let mut other = parts.clone();
+        other[2][at..at + 16].copy_from_slice(&bounds.map(i64::to_be_bytes).concat());
+        disk.set_content(&path, statistics_of(&other, [0, 1, 2, 3]));
+        assert_eq!(verified_native(&disk).is_sound(), is_sound, "{bounds:?}");
+    }
 }
 
 /// Rows of tables WITH COMPACT STORAGE may lack the last values of their key.

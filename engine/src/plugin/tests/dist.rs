@@ -70,6 +70,8 @@ fn parameters_reach_the_policy_in_order_and_once() {
     assert_eq!(failure.kind, FailureKind::InitError);
     assert_eq!(failure.message, "init: unknown parameter 'age'; this policy has none");
     assert_eq!(with(&[("a", "1"), ("a", "2")]).message, "parameter 'a' is given twice");
+    let apart = with(&[("a", "1"), ("b", "1"), ("a", "2")]);
+    assert_eq!(apart.message, "parameter 'a' is given twice");
 }
 
 #[test]

@@ -624,6 +624,8 @@ fn a_rollback_brings_back_a_policy_that_missed_nothing() {
     assert!(harness.governor.rollback());
     let status = harness.governor.status();
     assert_eq!(status.identity.name, "first");
+    let PolicyCounters { calls, events, victims, .. } = status.counters;
+    assert_eq!((calls, events, victims), (0, 0, 0), "it is counted from here on");
     assert_eq!(status.standby.map(|standby| standby.name), Some("reversed".into()));
     assert_eq!(drained(harness), touched);
 }

@@ -13,7 +13,7 @@ use super::failing_disk::FailingDisk;
 use super::*;
 use crate::clock::SimulatedClock;
 use crate::database::shard::Shard;
-use crate::disk::{Disk, SimulatedDisk};
+use crate::disk::{Disk, Faults, SimulatedDisk};
 use crate::error::{Error, Result};
 use crate::runtime::{ShardContext, SimulatedTimer};
 
@@ -125,6 +125,33 @@ fn a_catalog_that_cannot_be_stored_is_the_one_before() {
                 LocalSet::new().block_on(&runtime, play(statement, fails.clone(), seed));
             }
         }
+    }
+}
+
+#[test]
+fn changes_that_are_made_at_once_are_all_kept() {
+    for seed in 0..5 {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        LocalSet::new().block_on(&runtime, async {
+            let disk = SimulatedDisk::new(seed);
+            let database = open(disk.shared()).await;
+            disk.set_faults(Faults { delay_turns_max: 30, ..Faults::default() });
+            let names: Vec<String> = (0..6).map(|number| format!("t{number}")).collect();
+            let made = names.iter().map(|name| {
+                let table = TableSchema { name: name.clone(), ..definition() };
+                database.create_table(table, false)
+            });
+            for made in futures::future::join_all(made).await {
+                made.unwrap();
+            }
+            let found = |database: &Database| {
+                let catalog = database.catalog();
+                names.iter().filter(|name| catalog.table("default", name).is_some()).count()
+            };
+            assert_eq!(found(&database), names.len(), "in memory, seed {seed}");
+            let disk = disk.power_cut();
+            assert_eq!(found(&open(disk.shared()).await), names.len(), "on disk, seed {seed}");
+        });
     }
 }
 

@@ -465,6 +465,9 @@ fn state_goes_to_a_successor_of_the_same_kind_and_over_a_restart() {
         let explained = life.database.explain_policy("second").await.unwrap();
         assert_eq!(explained.state_note, noted);
         life.read_some(&mut Random::new(1), 20).await;
+        let files = world.disk.files();
+        let mut left = files.iter().filter(|(path, _)| path.extension() == Some("state".as_ref()));
+        assert_eq!(left.next(), None, "what is unusable is not looked at again");
     });
 }
 
