@@ -470,8 +470,8 @@ impl Database {
         result
     }
 
-    /// Stops the writes of a table that is about to be dropped or truncated, and waits for those under way, or
-    /// lets writes go on.
+    /// Stops the writes of a table that is about to be dropped or truncated, and waits for those
+    /// under way, or lets writes go on.
     pub(super) async fn freeze_table(&self, schema: &SchemaRef, is_frozen: bool) -> Result<()> {
         let id = schema.id;
         for shard in &self.inner.shards {

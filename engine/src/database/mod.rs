@@ -5,18 +5,16 @@ mod calls;
 mod catalog;
 mod compaction;
 mod database;
+mod definition;
 mod import;
 mod io;
 mod keeper;
 mod layout;
-mod options;
 mod policies;
 mod recording;
 mod report;
 mod rows;
 mod shard;
-mod truncate;
-mod types;
 
 #[cfg(test)]
 mod tests;
@@ -26,8 +24,8 @@ pub use calls::{BatchStream, Getting, GettingMany, Scan, WriteBatch, Writing};
 pub use catalog::Catalog;
 pub use compaction::{CompactionReport, SstableReport};
 pub use database::{Database, Options};
+pub use definition::AlteredTable;
 pub use import::{Import, ImportProgress, Imported};
-pub use options::AlteredTable;
 pub use report::{
     AdmissionReport, CacheReport, CommitlogReport, DamageReport, IoReport, LargeDataReport,
     RateReport, RowCacheReport, TableReport,

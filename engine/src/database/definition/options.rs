@@ -5,10 +5,10 @@ use std::rc::Rc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::catalog::shared;
-use super::database::Database;
-use super::report::{DamageReport, LargeDataReport};
-use super::shard::Shard;
+use crate::database::catalog::shared;
+use crate::database::database::Database;
+use crate::database::report::{DamageReport, LargeDataReport};
+use crate::database::shard::Shard;
 use crate::error::{Error, Result};
 use crate::schema::TableOptions;
 use crate::schema::table_schema::SchemaRef;

@@ -2,8 +2,8 @@
 
 use futures::future::BoxFuture;
 
-use super::catalog::check_name;
-use super::database::Database;
+use crate::database::catalog::check_name;
+use crate::database::database::Database;
 use crate::error::{Error, Result};
 use crate::schema::{DataType, UserType};
 

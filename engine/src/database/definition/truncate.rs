@@ -6,8 +6,8 @@
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::catalog::shared;
-use super::database::Database;
+use crate::database::catalog::shared;
+use crate::database::database::Database;
 use crate::error::{Error, Result};
 use crate::schema::TableSchema;
 use crate::schema::table_schema::SchemaRef;

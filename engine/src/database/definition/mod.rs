@@ -1,0 +1,8 @@
+//! Changes of what the catalog defines, beside creating and dropping keyspaces and tables: options
+//! of a table (`options.rs`), its rows all at once (`truncate.rs`), and user types (`types.rs`).
+
+mod options;
+mod truncate;
+mod types;
+
+pub use options::AlteredTable;
