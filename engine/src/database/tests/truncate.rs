@@ -87,7 +87,7 @@ fn a_truncation_that_the_power_cuts_removes_all_rows_or_none() {
             let database = open(&disk).await;
             let old = database.create_table(definition(), false).await.unwrap();
             fill(&database, &old).await;
-            disk.set_faults(Faults { delay_turns_max: 8, ..Faults::default() });
+            disk.set_faults(Faults { delay_turns_max: 512, ..Faults::default() });
             let mut truncation = Box::pin(database.truncate_table("default", "t"));
             let mut is_over = false;
             for _ in 0..turns {
