@@ -92,6 +92,17 @@ impl Catalog {
         self.attached.get(keyspace).is_some_and(|tables| tables.contains_key(name))
     }
 
+    /// A table that is not attached; `hint` says what to do with one that is.
+    ///
+    /// Errors: `NotFound`, `Invalid`.
+    pub(super) fn own_table(&self, keyspace: &str, name: &str, hint: &str) -> Result<&SchemaRef> {
+        if self.is_attached(keyspace, name) {
+            return Err(Error::invalid(format!("table '{name}' is attached: {hint}")));
+        }
+        let unknown = || Error::NotFound { kind: "table", name: format!("{keyspace}.{name}") };
+        self.table(keyspace, name).ok_or_else(unknown)
+    }
+
     /// User types of a keyspace, by name.
     pub fn types(&self, keyspace: &str) -> impl Iterator<Item = &UserType> {
         self.types.get(keyspace).into_iter().flat_map(BTreeMap::values)

@@ -472,7 +472,7 @@ impl Database {
 
     /// Stops the writes of a table that is about to be dropped or truncated, and waits for those
     /// under way, or lets writes go on.
-    pub(super) async fn freeze_table(&self, schema: &SchemaRef, is_frozen: bool) -> Result<()> {
+    async fn freeze_table(&self, schema: &SchemaRef, is_frozen: bool) -> Result<()> {
         let id = schema.id;
         for shard in &self.inner.shards {
             let freeze = move |shard: Rc<Shard>| {
@@ -502,34 +502,34 @@ impl Database {
         let keyspace = keyspace.to_owned();
         let name = name.to_owned();
         let change = async move {
-            let keyspace = keyspace.as_str();
-            let name = name.as_str();
             let catalog = database.catalog();
-            let Some(schema) = catalog.table(keyspace, name).cloned() else {
-                return if if_exists {
-                    Ok(())
-                } else {
-                    Err(Error::NotFound { kind: "table", name: format!("{keyspace}.{name}") })
-                };
+            let hint = format!("DETACH {name} takes it away and leaves its files");
+            let schema = match catalog.own_table(&keyspace, &name, &hint) {
+                Ok(schema) => schema.clone(),
+                Err(Error::NotFound { .. }) if if_exists => return Ok(()),
+                Err(error) => return Err(error),
             };
-            if catalog.is_attached(keyspace, name) {
-                let hint = format!("DETACH {name} takes it away and leaves its files");
-                return Err(Error::invalid(format!("table '{name}' is attached: {hint}")));
-            }
             let mut changed = catalog.changed();
-            changed.remove_table(keyspace, name);
-            // What is acknowledged from here on would go with a table that the next start may not
-            // find, though the statement fails.
-            database.freeze_table(&schema, true).await?;
-            if let Err(error) = database.publish(changed).await {
-                if !matches!(error, Error::Unavailable(_)) {
-                    database.freeze_table(&schema, false).await?;
-                }
-                return Err(error);
-            }
+            changed.remove_table(&keyspace, &name);
+            database.publish_without(&schema, changed).await?;
             database.remove_for_good(schema).await
         };
         self.uninterrupted(change)
+    }
+
+    /// Publishes a catalog that lacks a table, whose writes are stopped for that. They go on where
+    /// the catalog is known to be the one before.
+    pub(super) async fn publish_without(&self, table: &SchemaRef, changed: Catalog) -> Result<()> {
+        // What is acknowledged from here on would go with a table that the next start may not
+        // find, though the statement fails.
+        self.freeze_table(table, true).await?;
+        if let Err(error) = self.publish(changed).await {
+            if !matches!(error, Error::Unavailable(_)) {
+                self.freeze_table(table, false).await?;
+            }
+            return Err(error);
+        }
+        Ok(())
     }
 
     /// Forgets a table that is in no catalog any more, and removes its files.

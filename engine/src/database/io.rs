@@ -1,8 +1,5 @@
 //! Classes of requests to the disk: what is set of them, and how they fare.
 
-use std::future::ready;
-use std::rc::Rc;
-
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
@@ -50,14 +47,8 @@ impl Database {
     }
 
     async fn apply_io(&self, class: Class, settings: ClassSettings) -> Result<()> {
-        for shard in &self.inner.shards {
-            let set = move |shard: Rc<Shard>| {
-                shard.context.io.scheduler().set(class, settings);
-                ready(()).boxed_local()
-            };
-            shard.call("set class of I/O", set).await?;
-        }
-        Ok(())
+        let set = move |shard: &Shard| shard.context.io.scheduler().set(class, settings);
+        self.of_shards("set class of I/O", set).await.map(drop)
     }
 
     /// Brings back what the catalog says of classes of I/O.
@@ -75,18 +66,18 @@ impl Database {
     /// Errors: `Closed`.
     pub fn io_report(&self) -> BoxFuture<'_, Result<Vec<IoReport>>> {
         async move {
+            let of_shard = |shard: &Shard| {
+                let queue = &shard.context.io;
+                let scheduler = queue.scheduler();
+                let settings = Class::ALL.map(|class| scheduler.settings(class));
+                (queue.stats(), settings, scheduler.is_measured())
+            };
             let mut reports = Vec::new();
-            for (number, shard) in (0..).zip(&self.inner.shards) {
-                let ask = |shard: Rc<Shard>| {
-                    let queue = &shard.context.io;
-                    let scheduler = queue.scheduler();
-                    let settings = Class::ALL.map(|class| scheduler.settings(class));
-                    ready((queue.stats(), settings, scheduler.is_measured())).boxed_local()
-                };
-                let (stats, settings, is_measured) = shard.call("I/O report", ask).await?;
+            let all = self.of_shards("I/O report", of_shard).await?;
+            for (shard, (stats, settings, is_measured)) in (0..).zip(all) {
                 let classes = Class::ALL.into_iter().zip(settings).zip(stats);
                 let report = |((class, settings), stats)| IoReport {
-                    shard: number,
+                    shard,
                     class,
                     settings,
                     is_measured,

@@ -9,7 +9,7 @@ use crate::database::catalog::shared;
 use crate::database::database::Database;
 use crate::database::report::{DamageReport, LargeDataReport};
 use crate::database::shard::Shard;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::schema::TableOptions;
 use crate::schema::table_schema::SchemaRef;
 use crate::sstable::Damage;
@@ -37,14 +37,8 @@ impl Database {
         let (keyspace, name) = (keyspace.to_owned(), name.to_owned());
         self.uninterrupted(async move {
             let catalog = database.catalog();
-            let Some(table) = catalog.table(&keyspace, &name) else {
-                return Err(Error::NotFound { kind: "table", name: format!("{keyspace}.{name}") });
-            };
-            if catalog.is_attached(&keyspace, &name) {
-                return Err(Error::invalid(format!(
-                    "table '{name}' is attached: DETACH it and give the options to ATTACH"
-                )));
-            }
+            let hint = "DETACH it and give the options to ATTACH";
+            let table = catalog.own_table(&keyspace, &name, hint)?;
             let mut schema = (**table).clone();
             change(&mut schema.options);
             schema.validate()?;

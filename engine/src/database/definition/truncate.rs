@@ -3,12 +3,11 @@
 //! The catalog changes from one to the other in a single store, so a crash leaves all rows or none.
 //! The rest is what CREATE TABLE and DROP TABLE do.
 
-use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::database::catalog::shared;
 use crate::database::database::Database;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::schema::TableSchema;
 use crate::schema::table_schema::SchemaRef;
 
@@ -28,40 +27,25 @@ impl Database {
     ) -> BoxFuture<'static, Result<SchemaRef>> {
         let database = self.clone();
         let (keyspace, name) = (keyspace.to_owned(), name.to_owned());
-        self.uninterrupted(async move { database.truncate(&keyspace, &name).await }).boxed()
+        self.uninterrupted(async move { database.truncate(&keyspace, &name).await })
     }
 
     async fn truncate(&self, keyspace: &str, name: &str) -> Result<SchemaRef> {
         let catalog = self.catalog();
-        let Some(old) = catalog.table(keyspace, name).cloned() else {
-            return Err(Error::NotFound { kind: "table", name: format!("{keyspace}.{name}") });
-        };
-        if catalog.is_attached(keyspace, name) {
-            let hint = format!("its files belong to others; DETACH {name} takes it away");
-            return Err(Error::invalid(format!("table '{name}' is attached: {hint}")));
-        }
+        let hint = format!("its files belong to others; DETACH {name} takes it away");
+        let old = catalog.own_table(keyspace, name, &hint)?.clone();
         let id = catalog.fresh_table_id(self.clock().wall_us());
         assert_ne!(id, old.id, "a table's id is never given again");
         let new = shared(TableSchema { id, ..(*old).clone() });
         let mut changed = catalog.changed();
         changed.remove_table(keyspace, name);
         changed.add_table(new.clone());
-        if let Err(error) = self.add_on_shards(&new).await {
-            self.take_back(&new).await;
-            return Err(error);
-        }
-        // What the old table acknowledged from here on would go with it, though the statement
-        // fails.
-        let frozen = self.freeze_table(&old, true).await;
-        let published = match frozen {
-            Ok(()) => self.publish(changed).await,
-            Err(error) => Err(error),
+        let made = async {
+            self.add_on_shards(&new).await?;
+            self.publish_without(&old, changed).await
         };
-        if let Err(error) = published {
+        if let Err(error) = made.await {
             self.take_back(&new).await;
-            if !matches!(error, Error::Unavailable(_)) {
-                self.freeze_table(&old, false).await?;
-            }
             return Err(error);
         }
         self.remove_for_good(old).await?;
