@@ -17,9 +17,9 @@ use tidegate_engine::io::{DiskProperties, IoProperties, Kind, PROPERTIES_FILE};
 
 use crate::cli::IotuneArguments;
 use crate::exit::fail;
-use crate::output;
+use crate::output::{self, progress::ProgressLine};
 use crate::repl::colors_wanted;
-use crate::stderr::{tell, tell_line};
+use crate::stderr::tell_line;
 use device::Device;
 use load::{Files, Load, Measured, Stream};
 use picture::Grid;
@@ -72,18 +72,20 @@ fn measure(arguments: &IotuneArguments, directory: &Path, backend: Backend) -> R
     let text = IoProperties::text(&device.mountpoint, &disk);
     replace(&path, text.as_bytes()).map_err(|error| failed("write figures to", error))?;
     let mut out = output::stdout();
-    let shown =
-        format!("{report}\n{}: the engine reads it when it opens the directory\n", path.display());
-    let written = out.write_all(shown.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|error| format!("cannot write the result: {error}"))?;
+    let mut show = |text: String| {
+        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        written.map_err(|error| format!("cannot write the result: {error}"))
+    };
+    show(format!(
+        "{report}\n{}: the engine reads it when it opens the directory\n",
+        path.display()
+    ))?;
     if arguments.grid {
         let grid = grid(&files, &disk)?;
         let path = directory.join(GRID_FILE);
         replace(&path, grid.svg().as_bytes()).map_err(|error| failed("draw in", error))?;
         let colors = colors_wanted(io::stdout().is_terminal());
-        let shown = format!("\n{}\n{}\n", grid.text(colors), path.display());
-        let written = out.write_all(shown.as_bytes()).and_then(|()| out.flush());
-        written.map_err(|error| format!("cannot write the result: {error}"))?;
+        show(format!("\n{}\n{}\n", grid.text(colors), path.display()))?;
     }
     Ok(())
 }
@@ -118,11 +120,13 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 fn rates(files: &Files, time: Duration) -> Result<(DiskProperties, String), String> {
     let mut found = [0; 4];
     let mut report = String::new();
+    let mut line = ProgressLine::new();
     for (rate, (name, part, kind, is_random)) in found.iter_mut().zip(TESTS) {
         let (bytes, depth) = if is_random { SHORT } else { LONG };
         let stream = Stream { bytes, depth, is_random, per_second: None };
         let load = Load::of(kind, stream, time.mul_f64(part));
-        let measured = files.measure(&load, |share| progress(name, share))?;
+        let measured =
+            files.measure(&load, |share| line.show(&format!("{name}: {:.0} %", share * 100.0)))?;
         let per_second = measured.mean();
         let (value, unit) = match is_random {
             true => (per_second, "requests a second"),
@@ -131,7 +135,7 @@ fn rates(files: &Files, time: Duration) -> Result<(DiskProperties, String), Stri
         report += &format!("{name:<18} {value:>10.0} {unit}{}\n", deviation(&measured));
         *rate = ((if is_random { per_second } else { per_second * bytes as f64 }) as u64).max(1);
     }
-    end_progress();
+    line.clear();
     let [write_bandwidth, read_bandwidth, write_iops, read_iops] = found;
     let (reads, writes) = ((read_iops, read_bandwidth), (write_iops, write_bandwidth));
     let disk = DiskProperties::new(reads, writes);
@@ -146,18 +150,6 @@ fn deviation(measured: &Measured) -> String {
     }
 }
 
-fn progress(name: &str, share: f64) {
-    if io::stderr().is_terminal() {
-        tell!("\r\x1b[K{name}: {:.0} %", share * 100.0);
-    }
-}
-
-fn end_progress() {
-    if io::stderr().is_terminal() {
-        tell!("\r\x1b[K");
-    }
-}
-
 /// Latencies of reads beside writes, at parts of what the disk can do of each alone.
 fn grid(files: &Files, disk: &DiskProperties) -> Result<Grid, String> {
     let mut cells = Vec::new();
@@ -165,6 +157,7 @@ fn grid(files: &Files, disk: &DiskProperties) -> Result<Grid, String> {
     // In drawn order, so that a slow drift of the disk is no slope of the picture.
     let mut order: Vec<_> = (0..GRID_READS.len() * GRID_WRITES.len()).collect();
     let mut random = Random::new(1);
+    let mut line = ProgressLine::new();
     for last in (1..order.len()).rev() {
         order.swap(last, random.below(last as u64 + 1) as usize);
     }
@@ -185,10 +178,11 @@ fn grid(files: &Files, disk: &DiskProperties) -> Result<Grid, String> {
             per_second: Some(per_second),
         });
         let load = Load { reads: Some(reads), writes, time: GRID_CELL };
-        let measured = files.measure(&load, |_| progress("grid", done as f64 / count))?;
+        let text = format!("grid: {:.0} %", done as f64 / count * 100.0);
+        let measured = files.measure(&load, |_| line.show(&text))?;
         cells.push((place, measured.read_us(0.5), measured.read_us(0.95)));
     }
-    end_progress();
+    line.clear();
     cells.sort_unstable_by_key(|(place, ..)| *place);
     let reads = GRID_READS.map(|part| part * disk.read_iops as f64).to_vec();
     let writes = GRID_WRITES.map(|part| part * disk.write_bandwidth as f64).to_vec();

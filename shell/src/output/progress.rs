@@ -1,6 +1,7 @@
 //! One line about long work, rewritten in place on a terminal.
 //!
-//! Invariant: nothing is written to a pipe, nor before [`QUIET_MS`] have passed.
+//! Invariant: nothing is written to a pipe, and nothing of a statement before [`QUIET_MS`] have
+//! passed.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -34,12 +35,20 @@ impl ProgressLine {
 
     /// Draws `progress` as it stands `elapsed` after the start of the statement.
     pub fn draw(&mut self, progress: Progress, elapsed: Duration) {
-        if !self.is_terminal || elapsed < Duration::from_millis(QUIET_MS) || progress.bytes == 0 {
+        if elapsed < Duration::from_millis(QUIET_MS) || progress.bytes == 0 {
+            return;
+        }
+        self.show(&line(progress, elapsed));
+    }
+
+    /// Shows a text, at once.
+    pub fn show(&mut self, text: &str) {
+        if !self.is_terminal {
             return;
         }
         self.drawn = true;
-        // A failed write to stderr must not stop the statement.
-        let _ = write!(io::stderr(), "\r{}\x1b[K", line(progress, elapsed));
+        // A failed write to stderr must not stop the work.
+        let _ = write!(io::stderr(), "\r{text}\x1b[K");
         let _ = io::stderr().flush();
     }
 

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use sqlparser::tokenizer::Token;
+use tidegate_engine::config::IO_SHARES_MAX;
 use tidegate_engine::io::Class;
 
 use super::cache::size;
@@ -57,8 +58,10 @@ fn shares(cursor: &mut Cursor<'_>) -> Result<u32> {
     cursor.take(&Token::Eq);
     let span = cursor.span();
     let number = cursor.number("a number of shares")?;
-    let wrong = || QueryError::invalid(format!("shares are 1 to 1000, not {number}")).at(span);
-    u32::try_from(number).ok().filter(|shares| (1..=1000).contains(shares)).ok_or_else(wrong)
+    let shares = u32::try_from(number).ok().filter(|shares| (1..=IO_SHARES_MAX).contains(shares));
+    let wrong =
+        || QueryError::invalid(format!("shares are 1 to {IO_SHARES_MAX}, not {number}")).at(span);
+    shares.ok_or_else(wrong)
 }
 
 fn bandwidth(cursor: &mut Cursor<'_>) -> Result<Bandwidth> {
