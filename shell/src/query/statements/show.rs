@@ -51,15 +51,62 @@ pub const COMPACTIONS: &str = "SELECT number, keyspace_name, table_name, shard, 
      input_sstables, input_bytes, done_percent, bytes_per_second, seconds_left \
      FROM system.compactions WHERE is_running ORDER BY number";
 
-/// The classes of I/O, of all shards together.
-pub const IO: &str = "SELECT class, max(shares) AS shares, max(bandwidth) AS bandwidth, \
-            sum(queued) AS queued, sum(in_disk) AS in_disk, round(sum(per_second)) AS per_second, \
-            CASE WHEN sum(per_second) > 0 \
-                 THEN round(sum(delay_us * per_second) / sum(per_second)) END AS delay_us, \
-            CASE WHEN sum(per_second) > 0 \
-                 THEN round(sum(execution_us * per_second) / sum(per_second)) END AS execution_us, \
-            round(sum(disk_share), 3) AS disk_share, round(sum(starved_s), 3) AS starved_s \
-     FROM system.io GROUP BY class, place ORDER BY place";
+/// One measure of all classes of I/O, as a row: five columns fit 80 characters, ten would not.
+macro_rules! io_measure {
+    ($place:literal, $name:literal, $value:literal) => {
+        concat!(
+            "SELECT ",
+            $place,
+            " AS place, '",
+            $name,
+            "' AS measure, ",
+            "max(CASE class WHEN 'query' THEN ",
+            $value,
+            " END) AS query, ",
+            "max(CASE class WHEN 'commitlog' THEN ",
+            $value,
+            " END) AS commitlog, ",
+            "max(CASE class WHEN 'flush' THEN ",
+            $value,
+            " END) AS flush, ",
+            "max(CASE class WHEN 'compaction' THEN ",
+            $value,
+            " END) AS compaction, ",
+            "max(CASE class WHEN 'maintenance' THEN ",
+            $value,
+            " END) AS maintenance FROM io"
+        )
+    };
+}
+
+/// The classes of I/O, of all shards together. Means weigh each shard by its requests.
+pub const IO: &str = concat!(
+    "WITH io AS (SELECT class, CAST(max(shares) AS DOUBLE) AS shares, \
+            CAST(max(bandwidth) AS DOUBLE) AS bandwidth, CAST(sum(queued) AS DOUBLE) AS queued, \
+            CAST(sum(in_disk) AS DOUBLE) AS in_disk, sum(per_second) AS per_second, \
+            sum(delay_us * per_second) / nullif(sum(per_second), 0) AS delay, \
+            sum(execution_us * per_second) / nullif(sum(per_second), 0) AS execution, \
+            sum(disk_share) AS disk_share, sum(starved_s) AS starved FROM system.io GROUP BY class) \
+     SELECT measure, query, commitlog, flush, compaction, maintenance FROM (",
+    io_measure!(1, "shares", "shares"),
+    " UNION ALL ",
+    io_measure!(2, "bandwidth B/s", "bandwidth"),
+    " UNION ALL ",
+    io_measure!(3, "queued", "queued"),
+    " UNION ALL ",
+    io_measure!(4, "in the disk", "in_disk"),
+    " UNION ALL ",
+    io_measure!(5, "requests/s", "round(per_second)"),
+    " UNION ALL ",
+    io_measure!(6, "delay µs", "round(delay)"),
+    " UNION ALL ",
+    io_measure!(7, "execution µs", "round(execution)"),
+    " UNION ALL ",
+    io_measure!(8, "disk-s/s", "round(disk_share, 3)"),
+    " UNION ALL ",
+    io_measure!(9, "starved s", "round(starved, 3)"),
+    ") ORDER BY place"
+);
 
 pub const STALLS: &str = "SELECT * FROM system.stalls ORDER BY longest_us DESC, shard";
 

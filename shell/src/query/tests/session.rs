@@ -108,6 +108,11 @@ async fn classes_of_io_are_seen_and_set() {
     let place = |class: &str| shown.find(class).unwrap_or_else(|| panic!("{class} in {shown}"));
     let classes = ["query", "commitlog", "flush", "compaction", "maintenance"];
     assert!(classes.map(place).is_sorted(), "{shown}");
+    let measures = ["shares", "bandwidth", "queued", "in the disk", "requests/s", "delay"];
+    assert!(measures.map(place).is_sorted(), "{shown}");
+    let measures = ["execution", "disk-s/s", "starved"];
+    assert!(measures.map(place).is_sorted(), "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
     // No figures of the disk, no disk-seconds.
     let flushed = "SELECT sum(writes) > 5 AND sum(written_bytes) > 100 AND count(disk_share) = 0 \
                    FROM system.io WHERE class = 'flush'";
