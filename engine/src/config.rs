@@ -41,10 +41,6 @@ pub const COMMITLOG_SEGMENTS_MIN: usize = 8;
 /// Longest time that one write is held up because the commitlog nears its limit.
 pub const COMMITLOG_DELAY_MAX: Duration = Duration::from_millis(20);
 
-/// How long a shard without mail, or a caller that blocks, looks for what it waits for before its
-/// thread sleeps, while that pays: about what sleeping and waking up costs.
-pub const POLL_MAX: Duration = Duration::from_micros(20);
-
 /// How long a thread is to have a core where others wait for it, a fifth of the task quota.
 pub const TIME_SLICE: Duration = Duration::from_micros(TASK_QUOTA_US / 5);
 

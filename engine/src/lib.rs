@@ -24,6 +24,7 @@ pub mod disk;
 pub mod io;
 pub mod runtime;
 pub mod ledger;
+mod lent;
 pub mod commitlog;
 pub mod plugin;
 pub mod replay;

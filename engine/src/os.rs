@@ -83,11 +83,6 @@ pub fn set_time_slice(slice: Duration) -> io::Result<()> {
     done(unsafe { libc::syscall(libc::SYS_sched_setattr, calling, &raw const attributes, 0) })
 }
 
-/// The core that the calling thread runs on right now.
-pub fn current_core() -> usize {
-    rustix::thread::sched_getcpu()
-}
-
 /// CPU time that the calling thread has used, nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
@@ -490,7 +485,7 @@ mod tests {
             scope.spawn(|| {
                 pin_to_core(last).unwrap();
                 assert_eq!(available_cores().unwrap(), [last]);
-                assert_eq!(current_core(), last);
+                assert_eq!(rustix::thread::sched_getcpu(), last);
             });
         });
         assert_eq!(available_cores().unwrap(), cores, "other threads are free");

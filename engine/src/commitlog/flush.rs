@@ -12,6 +12,7 @@ use super::receipt::Receipt;
 use super::segment::{RECORDS_START, Segment};
 use crate::disk::{AlignedBuffer, DiskFile};
 use crate::error::{Error, Result};
+use crate::runtime;
 
 /// Chunks written at the same time. A device works on several flushes at once, and while they
 /// run the next chunk gathers more records.
@@ -31,7 +32,7 @@ impl Commitlog {
         }
         // Runs after the tasks that are ready now, so their records come along.
         let log = self.clone();
-        tokio::task::spawn_local(async move { log.pump_all().await });
+        runtime::spawn_detached(async move { log.pump_all().await });
     }
 
     async fn pump_all(self: Rc<Self>) {
@@ -49,7 +50,7 @@ impl Commitlog {
                     let header = self.header(chunk.segment).encode();
                     let (offset, buffer) = chunk.blocks(&header, stable);
                     let log = self.clone();
-                    tokio::task::spawn_local(async move {
+                    runtime::spawn_detached(async move {
                         let (result, _) = file.write_at(offset.into(), buffer).await;
                         log.landed(number, result);
                     });
@@ -57,7 +58,7 @@ impl Commitlog {
                 Step::Finish(segment) => {
                     self.finish(segment).await;
                     let log = self.clone();
-                    tokio::task::spawn_local(async move {
+                    runtime::spawn_detached(async move {
                         log.tell_finished(segment).await;
                         log.release().await;
                     });
@@ -204,12 +205,22 @@ impl Commitlog {
 }
 
 impl Inner {
+    /// Whether what has gathered is to be written without waiting for more.
+    fn is_write_wanted(&self, is_sync: bool) -> bool {
+        let gathered = self.forming.as_ref().map_or(0, Chunk::payload_bytes);
+        is_sync || self.flush_wanted || gathered >= BUFFER_BYTES
+    }
+
+    /// Whether [`next_step`](Self::next_step) may find something to do.
+    pub(super) fn may_have_step(&self, is_sync: bool) -> bool {
+        self.is_write_wanted(is_sync) || !self.queue.is_empty() || !self.is_active
+    }
+
     fn next_step(&mut self, is_sync: bool) -> Step {
         if self.failure.is_some() {
             return Step::Nothing;
         }
-        let gathered = self.forming.as_ref().map_or(0, Chunk::payload_bytes);
-        let is_wanted = is_sync || self.flush_wanted || gathered >= BUFFER_BYTES;
+        let is_wanted = self.is_write_wanted(is_sync);
         if self.queue.is_empty() && self.in_flight < FLUSHES_IN_FLIGHT_MAX && is_wanted {
             self.seal();
             self.flush_wanted = false;

@@ -24,6 +24,7 @@ use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 use crate::mutation::{Mutation, codec};
+use crate::runtime;
 use crate::schema::TableId;
 
 /// A chunk that has grown to this is closed, so that no write gets much larger than it needs to.
@@ -290,7 +291,7 @@ impl Commitlog {
         // The last block of a segment is kept for the end block.
         let limit = (self.options.segment_bytes - BLOCK_BYTES) as u32;
         let is_sync = self.options.durability == Durability::Sync;
-        let (fresh, spare_wanted);
+        let (fresh, spare_wanted, step_due);
         let result = {
             let mut guard = self.inner.borrow_mut();
             let inner = &mut *guard;
@@ -328,6 +329,7 @@ impl Commitlog {
             if !is_sync {
                 inner.unsynced_since_ns.get_or_insert_with(|| self.clock.monotonic_ns());
             }
+            step_due = inner.may_have_step(is_sync);
             (inner.position, waits.then_some(receipt))
         };
         if let Some(id) = fresh {
@@ -336,7 +338,10 @@ impl Commitlog {
         if spare_wanted {
             self.want_spare();
         }
-        self.pump();
+        // Most records only join a chunk that is written later: a task for each would cost more.
+        if step_due {
+            self.pump();
+        }
         result
     }
 
@@ -373,7 +378,7 @@ impl Commitlog {
             inner.is_syncing = true;
         }
         let log = self.clone();
-        tokio::task::spawn_local(async move {
+        runtime::spawn_detached(async move {
             // A failure has poisoned the log; a full disk is told to the writers.
             let _ = log.sync_now().await;
             log.inner.borrow_mut().is_syncing = false;

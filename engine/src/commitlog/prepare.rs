@@ -10,6 +10,7 @@ use super::segment::{self, Segment};
 use crate::disk::{Access, AlignedBuffer, DiskFile, OpenOptions};
 use crate::error::{Error, Result};
 use crate::ledger::Entry;
+use crate::runtime;
 
 /// Segments that wait, ready, for their turn; more that become free are removed.
 const SPARE_SEGMENTS_MAX: usize = 2;
@@ -134,7 +135,7 @@ impl Commitlog {
 
     pub(super) fn spawn_prepare(self: &Rc<Self>, id: u64) {
         let log = self.clone();
-        tokio::task::spawn_local(async move {
+        runtime::spawn_detached(async move {
             let result = log.make_segment(id).await;
             log.prepared(id, result).await;
         });

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, LocalBoxFuture, try_join_all};
@@ -23,7 +22,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::commitlog::{Durability, Recovery};
 use crate::config::{
     BATCHES_BYTES_DEFAULT, CACHE_BYTES_DEFAULT, COMMITLOG_BYTES_DEFAULT, COMMITLOG_SEGMENT_BYTES,
-    MEMTABLE_BYTES_DEFAULT, OPEN_FILES_MAX, OPEN_FILES_ONE_IN, POLL_MAX,
+    MEMTABLE_BYTES_DEFAULT, OPEN_FILES_MAX, OPEN_FILES_ONE_IN,
 };
 use crate::disk::Backend;
 use crate::error::{Error, Result};
@@ -67,9 +66,6 @@ pub struct Options {
     pub policy_compiler: Option<CompilerCommand>,
     pub clock: Arc<dyn Clock>,
     pub seed: u64,
-    /// How long a shard without mail, or a caller that blocks, looks for what it waits for before
-    /// its thread sleeps. It does so only while that pays. Zero: never.
-    pub poll_max: Duration,
 }
 
 impl Options {
@@ -91,7 +87,6 @@ impl Options {
             policy_compiler: None,
             clock: SystemClock::shared(),
             seed: 0,
-            poll_max: POLL_MAX,
         }
     }
 }
@@ -146,7 +141,6 @@ impl Database {
                     backend: options.backend,
                     clock: options.clock.clone(),
                     seed: options.seed,
-                    poll_max: options.poll_max,
                     scheduler: scheduler.clone(),
                 };
                 let shard_options =

@@ -1,10 +1,14 @@
 //! Which real disk shards use, and running them with it.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::str::FromStr;
 use std::sync::Once;
+use std::task::Poll;
+
+use tokio::task::LocalSet;
 
 use super::{Disk, blocking, uring};
 use crate::error::{Error, Result};
@@ -42,6 +46,18 @@ pub fn run<F: Future>(
     backend: Backend,
     make: impl FnOnce(Rc<dyn Disk>, Backend) -> F,
 ) -> Result<F::Output> {
+    run_within(backend, &|poll| poll(), make)
+}
+
+/// As [`run`]; the future and its local tasks are polled, and those that are left are dropped,
+/// within calls of `around`.
+///
+/// Errors: as `run`.
+pub fn run_within<F: Future>(
+    backend: Backend,
+    around: &Around<'_>,
+    make: impl FnOnce(Rc<dyn Disk>, Backend) -> F,
+) -> Result<F::Output> {
     let chosen = match (backend, uring::support()) {
         (Backend::Auto, Ok(_)) | (Backend::Uring, _) => Backend::Uring,
         (Backend::Auto, Err(reason)) => {
@@ -54,10 +70,30 @@ pub fn run<F: Future>(
         (Backend::Blocking, _) => Backend::Blocking,
     };
     let result: io::Result<F::Output> = match chosen {
-        Backend::Uring => uring::run(|disk| make(disk, chosen)),
-        _ => blocking::run(|disk| make(disk, chosen)),
+        Backend::Uring => uring::run(around, |disk| make(disk, chosen)),
+        _ => blocking::run(around, |disk| make(disk, chosen)),
     };
     result.map_err(|error| Error::Unavailable(format!("disk I/O cannot be started: {error}")))
+}
+
+/// What happens around each poll: it calls its argument.
+pub type Around<'a> = dyn Fn(&mut dyn FnMut()) + 'a;
+
+/// Runs a future with a set of local tasks of its own; see [`run_within`].
+pub(super) async fn run_tasks<F: Future>(around: &Around<'_>, future: F) -> F::Output {
+    let mut tasks = Some(LocalSet::new());
+    let output = {
+        let set = tasks.as_ref().expect("it is taken below");
+        let mut all = pin!(set.run_until(future));
+        poll_fn(|context| {
+            let mut polled = Poll::Pending;
+            around(&mut || polled = all.as_mut().poll(context));
+            polled
+        })
+        .await
+    };
+    around(&mut || drop(tasks.take()));
+    output
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use futures::future::LocalBoxFuture;
-use tokio::task::LocalSet;
 
+use super::backend::{Around, run_tasks};
 use super::transfer::{after_read, after_write, assert_aligned};
 use super::{Access, AlignedBuffer, DirectoryEntry, Disk, DiskFile, OpenOptions};
 use crate::error::{Error, Result};
@@ -24,13 +24,16 @@ const POOL_THREADS_MAX: usize = 16;
 
 /// Runs a future on the calling thread, with a pool for the disk, until it is done. Local tasks
 /// that are left are dropped then.
-pub fn run<F: Future>(make: impl FnOnce(Rc<dyn Disk>) -> F) -> io::Result<F::Output> {
+pub fn run<F: Future>(
+    around: &Around<'_>,
+    make: impl FnOnce(Rc<dyn Disk>) -> F,
+) -> io::Result<F::Output> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(POOL_THREADS_MAX)
         .build()?;
-    let local = LocalSet::new();
-    Ok(local.block_on(&runtime, async move { make(Rc::new(BlockingDisk::new())).await }))
+    let all = run_tasks(around, async move { make(Rc::new(BlockingDisk::new())).await });
+    Ok(runtime.block_on(all))
 }
 
 /// A disk whose operations run on the pool of the surrounding tokio runtime.
@@ -237,11 +240,11 @@ mod tests {
     #[test]
     fn the_pool_behaves_as_every_disk() {
         let directory = tempfile::tempdir().unwrap();
-        run(|disk| conformance::run(disk, directory.path())).unwrap();
+        run(&|poll| poll(), |disk| conformance::run(disk, directory.path())).unwrap();
     }
 
     #[test]
     fn a_file_system_without_direct_io_is_read_through_the_page_cache() {
-        run(conformance::reads_without_direct_io).unwrap();
+        run(&|poll| poll(), conformance::reads_without_direct_io).unwrap();
     }
 }

@@ -23,7 +23,7 @@ use std::sync::Once;
 use futures::future::LocalBoxFuture;
 
 use crate::error::Result;
-pub use backend::{Backend, run};
+pub use backend::{Around, Backend, run, run_within};
 pub use blocking::BlockingDisk;
 pub use buffer::AlignedBuffer;
 pub use files::{read_file, remove_if_there, write_file_atomically};

@@ -27,6 +27,7 @@ use std::sync::OnceLock;
 use futures::future::LocalBoxFuture;
 use tokio_uring::buf::{BoundedBuf, IoBuf, IoBufMut};
 
+use super::backend::{Around, run_tasks};
 use super::blocking::{list, on_path, on_pool};
 use super::transfer::{after_read, after_write, assert_aligned};
 use super::{Access, AlignedBuffer, DirectoryEntry, Disk, DiskFile, OpenOptions};
@@ -50,7 +51,10 @@ pub fn support() -> &'static Result<RingSupport, String> {
 /// are left are dropped then.
 ///
 /// Errors: the ring cannot be made.
-pub fn run<F: Future>(make: impl FnOnce(Rc<dyn Disk>) -> F) -> io::Result<F::Output> {
+pub fn run<F: Future>(
+    around: &Around<'_>,
+    make: impl FnOnce(Rc<dyn Disk>) -> F,
+) -> io::Result<F::Output> {
     let support = support().as_ref().map_err(|reason| io::Error::other(reason.as_str()))?;
     let mut ring = tokio_uring::uring_builder();
     ring.setup_cqsize(RING_COMPLETIONS);
@@ -63,12 +67,12 @@ pub fn run<F: Future>(make: impl FnOnce(Rc<dyn Disk>) -> F) -> io::Result<F::Out
     let mut builder = tokio_uring::builder();
     builder.entries(RING_ENTRIES).uring_builder(&ring);
     let runtime = tokio_uring::Runtime::new(&builder)?;
-    runtime.block_on(async move {
+    runtime.block_on(run_tasks(around, async move {
         let lent = Rc::new(Lent::default());
         let output = make(Rc::new(UringDisk { lent: lent.clone() })).await;
         lent.drain().await?;
         Ok(output)
-    })
+    }))
 }
 
 /// A disk on the ring of the surrounding tokio-uring runtime.
@@ -371,14 +375,14 @@ mod tests {
     fn the_ring_behaves_as_every_disk() {
         if permitted() {
             let directory = tempfile::tempdir().unwrap();
-            run(|disk| conformance::run(disk, directory.path())).unwrap();
+            run(&|poll| poll(), |disk| conformance::run(disk, directory.path())).unwrap();
         }
     }
 
     #[test]
     fn a_file_system_without_direct_io_is_read_through_the_page_cache() {
         if permitted() {
-            run(conformance::reads_without_direct_io).unwrap();
+            run(&|poll| poll(), conformance::reads_without_direct_io).unwrap();
         }
     }
 
@@ -402,7 +406,7 @@ mod tests {
             std::fs::write(&writes_to, [7; 4096]).unwrap();
         });
         let writer = writer.unwrap();
-        run(|disk| async move {
+        run(&|poll| poll(), |disk| async move {
             let options = OpenOptions { access: Access::ReadWrite, data_sync: false };
             let pipe = disk.open(&path, options).await.unwrap();
             let mut abandoned = pipe.read_at(0, AlignedBuffer::with_capacity(4096));
@@ -431,7 +435,7 @@ mod tests {
         if permitted() {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("file");
-            let file = run(|disk| async move {
+            let file = run(&|poll| poll(), |disk| async move {
                 let file = disk.open(&path, OpenOptions::CREATE).await.unwrap();
                 let mut pending = file.write_at(0, AlignedBuffer::padded(b"left behind"));
                 let _ = futures::poll!(&mut pending);

@@ -2,7 +2,8 @@
 //!
 //! Requests that are longer than the disk takes at once go in pieces, which wait one by one. What
 //! only touches names and sizes is passed on. A request that is given up while it waits is never
-//! made, writes as well as reads: a disk promises nothing of what nobody waits for.
+//! made, writes as well as reads: a disk promises nothing of what nobody waits for. Requests begin
+//! on the shard's own thread only.
 
 use std::ops::Range;
 use std::path::Path;
@@ -16,6 +17,7 @@ use super::model::Kind;
 use super::queue::IoQueue;
 use crate::disk::{AlignedBuffer, DirectoryEntry, Disk, DiskFile, OpenOptions};
 use crate::error::Result;
+use crate::lent;
 
 /// See the head of this file.
 pub struct ScheduledDisk {
@@ -40,6 +42,7 @@ impl Disk for ScheduledDisk {
         options: OpenOptions,
     ) -> LocalBoxFuture<'a, Result<Rc<dyn DiskFile>>> {
         async move {
+            lent::own_thread().await;
             let file = self.disk.open(path, options).await?;
             let (queue, class) = (self.queue.clone(), self.class);
             Ok(Rc::new(ScheduledFile { file, queue, class }) as Rc<dyn DiskFile>)
@@ -48,28 +51,35 @@ impl Disk for ScheduledDisk {
     }
 
     fn create_directories<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
-        self.disk.create_directories(path)
+        on_own_thread(move || self.disk.create_directories(path))
     }
 
     fn rename<'a>(&'a self, from: &'a Path, to: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
-        self.disk.rename(from, to)
+        on_own_thread(move || self.disk.rename(from, to))
     }
 
     fn remove<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
-        self.disk.remove(path)
+        on_own_thread(move || self.disk.remove(path))
     }
 
     fn remove_directory<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
-        self.disk.remove_directory(path)
+        on_own_thread(move || self.disk.remove_directory(path))
     }
 
     fn sync_directory<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
-        self.disk.sync_directory(path)
+        on_own_thread(move || self.disk.sync_directory(path))
     }
 
     fn list<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<Vec<DirectoryEntry>>> {
-        self.disk.list(path)
+        on_own_thread(move || self.disk.list(path))
     }
+}
+
+/// Makes a request on the shard's own thread.
+fn on_own_thread<'a, T: 'a>(
+    request: impl FnOnce() -> LocalBoxFuture<'a, T> + 'a,
+) -> LocalBoxFuture<'a, T> {
+    lent::own_thread().then(|()| request()).boxed_local()
 }
 
 struct ScheduledFile {
@@ -144,7 +154,7 @@ impl DiskFile for ScheduledFile {
     }
 
     fn size(&self) -> LocalBoxFuture<'_, Result<u64>> {
-        self.file.size()
+        on_own_thread(move || self.file.size())
     }
 
     fn read_at(
@@ -153,6 +163,7 @@ impl DiskFile for ScheduledFile {
         buffer: AlignedBuffer,
     ) -> LocalBoxFuture<'_, (Result<()>, AlignedBuffer)> {
         async move {
+            lent::own_thread().await;
             let (class, bytes) = (self.class(), buffer.capacity());
             if !self.is_whole(Kind::Read, bytes) {
                 return self.read_in_pieces(class, offset, buffer).await;
@@ -169,6 +180,7 @@ impl DiskFile for ScheduledFile {
         buffer: AlignedBuffer,
     ) -> LocalBoxFuture<'_, (Result<()>, AlignedBuffer)> {
         async move {
+            lent::own_thread().await;
             let (class, bytes) = (self.class(), buffer.len());
             if !self.is_whole(Kind::Write, bytes) {
                 return (self.write_in_pieces(class, offset, &buffer).await, buffer);
@@ -181,6 +193,7 @@ impl DiskFile for ScheduledFile {
 
     fn sync(&self) -> LocalBoxFuture<'_, Result<()>> {
         async move {
+            lent::own_thread().await;
             let _running = self.queue.admit(self.class(), Kind::Write, 0).await;
             self.file.sync().await
         }
@@ -188,14 +201,14 @@ impl DiskFile for ScheduledFile {
     }
 
     fn allocate(&self, bytes: u64) -> LocalBoxFuture<'_, Result<()>> {
-        self.file.allocate(bytes)
+        on_own_thread(move || self.file.allocate(bytes))
     }
 
     fn truncate(&self, bytes: u64) -> LocalBoxFuture<'_, Result<()>> {
-        self.file.truncate(bytes)
+        on_own_thread(move || self.file.truncate(bytes))
     }
 
     fn keep_open(&self) -> LocalBoxFuture<'_, Result<()>> {
-        self.file.keep_open()
+        on_own_thread(move || self.file.keep_open())
     }
 }

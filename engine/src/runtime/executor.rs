@@ -1,13 +1,13 @@
 //! A shard's thread, its mailbox, and the handle by which other threads reach it.
 //!
-//! Invariant: a shard's state is made, used and dropped on its own thread; a handle carries only
-//! closures there and `Send` results back. Jobs that were accepted run, also while stopping.
+//! Invariant: a shard's state is made and dropped on its own thread, and used under its lease
+//! only (`lease.rs`): there, or by a caller while that thread sleeps. A handle carries only closures there
+//! and `Send` results back. Jobs that were accepted run, also while stopping.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
@@ -17,10 +17,10 @@ use futures::future::LocalBoxFuture;
 use tokio::sync::{oneshot, watch};
 
 use super::gate::Gate;
+use super::lease::Lease;
 use super::mail::{Letter, Mail};
 use super::mailbox::{Receiver, Sender, Ticket, mailbox};
-use super::polling::{Looked, Polling};
-use super::preempt::{self, Doorbell, Monitor};
+use super::preempt::{self, Deferred, Doorbell, Monitor};
 use super::stats::RuntimeStats;
 use super::timer::{RealTimer, Timer};
 use crate::clock::{Clock, Random};
@@ -32,10 +32,6 @@ use crate::os;
 
 /// Jobs out of the mailbox that become tasks before tasks have their turn.
 const BATCH_JOBS_MAX: u64 = 128;
-/// An idle shard looks for mail for so long before it looks after its tasks and its disk: at first,
-/// because who was answered may ask again at once, and from then on.
-const FIRST_LOOK_NS: u64 = 1_000;
-const LOOK_NS: u64 = 4_000;
 
 /// What a shard gets from its surroundings.
 pub struct ShardContext {
@@ -107,9 +103,6 @@ pub struct ExecutorOptions {
     pub backend: Backend,
     pub clock: Arc<dyn Clock>,
     pub seed: u64,
-    /// How long the shard, while that pays, looks for mail before its thread sleeps, and a caller
-    /// that blocks for its answer; zero never.
-    pub poll_max: Duration,
     /// What the shards of a database share of the disk.
     pub scheduler: Arc<Scheduler>,
 }
@@ -117,10 +110,16 @@ pub struct ExecutorOptions {
 /// A way to reach a shard from any thread. Clones reach the same shard; when the last is dropped
 /// the shard ends as if stopped, but nobody waits for it.
 pub struct ShardHandle<S> {
-    mailbox: Arc<Sender<Mail<S>>>,
-    shared: Arc<Shared>,
+    reach: Arc<Reach<S>>,
     /// `S` itself never crosses.
     state: PhantomData<fn(S)>,
+}
+
+/// The ways to a shard.
+struct Reach<S> {
+    mailbox: Sender<Mail<S>>,
+    lease: Arc<Lease<S>>,
+    shared: Shared,
 }
 
 struct Shared {
@@ -130,14 +129,17 @@ struct Shared {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// First panic of a local shard; a thread's panic ends the process.
     panic: Option<Arc<Mutex<Option<String>>>>,
-    /// Whether callers that block look for their answers.
-    polling: Polling,
 }
 
 impl<S> Clone for ShardHandle<S> {
     fn clone(&self) -> Self {
-        let (mailbox, shared) = (self.mailbox.clone(), self.shared.clone());
-        ShardHandle { mailbox, shared, state: PhantomData }
+        ShardHandle { reach: self.reach.clone(), state: PhantomData }
+    }
+}
+
+impl<S> ShardHandle<S> {
+    fn new(mailbox: Sender<Mail<S>>, lease: Arc<Lease<S>>, shared: Shared) -> Self {
+        ShardHandle { reach: Arc::new(Reach { mailbox, lease, shared }), state: PhantomData }
     }
 }
 
@@ -152,19 +154,19 @@ pub async fn start<S: 'static>(
     let (mailbox, receiver) = mailbox(stats.clone());
     let (ready, started) = oneshot::channel();
     let (end, ended) = watch::channel(false);
-    let polling = Polling::new(options.clock.clone(), options.poll_max);
-    let thread_stats = stats.clone();
+    let lease = Lease::new();
+    let post = (receiver, stats.clone(), lease.clone());
     let thread = std::thread::Builder::new()
         .name(format!("shard-{}", options.shard))
         .spawn(move || {
-            run_thread(options, init, receiver, thread_stats, ready);
+            run_thread(options, init, post, ready);
             end.send_replace(true);
         })
         .map_err(|error| Error::Unavailable(format!("no thread for a shard: {error}")))?;
     let result = started.await;
-    let shared = Shared { stats, ended, thread: Mutex::new(Some(thread)), panic: None, polling };
+    let shared = Shared { stats, ended, thread: Mutex::new(Some(thread)), panic: None };
     match result {
-        Ok(Ok(())) => Ok(ShardHandle { mailbox, shared: Arc::new(shared), state: PhantomData }),
+        Ok(Ok(())) => Ok(ShardHandle::new(mailbox, lease, shared)),
         Ok(Err(error)) => {
             drop(mailbox);
             shared.wait_for_end().await;
@@ -177,8 +179,7 @@ pub async fn start<S: 'static>(
 fn run_thread<S: 'static>(
     options: ExecutorOptions,
     init: impl FnOnce(Rc<ShardContext>) -> LocalBoxFuture<'static, Result<Rc<S>>>,
-    mailbox: Receiver<Mail<S>>,
-    stats: Arc<RuntimeStats>,
+    (mailbox, stats, lease): (Receiver<Mail<S>>, Arc<RuntimeStats>, Arc<Lease<S>>),
     ready: oneshot::Sender<Result<()>>,
 ) {
     let ready = Rc::new(RefCell::new(Some(ready)));
@@ -199,8 +200,8 @@ fn run_thread<S: 'static>(
     if let Err(error) = os::set_time_slice(TIME_SLICE) {
         tracing::debug!(shard = options.shard, %error, "the kernel gives no time slice");
     }
-    let inner_ready = ready.clone();
-    let result = disk::run(options.backend, move |disk, backend| async move {
+    let (inner_ready, served) = (ready.clone(), lease.clone());
+    let serve_all = move |disk, backend| async move {
         let doorbell = match backend {
             Backend::Uring => Some(Doorbell::new()),
             _ => None,
@@ -215,21 +216,22 @@ fn run_thread<S: 'static>(
         };
         let monitor =
             Monitor::measuring(options.shard, options.clock.clone(), stats.clone(), doorbell);
-        let polling = Polling::new(options.clock.clone(), options.poll_max);
         let shards = (options.shard, options.shard_count);
         let time: (_, Rc<dyn Timer>) = (options.clock, Rc::new(RealTimer));
         let context = ShardContext::scheduled(shards, disk, time, options.seed, options.scheduler);
         match monitor.clone().run("init", async move { init(context).await }).await {
             Ok(state) => {
                 answer(&inner_ready, Ok(()));
-                serve(monitor, (stats, polling), state, mailbox).await;
+                served.settle(monitor.clone(), state.clone());
+                serve(monitor, (stats, Some(served)), state, mailbox).await;
             }
             Err(error) => {
                 monitor.stop_background().await;
                 answer(&inner_ready, Err(error));
             }
         }
-    });
+    };
+    let result = disk::run_within(options.backend, &|poll| lease.during(poll), serve_all);
     if let Err(error) = result {
         answer(&ready, Err(error));
     }
@@ -250,9 +252,6 @@ pub async fn start_local<S: 'static>(
     let panic = Arc::new(Mutex::new(None));
     let turns = Random::new(context.random.borrow_mut().next_u64());
     let (shard, clock) = (context.shard, context.clock.clone());
-    // Who is awaited runs on the same thread.
-    let never = |clock: &Arc<dyn Clock>| Polling::new(clock.clone(), Duration::ZERO);
-    let (polling, callers) = (never(&clock), never(&clock));
     let monitor =
         Monitor::drawing(shard, clock, stats.clone(), (turns, preempt::DRAWN_CALLS), panic.clone());
     let state = match monitor.clone().run("init", async move { init(context).await }).await {
@@ -264,25 +263,25 @@ pub async fn start_local<S: 'static>(
     };
     let serve_stats = stats.clone();
     tokio::task::spawn_local(async move {
-        serve(monitor, (serve_stats, polling), state, receiver).await;
+        serve(monitor, (serve_stats, None), state, receiver).await;
         end.send_replace(true);
     });
     let (thread, panic) = (Mutex::new(None), Some(panic));
-    let shared = Arc::new(Shared { stats, ended, thread, panic, polling: callers });
-    Ok(ShardHandle { mailbox, shared, state: PhantomData })
+    // Nobody settles there: callers are on the same thread.
+    Ok(ShardHandle::new(mailbox, Lease::new(), Shared { stats, ended, thread, panic }))
 }
 
 /// Runs jobs until stopped or unreachable, then lets them end and drops the background tasks and
 /// the state.
 async fn serve<S: 'static>(
     monitor: Rc<Monitor>,
-    (stats, polling): (Arc<RuntimeStats>, Polling),
+    (stats, lease): (Arc<RuntimeStats>, Option<Arc<Lease<S>>>),
     state: Rc<S>,
     mailbox: Receiver<Mail<S>>,
 ) {
     let jobs = Gate::new();
     let (served, serving) = (state.clone(), monitor.clone());
-    let post = Post { monitor: serving, stats, state: served, mailbox, jobs, polling };
+    let post = Post { monitor: serving, stats, state: served, mailbox, jobs, lease };
     let jobs = post.jobs.clone();
     monitor.clone().run("mailbox", post.serve()).await;
     jobs.close().await;
@@ -297,7 +296,8 @@ struct Post<S> {
     state: Rc<S>,
     mailbox: Receiver<Mail<S>>,
     jobs: Gate,
-    polling: Polling,
+    /// For callers; `None` where they are on the same thread.
+    lease: Option<Arc<Lease<S>>>,
 }
 
 impl<S: 'static> Post<S> {
@@ -322,7 +322,8 @@ impl<S: 'static> Post<S> {
                         }
                         count += 1;
                     }
-                    Mail::Stop => self.mailbox.close(),
+                    Mail::Deferred => jobs_begun += self.begin_deferred(),
+                    Mail::Stop => self.close(),
                 }
                 // With more mail at hand, receiving would not wait, and tasks would not get their
                 // turn.
@@ -339,6 +340,7 @@ impl<S: 'static> Post<S> {
             drop(rest);
             self.stats.add_jobs(count);
         }
+        self.close();
     }
 
     /// Answers a request in this turn; returns what is left to do where it has to wait.
@@ -355,43 +357,34 @@ impl<S: 'static> Post<S> {
         });
     }
 
-    /// Waits for mail and takes it into `batch`; false when none will come any more.
-    async fn next(&self, batch: &mut Vec<Mail<S>>) -> bool {
-        if let Some(is_there) = self.mailbox.take_now(batch) {
-            return is_there;
-        }
-        let since_ns = self.polling.now_ns();
-        if self.polling.pays() {
-            if self.look_for_mail(since_ns).await
-                && let Some(is_there) = self.mailbox.take_now(batch)
-            {
-                self.polling.note(since_ns, false);
-                return is_there;
+    /// Starts the tasks that callers deferred, and says how many.
+    fn begin_deferred(&self) -> u64 {
+        let tasks = self.monitor.take_deferred();
+        let count = tasks.len() as u64;
+        for task in tasks {
+            match task {
+                Deferred::Background(name, work) => self.monitor.spawn_background(name, work),
+                Deferred::Detached(work) => drop(tokio::task::spawn_local(work)),
+                Deferred::Job(name, work) => self.begin(name, work),
             }
-            self.polling.failed(since_ns);
-            return poll_fn(|context| self.mailbox.poll_take(context, batch)).await;
         }
-        let is_there = poll_fn(|context| self.mailbox.poll_take(context, batch)).await;
-        self.polling.note(since_ns, true);
-        is_there
+        count
     }
 
-    /// Looks for mail for as long as that may pay; false where none came.
-    async fn look_for_mail(&self, since_ns: u64) -> bool {
-        let mut slice_ns = FIRST_LOOK_NS;
-        // Counted as well: a clock that stands still would keep the shard here for ever.
-        for _ in 0..self.polling.slices(LOOK_NS) {
-            let is_there = self.monitor.between_turns(|| {
-                let meets = || self.mailbox.meets_sender();
-                self.polling.look(slice_ns, || self.mailbox.has_mail(), meets)
-            });
-            if is_there || self.polling.is_over(since_ns) {
-                return is_there;
-            }
-            slice_ns = LOOK_NS;
-            preempt::yield_now().await;
+    /// Accepts nothing from now on, neither mail nor callers.
+    fn close(&self) {
+        self.mailbox.close();
+        if let Some(lease) = &self.lease {
+            lease.leave();
         }
-        self.mailbox.has_mail()
+    }
+
+    /// Waits for mail and takes it into `batch`; false when none will come any more.
+    async fn next(&self, batch: &mut Vec<Mail<S>>) -> bool {
+        match self.mailbox.take_now(batch) {
+            Some(is_there) => is_there,
+            None => poll_fn(|context| self.mailbox.poll_take(context, batch)).await,
+        }
     }
 }
 
@@ -425,7 +418,7 @@ impl<S: 'static> ShardHandle<S> {
         };
         self.send(Mail::Job { name, work: Box::new(work) }).await?;
         let result = answer.await;
-        self.shared.pass_panic_on();
+        self.pass_panic_on();
         result.map_err(|_| Error::Closed)
     }
 
@@ -456,29 +449,36 @@ impl<S: 'static> ShardHandle<S> {
         ticket: &mut Ticket,
         mail: impl FnOnce() -> Mail<S>,
     ) -> Poll<Result<()>> {
-        self.shared.pass_panic_on();
-        self.mailbox.poll_put(context, ticket, mail)
+        self.pass_panic_on();
+        self.reach.mailbox.poll_put(context, ticket, mail)
     }
 
     /// Panics when a task of a local shard did.
     pub(super) fn pass_panic_on(&self) {
-        self.shared.pass_panic_on();
+        self.reach.shared.pass_panic_on();
     }
 
     /// Whether the shard runs on the thread of whoever calls it.
     pub(super) fn is_local(&self) -> bool {
-        self.shared.panic.is_some()
+        self.reach.shared.panic.is_some()
     }
 
-    /// Looks for an answer, for as long as that has paid lately.
-    pub(super) fn look_for(&self, is_there: &AtomicBool) -> Looked {
-        let is_there = || is_there.load(Ordering::Acquire);
-        self.shared.polling.look_once(is_there, || self.mailbox.is_on_core_of_shard())
-    }
-
-    /// The answer is there.
-    pub(super) fn note(&self, looked: Looked) {
-        self.shared.polling.found(looked);
+    /// Does something short under the shard's lease where its thread sleeps and no mail waits for
+    /// it: mail comes first.
+    pub(super) fn with_lease<T>(&self, work: impl FnOnce(&Rc<Monitor>, &Rc<S>) -> T) -> Option<T> {
+        // A shard's thread works on its own state only.
+        if self.reach.mailbox.has_mail() || preempt::is_on_shard() {
+            return None;
+        }
+        self.reach.lease.try_take(|monitor, state| {
+            let result = work(monitor, state);
+            self.reach.shared.stats.add_jobs(1);
+            if monitor.has_deferred() && self.reach.mailbox.put_now(Mail::Deferred).is_err() {
+                // The shard stops, and starts no more tasks; the lease is still held.
+                drop(monitor.take_deferred());
+            }
+            result
+        })
     }
 
     /// Ends the shard: accepts no more jobs, lets the accepted ones end, drops the background
@@ -487,14 +487,14 @@ impl<S: 'static> ShardHandle<S> {
     pub async fn stop(&self) -> Result<()> {
         // An error means that it is stopping already.
         let _ = self.send(Mail::Stop).await;
-        self.shared.wait_for_end().await;
-        self.shared.pass_panic_on();
+        self.reach.shared.wait_for_end().await;
+        self.reach.shared.pass_panic_on();
         Ok(())
     }
 
     /// Counters of the shard's runtime.
     pub fn stats(&self) -> Arc<RuntimeStats> {
-        self.shared.stats.clone()
+        self.reach.shared.stats.clone()
     }
 }
 

@@ -16,6 +16,8 @@ pub(super) enum Mail<S> {
         work: Work<S>,
     },
     Request(Letter<S>),
+    /// There are tasks that a caller deferred.
+    Deferred,
     /// Nothing is accepted behind it.
     Stop,
 }

@@ -4,14 +4,12 @@
 //! only where it said, under the same lock and after it found nothing, that it is going to sleep:
 //! no wake-up is lost, and none is spent on a shard that is awake.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::stats::RuntimeStats;
 use crate::config::MAILBOX_REQUESTS_MAX;
 use crate::error::{Error, Result};
-use crate::os;
 
 /// Somebody waits for room under this number.
 pub(super) type Ticket = Option<u64>;
@@ -20,9 +18,6 @@ pub(super) type Ticket = Option<u64>;
 pub(super) struct Mailbox<T> {
     inner: Mutex<Inner<T>>,
     stats: Arc<RuntimeStats>,
-    /// The core of whoever put mail in last, and that of the shard.
-    sender_core: AtomicUsize,
-    shard_core: AtomicUsize,
 }
 
 struct Inner<T> {
@@ -38,11 +33,11 @@ struct Inner<T> {
 /// The shard's side. With it goes what was not taken, and nothing more gets in.
 pub(super) struct Receiver<T>(Arc<Mailbox<T>>);
 
-/// The senders' side: with the last of them the mailbox closes.
+/// The senders' side: with it the mailbox closes.
 pub(super) struct Sender<T>(Arc<Mailbox<T>>);
 
 /// An empty mailbox of a shard with these counters.
-pub(super) fn mailbox<T>(stats: Arc<RuntimeStats>) -> (Arc<Sender<T>>, Receiver<T>) {
+pub(super) fn mailbox<T>(stats: Arc<RuntimeStats>) -> (Sender<T>, Receiver<T>) {
     let inner = Inner {
         mail: Vec::new(),
         shard: None,
@@ -50,13 +45,8 @@ pub(super) fn mailbox<T>(stats: Arc<RuntimeStats>) -> (Arc<Sender<T>>, Receiver<
         next_ticket: 0,
         is_closed: false,
     };
-    let mailbox = Arc::new(Mailbox {
-        inner: Mutex::new(inner),
-        stats,
-        sender_core: AtomicUsize::new(usize::MAX),
-        shard_core: AtomicUsize::new(usize::MAX),
-    });
-    (Arc::new(Sender(mailbox.clone())), Receiver(mailbox))
+    let mailbox = Arc::new(Mailbox { inner: Mutex::new(inner), stats });
+    (Sender(mailbox.clone()), Receiver(mailbox))
 }
 
 impl<T> Mailbox<T> {
@@ -64,13 +54,19 @@ impl<T> Mailbox<T> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn push(&self, mut inner: MutexGuard<'_, Inner<T>>, mail: T) {
+        inner.mail.push(mail);
+        self.stats.set_mail_waits(true);
+        let shard = inner.shard.take();
+        drop(inner);
+        if let Some(shard) = shard {
+            shard.wake();
+        }
+    }
+
     fn close(&self) {
         let mut inner = self.lock();
-        if !inner.is_closed {
-            inner.is_closed = true;
-            // The end is news too: who polls for mail need not poll on.
-            self.stats.set_mail_waits(true);
-        }
+        inner.is_closed = true;
         let (senders, shard) = (std::mem::take(&mut inner.senders), inner.shard.take());
         drop(inner);
         let senders = senders.into_iter().map(|(_, waker)| waker);
@@ -89,7 +85,6 @@ impl<T> Sender<T> {
         mail: impl FnOnce() -> T,
     ) -> Poll<Result<()>> {
         let mailbox = &*self.0;
-        mailbox.sender_core.store(os::current_core(), Ordering::Relaxed);
         let mut inner = mailbox.lock();
         if inner.is_closed {
             return Poll::Ready(Err(Error::Closed));
@@ -107,19 +102,26 @@ impl<T> Sender<T> {
             }
             return Poll::Pending;
         }
-        inner.mail.push(mail());
-        mailbox.stats.set_mail_waits(true);
-        let shard = inner.shard.take();
-        drop(inner);
-        if let Some(shard) = shard {
-            shard.wake();
-        }
+        mailbox.push(inner, mail());
         Poll::Ready(Ok(()))
     }
 
-    /// Whether the calling thread is on the core that the shard ran on last.
-    pub(super) fn is_on_core_of_shard(&self) -> bool {
-        self.0.shard_core.load(Ordering::Relaxed) == os::current_core()
+    /// Puts mail in though it may be full.
+    ///
+    /// Errors: `Closed`.
+    pub(super) fn put_now(&self, mail: T) -> Result<()> {
+        let inner = self.0.lock();
+        if inner.is_closed {
+            return Err(Error::Closed);
+        }
+        self.0.push(inner, mail);
+        Ok(())
+    }
+
+    /// Whether there is mail that the shard has not taken; looked at without the lock.
+    #[inline]
+    pub(super) fn has_mail(&self) -> bool {
+        self.0.stats.mail_waits()
     }
 }
 
@@ -168,22 +170,9 @@ impl<T> Receiver<T> {
         true
     }
 
-    /// Whether there may be news, mail or the end; looked at without the lock. `take_now` tells.
-    #[inline]
-    pub(super) fn has_mail(&self) -> bool {
-        self.0.stats.mail_waits()
-    }
-
     /// Refuses what comes from now on; what is there can still be taken.
     pub(super) fn close(&self) {
         self.0.close();
-    }
-
-    /// Notes the core of the shard; says whether the last sender was on it.
-    pub(super) fn meets_sender(&self) -> bool {
-        let core = os::current_core();
-        self.0.shard_core.store(core, Ordering::Relaxed);
-        self.0.sender_core.load(Ordering::Relaxed) == core
     }
 }
 
@@ -198,6 +187,7 @@ impl<T> Drop for Receiver<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
     use super::*;
@@ -233,18 +223,16 @@ mod tests {
         put(2);
         put(3);
         assert_eq!(count.0.load(Ordering::SeqCst), 1);
-        assert!(receiver.has_mail());
+        assert!(sender.has_mail());
         batch.clear();
-        assert!(receiver.take_now(&mut batch).unwrap() && !receiver.has_mail());
+        assert!(receiver.take_now(&mut batch).unwrap() && !sender.has_mail());
         assert_eq!(batch, [2, 3]);
         assert_eq!(receiver.take_now(&mut Vec::new()), None);
         assert!(receiver.poll_take(&mut cx, &mut Vec::new()).is_pending());
         drop(sender);
         assert_eq!(count.0.load(Ordering::SeqCst), 2, "the end is told too");
-        assert!(receiver.has_mail(), "who polls sees the end as well");
         assert_eq!(receiver.take_now(&mut Vec::new()), Some(false));
         receiver.close();
-        assert!(!receiver.has_mail(), "that is no news twice");
         assert_eq!(receiver.poll_take(&mut cx, &mut Vec::new()), Poll::Ready(false));
     }
 
@@ -262,16 +250,18 @@ mod tests {
         for _ in 0..3 {
             assert!(sender.poll_put(&mut cx, &mut first, || 0).is_pending());
         }
+        sender.put_now(8).unwrap();
         assert_eq!(stats.mailbox_full_count(), 1, "one sender waits");
         let mut batch = Vec::new();
         assert_eq!(receiver.take_now(&mut batch), Some(true));
-        assert_eq!((batch.len(), count.0.load(Ordering::SeqCst)), (MAILBOX_REQUESTS_MAX, 1));
+        assert_eq!((batch.len(), count.0.load(Ordering::SeqCst)), (MAILBOX_REQUESTS_MAX + 1, 1));
         assert!(sender.poll_put(&mut cx, &mut first, || 7).is_ready());
         receiver.close();
         assert!(matches!(
             sender.poll_put(&mut cx, &mut first, || 8),
             Poll::Ready(Err(Error::Closed))
         ));
+        assert!(matches!(sender.put_now(9), Err(Error::Closed)));
         batch.clear();
         assert_eq!(receiver.poll_take(&mut cx, &mut batch), Poll::Ready(true));
         assert_eq!(batch, [7], "what was accepted is taken");

@@ -21,7 +21,7 @@
 //! rings itself: one write and one poll more in each quota, under 10 us in a debug build.
 //!
 //! Invariant: every task of a shard is polled under its [`Monitor`], which is the thread's current
-//! one for exactly that long.
+//! one for exactly that long. A caller that has the shard's lease (`lease.rs`) works under it too.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -36,6 +36,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::task::{Context, Poll};
 
 use futures::FutureExt;
+use futures::future::LocalBoxFuture;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::AbortHandle;
@@ -45,6 +46,7 @@ use super::pace;
 use super::stats::{RuntimeStats, Stretch};
 use crate::clock::{Clock, Random};
 use crate::config::TASK_QUOTA_US;
+use crate::lent;
 use crate::os;
 
 /// A poll longer than this is a stall.
@@ -119,6 +121,10 @@ pub fn maybe_yield() -> impl Future<Output = ()> {
 /// Lets all other ready tasks of the shard run, and its I/O be submitted; a task with a
 /// [`Pace`](super::Pace) may rest.
 pub async fn yield_now() {
+    if lent::is_lent() {
+        // Who has the lease leaves the rest to the shard's thread.
+        return lent::own_thread().await;
+    }
     if let Some(rest) = pace::rest() {
         return rest.await;
     }
@@ -142,7 +148,30 @@ pub(super) fn is_on_shard() -> bool {
 pub fn spawn_local(name: &'static str, future: impl Future<Output = ()> + 'static) {
     let monitor = CURRENT.with_borrow(|current| current.clone());
     let monitor = monitor.expect("background tasks are started by a task of a shard");
-    monitor.spawn_background(name, future);
+    match lent::is_lent() {
+        true => monitor.defer(Deferred::Background(name, Box::pin(future))),
+        false => monitor.spawn_background(name, future),
+    }
+}
+
+/// Starts a task that nobody measures and nobody drops before the shard's thread ends, on the shard
+/// or the `LocalSet` that the calling code runs on.
+pub fn spawn_detached(future: impl Future<Output = ()> + 'static) {
+    if !lent::is_lent() {
+        drop(tokio::task::spawn_local(future));
+        return;
+    }
+    let monitor = CURRENT.with_borrow(|current| current.clone());
+    let monitor = monitor.expect("who has a shard's lease works under its monitor");
+    monitor.defer(Deferred::Detached(Box::pin(future)));
+}
+
+/// A task that the shard's thread is to start: its caller had the lease on another thread.
+pub(super) enum Deferred {
+    Background(&'static str, LocalBoxFuture<'static, ()>),
+    Detached(LocalBoxFuture<'static, ()>),
+    /// What is left to do for a question, which the shard's end waits for.
+    Job(&'static str, LocalBoxFuture<'static, ()>),
 }
 
 /// What a shard's thread does when a task panics.
@@ -180,6 +209,8 @@ pub(super) struct Monitor {
     background: Gate,
     aborts: RefCell<BTreeMap<u64, AbortHandle>>,
     spawn_count: Cell<u64>,
+    /// Tasks of callers that had the lease on other threads.
+    deferred: RefCell<Vec<Deferred>>,
 }
 
 impl Monitor {
@@ -234,6 +265,7 @@ impl Monitor {
             background: Gate::new(),
             aborts: RefCell::new(BTreeMap::new()),
             spawn_count: Cell::new(0),
+            deferred: RefCell::default(),
         }
     }
 
@@ -311,11 +343,42 @@ impl Monitor {
         future: Pin<&mut F>,
         cx: &mut Context<'_>,
     ) -> Result<Poll<F::Output>, Box<dyn Any + Send>> {
+        self.turn(name, || future.poll(cx))
+    }
+
+    /// Does something in a turn of its own on a caller's thread. Tasks that it starts are deferred.
+    /// A panic ends the process, as one of a task does.
+    pub(super) fn lent<T>(self: &Rc<Self>, name: &'static str, work: impl FnOnce() -> T) -> T {
+        let result = lent::lent(|| self.turn(name, work));
+        result.unwrap_or_else(|payload| {
+            self.note_panic(name, &*payload);
+            resume_unwind(payload)
+        })
+    }
+
+    /// Leaves a task for the shard's thread to start.
+    pub(super) fn defer(&self, task: Deferred) {
+        self.deferred.borrow_mut().push(task);
+    }
+
+    pub(super) fn has_deferred(&self) -> bool {
+        !self.deferred.borrow().is_empty()
+    }
+
+    pub(super) fn take_deferred(&self) -> Vec<Deferred> {
+        self.deferred.take()
+    }
+
+    fn turn<T>(
+        self: &Rc<Self>,
+        name: &'static str,
+        work: impl FnOnce() -> T,
+    ) -> Result<T, Box<dyn Any + Send>> {
         let outer = CURRENT.replace(Some(self.clone()));
         let outer_calls = CALLS_LEFT.replace(0);
         self.running.set(name);
         self.begin_turn(self.clock.monotonic_ns());
-        let result = catch_unwind(AssertUnwindSafe(|| future.poll(cx)));
+        let result = catch_unwind(AssertUnwindSafe(work));
         let end = self.clock.monotonic_ns();
         let took_ns = end.saturating_sub(self.poll_start_ns.get());
         CALLS_LEFT.set(outer_calls);
@@ -376,14 +439,6 @@ impl Monitor {
         }
     }
 
-    /// Does what counts to no turn, and begins a new turn behind it.
-    pub(super) fn between_turns<T>(&self, work: impl FnOnce() -> T) -> T {
-        let result = work();
-        self.begin_turn(self.clock.monotonic_ns());
-        CALLS_LEFT.set(0);
-        result
-    }
-
     fn begin_turn(&self, now: u64) {
         self.due.set(false);
         self.poll_start_ns.set(now);
@@ -395,7 +450,7 @@ impl Monitor {
         self.calls.set(1);
     }
 
-    fn spawn_background(
+    pub(super) fn spawn_background(
         self: &Rc<Self>,
         name: &'static str,
         future: impl Future<Output = ()> + 'static,

@@ -2,6 +2,7 @@
 
 mod asking;
 mod idle;
+mod lease;
 mod storm;
 
 use std::cell::Cell;
@@ -27,9 +28,9 @@ const BACKENDS: [Backend; 2] = [Backend::Auto, Backend::Blocking];
 
 fn options(backend: Backend) -> ExecutorOptions {
     let clock = SystemClock::shared();
-    let (poll_max, scheduler) = (crate::config::POLL_MAX, Scheduler::unmeasured(1));
+    let scheduler = Scheduler::unmeasured(1);
     let (shard, shard_count, core, seed) = (0, 1, None, 1);
-    ExecutorOptions { shard, shard_count, core, backend, clock, seed, poll_max, scheduler }
+    ExecutorOptions { shard, shard_count, core, backend, clock, seed, scheduler }
 }
 
 /// A shard whose state is its context.

@@ -19,6 +19,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::task::JoinHandle;
 
 use crate::clock::{Clock, SimulatedClock};
+use crate::lent;
 use crate::os;
 
 /// Longest sleep that is worth a timer of the kernel: the timer of tokio counts milliseconds.
@@ -42,7 +43,10 @@ pub struct RealTimer;
 
 impl Timer for RealTimer {
     fn sleep(&self, duration: Duration) -> LocalBoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(duration))
+        Box::pin(async move {
+            lent::own_thread().await;
+            tokio::time::sleep(duration).await;
+        })
     }
 
     fn sleep_finely(&self, duration: Duration) -> LocalBoxFuture<'static, ()> {
@@ -50,6 +54,7 @@ impl Timer for RealTimer {
             return self.sleep(duration);
         }
         Box::pin(async move {
+            lent::own_thread().await;
             if let Err(error) = wait_for_timer(duration).await {
                 tracing::debug!(%error, "no timer of the kernel; the sleep is a coarse one");
                 tokio::time::sleep(duration).await;

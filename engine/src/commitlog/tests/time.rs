@@ -30,6 +30,24 @@ async fn flushed(seed: u64) -> (Arc<SimulatedClock>, SimulatedDisk, Rc<Commitlog
     (clock, disk, log)
 }
 
+/// A task for each record would cost more than the record.
+#[test]
+fn an_append_that_only_joins_a_chunk_starts_no_task() {
+    run(async {
+        let options = options(Durability::Periodic { ms: 10 });
+        let disk = SimulatedDisk::new(1);
+        let clock = SimulatedClock::new(START_US);
+        let log = Commitlog::open(disk.shared(), clock, options).await.unwrap();
+        let mut records = 0;
+        while !log.inner.borrow().is_pumping {
+            append(&log, &mutation(1, records, 1000)).await.unwrap();
+            records += 1;
+            assert!(records < 1000, "a buffer that is full is written at once");
+        }
+        assert!(records > 10, "{records} records of a kilobyte fit no buffer");
+    });
+}
+
 #[test]
 fn an_append_that_comes_during_a_sync_is_durable_after_the_next_tick() {
     let mut met = 0;

@@ -95,8 +95,7 @@ impl Database {
 pub struct Getting(Asking<Shard, Get>);
 
 impl Getting {
-    /// Blocks the calling thread until the row is there. It looks for the answer for a moment
-    /// before it sleeps.
+    /// Blocks the calling thread until the row is there.
     ///
     /// Errors: those of the read; `Invalid` on a thread that shards run on.
     pub fn wait(self) -> Result<Option<RowValues>> {
@@ -127,7 +126,7 @@ impl GettingMany {
     ///
     /// Errors: those of the reads; `Invalid` on a thread that shards run on.
     pub fn wait(mut self) -> Result<Vec<Option<RowValues>>> {
-        look(self.parts.iter_mut().filter_map(|(_, asking)| asking.as_mut()))?;
+        send_all(self.parts.iter_mut().filter_map(|(_, asking)| asking.as_mut()))?;
         runtime::wait(self)
     }
 }
@@ -169,8 +168,8 @@ impl Writing {
     /// Errors: those of the writes; `Invalid` on a thread that shards run on.
     pub fn wait(mut self) -> Result<()> {
         match &mut self.0 {
-            Writes::One(asking) => asking.look()?,
-            Writes::Many(parts) => look(parts.iter_mut().flatten())?,
+            Writes::One(asking) => asking.check_may_block()?,
+            Writes::Many(parts) => send_all(parts.iter_mut().flatten())?,
         }
         runtime::wait(self)
     }
@@ -203,9 +202,15 @@ fn poll_part<Q: Ask<Shard, Answer = Result<T>>, T>(
     answer.flatten().map(|answer| Poll::Ready(Some(answer)))
 }
 
-/// Sends all questions, then looks for the answers.
-fn look<'a, Q: Ask<Shard>>(parts: impl Iterator<Item = &'a mut Asking<Shard, Q>>) -> Result<()> {
-    let mut parts: Vec<_> = parts.collect();
-    parts.iter_mut().for_each(|asking| asking.send());
-    parts.into_iter().try_for_each(Asking::look)
+/// Sends all questions: their answers are then awaited side by side.
+///
+/// Errors: `Invalid` on a thread that shards run on.
+fn send_all<'a, Q: Ask<Shard>>(
+    parts: impl Iterator<Item = &'a mut Asking<Shard, Q>>,
+) -> Result<()> {
+    for asking in parts {
+        asking.check_may_block()?;
+        asking.send();
+    }
+    Ok(())
 }

@@ -99,8 +99,8 @@ impl BatchStream {
     ///
     /// Errors: those of the read; `Invalid` on a thread that shards run on.
     pub fn wait(&mut self) -> Option<Result<RecordBatch>> {
-        if let State::Starting((asking, _)) = &mut self.state
-            && let Err(error) = asking.look()
+        if let State::Starting((asking, _)) = &self.state
+            && let Err(error) = asking.check_may_block()
         {
             self.state = State::Done;
             return Some(Err(error));

@@ -47,6 +47,7 @@ pub(in crate::database) struct ApplyMany(pub(in crate::database) Vec<Mutation>);
 impl Ask<Shard> for Get {
     type Answer = Result<Option<RowValues>>;
     const NAME: &'static str = "get";
+    const IS_SHORT: bool = true;
 
     fn ask(self, shard: &Rc<Shard>) -> Answering<Self::Answer> {
         shard.get(self.schema, self.key)
@@ -56,24 +57,31 @@ impl Ask<Shard> for Get {
 impl Ask<Shard> for GetMany {
     type Answer = Result<Vec<Option<RowValues>>>;
     const NAME: &'static str = "get many";
+    const IS_SHORT: bool = true;
 
     fn ask(self, shard: &Rc<Shard>) -> Answering<Self::Answer> {
-        let shard = shard.clone();
-        let rows = async move {
-            let mut rows = Vec::with_capacity(self.keys.len());
-            for key in self.keys {
-                rows.push(shard.get(self.schema.clone(), key).finished().await?);
-                runtime::maybe_yield().await;
+        let GetMany { schema, keys } = self;
+        let mut rows = Vec::with_capacity(keys.len());
+        let mut keys = keys.into_iter();
+        let next = loop {
+            if runtime::need_preempt() {
+                break None;
             }
-            Ok(rows)
+            let Some(key) = keys.next() else { return Answering::Now(Ok(rows)) };
+            match shard.get(schema.clone(), key) {
+                Answering::Now(Ok(row)) => rows.push(row),
+                Answering::Now(Err(error)) => return Answering::Now(Err(error)),
+                waits => break Some(waits),
+            }
         };
-        Answering::Later(rows.boxed_local())
+        Answering::Later(shard.clone().get_rest(schema, rows, next, keys).boxed_local())
     }
 }
 
 impl Ask<Shard> for Stream {
     type Answer = ();
     const NAME: &'static str = "read";
+    const IS_SHORT: bool = true;
 
     fn ask(self, shard: &Rc<Shard>) -> Answering<()> {
         let stream = shard.clone().stream(self.command, self.batches, self.is_complete);
@@ -84,6 +92,7 @@ impl Ask<Shard> for Stream {
 impl Ask<Shard> for Apply {
     type Answer = Result<()>;
     const NAME: &'static str = "apply";
+    const IS_SHORT: bool = true;
 
     fn ask(self, shard: &Rc<Shard>) -> Answering<Result<()>> {
         shard.apply_now(self.0)
@@ -124,6 +133,24 @@ impl Shard {
             }
             Err(error) => Answering::Now(Err(error)),
         }
+    }
+
+    /// Goes on with `next`, which has begun, and `keys` where `rows` ends.
+    async fn get_rest(
+        self: Rc<Self>,
+        schema: SchemaRef,
+        mut rows: Vec<Option<RowValues>>,
+        next: Option<Answering<Result<Option<RowValues>>>>,
+        keys: impl Iterator<Item = RowKey>,
+    ) -> Result<Vec<Option<RowValues>>> {
+        if let Some(next) = next {
+            rows.push(next.finished().await?);
+        }
+        for key in keys {
+            runtime::maybe_yield().await;
+            rows.push(self.get(schema.clone(), key).finished().await?);
+        }
+        Ok(rows)
     }
 
     fn enter_get(&self, schema: &SchemaRef, key: &RowKey) -> Result<Rc<Table>> {

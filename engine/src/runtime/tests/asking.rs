@@ -27,6 +27,19 @@ impl Ask<ShardContext> for Echo {
     }
 }
 
+/// The same, which a caller may answer itself.
+pub(super) struct Short(pub(super) Echo);
+
+impl Ask<ShardContext> for Short {
+    type Answer = u64;
+    const NAME: &'static str = "short echo";
+    const IS_SHORT: bool = true;
+
+    fn ask(self, context: &Rc<ShardContext>) -> Answering<u64> {
+        self.0.ask(context)
+    }
+}
+
 /// Says when it is dropped.
 struct Endless(Arc<AtomicBool>);
 
@@ -77,27 +90,25 @@ impl Drop for Watchdog {
     }
 }
 
-/// Callers that block and callers that do not, many and one, with pauses around the time for which
-/// both sides look: each boundary between awake and asleep is crossed many times.
+/// Callers that block and callers that do not, many and one, with pauses about as long as it takes
+/// to wake up: each boundary between awake and asleep is crossed many times.
 #[test]
-fn no_wake_up_is_lost_between_callers_and_a_shard_that_look_and_sleep() {
-    const CALLS: u64 = 3000;
-    for poll_max in [Duration::ZERO, Duration::from_micros(1), Duration::from_micros(20)] {
-        for backend in BACKENDS {
-            let options = ExecutorOptions { poll_max, ..options(backend) };
-            let clock = options.clock.clone();
-            let _watchdog = Watchdog::new("callers and a shard", clock.clone());
-            let handle = start_plain(options);
-            for callers in [1_u64, 4] {
-                std::thread::scope(|scope| {
-                    for caller in 0..callers {
-                        let (handle, clock) = (&handle, &clock);
-                        scope.spawn(move || call_with_pauses(handle, &**clock, caller, CALLS));
-                    }
-                });
-            }
-            block_on(handle.stop()).unwrap();
+fn no_wake_up_is_lost_between_callers_and_a_shard_that_sleep() {
+    const CALLS: u64 = 5000;
+    for backend in BACKENDS {
+        let options = options(backend);
+        let clock = options.clock.clone();
+        let _watchdog = Watchdog::new("callers and a shard", clock.clone());
+        let handle = start_plain(options);
+        for callers in [1_u64, 4] {
+            std::thread::scope(|scope| {
+                for caller in 0..callers {
+                    let (handle, clock) = (&handle, &clock);
+                    scope.spawn(move || call_with_pauses(handle, &**clock, caller, CALLS));
+                }
+            });
         }
+        block_on(handle.stop()).unwrap();
     }
 }
 
@@ -111,8 +122,10 @@ fn call_with_pauses(
     for number in 0..calls {
         let sleeps = random.one_in(200);
         let question = Echo { number, sleeps };
-        let answer = match random.below(3) {
+        let answer = match random.below(4) {
             0 => block_on(handle.ask(question)),
+            1 => block_on(handle.ask(Short(question))),
+            2 => handle.ask(Short(question)).wait(),
             _ => handle.ask(question).wait(),
         };
         assert_eq!(answer.unwrap(), number);

@@ -25,15 +25,16 @@ impl Drop for Held {
     }
 }
 
-/// Answers with a number in one of the ways in which a shard can answer.
-struct Any {
+/// Answers with a number in one of the ways in which a shard can answer, or its caller.
+struct Any<const SHORT: bool> {
     number: u64,
     held: Held,
 }
 
-impl Ask<ShardContext> for Any {
+impl<const SHORT: bool> Ask<ShardContext> for Any<SHORT> {
     type Answer = u64;
     const NAME: &'static str = "any";
+    const IS_SHORT: bool = SHORT;
 
     fn ask(self, context: &Rc<ShardContext>) -> Answering<u64> {
         let Any { number, held } = self;
@@ -83,11 +84,11 @@ struct Storm {
 }
 
 impl Storm {
-    fn new(backend: Backend, poll_max: Duration) -> Self {
+    fn new(backend: Backend) -> Self {
         let shards = (0..SHARDS as u32).map(|shard| {
             let options = options(backend);
             let shard_count = SHARDS as u32;
-            start_plain(ExecutorOptions { shard, shard_count, poll_max, ..options })
+            start_plain(ExecutorOptions { shard, shard_count, ..options })
         });
         Storm {
             shards: shards.collect(),
@@ -97,7 +98,7 @@ impl Storm {
         }
     }
 
-    fn any(&self, number: u64) -> Any {
+    fn any<const SHORT: bool>(&self, number: u64) -> Any<SHORT> {
         Any { number, held: Held::new(&self.held) }
     }
 
@@ -120,12 +121,20 @@ impl Storm {
     }
 
     fn step(&self, random: &mut Random) {
+        match random.one_in(2) {
+            true => self.step_of::<true>(random),
+            false => self.step_of::<false>(random),
+        }
+        self.steps.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn step_of<const SHORT: bool>(&self, random: &mut Random) {
         let shard = random.below(SHARDS as u64) as usize;
         let handle = &self.shards[shard];
         let number = Self::number(random);
         match random.below(8) {
-            0 | 1 => self.check(shard, number, &handle.ask(self.any(number)).wait()),
-            2 => self.check(shard, number, &block_on(handle.ask(self.any(number)))),
+            0 | 1 => self.check(shard, number, &handle.ask(self.any::<SHORT>(number)).wait()),
+            2 => self.check(shard, number, &block_on(handle.ask(self.any::<SHORT>(number)))),
             3 => {
                 let held = Held::new(&self.held);
                 let answer = block_on(handle.call("call", move |context| {
@@ -137,12 +146,12 @@ impl Storm {
                 }));
                 self.check(shard, number, &answer);
             }
-            4 => self.leave(random, shard),
-            5 => self.leave_a_crowd(random, shard),
+            4 => self.leave::<SHORT>(random, shard),
+            5 => self.leave_a_crowd::<SHORT>(random, shard),
             6 => {
                 let answers = block_on(join_all((0..20).map(|at| {
                     let number = if (number + at) % 7 == 3 { 0 } else { number + at };
-                    let asking = handle.ask(self.any(number));
+                    let asking = handle.ask(self.any::<SHORT>(number));
                     async move { (number, asking.await) }
                 })));
                 answers.iter().for_each(|(number, answer)| self.check(shard, *number, answer));
@@ -150,21 +159,20 @@ impl Storm {
             _ => {
                 // On every shard at once; the answers are waited for in the other order.
                 let mut asked: Vec<_> =
-                    self.shards.iter().map(|shard| shard.ask(self.any(number))).collect();
+                    self.shards.iter().map(|shard| shard.ask(self.any::<SHORT>(number))).collect();
                 asked.iter_mut().for_each(Asking::send);
                 while let Some(asking) = asked.pop() {
                     self.check(asked.len(), number, &asking.wait());
                 }
             }
         }
-        self.steps.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Asks what may never be answered, and goes: before it was sent, before it was looked at, or
     /// once it runs.
-    fn leave(&self, random: &mut Random, shard: usize) {
+    fn leave<const SHORT: bool>(&self, random: &mut Random, shard: usize) {
         let handle = &self.shards[shard];
-        let mut asking = handle.ask(self.any(random.below(10_000)));
+        let mut asking = handle.ask(self.any::<SHORT>(random.below(10_000)));
         match random.below(4) {
             0 => {}
             1 => asking.send(),
@@ -179,13 +187,13 @@ impl Storm {
     }
 
     /// More than the mailbox takes, so that some wait for room when they go.
-    fn leave_a_crowd(&self, random: &mut Random, shard: usize) {
+    fn leave_a_crowd<const SHORT: bool>(&self, random: &mut Random, shard: usize) {
         if !random.one_in(8) {
             return;
         }
         let count = crate::config::MAILBOX_REQUESTS_MAX as u64 + 100;
         let mut asked: Vec<_> =
-            (0..count).map(|number| self.shards[shard].ask(self.any(number))).collect();
+            (0..count).map(|number| self.shards[shard].ask(self.any::<SHORT>(number))).collect();
         block_on(async {
             for asking in &mut asked {
                 drop(futures::poll!(asking));
@@ -210,42 +218,42 @@ impl Storm {
 
 #[test]
 fn every_question_is_answered_or_refused_whoever_leaves_or_stops() {
-    const STEPS: u64 = 400;
-    for poll_max in [Duration::ZERO, Duration::from_micros(20)] {
-        for backend in BACKENDS {
-            let _watchdog = Watchdog::new("a storm of questions", SystemClock::shared());
-            let storm = Storm::new(backend, poll_max);
-            std::thread::scope(|scope| {
-                for caller in 0..CALLERS {
-                    let storm = &storm;
-                    scope.spawn(move || {
-                        let mut random = Random::new(caller);
-                        (0..STEPS).for_each(|_| storm.step(&mut random));
-                    });
-                }
-                scope.spawn(|| storm.stop_all(STEPS * CALLERS));
-            });
-            assert_eq!(storm.held.load(Ordering::SeqCst), 0, "a question stayed somewhere");
-        }
+    const STEPS: u64 = 800;
+    for backend in BACKENDS {
+        let _watchdog = Watchdog::new("a storm of questions", SystemClock::shared());
+        let storm = Storm::new(backend);
+        std::thread::scope(|scope| {
+            for caller in 0..CALLERS {
+                let storm = &storm;
+                scope.spawn(move || {
+                    let mut random = Random::new(caller);
+                    (0..STEPS).for_each(|_| storm.step(&mut random));
+                });
+            }
+            scope.spawn(|| storm.stop_all(STEPS * CALLERS));
+        });
+        assert_eq!(storm.held.load(Ordering::SeqCst), 0, "a question stayed somewhere");
     }
 }
 
 /// The process must die of it though many wait for answers, so the test runs itself as a child.
 #[test]
 fn a_question_that_panics_amid_others_ends_the_process_with_a_message() {
-    struct Broken;
-    impl Ask<ShardContext> for Broken {
+    struct Broken<const SHORT: bool>;
+    impl<const SHORT: bool> Ask<ShardContext> for Broken<SHORT> {
         type Answer = u64;
         const NAME: &'static str = "broken question";
+        const IS_SHORT: bool = SHORT;
 
         fn ask(self, _: &Rc<ShardContext>) -> Answering<u64> {
             panic!("told to")
         }
     }
     const CHILD: &str = "TIDEGATE_TEST_PANIC_CHILD";
-    if std::env::var_os(CHILD).is_some() {
+    if let Some(how) = std::env::var_os(CHILD) {
+        let is_short = how == "short";
         let _watchdog = Watchdog::new("who waits when a shard panics", SystemClock::shared());
-        let storm = Storm::new(Backend::Auto, Duration::from_micros(20));
+        let storm = Storm::new(Backend::Auto);
         std::thread::scope(|scope| {
             for caller in 0..CALLERS {
                 let storm = &storm;
@@ -254,7 +262,10 @@ fn a_question_that_panics_amid_others_ends_the_process_with_a_message() {
                     while storm.steps.load(Ordering::SeqCst) < 300 {
                         storm.step(&mut random);
                     }
-                    let _ = storm.shards[0].ask(Broken).wait();
+                    let _ = match is_short {
+                        true => storm.shards[0].ask(Broken::<true>).wait(),
+                        false => storm.shards[0].ask(Broken::<false>).wait(),
+                    };
                 });
             }
         });
@@ -262,12 +273,14 @@ fn a_question_that_panics_amid_others_ends_the_process_with_a_message() {
     }
     let module = "runtime::tests::storm::";
     let name = "a_question_that_panics_amid_others_ends_the_process_with_a_message";
-    let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", &format!("{module}{name}")])
-        .env(CHILD, "1")
-        .output()
-        .unwrap();
-    assert!(!child.status.success());
-    let words = String::from_utf8_lossy(&child.stderr);
-    assert!(words.contains("shard 0: task 'broken question' panicked: told to"), "{words}");
+    for how in ["short", "long"] {
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", &format!("{module}{name}")])
+            .env(CHILD, how)
+            .output()
+            .unwrap();
+        assert!(!child.status.success());
+        let words = String::from_utf8_lossy(&child.stderr);
+        assert!(words.contains("shard 0: task 'broken question' panicked: told to"), "{words}");
+    }
 }
