@@ -124,7 +124,7 @@ fn without_figures_the_queue_is_in_the_disk() {
     let burst_us = DiskModel::measured(&DISK).burst().unwrap() / 1_000_000;
     let longest = (0..40).map(|seed| mixed(seed, DiskModel::unmeasured(), 1).0);
     let longest_us = longest.max().unwrap();
-    assert!(longest_us > 4 * burst_us, "{longest_us} µs");
+    assert!(longest_us > 3 * burst_us, "{longest_us} µs");
 }
 
 /// One request at a time finds its tokens there, however many shards might want some.
@@ -192,7 +192,7 @@ fn what_is_given_up_leaves_the_queue() {
         let admit = |class| queue.admit(class, Kind::Read, 64 << 10);
         let first = admit(Class::Query).await;
         let second = admit(Class::Query).await;
-        // 314 µs each, of 750.
+        // 299 µs each, of 750.
         let mut given_up = Box::pin(admit(Class::Flush));
         assert!(futures::poll!(&mut given_up).is_pending());
         let mut kept = Box::pin(admit(Class::Maintenance));
@@ -208,7 +208,7 @@ fn what_is_given_up_leaves_the_queue() {
         assert!(time.now_ns() < 250_000, "it waited for one that was given up");
         drop((first, second, kept));
         let starved_ns = queue.stats()[Class::Maintenance.index()].starved_ns;
-        assert!((150_000..250_000).contains(&starved_ns), "{starved_ns}");
+        assert!((140_000..250_000).contains(&starved_ns), "{starved_ns}");
     });
 }
 
