@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::disk::read_file;
+use crate::mutation::{Direction, PartitionRange, Slice};
 
 #[test]
 fn a_memtables_bytes_are_given_back_when_it_is_flushed_or_its_table_is_dropped() {
@@ -144,5 +145,21 @@ fn a_flush_of_writes_without_a_position_is_sealed_and_told_to_the_ledger() {
         let path = Path::new(DIRECTORY).join("manifest-0-of-1");
         let manifest = block_on(read_file(&world.disk, &path)).unwrap();
         assert_eq!(manifest.len(), round as usize * 2 * 4096, "an edit and its seal each");
+    }
+}
+
+/// Each read of a partition is counted once, and as a hit or as a miss.
+#[test]
+fn every_read_of_a_partition_is_a_hit_or_a_miss() {
+    let world = World::open(MemoryDisk::default(), schema(true), 1 << 20, (0, 1));
+    world.write((1, 1), 1, 10);
+    world.flush();
+    let slice = Slice::full(Direction::Forward);
+    let counts = [(1, 0, 1), (1, 1, 1), (2, 1, 2), (2, 2, 2)];
+    for (reads, (pk, hits, misses)) in (1..).zip(counts) {
+        rows_of(world.table.read(&PartitionRange::Single(partition_key(pk)), &slice, false), 9);
+        let stats = world.table.rows().stats();
+        let found = (stats.reads, stats.partition_hits, stats.partition_misses);
+        assert_eq!(found, (reads, hits, misses), "read {reads}, of partition {pk}");
     }
 }

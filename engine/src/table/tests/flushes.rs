@@ -8,7 +8,9 @@ use crate::commitlog::ReplayPosition;
 use crate::mutation::{
     ClusteringRange, Direction, PartitionRange, Position, RangeTombstone, Slice, Tombstone, Weight,
 };
+use crate::reader::RowKey;
 use crate::runtime::EachTurn;
+use crate::table::Progress;
 
 #[test]
 fn reads_have_every_row_at_every_step_of_a_flush() {
@@ -46,6 +48,38 @@ fn reads_have_every_row_at_every_step_of_a_flush() {
         flushed.unwrap();
         assert!(steps >= ROWS, "a flush gives way between its rows: {steps} steps");
         assert_eq!((read(&single), read(&all)), (wanted.clone(), wanted));
+    }
+}
+
+/// What the cache has of a row at hand is older than its memtable until the flush has merged it.
+#[test]
+fn a_read_of_one_row_has_the_newest_write_at_every_step_of_a_flush() {
+    const ROWS: i32 = 20;
+    let world = World::open(MemoryDisk::default(), schema(true), 1 << 20, (0, 1));
+    // Bytes of a row's value, which tell of which write it is.
+    let read = |ck: i32| {
+        let key = RowKey { partition: partition_key(1), clustering: world.clustering(ck) };
+        let found = match world.table.point(world.table.schema().clone(), key, 1).unwrap() {
+            Progress::Done(found) => found,
+            Progress::Waits(query) => block_on(world.table.clone().finish_point(query)).unwrap(),
+        };
+        found.unwrap().stored(ColumnId(1)).unwrap().len()
+    };
+    for timestamp in [1, 2] {
+        for ck in 0..ROWS {
+            world.write((1, ck), timestamp, 10 * timestamp as usize);
+        }
+        let turns = EachTurn::new();
+        let mut flush = pin!(world.table.flush());
+        let mut steps = 0;
+        while turns.poll(flush.as_mut()).is_pending() {
+            steps += 1;
+            for ck in 0..ROWS {
+                assert_eq!(read(ck), 10 * timestamp as usize, "row {ck} at step {steps}");
+            }
+        }
+        assert!(steps >= ROWS, "a flush gives way between its rows: {steps} steps");
+        (0..ROWS).for_each(|ck| assert_eq!(read(ck), 10 * timestamp as usize, "row {ck}"));
     }
 }
 

@@ -4,6 +4,7 @@ mod answers;
 mod bytes;
 mod flushes;
 mod long_rows;
+mod purge;
 mod scans;
 
 use std::cell::Cell as Counter;

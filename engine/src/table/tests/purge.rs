@@ -1,0 +1,213 @@
+//! What may be purged of a merge: nothing that covers a write elsewhere, wherever that one is.
+
+use std::task::Poll;
+
+use futures::future::{join, poll_fn};
+
+use super::*;
+use crate::compaction::{Choice, Reason};
+use crate::mutation::{
+    CellPath, ClusteringRange, Direction, MultiCell, PartitionRange, RangeTombstone, Slice,
+    Tombstone,
+};
+use crate::reader::QueryReader;
+use crate::schema::OnCorruption;
+use crate::table::{Compacted, CompactionOrder};
+
+/// Seconds; every deletion here is far past its grace.
+const NOW: i32 = 1_000_000;
+const DELETED_AT: i64 = 10;
+const PK: i32 = 1;
+
+/// `pk int, v blob, ck int | s blob static, m map<int, blob>`
+fn wide_schema(on_corruption: OnCorruption) -> SchemaRef {
+    let mut schema = TableSchema::clone(&schema(true));
+    let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+    schema.columns.extend([
+        column("s", DataType::Blob, ColumnKind::Static),
+        column("m", DataType::map_of(DataType::Int, DataType::Blob), ColumnKind::Regular),
+    ]);
+    schema.options.gc_grace_seconds = 0;
+    schema.options.on_corruption = on_corruption;
+    SchemaRef::new(schema)
+}
+
+const STATIC: ColumnId = ColumnId(3);
+const MAP: ColumnId = ColumnId(4);
+
+impl World {
+    fn wide(disk: &MemoryDisk) -> World {
+        World::open(disk.clone(), wide_schema(OnCorruption::Skip), 1 << 20, (0, 1))
+    }
+
+    fn apply(&self, change: impl FnOnce(&mut Mutation)) {
+        let mut mutation = Mutation::new(self.table.schema().id, partition_key(PK));
+        change(&mut mutation);
+        self.table.active().replay(None, mutation);
+    }
+
+    /// Deletes partition 1 in an SSTable of its own; the number of that one.
+    fn deletion(&self) -> u64 {
+        let tombstone = Tombstone { timestamp: DELETED_AT, deletion_time: 1 };
+        self.apply(|mutation| mutation.deletion = Some(tombstone));
+        self.flush();
+        self.numbers().pop().unwrap()
+    }
+
+    fn numbers(&self) -> Vec<u64> {
+        let statuses = self.table.sstable_statuses(0);
+        statuses.iter().map(|status| status.info.generation).collect()
+    }
+
+    fn order(&self, inputs: Vec<u64>) -> CompactionOrder {
+        CompactionOrder {
+            choice: Choice { inputs, level: 0, cut_bytes: None, reason: Reason::Asked },
+            now_seconds: i64::from(NOW),
+            may_purge: true,
+            progress: Rc::default(),
+        }
+    }
+
+    fn merge(&self, inputs: Vec<u64>) -> Compacted {
+        block_on(self.table.compact(self.order(inputs))).unwrap()
+    }
+
+    /// Rows that a query sees in partition 1, past the cache.
+    fn live(&self) -> usize {
+        self.live_of(PK, true)
+    }
+
+    fn live_of(&self, pk: i32, past_cache: bool) -> usize {
+        let slice = Slice::full(Direction::Forward);
+        let range = PartitionRange::Single(partition_key(pk));
+        let source = self.table.read(&range, &slice, past_cache);
+        let (mut reader, mut rows) = (QueryReader::new(source, NOW, true), 0);
+        loop {
+            let pulled = reader.pull(usize::MAX, &mut |live| {
+                rows += match live.content {
+                    crate::reader::LiveContent::Flat(flat) => flat.len(),
+                    _ => 1,
+                };
+                Ok(true)
+            });
+            if pulled.unwrap() == crate::mutation::Filled::End
+                || !block_on(reader.refill()).unwrap()
+            {
+                return rows;
+            }
+        }
+    }
+
+    /// The deletion alone is merged, and nothing of it may go.
+    fn check_stays(&self, deletion: u64, what: &str) {
+        assert_eq!(self.live(), 0, "{what}: it is deleted");
+        let compacted = self.merge(vec![deletion]);
+        assert_eq!(compacted.purged.count, 0, "{what}: it is needed");
+        assert_eq!(self.live(), 0, "{what}: it came back");
+    }
+}
+
+fn elements(timestamp: i64) -> Row {
+    let cells = vec![(CellPath::from_ordered([1]), Cell::live(timestamp, *b"v"))];
+    Row { multi: vec![(MAP, MultiCell { deletion: None, cells })], ..Row::default() }
+}
+
+/// Whatever a write consists of, its time counts: in a memtable as in an SSTable.
+#[test]
+fn a_tombstone_stays_for_every_kind_of_write_that_it_covers() {
+    type Write = fn(&World, &mut Mutation);
+    let older = DELETED_AT - 5;
+    assert_eq!(older, 5);
+    let writes: [(&str, Write); 6] = [
+        ("a marker", |world, mutation| {
+            let row = Row { liveness: Some(Liveness::at(5)), ..Row::default() };
+            mutation.rows.push((world.clustering(1), row));
+        }),
+        ("a cell", |world, mutation| {
+            let cells = vec![(ColumnId(1), Cell::live(5, *b"v"))];
+            mutation.rows.push((world.clustering(1), Row { cells, ..Row::default() }));
+        }),
+        ("an element", |world, mutation| mutation.rows.push((world.clustering(1), elements(5)))),
+        ("a static cell", |_, mutation| {
+            let cells = vec![(STATIC, Cell::live(5, *b"v"))];
+            mutation.static_row = Some(Row { cells, ..Row::default() });
+        }),
+        ("an older cell beside a younger deletion", |world, mutation| {
+            let tombstone = Tombstone { timestamp: 20, deletion_time: NOW };
+            let range = ClusteringRange::prefix(world.clustering(2));
+            mutation.range_tombstones.push(RangeTombstone { range, tombstone });
+            let cells = vec![(ColumnId(1), Cell::live(5, *b"v"))];
+            mutation.rows.push((world.clustering(1), Row { cells, ..Row::default() }));
+        }),
+        ("a cell of that very moment", |world, mutation| {
+            let cells = vec![(ColumnId(1), Cell::live(DELETED_AT, *b"v"))];
+            mutation.rows.push((world.clustering(1), Row { cells, ..Row::default() }));
+        }),
+    ];
+    for (what, write) in writes {
+        for is_in_memory in [true, false] {
+            let world = World::wide(&MemoryDisk::default());
+            let deletion = world.deletion();
+            world.apply(|mutation| write(&world, mutation));
+            if !is_in_memory {
+                world.flush();
+            }
+            world.check_stays(deletion, &format!("{what}, in memory: {is_in_memory}"));
+        }
+    }
+}
+
+/// The file of an SSTable that cannot be opened may come back, with rows that are deleted.
+#[test]
+fn a_tombstone_stays_for_rows_of_an_sstable_that_could_not_be_opened() {
+    let disk = MemoryDisk::default();
+    let world = World::wide(&disk);
+    world.write((PK, 1), DELETED_AT - 5, 10);
+    world.flush();
+    let deletion = world.deletion();
+    let is_first = |path: &&std::path::PathBuf| path.to_string_lossy().ends_with("-Data.db");
+    let names = disk.names();
+    let data = names.iter().filter(is_first).min().unwrap();
+    let content = disk.content(data);
+    disk.set_content(data, content[..content.len() - 1].to_vec());
+    drop(world);
+    let world = World::wide(&disk);
+    assert_eq!(world.numbers(), [deletion], "the other one is left out");
+    world.check_stays(deletion, "left out");
+    drop(world);
+    disk.set_content(data, content);
+    let world = World::wide(&disk);
+    assert_eq!(world.numbers().len(), 2, "it is mended");
+    assert_eq!(world.live(), 0);
+}
+
+/// While a merge runs, a write comes that has the time of a tombstone which it has left out.
+#[test]
+fn a_tombstone_stays_for_a_write_that_comes_while_it_is_merged() {
+    for (timestamp, is_seen) in [(DELETED_AT - 5, false), (DELETED_AT, false), (11, true)] {
+        let world = World::wide(&MemoryDisk::default());
+        let deletion = world.deletion();
+        block_on(async {
+            // The first output waits for the manifest, and then the deletion is gone already.
+            let manifest = world.table.manifest.lock().await;
+            let mut manifest = Some(manifest);
+            let mut turns = 0;
+            let writing = poll_fn(|context| {
+                turns += 1;
+                if turns < 1000 {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                if manifest.take().is_some() {
+                    world.write((PK, 1), timestamp, 10);
+                }
+                Poll::Ready(())
+            });
+            let order = world.order(vec![deletion]);
+            let (compacted, ()) = join(world.table.compact(order), writing).await;
+            let purged = compacted.unwrap().purged.count;
+            assert_eq!(purged > 0, is_seen, "a write of {timestamp}");
+        });
+        assert_eq!(world.live(), usize::from(is_seen), "a write of {timestamp}");
+    }
+}
