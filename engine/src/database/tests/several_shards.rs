@@ -128,6 +128,34 @@ async fn each_shard_takes_its_own_of_what_another_shard_count_logged() {
     }
 }
 
+/// SSTables of another number of shards are read by several: each gives its own partitions only,
+/// also when it remembers what it has read.
+#[tokio::test]
+async fn scans_give_rows_once_of_files_that_another_shard_count_wrote() {
+    let (directory, database, schema) = open(1).await;
+    let write = |pk: i64| insert(&schema, &pk.to_string(), 0, pk, 1);
+    database.apply_many((0..60).map(write).collect()).await.unwrap();
+    database.close().await.unwrap();
+    drop(database);
+    for shards in [3, 2] {
+        let options = Options { shards: Some(shards), ..Options::new(directory.path()) };
+        let database = Database::open(options).await.unwrap();
+        for round in 0..3 {
+            let mut all = Vec::new();
+            for shard in 0..shards {
+                let command = ReadCommand {
+                    partitions: Partitions::Shard(shard),
+                    ..read_of(&schema, "0", Slice::full(Direction::Forward), None)
+                };
+                all.extend(values(&database, command).await);
+            }
+            all.sort_unstable();
+            assert!(all.iter().copied().eq(0..60), "{shards} shards, round {round}: {all:?}");
+        }
+        database.close().await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_shard_refuses_a_read_of_another_shards_partition() {
     let (_directory, database, schema) = open(2).await;

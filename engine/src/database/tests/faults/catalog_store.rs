@@ -75,6 +75,16 @@ fn names(database: &Database) -> Vec<String> {
     catalog.keyspaces().map(str::to_owned).chain(tables).collect()
 }
 
+/// How many tables the shards have, which is what takes memory and files.
+async fn tables_of_shards(database: &Database) -> usize {
+    let mut tables = 0;
+    for shard in &database.inner.shards {
+        let count = |shard: Rc<Shard>| async move { shard.tables().len() }.boxed_local();
+        tables += shard.call("count", count).await.unwrap();
+    }
+    tables
+}
+
 /// One run: the statement fails at these steps; then a write, a power cut, and another start.
 async fn play(statement: Statement, fails: Range<usize>, seed: u64) {
     let what = format!("{statement:?} fails at {fails:?}, seed {seed}");
@@ -91,6 +101,13 @@ async fn play(statement: Statement, fails: Range<usize>, seed: u64) {
     assert_eq!(names(&database), before, "{what}: memory is as before");
     let is_known = !matches!(error, Error::Unavailable(_));
     assert_eq!(is_known, fails.len() == 1, "{what}: {error}");
+    if is_known {
+        assert_eq!(
+            tables_of_shards(&database).await,
+            1,
+            "{what}: shards have the table, and no more"
+        );
+    }
     let written = database.apply(insert(&t, "a", 2, 2, 2)).await;
     let removes = matches!(statement, Statement::DropTable | Statement::TruncateTable);
     let takes_writes = is_known || !removes;
@@ -206,10 +223,7 @@ fn a_table_that_one_shard_cannot_make_is_nowhere() {
             let error = database.create_table(definition(), false).await.unwrap_err();
             assert!(error.is_disk_full(), "{error}");
         }
-        for shard in &database.inner.shards {
-            let count = |shard: Rc<Shard>| async move { shard.tables().len() }.boxed_local();
-            assert_eq!(shard.call("count", count).await.unwrap(), 0);
-        }
+        assert_eq!(tables_of_shards(&database).await, 0);
         is_short.set(false);
         let t = database.create_table(definition(), false).await.unwrap();
         database.apply(insert(&t, "a", 1, 1, 1)).await.unwrap();

@@ -1,4 +1,5 @@
-//! A start on a full disk: reads only, and writes as soon as there is room, without another start.
+//! A start on a disk that is full or fails: reads only, and writes as soon as there is room, without
+//! another start. What the log holds stays in it until it is somewhere else.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -85,4 +86,29 @@ fn writes_go_on_without_another_start_when_there_is_room() {
     for (shards, is_torn) in [(1, false), (1, true), (2, false), (2, true)] {
         run(play(shards, is_torn));
     }
+}
+
+/// Rows of the log that a start has in memory only are still in the log.
+#[test]
+fn a_start_that_cannot_flush_what_it_replays_keeps_the_log() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let database = open(&disk.shared(), 1).await;
+        let t = database.create_table(definition(), false).await.unwrap();
+        for row in 0..10 {
+            database.apply(insert(&t, "a", row, 1, 1)).await.unwrap();
+        }
+        let mut disk = disk.power_cut();
+        for start in 0..3 {
+            let failing = FailingDisk::shared(disk.shared(), |path| {
+                path.to_string_lossy().ends_with("Data.db").then_some(5)
+            });
+            let database = open(&failing, 1).await;
+            assert_eq!(count_rows(&database, &t, "a").await.unwrap(), 10, "start {start}");
+            disk = disk.power_cut();
+        }
+        let database = open(&disk.shared(), 1).await;
+        assert_eq!(count_rows(&database, &t, "a").await.unwrap(), 10, "once files can be made");
+        database.close().await.unwrap();
+    });
 }
