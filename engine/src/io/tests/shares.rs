@@ -222,16 +222,40 @@ fn what_is_given_up_too_late_gives_its_tokens_back() {
         let held = (admit().await, admit().await);
         let mut late = Box::pin(admit());
         assert!(futures::poll!(&mut late).is_pending());
-        time.sleep_until(5_000_000).await;
+        // 314 µs each, of 750: it is started after 192, and then nothing is left for another.
+        time.sleep_until(200_000).await;
         let stats = || queue.stats()[Class::Query.index()];
         assert_eq!((stats().in_disk, stats().queued), (3, 0));
         drop(late);
         assert_eq!((stats().in_disk, stats().cancelled), (2, 1));
         drop(held);
         assert_eq!((stats().in_disk, stats().reads), (0, 2));
-        // All of the burst is there again.
         let both = (admit().now_or_never(), admit().now_or_never());
-        assert!(both.0.is_some() && both.1.is_some());
+        assert!(both.0.is_some() && both.1.is_none(), "its tokens serve one other, at once");
+    });
+}
+
+/// The limit of a class holds it for a long time; another one only waits for tokens.
+#[test]
+fn a_request_that_may_start_soon_does_not_wait_for_one_that_may_start_late() {
+    simulate(|time| async move {
+        let scheduler = measured(&time, 1);
+        let limited = ClassSettings { shares: 1000, bandwidth: Some(1 << 20) };
+        scheduler.set(Class::Compaction, limited);
+        let queue = time.queue(&scheduler);
+        let write = || queue.admit(Class::Compaction, Kind::Write, 64 << 10);
+        let read = || queue.admit(Class::Query, Kind::Read, 64 << 10);
+        let first = write().await;
+        let mut held = Box::pin(write());
+        assert!(futures::poll!(&mut held).is_pending(), "62 ms of its limit are used");
+        let reads = (read().await, read().await);
+        let now_us = time.now_ns() / 1000;
+        assert!((150..1000).contains(&now_us), "a read was started after {now_us} µs");
+        drop((first, reads));
+        let last = held.await;
+        let now_ms = time.now_ns() / 1_000_000;
+        assert!((50..80).contains(&now_ms), "the limit was kept for {now_ms} ms");
+        drop(last);
     });
 }
 
