@@ -17,7 +17,9 @@ use tidegate_engine::admission::ClassStatus;
 use tidegate_engine::cache::RowCacheStats;
 use tidegate_engine::policy::event::describe;
 use tidegate_engine::runtime::{Stall, Stretch};
-use tidegate_engine::{ClusteringOrder, ColumnKind, Error as EngineError, PolicyReport};
+use tidegate_engine::{
+    ClusteringOrder, ColumnKind, CommitlogReport, Error as EngineError, PolicyReport,
+};
 
 use super::columns::{counts, texts};
 use super::compaction;
@@ -506,6 +508,15 @@ fn metric_fields() -> Vec<Field> {
     ]
 }
 
+fn log_figures(log: &CommitlogReport) -> [(&'static str, u64); 4] {
+    [
+        ("commitlog_bytes", log.bytes),
+        ("commitlog_limit_bytes", log.limit_bytes),
+        ("commitlog_slowed_writes", log.slowed),
+        ("commitlog_stopped_writes", log.stopped),
+    ]
+}
+
 /// What is counted of the caches and stalls, a figure a row: those of a shard, and of its tables.
 async fn metrics(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
     let (caches, rows) = (database.cache_report().await?, database.row_cache_report().await?);
@@ -542,13 +553,9 @@ async fn metrics(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
     }
     let logs = database.commitlog_report().await?;
     for log in &logs {
-        let figures = [
-            ("commitlog_bytes", log.bytes),
-            ("commitlog_limit_bytes", log.limit_bytes),
-            ("commitlog_slowed_writes", log.slowed),
-            ("commitlog_stopped_writes", log.stopped),
-        ];
-        all.extend(figures.map(|(name, value)| (name.to_owned(), log.shard, None, value as f64)));
+        all.extend(
+            log_figures(log).map(|(name, value)| (name.to_owned(), log.shard, None, value as f64)),
+        );
         if let Some((keyspace, table)) = &log.oldest_pin {
             let table = Some((keyspace.as_str(), table.as_str()));
             all.push(("commitlog_pins_oldest".to_owned(), log.shard, table, 1.0));
@@ -744,5 +751,26 @@ mod tests {
         assert_eq!(stalls_of(&all, 0), (1, 10));
         assert_eq!(stalls_of(&all, 1), (5, 70));
         assert_eq!(stalls_of(&all, 3), (0, 0));
+    }
+
+    /// Writes that were only slowed must not look like writes that were stopped.
+    #[test]
+    fn each_figure_of_a_commitlog_has_its_own_name() {
+        let oldest_pin = None;
+        let log = CommitlogReport {
+            shard: 0,
+            bytes: 1,
+            limit_bytes: 2,
+            slowed: 3,
+            stopped: 4,
+            oldest_pin,
+        };
+        let wanted = [
+            ("commitlog_bytes", 1),
+            ("commitlog_limit_bytes", 2),
+            ("commitlog_slowed_writes", 3),
+            ("commitlog_stopped_writes", 4),
+        ];
+        assert_eq!(log_figures(&log), wanted);
     }
 }

@@ -226,6 +226,10 @@ async fn conditions_of_whole_keys_read_their_rows_only() {
     let world = forty_partitions().await;
     let keys: Vec<String> = (0..5000).map(|key| (key * 3).to_string()).collect();
     let many = format!("SELECT v FROM t WHERE pk IN ({}) AND a = 2", keys.join(", "));
+    let apart = format!(
+        "SELECT v FROM t WHERE (pk IN ({}) AND a = 2) OR (pk IN (3, 9, 27, 39) AND a = 4)",
+        keys[..17].join(", ")
+    );
     for (query, wanted, read) in [
         ("SELECT v FROM t WHERE (pk = 1 AND a = 2) OR (pk = 3 AND a = 4)", 10, 10),
         ("SELECT v FROM t WHERE (pk = 1 AND a = 2) OR (pk = 3 AND a > 7) OR pk = 5", 65, 65),
@@ -244,7 +248,9 @@ async fn conditions_of_whole_keys_read_their_rows_only() {
         // What a condition says beside the keys is checked row by row.
         ("SELECT v FROM t WHERE (pk = 1 AND a = 2 AND v % 2 = 0) OR (pk = 3 AND a = 4)", 8, 10),
         ("SELECT v FROM t WHERE pk = 7 AND a = 1 AND b LIKE 'b_'", 5, 5),
-        // 14 of the keys are there.
+        ("SELECT v FROM t WHERE pk = 7 AND a = 1 AND b LIKE 'b%3'", 1, 5),
+        // 14 of the keys are there: more are asked for than have a stream each.
+        (&apart, 14 * 5 + 4 * 5, 14 * 5 + 4 * 5),
         (&many, 14 * 5, 14 * 5),
     ] {
         let shown = &query[..query.len().min(100)];

@@ -137,6 +137,21 @@ async fn parquet_rows_with_one_key_come_in_order_and_nulls_leave_what_is_there()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nulls_of_a_parquet_file_leave_collections_that_are_there() {
+    let world = World::new().await;
+    for table in ["t", "f"] {
+        world.run(&format!("CREATE TABLE {table} (k int PRIMARY KEY, l list<int>, v int)")).await;
+    }
+    world.run("INSERT INTO t VALUES (1, [1, 2], 3), (2, [4], 5)").await;
+    world.run("INSERT INTO f VALUES (1, NULL, 7), (2, [6], NULL)").await;
+    let path = world.path("f.parquet");
+    world.run(&format!("COPY (SELECT k, l, v FROM f) TO '{path}'")).await;
+    assert_eq!(world.count(&format!("COPY t FROM '{path}'")).await, 2);
+    let all = "SELECT concat_ws(',', l[1], l[2], v) FROM t ORDER BY k";
+    assert_eq!(world.column(all).await, ["1,2,7", "6,5"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn empty_text_and_null_come_back_as_they_were() {
     let world = World::new().await;
     world.run("CREATE TABLE a (k int PRIMARY KEY, v text, w text)").await;
