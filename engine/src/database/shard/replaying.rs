@@ -74,14 +74,17 @@ impl Shard {
                 // The table was dropped, or could not be opened: then the log is kept.
                 return Ok(());
             };
-            let is_flushed = flushed[&mutation.table].is_some_and(|through| position <= through);
             let is_own = mutation.key.token().shard(shard_count) == shard;
-            if is_flushed || !is_own {
+            if !is_own {
                 return Ok(());
             }
+            // What does not fit is in no SSTable, however far the table was flushed: where there was
+            // no room to set it aside, the log stayed for it.
+            let is_flushed = flushed[&mutation.table].is_some_and(|through| position <= through);
             match table.check(&mutation) {
-                Ok(()) => table.active().replay(is_own_log.then_some(position), mutation),
                 Err(error) => unfit.push((position, mutation, error)),
+                Ok(()) if is_flushed => {}
+                Ok(()) => table.active().replay(is_own_log.then_some(position), mutation),
             }
             Ok(())
         };

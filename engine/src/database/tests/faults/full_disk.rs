@@ -9,6 +9,7 @@ use super::failing_disk::FailingDisk;
 use super::log_limit::{SEGMENT_BYTES, run};
 use super::*;
 use crate::clock::SimulatedClock;
+use crate::commitlog::{Commitlog, CommitlogOptions, Durability};
 use crate::disk::{Access, AlignedBuffer, Disk, OpenOptions, SimulatedDisk};
 use crate::runtime::{ShardContext, SimulatedTimer};
 
@@ -86,6 +87,47 @@ fn writes_go_on_without_another_start_when_there_is_room() {
     for (shards, is_torn) in [(1, false), (1, true), (2, false), (2, true)] {
         run(play(shards, is_torn));
     }
+}
+
+/// A write of a log that no SSTable can hold is kept in a file, or stays in the log.
+#[test]
+fn a_write_that_finds_no_room_to_be_set_aside_stays_in_the_log() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let database = open(&disk.shared(), 1).await;
+        let t = database.create_table(definition(), false).await.unwrap();
+        database.close().await.unwrap();
+        let options = CommitlogOptions {
+            directory: PathBuf::from("/db/commitlog/0-of-1"),
+            shard: 0,
+            shard_count: 1,
+            durability: Durability::Sync,
+            segment_bytes: SEGMENT_BYTES,
+            first_segment_min: 0,
+            ledger: None,
+        };
+        let clock = SimulatedClock::new(1_800_000_000_000_000);
+        let log = Commitlog::open(disk.shared(), clock, options).await.unwrap();
+        let mut unfit = insert(&t, "a", 1, 1, 1);
+        unfit.rows[0].0 = ClusteringKey::empty();
+        for write in [unfit, insert(&t, "a", 2, 2, 1)] {
+            log.append(&write).unwrap().1.await.unwrap();
+        }
+        log.close().await.unwrap();
+        let kept = |disk: &SimulatedDisk| {
+            let files = disk.files();
+            files.iter().filter(|(path, _)| path.starts_with("/db/set-aside")).count()
+        };
+        let is_full = FailingDisk::shared(disk.shared(), |path| {
+            path.starts_with("/db/set-aside").then_some(28)
+        });
+        for (disk_of_start, wanted) in [(is_full, 0), (disk.shared(), 1)] {
+            let database = open(&disk_of_start, 1).await;
+            assert_eq!(count_rows(&database, &t, "a").await.unwrap(), 1, "the others are read");
+            assert_eq!(kept(&disk), wanted);
+            database.close().await.unwrap();
+        }
+    });
 }
 
 /// Rows of the log that a start has in memory only are still in the log.
