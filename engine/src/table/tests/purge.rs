@@ -36,8 +36,8 @@ const STATIC: ColumnId = ColumnId(3);
 const MAP: ColumnId = ColumnId(4);
 
 impl World {
-    fn wide(disk: &MemoryDisk) -> World {
-        World::open(disk.clone(), wide_schema(OnCorruption::Skip), 1 << 20, (0, 1))
+    fn wide(disk: &MemoryDisk, on_corruption: OnCorruption) -> World {
+        World::open(disk.clone(), wide_schema(on_corruption), 1 << 20, (0, 1))
     }
 
     fn apply(&self, change: impl FnOnce(&mut Mutation)) {
@@ -112,12 +112,16 @@ fn elements(timestamp: i64) -> Row {
     Row { multi: vec![(MAP, MultiCell { deletion: None, cells })], ..Row::default() }
 }
 
+/// Without it a file of what is older would say of its times that it knows nothing.
+fn younger(world: &World) -> RangeTombstone {
+    let tombstone = Tombstone { timestamp: 20, deletion_time: NOW };
+    RangeTombstone { range: ClusteringRange::prefix(world.clustering(2)), tombstone }
+}
+
 /// Whatever a write consists of, its time counts: in a memtable as in an SSTable.
 #[test]
 fn a_tombstone_stays_for_every_kind_of_write_that_it_covers() {
     type Write = fn(&World, &mut Mutation);
-    let older = DELETED_AT - 5;
-    assert_eq!(older, 5);
     let writes: [(&str, Write); 6] = [
         ("a marker", |world, mutation| {
             let row = Row { liveness: Some(Liveness::at(5)), ..Row::default() };
@@ -128,14 +132,13 @@ fn a_tombstone_stays_for_every_kind_of_write_that_it_covers() {
             mutation.rows.push((world.clustering(1), Row { cells, ..Row::default() }));
         }),
         ("an element", |world, mutation| mutation.rows.push((world.clustering(1), elements(5)))),
-        ("a static cell", |_, mutation| {
+        ("a static cell beside a younger deletion", |world, mutation| {
+            mutation.range_tombstones.push(younger(world));
             let cells = vec![(STATIC, Cell::live(5, *b"v"))];
             mutation.static_row = Some(Row { cells, ..Row::default() });
         }),
         ("an older cell beside a younger deletion", |world, mutation| {
-            let tombstone = Tombstone { timestamp: 20, deletion_time: NOW };
-            let range = ClusteringRange::prefix(world.clustering(2));
-            mutation.range_tombstones.push(RangeTombstone { range, tombstone });
+            mutation.range_tombstones.push(younger(world));
             let cells = vec![(ColumnId(1), Cell::live(5, *b"v"))];
             mutation.rows.push((world.clustering(1), Row { cells, ..Row::default() }));
         }),
@@ -146,7 +149,7 @@ fn a_tombstone_stays_for_every_kind_of_write_that_it_covers() {
     ];
     for (what, write) in writes {
         for is_in_memory in [true, false] {
-            let world = World::wide(&MemoryDisk::default());
+            let world = World::wide(&MemoryDisk::default(), OnCorruption::Fail);
             let deletion = world.deletion();
             world.apply(|mutation| write(&world, mutation));
             if !is_in_memory {
@@ -161,7 +164,7 @@ fn a_tombstone_stays_for_every_kind_of_write_that_it_covers() {
 #[test]
 fn a_tombstone_stays_for_rows_of_an_sstable_that_could_not_be_opened() {
     let disk = MemoryDisk::default();
-    let world = World::wide(&disk);
+    let world = World::wide(&disk, OnCorruption::Skip);
     world.write((PK, 1), DELETED_AT - 5, 10);
     world.flush();
     let deletion = world.deletion();
@@ -171,12 +174,12 @@ fn a_tombstone_stays_for_rows_of_an_sstable_that_could_not_be_opened() {
     let content = disk.content(data);
     disk.set_content(data, content[..content.len() - 1].to_vec());
     drop(world);
-    let world = World::wide(&disk);
+    let world = World::wide(&disk, OnCorruption::Skip);
     assert_eq!(world.numbers(), [deletion], "the other one is left out");
     world.check_stays(deletion, "left out");
     drop(world);
     disk.set_content(data, content);
-    let world = World::wide(&disk);
+    let world = World::wide(&disk, OnCorruption::Skip);
     assert_eq!(world.numbers().len(), 2, "it is mended");
     assert_eq!(world.live(), 0);
 }
@@ -185,7 +188,7 @@ fn a_tombstone_stays_for_rows_of_an_sstable_that_could_not_be_opened() {
 #[test]
 fn a_tombstone_stays_for_a_write_that_comes_while_it_is_merged() {
     for (timestamp, is_seen) in [(DELETED_AT - 5, false), (DELETED_AT, false), (11, true)] {
-        let world = World::wide(&MemoryDisk::default());
+        let world = World::wide(&MemoryDisk::default(), OnCorruption::Fail);
         let deletion = world.deletion();
         block_on(async {
             // The first output waits for the manifest, and then the deletion is gone already.
@@ -209,5 +212,35 @@ fn a_tombstone_stays_for_a_write_that_comes_while_it_is_merged() {
             assert_eq!(purged > 0, is_seen, "a write of {timestamp}");
         });
         assert_eq!(world.live(), usize::from(is_seen), "a write of {timestamp}");
+    }
+}
+
+/// A deletion that is purged must go from the cache too, in however many partitions there was one.
+#[test]
+fn of_any_number_of_partitions_the_cache_forgets_what_was_purged() {
+    // Of more than 16 a merge does not say which, in tests.
+    for partitions in [1, 16, 17, 40] {
+        let world = World::wide(&MemoryDisk::default(), OnCorruption::Fail);
+        for pk in 0..partitions {
+            let mut mutation = world.mutation((pk, 1), 1, 10);
+            let tombstone = Tombstone { timestamp: DELETED_AT, deletion_time: 1 };
+            let deleted = Row { deletion: Some(tombstone), ..Row::default() };
+            mutation.rows.push((world.clustering(2), deleted));
+            world.table.active().replay(None, mutation);
+        }
+        world.flush();
+        for pk in 0..partitions {
+            assert_eq!(world.live_of(pk, false), 1, "the cache knows the deletion now");
+        }
+        let compacted = world.merge(world.numbers());
+        assert_eq!(compacted.purged.count, partitions as u64);
+        for pk in 0..partitions {
+            // Older than what nobody has any more.
+            world.write((pk, 2), DELETED_AT - 5, 10);
+            for past_cache in [true, false] {
+                let found = world.live_of(pk, past_cache);
+                assert_eq!(found, 2, "{pk} of {partitions}, past the cache: {past_cache}");
+            }
+        }
     }
 }
