@@ -23,6 +23,20 @@ async fn open(shards: u32) -> (tempfile::TempDir, Database, SchemaRef) {
     (directory, database, schema)
 }
 
+/// Values of all rows, each shard asked for its own, in order.
+async fn scanned(database: &Database, schema: &SchemaRef) -> Vec<i64> {
+    let mut all = Vec::new();
+    for shard in 0..database.shard_count() {
+        let command = ReadCommand {
+            partitions: Partitions::Shard(shard),
+            ..read_of(schema, "0", Slice::full(Direction::Forward), None)
+        };
+        all.extend(values(database, command).await);
+    }
+    all.sort_unstable();
+    all
+}
+
 #[tokio::test]
 async fn keys_of_several_shards_give_all_their_rows_in_ring_order() {
     for shards in [1, 2, 5] {
@@ -114,15 +128,7 @@ async fn each_shard_takes_its_own_of_what_another_shard_count_logged() {
     for shards in [2, 3] {
         let copy = super::flush::crash_image(image.path());
         let database = Database::open(options(copy.path(), shards)).await.unwrap();
-        let mut all = Vec::new();
-        for shard in 0..shards {
-            let command = ReadCommand {
-                partitions: Partitions::Shard(shard),
-                ..read_of(&schema, "0", Slice::full(Direction::Forward), None)
-            };
-            all.extend(values(&database, command).await);
-        }
-        all.sort_unstable();
+        let all = scanned(&database, &schema).await;
         assert!(all.iter().copied().eq(0..40), "{shards} shards give {all:?}");
         database.close().await.unwrap();
     }
@@ -141,15 +147,7 @@ async fn scans_give_rows_once_of_files_that_another_shard_count_wrote() {
         let options = Options { shards: Some(shards), ..Options::new(directory.path()) };
         let database = Database::open(options).await.unwrap();
         for round in 0..3 {
-            let mut all = Vec::new();
-            for shard in 0..shards {
-                let command = ReadCommand {
-                    partitions: Partitions::Shard(shard),
-                    ..read_of(&schema, "0", Slice::full(Direction::Forward), None)
-                };
-                all.extend(values(&database, command).await);
-            }
-            all.sort_unstable();
+            let all = scanned(&database, &schema).await;
             assert!(all.iter().copied().eq(0..60), "{shards} shards, round {round}: {all:?}");
         }
         database.close().await.unwrap();
