@@ -492,6 +492,37 @@ fn a_failed_write_or_sync_poisons_the_log_for_good() {
     }
 }
 
+/// Whatever stage a record has come to when a write fails, whoever waits for it is told.
+#[test]
+fn no_record_waits_for_ever_behind_one_that_failed() {
+    let mut told = 0;
+    for turns in 0..80 {
+        run(async {
+            let disk = SimulatedDisk::new(3);
+            let log = open(&disk, Durability::Sync).await;
+            let faults = Faults { write_error_one_in: 1, delay_turns_max: 40, ..Faults::default() };
+            disk.set_faults(faults);
+            let first = log.append(&mutation(1, 0, 10)).unwrap().1;
+            for _ in 0..turns {
+                tokio::task::yield_now().await;
+            }
+            // By then the log may have failed already.
+            let Ok((_, second)) = log.append(&mutation(1, 1, 10)) else { return };
+            let mut both = std::pin::pin!(futures::future::join(first, second));
+            for _ in 0..10_000 {
+                if let std::task::Poll::Ready(both) = futures::poll!(&mut both) {
+                    assert!(both.0.is_err() && both.1.is_err(), "{both:?}");
+                    told += 1;
+                    return;
+                }
+                tokio::task::yield_now().await;
+            }
+            panic!("a record that came after {turns} turns is told nothing");
+        });
+    }
+    assert!((10..80).contains(&told), "{told} records came before the log had failed");
+}
+
 #[test]
 fn a_full_disk_fails_appends_until_there_is_room() {
     for durability in [Durability::Sync, Durability::Periodic { ms: 10 }] {

@@ -157,6 +157,36 @@ fn a_deleted_counter_stays_while_anything_else_is_there() {
     assert_eq!(row_left(i64::MAX, row), None);
 }
 
+/// Each partition is asked for by itself: what is elsewhere of one says nothing of the next.
+#[test]
+fn what_goes_of_a_partition_is_decided_by_its_own_others() {
+    struct ByKey([(&'static [u8], i64); 3]);
+
+    impl Others for ByKey {
+        fn oldest(&self, key: &PartitionKey) -> i64 {
+            self.0.iter().find(|(own, _)| *own == key.as_bytes()).unwrap().1
+        }
+    }
+
+    for (oldest, wanted) in
+        [([i64::MAX, 10, 11], [false, true, false]), ([5, i64::MAX, 10], [true, false, true])]
+    {
+        let keys: [&[u8]; 3] = [b"a", b"b", b"c"];
+        let others = ByKey([(keys[0], oldest[0]), (keys[1], oldest[1]), (keys[2], oldest[2])]);
+        let mut purge = Purge::new(&schema(), others, NOW, GRACE);
+        for (bytes, stays) in keys.into_iter().zip(wanted) {
+            let (key, deletion) = (Rc::new(PartitionKey::from_bytes(bytes)), Some(at(10, PAST)));
+            let Some(Fragment::PartitionStart { deletion, .. }) =
+                purge.pass(Fragment::PartitionStart { key, deletion })
+            else {
+                panic!("a partition begins")
+            };
+            assert_eq!(deletion.is_some(), stays, "{bytes:?} of {oldest:?}");
+            assert_eq!(purge.pass(Fragment::PartitionEnd), Some(Fragment::PartitionEnd));
+        }
+    }
+}
+
 #[test]
 fn range_tombstones_that_go_leave_no_change() {
     let change = |byte: u8, tombstone: Option<Tombstone>| Fragment::RangeTombstoneChange {

@@ -178,6 +178,23 @@ async fn values_of_every_kind_of_column_come_back_as_they_were_written() {
 }
 
 #[tokio::test]
+async fn inserts_of_one_row_in_a_batch_are_one_row_of_all_their_columns() {
+    let mut wider = definition();
+    wider.columns.push(column("w", DataType::BigInt, ColumnKind::Regular));
+    let (_directory, database, schema) = open(wider).await;
+    let at = row_key(&schema, "a", 1);
+    let mut batch = WriteBatch::new(10);
+    for (name, value) in [("v", 1), ("w", 2)] {
+        batch.insert(&schema, at.clone(), &[(name, Some(Value::BigInt(value)))]).unwrap();
+    }
+    database.write(batch).await.unwrap();
+    let row = database.get(&schema, at).await.unwrap().unwrap();
+    let found = ["v", "w"].map(|name| row.value(name).unwrap());
+    assert_eq!(found, [Some(Value::BigInt(1)), Some(Value::BigInt(2))]);
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_batch_inserts_changes_and_deletes() {
     let (_directory, database, schema) = open(definition()).await;
     let at = |pk: &str, at| row_key(&schema, pk, at);
