@@ -162,6 +162,24 @@ mod tests {
         assert_eq!(none.count().await, 0);
     }
 
+    /// Of two rows with one key the later wins: a batch that fits must not pass one that did not.
+    #[tokio::test]
+    async fn a_short_batch_stays_behind_a_long_one_in_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let long = Arc::new(StringArray::from(vec!["x".repeat(100_000)])) as ArrayRef;
+        let numbers = Arc::new(Int32Array::from(vec![7])) as ArrayRef;
+        let columns = [("n", numbers, true), ("t", long, true)];
+        let long = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+        let batches = [batch(1), long, batch(3)];
+        let room = 3 * batches[0].get_array_memory_size();
+        let mut rows = CheckedRows::with_memory(folder.path(), room);
+        for batch in &batches {
+            rows.push(batch.clone()).await.unwrap();
+        }
+        let found: Vec<_> = rows.into_stream().unwrap().try_collect().await.unwrap();
+        assert_eq!(found, batches);
+    }
+
     #[tokio::test]
     async fn a_file_that_cannot_be_made_is_told() {
         let folder = tempfile::tempdir().unwrap();

@@ -118,3 +118,20 @@ async fn of_two_rows_with_one_key_in_one_ingest_the_later_wins_whole() {
     ingest(&world, &batch(vec![3, 3], vec![Some("x"), None], vec![None, None]), Some(0)).await;
     assert_eq!(world.column("SELECT v FROM t WHERE pk = 3").await, [""]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn elements_that_are_added_live_as_long_as_they_are_told_to() {
+    let (world, clock) = mortal().await;
+    world.run("CREATE TABLE c (pk int PRIMARY KEY, s set<int>, m map<int, int>)").await;
+    for text in [
+        "UPDATE c USING TTL 10 SET s = s + {1}, m[1] = 1 WHERE pk = 1",
+        "UPDATE c SET s = s + {2}, m[2] = 2 WHERE pk = 1",
+    ] {
+        world.run(text).await;
+    }
+    let all =
+        "SELECT concat_ws(' ', array_to_string(s, ','), array_to_string(map_keys(m), ',')) FROM c";
+    assert_eq!(world.column(all).await, ["1,2 1,2"]);
+    clock.advance(Duration::from_secs(10));
+    assert_eq!(world.column(all).await, ["2 2"]);
+}
