@@ -264,3 +264,49 @@ fn a_ticket_is_refused_when_the_table_became_another() {
     });
     assert_eq!(service.stop().0, Some(0));
 }
+
+#[test]
+fn a_handle_holds_what_was_bound_and_its_plan_follows_the_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(directory.path());
+    client_threads().block_on(async {
+        let mut client = connect(&service).await;
+        let keys = |keys: Vec<i64>| parameters([Arc::new(Int64Array::from(keys)) as ArrayRef]);
+        for find in ["SELECT v FROM t WHERE k = ?", "SELECT v FROM t WHERE k + 0 = ?"] {
+            run(&mut client, "CREATE TABLE t (k int PRIMARY KEY, v text)").await;
+            let mut insert =
+                client.prepare("INSERT INTO t VALUES (?, ?)".into(), None).await.unwrap();
+            let numbers: Vec<i64> = (0..5000).collect();
+            let texts: StringArray = numbers.iter().map(|n| Some(format!("v{n}"))).collect();
+            let all: [ArrayRef; 2] = [Arc::new(Int64Array::from(numbers)), Arc::new(texts)];
+            insert.set_parameters(parameters(all)).unwrap();
+            assert_eq!(insert.execute_update().await.unwrap(), 5000);
+
+            let mut find = client.prepare(find.into(), None).await.unwrap();
+            let mut infos = Vec::new();
+            for bound in [vec![1], vec![2], vec![4999, 7, 5000, 8]] {
+                find.set_parameters(keys(bound)).unwrap();
+                infos.push(find.execute().await.unwrap());
+            }
+            let mut other = connect(&service).await;
+            for (info, wanted) in
+                infos.iter().zip([vec!["v1"], vec!["v2"], vec!["v4999", "v7", "v8"]])
+            {
+                let rows = fetch(&mut other, ticket_of(info)).await.unwrap();
+                let found = rows.iter().flat_map(|rows| rows.column(0).as_string::<i32>().iter());
+                assert_eq!(found.flatten().collect::<Vec<_>>(), wanted);
+            }
+            run(&mut other, "DROP TABLE t").await;
+            find.set_parameters(keys(vec![1])).unwrap();
+            let (_, text) = refusal(find.execute().await);
+            assert!(text.contains("'t'"), "{text}");
+            run(&mut other, "CREATE TABLE t (k int PRIMARY KEY, v double)").await;
+            run(&mut other, "INSERT INTO t VALUES (1, 1.5)").await;
+            let info = find.execute().await.unwrap();
+            let rows = fetch(&mut client, ticket_of(&info)).await.unwrap();
+            assert_eq!(*rows[0].schema().field(0).data_type(), DataType::Float64);
+            run(&mut other, "DROP TABLE t").await;
+        }
+    });
+    assert_eq!(service.stop().0, Some(0));
+}

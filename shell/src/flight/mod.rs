@@ -7,6 +7,7 @@ mod admission;
 mod error;
 mod front;
 mod ingest;
+mod kept;
 mod metadata;
 mod outgoing;
 mod planning;

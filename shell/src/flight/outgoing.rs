@@ -35,7 +35,7 @@ const DURATION: &str = "result.duration";
 const JAVA: &str = "grpc-java";
 
 /// How values leave.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub(super) struct Form {
     /// Timestamps lose their zone and keep what a clock there shows; those of columns are UTC.
     #[prost(bool, tag = "1")]

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::Schema;
 use arrow_flight::flight_service_server::FlightService;
 use arrow_flight::sql::server::{DoPutError, FlightSqlService, PeekableFlightDataStream};
 use arrow_flight::sql::{
@@ -33,13 +32,14 @@ use tidegate_engine::Database;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::error::invalid;
+use super::kept::ipc;
 use super::outgoing::Form;
 use super::planning::{Planning, Size};
 use super::running::Running;
 use super::seal::{Purpose, Seal, random};
 use super::session::option::{self, CloseSessionResult, CloseStatus, SetSessionOptionsRequest};
 use super::session::{Held, Sessions};
-use super::statement::{self, Planned, Prepared, ipc};
+use super::statement::{self, Planned, Prepared};
 use super::stream::{DoGet, decode, decode_parameters, encode, encode_batch, hold};
 use super::ticket::{Bound, Promise, Ticket as Sealed};
 use super::{ingest, metadata, sql_info};
@@ -112,12 +112,13 @@ impl Service {
 
     /// The FlightInfo of a statement: with a ticket that holds for a while.
     fn promise(&self, planned: Planned, descriptor: FlightDescriptor) -> Info {
-        let Planned { schema, ticket, written } = planned;
+        let Planned { sent, ticket, written } = planned;
         let seal = self.0.seal();
         let statement_handle = ticket.close(seal)?;
         let expires = Timestamp { seconds: seal.expires_at(Purpose::Ticket), nanos: 0 };
         // Of a write the rows that it wrote: what drivers call the affected rows. DDL has none.
-        let mut info = info(&schema, &TicketStatementQuery { statement_handle }, descriptor)?;
+        let ticket = TicketStatementQuery { statement_handle };
+        let mut info = info(sent.bytes, &ticket, descriptor);
         info.total_records = written.unwrap_or(-1);
         info.endpoint[0].expiration_time = Some(expires);
         Ok(Response::new(info))
@@ -150,7 +151,7 @@ impl Service {
     ) -> Result<Bytes, Status> {
         let (form, size) = (session.form(request.metadata()), Size::of(&bound.text));
         let work = async move { statement::schema(&session, &bound, form).await };
-        ipc(&*self.0.planning().run(size, work).await?)
+        self.0.planning().run(size, work).await
     }
 
     /// What GetSchema tells of a statement, as an IPC message.
@@ -171,7 +172,7 @@ impl Service {
         request: &Request<T>,
     ) -> Result<Bytes, Status> {
         let session = self.session(request)?;
-        let bound = Bound::open(self.0.seal(), &session.latest(handle))?;
+        let bound = Bound::open(self.0.seal(), handle)?;
         self.schema_of(session, bound, request).await
     }
 
@@ -226,19 +227,13 @@ impl Service {
 }
 
 /// A FlightInfo with one endpoint at this very service.
-fn info(
-    schema: &Schema,
-    ticket: &impl ProstMessageExt,
-    descriptor: FlightDescriptor,
-) -> Result<FlightInfo, Status> {
+fn info(schema: Bytes, ticket: &impl ProstMessageExt, descriptor: FlightDescriptor) -> FlightInfo {
     let ticket = Ticket::new(ticket.as_any().encode_to_vec());
     let info = FlightInfo::new()
-        .try_with_schema(schema)
-        .map_err(|error| Status::internal(error.to_string()))?
         .with_endpoint(FlightEndpoint::new().with_ticket(ticket))
         .with_descriptor(descriptor)
         .with_ordered(true);
-    Ok(info)
+    FlightInfo { schema, ..info }
 }
 
 /// A FlightInfo of an answer that DoGet will make again from the same command.
@@ -247,7 +242,8 @@ fn metadata_info(
     command: &impl ProstMessageExt,
     request: Request<FlightDescriptor>,
 ) -> Info {
-    info(&answer?.schema(), command, request.into_inner()).map(Response::new)
+    let schema = ipc(&answer?.schema())?;
+    Ok(Response::new(info(schema, command, request.into_inner())))
 }
 
 /// The messages of one action: a single body.
@@ -335,24 +331,20 @@ impl FlightSqlService for Service {
         let size = Size::of(&bound.text);
         let work = async move { statement::prepare(&session, bound, form).await };
         let Prepared { bound, schema, parameters } = self.0.planning().run(size, work).await?;
-        // Drivers take a statement without a dataset schema for an update.
-        let dataset_schema = schema.map_or(Ok(Bytes::new()), |schema| ipc(&schema))?;
         Ok(ActionCreatePreparedStatementResult {
             prepared_statement_handle: bound.close(self.0.seal())?,
-            dataset_schema,
+            // Drivers take a statement without a dataset schema for an update.
+            dataset_schema: schema,
             parameter_schema: ipc(&parameters)?,
         })
     }
 
     async fn do_action_close_prepared_statement(
         &self,
-        query: ActionClosePreparedStatementRequest,
-        request: Request<Action>,
+        _: ActionClosePreparedStatementRequest,
+        _: Request<Action>,
     ) -> Result<(), Status> {
-        // A statement of a session that is closed is closed too.
-        if let Ok(session) = self.0.sessions().of(&request) {
-            session.forget(&query.prepared_statement_handle);
-        }
+        // A handle holds all that there is of its statement.
         Ok(())
     }
 
@@ -367,10 +359,9 @@ impl FlightSqlService for Service {
         let Some(rows) = decode_parameters(request.into_inner()).await? else {
             return Ok(DoPutPreparedStatementResult { prepared_statement_handle: Some(handle) });
         };
-        let (size, own) = (Size::of(&bound.text), Arc::clone(&session));
-        let work = async move { statement::bind(&own, bound, rows).await };
+        let size = Size::of(&bound.text);
+        let work = async move { statement::bind(&session, bound, rows).await };
         let updated = self.0.planning().run(size, work).await?.close(self.0.seal())?;
-        session.remember(handle, updated.clone());
         Ok(DoPutPreparedStatementResult { prepared_statement_handle: Some(updated) })
     }
 
@@ -380,9 +371,8 @@ impl FlightSqlService for Service {
         request: Request<FlightDescriptor>,
     ) -> Info {
         let session = self.session(&request)?;
-        let handle = session.latest(&query.prepared_statement_handle);
-        let (form, bound) =
-            (session.form(request.metadata()), Bound::open(self.0.seal(), &handle)?);
+        let bound = Bound::open(self.0.seal(), &query.prepared_statement_handle)?;
+        let form = session.form(request.metadata());
         let planned = self.plan(session, bound, form).await?;
         self.promise(planned, request.into_inner())
     }
@@ -402,8 +392,7 @@ impl FlightSqlService for Service {
         request: Request<PeekableFlightDataStream>,
     ) -> Result<i64, Status> {
         let session = self.session(&request)?;
-        let handle = session.latest(&query.prepared_statement_handle);
-        let bound = Bound::open(self.0.seal(), &handle)?;
+        let bound = Bound::open(self.0.seal(), &query.prepared_statement_handle)?;
         let rows = decode_parameters(request.into_inner()).await?;
         self.update(session, bound, rows).await
     }

@@ -8,7 +8,7 @@
 //! | DoPut (update, statement or prepared)      | runs, rows are dropped| runs                      |
 //!
 //! A client that only wants the effect of a write never calls DoGet, so a write cannot wait for it.
-//! What the short path takes is planned by nobody.
+//! What the short path takes is planned by nobody, and what was prepared is planned once.
 //! A query is planned with the parameters that are bound to it: types of its result may follow from
 //! theirs. Its ticket holds all that was planned from, and the schema that the client was told;
 //! where tables have changed since and the schema with them, the ticket is refused.
@@ -19,13 +19,12 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::ipc::convert::try_schema_from_ipc_buffer;
-use arrow::ipc::writer::IpcWriteOptions;
-use arrow_flight::{IpcMessage, SchemaAsIpc};
 use futures::{StreamExt, TryStreamExt};
 use prost::bytes::Bytes;
 use tonic::Status;
 
 use super::error::{invalid, status};
+use super::kept::{Sent, ipc};
 use super::outgoing::{Form, keeps_promise};
 use super::running::Rows;
 use super::session::FlightSession;
@@ -36,8 +35,7 @@ use crate::query::{
 
 /// A statement that is ready for its DoGet.
 pub(super) struct Planned {
-    /// Schema of the rows as they are sent.
-    pub schema: SchemaRef,
+    pub sent: Sent,
     pub ticket: Ticket,
     /// Rows that a write has written.
     pub written: Option<i64>,
@@ -53,18 +51,36 @@ pub(super) fn parse(text: &str) -> Result<Statement, Status> {
     }
 }
 
+/// The statement of a text, as it was read before; those with parameters are kept.
+fn prepared(session: &FlightSession, bound: &Bound) -> Result<Arc<query::Prepared>, Status> {
+    let (query, plans) = (&session.query, &session.kept.plans);
+    if let Some(known) = plans.get(query, &bound.text, &bound.keyspace) {
+        return Ok(known);
+    }
+    let statement = parse(&bound.text)?;
+    Ok(match statement.parameter_count() {
+        0 => Arc::new(query.prepare(statement, &bound.keyspace)),
+        _ => plans.keep(query, &bound.text, statement, &bound.keyspace),
+    })
+}
+
 /// What a statement would give and take, with the rows that were bound to it. They fit: `bind` made
 /// them.
 async fn describe(
-    query: &query::Session,
-    statement: &Statement,
+    session: &FlightSession,
+    prepared: &query::Prepared,
     rows: Option<&RecordBatch>,
 ) -> Result<Description, Status> {
-    let description = match rows {
-        Some(rows) if statement.parameter_count() > 0 => query.describe_with(statement, rows).await,
-        _ => query.describe(statement).await,
-    };
+    let description = session.query.describe_prepared(prepared, rows).await;
     description.map_err(|error| status(&error))
+}
+
+/// The rows that are bound to a statement, if it takes any.
+fn bound_rows(bound: &Bound, statement: &Statement) -> Result<Option<RecordBatch>, Status> {
+    match statement.parameter_count() {
+        0 => Ok(None),
+        _ => bound.rows(),
+    }
 }
 
 /// Plans a query, runs anything else.
@@ -73,34 +89,34 @@ pub(super) async fn plan(
     bound: Bound,
     form: Form,
 ) -> Result<Planned, Status> {
-    let statement = parse(&bound.text)?;
-    let rows = bound.rows()?.filter(|_| statement.parameter_count() > 0);
-    if let Some(short) = session.query.short(&statement, &bound.keyspace) {
+    let prepared = prepared(session, &bound)?;
+    let rows = bound_rows(&bound, prepared.statement())?;
+    let made = session.query.made(&prepared);
+    if let Some(short) = made.short() {
         match short.rows_schema() {
             Some(schema) if short.takes(rows.as_ref()) => {
-                let schema = form.schema(schema);
-                let ticket = Ticket::query(bound, ipc(&schema)?, form)?;
-                return Ok(Planned { schema, ticket, written: None });
+                let sent = session.kept.sent(form, schema)?;
+                let ticket = Ticket::query(bound, sent.bytes.clone(), form)?;
+                return Ok(Planned { sent, ticket, written: None });
             }
             Some(_) => {}
             // A write needs no plan to be told from a query.
-            None => return done(run(session, &bound, &statement, rows.as_ref()).await?),
+            None => return done(run(session, &bound, &prepared, rows.as_ref()).await?),
         }
     }
-    let query = session.query.at(&bound.keyspace);
-    let description = describe(&query, &statement, rows.as_ref()).await?;
+    let description = describe(session, &prepared, rows.as_ref()).await?;
     if !description.is_query {
         if description.returns_rows {
             return Err(Status::unimplemented(
                 "this statement changes something and gives rows: run it in the shell",
             ));
         }
-        return done(run(session, &bound, &statement, rows.as_ref()).await?);
+        return done(run(session, &bound, &prepared, rows.as_ref()).await?);
     }
-    check_bound(&statement, rows.as_ref())?;
-    let schema = form.schema(&description.schema);
-    let ticket = Ticket::query(bound, ipc(&schema)?, form)?;
-    Ok(Planned { schema, ticket, written: None })
+    check_bound(prepared.statement(), rows.as_ref())?;
+    let sent = session.kept.sent(form, &description.schema)?;
+    let ticket = Ticket::query(bound, sent.bytes.clone(), form)?;
+    Ok(Planned { sent, ticket, written: None })
 }
 
 /// The schema of what a statement would give, as it is sent; nothing is run.
@@ -108,14 +124,14 @@ pub(super) async fn schema(
     session: &FlightSession,
     bound: &Bound,
     form: Form,
-) -> Result<SchemaRef, Status> {
-    let statement = parse(&bound.text)?;
-    let query = session.query.at(&bound.keyspace);
-    let description = describe(&query, &statement, bound.rows()?.as_ref()).await?;
-    Ok(match description.returns_rows {
-        true => form.schema(&description.schema),
-        false => count_schema(),
-    })
+) -> Result<Bytes, Status> {
+    let prepared = prepared(session, bound)?;
+    let rows = bound_rows(bound, prepared.statement())?;
+    let description = describe(session, &prepared, rows.as_ref()).await?;
+    match description.returns_rows {
+        true => session.kept.sent(form, &description.schema).map(|sent| sent.bytes),
+        false => ipc(&count_schema()),
+    }
 }
 
 fn done(outcome: Outcome) -> Result<Planned, Status> {
@@ -126,28 +142,34 @@ fn done(outcome: Outcome) -> Result<Planned, Status> {
             return Err(Status::internal("a statement without rows in its plan gave rows"));
         }
     };
-    Ok(Planned { schema: outcome.schema, ticket: Ticket::done(promise), written })
+    Ok(Planned { sent: Sent::of(outcome.schema)?, ticket: Ticket::done(promise), written })
 }
 
 /// A prepared statement: what its client is told.
 pub(super) struct Prepared {
     pub bound: Bound,
-    /// Schema of the rows as they are sent; None for a statement that is run for its effect.
-    pub schema: Option<SchemaRef>,
+    /// Schema of the rows as an IPC message; empty for a statement that is run for its effect.
+    pub schema: Bytes,
     /// The types that parameters are best sent in.
     pub parameters: SchemaRef,
 }
 
-/// Plans a statement without its parameters.
+/// Plans a statement without its parameters, and keeps the plan.
 pub(super) async fn prepare(
     session: &FlightSession,
     bound: Bound,
     form: Form,
 ) -> Result<Prepared, Status> {
-    let statement = parse(&bound.text)?;
-    let query = session.query.at(&bound.keyspace);
-    let description = describe(&query, &statement, None).await?;
-    let schema = description.returns_rows.then(|| form.schema(&description.schema));
+    let (query, plans) = (&session.query, &session.kept.plans);
+    let prepared = match plans.get(query, &bound.text, &bound.keyspace) {
+        Some(known) => known,
+        None => plans.keep(query, &bound.text, parse(&bound.text)?, &bound.keyspace),
+    };
+    let description = describe(session, &prepared, None).await?;
+    let schema = match description.returns_rows {
+        true => session.kept.sent(form, &description.schema)?.bytes,
+        false => Bytes::new(),
+    };
     Ok(Prepared { bound, schema, parameters: advertised(&description.parameters) })
 }
 
@@ -157,8 +179,8 @@ pub(super) async fn bind(
     bound: Bound,
     rows: RecordBatch,
 ) -> Result<Bound, Status> {
-    let statement = parse(&bound.text)?;
-    match fitting(session, &bound, &statement, rows).await? {
+    let prepared = prepared(session, &bound)?;
+    match fitting(session, &prepared, rows).await? {
         Some(rows) => bound.with_rows(&rows),
         None => Ok(bound),
     }
@@ -167,18 +189,14 @@ pub(super) async fn bind(
 /// Rows in the types of the parameters of a statement; `None` where it has none.
 async fn fitting(
     session: &FlightSession,
-    bound: &Bound,
-    statement: &Statement,
+    prepared: &query::Prepared,
     rows: RecordBatch,
 ) -> Result<Option<RecordBatch>, Status> {
-    if statement.parameter_count() == 0 {
+    if prepared.statement().parameter_count() == 0 {
         return Ok(None);
     }
     let text = |error: QueryError| status(&error);
-    let wanted = match session.query.short(statement, &bound.keyspace) {
-        Some(short) => Arc::clone(short.parameters()),
-        None => session.query.at(&bound.keyspace).parameters(statement).await.map_err(text)?,
-    };
+    let wanted = session.query.parameters_of(prepared).await.map_err(text)?;
     fit(&rows, &wanted).map(Some).map_err(text)
 }
 
@@ -204,12 +222,12 @@ pub(super) async fn update(
     bound: Bound,
     rows: Option<RecordBatch>,
 ) -> Result<i64, Status> {
-    let statement = parse(&bound.text)?;
+    let prepared = prepared(session, &bound)?;
     let rows = match rows {
-        Some(rows) => fitting(session, &bound, &statement, rows).await?,
-        None => bound.rows()?.filter(|_| statement.parameter_count() > 0),
+        Some(rows) => fitting(session, &prepared, rows).await?,
+        None => bound_rows(&bound, prepared.statement())?,
     };
-    let outcome = run(session, &bound, &statement, rows.as_ref()).await?;
+    let outcome = run(session, &bound, &prepared, rows.as_ref()).await?;
     Ok(match outcome.kind {
         OutcomeKind::Count(count) => i64::try_from(count).unwrap_or(i64::MAX),
         OutcomeKind::Message(_) => 0,
@@ -227,30 +245,18 @@ pub(super) async fn update(
 async fn run(
     session: &FlightSession,
     bound: &Bound,
-    statement: &Statement,
+    prepared: &query::Prepared,
     rows: Option<&RecordBatch>,
 ) -> Result<Outcome, Status> {
+    let (query, statement) = (&session.query, prepared.statement());
     check_bound(statement, rows)?;
-    let text = |error: QueryError| status(&error);
-    if let Some(short) = session.query.short(statement, &bound.keyspace)
-        && let Some(outcome) = session.query.run_short(&short, rows).await.map_err(text)?
-    {
-        return Ok(outcome);
-    }
-    let own;
-    let query = match statement.changes_session() {
-        true => &session.query,
-        false => {
-            own = session.query.at(&bound.keyspace);
-            &own
-        }
+    session.note_drop(statement, &bound.keyspace);
+    let outcome = match (statement.changes_session(), rows) {
+        (false, rows) => query.run_prepared(prepared, rows).await,
+        (true, Some(rows)) => query.run_with(statement, rows).await,
+        (true, None) => query.run(statement).await,
     };
-    session.note_drop(query, statement);
-    let outcome = match rows {
-        Some(rows) => query.run_with(statement, rows).await,
-        None => query.run(statement).await,
-    };
-    outcome.map_err(text)
+    outcome.map_err(|error| status(&error))
 }
 
 fn check_bound(statement: &Statement, rows: Option<&RecordBatch>) -> Result<(), Status> {
@@ -277,30 +283,15 @@ pub(super) async fn redeem(
 ) -> Result<(SchemaRef, Rows), Status> {
     let text = |error: QueryError| status(&error);
     let Query { bound, schema, form, .. } = query;
-    let statement = parse(&bound.text)?;
-    let rows = bound.rows()?;
-    let short = session.query.short(&statement, &bound.keyspace);
-    let outcome = match short.filter(|short| short.rows_schema().is_some()) {
-        Some(short) => session.query.run_short(&short, rows.as_ref()).await.map_err(text)?,
-        None => None,
-    };
-    let outcome = match outcome {
-        Some(outcome) => outcome,
-        None => {
-            let own = session.query.at(&bound.keyspace);
-            own.run_query(&statement, rows.as_ref()).await.map_err(text)?
-        }
-    };
+    let prepared = prepared(session, &bound)?;
+    let rows = bound_rows(&bound, prepared.statement())?;
+    let outcome = session.query.query_prepared(&prepared, rows.as_ref()).await.map_err(text)?;
     let (found, rows) = outcome.into_rows().map_err(text)?;
-    let promised = try_schema_from_ipc_buffer(&schema)
-        .map_err(|error| Status::internal(format!("the schema of a ticket: {error}")))?;
-    if !keeps_promise(&promised, &form.schema(&found)) {
-        return Err(Status::failed_precondition(
-            "the result has other columns than when this ticket was given: a table was changed \
-             meanwhile; ask for GetFlightInfo again",
-        ));
-    }
-    let promised = Arc::new(promised);
+    let sent = session.kept.sent(form, &found)?;
+    let promised = match sent.bytes == schema {
+        true => sent.schema,
+        false => promised(&schema, &sent.schema)?,
+    };
     let sent = Arc::clone(&promised);
     let rows = rows.map(move |batch| {
         let batch = batch.map_err(|error| status(&error))?;
@@ -313,13 +304,17 @@ pub(super) async fn redeem(
     Ok((promised, rows.boxed()))
 }
 
-/// A schema as an IPC message.
-pub(super) fn ipc(schema: &Schema) -> Result<Bytes, Status> {
-    let options = IpcWriteOptions::default();
-    let IpcMessage(bytes) = SchemaAsIpc::new(schema, &options)
-        .try_into()
-        .map_err(|error: arrow::error::ArrowError| Status::internal(error.to_string()))?;
-    Ok(bytes)
+/// The schema that a client was told, if rows of `found` can be sent under it.
+fn promised(told: &[u8], found: &Schema) -> Result<SchemaRef, Status> {
+    let promised = try_schema_from_ipc_buffer(told)
+        .map_err(|error| Status::internal(format!("the schema of a ticket: {error}")))?;
+    if !keeps_promise(&promised, found) {
+        return Err(Status::failed_precondition(
+            "the result has other columns than when this ticket was given: a table was changed \
+             meanwhile; ask for GetFlightInfo again",
+        ));
+    }
+    Ok(Arc::new(promised))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! From the text of a statement to its outcome, or to what is known of it before it runs.
+//! From the text of a statement to its outcome.
 //!
 //! Not here: how a session is set up and plans (`session.rs`), what each statement does
-//! (`statements/`, `run.rs`).
+//! (`statements/`, `run.rs`), what is known of one before it runs (`sketch.rs`).
 //!
 //! Futures that hold plans or syntax trees are boxed: rustc walks all their types again in each
 //! function that awaits one, to see that it is `Send`.
@@ -9,23 +9,20 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef as ArrowSchemaRef};
+use datafusion::arrow::datatypes::SchemaRef as ArrowSchemaRef;
 use datafusion::common::ScalarValue;
-use datafusion::logical_expr::LogicalPlan;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use tidegate_engine::SchemaRef;
 
 use super::error::{QueryError, Result};
 use super::outcome::{Description, Outcome, OutcomeKind};
-use super::parameter::{self, check_count, row_of};
+use super::parameter::{check_count, row_of};
 use super::parse::statement::{Statement, split};
-use super::parse::{UsingValue, WriteKind};
 use super::place::place;
-use super::session::{Session, has_union};
+use super::session::Session;
+use super::sketch::{Sketch, Sketched};
 use super::statements::{self, Command};
-use super::write::element;
-use super::write::insert;
 
 impl Session {
     /// Runs every statement of `text` in order; all but the last run to their end and their rows
@@ -60,7 +57,8 @@ impl Session {
     }
 
     /// Runs one statement with parameters: column i of `parameters` is `$i`. A write runs once a
-    /// row and counts are summed; a query takes exactly one row.
+    /// row and counts are summed. A query runs once a row too: its rows for the first row of
+    /// parameters come first, then those for the second.
     ///
     /// Errors: as `run`; `Invalid` for a wrong number of parameters or rows.
     pub async fn run_with(
@@ -75,18 +73,22 @@ impl Session {
         self.run_rows(statement, parsed(statement)?, parameters).await
     }
 
-    fn run_rows<'a>(
+    pub(super) fn run_rows<'a>(
         &'a self,
         statement: &'a Statement,
         command: Command,
         parameters: &'a RecordBatch,
     ) -> BoxFuture<'a, Result<Outcome>> {
         async move {
+            if command.is_query() {
+                let query = Sketch::unplanned(command).shared();
+                return self.run_each(statement, &query, parameters).await;
+            }
             let count = parameters.num_rows();
             if !matches!(command, Command::Write(_)) {
                 if count != 1 {
                     return Err(QueryError::invalid(format!(
-                        "a query takes one row of parameters, {count} were given"
+                        "this statement takes one row of parameters, {count} were given"
                     )));
                 }
                 return self.run_once(statement, command, &row_of(parameters, 0)?).await;
@@ -105,38 +107,16 @@ impl Session {
         .boxed()
     }
 
-    /// The table that a `DROP TABLE` would drop; `None` for other statements.
-    pub fn table_to_drop(&self, statement: &Statement) -> Option<SchemaRef> {
+    /// The table that a `DROP TABLE` would drop, with the unqualified names of `keyspace`; `None`
+    /// for other statements.
+    pub fn table_to_drop(&self, statement: &Statement, keyspace: &str) -> Option<SchemaRef> {
         if !statement.begins_with(&["drop", "table"]) {
             return None;
         }
+        let own = self.at(keyspace);
         match statements::parse(statement).ok()? {
-            Command::Own(own) => own.table_to_drop().and_then(|name| self.table(name).ok()),
+            Command::Own(drop) => drop.table_to_drop().and_then(|name| own.table(name).ok()),
             _ => None,
-        }
-    }
-
-    /// Runs a query, with one row of parameters where it has any.
-    ///
-    /// Errors: as `run_with`; `Invalid` for anything but a query, of which nothing is done.
-    pub async fn run_query(
-        &self,
-        statement: &Statement,
-        parameters: Option<&RecordBatch>,
-    ) -> Result<Outcome> {
-        let command = parsed(statement)?;
-        if !command.is_query() {
-            return Err(QueryError::invalid("the statement is no query"));
-        }
-        match parameters {
-            Some(parameters) if statement.parameter_count() > 0 => {
-                check_count(statement, parameters)?;
-                self.run_rows(statement, command, parameters).await
-            }
-            _ => {
-                check_bare(statement)?;
-                self.run_once(statement, command, &[]).await
-            }
         }
     }
 
@@ -144,7 +124,8 @@ impl Session {
     ///
     /// Errors: as `run`, as far as planning finds them.
     pub async fn describe(&self, statement: &Statement) -> Result<Description> {
-        self.describe_bound(statement, None).await
+        let sketch = self.sketch(statement).await?;
+        self.describe_sketch(statement, &sketch, None).await
     }
 
     /// As [`Session::describe`], of the statement with the first row of `parameters` in it: the
@@ -157,106 +138,33 @@ impl Session {
         parameters: &RecordBatch,
     ) -> Result<Description> {
         check_count(statement, parameters)?;
-        self.describe_bound(statement, Some(parameters)).await
+        let sketch = self.sketch(statement).await?;
+        self.describe_sketch(statement, &sketch, Some(parameters)).await
     }
 
     /// The types of the parameters of a statement, planned no further than they need.
     ///
     /// Errors: as `describe`.
     pub async fn parameters(&self, statement: &Statement) -> Result<ArrowSchemaRef> {
-        let command = parsed(statement)?;
-        let sketch = self.sketch(statement, &command).await;
-        let sketch = sketch.map_err(|error| place(statement, error))?;
-        Ok(sketch.map_or_else(|| Arc::new(Schema::empty()), |(_, parameters)| parameters))
+        Ok(Arc::clone(&self.sketch(statement).await?.parameters))
     }
 
-    fn describe_bound<'a>(
+    /// Runs a statement once, by the plan of its sketch where it is a query that has one.
+    pub(super) fn run_sketch<'a>(
         &'a self,
         statement: &'a Statement,
-        bound: Option<&'a RecordBatch>,
-    ) -> BoxFuture<'a, Result<Description>> {
+        sketch: &'a Sketched,
+        values: &'a [ScalarValue],
+    ) -> BoxFuture<'a, Result<Outcome>> {
         async move {
-            let in_text = |error| place(statement, error);
-            let command = parsed(statement)?;
-            let sketch = self.sketch(statement, &command).await.map_err(in_text)?;
-            let Some((plan, parameters)) = sketch else {
-                let schema = self.own_schema(&command).await?;
-                let returns_rows = !schema.fields().is_empty();
-                let (parameters, is_query) = (Arc::new(Schema::empty()), command.is_query());
-                return Ok(Description { schema, parameters, returns_rows, is_query });
+            let Some(plan) = sketch.plan_of_query().cloned() else {
+                return self.run_once(statement, sketch.command.clone(), values).await;
             };
-            let returns_rows =
-                matches!(command, Command::Query(_)) && !matches!(plan, LogicalPlan::Statement(_));
-            let schema = match bound.filter(|rows| returns_rows && rows.num_rows() > 0) {
-                Some(rows) => {
-                    let plan = self.bind(plan, &row_of(rows, 0)?).map_err(in_text)?;
-                    self.result_schema(&plan).await.map_err(in_text)?
-                }
-                // The planner loses parameters in branches of a union.
-                None if returns_rows && has_union(&plan)? => {
-                    let none = vec![ScalarValue::Null; statement.parameter_count()];
-                    let plan = self.bind(plan, &none).map_err(in_text)?;
-                    self.result_schema(&plan).await.map_err(in_text)?
-                }
-                None if returns_rows => self.result_schema(&plan).await.map_err(in_text)?,
-                None => Arc::new(Schema::empty()),
-            };
-            let is_query = returns_rows && command.is_query();
-            Ok(Description { schema, parameters, returns_rows, is_query })
+            let outcome = self.rows_of_plan(plan, values).await;
+            let outcome = outcome.map_err(|error| place(statement, error))?;
+            self.name_path(statement, values, placed(statement, outcome))
         }
         .boxed()
-    }
-
-    /// The logical plan of a query or write and the types of its parameters; `None` for statements
-    /// of our own.
-    async fn sketch(
-        &self,
-        statement: &Statement,
-        command: &Command,
-    ) -> Result<Option<(LogicalPlan, ArrowSchemaRef)>> {
-        let (mut known, mut given) = (Vec::new(), Vec::new());
-        let plan = match command {
-            Command::Query(sql) => self.plan(sql.clone()).await?,
-            Command::Write(write) => {
-                let table = self.table(&write.table)?;
-                if !write.elements.changes.is_empty() {
-                    known = element::parameters(&table, &write.elements)?;
-                }
-                let numbers = [write.using.ttl, write.using.timestamp].into_iter();
-                known.extend(numbers.filter_map(|value| match value {
-                    Some(UsingValue::Parameter(n)) => Some((n, DataType::Int64)),
-                    _ => None,
-                }));
-                let names = match &write.kind {
-                    WriteKind::Insert(columns) => insert::names(write, &table, columns)?,
-                    WriteKind::Update(_) | WriteKind::Delete(_) => Vec::new(),
-                };
-                let mut sql = write.statement.clone();
-                self.tell_literals(&mut sql, &table, &names);
-                match insert::selected(&sql) {
-                    // As it runs: DataFusion takes VALUES within the query for rows of the table.
-                    Some(query) => {
-                        let plan = self.plan(query).await?;
-                        given = insert::parameters(&plan, &table, &names);
-                        insert::of_query(plan, &table, &names)?
-                    }
-                    None => self.plan(sql).await?,
-                }
-            }
-            _ => return Ok(None),
-        };
-        let mut found = parameter::types(&plan)?;
-        found.extend(given);
-        found.extend(known.into_iter().map(|(n, ty)| (format!("${n}"), ty)));
-        let parameters: Vec<Field> = (1..=statement.parameter_count())
-            .map(|n| {
-                let name = format!("${n}");
-                // As in SELECT ?: what is bound says what it is.
-                let ty = found.get(&name).cloned().unwrap_or(DataType::Null);
-                Field::new(name, ty, true)
-            })
-            .collect();
-        Ok(Some((plan, Arc::new(Schema::new(parameters)))))
     }
 
     fn run_once<'a>(
@@ -266,26 +174,30 @@ impl Session {
         values: &'a [ScalarValue],
     ) -> BoxFuture<'a, Result<Outcome>> {
         async move {
-            let mut outcome =
-                self.run_command(command, values).await.map_err(|error| place(statement, error))?;
-            // What goes wrong while rows are made, such as a division, has a place too.
-            if let OutcomeKind::Rows(rows) = outcome.kind {
-                let statement = statement.clone();
-                let rows = rows.map(move |rows| rows.map_err(|error| place(&statement, error)));
-                outcome.kind = OutcomeKind::Rows(rows.boxed());
-            }
-            self.name_path(statement, values, outcome)
+            let outcome = self.run_command(command, values).await;
+            let outcome = outcome.map_err(|error| place(statement, error))?;
+            self.name_path(statement, values, placed(statement, outcome))
         }
         .boxed()
     }
 }
 
-fn parsed(statement: &Statement) -> Result<Command> {
+/// What goes wrong while rows are made, such as a division, has a place too.
+fn placed(statement: &Statement, mut outcome: Outcome) -> Outcome {
+    if let OutcomeKind::Rows(rows) = outcome.kind {
+        let statement = statement.clone();
+        let rows = rows.map(move |rows| rows.map_err(|error| place(&statement, error)));
+        outcome.kind = OutcomeKind::Rows(rows.boxed());
+    }
+    outcome
+}
+
+pub(super) fn parsed(statement: &Statement) -> Result<Command> {
     statements::parse(statement).map_err(|error| place(statement, error))
 }
 
 /// Errors: `Invalid` for a statement that needs values.
-fn check_bare(statement: &Statement) -> Result<()> {
+pub(super) fn check_bare(statement: &Statement) -> Result<()> {
     match statement.parameter_count() {
         0 => Ok(()),
         count => {

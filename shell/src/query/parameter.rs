@@ -27,6 +27,8 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use super::error::{QueryError, Result};
 use super::parse::statement::Statement;
 
+/// Most rows of parameters that a query takes at once.
+pub(super) const QUERY_ROWS_MAX: usize = 10_000;
 /// Functions whose arguments are of one type.
 const ALIKE: [&str; 6] = ["coalesce", "nvl", "ifnull", "nullif", "greatest", "least"];
 

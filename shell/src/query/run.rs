@@ -66,15 +66,26 @@ impl Session {
             let plan = self.plan(sql).await?;
             if let LogicalPlan::Statement(_) = plan {
                 // SET and RESET change the session; they have no rows.
-                self.context.execute_logical_plan(plan).await?;
-                return Ok(Outcome::message("done"));
+                self.stamp.renew();
+                let set = self.context.execute_logical_plan(plan).await;
+                self.stamp.renew();
+                return set.map(|_| Outcome::message("done")).map_err(QueryError::from);
             }
-            let stream = self.stream(self.bind(plan, values)?).await?;
-            let schema = stream.schema();
-            let rows = stream.map(|batch| batch.map_err(QueryError::from)).boxed();
-            Ok(Outcome::rows(schema, rows))
+            self.rows_of_plan(plan, values).await
         }
         .boxed()
+    }
+
+    /// Runs the plan of a query.
+    pub(super) async fn rows_of_plan(
+        &self,
+        plan: LogicalPlan,
+        values: &[ScalarValue],
+    ) -> Result<Outcome> {
+        let stream = self.stream(self.bind(plan, values)?).await?;
+        let schema = stream.schema();
+        let rows = stream.map(|batch| batch.map_err(QueryError::from)).boxed();
+        Ok(Outcome::rows(schema, rows))
     }
 
     /// Plans and starts a query, when it is its turn; the stream gives that back as it is dropped.

@@ -32,7 +32,7 @@ use super::plan::row_in;
 use super::plan::rules;
 use super::replay::{REPLAY_FUNCTION, ReplayFunction};
 use super::scan::catalog::{CATALOG, TideCatalog};
-use super::setting::Settings;
+use super::setting::{Settings, Stamp};
 use super::system::SYSTEM_KEYSPACE;
 use super::types::identifier::time_uuid;
 use super::types::{growing, named_cast, seeking};
@@ -96,6 +96,8 @@ pub struct Session {
     pub(super) context: Context,
     /// What the time UUIDs of this session end with.
     node: [u8; 8],
+    /// Whose settings are these.
+    pub(super) stamp: Stamp,
 }
 
 impl Session {
@@ -149,7 +151,8 @@ impl Session {
         aggregate::functions().into_iter().for_each(|function| context.register_udaf(function));
         let replay = ReplayFunction::new(engine, options.local_files);
         context.register_udtf(REPLAY_FUNCTION, Arc::new(replay));
-        let session = Session { database, options, context: Box::new(Arc::new(context)), node };
+        let context: Context = Box::new(Arc::new(context));
+        let session = Session { database, options, context, node, stamp: Stamp::new() };
         session.set_keyspace(&session.options.keyspace)?;
         Ok(session)
     }
@@ -184,7 +187,9 @@ impl Session {
         let state = context.state_ref();
         state.write().config_mut().options_mut().catalog.default_schema = keyspace.to_owned();
         let (database, options) = (self.database.clone(), self.options.clone());
-        Session { database, options, context: Box::new(Arc::new(context)), node: self.node }
+        // Copied after the settings: one that changed meanwhile has another stamp.
+        let (node, stamp) = (self.node, self.stamp.copied());
+        Session { database, options, context: Box::new(Arc::new(context)), node, stamp }
     }
 
     /// The schema that running `plan` gives: the physical plan's, which knows of coercions.

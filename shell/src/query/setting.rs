@@ -1,5 +1,8 @@
 //! Our own settings of a session: `SET tidegate.… = …`.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use datafusion::common::extensions_options;
 use datafusion::config::{ConfigExtension, ConfigOptions};
 
@@ -25,4 +28,34 @@ pub fn bypasses_cache(options: &ConfigOptions) -> bool {
 /// Whether statements may run without the planner.
 pub fn has_short_path(options: &ConfigOptions) -> bool {
     options.extensions.get::<Settings>().is_some_and(|settings| settings.short_path)
+}
+
+/// Names the settings of a session. Sessions that were made of one have equal stamps for as long as
+/// none of them changes a setting.
+pub struct Stamp {
+    own: AtomicU64,
+    /// The last that was given, to any of these sessions.
+    last: Arc<AtomicU64>,
+}
+
+impl Stamp {
+    pub fn new() -> Self {
+        Stamp { own: AtomicU64::new(0), last: Arc::new(AtomicU64::new(0)) }
+    }
+
+    pub fn value(&self) -> u64 {
+        self.own.load(Ordering::SeqCst)
+    }
+
+    /// Said before a setting changes and after it did: who reads one value before and after copying
+    /// the settings has those that belong to the value.
+    pub fn renew(&self) {
+        let next = self.last.fetch_add(1, Ordering::SeqCst) + 1;
+        self.own.store(next, Ordering::SeqCst);
+    }
+
+    /// That of a session that was made of this one, whose settings were copied before.
+    pub fn copied(&self) -> Self {
+        Stamp { own: AtomicU64::new(self.value()), last: Arc::clone(&self.last) }
+    }
 }

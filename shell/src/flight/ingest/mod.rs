@@ -235,6 +235,7 @@ mod tests {
     use tidegate_engine::Options;
 
     use super::*;
+    use crate::flight::kept::Kept;
     use crate::query::{OutcomeKind, Session, SessionOptions};
 
     fn rows(keys: Vec<Option<i32>>) -> RecordBatch {
@@ -269,7 +270,7 @@ mod tests {
         let query = Session::new(database, SessionOptions::default()).unwrap();
         query.execute("CREATE TABLE t (k int PRIMARY KEY, v int)").await.unwrap();
         query.execute("INSERT INTO t VALUES (9, 9)").await.unwrap();
-        let session = FlightSession::new(query, 0);
+        let session = FlightSession::new(query, Arc::new(Kept::new()), 0);
         let command = replace();
         let good = rows(vec![Some(1), Some(2), Some(3)]);
         let bad = rows(vec![Some(4), None]);
@@ -295,7 +296,7 @@ mod tests {
         let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
         let query = Session::new(database, SessionOptions::default()).unwrap();
         query.execute("CREATE TABLE t (k int PRIMARY KEY, v int)").await.unwrap();
-        let session = FlightSession::new(query, 0);
+        let session = FlightSession::new(query, Arc::new(Kept::new()), 0);
         let append = CommandStatementIngest {
             table_definition_options: Some(TableDefinitionOptions {
                 if_not_exist: TableNotExistOption::Fail.into(),
@@ -331,7 +332,7 @@ mod tests {
         let query = Session::new(database, SessionOptions::default()).unwrap();
         query.execute("CREATE TABLE t (k int PRIMARY KEY, v text)").await.unwrap();
         query.execute("INSERT INTO t VALUES (9, 'old')").await.unwrap();
-        let session = FlightSession::new(query, 0);
+        let session = FlightSession::new(query, Arc::new(Kept::new()), 0);
         let long = |key: Option<i32>| {
             let key = Arc::new(Int32Array::from(vec![key])) as ArrayRef;
             let value = Arc::new(StringArray::from(vec!["x".repeat(12 << 20)])) as ArrayRef;

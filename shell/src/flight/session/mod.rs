@@ -20,7 +20,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use prost::bytes::Bytes;
 use tidegate_engine::clock::Clock;
 use tidegate_engine::hex::Hex;
 use tidegate_engine::{Database, SchemaRef};
@@ -29,6 +28,7 @@ use tonic::{Request, Status};
 
 use self::connection::Connection;
 use super::error::status;
+use super::kept::Kept;
 use super::outgoing::Form;
 use super::seal::random;
 use crate::query::{self, QueryMemory, SessionOptions, Statement};
@@ -41,8 +41,6 @@ const SESSIONS_PER_USER_MAX: usize = 512;
 const IDLE_SECONDS_MAX: u64 = 8 * 3600;
 /// The same once every connection that it was used on is closed.
 const ORPHAN_SECONDS_MAX: u64 = 600;
-/// Prepared statements of a session whose last rows are remembered.
-const BINDINGS_MAX: usize = 256;
 /// Dropped tables of a session whose keys are remembered.
 const DROPPED_MAX: usize = 64;
 /// Who comes without a name.
@@ -51,21 +49,21 @@ const NOBODY: &str = "";
 /// One client's session.
 pub(super) struct FlightSession {
     pub query: query::Session,
+    /// Of all sessions.
+    pub kept: Arc<Kept>,
     /// Options by name, other than `catalog` and `schema`.
     pub options: Mutex<BTreeMap<String, String>>,
-    /// What was bound last to a handle, for clients that go on with the handle they had before.
-    bindings: Mutex<VecDeque<(Bytes, Bytes)>>,
     /// Tables that this session dropped: one made again without a key gets theirs.
     dropped: Mutex<VecDeque<SchemaRef>>,
     last_call_ns: AtomicU64,
 }
 
 impl FlightSession {
-    pub(super) fn new(query: query::Session, now_ns: u64) -> Self {
+    pub(super) fn new(query: query::Session, kept: Arc<Kept>, now_ns: u64) -> Self {
         FlightSession {
             query,
+            kept,
             options: Mutex::default(),
-            bindings: Mutex::default(),
             dropped: Mutex::default(),
             last_call_ns: AtomicU64::new(now_ns),
         }
@@ -76,31 +74,9 @@ impl FlightSession {
         Form::of(headers, |name| lock(&self.options).get(name).cloned())
     }
 
-    /// Remembers that `bound` is what `handle` stands for with its rows.
-    pub(super) fn remember(&self, handle: Bytes, bound: Bytes) {
-        let mut bindings = lock(&self.bindings);
-        bindings.retain(|(known, _)| *known != handle);
-        bindings.push_back((handle, bound));
-        if bindings.len() > BINDINGS_MAX {
-            bindings.pop_front();
-        }
-    }
-
-    /// The handle with the rows that were last bound to `handle`, or this one itself.
-    pub(super) fn latest(&self, handle: &Bytes) -> Bytes {
-        let bindings = lock(&self.bindings);
-        let found = bindings.iter().find(|(known, _)| known == handle);
-        found.map_or_else(|| handle.clone(), |(_, bound)| bound.clone())
-    }
-
-    /// Forgets what was bound to a handle.
-    pub(super) fn forget(&self, handle: &Bytes) {
-        lock(&self.bindings).retain(|(known, _)| known != handle);
-    }
-
     /// Remembers the table that `statement` is about to drop.
-    pub(super) fn note_drop(&self, query: &query::Session, statement: &Statement) {
-        let Some(table) = query.table_to_drop(statement) else { return };
+    pub(super) fn note_drop(&self, statement: &Statement, keyspace: &str) {
+        let Some(table) = self.query.table_to_drop(statement, keyspace) else { return };
         let mut dropped = lock(&self.dropped);
         dropped.retain(|known| known.keyspace != table.keyspace || known.name != table.name);
         dropped.push_back(table);
@@ -184,6 +160,7 @@ impl Entry {
 pub(super) struct Sessions {
     /// What every session begins as.
     template: query::Session,
+    kept: Arc<Kept>,
     all: Mutex<All>,
 }
 
@@ -209,7 +186,7 @@ impl Sessions {
         // Files belong to whoever runs the service, not to its clients.
         let options = SessionOptions { local_files: false, memory, ..SessionOptions::default() };
         let template = query::Session::new(database, options).map_err(|error| status(&error))?;
-        Ok(Sessions { template, all: Mutex::default() })
+        Ok(Sessions { template, kept: Arc::new(Kept::new()), all: Mutex::default() })
     }
 
     fn clock(&self) -> &Arc<dyn Clock> {
@@ -253,7 +230,7 @@ impl Sessions {
         })?;
         let keyspace = &SessionOptions::default().keyspace;
         let query = self.template.at(keyspace);
-        let session = Arc::new(FlightSession::new(query, now_ns));
+        let session = Arc::new(FlightSession::new(query, Arc::clone(&self.kept), now_ns));
         let entry = Entry { session: Arc::clone(&session), user, connections, was_used, number };
         all.insert(name, entry);
         Ok(session)
@@ -415,6 +392,15 @@ mod tests {
         }
     }
 
+    /// Makes a session one that can be told from a new one.
+    fn mark(session: &FlightSession) {
+        lock(&session.options).insert("mark".to_owned(), "set".to_owned());
+    }
+
+    fn is_marked(session: &FlightSession) -> bool {
+        lock(&session.options).contains_key("mark")
+    }
+
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn clients_without_a_token_have_a_session_for_each_connection_and_user() {
         let world = World::new().await;
@@ -424,28 +410,10 @@ mod tests {
         assert!(world.is_same(&world.basic(1, "a"), &world.basic(1, "a")));
         assert!(!world.is_same(&world.basic(1, "a"), &world.basic(1, "b")));
         assert!(!world.is_same(&world.basic(1, "a"), &world.basic(2, "a")));
-        world.sessions.of(&nobody).unwrap().remember("h".into(), "b".into());
+        mark(&world.sessions.of(&nobody).unwrap());
         world.sessions.connection_closed(Connection(1));
         let again = world.sessions.of(&world.request(1, "")).unwrap();
-        assert_eq!(again.latest(&"h".into()), "h", "a new connection has a new session");
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_statement_has_the_parameters_that_were_bound_last() {
-        let world = World::new().await;
-        let session = world.sessions.of(&world.request(1, "")).unwrap();
-        let (first, other) = (Bytes::from("h"), Bytes::from("i"));
-        session.remember(first.clone(), "1".into());
-        session.remember(other.clone(), "2".into());
-        session.remember(first.clone(), "3".into());
-        assert_eq!((session.latest(&first), session.latest(&other)), ("3".into(), "2".into()));
-        session.forget(&first);
-        assert_eq!((session.latest(&first), session.latest(&other)), (first, "2".into()));
-        // Those that were bound longest ago are forgotten.
-        for number in 0..BINDINGS_MAX {
-            session.remember(number.to_string().into(), "x".into());
-        }
-        assert_eq!((session.latest(&other), session.latest(&"0".into())), (other, "x".into()));
+        assert!(!is_marked(&again), "a new connection has a new session");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -457,7 +425,7 @@ mod tests {
             let text = format!("CREATE TABLE {name} ({column} int PRIMARY KEY)");
             query.execute(&text).await.unwrap();
             let text = format!("DROP TABLE {name}");
-            session.note_drop(query, &query::split(&text).unwrap()[0]);
+            session.note_drop(&query::split(&text).unwrap()[0], &query.keyspace());
             query.execute(&text).await.unwrap();
         };
         let key = |keyspace: &str, name: &str| {
@@ -532,13 +500,13 @@ mod tests {
     async fn a_connection_keeps_its_session_when_there_are_too_many() {
         let world = World::new().await;
         let first = world.request(1, "");
-        world.sessions.of(&first).unwrap().remember("h".into(), "b".into());
+        mark(&world.sessions.of(&first).unwrap());
         for connection in 2..=SESSIONS_PER_USER_MAX as u64 {
             world.sessions.of(&world.request(connection, "")).unwrap();
         }
         let refused = world.sessions.of(&world.request(100_000, "")).err().unwrap();
         assert_eq!(refused.code(), Code::ResourceExhausted);
-        assert_eq!(world.sessions.of(&first).unwrap().latest(&"h".into()), "b");
+        assert!(is_marked(&world.sessions.of(&first).unwrap()));
         world.sessions.connection_closed(Connection(2));
         assert!(world.sessions.of(&world.request(100_000, "")).is_ok());
     }

@@ -3,15 +3,41 @@
 use datafusion::arrow::datatypes::DataType as ArrowType;
 use datafusion::common::{Column as PlanColumn, ScalarValue};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
-use tidegate_engine::{ColumnId, TableSchema};
+use tidegate_engine::{ClusteringKey, ColumnId, PartitionKey, TableSchema};
 
 use super::lookup::want;
 use super::shape::{Condition, Operand};
-use super::value::{compared, compared_type};
-use crate::query::scan::pushdown::is_ordered_alike;
+use super::value::{compared, compared_type, plain_value};
+use crate::query::scan::pushdown::{is_ordered_alike, is_plain};
 
 /// Conditions that name a partition, all of which must hold.
-pub struct Conditions(Vec<(ColumnId, Operator, Operand)>);
+pub struct Conditions {
+    all: Vec<(ColumnId, Operator, Operand)>,
+    exact: Option<Exact>,
+}
+
+/// Conditions that are nothing but `column = value`, of all columns of the partition key and of the
+/// first of the clustering key, each once: which of them is about which column of the key.
+struct Exact {
+    partition: Vec<usize>,
+    clustering: Vec<usize>,
+}
+
+impl Exact {
+    fn of(table: &TableSchema, all: &[(ColumnId, Operator, Operand)]) -> Option<Self> {
+        let is_taken = |(id, operator, _): &(ColumnId, Operator, Operand)| {
+            *operator == Operator::Eq && is_plain(&table.column(*id).ty)
+        };
+        let place = |id: ColumnId| all.iter().position(|(named, ..)| *named == id);
+        let partition: Vec<usize> =
+            table.partition_key_ids().into_iter().map(place).collect::<Option<_>>()?;
+        let clustering: Vec<usize> =
+            table.clustering_key_ids().into_iter().map_while(place).collect();
+        // Of two about one column, or one behind a column that is open, one has no place.
+        let is_whole = partition.len() + clustering.len() == all.len();
+        (is_whole && all.iter().all(is_taken)).then_some(Exact { partition, clustering })
+    }
+}
 
 impl Conditions {
     /// Looks up the columns; `None` where one is no key column, where a value does not fit its
@@ -39,7 +65,26 @@ impl Conditions {
             conditions.iter().any(|(id, op, _)| *id == wanted && *op == Operator::Eq)
         };
         let is_named = table.partition_key_ids().into_iter().all(is_fixed);
-        is_named.then_some(Conditions(conditions))
+        let exact = Exact::of(table, &conditions);
+        is_named.then_some(Conditions { all: conditions, exact })
+    }
+
+    /// The key that they name, and the prefix of a clustering key in it; `None` where they are
+    /// other than equations, or where it takes a closer look at the values.
+    pub fn key(
+        &self,
+        table: &TableSchema,
+        values: &[ScalarValue],
+    ) -> Option<(PartitionKey, ClusteringKey)> {
+        let Exact { partition, clustering } = self.exact.as_ref()?;
+        let value = |place: &usize| {
+            let (id, _, operand) = &self.all[*place];
+            plain_value(&compared(operand, values, table.column(*id))?)
+        };
+        let parts = |places: &[usize]| places.iter().map(value).collect::<Option<Vec<_>>>();
+        let partition = PartitionKey::from_values(table, &parts(partition)?).ok()?;
+        let clustering = ClusteringKey::from_values(table, &parts(clustering)?).ok()?;
+        Some((partition, clustering))
     }
 
     /// The conditions as the planner would hand them to a scan.
@@ -50,6 +95,6 @@ impl Conditions {
             let column = Expr::Column(PlanColumn::from_name(&column.name));
             Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(column), *operator, Box::new(value))))
         };
-        self.0.iter().map(filter).collect()
+        self.all.iter().map(filter).collect()
     }
 }

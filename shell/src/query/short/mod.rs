@@ -17,7 +17,8 @@
 //! EXPLAIN shows what the planner would do, and then the path that is taken.
 //!
 //! `shape` reads tokens, `value` makes values fit, `condition` and `using` look up what statements
-//! share, `select`, `insert` and `change` run, `session` asks them.
+//! share, `select`, `insert` and `change` run, `together` reads for many rows of parameters,
+//! `session` asks them.
 
 mod change;
 mod condition;
@@ -26,6 +27,7 @@ mod lookup;
 mod select;
 mod session;
 mod shape;
+mod together;
 mod using;
 mod value;
 
@@ -35,7 +37,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use sqlparser::tokenizer::TokenWithSpan;
-use tidegate_engine::Database;
+use tidegate_engine::{Catalog, Database};
 
 use self::change::Change;
 use self::insert::Insert;
@@ -44,7 +46,7 @@ use self::select::Select;
 use self::shape::Shape;
 use super::error::Result;
 use super::outcome::Outcome;
-use super::parameter::row_of;
+use super::parameter::{QUERY_ROWS_MAX, row_of};
 use super::parse::TableName;
 
 /// A statement that the short path takes.
@@ -66,11 +68,10 @@ impl Short {
     pub(super) fn of(
         tokens: &[TokenWithSpan],
         parameter_count: usize,
-        database: &Database,
+        catalog: &Catalog,
         keyspace: &str,
     ) -> Option<Self> {
         let shape = Shape::read(tokens)?;
-        let catalog = database.catalog();
         let TableName { keyspace: named, table } = shape.table();
         let keyspace = named.as_ref().map_or(keyspace, |name| &name.value);
         let table = catalog.table(keyspace, &table.value)?;
@@ -105,8 +106,9 @@ impl Short {
 
     /// Whether a query with these rows of parameters is read on the short path.
     pub fn takes(&self, parameters: Option<&RecordBatch>) -> bool {
-        let values = self.values(parameters).ok().flatten();
-        self.rows_schema().is_some() && values.is_some_and(|values| self.takes_values(&values))
+        let rows = self.values(parameters).ok().flatten();
+        let takes_all = |rows: Vec<Vec<ScalarValue>>| rows.iter().all(|row| self.takes_values(row));
+        self.rows_schema().is_some() && rows.is_some_and(takes_all)
     }
 
     /// Whether the statement needs no plan with these values. Those of a write are judged when it
@@ -126,13 +128,17 @@ impl Short {
         }
     }
 
-    /// The parameters of a query; `None` where they are not one row of all of them.
-    fn values(&self, parameters: Option<&RecordBatch>) -> Result<Option<Vec<ScalarValue>>> {
+    /// The rows of parameters of a query; `None` where there are none, too many, or where they are
+    /// not of all parameters.
+    fn values(&self, parameters: Option<&RecordBatch>) -> Result<Option<Vec<Vec<ScalarValue>>>> {
         let count = self.parameters.fields().len();
         match parameters {
-            None if count == 0 => Ok(Some(Vec::new())),
-            Some(rows) if rows.num_rows() == 1 && rows.num_columns() == count => {
-                row_of(rows, 0).map(Some)
+            None if count == 0 => Ok(Some(vec![Vec::new()])),
+            Some(rows)
+                if (1..=QUERY_ROWS_MAX).contains(&rows.num_rows())
+                    && rows.num_columns() == count =>
+            {
+                (0..rows.num_rows()).map(|row| row_of(rows, row)).collect::<Result<_>>().map(Some)
             }
             _ => Ok(None),
         }
@@ -148,7 +154,7 @@ impl Short {
     ) -> Result<Option<Outcome>> {
         match &self.kind {
             Kind::Select(select) => match self.values(parameters)? {
-                Some(values) => select.run(database, &values, context).await,
+                Some(rows) => select.run(database, &rows, context).await,
                 None => Ok(None),
             },
             Kind::Insert(insert) => insert.run(database, parameters).await,

@@ -6,7 +6,7 @@ use datafusion::arrow::datatypes::{DataType as ArrowType, SchemaRef as ArrowSche
 use datafusion::common::ScalarValue;
 use futures::StreamExt;
 use tidegate_engine::batch::arrow_schema;
-use tidegate_engine::mutation::{Direction, Slice};
+use tidegate_engine::mutation::{ClusteringRange, Direction, Slice};
 use tidegate_engine::{
     ClusteringOrder, ColumnId, DataType, Database, Partitions, ReadCommand, SchemaRef,
 };
@@ -14,6 +14,7 @@ use tidegate_engine::{
 use super::condition::Conditions;
 use super::lookup::{RunContext, columns_of, want};
 use super::shape::{Operand, SelectShape};
+use super::together;
 use crate::query::error::{QueryError, Result};
 use crate::query::outcome::Outcome;
 use crate::query::scan::pushdown::{Access, Keys, decide_for, is_ordered_alike};
@@ -59,24 +60,62 @@ impl Select {
         &self.schema
     }
 
-    /// Starts the read; `None` where the planner has to look at the values.
+    /// Starts the read, or those of several rows of parameters in their order; `None` where the
+    /// planner has to look at the values.
     pub async fn run(
         &self,
         database: &Database,
-        values: &[ScalarValue],
+        rows: &[Vec<ScalarValue>],
         context: &RunContext<'_>,
     ) -> Result<Option<Outcome>> {
-        let Some(command) = self.command(values, context.past_cache) else { return Ok(None) };
+        let command = |values: &Vec<ScalarValue>| self.command(values, context.past_cache);
+        if let [values] = rows {
+            let Some(command) = command(values) else { return Ok(None) };
+            let turn = context.memory.turn().await?;
+            let batches = database.read(command).map(move |batch| {
+                let _held = &turn;
+                batch.map_err(QueryError::from)
+            });
+            return Ok(Some(Outcome::rows(Arc::clone(&self.schema), batches.boxed())));
+        }
+        let Some(commands) = rows.iter().map(command).collect() else { return Ok(None) };
         let turn = context.memory.turn().await?;
-        let rows = database.read(command).map(move |batch| {
+        let batches = together::read(database, commands, &self.schema).map(move |batch| {
             let _held = &turn;
-            batch.map_err(QueryError::from)
+            batch
         });
-        Ok(Some(Outcome::rows(Arc::clone(&self.schema), rows.boxed())))
+        Ok(Some(Outcome::rows(Arc::clone(&self.schema), batches.boxed())))
     }
 
     /// What the engine is asked for.
     pub fn command(&self, values: &[ScalarValue], past_cache: bool) -> Option<ReadCommand> {
+        let command = self.exact_command(values, past_cache);
+        command.or_else(|| self.decided_command(values, past_cache))
+    }
+
+    /// The same for conditions that are equations, without a decision: most statements have no
+    /// others.
+    fn exact_command(&self, values: &[ScalarValue], past_cache: bool) -> Option<ReadCommand> {
+        if self.whose != Keys::Own || !self.order.is_empty() {
+            return None;
+        }
+        let (partition, prefix) = self.conditions.key(&self.table, values)?;
+        let row_limit = match &self.limit {
+            None => None,
+            Some(limit) => Some(row_limit(limit, values)?),
+        };
+        let ranges = vec![ClusteringRange::prefix(prefix)];
+        Some(ReadCommand {
+            schema: Arc::clone(&self.table),
+            partitions: Partitions::Keys(vec![partition]),
+            slice: Slice { ranges, direction: Direction::Forward },
+            columns: self.columns.clone(),
+            row_limit,
+            past_cache,
+        })
+    }
+
+    fn decided_command(&self, values: &[ScalarValue], past_cache: bool) -> Option<ReadCommand> {
         let access =
             decide_for(&self.table, &self.conditions.filters(&self.table, values)?, self.whose);
         // Rows that are checked one by one, and conditions that exclude each other.
@@ -150,6 +189,50 @@ mod tests {
     use super::super::shape::Shape;
     use super::*;
     use crate::query::split;
+
+    /// Equations of keys as they are decided, and as they are read off.
+    #[test]
+    fn exact_keys_are_those_that_are_decided() {
+        let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+        let order = ClusteringOrder::Descending;
+        let clustering = |position| ColumnKind::ClusteringKey { position, order };
+        let table = TableSchema {
+            id: TableId(1),
+            keyspace: "ks".into(),
+            name: "t".into(),
+            columns: vec![
+                column("p", DataType::Text, ColumnKind::PartitionKey { position: 1 }),
+                column("q", DataType::BigInt, ColumnKind::PartitionKey { position: 0 }),
+                column("a", DataType::SmallInt, clustering(0)),
+                column("b", DataType::Boolean, clustering(1)),
+                column("c", DataType::Double, clustering(2)),
+                column("v", DataType::Text, ColumnKind::Regular),
+            ],
+            options: TableOptions::default(),
+        };
+        let table = Arc::new(table);
+        for (conditions, is_exact) in [
+            ("p = 'x' AND q = 1", true),
+            ("a = -7 AND q = 1 AND p = ''", true),
+            ("q = 1 AND p = 'x' AND a = 1 LIMIT 3", true),
+            ("q = 1 AND p = 'x' AND a = 1 AND a = 1", false),
+            ("q = 1 AND p = 'x' AND a > 1", false),
+            ("q = 1 AND p = 'x' AND a = 1 ORDER BY b", false),
+        ] {
+            let text = format!("SELECT v FROM t WHERE {conditions}");
+            let statement = split(&text).unwrap().remove(0);
+            let Some(Shape::Select(shape)) = Shape::read(statement.tokens()) else {
+                panic!("{text} has the shape of a short one");
+            };
+            let select = Select::new(shape, &table, false, &mut []).unwrap();
+            let exact = select.exact_command(&[], true);
+            assert_eq!(exact.is_some(), is_exact, "{text}");
+            let decided = select.decided_command(&[], true);
+            if let Some(exact) = exact {
+                assert_eq!(format!("{exact:?}"), format!("{:?}", decided.unwrap()), "{text}");
+            }
+        }
+    }
 
     #[test]
     fn columns_that_rows_may_lack_order_nothing() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::common::ScalarValue;
 use futures::{StreamExt, stream};
+use tidegate_engine::Catalog;
 
 use super::Short;
 use super::lookup::RunContext;
@@ -18,11 +19,21 @@ impl Session {
     /// The statement as the short path takes it, with the unqualified names of `keyspace`; `None`
     /// where the planner has to look at it.
     pub fn short(&self, statement: &Statement, keyspace: &str) -> Option<Short> {
+        self.short_under(&self.database.catalog(), statement, keyspace)
+    }
+
+    /// As [`Session::short`], with the tables of a catalog that was looked at before.
+    pub(in crate::query) fn short_under(
+        &self,
+        catalog: &Catalog,
+        statement: &Statement,
+        keyspace: &str,
+    ) -> Option<Short> {
         if !has_short_path(self.context.state_ref().read().config_options()) {
             return None;
         }
         let parameter_count = statement.parameter_count();
-        Short::of(statement.tokens(), parameter_count, &self.database, keyspace)
+        Short::of(statement.tokens(), parameter_count, catalog, keyspace)
     }
 
     /// Runs a statement on the short path, with rows of parameters where it has any. `None` means
@@ -50,6 +61,7 @@ impl Session {
             None => Ok(None),
         }
     }
+
     /// Adds to the outcome of an EXPLAIN that its statement runs without the plan, if it does.
     pub(in crate::query) fn name_path(
         &self,
@@ -63,7 +75,7 @@ impl Session {
         }
         let explained = &statement.tokens()[1..];
         let count = statement.parameter_count();
-        let short = Short::of(explained, count, &self.database, &self.keyspace());
+        let short = Short::of(explained, count, &self.database.catalog(), &self.keyspace());
         let Some(short) = short.filter(|short| short.takes_values(values)) else {
             return Ok(outcome);
         };

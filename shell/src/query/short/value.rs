@@ -5,7 +5,7 @@
 use datafusion::arrow::datatypes::DataType as ArrowType;
 use datafusion::common::ScalarValue;
 use tidegate_engine::batch::arrow_type;
-use tidegate_engine::{Column, DataType};
+use tidegate_engine::{Column, DataType, Value};
 
 use super::shape::Operand;
 use crate::query::scan::pushdown::is_plain;
@@ -40,6 +40,20 @@ pub fn compared(operand: &Operand, values: &[ScalarValue], column: &Column) -> O
     };
     let text = identifier.canonical(scalar.try_as_str().flatten()?)?;
     Some(ScalarValue::Utf8(Some(text)))
+}
+
+/// A value of a plain type as a key has it; `None` for null and for types that take a closer look.
+pub fn plain_value(scalar: &ScalarValue) -> Option<Value> {
+    Some(match scalar {
+        ScalarValue::Boolean(value) => Value::Boolean((*value)?),
+        ScalarValue::Int8(value) => Value::TinyInt((*value)?),
+        ScalarValue::Int16(value) => Value::SmallInt((*value)?),
+        ScalarValue::Int32(value) => Value::Int((*value)?),
+        ScalarValue::Int64(value) => Value::BigInt((*value)?),
+        ScalarValue::Utf8(value) => Value::Text(value.clone()?),
+        ScalarValue::TimestampMillisecond(value, _) => Value::Timestamp((*value)?),
+        _ => return None,
+    })
 }
 
 /// A whole number in a column of whole numbers.

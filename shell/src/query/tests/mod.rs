@@ -6,6 +6,7 @@ mod heading;
 mod order;
 mod plan;
 mod policy;
+mod prepared;
 mod relational;
 mod replay;
 mod row_value;

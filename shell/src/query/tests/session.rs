@@ -409,7 +409,8 @@ async fn a_query_is_told_from_what_changes_something() {
     ] {
         let statement = &split(text).unwrap()[0];
         assert!(world.session.describe(statement).await.unwrap().is_query, "{text}");
-        assert!(world.session.run_query(statement, None).await.is_ok(), "{text}");
+        let prepared = world.session.prepare(statement.clone(), "default");
+        assert!(world.session.query_prepared(&prepared, None).await.is_ok(), "{text}");
     }
     for text in [
         "INSERT INTO t VALUES (2, 2)",
@@ -427,7 +428,8 @@ async fn a_query_is_told_from_what_changes_something() {
         "ALTER CACHE SET POLICY = lru",
     ] {
         let statement = &split(text).unwrap()[0];
-        let error = world.session.run_query(statement, None).await.err().unwrap();
+        let prepared = world.session.prepare(statement.clone(), "default");
+        let error = world.session.query_prepared(&prepared, None).await.err().unwrap();
         assert_eq!(error.message, "the statement is no query", "{text}");
     }
     assert_eq!(world.column("SELECT v FROM t").await, ["2"]);
@@ -456,8 +458,9 @@ async fn a_session_of_another_keyspace_leaves_this_one_alone() {
         assert_eq!(is_there, text != "SELECT * FROM u", "{text}");
     }
     let drop = &split("DROP TABLE t").unwrap()[0];
-    assert_eq!(other.table_to_drop(drop).unwrap().full_name(), "other.t");
-    assert!(world.session.table_to_drop(drop).is_none());
+    let dropped = world.session.table_to_drop(drop, "other").unwrap();
+    assert_eq!(dropped.full_name(), "other.t");
+    assert!(world.session.table_to_drop(drop, "default").is_none());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

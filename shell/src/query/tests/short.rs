@@ -9,7 +9,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 
 use super::World;
-use crate::query::{OutcomeKind, Statement, split};
+use crate::query::{Outcome, OutcomeKind, Prepared, Result, Statement, split};
 
 /// What each statement is: whether the short path takes it.
 const READS: &[(&str, bool)] = &[
@@ -167,6 +167,20 @@ async fn seen(
         Some(rows) => world.session.run_with(&statement, rows).await,
         None => world.session.run(&statement).await,
     };
+    shown(text, outcome).await
+}
+
+/// The same of a statement that was prepared.
+async fn seen_prepared(
+    world: &World,
+    prepared: &Prepared,
+    parameters: Option<&RecordBatch>,
+) -> (Option<SchemaRef>, String) {
+    let text = prepared.statement().text().to_owned();
+    shown(&text, world.session.run_prepared(prepared, parameters).await).await
+}
+
+async fn shown(text: &str, outcome: Result<Outcome>) -> (Option<SchemaRef>, String) {
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => return (None, error.render(text)),
@@ -195,10 +209,16 @@ async fn reads_answer_as_the_planner_answers() {
         assert!(world.session.short(&statement(text), "default").is_none(), "{text}");
         let planned = seen(&world, text, None).await;
         let described = world.session.describe(&statement(text)).await;
+        let prepared = world.session.prepare(statement(text), "default");
+        // The second time with what the first has kept.
+        for _ in 0..2 {
+            assert_eq!(seen_prepared(&world, &prepared, None).await, planned, "{text}");
+        }
         set_short(&world, true).await;
         let short = world.session.short(&statement(text), "default");
         assert_eq!(short.is_some(), *is_short, "{text}");
         assert_eq!(seen(&world, text, None).await, planned, "{text}");
+        assert_eq!(seen_prepared(&world, &prepared, None).await, planned, "{text}");
         if let (Some(short), Ok(described)) = (short, described) {
             assert_eq!(short.rows_schema(), Some(&described.schema), "{text}");
         }
@@ -208,14 +228,20 @@ async fn reads_answer_as_the_planner_answers() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_leave_what_the_planner_leaves() {
     let mut left = Vec::new();
-    for is_on in [false, true] {
+    for (is_on, is_prepared) in [(false, false), (true, false), (false, true), (true, true)] {
         let world = world().await;
         set_short(&world, is_on).await;
         let mut all = Vec::new();
         for (text, is_short) in WRITES {
             let short = world.session.short(&statement(text), "default");
             assert_eq!(short.is_some(), *is_short && is_on, "{text}");
-            all.push(seen(&world, text, None).await.1);
+            all.push(match is_prepared {
+                true => {
+                    let prepared = world.session.prepare(statement(text), "default");
+                    seen_prepared(&world, &prepared, None).await.1
+                }
+                false => seen(&world, text, None).await.1,
+            });
         }
         for text in [
             "SELECT * FROM t WHERE pk IN (7, 8, 9, 10) ORDER BY pk, a, b",
@@ -226,7 +252,9 @@ async fn writes_leave_what_the_planner_leaves() {
         }
         left.push(all);
     }
-    assert_eq!(left[0], left[1]);
+    for others in &left[1..] {
+        assert_eq!(*others, left[0]);
+    }
 }
 
 /// Columns of parameters.
@@ -279,7 +307,12 @@ async fn parameters_are_bound_as_the_planner_binds_them() {
         set_short(&world, false).await;
         let planned = seen(&world, text, Some(&values)).await;
         let wanted = world.session.parameters(&statement(text)).await.unwrap();
-        set_short(&world, true).await;
+        let prepared = world.session.prepare(statement(text), "default");
+        for is_on in [false, false, true] {
+            set_short(&world, is_on).await;
+            assert_eq!(seen_prepared(&world, &prepared, Some(&values)).await, planned, "{text}");
+            assert_eq!(world.session.parameters_of(&prepared).await.unwrap(), wanted, "{text}");
+        }
         let short = world.session.short(&statement(text), "default").expect(text);
         assert_eq!(*short.parameters(), wanted, "{text}");
         assert_eq!(seen(&world, text, Some(&values)).await, planned, "{text}");

@@ -1,0 +1,64 @@
+//! Statements that are read once and run often.
+//!
+//! What is made of a text does not depend on the values that are bound to it: its tokens, what the
+//! short path takes of it, its logical plan, the types of its parameters. A prepared statement
+//! keeps them, and each run fills in values.
+//!
+//! | statement | what a run does |
+//! |---|---|
+//! | one that the short path takes | values become a `ReadCommand` or mutations |
+//! | another query | values replace the parameters of the kept logical plan, which is then optimised: rules of ours look at values |
+//! | another write | is planned with its values |
+//!
+//! Invariant: what is kept was made under the catalog and the settings that a run finds. Any DDL,
+//! of any session, makes a new catalog, and with it everything is made anew. A plan that reads more
+//! than tables of the engine is not kept: what such tables hold may belong to the plan.
+//!
+//! `plans` bounds what is kept for texts, `session` runs.
+
+mod plans;
+mod session;
+
+use std::sync::{Arc, OnceLock, RwLock};
+
+use tidegate_engine::Catalog;
+
+pub use plans::Plans;
+
+use super::outcome::Description;
+use super::parse::statement::Statement;
+use super::short::Short;
+use super::sketch::Sketched;
+
+/// See the head of this file.
+pub struct Prepared {
+    statement: Statement,
+    /// Of its unqualified names.
+    keyspace: String,
+    made: RwLock<Arc<Made>>,
+}
+
+impl Prepared {
+    pub fn statement(&self) -> &Statement {
+        &self.statement
+    }
+}
+
+/// What was made of a statement.
+pub struct Made {
+    catalog: Arc<Catalog>,
+    /// Of the settings.
+    stamp: u64,
+    short: Option<Short>,
+    /// Made when it is first needed.
+    sketch: OnceLock<Sketched>,
+    /// Without values.
+    description: OnceLock<Description>,
+}
+
+impl Made {
+    /// What the short path takes of the statement; `None` where the planner has to look at it.
+    pub fn short(&self) -> Option<&Short> {
+        self.short.as_ref()
+    }
+}

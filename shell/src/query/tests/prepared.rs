@@ -1,0 +1,207 @@
+//! Prepared statements: what is kept is never stale, and many rows of parameters.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, Int32Array, RecordBatch, StringArray};
+use datafusion::arrow::util::pretty::pretty_format_batches;
+
+use super::World;
+use crate::query::prepared::Plans;
+use crate::query::{Description, Prepared, Result, Session, split};
+
+fn prepare(session: &Session, text: &str) -> Prepared {
+    session.prepare(split(text).unwrap().remove(0), &session.keyspace())
+}
+
+fn ints(values: &[Option<i32>]) -> ArrayRef {
+    Arc::new(Int32Array::from(values.to_vec()))
+}
+
+fn rows(columns: Vec<ArrayRef>) -> RecordBatch {
+    let names = (1..=columns.len()).map(|n| format!("${n}"));
+    RecordBatch::try_from_iter(names.zip(columns)).unwrap()
+}
+
+/// The rows of a prepared statement, or its error.
+async fn answer(session: &Session, prepared: &Prepared, bound: Option<&RecordBatch>) -> String {
+    let outcome = match session.run_prepared(prepared, bound).await {
+        Ok(outcome) => outcome,
+        Err(error) => return error.to_string(),
+    };
+    match outcome.collect().await {
+        Ok(batches) => pretty_format_batches(&batches).unwrap().to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Reads of the short path and of the planner's, and a write of each.
+const STATEMENTS: [&str; 5] = [
+    "SELECT * FROM t WHERE k = 1",
+    "SELECT * FROM t WHERE k + 0 = 1",
+    "SELECT count(*) FROM t",
+    "INSERT INTO t (k, v) VALUES (1, 5)",
+    "INSERT INTO t (k, v) SELECT 1, 5",
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn definitions_that_others_change_reach_what_was_prepared() {
+    let world = World::new().await;
+    let other = world.session.at("default");
+    let table = "CREATE TABLE t (k int PRIMARY KEY, v int)";
+    other.execute(table).await.unwrap();
+    let prepared = STATEMENTS.map(|text| prepare(&world.session, text));
+    for change in [
+        "SELECT 1",
+        "DROP TABLE t",
+        "CREATE TABLE t (k int PRIMARY KEY, v text)",
+        "DROP TABLE t",
+        "CREATE TABLE t (v int, w int, k int PRIMARY KEY)",
+        "INSERT INTO t (k, w) VALUES (1, 7)",
+        "TRUNCATE t",
+        "ALTER TABLE t WITH default_time_to_live = 1000",
+        "DROP TABLE t",
+        table,
+    ] {
+        other.execute(change).await.unwrap();
+        for (text, prepared) in STATEMENTS.iter().zip(&prepared) {
+            let fresh = prepare(&world.session, text);
+            let wanted = answer(&world.session, &fresh, None).await;
+            let found = answer(&world.session, prepared, None).await;
+            assert_eq!(found, wanted, "{text} after {change}");
+            let described = world.session.describe_prepared(prepared, None).await;
+            let wanted = world.session.describe(fresh.statement()).await;
+            let shown = |description: Result<Description>| match description {
+                Ok(Description { schema, parameters, returns_rows, is_query }) => {
+                    Ok((schema, parameters, returns_rows, is_query))
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            assert_eq!(shown(described), shown(wanted), "{text} after {change}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_tables_of_the_system_hold_is_looked_up_again() {
+    let world = World::new().await;
+    let count = "SELECT count(*) FROM system.tables WHERE keyspace_name = 'default'";
+    let prepared = prepare(&world.session, count);
+    let before = answer(&world.session, &prepared, None).await;
+    world.run("CREATE TABLE t (k int PRIMARY KEY)").await;
+    let after = answer(&world.session, &prepared, None).await;
+    assert_ne!(before, after);
+    let clock = prepare(&world.session, "SELECT now() FROM t");
+    world.run("INSERT INTO t (k) VALUES (1)").await;
+    let first = answer(&world.session, &clock, None).await;
+    assert_ne!(first, answer(&world.session, &clock, None).await, "time goes on");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_and_keyspaces_keep_plans_apart() {
+    let world = World::new().await;
+    for text in [
+        "CREATE TABLE t (k int PRIMARY KEY)",
+        "CREATE KEYSPACE other",
+        "CREATE TABLE other.t (k int PRIMARY KEY)",
+        "INSERT INTO t VALUES (1)",
+        "INSERT INTO other.t VALUES (2)",
+    ] {
+        world.run(text).await;
+    }
+    let plans = Plans::new();
+    let text = "SELECT * FROM t WHERE k > 0";
+    let keep = |session: &Session, keyspace: &str| {
+        plans.keep(session, text, split(text).unwrap().remove(0), keyspace)
+    };
+    let (first, other) = (keep(&world.session, "default"), keep(&world.session, "other"));
+    assert!(answer(&world.session, &first, None).await.contains("| 1 |"));
+    assert!(answer(&world.session, &other, None).await.contains("| 2 |"));
+    // Of sessions with the same settings one serves the other.
+    let alike = world.session.at("other");
+    let found = plans.get(&alike, text, "default").unwrap();
+    assert!(Arc::ptr_eq(&found, &first));
+    alike.execute("SET datafusion.execution.time_zone = '+05:00'").await.unwrap();
+    assert!(plans.get(&alike, text, "default").is_none());
+    assert!(plans.get(&world.session, text, "default").is_some());
+    // Whatever session it is run by, its settings count.
+    let zone = prepare(&world.session, "SELECT current_date() IS NOT NULL, k FROM t WHERE k = $1");
+    let bound = rows(vec![ints(&[Some(1)])]);
+    let here = answer(&world.session, &zone, Some(&bound)).await;
+    assert_eq!(answer(&alike, &zone, Some(&bound)).await, here);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plans_are_bounded_and_the_longest_unused_goes() {
+    let world = World::new().await;
+    let plans = Plans::new();
+    let keep = |text: &str| {
+        plans.keep(&world.session, text, split(text).unwrap().remove(0), "default");
+    };
+    let is_kept = |text: &str| plans.get(&world.session, text, "default").is_some();
+    keep("SELECT 'first'");
+    keep("SELECT 'second'");
+    for number in 0..1022 {
+        keep(&format!("SELECT {number}"));
+    }
+    assert!(is_kept("SELECT 'first'"));
+    keep("SELECT 'one more'");
+    assert!(is_kept("SELECT 'first'") && !is_kept("SELECT 'second'"));
+    // Long texts leave room for few, and the longest are not kept.
+    let long = |number: usize| format!("SELECT '{}'", number.to_string().repeat(15_000));
+    (0..9).for_each(|number| keep(&long(number)));
+    assert!((0..9).all(|number| is_kept(&long(number))));
+    (0..40).for_each(|number| keep(&format!("{} AS a{number}", long(1))));
+    assert!(!is_kept("SELECT 'first'") && !is_kept(&long(0)));
+    let longest = format!("SELECT '{}'", "x".repeat(17_000));
+    keep(&longest);
+    assert!(!is_kept(&longest));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_with_many_rows_of_parameters_answers_in_their_order() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int, c int, v text, PRIMARY KEY (k, c))").await;
+    for k in 0..50 {
+        world.run(&format!("INSERT INTO t VALUES ({k}, 1, 'a{k}'), ({k}, 2, 'b{k}')")).await;
+    }
+    let keys: Vec<Option<i32>> = (0..50).rev().flat_map(|k| [Some(k), Some(k + 100)]).collect();
+    let bound = rows(vec![ints(&keys)]);
+    let mut answers = Vec::new();
+    for (is_on, text) in [
+        (true, "SELECT k, c, v FROM t WHERE k = $1"),
+        (false, "SELECT k, c, v FROM t WHERE k = $1"),
+        (true, "SELECT k, c, v FROM t WHERE k + 0 = $1 ORDER BY c"),
+    ] {
+        world.run(&format!("SET tidegate.short_path = {is_on}")).await;
+        let prepared = prepare(&world.session, text);
+        let unprepared = world.session.run_with(prepared.statement(), &bound).await.unwrap();
+        let unprepared = pretty_format_batches(&unprepared.collect().await.unwrap()).unwrap();
+        let answer = answer(&world.session, &prepared, Some(&bound)).await;
+        assert_eq!(unprepared.to_string(), answer, "{text}");
+        answers.push(answer);
+    }
+    assert_eq!(answers[0], answers[1]);
+    assert_eq!(answers[0], answers[2]);
+    let cells: Vec<&str> = answers[0].lines().filter(|line| line.contains('a')).collect();
+    assert_eq!((cells.len(), answers[0].lines().count()), (50, 104));
+    assert!(cells[0].contains("a49") && cells[49].contains("a0"), "{cells:?}");
+
+    let prepared = prepare(&world.session, "SELECT v FROM t WHERE k = $1 AND c = 1");
+    let with_null = rows(vec![ints(&[Some(3), None, Some(4)])]);
+    let answer_of_nulls = answer(&world.session, &prepared, Some(&with_null)).await;
+    assert!(answer_of_nulls.contains("a3") && answer_of_nulls.contains("a4"), "{answer_of_nulls}");
+    for wrong in [vec![], vec![Some(1); 10_001]] {
+        let refused = answer(&world.session, &prepared, Some(&rows(vec![ints(&wrong)]))).await;
+        assert!(refused.contains("1 to 10000 rows of parameters"), "{refused}");
+    }
+    // What a later row makes null may be null, and what fails there fails there.
+    let prepared = prepare(&world.session, "SELECT 6 / $1 AS x, $2 AS y FROM t WHERE k = 1");
+    let texts = Arc::new(StringArray::from(vec![Some("x"), None])) as ArrayRef;
+    let with_null = rows(vec![ints(&[Some(3), None]), texts]);
+    let found = answer(&world.session, &prepared, Some(&with_null)).await;
+    assert_eq!(found.matches("| x ").count(), 3, "{found}");
+    let texts = Arc::new(StringArray::from(vec![Some("x"), None])) as ArrayRef;
+    let zero = rows(vec![ints(&[Some(3), Some(0)]), texts]);
+    let failed = answer(&world.session, &prepared, Some(&zero)).await;
+    assert!(failed.to_lowercase().contains("zero"), "{failed}");
+}
