@@ -1,10 +1,12 @@
 //! Bulk ingest: Arrow batches of a client straight into mutations, without SQL.
 //!
 //! Invariant: rows that were acknowledged are written; a failure in the middle leaves the batches
-//! before it written. Rows are upserts, so an ingest may be sent again as a whole. Where an ingest
-//! replaces a table, the old one stays until the rows have ended and each of them was accepted.
+//! before it written. Of a write that fails, those that were at work with it may be written too.
+//! Rows are upserts, so an ingest may be sent again as a whole. Where an ingest replaces a table,
+//! the old one stays until the rows have ended and each of them was accepted.
 
 mod checked_rows;
+mod in_flight;
 mod new_table;
 
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use tidegate_engine::{Database, SchemaRef, TableSchema};
 use tonic::Status;
 
 use self::checked_rows::CheckedRows;
+use self::in_flight::InFlight;
 use self::new_table::new_table;
 use super::error::{engine_status, invalid, status};
 use super::session::FlightSession;
@@ -30,6 +33,7 @@ use crate::query::stamp::stamp;
 
 /// Rows handed to the engine at once.
 const ROWS_AT_ONCE_MAX: usize = 8192;
+
 /// Writes the batches of `rows` and returns how many rows they had.
 pub(super) async fn ingest(
     session: &FlightSession,
@@ -45,22 +49,39 @@ pub(super) async fn ingest(
     if let Some(catalog) = command.catalog.as_ref().filter(|name| *name != CATALOG) {
         return Err(Status::not_found(format!("catalog '{catalog}' does not exist")));
     }
-    let database = session.query.database();
-    let mut target: Option<SchemaRef> = None;
-    let mut count = 0_i64;
-    let mut rows = match is_replace(session, command) {
+    let rows = match is_replace(session, command) {
         true => checked(session, command, rows).await?.into_stream()?.left_stream(),
         false => rows.right_stream(),
     };
-    while let Some(batch) = rows.next().await {
+    let mut writes = InFlight::new();
+    let written = write_all(session, command, rows, &mut writes).await;
+    // What was begun is ended, also behind an error: then the client knows what to expect.
+    let ended = writes.end().await;
+    written.and_then(|count| ended.map(|()| count))
+}
+
+/// Begins the writes of all rows, and returns how many rows there are.
+async fn write_all(
+    session: &FlightSession,
+    command: &CommandStatementIngest,
+    mut rows: impl Stream<Item = Result<RecordBatch, Status>> + Send + Unpin,
+    writes: &mut InFlight,
+) -> Result<i64, Status> {
+    let database = session.query.database();
+    let mut target: Option<SchemaRef> = None;
+    let mut count = 0_i64;
+    while let Some(batch) = writes.while_waiting_for(rows.next()).await? {
         let batch = batch?;
         let table = match &target {
             Some(table) => Arc::clone(table),
             None => target.insert(open_table(session, command, &batch.schema()).await?).clone(),
         };
+        let bytes_of_row = batch.get_array_memory_size() / batch.num_rows().max(1);
         for start in (0..batch.num_rows()).step_by(ROWS_AT_ONCE_MAX) {
             let part = batch.slice(start, ROWS_AT_ONCE_MAX.min(batch.num_rows() - start));
-            write(database, &table, &part, count).await?;
+            let mut accepted = accept(database, &table, &part, count)?;
+            stamp(database, &mut accepted);
+            writes.begin(database.apply_many(accepted), bytes_of_row * part.num_rows()).await?;
             count += part.num_rows() as i64;
         }
     }
@@ -153,18 +174,6 @@ async fn open_table(
     let dropped = session.dropped(&keyspace, &command.table);
     let schema = new_table(session, command, keyspace, rows, dropped.as_deref())?;
     database.create_table(schema, false).await.map_err(engine_status)
-}
-
-/// Writes one batch; `before` rows of the ingest came earlier.
-async fn write(
-    database: &Database,
-    table: &SchemaRef,
-    batch: &RecordBatch,
-    before: i64,
-) -> Result<(), Status> {
-    let mut accepted = accept(database, table, batch, before)?;
-    stamp(database, &mut accepted);
-    database.apply_many(accepted).await.map_err(engine_status)
 }
 
 /// Turns rows into what is written; `before` rows of the ingest came earlier.
