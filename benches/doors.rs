@@ -2,10 +2,18 @@
 //!
 //! The library's door is measured as a program uses it: from a thread of its own, one call at a
 //! time, and with many in flight. Beside it, in the same run, a bare ping-pong of two threads: what
-//! a hop costs where nothing is done behind it. CPU time is the process's, all threads together.
+//! a hop costs where nothing is done behind it. SQL in process stands beside the library. Flight
+//! SQL is served by a child process. Beside it stands a bare tonic service, also a child, that
+//! answers the same calls from memory. CPU time is a process's, all threads together.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark stops where it fails")]
 
+#[path = "doors/bare.rs"]
+mod bare;
+#[path = "doors/copy.rs"]
+mod copy;
+#[path = "doors/flight.rs"]
+mod flight;
 #[allow(dead_code, reason = "a group uses of the frame what it needs")]
 #[path = "frame/mod.rs"]
 mod frame;
@@ -13,13 +21,45 @@ mod frame;
 mod library;
 #[path = "doors/ping_pong.rs"]
 mod ping_pong;
+#[path = "doors/server.rs"]
+mod server;
+#[path = "doors/sql.rs"]
+mod sql;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 use frame::{Arguments, print_head};
+use tidegate::allocator::Allocator;
+use tokio::runtime::Builder;
 
-fn main() {
+/// What the program takes its memory from.
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    match words.next().as_deref() {
+        Some(server::CHILD) => return server::run(words),
+        Some(bare::CHILD) => return bare::run(&PathBuf::from(words.next().unwrap())),
+        _ => {}
+    }
     let arguments = Arguments::parse();
     print_head(&arguments);
     // Each door has a module, which prints its own rows.
     ping_pong::print(&arguments);
     library::print(&arguments);
+    let alone = Builder::new_current_thread().enable_all().build().unwrap();
+    if arguments.wants("SQL point read") {
+        let loaded = library::load(&arguments);
+        alone.block_on(sql::print(&arguments, &loaded));
+    }
+    if arguments.wants("COPY from Parquet and CSV") {
+        alone.block_on(copy::print(&arguments));
+    }
+    if ["Flight", "ingest", "executemany", "idle server"].iter().any(|name| arguments.wants(name)) {
+        let threads = Builder::new_multi_thread().enable_all().build().unwrap();
+        threads.block_on(flight::print(&arguments));
+    }
+    ExitCode::SUCCESS
 }

@@ -17,16 +17,17 @@ const REPEATS: usize = 3;
 /// The one large partition.
 const LARGE: i64 = -1;
 
-struct Loaded {
-    database: Database,
+pub struct Loaded {
+    pub database: Database,
     schema: SchemaRef,
-    partitions: i64,
+    /// Small ones, of [`ROWS_PER_PARTITION`] rows.
+    pub partitions: i64,
     large_rows: i64,
     _directory: tempfile::TempDir,
 }
 
 /// Small partitions and a large one, in SSTables and whole in the row cache.
-fn load(arguments: &Arguments) -> Loaded {
+pub fn load(arguments: &Arguments) -> Loaded {
     let directory = tempfile::tempdir().unwrap();
     let partitions = arguments.scale(5_000, 50_000) as i64;
     let large_rows = arguments.scale(200_000, 2_000_000) as i64;
@@ -80,6 +81,12 @@ impl Loaded {
             RowKey::from(key)
         };
         (0..count).map(|_| key()).collect()
+    }
+
+    /// Whether there is such a row.
+    pub async fn get(&self, pk: i64, ck: i64) -> bool {
+        let key = (partition_key(&self.schema, pk), clustering_key(&self.schema, ck));
+        self.database.get(&self.schema, key).await.unwrap().is_some()
     }
 
     fn get_alone(&self, reads: usize, seed: u64) -> f64 {

@@ -1,0 +1,302 @@
+//! Flight SQL from clients in this process to a server in another, over loopback.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
+use arrow_flight::encode::FlightDataEncoderBuilder;
+use arrow_flight::flight_service_client::FlightServiceClient;
+use arrow_flight::sql::client::FlightSqlServiceClient;
+use arrow_flight::sql::{
+    ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult, Any,
+    CommandPreparedStatementQuery, CommandPreparedStatementUpdate, CommandStatementIngest,
+    DoPutPreparedStatementResult, DoPutUpdateResult, ProstMessageExt, TableDefinitionOptions,
+    TableExistsOption, TableNotExistOption,
+};
+use arrow_flight::{Action, FlightData, FlightDescriptor, FlightInfo, PutResult};
+use futures::future::join_all;
+use futures::{StreamExt, TryStreamExt, stream};
+use prost::Message;
+use prost::bytes::Bytes;
+use tidegate::query::{Session, SessionOptions, split};
+use tidegate_engine::clock::Random;
+use tidegate_engine::{Database, Options};
+use tonic::transport::Channel;
+
+use crate::bare::{self, Answers};
+use crate::frame::table::VALUE_BYTES;
+use crate::frame::{Arguments, Row, Target, median};
+use crate::server::Server;
+
+const CLIENTS: usize = 64;
+const ROWS_PER_PARTITION: i64 = 100;
+/// Rows of a batch of an ingest.
+const BATCH_ROWS: i64 = 10_000;
+const TABLE: &str = "CREATE TABLE rows (pk bigint, ck bigint, v blob, PRIMARY KEY (pk, ck))";
+const POINT: &str = "SELECT v FROM rows WHERE pk = ? AND ck = ?";
+const INSERT: &str = "INSERT INTO rows (pk, ck, v) VALUES (?, ?, ?)";
+const SCAN: &str = "SELECT * FROM rows";
+
+type Raw = FlightServiceClient<Channel>;
+type Client = FlightSqlServiceClient<Channel>;
+
+async fn raw(address: &str) -> Raw {
+    let channel = Channel::from_shared(format!("http://{address}")).unwrap();
+    let client = FlightServiceClient::new(channel.tcp_nodelay(true).connect().await.unwrap());
+    client.max_decoding_message_size(1 << 30)
+}
+
+async fn client(address: &str) -> Client {
+    FlightSqlServiceClient::new_from_inner(raw(address).await)
+}
+
+/// Rows from number `first` on.
+fn rows(first: i64, count: i64) -> RecordBatch {
+    let numbers = || first..first + count;
+    let pk = Int64Array::from_iter_values(numbers().map(|row| row / ROWS_PER_PARTITION));
+    let ck = Int64Array::from_iter_values(numbers().map(|row| row % ROWS_PER_PARTITION));
+    let value = |row: i64| {
+        let mut value = [b'v'; VALUE_BYTES];
+        value[..8].copy_from_slice(&row.to_be_bytes());
+        value
+    };
+    let v = BinaryArray::from_iter_values(numbers().map(value));
+    let columns: [(&str, ArrayRef); 3] =
+        [("pk", Arc::new(pk)), ("ck", Arc::new(ck)), ("v", Arc::new(v))];
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+/// Rows a second.
+async fn ingest(address: &str, count: i64) -> f64 {
+    let mut client = client(address).await;
+    client.execute_update(TABLE.to_owned(), None).await.unwrap();
+    let command = CommandStatementIngest {
+        table: "rows".to_owned(),
+        table_definition_options: Some(TableDefinitionOptions {
+            if_not_exist: TableNotExistOption::Fail.into(),
+            if_exists: TableExistsOption::Append.into(),
+        }),
+        ..CommandStatementIngest::default()
+    };
+    let firsts: Vec<i64> = (0..count).step_by(BATCH_ROWS as usize).collect();
+    let batches = firsts.into_iter().map(|first| Ok(rows(first, BATCH_ROWS)));
+    let start = wall();
+    let written = client.execute_ingest(command, stream::iter(batches)).await.unwrap();
+    let taken = wall() - start;
+    assert_eq!(written, count);
+    count as f64 / taken.as_secs_f64()
+}
+
+/// Rows a second, bound at once to a prepared INSERT, as drivers do it: in one DoPut.
+async fn executemany(address: &str, count: i64) -> f64 {
+    let mut client = raw(address).await;
+    let handle = prepare(&mut client, INSERT).await;
+    let command = CommandPreparedStatementUpdate { prepared_statement_handle: handle };
+    let descriptor = FlightDescriptor::new_cmd(command.as_any().encode_to_vec());
+    let mut figures = Vec::new();
+    for round in 1..=3 {
+        // Of partitions that no other row is in.
+        let rows = rows(-round * count, count);
+        let start = wall();
+        let encoder = FlightDataEncoderBuilder::new()
+            .with_flight_descriptor(Some(descriptor.clone()))
+            .build(stream::iter([Ok(rows)]));
+        let messages: Vec<FlightData> = encoder.try_collect().await.unwrap();
+        let mut answer = client.do_put(stream::iter(messages)).await.unwrap().into_inner();
+        let put = answer.try_next().await.unwrap().unwrap();
+        figures.push(count as f64 / (wall() - start).as_secs_f64());
+        let written = DoPutUpdateResult::decode(&*put.app_metadata).unwrap().record_count;
+        assert_eq!(written, count);
+    }
+    median(figures)
+}
+
+/// Bytes of Arrow a second of a scan, the better of two.
+async fn scan(address: &str) -> f64 {
+    let mut client = client(address).await;
+    let mut best: f64 = 0.0;
+    for _ in 0..2 {
+        let start = wall();
+        let info = client.execute(SCAN.to_owned(), None).await.unwrap();
+        let ticket = info.endpoint[0].ticket.clone().unwrap();
+        let mut batches = client.do_get(ticket).await.unwrap();
+        let mut bytes = 0;
+        while let Some(batch) = batches.try_next().await.unwrap() {
+            bytes += arrow_bytes(&batch);
+        }
+        best = best.max(bytes as f64 / (wall() - start).as_secs_f64());
+    }
+    best
+}
+
+/// The same in this process, with the directory of a server that has stopped.
+async fn scan_in_process(directory: &Path) -> f64 {
+    let options = Options { shards: Some(2), ..Options::new(directory) };
+    let database = Database::open(options).await.unwrap();
+    let session = Session::new(database.clone(), SessionOptions::default()).unwrap();
+    let statement = split(SCAN).unwrap().remove(0);
+    let mut best: f64 = 0.0;
+    for _ in 0..2 {
+        let start = wall();
+        let (_, mut batches) = session.run(&statement).await.unwrap().into_rows().unwrap();
+        let mut bytes = 0;
+        while let Some(batch) = batches.next().await {
+            bytes += arrow_bytes(&batch.unwrap());
+        }
+        best = best.max(bytes as f64 / (wall() - start).as_secs_f64());
+    }
+    database.close().await.unwrap();
+    best
+}
+
+/// Bytes of the values of a batch: two numbers, a value and where it ends.
+fn arrow_bytes(batch: &RecordBatch) -> usize {
+    batch.num_rows() * (8 + 8 + VALUE_BYTES + 4)
+}
+
+fn wall() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// The handle of a prepared statement.
+async fn prepare(client: &mut Raw, text: &str) -> Bytes {
+    let query = text.to_owned();
+    let request = ActionCreatePreparedStatementRequest { query, transaction_id: None };
+    let body = request.as_any().encode_to_vec();
+    let action = Action::new("CreatePreparedStatement", body);
+    let mut answer = client.do_action(action).await.unwrap().into_inner();
+    let body = answer.try_next().await.unwrap().unwrap().body;
+    let any = Any::decode(&*body).unwrap();
+    let prepared: ActionCreatePreparedStatementResult = any.unpack().unwrap().unwrap();
+    prepared.prepared_statement_handle
+}
+
+fn descriptor(handle: Bytes) -> FlightDescriptor {
+    let command = CommandPreparedStatementQuery { prepared_statement_handle: handle };
+    FlightDescriptor::new_cmd(command.as_any().encode_to_vec())
+}
+
+/// The messages that bind a key.
+async fn key_messages(handle: &Bytes, pk: i64, ck: i64) -> Vec<FlightData> {
+    let column = |value| Arc::new(Int64Array::from(vec![value])) as ArrayRef;
+    let key = RecordBatch::try_from_iter([("$1", column(pk)), ("$2", column(ck))]).unwrap();
+    let encoder = FlightDataEncoderBuilder::new()
+        .with_flight_descriptor(Some(descriptor(handle.clone())))
+        .build(stream::iter([Ok(key)]));
+    encoder.try_collect().await.unwrap()
+}
+
+/// Binds, asks for the FlightInfo and gets the rows: what a driver does for one execution.
+async fn execute(client: &mut Raw, handle: &Bytes, (pk, ck): (i64, i64)) -> Answers {
+    let messages = key_messages(handle, pk, ck).await;
+    let mut answer = client.do_put(stream::iter(messages)).await.unwrap().into_inner();
+    let put: PutResult = answer.try_next().await.unwrap().unwrap();
+    while answer.try_next().await.unwrap().is_some() {}
+    let updated = DoPutPreparedStatementResult::decode(&*put.app_metadata).unwrap();
+    let bound = updated.prepared_statement_handle.unwrap();
+    let info: FlightInfo = client.get_flight_info(descriptor(bound)).await.unwrap().into_inner();
+    let ticket = info.endpoint[0].ticket.clone().unwrap();
+    let rows = client.do_get(ticket).await.unwrap().into_inner().try_collect().await.unwrap();
+    Answers { put, info, rows }
+}
+
+/// Executions a second, and the server's CPU µs for each.
+async fn point_reads(server: &Server, clients: usize, calls: usize, partitions: i64) -> (f64, f64) {
+    let handle = match partitions {
+        0 => Bytes::from_static(&[b'h'; 120]),
+        _ => prepare(&mut raw(&server.address).await, POINT).await,
+    };
+    let connected = join_all((0..clients).map(|_| raw(&server.address))).await;
+    let run = |number: usize, mut client: Raw| {
+        let handle = handle.clone();
+        tokio::spawn(async move {
+            let mut random = Random::new(number as u64);
+            for _ in 0..calls {
+                let pk = random.below(partitions.max(1) as u64) as i64;
+                let key = (pk, random.below(ROWS_PER_PARTITION as u64) as i64);
+                let answers = execute(&mut client, &handle, key).await;
+                // A schema, then a batch of one row.
+                assert_eq!(answers.rows.len(), 2);
+            }
+        })
+    };
+    let (cpu, start) = (server.cpu(), wall());
+    let all = connected.into_iter().enumerate().map(|(number, client)| run(number, client));
+    for done in join_all(all.collect::<Vec<_>>()).await {
+        done.unwrap();
+    }
+    let (cpu, taken) = (server.cpu() - cpu, wall() - start);
+    let all = (clients * calls) as f64;
+    (all / taken.as_secs_f64(), cpu.as_secs_f64() * 1e6 / all)
+}
+
+async fn print_point_reads(arguments: &Arguments, server: &Server, partitions: i64, here: &Path) {
+    let mut client = raw(&server.address).await;
+    let handle = prepare(&mut client, POINT).await;
+    let answers = execute(&mut client, &handle, (1, 1)).await;
+    let file = here.join("answers");
+    std::fs::write(&file, answers.encode_to_vec()).unwrap();
+    let bare = Server::child(&[bare::CHILD, file.to_str().unwrap()]);
+    for clients in [1, CLIENTS] {
+        let calls = arguments.scale(10_000, 100_000) / clients.max(8);
+        point_reads(server, clients, calls / 4, partitions).await;
+        let (rate, cpu) = point_reads(server, clients, calls, partitions).await;
+        let (bare_rate, bare_cpu) = point_reads(&bare, clients, calls, 0).await;
+        let is_many = clients > 1;
+        let row = |name: &str, unit, figure, baseline, target| {
+            let name = format!("Flight, prepared, {clients} clients{name}");
+            let baseline = Some(("bare tonic service", baseline));
+            let target = if is_many { target } else { Target::None };
+            Row { name: &name, unit, figure, baseline, target }.print(arguments);
+        };
+        row("", "reads/s", rate, bare_rate, Target::RatioAtLeast(0.5));
+        row(", server", "CPU us", cpu, bare_cpu, Target::AtMost(120.0));
+    }
+}
+
+/// CPU of a server that nobody asks anything, in percent of a core.
+async fn print_idle(arguments: &Arguments, server: &Server) {
+    let mut connected = join_all((0..CLIENTS).map(|_| client(&server.address))).await;
+    for client in &mut connected {
+        client.execute("SELECT 1".to_owned(), None).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let (cpu, start) = (server.cpu(), wall());
+    tokio::time::sleep(Duration::from_secs(arguments.scale(4, 20) as u64)).await;
+    let share = (server.cpu() - cpu).as_secs_f64() / (wall() - start).as_secs_f64();
+    Row {
+        name: "idle server, 64 open connections",
+        unit: "% of core",
+        figure: 100.0 * share,
+        baseline: None,
+        target: Target::AtMost(0.5),
+    }
+    .print(arguments);
+}
+
+pub async fn print(arguments: &Arguments) {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let server = Server::start(&data);
+    let count = arguments.scale(300_000, 5_000_000) as i64;
+    let per_second = |name: &str, figure: f64, bound: f64| {
+        let target = Target::AtLeast(bound);
+        Row { name, unit: "rows/s", figure, baseline: None, target }.print(arguments);
+    };
+    let ingested = ingest(&server.address, count).await;
+    per_second("ingest by DoPut, rows of 100 bytes, synced", ingested, 400_000.0);
+    let many = executemany(&server.address, 10_000).await;
+    per_second("executemany, 10,000 rows, synced", many, 100_000.0);
+    print_point_reads(arguments, &server, count / ROWS_PER_PARTITION, directory.path()).await;
+    print_idle(arguments, &server).await;
+    client(&server.address).await.execute_update("FLUSH rows".to_owned(), None).await.unwrap();
+    let scanned = scan(&server.address).await / 1e6;
+    server.stop();
+    let in_process = scan_in_process(&data).await / 1e6;
+    for target in [Target::RatioAtLeast(0.8), Target::AtLeast(700.0)] {
+        let (name, baseline) = ("Flight scan to a client", Some(("in process", in_process)));
+        Row { name, unit: "MB/s", figure: scanned, baseline, target }.print(arguments);
+    }
+}
