@@ -73,3 +73,40 @@ pub(super) fn ipc(schema: &Schema) -> Result<Bytes, Status> {
         .map_err(|error: ArrowError| Status::internal(error.to_string()))?;
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::{DataType, Field};
+
+    use super::*;
+
+    fn schema(ty: DataType) -> SchemaRef {
+        Arc::new(Schema::new(vec![Field::new("a", ty, true)]))
+    }
+
+    #[test]
+    fn a_schema_is_encoded_once_for_each_form() {
+        let kept = Kept::new();
+        let own = schema(DataType::Decimal256(76, 0));
+        let text = Form { wide_as_text: true, ..Form::default() };
+        let first = kept.sent(Form::default(), &own).unwrap();
+        let again = kept.sent(Form::default(), &own).unwrap();
+        assert!(Arc::ptr_eq(&first.schema, &again.schema));
+        assert_eq!(first.bytes, ipc(&own).unwrap());
+        let other = kept.sent(text, &own).unwrap();
+        assert_eq!(*other.schema.field(0).data_type(), DataType::Utf8);
+        assert_eq!(other.bytes, ipc(&other.schema).unwrap());
+    }
+
+    #[test]
+    fn schemas_are_bounded_and_none_is_taken_for_another() {
+        let kept = Kept::new();
+        for number in 0..3 * SCHEMAS_MAX {
+            // Each may get the address of one that is gone.
+            let ty = if number % 2 == 0 { DataType::Int32 } else { DataType::Int64 };
+            let sent = kept.sent(Form::default(), &schema(ty.clone())).unwrap();
+            assert_eq!(*sent.schema.field(0).data_type(), ty);
+        }
+        assert!(kept.schemas.lock().unwrap().len() <= SCHEMAS_MAX);
+    }
+}
