@@ -18,6 +18,7 @@ use crate::query::parameter::check_count;
 use crate::query::parse::statement::Statement;
 use crate::query::scan::TideTable;
 use crate::query::session::Session;
+use crate::query::short::Short;
 use crate::query::sketch::{Sketch, Sketched};
 use crate::query::statements::Command;
 
@@ -60,18 +61,7 @@ impl Session {
         prepared: &Prepared,
         parameters: Option<&RecordBatch>,
     ) -> Result<Outcome> {
-        match parameters {
-            Some(rows) => check_count(&prepared.statement, rows)?,
-            None => check_bare(&prepared.statement)?,
-        }
-        let made = self.made(prepared);
-        if let Some(short) = &made.short
-            && let Some(outcome) = self.run_short(short, parameters).await?
-        {
-            return Ok(outcome);
-        }
-        let sketch = self.sketch_to_run(prepared, &made).await?;
-        self.run_planned(prepared, &sketch, parameters).await
+        self.run_made(prepared, parameters, false).await
     }
 
     /// As [`Session::run_prepared`], of a query.
@@ -82,18 +72,28 @@ impl Session {
         prepared: &Prepared,
         parameters: Option<&RecordBatch>,
     ) -> Result<Outcome> {
+        self.run_made(prepared, parameters, true).await
+    }
+
+    async fn run_made(
+        &self,
+        prepared: &Prepared,
+        parameters: Option<&RecordBatch>,
+        takes_queries_alone: bool,
+    ) -> Result<Outcome> {
         match parameters {
             Some(rows) => check_count(&prepared.statement, rows)?,
             None => check_bare(&prepared.statement)?,
         }
         let made = self.made(prepared);
-        if let Some(short) = made.short.as_ref().filter(|short| short.rows_schema().is_some())
+        let is_taken = |short: &&Short| !takes_queries_alone || short.rows_schema().is_some();
+        if let Some(short) = made.short.as_ref().filter(is_taken)
             && let Some(outcome) = self.run_short(short, parameters).await?
         {
             return Ok(outcome);
         }
         let sketch = self.sketch_to_run(prepared, &made).await?;
-        if !sketch.command.is_query() {
+        if takes_queries_alone && !sketch.command.is_query() {
             return Err(QueryError::invalid("the statement is no query"));
         }
         self.run_planned(prepared, &sketch, parameters).await
