@@ -45,7 +45,8 @@ impl Server {
         stderr.read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("listening on ").expect(&line).to_owned();
         // What it says later is passed on.
-        std::thread::spawn(move || stderr.lines().for_each(|line| eprintln!("{}", line.unwrap())));
+        let pass_on = move || stderr.lines().for_each(|line| eprintln!("{}", line.unwrap()));
+        std::thread::Builder::new().name("stderr".into()).spawn(pass_on).unwrap();
         Server { child, address }
     }
 

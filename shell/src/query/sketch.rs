@@ -60,7 +60,7 @@ impl Session {
         async move {
             let in_text = |error| place(statement, error);
             let command = statements::parse(statement).map_err(in_text)?;
-            let (plan, mut found) = match &command {
+            let (plan, found) = match &command {
                 Command::Query(sql) => {
                     let plan = self.plan(sql.clone()).await.map_err(in_text)?;
                     (plan, Vec::new())
@@ -69,7 +69,7 @@ impl Session {
                 _ => return Ok(Sketch::unplanned(command)),
             };
             let mut types = parameter::types(&plan).map_err(in_text)?;
-            types.extend(found.drain(..));
+            types.extend(found);
             let parameters: Vec<Field> = (1..=statement.parameter_count())
                 .map(|n| {
                     let name = format!("${n}");

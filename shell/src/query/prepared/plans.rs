@@ -42,6 +42,12 @@ struct Entry {
     used: u64,
 }
 
+impl Default for Plans {
+    fn default() -> Self {
+        Plans::new()
+    }
+}
+
 impl Plans {
     /// Without any statement.
     pub fn new() -> Self {
