@@ -24,7 +24,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tidegate_engine::clock::{Random, SimulatedClock};
 use tidegate_engine::disk::{Counters, Faults, SimulatedDisk};
-use tidegate_engine::{Database, Direction, Durability, Error, Result};
+use tidegate_engine::{CompactionClass, Database, Direction, Durability, Error, Result};
 use tokio::task::LocalSet;
 
 use reference::{Bound, Change, Elements, Key, Put, Range, Reference, Seen, Write, differ};
@@ -58,6 +58,8 @@ struct Met {
     faulty_opens: u64,
     tables_made: u64,
     compactions: u64,
+    /// Those of tables of runs.
+    merges_of_runs: u64,
     large_writes: u64,
     equal_timestamps: u64,
     /// Changes of maps, and those that write a whole one.
@@ -85,6 +87,8 @@ struct Player {
     /// Seconds for which tombstones are kept. Where that is short no write comes late: it could be
     /// older than what was purged.
     grace: i32,
+    /// Of all tables.
+    strategy: CompactionClass,
     /// Values of the first clustering column.
     values: u64,
     /// Part of a refused batch may be visible: only the next start tells which.
@@ -118,6 +122,7 @@ impl Player {
             last_timestamp: 0,
             last_second: 0,
             grace,
+            strategy: CompactionClass::ALL[seed as usize % CompactionClass::ALL.len()],
             values,
             is_unclear: false,
             is_faulty: false,
@@ -125,6 +130,11 @@ impl Player {
             tables_made: 0,
             met: Met::default(),
         }
+    }
+
+    /// What tables keep, and how they are merged.
+    fn keeping(&self) -> (i32, CompactionClass) {
+        (self.grace, self.strategy)
     }
 
     fn play(mut self) -> Met {
@@ -136,7 +146,8 @@ impl Player {
                 self.open_under_faults(durability);
             }
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-            let life = Life::draw(&mut self.random, durability, self.grace);
+            let keeping = self.keeping();
+            let life = Life::draw(&mut self.random, durability, keeping);
             let local = LocalSet::new();
             let end = local.block_on(&runtime, self.live(life));
             self.end(end, local);
@@ -179,7 +190,8 @@ impl Player {
     /// Opens the database while the disk fails, and closes it, or stops in the middle.
     fn open_under_faults(&mut self, durability: Durability) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let life = Life::draw(&mut self.random, durability, self.grace);
+        let keeping = self.keeping();
+        let life = Life::draw(&mut self.random, durability, keeping);
         let local = LocalSet::new();
         self.draw_faults();
         self.met.faulty_opens += 1;
@@ -296,6 +308,8 @@ impl Player {
             let compacted = compact.await;
             self.succeeds("compact", &compacted);
             self.met.compactions += u64::from(compacted.is_ok());
+            let is_of_runs = self.strategy == CompactionClass::Incremental;
+            self.met.merges_of_runs += u64::from(compacted.is_ok() && is_of_runs);
             return;
         }
         drop(tokio::task::spawn_local(async move {
@@ -311,9 +325,9 @@ impl Player {
         self.tables_made += 1;
         self.met.tables_made += 1;
         let name = format!("x{}", self.tables_made);
-        let (other, grace) = (database.clone(), self.grace);
+        let (other, keeping) = (database.clone(), self.keeping());
         let change = async move {
-            let made = other.create_table(world::definition(&name, grace), false).await?;
+            let made = other.create_table(world::definition(&name, keeping), false).await?;
             other.flush(Some(made.id)).await?;
             other.drop_table("default", &name, false).await
         };
@@ -332,7 +346,7 @@ impl Player {
             true => database.truncate_table("default", world::SECOND).await,
             false => {
                 database.drop_table("default", world::SECOND, false).await.unwrap();
-                let second = world::definition(world::SECOND, self.grace);
+                let second = world::definition(world::SECOND, self.keeping());
                 database.create_table(second, false).await
             }
         };
@@ -678,6 +692,7 @@ fn what_was_acknowledged_survives_everything() {
         ("opens under faults", sum(|met| met.faulty_opens)),
         ("tables made and dropped", sum(|met| met.tables_made)),
         ("compactions", sum(|met| met.compactions)),
+        ("merges of runs", sum(|met| met.merges_of_runs)),
         ("writes of many rows", sum(|met| met.large_writes)),
         ("equal timestamps", sum(|met| met.equal_timestamps)),
         ("changes of maps", sum(|met| met.elements)),

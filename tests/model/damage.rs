@@ -20,7 +20,8 @@ impl Player {
             } else if is_lying {
                 faults.misdirected_write_one_in = 1 + self.random.below(30);
             }
-            let life = Life::draw(&mut self.random, durability, self.grace);
+            let keeping = self.keeping();
+            let life = Life::draw(&mut self.random, durability, keeping);
             let local = LocalSet::new();
             local.block_on(&runtime, async {
                 let opened = world::open(&self.disk, &self.clock, life).await;
@@ -70,7 +71,8 @@ impl Player {
     pub(super) fn turn_a_bit(&mut self, durability: Durability) {
         // What was under way stays unsure: nothing can be said of it.
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let life = Life::draw(&mut self.random, durability, self.grace);
+        let keeping = self.keeping();
+        let life = Life::draw(&mut self.random, durability, keeping);
         let local = LocalSet::new();
         let is_whole = local.block_on(&runtime, async {
             let (database, tables) = world::open(&self.disk, &self.clock, life).await.unwrap();

@@ -12,9 +12,9 @@ use tidegate_engine::mutation::{CellPath, MultiCell};
 use tidegate_engine::runtime::{ShardContext, SimulatedTimer, Timer};
 use tidegate_engine::{
     Cell, ClusteringKey, ClusteringOrder, ClusteringRange, Column, ColumnId, ColumnKind,
-    CompactionOptions, DataType, Database, Direction, Durability, Liveness, Mutation, Options,
-    PartitionKey, Partitions, Position, RangeTombstone, ReadCommand, Result, Row, SchemaRef, Slice,
-    TableId, TableOptions, TableSchema, Tombstone, Value,
+    CompactionClass, CompactionOptions, DataType, Database, Direction, Durability, Liveness,
+    Mutation, Options, PartitionKey, Partitions, Position, RangeTombstone, ReadCommand, Result,
+    Row, SchemaRef, Slice, TableId, TableOptions, TableSchema, Tombstone, Value,
 };
 
 use crate::reference::{Bound, Change, Elements, Key, Put, Range, Seen, Write};
@@ -52,8 +52,16 @@ fn map() -> DataType {
     DataType::Map(Box::new(DataType::Int), Box::new(DataType::Int))
 }
 
-/// A table that keeps its tombstones for `gc_grace_seconds`.
-pub fn definition(name: &str, gc_grace_seconds: i32) -> TableSchema {
+/// A table that keeps its tombstones for `gc_grace_seconds`, and whose SSTables a strategy merges.
+pub fn definition(name: &str, (gc_grace_seconds, class): (i32, CompactionClass)) -> TableSchema {
+    let compaction = CompactionOptions {
+        class,
+        min_threshold: 2,
+        // A few partitions: what is merged becomes several SSTables.
+        sstable_bytes: 4 << 10,
+        fanout: 2,
+        ..CompactionOptions::default()
+    };
     let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
     let clustering = |position, order| ColumnKind::ClusteringKey { position, order };
     TableSchema {
@@ -73,7 +81,7 @@ pub fn definition(name: &str, gc_grace_seconds: i32) -> TableSchema {
         options: TableOptions {
             column_index_bytes: 256,
             gc_grace_seconds,
-            compaction: CompactionOptions { min_threshold: 2, ..CompactionOptions::default() },
+            compaction,
             ..TableOptions::default()
         },
     }
@@ -88,12 +96,16 @@ pub struct Life {
     pub segment_bytes: usize,
     pub durability: Durability,
     pub seed: u64,
-    /// Seconds for which tables keep their tombstones.
-    pub grace: i32,
+    /// Seconds for which tables keep their tombstones, and the strategy of all tables.
+    pub keeping: (i32, CompactionClass),
 }
 
 impl Life {
-    pub fn draw(random: &mut Random, durability: Durability, grace: i32) -> Life {
+    pub fn draw(
+        random: &mut Random,
+        durability: Durability,
+        keeping: (i32, CompactionClass),
+    ) -> Life {
         Life {
             shards: 1 + random.below(3) as u32,
             memtable_bytes: 1 << (10 + random.below(6)),
@@ -102,7 +114,7 @@ impl Life {
             segment_bytes: 1 << (16 + random.below(3)),
             durability,
             seed: random.next_u64(),
-            grace,
+            keeping,
         }
     }
 }
@@ -138,8 +150,8 @@ pub async fn open(
         ..Options::new(Path::new("/db"))
     };
     let database = Database::open_local(options, contexts).await?;
-    let first = table(&database, FIRST, life.grace).await?;
-    let second = table(&database, SECOND, life.grace).await?;
+    let first = table(&database, FIRST, life.keeping).await?;
+    let second = table(&database, SECOND, life.keeping).await?;
     Ok((database, Tables([first, second])))
 }
 
@@ -147,10 +159,14 @@ pub const FIRST: &str = "t";
 pub const SECOND: &str = "u";
 
 /// A table, which is made when it is not there.
-async fn table(database: &Database, name: &str, grace: i32) -> Result<SchemaRef> {
+async fn table(
+    database: &Database,
+    name: &str,
+    keeping: (i32, CompactionClass),
+) -> Result<SchemaRef> {
     match database.catalog().table("default", name) {
         Some(schema) => Ok(schema.clone()),
-        None => database.create_table(definition(name, grace), false).await,
+        None => database.create_table(definition(name, keeping), false).await,
     }
 }
 

@@ -2,7 +2,7 @@
 //! many tombstones, each alone.
 
 use super::facts::{Choice, Facts, FileFacts, Reason};
-use super::{leveled, size_tiered, time_window};
+use super::{incremental, leveled, size_tiered, time_window};
 use crate::schema::CompactionClass;
 
 /// Seconds that an SSTable must be there before it is rewritten because everything in it is past
@@ -21,6 +21,9 @@ pub fn choose(facts: &Facts<'_>) -> Option<Choice> {
 /// more than one merge may take, the smallest are merged first.
 pub fn major(facts: &Facts<'_>) -> Option<Choice> {
     let options = facts.options;
+    if options.class == CompactionClass::Incremental {
+        return incremental::major(facts);
+    }
     let mut files: Vec<&FileFacts> = facts.files.iter().collect();
     match files[..] {
         [] => return None,
@@ -49,6 +52,7 @@ fn by_strategy(facts: &Facts<'_>) -> Option<Choice> {
         }
         CompactionClass::Leveled => leveled::choose(facts),
         CompactionClass::TimeWindow => time_window::choose(facts),
+        CompactionClass::Incremental => incremental::choose(facts),
     }
 }
 
@@ -82,9 +86,16 @@ fn is_oldest_of_its_range(file: &FileFacts, all: &[FileFacts]) -> bool {
     others.all(|other| other.min_timestamp > file.max_timestamp)
 }
 
-/// A rewrite of one SSTable that leaves it on its level.
+/// A rewrite of one SSTable that leaves it on its level, and in its run.
 fn alone(file: &FileFacts, facts: &Facts<'_>, reason: Reason) -> Choice {
-    let is_leveled = facts.options.class == CompactionClass::Leveled;
-    let cut_bytes = is_leveled.then_some(facts.options.sstable_bytes);
-    Choice { level: file.level, cut_bytes, ..Choice::whole([file], reason) }
+    let options = facts.options;
+    match options.class {
+        CompactionClass::Leveled => {
+            Choice::leveled([file], file.level, options.sstable_bytes, reason)
+        }
+        CompactionClass::Incremental => Choice::run([file], options.sstable_bytes, reason),
+        CompactionClass::SizeTiered | CompactionClass::TimeWindow => {
+            Choice { level: file.level, ..Choice::whole([file], reason) }
+        }
+    }
 }

@@ -10,6 +10,9 @@ pub struct FileFacts {
     /// Bytes of data as stored.
     pub bytes: u64,
     pub level: u32,
+    /// The run that it is a fragment of. The SSTables of a run do not overlap; one that a flush
+    /// wrote is a run by itself.
+    pub run: u64,
     /// Of its data and tombstones, microseconds.
     pub min_timestamp: i64,
     pub max_timestamp: i64,
@@ -50,6 +53,8 @@ pub enum Reason {
     Level,
     /// SSTables of one stretch of time.
     Window,
+    /// The second largest tier of runs takes too much room beside the largest.
+    Space,
     /// Everything in an SSTable is past its grace.
     Expired,
     /// Many tombstones of an SSTable can go.
@@ -65,6 +70,7 @@ impl Reason {
             Reason::Tier => "tier",
             Reason::Level => "level",
             Reason::Window => "window",
+            Reason::Space => "space",
             Reason::Expired => "expired",
             Reason::Tombstones => "tombstones",
             Reason::Asked => "asked",
@@ -81,6 +87,8 @@ pub struct Choice {
     pub level: u32,
     /// Bytes of data at which what is written is cut, behind a partition; nowhere where absent.
     pub cut_bytes: Option<u64>,
+    /// Whether inputs go as soon as the merge has passed them. What is written is a run then.
+    pub is_incremental: bool,
     pub reason: Reason,
 }
 
@@ -103,6 +111,15 @@ impl Choice {
         let mut inputs: Vec<u64> = files.into_iter().map(|file| file.number).collect();
         inputs.sort_unstable();
         inputs.dedup();
-        Choice { inputs, level, cut_bytes: Some(cut_bytes), reason }
+        Choice { inputs, level, cut_bytes: Some(cut_bytes), is_incremental: false, reason }
+    }
+
+    /// A merge of these into one run of fragments of so many bytes.
+    pub(super) fn run<'a>(
+        files: impl IntoIterator<Item = &'a FileFacts>,
+        fragment_bytes: u64,
+        reason: Reason,
+    ) -> Choice {
+        Choice { is_incremental: true, ..Choice::leveled(files, 0, fragment_bytes, reason) }
     }
 }

@@ -1,65 +1,21 @@
 //! The merge of some SSTables into new ones.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use futures::FutureExt;
-use futures::future::LocalBoxFuture;
-
+use super::chain::streams;
+use super::progress::Progress;
 use super::purge::{Others, Purge, Purged};
+use super::remnant::Remnants;
 use crate::error::Result;
-use crate::mutation::{Direction, Fragment, FragmentSource, PartitionRange, Slice};
+use crate::mutation::{Direction, Fragment};
 use crate::reader::{MergeSource, Uncovered};
 use crate::runtime;
-use crate::schema::Token;
-use crate::sstable::{ReadPlan, Sstable, SstableInfo, SstableWriter};
+use crate::schema::{PartitionKey, Token};
+use crate::sstable::{Sstable, SstableInfo, SstableWriter};
 
 /// Partitions of which something was purged that are told one by one.
 const TOKENS_MAX: usize = if cfg!(test) { 16 } else { 65_536 };
-
-/// How far a merge is, for onlookers and for whoever wants it to end.
-#[derive(Debug, Default)]
-pub struct Progress {
-    /// Rows and partitions that were read, and that the inputs have.
-    read: Cell<u64>,
-    total: Cell<u64>,
-    written_bytes: Cell<u64>,
-    is_cancelled: Cell<bool>,
-    /// Its outputs are taking the place of its inputs.
-    is_settled: Cell<bool>,
-}
-
-impl Progress {
-    /// Part that is done, 0 to 1.
-    pub fn share(&self) -> f64 {
-        (self.read.get() as f64 / self.total.get().max(1) as f64).min(1.0)
-    }
-
-    /// Bytes of data that were written.
-    pub fn written_bytes(&self) -> u64 {
-        self.written_bytes.get()
-    }
-
-    /// Has the merge end at the next place where it can; false where it is too late for that.
-    pub fn cancel(&self) -> bool {
-        let is_in_time = !self.is_settled.get();
-        if is_in_time {
-            self.is_cancelled.set(true);
-        }
-        is_in_time
-    }
-
-    /// From now on it is too late to cancel.
-    pub fn settle(&self) {
-        assert!(!self.is_cancelled.get(), "what was cancelled takes no place");
-        self.is_settled.set(true);
-    }
-
-    pub fn is_cancelled(&self) -> bool {
-        self.is_cancelled.get()
-    }
-}
 
 /// A merge to be run.
 pub struct Merge<O> {
@@ -71,39 +27,62 @@ pub struct Merge<O> {
     pub progress: Rc<Progress>,
 }
 
+/// Where a merge puts what it makes.
+#[expect(async_fn_in_trait, reason = "a shard is one thread: no future has to be sent")]
+pub trait Sink {
+    /// The writer of the next output.
+    ///
+    /// Errors: `Io`; `Closed` when nothing is wanted any more.
+    async fn begin(&mut self) -> Result<SstableWriter>;
+
+    /// Takes an output that is durable. Everything up to and with `passed` is in it, in those
+    /// before it, or was purged. `purged` is the sum so far.
+    ///
+    /// Errors: `Io`; `Corrupt` when it cannot be read.
+    async fn put(
+        &mut self,
+        output: SstableInfo,
+        passed: &PartitionKey,
+        purged: Purged,
+    ) -> Result<()>;
+
+    /// Whether it wants to be told what is purged.
+    fn wants_remnants(&self) -> bool;
+
+    /// Takes the next fragment of what is purged, in order.
+    ///
+    /// Errors: `Io`.
+    async fn put_remnant(&mut self, fragment: Fragment) -> Result<()>;
+}
+
 /// What a merge came to.
 #[derive(Debug, Default)]
 pub struct Merged {
-    /// The new SSTables, which are durable, in ring order.
-    pub outputs: Vec<SstableInfo>,
     pub purged: Purged,
     /// Tokens of the partitions of which something was purged; `None` for too many.
     pub purged_tokens: Option<Vec<Token>>,
-    /// It was cancelled: what it wrote is not to be used.
+    /// It was cancelled: what it has not put where it belongs is not to be used.
     pub is_cancelled: bool,
 }
 
 impl<O: Others> Merge<O> {
-    /// Reads the inputs and writes what is left of them. `begin` makes the writer of each output.
+    /// Reads the inputs and writes what is left of them, in ring order.
     ///
-    /// Errors: `Io`; `Corrupt` naming the file. What was written is left there, without a table of
-    /// contents or with one.
-    pub async fn run(
-        self,
-        mut begin: impl AsyncFnMut() -> Result<SstableWriter>,
-    ) -> Result<Merged> {
+    /// Errors: `Io`; `Corrupt` naming the file; those of the sink. What was written is left there,
+    /// without a table of contents or with one.
+    pub async fn run(self, sink: &mut impl Sink) -> Result<Merged> {
         let Merge { inputs, mut purge, cut_bytes, progress } = self;
         let infos = inputs.iter().map(|sstable| sstable.info());
-        progress.read.set(0);
-        progress.total.set(infos.map(|info| info.rows + info.partitions).sum());
-        let mut source = merged(&inputs, &progress);
+        progress.begin(infos.map(|info| info.rows + info.partitions).sum());
+        let mut source = MergeSource::merge(streams(inputs, &progress), Direction::Forward);
         let mut merged = Merged { purged_tokens: Some(Vec::new()), ..Merged::default() };
         let mut fragments = VecDeque::new();
         let mut uncovered = Uncovered::default();
+        let mut remnants = sink.wants_remnants().then(Remnants::default);
         let mut writer: Option<SstableWriter> = None;
         // Bytes of the outputs before the one that is being written.
         let mut finished_bytes = 0;
-        let mut token = None;
+        let mut partition: Option<Rc<PartitionKey>> = None;
         loop {
             source.fill(&mut fragments).await?;
             if fragments.is_empty() {
@@ -116,42 +95,61 @@ impl<O: Others> Merge<O> {
                 }
                 let ends = fragment == Fragment::PartitionEnd;
                 if let Fragment::PartitionStart { key, .. } = &fragment {
-                    token = Some(key.token());
+                    partition = Some(key.clone());
                 }
                 let Some(fragment) = uncovered.pass(whole(fragment)) else { continue };
-                let before = merged.purged;
                 let fragment = match &mut purge {
                     Some(purge) => {
+                        let before = remnants.as_ref().map(|_| fragment.clone());
                         let left = purge.pass(fragment);
-                        merged.purged = purge.purged();
+                        let has_purged = merged.purged != purge.purged();
+                        if has_purged {
+                            merged.purged = purge.purged();
+                            note(&mut merged.purged_tokens, partition.as_deref());
+                        }
+                        if let (Some(remnants), Some(before)) = (&mut remnants, before) {
+                            for gone in remnants.of(before, left.as_ref(), (purge, has_purged)) {
+                                sink.put_remnant(gone).await?;
+                            }
+                        }
                         left
                     }
                     None => Some(fragment),
                 };
-                if merged.purged != before {
-                    note(&mut merged.purged_tokens, token);
-                }
                 let Some(fragment) = fragment else { continue };
                 let output = match &mut writer {
                     Some(writer) => writer,
-                    None => writer.insert(begin().await?),
+                    None => writer.insert(sink.begin().await?),
                 };
                 output.push(fragment).await?;
                 let bytes = output.data_bytes();
-                progress.written_bytes.set(finished_bytes + bytes);
+                progress.set_written(finished_bytes + bytes);
                 if ends
                     && cut_bytes.is_some_and(|cut| bytes >= cut)
                     && let Some(full) = writer.take()
                 {
                     finished_bytes += bytes;
-                    merged.outputs.extend(full.finish().await?);
+                    put(full, sink, (partition.as_deref(), merged.purged)).await?;
                 }
             }
         }
         if let Some(last) = writer {
-            merged.outputs.extend(last.finish().await?);
+            put(last, sink, (partition.as_deref(), merged.purged)).await?;
         }
         Ok(merged)
+    }
+}
+
+/// Ends an output, and hands it over unless nothing is in it.
+async fn put(
+    writer: SstableWriter,
+    sink: &mut impl Sink,
+    (passed, purged): (Option<&PartitionKey>, Purged),
+) -> Result<()> {
+    let output = writer.finish().await?;
+    match (output, passed) {
+        (Some(output), Some(passed)) => sink.put(output, passed, purged).await,
+        _ => Ok(()),
     }
 }
 
@@ -167,8 +165,9 @@ fn whole(fragment: Fragment) -> Fragment {
 }
 
 /// Takes note of a partition of which something was purged.
-fn note(tokens: &mut Option<Vec<Token>>, token: Option<Token>) {
+pub(crate) fn note(tokens: &mut Option<Vec<Token>>, partition: Option<&PartitionKey>) {
     let Some(known) = tokens else { return };
+    let token = partition.map(PartitionKey::token);
     if known.last().copied() == token {
         return;
     }
@@ -176,42 +175,5 @@ fn note(tokens: &mut Option<Vec<Token>>, token: Option<Token>) {
         known.extend(token);
     } else {
         *tokens = None;
-    }
-}
-
-/// One stream of all inputs, past the caches.
-fn merged(inputs: &[Rc<Sstable>], progress: &Rc<Progress>) -> Box<dyn FragmentSource> {
-    let (range, slice) = (PartitionRange::full(), Slice::full(Direction::Forward));
-    let plan = ReadPlan::of(&range, &slice);
-    let sources = inputs.iter().filter_map(|sstable| {
-        let source = sstable.read(&plan)?;
-        Some(Box::new(Counted { source, progress: progress.clone() }) as Box<dyn FragmentSource>)
-    });
-    MergeSource::merge(sources.collect(), Direction::Forward)
-}
-
-/// Counts what an input gives.
-struct Counted {
-    source: Box<dyn FragmentSource>,
-    progress: Rc<Progress>,
-}
-
-impl FragmentSource for Counted {
-    fn announce_long_rows(&mut self) {
-        self.source.announce_long_rows();
-    }
-
-    fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {
-        async move {
-            let before = out.len();
-            self.source.fill(out).await?;
-            let counts = |fragment: &&Fragment| {
-                !matches!(fragment, Fragment::RangeTombstoneChange { .. } | Fragment::PartitionEnd)
-            };
-            let count = out.range(before..).filter(counts).count() as u64;
-            self.progress.read.set(self.progress.read.get() + count);
-            Ok(())
-        }
-        .boxed_local()
     }
 }

@@ -69,6 +69,34 @@ impl<O: Others> Purge<O> {
         self.purged
     }
 
+    /// The range tombstone that is in force in what was let through.
+    pub(super) fn range(&self) -> Option<Tombstone> {
+        self.range
+    }
+
+    /// Of a row what is dead: deletions, marks that expire, and cells past their time as deletions.
+    pub(super) fn dead_of(&self, row: &Row) -> Row {
+        let dead_cell = |cell: &Cell| match cell.state {
+            CellState::Deleted { .. } => Some(cell.clone()),
+            CellState::Expiring { expiry, .. } if expiry <= self.now => {
+                Some(Cell::deleted(cell.timestamp, expiry))
+            }
+            _ => None,
+        };
+        let multi = row.multi.iter().map(|(column, multi)| {
+            let cells = multi.cells.iter();
+            let cells = cells.filter_map(|(path, cell)| Some((path.clone(), dead_cell(cell)?)));
+            (*column, MultiCell { deletion: multi.deletion, cells: cells.collect() })
+        });
+        let cells = row.cells.iter();
+        Row {
+            liveness: row.liveness.filter(|live| live.ttl != 0),
+            deletion: row.deletion,
+            cells: cells.filter_map(|(id, cell)| Some((*id, dead_cell(cell)?))).collect(),
+            multi: multi.filter(|(_, multi)| !multi.is_empty()).collect(),
+        }
+    }
+
     /// What is left of a fragment.
     pub fn pass(&mut self, fragment: Fragment) -> Option<Fragment> {
         Some(match fragment {

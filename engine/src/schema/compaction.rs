@@ -11,8 +11,10 @@ use crate::error::{Error, Result};
 
 /// SSTables that one compaction merges at most: each takes a window of its data in memory.
 const INPUTS_MAX: u32 = 128;
-/// Least size of the SSTables of a leveled table.
-const LEVELED_BYTES_MIN: u64 = 1 << 20;
+/// Least size at which what is written is cut: a page. Statements count in MiB.
+const SSTABLE_BYTES_MIN: u64 = 4 << 10;
+/// ScyllaDB's size of the fragments of a run.
+const FRAGMENT_BYTES: u64 = 1000 << 20;
 /// Greatest ratio that can be set.
 const RATIO_MAX: u32 = 1_000_000;
 
@@ -67,18 +69,25 @@ pub enum CompactionClass {
     Leveled,
     /// SSTables whose newest data is of the same stretch of time are merged.
     TimeWindow,
+    /// Runs of about the same size are merged; a run is SSTables that do not overlap.
+    Incremental,
 }
 
 impl CompactionClass {
-    pub const ALL: [CompactionClass; 3] =
-        [CompactionClass::SizeTiered, CompactionClass::Leveled, CompactionClass::TimeWindow];
+    pub const ALL: [CompactionClass; 4] = [
+        CompactionClass::SizeTiered,
+        CompactionClass::Leveled,
+        CompactionClass::TimeWindow,
+        CompactionClass::Incremental,
+    ];
 
-    /// Cassandra's name of the class, without its package.
+    /// Name of the class, without its package: ScyllaDB's of the incremental one, else Cassandra's.
     pub fn class(self) -> &'static str {
         match self {
             CompactionClass::SizeTiered => "SizeTieredCompactionStrategy",
             CompactionClass::Leveled => "LeveledCompactionStrategy",
             CompactionClass::TimeWindow => "TimeWindowCompactionStrategy",
+            CompactionClass::Incremental => "IncrementalCompactionStrategy",
         }
     }
 
@@ -146,9 +155,12 @@ pub struct CompactionOptions {
     pub bucket_high: Thousandths,
     /// Smaller SSTables are one tier.
     pub min_sstable_bytes: u64,
-    /// Size of the SSTables of a leveled table, and how many times the level before a level is.
+    /// Size of the SSTables of a leveled table, and of the fragments of a run.
     pub sstable_bytes: u64,
+    /// How many times the level before it a level is.
     pub fanout: u32,
+    /// How many times the largest tier of runs the two largest may be; any, where absent.
+    pub space_amplification_goal: Option<Thousandths>,
     /// Length of a window.
     pub window_unit: WindowUnit,
     pub window_size: u32,
@@ -170,6 +182,7 @@ impl Default for CompactionOptions {
             min_sstable_bytes: 50 << 20,
             sstable_bytes: 160 << 20,
             fanout: 10,
+            space_amplification_goal: None,
             window_unit: WindowUnit::default(),
             window_size: 1,
             tombstone_threshold: Thousandths(200),
@@ -179,6 +192,17 @@ impl Default for CompactionOptions {
 }
 
 impl CompactionOptions {
+    /// Those of a table of this strategy of which nothing else is said.
+    pub fn of_class(class: CompactionClass) -> Self {
+        let usual = CompactionOptions { class, ..CompactionOptions::default() };
+        match class {
+            CompactionClass::Incremental => {
+                CompactionOptions { sstable_bytes: FRAGMENT_BYTES, ..usual }
+            }
+            _ => usual,
+        }
+    }
+
     /// Length of a window of time, seconds.
     pub fn window_seconds(&self) -> i64 {
         self.window_unit.seconds() * i64::from(self.window_size)
@@ -197,10 +221,14 @@ impl CompactionOptions {
                 "bucket_low is below bucket_high, which is above 1".to_owned(),
             ),
             (
-                self.sstable_bytes >= LEVELED_BYTES_MIN,
-                format!("sstable_size_in_mb is at least {}", LEVELED_BYTES_MIN >> 20),
+                self.sstable_bytes >= SSTABLE_BYTES_MIN,
+                format!("sstable_size_in_mb is at least 1, or {SSTABLE_BYTES_MIN} bytes"),
             ),
             (self.fanout >= 2, "fanout_size is at least 2".to_owned()),
+            (
+                self.space_amplification_goal.is_none_or(|goal| (1001..=2000).contains(&goal.0)),
+                "space_amplification_goal is above 1 and at most 2".to_owned(),
+            ),
             (self.window_size >= 1, "compaction_window_size is at least 1".to_owned()),
             (
                 (1..=1000).contains(&self.tombstone_threshold.0),
@@ -239,6 +267,8 @@ mod tests {
             ("timewindow", CompactionClass::TimeWindow),
             ("STCS", CompactionClass::SizeTiered),
             ("twcs", CompactionClass::TimeWindow),
+            ("ICS", CompactionClass::Incremental),
+            ("incremental", CompactionClass::Incremental),
         ];
         for (name, class) in named {
             assert_eq!(CompactionClass::of_class(name), Some(class), "{name}");
@@ -268,7 +298,7 @@ mod tests {
     #[test]
     fn each_rule_ends_where_it_says() {
         type Change = fn(&mut CompactionOptions);
-        let rules: [(Change, Change, &str); 9] = [
+        let rules: [(Change, Change, &str); 11] = [
             (|o| o.min_threshold = 2, |o| o.min_threshold = 1, "min_threshold is"),
             (|o| o.max_threshold = 4, |o| o.max_threshold = 3, "max_threshold"),
             (|o| o.max_threshold = 128, |o| o.max_threshold = 129, "and 128"),
@@ -282,8 +312,18 @@ mod tests {
                 |o| o.bucket_high = Thousandths(1000),
                 "bucket_high",
             ),
-            (|o| o.sstable_bytes = 1 << 20, |o| o.sstable_bytes = (1 << 20) - 1, "at least 1"),
+            (|o| o.sstable_bytes = 4 << 10, |o| o.sstable_bytes = (4 << 10) - 1, "at least 1"),
             (|o| o.fanout = 2, |o| o.fanout = 1, "fanout_size"),
+            (
+                |o| o.space_amplification_goal = Some(Thousandths(1001)),
+                |o| o.space_amplification_goal = Some(Thousandths(1000)),
+                "space_amplification_goal",
+            ),
+            (
+                |o| o.space_amplification_goal = Some(Thousandths(2000)),
+                |o| o.space_amplification_goal = Some(Thousandths(2001)),
+                "at most 2",
+            ),
             (|o| o.window_size = 1, |o| o.window_size = 0, "compaction_window_size"),
             (
                 |o| o.tombstone_threshold = Thousandths(1000),
@@ -306,6 +346,16 @@ mod tests {
         assert_eq!("1000".parse::<Thousandths>().unwrap(), Thousandths(RATIO_MAX));
         assert!("1000.001".parse::<Thousandths>().is_err());
         assert_eq!(Thousandths(50).to_string(), "0.05");
+    }
+
+    #[test]
+    fn defaults_follow_the_strategy() {
+        for class in CompactionClass::ALL {
+            let options = CompactionOptions::of_class(class);
+            options.validate().unwrap();
+            let mib = if class == CompactionClass::Incremental { 1000 } else { 160 };
+            assert_eq!((options.class, options.sstable_bytes >> 20), (class, mib));
+        }
     }
 
     #[test]

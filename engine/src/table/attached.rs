@@ -56,7 +56,8 @@ impl Table {
                 Ok(sstable) => {
                     opened_one(&sstable);
                     sstable.mended().iter().for_each(|error| damage.add_rebuilt(error));
-                    sstables.push(LiveSstable { sstable, is_shared: true });
+                    let run = sstable.info().generation;
+                    sstables.push(LiveSstable { sstable, is_shared: true, run });
                 }
                 Err(error) => failed.push((name.clone(), error)),
             }

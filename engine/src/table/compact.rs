@@ -9,47 +9,28 @@
 //! manifest sealed, ledger told                      from now on the edit cannot get lost unnoticed
 //! files of the inputs removed                       readers that have them keep them open
 //! ```
-//! Invariant: at every moment the manifest on disk, in each form in which a crash may leave it,
-//! names SSTables that together hold every row, and all their files are there.
-//!
-//! Not here: what is merged and what goes (`compaction`), when a table is asked (`database`).
+//! Not here: what is merged and what goes (`compaction`), the exchange itself (`exchange.rs`), when
+//! a table is asked (`database`).
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use super::compacting::CompactionOrder;
+use super::exchange::{Exchanged, Making};
 use super::table::{LiveSstable, Table};
-use crate::compaction::{
-    Choice, Facts, FileFacts, Merge, Merged, Others, Progress, Purge, Purged, choose, major,
-};
+use crate::compaction::{Choice, Facts, FileFacts, Merge, Others, Purge, Purged, choose, major};
 use crate::error::{Error, Result};
 use crate::runtime;
-use crate::schema::PartitionKey;
+use crate::schema::{PartitionKey, Token};
 use crate::sstable::manifest::{Edit, Manifest};
-use crate::sstable::{
-    HashedKey, ORIGIN_COMPACTION, Sstable, SstableInfo, SstableWriter, WriterOptions,
-    generation_of, remove_files,
-};
-
-/// Partitions of the inputs up to which the bloom filter is sized when all are known, in one step;
-/// beyond it by what the inputs say.
-const COUNTED_PARTITIONS_MAX: u64 = 1 << 16;
-
-/// A compaction to be run.
-pub struct CompactionOrder {
-    pub choice: Choice,
-    /// Wall clock, seconds since the epoch.
-    pub now_seconds: i64,
-    /// Whether no log of an earlier run may still bring old writes back.
-    pub may_purge: bool,
-    pub progress: Rc<Progress>,
-}
+use crate::sstable::{HashedKey, Sstable, SstableInfo, generation_of, remove_files};
 
 /// What a compaction came to.
 #[derive(Debug, Default)]
 pub struct Compacted {
     pub outputs: Vec<SstableInfo>,
     pub purged: Purged,
-    /// It was cancelled, or its table dropped: everything is as before.
+    /// It was cancelled, or its table dropped: what is no input of an output is as before.
     pub is_cancelled: bool,
 }
 
@@ -65,15 +46,6 @@ pub struct SstableStatus {
     pub is_input: bool,
     /// A part of it could not be read, so it is merged no more.
     pub is_set_aside: bool,
-}
-
-/// What became of the exchange of files.
-enum Exchanged {
-    Done,
-    /// The table is dropped, or somebody wants no more of it.
-    Unwanted,
-    /// A write came meanwhile that something covers which was purged.
-    Late,
 }
 
 impl Table {
@@ -96,16 +68,17 @@ impl Table {
         let numbers: BTreeSet<u64> =
             sstables.0.iter().map(|live| live.sstable.info().generation).collect();
         seen.retain(|number, _| numbers.contains(number));
-        let own = sstables.0.iter().filter(|live| !live.is_shared).map(|live| &live.sstable);
+        let own = sstables.0.iter().filter(|live| !live.is_shared);
         let mut facts: Vec<FileFacts> = own
-            .filter(|sstable| !set_aside.contains(&sstable.info().generation))
-            .map(|sstable| {
-                let info = sstable.info();
+            .filter(|live| !set_aside.contains(&live.sstable.info().generation))
+            .map(|live| {
+                let (sstable, info) = (&live.sstable, live.sstable.info());
                 let first_seen = *seen.entry(info.generation).or_insert(now_seconds);
                 FileFacts {
                     number: info.generation,
                     bytes: info.data_bytes,
                     level: info.level,
+                    run: live.run,
                     min_timestamp: info.min_timestamp,
                     max_timestamp: info.max_timestamp,
                     first: info.first_key.token(),
@@ -227,126 +200,40 @@ impl Table {
     ) -> Result<Compacted> {
         let mut may_purge = order.may_purge;
         loop {
-            let known = self.numbers();
-            let mut begun = Vec::new();
-            let made = self.merge_and_open(order, inputs, may_purge, &mut begun).await;
-            let (merged, outputs) = match made {
-                Ok(made) => made,
-                Err(error) => {
-                    self.discard(begun).await;
-                    // A table that is being dropped wants nothing of it.
-                    let cancelled = Compacted { is_cancelled: true, ..Compacted::default() };
-                    return if self.dropped.get() { Ok(cancelled) } else { Err(error) };
-                }
+            let merge = Merge {
+                inputs: inputs.clone(),
+                purge: may_purge.then(|| self.purge_of(order)),
+                cut_bytes: order.choice.cut_bytes,
+                progress: order.progress.clone(),
             };
-            let purged = merged.purged;
-            let exchanged = match merged.is_cancelled {
-                true => Exchanged::Unwanted,
-                false => self.exchange(order, inputs, (merged, &outputs), &known).await?,
-            };
-            match exchanged {
-                Exchanged::Done => {
-                    let outputs = outputs.iter().map(|sstable| sstable.info().clone()).collect();
+            let mut making = Making::new(self, order, inputs);
+            let ended = making.run(merge).await;
+            making.discard().await;
+            match ended {
+                Ok((Exchanged::Done, purged)) => {
+                    let outputs = making.into_outputs();
                     return Ok(Compacted { outputs, purged, is_cancelled: false });
                 }
-                Exchanged::Unwanted => {
-                    drop(outputs);
-                    self.discard(begun).await;
-                    return Ok(Compacted { is_cancelled: true, ..Compacted::default() });
+                // A table that is being dropped wants nothing of it.
+                Err(error) if !self.dropped.get() => return Err(error),
+                Ok((Exchanged::Unwanted, _)) | Err(_) => {
+                    let outputs = making.into_outputs();
+                    return Ok(Compacted { outputs, is_cancelled: true, ..Compacted::default() });
                 }
-                Exchanged::Late => {
-                    drop(outputs);
-                    self.discard(begun).await;
-                    may_purge = false;
-                }
+                Ok((Exchanged::Late, _)) => may_purge = false,
             }
         }
     }
 
-    /// Writes the outputs and opens them; the numbers that it takes are in `begun`.
-    async fn merge_and_open(
-        self: &Rc<Self>,
-        order: &CompactionOrder,
-        inputs: &[Rc<Sstable>],
-        may_purge: bool,
-        begun: &mut Vec<u64>,
-    ) -> Result<(Merged, Vec<Rc<Sstable>>)> {
-        let purge = may_purge.then(|| {
-            let others = OtherSources {
-                table: self.clone(),
-                inputs: order.choice.inputs.iter().copied().collect(),
-            };
-            let now = i32::try_from(order.now_seconds).unwrap_or(i32::MAX);
-            Purge::new(&self.schema, others, now, self.options().gc_grace_seconds)
-        });
-        let merge = Merge {
-            inputs: inputs.to_vec(),
-            purge,
-            cut_bytes: order.choice.cut_bytes,
-            progress: order.progress.clone(),
-        };
-        let merged = merge.run(async || self.begin_output(order, inputs, begun).await).await?;
-        let mut outputs = Vec::new();
-        if !merged.is_cancelled {
-            for info in &merged.outputs {
-                let sstable = self.open_written(info.generation).await?;
-                // Reads could go on without what is damaged. The inputs are better.
-                if let Some(error) = sstable.mended().first() {
-                    return Err(error.clone());
-                }
-                if sstable.info() != info {
-                    let (wanted, found) = (format!("{info:?}"), format!("{:?}", sstable.info()));
-                    return Err(Error::corrupt(sstable.data_path(), 0, wanted, found));
-                }
-                outputs.push(sstable);
-            }
-        }
-        Ok((merged, outputs))
-    }
-
-    /// The writer of a new SSTable of which the manifest says already that its files may go.
-    async fn begin_output(
-        &self,
-        order: &CompactionOrder,
-        inputs: &[Rc<Sstable>],
-        begun: &mut Vec<u64>,
-    ) -> Result<SstableWriter> {
-        let generation = {
-            let mut manifest = self.manifest.lock().await;
-            if self.dropped.get() {
-                // Its folder is about to go.
-                return Err(Error::Closed);
-            }
-            let generation = self.take_generation();
-            let spent = Edit::Spent { generations: vec![generation] };
-            self.append(&mut manifest, vec![spent]).await?;
-            assert!(
-                manifest.spent().contains(&generation),
-                "SSTable {generation} is begun, and a crash would leave its files"
-            );
-            generation
-        };
-        begun.push(generation);
-        let infos = || inputs.iter().map(|sstable| sstable.info());
-        let bases = infos()
-            .filter(|info| info.min_timestamp != i64::MIN)
-            .map(|info| info.bases())
-            .reduce(|a, b| a.least(b))
-            .filter(|_| infos().all(|info| info.min_timestamp != i64::MIN));
-        let partitions = partitions_of(inputs, order.choice.cut_bytes);
-        let options = WriterOptions {
-            bases: bases.unwrap_or_default(),
-            partitions_expected: (partitions > COUNTED_PARTITIONS_MAX).then_some(partitions),
-            level: order.choice.level,
-            origin: ORIGIN_COMPACTION,
-            ..self.writer_options()
-        };
-        let (disk, schema) = (self.disk.clone(), self.schema.clone());
-        SstableWriter::create(disk, &self.directory, generation, schema, options).await
+    fn purge_of(self: &Rc<Self>, order: &CompactionOrder) -> Purge<OtherSources> {
+        let inputs = order.choice.inputs.iter().copied().collect();
+        let others = OtherSources { table: self.clone(), inputs };
+        let now = i32::try_from(order.now_seconds).unwrap_or(i32::MAX);
+        Purge::new(&self.schema, others, now, self.options().gc_grace_seconds)
     }
 
     /// As the manifest's own, with what it was not told yet.
-    async fn append(&self, manifest: &mut Manifest, mut edits: Vec<Edit>) -> Result<()> {
+    pub(super) async fn append(&self, manifest: &mut Manifest, mut edits: Vec<Edit>) -> Result<()> {
         let generations = self.gone.take();
         if !generations.is_empty() {
             edits.insert(0, Edit::Gone { generations: generations.clone() });
@@ -358,13 +245,20 @@ impl Table {
         appended
     }
 
+    /// The run of an SSTable of its own.
+    pub(super) fn run_of(&self, number: u64) -> Option<u64> {
+        let sstables = self.sstables.borrow();
+        let mut own = sstables.0.iter().filter(|live| !live.is_shared);
+        own.find(|live| live.sstable.info().generation == number).map(|live| live.run)
+    }
+
     /// Numbers of all SSTables that reads use.
-    fn numbers(&self) -> BTreeSet<u64> {
+    pub(super) fn numbers(&self) -> BTreeSet<u64> {
         self.sstables.borrow().0.iter().map(|live| live.sstable.info().generation).collect()
     }
 
     /// No write that came since the SSTables were `known` is older than this.
-    fn oldest_since(&self, known: &BTreeSet<u64>) -> i64 {
+    pub(super) fn oldest_since(&self, known: &BTreeSet<u64>) -> i64 {
         let sstables = self.sstables.borrow();
         let infos = sstables.0.iter().map(|live| live.sstable.info());
         let new = infos.filter(|info| !known.contains(&info.generation));
@@ -379,80 +273,15 @@ impl Table {
         sealed.fold(self.active.borrow().oldest_timestamp(), i64::min)
     }
 
-    /// Puts the outputs in the place of the inputs, for good. Then `inputs` is empty: who still has
-    /// one of them is a reader.
-    async fn exchange(
-        &self,
-        order: &CompactionOrder,
-        inputs: &mut Vec<Rc<Sstable>>,
-        (merged, outputs): (Merged, &[Rc<Sstable>]),
-        known: &BTreeSet<u64>,
-    ) -> Result<Exchanged> {
-        let mut manifest = self.manifest.lock().await;
-        if self.dropped.get() || order.progress.is_cancelled() {
-            return Ok(Exchanged::Unwanted);
-        }
-        if merged.purged.newest.is_some_and(|newest| self.oldest_since(known) <= newest) {
-            return Ok(Exchanged::Late);
-        }
-        order.progress.settle();
-        check_outputs(inputs, outputs);
-        let removed = order.choice.inputs.iter();
-        let removed = removed.map(|generation| Edit::Remove { generation: *generation });
-        let added = outputs.iter().map(|sstable| sstable.info().clone());
-        let added = added.map(|info| Edit::Add { info, replay_through: None });
-        let edits = removed.chain(added).collect();
-        if let Err(error) = self.append(&mut manifest, edits).await {
-            // Perhaps it stands there all the same.
-            let numbers = outputs.iter().map(|sstable| sstable.info().generation);
-            self.unnamed.borrow_mut().extend(numbers);
-            self.owe();
-            return Err(error);
-        }
-        {
-            let live = manifest.live();
-            assert!(
-                !order.choice.inputs.iter().any(|generation| live.contains_key(generation))
-                    && outputs.iter().all(|new| live.contains_key(&new.info().generation)),
-                "the manifest has {:?} after {:?} were merged",
-                live.keys(),
-                order.choice.inputs
-            );
-            let mut sstables = self.sstables.borrow_mut();
-            let sstables = &mut Rc::make_mut(&mut *sstables).0;
-            let is_input = |live: &LiveSstable| {
-                !live.is_shared && order.choice.inputs.contains(&live.sstable.info().generation)
-            };
-            sstables.retain(|live| !is_input(live));
-            let new = outputs.iter().cloned();
-            sstables.extend(new.map(|sstable| LiveSstable { sstable, is_shared: false }));
-            if merged.purged != Purged::default() {
-                let generation = self.generation.get() + 1;
-                self.generation.set(generation);
-                self.rows.begin_generation(generation);
-            }
-        }
-        self.compacting.is_due.set(true);
-        self.replaced.borrow_mut().append(inputs);
-        self.forget_purged(&merged).await;
-        self.owe();
-        if let Err(error) = self.settle(&mut manifest).await {
-            // The next flush or compaction does it.
-            let table = self.schema.full_name();
-            tracing::warn!(table, %error, "files that a compaction has replaced stay for now");
-        }
-        Ok(Exchanged::Done)
-    }
-
     /// The manifest is to be sealed, and what follows from that to be done.
-    fn owe(&self) {
+    pub(super) fn owe(&self) {
         self.owed.set(Some(self.owed.get().flatten()));
     }
 
     /// What was purged must not be known any more: a write that is older would be hidden by it as
     /// long as the cache has it.
-    async fn forget_purged(&self, merged: &Merged) {
-        match &merged.purged_tokens {
+    pub(super) async fn forget_purged(&self, tokens: &Option<Vec<Token>>) {
+        match tokens {
             Some(tokens) => self.rows.forget_tokens(tokens).await,
             None => {
                 self.rows.invalidate();
@@ -491,7 +320,7 @@ impl Table {
 
     /// Removes what a compaction wrote that is not used. What cannot be removed goes at the next
     /// start.
-    async fn discard(&self, begun: Vec<u64>) {
+    pub(super) async fn discard(&self, begun: Vec<u64>) {
         for generation in begun {
             assert!(
                 !self.has_sstable(generation),
@@ -506,43 +335,6 @@ impl Table {
             }
         }
     }
-}
-
-/// A merge brings nothing in: outputs are disjoint, and hold no more than the inputs and nothing of
-/// another time.
-fn check_outputs(inputs: &[Rc<Sstable>], outputs: &[Rc<Sstable>]) {
-    let (old, new) = (infos(inputs), infos(outputs));
-    let is_disjoint = new.is_sorted_by(|a, b| a.last_key < b.first_key);
-    assert!(is_disjoint, "outputs overlap: {new:?}");
-    if inputs.iter().any(|input| !input.mended().is_empty()) {
-        // What it says of itself may be lost.
-        return;
-    }
-    let partitions = |infos: &[&SstableInfo]| infos.iter().map(|info| info.partitions).sum::<u64>();
-    let rows = |infos: &[&SstableInfo]| infos.iter().map(|info| info.rows).sum::<u64>();
-    assert!(
-        partitions(&new) <= partitions(&old) && rows(&new) <= rows(&old),
-        "{old:?} became {new:?}, which have more"
-    );
-    let oldest = old.iter().map(|info| info.min_timestamp).min();
-    let newest = old.iter().map(|info| info.max_timestamp).max();
-    let is_within = |info: &&SstableInfo| {
-        oldest <= Some(info.min_timestamp) && Some(info.max_timestamp) <= newest
-    };
-    assert!(new.iter().all(is_within), "{old:?} became {new:?}, of another time");
-}
-
-fn infos(sstables: &[Rc<Sstable>]) -> Vec<&SstableInfo> {
-    sstables.iter().map(|sstable| sstable.info()).collect()
-}
-
-/// Partitions that an output of these has at most, about, when it is cut at so many bytes.
-fn partitions_of(inputs: &[Rc<Sstable>], cut_bytes: Option<u64>) -> u64 {
-    let infos = || inputs.iter().map(|sstable| sstable.info());
-    let partitions: u64 = infos().map(|info| info.partitions).sum();
-    let bytes: u64 = infos().map(|info| info.data_bytes).sum();
-    let share = cut_bytes.map_or(1.0, |cut| 1.25 * cut as f64 / bytes.max(1) as f64);
-    (partitions as f64 * share.min(1.0)).ceil() as u64
 }
 
 /// All that a table has beside the inputs of a merge.

@@ -1,7 +1,20 @@
-//! What compactions know of a table beside its files. Not here: what they do (`compact.rs`).
+//! What compactions are told, and what they know of a table beside its files.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use crate::compaction::{Choice, Progress};
+
+/// A compaction to be run.
+pub struct CompactionOrder {
+    pub choice: Choice,
+    /// Wall clock, seconds since the epoch.
+    pub now_seconds: i64,
+    /// Whether no log of an earlier run may still bring old writes back.
+    pub may_purge: bool,
+    pub progress: Rc<Progress>,
+}
 
 /// What compactions know of a table's SSTables beside the files.
 #[derive(Debug)]

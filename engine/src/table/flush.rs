@@ -88,7 +88,7 @@ impl Table {
             if let Some(sstable) = written {
                 let info = sstable.info().clone();
                 let generation = info.generation;
-                let add = Edit::Add { info, replay_through: through };
+                let add = Edit::Add { info, replay_through: through, run: None };
                 if let Err(error) = manifest.append(vec![add]).await {
                     // Perhaps it stands there all the same.
                     self.unnamed.borrow_mut().push(generation);
@@ -104,7 +104,7 @@ impl Table {
                     !self.has_sstable(generation),
                     "SSTable {generation} takes part in reads before it is written"
                 );
-                let live = LiveSstable { sstable, is_shared: false };
+                let live = LiveSstable { sstable, is_shared: false, run: generation };
                 let generation = self.generation.get() + 1;
                 self.generation.set(generation);
                 Rc::make_mut(&mut self.sstables.borrow_mut()).0.push(live);

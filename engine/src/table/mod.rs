@@ -3,6 +3,7 @@
 mod attached;
 mod compact;
 mod compacting;
+mod exchange;
 mod flush;
 mod large_data;
 mod fragments;
@@ -15,7 +16,8 @@ mod table;
 mod tests;
 
 pub use attached::AttachedOpening;
-pub use compact::{Compacted, CompactionOrder, SstableStatus};
+pub use compact::{Compacted, SstableStatus};
+pub use compacting::CompactionOrder;
 pub use fragments::{FragmentKind, FragmentReport};
 pub use large_data::LargeThing;
 pub use open::{Cleared, Reached, SetAside, TableOpening, clear_leftovers};

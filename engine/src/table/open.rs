@@ -189,7 +189,8 @@ impl Files {
             match Sstable::open(disk, cache, &self.directory, known, schema).await {
                 Ok(sstable) => {
                     sstable.mended().iter().for_each(|error| self.damage.add_rebuilt(error));
-                    self.sstables.push(LiveSstable { sstable, is_shared });
+                    let run = manifest.run(info.generation);
+                    self.sstables.push(LiveSstable { sstable, is_shared, run });
                 }
                 Err(error @ Error::Corrupt(_)) if skips => {
                     self.damage.add(&error, true);

@@ -162,6 +162,8 @@ pub(super) struct LiveSstable {
     pub(super) sstable: Rc<Sstable>,
     /// Written under another shard count: it holds partitions of other shards too.
     pub(super) is_shared: bool,
+    /// The run that it is a fragment of; its own number for one that is a run by itself.
+    pub(super) run: u64,
 }
 
 /// Sizes of a table on one shard.

@@ -13,6 +13,7 @@ fn file(number: u64, mib: u64) -> FileFacts {
         number,
         bytes: mib * MIB,
         level: 0,
+        run: number,
         min_timestamp: timestamp,
         max_timestamp: timestamp + 5,
         first: Token(-100),
@@ -303,4 +304,101 @@ fn a_major_merge_takes_everything() {
     assert_eq!(of(&files(&[1, 1]), off).unwrap().reason, Reason::Asked);
     let choice = of(&files(&[50, 51]), leveled()).unwrap();
     assert_eq!((choice.level, choice.cut_bytes), (2, Some(10 * MIB)), "where there is room");
+}
+
+fn incremental() -> CompactionOptions {
+    CompactionOptions { sstable_bytes: 100 * MIB, ..of_class(CompactionClass::Incremental) }
+}
+
+/// Runs of fragments of so many MiB each; numbers ascend, and a run has that of its first one.
+fn runs(sizes: &[&[u64]]) -> Vec<FileFacts> {
+    let mut files = Vec::new();
+    for fragments in sizes {
+        let run = files.len() as u64 + 1;
+        for (at, mib) in (0..).zip(*fragments) {
+            let number = files.len() as u64 + 1;
+            let (first, last) = (Token(at * 10), Token(at * 10 + 9));
+            files.push(FileFacts { run, first, last, ..file(number, *mib) });
+        }
+    }
+    files
+}
+
+#[test]
+fn incremental_merges_the_fullest_tier_of_runs() {
+    let none: &[u64] = &[];
+    let table: [(&str, &[&[u64]], &[u64]); 7] = [
+        ("nothing", &[], none),
+        ("one run of many fragments", &[&[100; 9]], none),
+        ("three runs are too few", &[&[100, 100], &[100, 100], &[100, 100]], none),
+        ("four flushes", &[&[60], &[70], &[60], &[65]], &[1, 2, 3, 4]),
+        (
+            "four runs of a size, whatever their fragments are",
+            &[&[100, 100], &[200], &[100, 90], &[100, 50, 50]],
+            &[1, 2, 3, 4, 5, 6, 7, 8],
+        ),
+        (
+            "a large run stays, though its fragments are as large as the others",
+            &[&[100, 100, 100, 100], &[100], &[100], &[100], &[100]],
+            &[5, 6, 7, 8],
+        ),
+        ("as SSTables they would be four", &[&[100, 100], &[100, 100]], none),
+    ];
+    for (what, sizes, wanted) in table {
+        assert_eq!(inputs(&runs(sizes), incremental()), wanted, "{what}");
+    }
+    let choice = asked(&runs(&[&[60][..]; 4]), incremental()).unwrap();
+    assert_eq!((choice.level, choice.cut_bytes), (0, Some(100 * MIB)));
+    assert_eq!((choice.is_incremental, choice.reason), (true, Reason::Tier));
+    let many = runs(&[&[30, 30][..]; 40]);
+    assert_eq!(inputs(&many, incremental()).len(), 64, "32 runs at most");
+    let off = CompactionOptions { is_enabled: false, ..incremental() };
+    assert_eq!(asked(&many, off), None);
+}
+
+#[test]
+fn incremental_merges_the_two_largest_tiers_above_its_goal() {
+    let with = |goal| CompactionOptions {
+        space_amplification_goal: Some(Thousandths(goal)),
+        ..incremental()
+    };
+    // 60 and 600 MiB, and a small run that does not count.
+    let all = runs(&[&[100; 6], &[60], &[1]]);
+    assert_eq!(asked(&all, incremental()), None, "no goal is set");
+    assert_eq!(asked(&all, with(1100)), None, "1.1 is not above 1.1");
+    let choice = asked(&all, with(1099)).unwrap();
+    assert_eq!((choice.inputs, choice.reason), (vec![1, 2, 3, 4, 5, 6, 7], Reason::Space));
+    assert!(choice.is_incremental);
+    // All runs of both tiers, and those of one tier first when there are enough.
+    let all = runs(&[&[100; 6], &[60], &[61]]);
+    assert_eq!(inputs(&all, with(1200)).len(), 8);
+    let all = runs(&[&[100; 6], &[60], &[61], &[62], &[63]]);
+    assert_eq!(inputs(&all, with(1200)), [7, 8, 9, 10]);
+    assert_eq!(asked(&runs(&[&[100; 6]]), with(1001)), None, "one tier");
+    assert_eq!(asked(&[], with(1001)), None);
+}
+
+#[test]
+fn a_fragment_is_rewritten_within_its_run() {
+    let mut all = runs(&[&[100; 3]]);
+    all[1] = FileFacts { is_expired: true, age_seconds: 600, ..all[1].clone() };
+    let choice = asked(&all, incremental()).unwrap();
+    assert_eq!((choice.inputs, choice.reason), (vec![2], Reason::Expired));
+    assert!(choice.is_incremental);
+}
+
+#[test]
+fn a_major_merge_of_runs_takes_them_whole() {
+    let of =
+        |files: &[FileFacts]| major(&Facts { files, options: &incremental(), now_seconds: NOW });
+    assert_eq!(of(&[]), None);
+    assert_eq!(of(&runs(&[&[100; 3]])), None, "one run is as merged as can be");
+    let mut dead = runs(&[&[100; 3]]);
+    dead[2].droppable = 0.01;
+    assert_eq!(of(&dead).unwrap().inputs, [1, 2, 3]);
+    let choice = of(&runs(&[&[100; 3], &[1]])).unwrap();
+    assert_eq!((choice.inputs, choice.cut_bytes), (vec![1, 2, 3, 4], Some(100 * MIB)));
+    assert!(choice.is_incremental);
+    let many: Vec<&[u64]> = [&[100, 100][..]].into_iter().chain([&[1, 1][..]; 32]).collect();
+    assert_eq!(of(&runs(&many)).unwrap().inputs, (3..=66).collect::<Vec<_>>(), "small runs first");
 }

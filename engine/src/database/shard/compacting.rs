@@ -138,8 +138,8 @@ impl Shard {
                 let name = table.schema().full_name();
                 let shard = self.context.shard;
                 return Err(Error::Unavailable(format!(
-                    "the compaction of {name} on shard {shard} was cancelled; its SSTables are as \
-                     they were"
+                    "the compaction of {name} on shard {shard} was cancelled; what it has not \
+                     replaced is as it was"
                 )));
             }
         }

@@ -281,6 +281,23 @@ impl SimulatedDisk {
         })
     }
 
+    /// A disk with the same files, of which nothing is being written.
+    #[cfg(test)]
+    pub(crate) fn copy(&self, seed: u64) -> SimulatedDisk {
+        let state = self.state.borrow();
+        SimulatedDisk::from_state(State {
+            random: Random::new(seed),
+            faults: state.faults,
+            counters: Counters::default(),
+            names: state.names.clone(),
+            inodes: state.inodes.clone(),
+            next_number: state.next_number,
+            open_files: 0,
+            read_only: state.read_only.clone(),
+            dead: false,
+        })
+    }
+
     /// Paths and sizes of all files, in the order of their paths.
     pub fn files(&self) -> Vec<(PathBuf, u64)> {
         let state = self.state.borrow();

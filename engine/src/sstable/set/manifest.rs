@@ -34,8 +34,13 @@ const FRAMES_MAX: usize = 256;
 #[serde(rename_all = "snake_case")]
 pub enum Edit {
     /// An SSTable is live from now on. `replay_through`, where given, says that the commitlog up to
-    /// there is in SSTables.
-    Add { info: SstableInfo, replay_through: Option<ReplayPosition> },
+    /// there is in SSTables. `run` is the run that it is a fragment of, if not one by itself.
+    Add {
+        info: SstableInfo,
+        replay_through: Option<ReplayPosition>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run: Option<u64>,
+    },
     /// An SSTable is not live any more: others have all that it holds. Its files may go.
     Remove { generation: u64 },
     /// Files of these numbers hold nothing that live SSTables do not, whole or not: they may go
@@ -58,6 +63,8 @@ pub struct Manifest {
     /// Sequence of the last frame that has edits; 0 for none.
     edited: u64,
     live: BTreeMap<u64, SstableInfo>,
+    /// Runs of those that are fragments of one.
+    runs: BTreeMap<u64, u64>,
     /// Numbers of files that may be there and may go.
     spent: BTreeSet<u64>,
     /// Greatest number that was ever live or spent.
@@ -78,6 +85,7 @@ impl Manifest {
             next_sequence: 1,
             edited: 0,
             live: BTreeMap::new(),
+            runs: BTreeMap::new(),
             spent: BTreeSet::new(),
             number_max: 0,
             flushed_through: None,
@@ -189,19 +197,21 @@ impl Manifest {
     fn apply(&mut self, edits: Vec<Edit>) -> std::result::Result<(), String> {
         for edit in edits {
             let through = match edit {
-                Edit::Add { info, replay_through } => {
+                Edit::Add { info, replay_through, run } => {
                     let generation = info.generation;
                     self.spent.remove(&generation);
                     self.number_max = self.number_max.max(generation);
                     if self.live.insert(generation, info).is_some() {
                         return Err(format!("SSTable {generation} added twice"));
                     }
+                    self.runs.extend(run.map(|run| (generation, run)));
                     replay_through
                 }
                 Edit::Remove { generation } => {
                     if self.live.remove(&generation).is_none() {
                         return Err(format!("SSTable {generation} removed, which is not live"));
                     }
+                    self.runs.remove(&generation);
                     self.spent.insert(generation);
                     None
                 }
@@ -232,6 +242,11 @@ impl Manifest {
         &self.live
     }
 
+    /// The run that a live SSTable is a fragment of: its own number where it is a run by itself.
+    pub fn run(&self, generation: u64) -> u64 {
+        self.runs.get(&generation).copied().unwrap_or(generation)
+    }
+
     /// Numbers of SSTables that are not live and whose files, if there are any, hold nothing that
     /// live ones do not.
     pub fn spent(&self) -> &BTreeSet<u64> {
@@ -254,7 +269,8 @@ impl Manifest {
     /// Errors: `Io`; the live set is as before then. What such an append left on disk is not known,
     /// so the next one replaces the whole file.
     pub async fn append(&mut self, edits: Vec<Edit>) -> Result<()> {
-        let before = (self.live.clone(), self.spent.clone(), self.flushed_through, self.edited);
+        let sets = (self.live.clone(), self.runs.clone(), self.spent.clone());
+        let before = (self.flushed_through, self.edited);
         if !edits.is_empty() {
             self.edited = self.next_sequence;
         }
@@ -270,7 +286,7 @@ impl Manifest {
         }
         let applied = self.apply(edits);
         assert!(applied.is_ok(), "{}: {applied:?}", self.path.display());
-        let (was, is) = (before.2, self.flushed_through);
+        let (was, is) = (before.0, self.flushed_through);
         assert!(was <= is, "{}: flushed up to {is:?}, was {was:?}", self.path.display());
         let must_rewrite = std::mem::replace(&mut self.is_broken, true);
         let written = if must_rewrite || self.frames >= FRAMES_MAX {
@@ -280,7 +296,10 @@ impl Manifest {
         };
         match written {
             Ok(()) => self.is_broken = false,
-            Err(_) => (self.live, self.spent, self.flushed_through, self.edited) = before,
+            Err(_) => {
+                (self.live, self.runs, self.spent) = sets;
+                (self.flushed_through, self.edited) = before;
+            }
         }
         let (edited, next) = (self.edited, self.next_sequence);
         assert!(edited < next, "frame {edited} has edits, {next} is the next one");
@@ -336,7 +355,10 @@ impl Manifest {
         let mut edits: Vec<Edit> = self
             .live
             .values()
-            .map(|info| Edit::Add { info: info.clone(), replay_through: None })
+            .map(|info| {
+                let run = self.runs.get(&info.generation).copied();
+                Edit::Add { info: info.clone(), replay_through: None, run }
+            })
             .collect();
         // The greatest number is told though nothing of it may be left.
         let numbers = self.spent.iter().copied().chain([self.number_max]);

@@ -49,7 +49,7 @@ fn open_manifest(disk: &MemoryDisk) -> Result<Manifest> {
 }
 
 fn add(generation: u64) -> Edit {
-    Edit::Add { info: info(generation), replay_through: Some(at(generation as u32)) }
+    Edit::Add { info: info(generation), replay_through: Some(at(generation as u32)), run: None }
 }
 
 #[test]

@@ -210,8 +210,9 @@ impl Answers {
         let options = self.world.table.options().clone();
         self.world.table.set_options(TableOptions { gc_grace_seconds, ..options });
         let cut_bytes = self.random.one_in(2).then(|| 1 + self.random.below(20_000));
+        let is_incremental = cut_bytes.is_some() && self.random.one_in(2);
         let order = CompactionOrder {
-            choice: Choice { inputs, level: 0, cut_bytes, reason: Reason::Asked },
+            choice: Choice { inputs, level: 0, cut_bytes, is_incremental, reason: Reason::Asked },
             now_seconds: i64::from(NOW),
             may_purge: !self.random.one_in(4),
             progress: Rc::default(),

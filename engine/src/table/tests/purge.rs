@@ -61,7 +61,13 @@ impl World {
 
     fn order(&self, inputs: Vec<u64>) -> CompactionOrder {
         CompactionOrder {
-            choice: Choice { inputs, level: 0, cut_bytes: None, reason: Reason::Asked },
+            choice: Choice {
+                inputs,
+                level: 0,
+                cut_bytes: None,
+                is_incremental: false,
+                reason: Reason::Asked,
+            },
             now_seconds: i64::from(NOW),
             may_purge: true,
             progress: Rc::default(),

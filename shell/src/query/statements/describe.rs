@@ -178,10 +178,10 @@ fn compression_map(compression: Option<&Compression>) -> String {
     map(entries)
 }
 
-/// The strategy, and what differs from the options of a new table.
+/// The strategy, and what differs from its options in a new table.
 fn compaction_map(options: &CompactionOptions) -> String {
     let class = ("class", quoted(options.class.class()));
-    let usual = compaction_entries(&CompactionOptions::default());
+    let usual = compaction_entries(&CompactionOptions::of_class(options.class));
     let entries = compaction_entries(options).into_iter();
     let differing = entries.filter(|entry| !usual.contains(entry));
     map([class].into_iter().chain(differing).collect())
@@ -189,7 +189,8 @@ fn compaction_map(options: &CompactionOptions) -> String {
 
 /// Every option but the class.
 fn compaction_entries(options: &CompactionOptions) -> Vec<(&'static str, String)> {
-    vec![
+    let goal = options.space_amplification_goal;
+    let mut entries = vec![
         ("enabled", options.is_enabled.to_string()),
         ("min_threshold", options.min_threshold.to_string()),
         ("max_threshold", options.max_threshold.to_string()),
@@ -202,7 +203,9 @@ fn compaction_entries(options: &CompactionOptions) -> Vec<(&'static str, String)
         ("compaction_window_size", options.window_size.to_string()),
         ("tombstone_threshold", options.tombstone_threshold.to_string()),
         ("tombstone_compaction_interval", options.tombstone_interval_seconds.to_string()),
-    ]
+    ];
+    entries.extend(goal.map(|goal| ("space_amplification_goal", goal.to_string())));
+    entries
 }
 
 fn large_data_map(thresholds: &LargeDataOptions) -> String {

@@ -333,13 +333,20 @@ async fn what_describe_shows_of_options_can_be_typed() {
     world.run("CREATE TABLE b (k int PRIMARY KEY)").await;
     let leveled = "{'class': 'Leveled', 'sstable_size_in_mb': 5, 'fanout_size': 4}";
     world.run(&format!("CREATE TABLE e (k int PRIMARY KEY) WITH compaction = {leveled}")).await;
-    for (from, to) in [("a", "c"), ("b", "d"), ("e", "f")] {
+    let pairs = [("a", "c"), ("b", "d"), ("e", "f"), ("g", "h"), ("i", "j")];
+    let runs =
+        "{'sstable_size_in_mb': 160, 'class': 'Incremental', 'space_amplification_goal': 1.2}";
+    world.run(&format!("CREATE TABLE g (k int PRIMARY KEY) WITH compaction = {runs}")).await;
+    let usual = "{'class': 'IncrementalCompactionStrategy'}";
+    world.run(&format!("CREATE TABLE i (k int PRIMARY KEY) WITH compaction = {usual}")).await;
+    assert!(options_of(&world, "i").await.contains(usual), "1000 MiB are its default");
+    for (from, to) in pairs {
         let options = options_of(&world, from).await;
         world.run(&format!("CREATE TABLE {to} (k int PRIMARY KEY) WITH {options}")).await;
         assert_eq!(options_of(&world, to).await, options);
     }
     let catalog = world.session.database().catalog();
-    for (from, to) in [("a", "c"), ("b", "d"), ("e", "f")] {
+    for (from, to) in pairs {
         let options = |name| catalog.table("default", name).unwrap().options.clone();
         assert_eq!(options(from), options(to));
     }
@@ -374,6 +381,7 @@ async fn sstables_are_merged_and_what_became_of_them_is_seen() {
     for (option, wanted) in [
         ("{'class': 'Levelled'}", "strategy 'Levelled' does not exist"),
         ("{'min_treshold': 2}", "option of compaction 'min_treshold' does not exist"),
+        ("{'class': 'ICS', 'space_amplification_goal': 1}", "space_amplification_goal is above 1"),
         ("{'min_threshold': 40}", "max_threshold is between min_threshold and 128"),
         ("{'bucket_low': 'half'}", "'half' is no ratio such as 0.5"),
         ("{'compaction_window_unit': 'years'}", "unit 'years' does not exist"),

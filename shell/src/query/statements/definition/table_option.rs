@@ -25,7 +25,7 @@ pub const OPTIONS: &[&str] = &[
 const RATES: [&str; 2] = ["max_reads_per_second", "max_writes_per_second"];
 const THRESHOLDS: [&str; 5] =
     ["partition_bytes", "row_bytes", "cell_bytes", "partition_rows", "collection_elements"];
-const COMPACTION: [&str; 13] = [
+const COMPACTION: [&str; 14] = [
     "class",
     "enabled",
     "min_threshold",
@@ -35,6 +35,7 @@ const COMPACTION: [&str; 13] = [
     "min_sstable_size",
     "sstable_size_in_mb",
     "fanout_size",
+    "space_amplification_goal",
     "compaction_window_unit",
     "compaction_window_size",
     "tombstone_threshold",
@@ -245,9 +246,11 @@ fn compression(cursor: &mut Cursor<'_>, span: Span) -> Result<Option<Compression
 }
 
 /// `{'class': 'SizeTieredCompactionStrategy', 'min_threshold': 4}`, in Cassandra's names; what is
-/// not named is as in a new table.
+/// not named is as in a new table of that class.
 fn compaction(cursor: &mut Cursor<'_>, span: Span) -> Result<CompactionOptions> {
     let mut options = CompactionOptions::default();
+    // The class may be named behind it, and has a default of its own.
+    let mut sstable_bytes = None;
     map(cursor, ("option of compaction", &COMPACTION), |cursor, name| {
         let at = cursor.span();
         match name.value.as_str() {
@@ -264,8 +267,9 @@ fn compaction(cursor: &mut Cursor<'_>, span: Span) -> Result<CompactionOptions> 
             "bucket_high" => options.bucket_high = ratio(cursor)?,
             "min_sstable_size" => options.min_sstable_bytes = number(cursor, "bytes")?,
             "sstable_size_in_mb" => {
-                options.sstable_bytes = number::<u64>(cursor, "MiB")?.saturating_mul(1 << 20);
+                sstable_bytes = Some(number::<u64>(cursor, "MiB")?.saturating_mul(1 << 20));
             }
+            "space_amplification_goal" => options.space_amplification_goal = Some(ratio(cursor)?),
             "fanout_size" => options.fanout = number(cursor, "multiples")?,
             "compaction_window_unit" => {
                 let unit = cursor.option_value()?;
@@ -282,6 +286,8 @@ fn compaction(cursor: &mut Cursor<'_>, span: Span) -> Result<CompactionOptions> 
         }
         Ok(true)
     })?;
+    let usual = CompactionOptions::of_class(options.class);
+    options.sstable_bytes = sstable_bytes.unwrap_or(usual.sstable_bytes);
     options.validate().map_err(|error| QueryError::from(error).at(span))?;
     Ok(options)
 }

@@ -1,6 +1,9 @@
 //! Compactions of a whole database: what is left on the disk whenever the power goes, what may be
 //! purged, and who meets them.
 
+mod incremental;
+mod shapes;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
@@ -15,8 +18,8 @@ use crate::database::CompactionEnd;
 use crate::disk::{Faults, SimulatedDisk};
 use crate::error::Error;
 use crate::runtime::{ShardContext, SimulatedTimer};
-use crate::schema::{CompactionClass, CompactionOptions, OnCorruption, WindowUnit};
-use crate::sstable::{SstableInfo, generation_of};
+use crate::schema::{CompactionClass, CompactionOptions, OnCorruption};
+use crate::sstable::generation_of;
 
 const START_US: i64 = 1_700_000_000_000_000;
 const START: i32 = 1_700_000_000;
@@ -248,6 +251,15 @@ fn a_tombstone_stays_while_something_older_is_elsewhere() {
 impl World {
     /// Merges these and no others.
     async fn merge(&self, inputs: Vec<u64>) -> crate::table::Compacted {
+        self.merge_into(inputs, None).await.unwrap()
+    }
+
+    /// The same, into a run of fragments where it says of how many bytes.
+    async fn merge_into(
+        &self,
+        inputs: Vec<u64>,
+        cut_bytes: Option<u64>,
+    ) -> crate::error::Result<crate::table::Compacted> {
         use crate::compaction::{Choice, Reason};
         use crate::table::CompactionOrder;
 
@@ -255,10 +267,16 @@ impl World {
         let any = key(&self.table(), "a");
         let merged = self.database.on_shard(&any, move |shard| {
             Box::pin(async move {
-                let choice = Choice { inputs, level: 0, cut_bytes: None, reason: Reason::Asked };
+                let choice = Choice {
+                    inputs,
+                    level: 0,
+                    cut_bytes,
+                    is_incremental: cut_bytes.is_some(),
+                    reason: Reason::Asked,
+                };
                 let progress = Rc::default();
                 let order = CompactionOrder { choice, now_seconds, may_purge: true, progress };
-                shard.table(id).unwrap().compact(order).await.unwrap()
+                shard.table(id).unwrap().compact(order).await
             })
         });
         merged.await.unwrap()
@@ -649,131 +667,5 @@ fn a_table_is_dropped_at_any_turn_of_its_compaction() {
             world.database.close().await.unwrap();
         });
         turns += 1 + turns / 32;
-    }
-}
-
-#[test]
-fn every_strategy_keeps_all_rows_and_its_shape() {
-    for class in CompactionClass::ALL {
-        run(async {
-            let disk = SimulatedDisk::new(11);
-            let world = open(&disk).await;
-            let compaction = CompactionOptions {
-                class,
-                sstable_bytes: 1 << 20,
-                min_sstable_bytes: 64 << 10,
-                fanout: 2,
-                window_unit: WindowUnit::Minutes,
-                ..CompactionOptions::default()
-            };
-            let options = TableOptions { compaction, ..TableOptions::default() };
-            let schema = TableSchema { options, ..definition() };
-            let table = world.database.create_table(schema, false).await.unwrap();
-            let mut wanted = std::collections::BTreeMap::new();
-            for round in 0..40 {
-                let timestamp = START_US + round * 20_000_000;
-                let mut writes = Vec::new();
-                for at in 0..3000 {
-                    let (name, at) = (format!("p{}", (at * 7 + round) % 61), (at * 13) as i32);
-                    wanted.insert((name.clone(), at), round);
-                    writes.push(insert(&table, &name, at, round, timestamp));
-                }
-                world.database.apply_many(writes).await.unwrap();
-                world.flush().await;
-                world.clock.advance(Duration::from_secs(1));
-            }
-            world.settle().await;
-            let columns = vec![ColumnId(2)];
-            let read = ReadCommand { past_cache: true, columns, ..scan_of(&table, 0) };
-            let mut found = values(&world.database, read).await;
-            found.sort_unstable();
-            let mut wanted: Vec<i64> = wanted.into_values().collect();
-            wanted.sort_unstable();
-            assert_eq!(found, wanted, "{class:?}");
-            let reports = world.database.sstable_report().await.unwrap();
-            let infos = reports.iter().map(|report| &report.status.info);
-            check_shape(class, infos.collect());
-            world.database.close().await.unwrap();
-        });
-    }
-}
-
-/// What each strategy promises of the SSTables of a table at rest.
-fn check_shape(class: CompactionClass, infos: Vec<&SstableInfo>) {
-    match class {
-        CompactionClass::SizeTiered => {
-            assert!(infos.len() <= 8, "{} SSTables", infos.len());
-        }
-        CompactionClass::Leveled => {
-            let deepest = infos.iter().map(|info| info.level).max().unwrap();
-            assert!(deepest >= 1, "nothing has left level 0");
-            for level in 1..=deepest {
-                let mut one: Vec<_> = infos.iter().filter(|info| info.level == level).collect();
-                one.sort_by(|a, b| a.first_key.cmp(&b.first_key));
-                let is_disjoint = one.is_sorted_by(|a, b| a.last_key < b.first_key);
-                assert!(is_disjoint, "level {level} overlaps: {one:?}");
-            }
-        }
-        CompactionClass::TimeWindow => {
-            let window = |info: &&SstableInfo| info.max_timestamp / 60_000_000;
-            let mut windows: Vec<i64> = infos.iter().map(window).collect();
-            windows.sort_unstable();
-            let newest = *windows.last().unwrap();
-            windows.retain(|window| *window != newest);
-            assert!(windows.len() > 8, "{windows:?}");
-            assert!(windows.is_sorted_by(|a, b| a < b), "two SSTables of one window: {windows:?}");
-        }
-    }
-}
-
-/// A row that lives for ten minutes.
-fn short_lived(schema: &TableSchema, at: i32, now: i32) -> Mutation {
-    let timestamp = i64::from(now) * 1_000_000;
-    let mut mutation = Mutation::new(schema.id, key(schema, "a"));
-    let row = Row {
-        liveness: Some(Liveness::expiring(timestamp, 600, now + 600)),
-        cells: vec![(ColumnId(2), Cell::expiring(timestamp, [0_u8; 8], 600, now + 600))],
-        ..Row::default()
-    };
-    mutation.rows.push((ck(schema, at), row));
-    mutation
-}
-
-#[test]
-fn what_expires_leaves_the_disk_under_every_strategy() {
-    for class in CompactionClass::ALL {
-        run(async {
-            let disk = SimulatedDisk::new(12);
-            let world = open(&disk).await;
-            let compaction = CompactionOptions {
-                class,
-                window_unit: WindowUnit::Minutes,
-                window_size: 10,
-                ..CompactionOptions::default()
-            };
-            let options =
-                TableOptions { compaction, gc_grace_seconds: 60, ..TableOptions::default() };
-            let schema = TableSchema { options, ..definition() };
-            let table = world.database.create_table(schema, false).await.unwrap();
-            let mut most = 0_u64;
-            for minute in 0..150 {
-                let now = world.clock.wall_seconds() as i32;
-                let rows = (0..20).map(|at| short_lived(&table, minute * 20 + at, now)).collect();
-                world.database.apply_many(rows).await.unwrap();
-                world.flush().await;
-                for _ in 0..600 {
-                    world.clock.advance(Duration::from_millis(100));
-                    tokio::task::yield_now().await;
-                }
-                let reports = world.database.sstable_report().await.unwrap();
-                most = most.max(reports.iter().map(|report| report.status.info.rows).sum::<u64>());
-            }
-            // Ten minutes of life, one of grace, ten of a window, ten until it is looked at.
-            assert!(most <= 40 * 20, "{class:?}: {most} rows at a time");
-            let alive = world.values(true).await.len();
-            assert!((180..=220).contains(&alive), "{class:?}: {alive} rows");
-            assert_eq!(world.values(false).await.len(), alive);
-            world.database.close().await.unwrap();
-        });
     }
 }
