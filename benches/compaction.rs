@@ -1,0 +1,35 @@
+//! `cargo bench --bench compaction`: what merging of SSTables costs and what it leaves, how reads
+//! fare beside it, and how a directory of many SSTables or many tables opens.
+//!
+//! Everything goes to a real disk by the public API. Bytes that were written are counted by the
+//! I/O classes; a read's cost is the requests that it made with next to no cache.
+
+#![expect(clippy::unwrap_used, reason = "a benchmark stops where it fails")]
+
+#[path = "compaction/bulk.rs"]
+mod bulk;
+#[path = "compaction/flushes.rs"]
+mod flushes;
+#[allow(dead_code, reason = "a group uses of the frame what it needs")]
+#[path = "frame/mod.rs"]
+mod frame;
+#[path = "compaction/merge.rs"]
+mod merge;
+#[path = "compaction/strategies.rs"]
+mod strategies;
+#[path = "compaction/tables.rs"]
+mod tables;
+#[path = "compaction/world.rs"]
+mod world;
+
+use frame::{Arguments, print_head};
+
+fn main() {
+    let arguments = Arguments::parse();
+    print_head(&arguments);
+    bulk::print(&arguments);
+    merge::print(&arguments);
+    strategies::print(&arguments);
+    flushes::print(&arguments);
+    tables::print(&arguments);
+}
