@@ -9,6 +9,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::stream::{self, Stream, StreamExt};
+
 use super::Shard;
 use crate::commitlog::{Commitlog, CommitlogOptions, Recovery, ReplayPosition};
 use crate::database::catalog::Catalog;
@@ -25,6 +27,9 @@ use crate::sstable::LOST;
 use crate::sstable::generation_of;
 use crate::table::{Cleared, Reached, SetAside, clear_leftovers};
 
+/// Tables whose files are read or written at a time while a shard opens: each waits for the disk
+/// most of the time.
+const TABLES_AT_ONCE: usize = 16;
 /// Pause before a commitlog for which there was no room is tried again.
 const COMMITLOG_RETRY: Duration = Duration::from_secs(1);
 
@@ -74,6 +79,11 @@ fn tell_of_lost(table: &Path, files: usize) {
     }
 }
 
+/// Some of these at a time; what they give comes in their order.
+fn side_by_side<T>(works: impl Iterator<Item = impl Future<Output = T>>) -> impl Stream<Item = T> {
+    stream::iter(works).buffered(TABLES_AT_ONCE)
+}
+
 impl Shard {
     /// Opens the tables, replays the commitlogs and writes what they held to SSTables. Returns the
     /// segments that were read, which are spent when every shard has come this far; `None` when
@@ -116,18 +126,7 @@ impl Shard {
             self.first_segment.set(first_segment);
         }
         *self.commitlog.borrow_mut() = commitlog;
-        for schema in schemas {
-            let id = schema.id;
-            let numbered = leftovers.ledgers.values();
-            let numbered = numbered.filter_map(|known| known.generations.get(&id)).max();
-            let before = (reached(&leftovers.ledgers, id), numbered.copied().unwrap_or(0));
-            if let Err(error) = self.add_table(schema.clone(), before).await {
-                let table = schema.full_name();
-                tracing::error!(shard, table, %error, "a table cannot be opened; others go on");
-                is_all_kept = false;
-                self.tables.borrow_mut().insert(schema.id, Err(error));
-            }
-        }
+        is_all_kept &= self.add_tables(schemas, &leftovers.ledgers).await;
         if let Err(error) = ledger.record(Vec::new()).await {
             tracing::warn!(shard, %error, "the ledger could not record manifests");
         }
@@ -147,21 +146,42 @@ impl Shard {
         Ok(is_all_kept.then_some(read))
     }
 
+    /// Opens the tables; false where one cannot be opened.
+    async fn add_tables(&self, schemas: Vec<SchemaRef>, ledgers: &Ledgers) -> bool {
+        let shard = self.context.shard;
+        let opened = schemas.into_iter().map(|schema| async move {
+            let id = schema.id;
+            let numbered = ledgers.values();
+            let numbered = numbered.filter_map(|known| known.generations.get(&id)).max();
+            let before = (reached(ledgers, id), numbered.copied().unwrap_or(0));
+            let opened = self.add_table(schema.clone(), before).await;
+            if let Err(error) = &opened {
+                let table = schema.full_name();
+                tracing::error!(shard, table, %error, "a table cannot be opened; others go on");
+                self.tables.borrow_mut().insert(id, Err(error.clone()));
+            }
+            opened.is_ok()
+        });
+        let opened: Vec<bool> = side_by_side(opened).collect().await;
+        opened.into_iter().all(|is_open| is_open)
+    }
+
     /// Writes what was replayed to SSTables; false where a table cannot be flushed.
     async fn flush_replayed(&self) -> bool {
         let shard = self.context.shard;
-        let mut is_all_kept = true;
-        for table in self.tables() {
-            if let Err(error) = table.flush().await {
+        let flushed = self.tables().into_iter().map(|table| async move {
+            let flushed = table.flush().await;
+            if let Err(error) = &flushed {
                 let table = table.schema().full_name();
                 tracing::error!(
                     shard, table, %error,
                     "a table cannot be flushed; the commitlog stays, other tables go on"
                 );
-                is_all_kept = false;
             }
-        }
-        is_all_kept
+            flushed.is_ok()
+        });
+        let flushed: Vec<bool> = side_by_side(flushed).collect().await;
+        flushed.into_iter().all(|is_flushed| is_flushed)
     }
 
     /// The ledger forgets tables that the catalog does not have.
@@ -254,9 +274,19 @@ impl Shard {
             schemas.iter().map(|schema| (self.options.layout.table(schema), schema.id)).collect();
         let mut newest = None;
         let mut redundant = Vec::new();
-        for table in self.table_folders().await? {
-            if let Some(id) = tables.get(&table) {
-                let cleared = self.clear_table(&table, &reached(&ledgers, *id)).await;
+        let folders = self.table_folders().await?.into_iter();
+        let cleared = folders.map(|table| async {
+            let id = tables.get(&table).copied();
+            let cleared = match id {
+                Some(id) => Some((id, self.clear_table(&table, &reached(&ledgers, id)).await)),
+                None => None,
+            };
+            (table, cleared)
+        });
+        let cleared: Vec<(PathBuf, Option<(TableId, Cleared)>)> =
+            side_by_side(cleared).collect().await;
+        for (table, cleared) in cleared {
+            if let Some((id, cleared)) = cleared {
                 newest = newest.max(cleared.newest);
                 let mut unexplained = 0;
                 for set in cleared.set_aside {
@@ -265,7 +295,7 @@ impl Shard {
                         && self.options.recovery == Recovery::Refuse
                         && is_in_log(&ledgers, cleared.newest, &set);
                     match is_in_log {
-                        true => redundant.extend(set.files.into_iter().map(|path| (*id, path))),
+                        true => redundant.extend(set.files.into_iter().map(|path| (id, path))),
                         false => unexplained += set.files.len(),
                     }
                 }

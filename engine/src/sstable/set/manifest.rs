@@ -26,7 +26,8 @@ use crate::ledger::frame;
 use crate::sstable::format::info::SstableInfo;
 
 const MAGIC: [u8; 4] = *b"TGMF";
-/// The log is rewritten as one frame when it has this many.
+/// The log is rewritten as one frame when it has this many at least, and has become twice as long
+/// as it was then: so what a rewrite costs an edit does not grow with the number of SSTables.
 const FRAMES_MAX: usize = 256;
 
 /// One change of the set of live SSTables.
@@ -52,12 +53,34 @@ pub enum Edit {
     Flushed { through: ReplayPosition },
 }
 
+/// What takes an edit back that could not be made durable.
+enum Undo {
+    Added {
+        generation: u64,
+        was_spent: bool,
+    },
+    Removed {
+        info: Box<SstableInfo>,
+        run: Option<u64>,
+    },
+    /// Those that were not spent before.
+    Spent {
+        generations: Vec<u64>,
+    },
+    /// Those that were spent before.
+    Gone {
+        generations: Vec<u64>,
+    },
+}
+
 /// The live SSTables of one table in one shard.
 pub struct Manifest {
     disk: Rc<dyn Disk>,
     path: PathBuf,
     /// Bytes of whole frames.
     size: u64,
+    /// Bytes of the first frame: of everything, as it was when the log was rewritten last.
+    base: u64,
     frames: usize,
     next_sequence: u64,
     /// Sequence of the last frame that has edits; 0 for none.
@@ -81,6 +104,7 @@ impl Manifest {
             disk,
             path: path.to_owned(),
             size: 0,
+            base: 0,
             frames: 0,
             next_sequence: 1,
             edited: 0,
@@ -174,6 +198,9 @@ impl Manifest {
             self.frames += 1;
             at += end;
             self.size = at as u64;
+            if self.frames == 1 {
+                self.base = self.size;
+            }
         }
         Ok(())
     }
@@ -194,47 +221,77 @@ impl Manifest {
         Ok(())
     }
 
-    fn apply(&mut self, edits: Vec<Edit>) -> std::result::Result<(), String> {
+    /// Applies edits one after another, and says what takes them back, in the order in which they
+    /// were applied.
+    fn apply(&mut self, edits: Vec<Edit>) -> std::result::Result<Vec<Undo>, String> {
+        let mut undo = Vec::with_capacity(edits.len());
         for edit in edits {
             let through = match edit {
                 Edit::Add { info, replay_through, run } => {
                     let generation = info.generation;
-                    self.spent.remove(&generation);
+                    let was_spent = self.spent.remove(&generation);
                     self.number_max = self.number_max.max(generation);
                     if self.live.insert(generation, info).is_some() {
                         return Err(format!("SSTable {generation} added twice"));
                     }
                     self.runs.extend(run.map(|run| (generation, run)));
+                    undo.push(Undo::Added { generation, was_spent });
                     replay_through
                 }
                 Edit::Remove { generation } => {
-                    if self.live.remove(&generation).is_none() {
+                    let Some(info) = self.live.remove(&generation) else {
                         return Err(format!("SSTable {generation} removed, which is not live"));
-                    }
-                    self.runs.remove(&generation);
+                    };
+                    let run = self.runs.remove(&generation);
                     self.spent.insert(generation);
+                    undo.push(Undo::Removed { info: Box::new(info), run });
                     None
                 }
-                Edit::Spent { generations } => {
+                Edit::Spent { mut generations } => {
                     if let Some(live) = generations.iter().find(|g| self.live.contains_key(g)) {
                         return Err(format!("SSTable {live} is spent and live"));
                     }
                     let highest = generations.iter().copied().max().unwrap_or(0);
                     self.number_max = self.number_max.max(highest);
-                    self.spent.extend(generations);
+                    generations.retain(|generation| self.spent.insert(*generation));
+                    undo.push(Undo::Spent { generations });
                     None
                 }
-                Edit::Gone { generations } => {
-                    generations.iter().for_each(|generation| {
-                        self.spent.remove(generation);
-                    });
+                Edit::Gone { mut generations } => {
+                    generations.retain(|generation| self.spent.remove(generation));
+                    undo.push(Undo::Gone { generations });
                     None
                 }
                 Edit::Flushed { through } => Some(through),
             };
             self.flushed_through = self.flushed_through.max(through);
         }
-        Ok(())
+        Ok(undo)
+    }
+
+    /// Takes back what `apply` did, the latest first.
+    fn take_back(&mut self, undo: Vec<Undo>) {
+        for undo in undo.into_iter().rev() {
+            match undo {
+                Undo::Added { generation, was_spent } => {
+                    self.live.remove(&generation);
+                    self.runs.remove(&generation);
+                    if was_spent {
+                        self.spent.insert(generation);
+                    }
+                }
+                Undo::Removed { info, run } => {
+                    let generation = info.generation;
+                    self.spent.remove(&generation);
+                    self.runs.extend(run.map(|run| (generation, run)));
+                    self.live.insert(generation, *info);
+                }
+                Undo::Spent { generations } => {
+                    self.spent.retain(|generation| !generations.contains(generation));
+                }
+                Undo::Gone { generations } => self.spent.extend(generations),
+            }
+        }
     }
 
     /// The live SSTables by generation.
@@ -269,7 +326,6 @@ impl Manifest {
     /// Errors: `Io`; the live set is as before then. What such an append left on disk is not known,
     /// so the next one replaces the whole file.
     pub async fn append(&mut self, edits: Vec<Edit>) -> Result<()> {
-        let sets = (self.live.clone(), self.runs.clone(), self.spent.clone());
         let before = (self.flushed_through, self.edited);
         if !edits.is_empty() {
             self.edited = self.next_sequence;
@@ -284,20 +340,20 @@ impl Manifest {
                 );
             }
         }
-        let applied = self.apply(edits);
-        assert!(applied.is_ok(), "{}: {applied:?}", self.path.display());
+        let undo = match self.apply(edits) {
+            Ok(undo) => undo,
+            Err(wrong) => panic!("{}: {wrong}", self.path.display()),
+        };
         let (was, is) = (before.0, self.flushed_through);
         assert!(was <= is, "{}: flushed up to {is:?}, was {was:?}", self.path.display());
         let must_rewrite = std::mem::replace(&mut self.is_broken, true);
-        let written = if must_rewrite || self.frames >= FRAMES_MAX {
-            self.rewrite().await
-        } else {
-            self.write(frame).await
-        };
+        let is_long = self.frames >= FRAMES_MAX && self.size >= 2 * self.base;
+        let written =
+            if must_rewrite || is_long { self.rewrite().await } else { self.write(frame).await };
         match written {
             Ok(()) => self.is_broken = false,
             Err(_) => {
-                (self.live, self.runs, self.spent) = sets;
+                self.take_back(undo);
                 (self.flushed_through, self.edited) = before;
             }
         }
@@ -330,6 +386,9 @@ impl Manifest {
             && let Some(directory) = self.path.parent()
         {
             self.disk.sync_directory(directory).await?;
+        }
+        if self.frames == 0 {
+            self.base = length;
         }
         self.size += length;
         self.frames += 1;
@@ -370,9 +429,10 @@ impl Manifest {
         edits.extend(self.flushed_through.map(|through| Edit::Flushed { through }));
         let edited = self.next_sequence;
         let mut frames = frame::encode(MAGIC, self.next_sequence, &edits);
+        let base = frames.len() as u64;
         frames.extend(frame::encode(MAGIC, self.next_sequence + 1, &[] as &[Edit; 0]));
         write_file_atomically(&*self.disk, &self.path, &frames).await?;
-        self.size = frames.len() as u64;
+        (self.size, self.base) = (frames.len() as u64, base);
         assert!(self.size.is_multiple_of(PAGE_BYTES as u64), "{} bytes of frames", self.size);
         self.frames = 2;
         self.edited = edited;

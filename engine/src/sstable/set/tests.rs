@@ -152,6 +152,58 @@ async fn what_the_disk_refuses_is_not_in_the_live_set() {
     assert!(manifest.live().keys().eq([&1, &3]));
 }
 
+/// Edits of every kind are taken back, the latest first.
+#[tokio::test]
+async fn what_the_disk_refuses_is_taken_back_whatever_it_was() {
+    let disk = SimulatedDisk::new(2);
+    disk.shared().create_directories(directory()).await.unwrap();
+    let mut manifest = Manifest::open(disk.shared(), &path()).await.unwrap();
+    let of_run =
+        |generation| Edit::Add { info: info(generation), replay_through: None, run: Some(7) };
+    let spent = |generations: &[u64]| Edit::Spent { generations: generations.to_vec() };
+    let gone = |generations: &[u64]| Edit::Gone { generations: generations.to_vec() };
+    manifest.append(vec![spent(&[3, 4, 5]), add(1), of_run(2)]).await.unwrap();
+    let before = (manifest.live().clone(), manifest.spent().clone());
+    disk.set_faults(Faults { write_error_one_in: 1, ..Faults::default() });
+    let edits = vec![
+        of_run(3),
+        Edit::Remove { generation: 2 },
+        spent(&[4, 6]),
+        gone(&[4, 5, 8]),
+        Edit::Remove { generation: 3 },
+        gone(&[2]),
+    ];
+    manifest.append(edits).await.unwrap_err();
+    assert_eq!((manifest.live().clone(), manifest.spent().clone()), before);
+    assert_eq!([1, 2, 3].map(|generation| manifest.run(generation)), [1, 7, 3]);
+    disk.set_faults(Faults::default());
+    manifest.append(vec![gone(&[5])]).await.unwrap();
+    let manifest = Manifest::open(disk.shared(), &path()).await.unwrap();
+    assert!(manifest.live().keys().eq([&1, &2]) && manifest.spent().iter().eq([&3, &4]));
+    assert_eq!([1, 2].map(|generation| manifest.run(generation)), [1, 7]);
+}
+
+#[test]
+fn a_log_of_many_sstables_is_rewritten_when_it_has_doubled() {
+    let disk = MemoryDisk::default();
+    let mut manifest = open_manifest(&disk).unwrap();
+    block_on(manifest.append((1..=8000).map(add).collect())).unwrap();
+    let base = disk.content(&path()).len();
+    assert!(base > 400 * PAGE_BYTES, "{base} bytes are less than what is rewritten anyhow");
+    let mut rewritten = Vec::new();
+    for generation in 8001..10_000 {
+        let before = disk.content(&path()).len();
+        block_on(manifest.append(vec![add(generation)])).unwrap();
+        let after = disk.content(&path()).len();
+        if after != before + PAGE_BYTES {
+            rewritten.push(before);
+        }
+    }
+    assert!((1..=3).contains(&rewritten.len()), "{rewritten:?}");
+    assert!(rewritten.iter().all(|bytes| *bytes >= 2 * base), "{rewritten:?} of {base}");
+    assert_eq!(open_manifest(&disk).unwrap().live(), manifest.live());
+}
+
 /// A cut that takes zeros behind the last frame only.
 #[test]
 fn edits_go_on_behind_a_frame_that_lost_the_end_of_its_page() {
