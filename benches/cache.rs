@@ -52,6 +52,7 @@ fn definition() -> TableSchema {
             column("v", DataType::Blob, ColumnKind::Regular),
         ],
         options: TableOptions::default(),
+        drops: Vec::new(),
     }
 }
 

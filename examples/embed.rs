@@ -23,6 +23,7 @@ fn definition() -> TableSchema {
             column("value", DataType::Double, ColumnKind::Regular),
         ],
         options: TableOptions::default(),
+        drops: Vec::new(),
     }
 }
 

@@ -60,6 +60,7 @@ fn definition() -> TableSchema {
             column("value", DataType::Blob, ColumnKind::Regular),
         ],
         options: TableOptions::default(),
+        drops: Vec::new(),
     }
 }
 

@@ -57,6 +57,8 @@ struct Met {
     failed_opens: u64,
     faulty_opens: u64,
     tables_made: u64,
+    /// Times at which columns went and came back.
+    emptied: u64,
     compactions: u64,
     /// Those of tables of runs.
     merges_of_runs: u64,
@@ -339,6 +341,9 @@ impl Player {
         });
         self.succeeds("a change of the catalog", &changed);
         // Whether a change was made that failed, nobody knows before the next start.
+        if self.is_clean && self.random.one_in(2) {
+            self.empty_columns(database, tables).await;
+        }
         if !self.is_clean || !self.random.one_in(3) {
             return;
         }
@@ -353,6 +358,29 @@ impl Player {
         self.reference.writes.retain(|partition, _| *partition < PARTITIONS);
         self.unsure.retain(|partition, _| *partition < PARTITIONS);
         tables.replace_second(made.unwrap());
+    }
+
+    /// Drops columns of a table and adds them again, beside whatever goes on: what was written to
+    /// them is gone.
+    async fn empty_columns(&mut self, database: &Database, tables: &mut Tables) {
+        // Later writes are newer.
+        self.floor = self.writes;
+        self.last_second = 0;
+        let at = self.floor * MS as i64 * 1000 + self.floor;
+        let is_second = self.random.one_in(2);
+        let columns: &[&str] = match self.random.below(4) {
+            0 => &["v"],
+            1 => &["m"],
+            2 => &["s", "m"],
+            _ => &["w", "v"],
+        };
+        world::empty_columns(database, tables, is_second, (columns, at)).await;
+        self.met.emptied += 1;
+        let is_of = |partition: i32| (partition >= PARTITIONS) == is_second;
+        let unsure = self.unsure.iter_mut().chain(&mut self.reference.writes);
+        for (_, writes) in unsure.filter(|(partition, _)| is_of(**partition)) {
+            writes.iter_mut().for_each(|write| write.empty_columns(columns));
+        }
     }
 
     fn draw_faults(&mut self) {
@@ -691,6 +719,7 @@ fn what_was_acknowledged_survives_everything() {
         ("opens that failed", sum(|met| met.failed_opens)),
         ("opens under faults", sum(|met| met.faulty_opens)),
         ("tables made and dropped", sum(|met| met.tables_made)),
+        ("columns emptied", sum(|met| met.emptied)),
         ("compactions", sum(|met| met.compactions)),
         ("merges of runs", sum(|met| met.merges_of_runs)),
         ("writes of many rows", sum(|met| met.large_writes)),

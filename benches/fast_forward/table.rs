@@ -37,6 +37,7 @@ pub fn schema() -> SchemaRef {
             column("v", DataType::Blob, ColumnKind::Regular),
         ],
         options: TableOptions::default(),
+        drops: Vec::new(),
     })
 }
 

@@ -22,6 +22,7 @@ pub fn definition(name: &str) -> TableSchema {
             column("v", DataType::Blob, ColumnKind::Regular),
         ],
         options: TableOptions::default(),
+        drops: Vec::new(),
     }
 }
 

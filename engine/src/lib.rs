@@ -42,10 +42,10 @@ pub mod database;
 pub use commitlog::{Durability, Recovery};
 pub use database::{
     AdmissionReport, AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream,
-    CacheReport, Catalog, CommitlogReport, CompactionEnd, CompactionRecord, CompactionReport,
-    DamageReport, Database, Getting, GettingMany, Import, ImportProgress, Imported, IoReport,
-    LargeDataReport, LeftOut, OnUnknown, Options, RateReport, RecordingSummary, RowCacheReport,
-    Scan, SstableReport, TableReport, WriteBatch, Writing,
+    CacheReport, Catalog, ColumnChange, CommitlogReport, CompactionEnd, CompactionRecord,
+    CompactionReport, DamageReport, Database, Getting, GettingMany, Import, ImportProgress,
+    Imported, IoReport, LargeDataReport, LeftOut, NewColumn, OnUnknown, Options, RateReport,
+    RecordingSummary, RowCacheReport, Scan, SstableReport, TableReport, WriteBatch, Writing,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};
@@ -57,7 +57,7 @@ pub use mutation::{
 pub use reader::{RowKey, RowValues};
 pub use schema::table_schema::SchemaRef;
 pub use schema::{
-    ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, CompactionClass,
+    ClusteringKey, ClusteringOrder, Column, ColumnDrop, ColumnId, ColumnKind, CompactionClass,
     CompactionOptions, Compression, Compressor, DataType, LargeDataOptions, LargeDataThresholds,
     OnCorruption, PartitionKey, TableId, TableOptions, TableSchema, Thousandths, UserType, Value,
     WindowUnit,

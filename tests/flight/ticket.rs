@@ -167,6 +167,36 @@ fn a_session_outlives_its_keyspace() {
 }
 
 #[test]
+fn a_prepared_statement_knows_the_columns_of_the_moment() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(directory.path());
+    client_threads().block_on(async {
+        let (mut client, mut other) = (connect(&service).await, connect(&service).await);
+        run(&mut client, "CREATE TABLE t (k int PRIMARY KEY, v int)").await;
+        run(&mut client, "INSERT INTO t VALUES (1, 2)").await;
+        let mut all = client.prepare("SELECT * FROM t".into(), None).await.unwrap();
+        let mut one = client.prepare("SELECT v FROM t WHERE k = 1".into(), None).await.unwrap();
+        let (all_before, one_before) = (all.execute().await.unwrap(), one.execute().await.unwrap());
+        run(&mut other, "ALTER TABLE t ADD w text").await;
+        let (_, text) = refusal(fetch(&mut client, ticket_of(&all_before)).await);
+        assert!(text.contains("changed"), "{text}");
+        let now = all.execute().await.unwrap();
+        assert_eq!(fetch(&mut client, ticket_of(&now)).await.unwrap()[0].num_columns(), 3);
+        assert_eq!(fetch(&mut client, ticket_of(&one_before)).await.unwrap()[0].num_rows(), 1);
+        run(&mut other, "ALTER TABLE t DROP v").await;
+        for told in [
+            refusal(fetch(&mut client, ticket_of(&one_before)).await),
+            refusal(one.execute().await),
+        ] {
+            assert!(told.1.contains("'v'"), "{}", told.1);
+        }
+        let now = all.execute().await.unwrap();
+        assert_eq!(fetch(&mut client, ticket_of(&now)).await.unwrap()[0].num_columns(), 2);
+    });
+    assert_eq!(service.stop().0, Some(0));
+}
+
+#[test]
 fn a_result_has_the_types_of_what_is_bound() {
     let directory = tempfile::tempdir().unwrap();
     let service = Service::start(directory.path());

@@ -108,6 +108,20 @@ pub struct Write {
     pub changes: Vec<Change>,
 }
 
+impl Write {
+    /// Takes out what it writes to these columns.
+    pub fn empty_columns(&mut self, columns: &[&str]) {
+        let is_gone = |name: &str| columns.contains(&name);
+        self.changes.retain(|change| !(is_gone("s") && matches!(change, Change::Static(_))));
+        for change in &mut self.changes {
+            let Change::Row { v, w, m, .. } = change else { continue };
+            *v = v.take().filter(|_| !is_gone("v"));
+            *w = w.take().filter(|_| !is_gone("w"));
+            *m = m.take().filter(|_| !is_gone("m"));
+        }
+    }
+}
+
 /// A row as a reader sees it; a partition that has a static value alone shows one without key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {

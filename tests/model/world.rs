@@ -11,10 +11,11 @@ use tidegate_engine::io::{DiskModel, DiskProperties, Scheduler};
 use tidegate_engine::mutation::{CellPath, MultiCell};
 use tidegate_engine::runtime::{ShardContext, SimulatedTimer, Timer};
 use tidegate_engine::{
-    Cell, ClusteringKey, ClusteringOrder, ClusteringRange, Column, ColumnId, ColumnKind,
-    CompactionClass, CompactionOptions, DataType, Database, Direction, Durability, Liveness,
-    Mutation, Options, PartitionKey, Partitions, Position, RangeTombstone, ReadCommand, Result,
-    Row, SchemaRef, Slice, TableId, TableOptions, TableSchema, Tombstone, Value,
+    Cell, ClusteringKey, ClusteringOrder, ClusteringRange, Column, ColumnChange, ColumnId,
+    ColumnKind, CompactionClass, CompactionOptions, DataType, Database, Direction, Durability,
+    Liveness, Mutation, NewColumn, Options, PartitionKey, Partitions, Position, RangeTombstone,
+    ReadCommand, Result, Row, SchemaRef, Slice, TableId, TableOptions, TableSchema, Tombstone,
+    Value,
 };
 
 use crate::reference::{Bound, Change, Elements, Key, Put, Range, Seen, Write};
@@ -84,6 +85,7 @@ pub fn definition(name: &str, (gc_grace_seconds, class): (i32, CompactionClass))
             compaction,
             ..TableOptions::default()
         },
+        drops: Vec::new(),
     }
 }
 
@@ -168,6 +170,28 @@ async fn table(
         Some(schema) => Ok(schema.clone()),
         None => database.create_table(definition(name, keeping), false).await,
     }
+}
+
+/// Drops columns of a table, with what was written to them up to a timestamp, and adds them again.
+pub async fn empty_columns(
+    database: &Database,
+    tables: &mut Tables,
+    is_second: bool,
+    (columns, at): (&[&str], i64),
+) {
+    let name = if is_second { SECOND } else { FIRST };
+    let names = columns.iter().map(|column| (*column).to_owned()).collect();
+    let drop = ColumnChange::Drop { columns: names, if_exists: false, timestamp: Some(at) };
+    let table = &mut tables.0[usize::from(is_second)];
+    let new = |name: &&str| {
+        let column = table.find(name).expect("it is a column").1;
+        let is_static = column.kind == ColumnKind::Static;
+        NewColumn { name: (*name).to_owned(), ty: column.ty.clone(), is_static }
+    };
+    let columns = columns.iter().map(new).collect();
+    database.alter_columns("default", name, drop).await.unwrap();
+    let add = ColumnChange::Add { columns, if_not_exists: false };
+    *table = database.alter_columns("default", name, add).await.unwrap().schema;
 }
 
 pub fn now(clock: &SimulatedClock) -> i32 {

@@ -89,7 +89,7 @@ pub fn mutations(
     let is_wanted = |column: &&Column| match column.kind {
         ColumnKind::PartitionKey { .. } => true,
         ColumnKind::ClusteringKey { .. } => !is_static_alone,
-        ColumnKind::Static | ColumnKind::Regular => false,
+        ColumnKind::Static | ColumnKind::Regular | ColumnKind::Dropped { .. } => false,
     };
     for column in schema.columns.iter().filter(is_wanted) {
         if !batch.schema_ref().fields().iter().any(|field| *field.name() == column.name) {
@@ -160,7 +160,9 @@ impl Insert<'_> {
             let target = match column.kind {
                 ColumnKind::Regular => &mut regular,
                 ColumnKind::Static => &mut statics,
-                ColumnKind::PartitionKey { .. } | ColumnKind::ClusteringKey { .. } => continue,
+                ColumnKind::PartitionKey { .. }
+                | ColumnKind::ClusteringKey { .. }
+                | ColumnKind::Dropped { .. } => continue,
             };
             let refuse = |error: Error| RowError {
                 row,

@@ -90,8 +90,12 @@ impl Layout {
                 ColumnKind::ClusteringKey { position, .. } => {
                     clustering[usize::from(position)].outputs.push(output);
                 }
-                ColumnKind::Static => statics.push(value),
-                ColumnKind::Regular => regular.push(value),
+                ColumnKind::Static | ColumnKind::Dropped { was_static: true } => {
+                    statics.push(value);
+                }
+                ColumnKind::Regular | ColumnKind::Dropped { was_static: false } => {
+                    regular.push(value);
+                }
             }
         }
         let wanted = clustering.iter().rposition(|part| !part.outputs.is_empty());

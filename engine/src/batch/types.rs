@@ -95,11 +95,12 @@ fn field(schema: &TableSchema, id: ColumnId) -> Field {
         ColumnKind::ClusteringKey { .. } => "clustering_key",
         ColumnKind::Static => "static",
         ColumnKind::Regular => "regular",
+        ColumnKind::Dropped { .. } => "dropped",
     };
     let nullable = match column.kind {
         ColumnKind::PartitionKey { .. } => false,
         ColumnKind::ClusteringKey { .. } => schema.has_static_columns() || schema.may_lack(id),
-        ColumnKind::Static | ColumnKind::Regular => true,
+        ColumnKind::Static | ColumnKind::Regular | ColumnKind::Dropped { .. } => true,
     };
     Field::new(&column.name, arrow_type(&column.ty), nullable).with_metadata(HashMap::from([
         ("tidegate.type".to_owned(), column.ty.sql_name()),

@@ -27,7 +27,7 @@ pub fn major(facts: &Facts<'_>) -> Option<Choice> {
     let mut files: Vec<&FileFacts> = facts.files.iter().collect();
     match files[..] {
         [] => return None,
-        [only] if only.droppable == 0.0 && !only.is_expired => return None,
+        [only] if only.droppable == 0.0 && !only.is_expired && !only.has_dropped => return None,
         _ => {}
     }
     files.sort_by_key(|file| (file.bytes, file.number));

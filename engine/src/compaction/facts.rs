@@ -23,6 +23,8 @@ pub struct FileFacts {
     pub droppable: f64,
     /// Whether the grace of everything in it has passed.
     pub is_expired: bool,
+    /// Whether it may have cells of columns that were dropped.
+    pub has_dropped: bool,
     /// Seconds since it was first seen.
     pub age_seconds: i64,
 }

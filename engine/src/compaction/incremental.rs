@@ -33,7 +33,8 @@ pub(super) fn choose(facts: &Facts<'_>) -> Option<Choice> {
 /// All runs, or the smallest of more than one merge takes; none where a merge would change nothing.
 pub(super) fn major(facts: &Facts<'_>) -> Option<Choice> {
     let runs = runs_of(facts.files);
-    let has_dead = facts.files.iter().any(|file| file.droppable > 0.0 || file.is_expired);
+    let is_dead = |file: &FileFacts| file.droppable > 0.0 || file.is_expired || file.has_dropped;
+    let has_dead = facts.files.iter().any(is_dead);
     if runs.len() < 2 && !has_dead {
         return None;
     }

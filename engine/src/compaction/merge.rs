@@ -9,7 +9,7 @@ use super::purge::{Others, Purge, Purged};
 use super::remnant::Remnants;
 use crate::error::Result;
 use crate::mutation::{Direction, Fragment};
-use crate::reader::{MergeSource, Uncovered};
+use crate::reader::{DroppedCells, MergeSource, Uncovered};
 use crate::runtime;
 use crate::schema::{PartitionKey, Token};
 use crate::sstable::{Sstable, SstableInfo, SstableWriter};
@@ -20,7 +20,9 @@ const TOKENS_MAX: usize = if cfg!(test) { 16 } else { 65_536 };
 /// A merge to be run.
 pub struct Merge<O> {
     pub inputs: Vec<Rc<Sstable>>,
-    /// What may go; nothing goes without one.
+    /// What went with its column, and goes whatever else may.
+    pub dropped: Option<DroppedCells>,
+    /// What may go; nothing else goes without one.
     pub purge: Option<Purge<O>>,
     /// Bytes of data at which an output ends, behind a partition.
     pub cut_bytes: Option<u64>,
@@ -71,7 +73,7 @@ impl<O: Others> Merge<O> {
     /// Errors: `Io`; `Corrupt` naming the file; those of the sink. What was written is left there,
     /// without a table of contents or with one.
     pub async fn run(self, sink: &mut impl Sink) -> Result<Merged> {
-        let Merge { inputs, mut purge, cut_bytes, progress } = self;
+        let Merge { inputs, dropped, mut purge, cut_bytes, progress } = self;
         let infos = inputs.iter().map(|sstable| sstable.info());
         progress.begin(infos.map(|info| info.rows + info.partitions).sum());
         let mut source = MergeSource::merge(streams(inputs, &progress), Direction::Forward);
@@ -97,7 +99,11 @@ impl<O: Others> Merge<O> {
                 if let Fragment::PartitionStart { key, .. } = &fragment {
                     partition = Some(key.clone());
                 }
-                let Some(fragment) = uncovered.pass(whole(fragment)) else { continue };
+                let fragment = match &dropped {
+                    Some(dropped) => dropped.pass(whole(fragment)),
+                    None => whole(fragment),
+                };
+                let Some(fragment) = uncovered.pass(fragment) else { continue };
                 let fragment = match &mut purge {
                     Some(purge) => {
                         let before = remnants.as_ref().map(|_| fragment.clone());

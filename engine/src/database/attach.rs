@@ -420,7 +420,7 @@ fn table_schema(found: &FoundSchema, id: TableId) -> Result<(TableSchema, Vec<St
         found.clustering.len() > 1 && found.statics.is_empty() && found.regulars.len() <= 1;
     let options = TableOptions { has_partial_keys: is_dense, ..TableOptions::default() };
     let (keyspace, name) = (String::new(), String::new());
-    Ok((TableSchema { id, keyspace, name, columns, options }, notes))
+    Ok((TableSchema { id, keyspace, name, columns, options, drops: Vec::new() }, notes))
 }
 
 /// Whether each value of the type is one cell.

@@ -18,8 +18,9 @@ use crate::schema::{TableId, TableSchema, UserType};
 /// Keyspace of tables that name none.
 pub const DEFAULT_KEYSPACE: &str = "default";
 /// Newest format that this build reads, and the one it writes. 2 has columns of collections, tuples
-/// and user types; from 3 on the checksum covers the version as well, and the shards have ledgers.
-pub(super) const FORMAT_VERSION: u32 = 3;
+/// and user types; from 3 on the checksum covers the version as well, and the shards have ledgers;
+/// 4 has columns that were dropped.
+pub(super) const FORMAT_VERSION: u32 = 4;
 
 /// An immutable snapshot of the catalog.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -311,6 +311,11 @@ impl Database {
         self.inner.keeper.publish(catalog).await
     }
 
+    /// Stores a changed catalog, which `replace_catalog` lets everyone see.
+    pub(super) async fn store_catalog(&self, catalog: &Catalog) -> Result<()> {
+        self.inner.keeper.store(catalog).await
+    }
+
     /// Lets everyone see a changed catalog.
     pub(super) fn replace_catalog(&self, catalog: Catalog) {
         self.inner.keeper.replace(catalog);

@@ -38,13 +38,18 @@ impl CatalogKeeper {
 
     /// Stores a changed catalog, then lets everyone see it.
     pub(super) async fn publish(&self, catalog: Catalog) -> Result<()> {
+        self.store(&catalog).await?;
+        self.replace(catalog);
+        Ok(())
+    }
+
+    /// Stores a changed catalog, which `replace` lets everyone see.
+    pub(super) async fn store(&self, catalog: &Catalog) -> Result<()> {
         let (stored, before) = (catalog.clone(), self.catalog());
         let store = move |shard: Rc<Shard>| {
             async move { shard.store_catalog(&stored, Some(&before)).await }.boxed_local()
         };
-        self.shard.call("store catalog", store).await??;
-        self.replace(catalog);
-        Ok(())
+        self.shard.call("store catalog", store).await?
     }
 
     /// Lets everyone see a changed catalog.

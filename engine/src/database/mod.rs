@@ -24,7 +24,7 @@ pub use calls::{BatchStream, Getting, GettingMany, Scan, WriteBatch, Writing};
 pub use catalog::Catalog;
 pub use compaction::{CompactionReport, SstableReport};
 pub use database::{Database, Options};
-pub use definition::AlteredTable;
+pub use definition::{AlteredTable, ColumnChange, NewColumn};
 pub use import::{Import, ImportProgress, Imported};
 pub use report::{
     AdmissionReport, CacheReport, CommitlogReport, DamageReport, IoReport, LargeDataReport,

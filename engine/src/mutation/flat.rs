@@ -349,6 +349,11 @@ impl FlatRow {
             || self.values(now).any(|(_, value)| value.is_some())
     }
 
+    /// The cells of single-cell columns, sorted by column. There must be a row.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = FlatCell<'_>> {
+        self.parts().2
+    }
+
     /// Whether `tombstone` covers something of the marker or of the single-cell columns.
     pub fn is_touched_by(&self, tombstone: Tombstone) -> bool {
         let (liveness, _, mut cells) = self.parts();

@@ -46,8 +46,12 @@ impl Mutation {
     /// Errors: `Invalid` naming the key or the column.
     pub fn check(&self, schema: &TableSchema, shape: &ClusteringShape) -> Result<()> {
         self.check_keys(schema, shape)?;
-        let has_statics = || schema.columns.iter().any(|column| column.kind == ColumnKind::Static);
-        if self.static_row.is_some() && !has_statics() {
+        let dropped = ColumnKind::Dropped { was_static: true };
+        if let Some(row) = &self.static_row
+            && !schema.has_static_columns()
+            // Else its cells say more.
+            && (row.is_empty() || !schema.columns.iter().any(|column| column.kind == dropped))
+        {
             let name = schema.full_name();
             return Err(Error::invalid(format!("{name} has no static columns, and a static row")));
         }
@@ -77,6 +81,38 @@ impl Mutation {
             }
         }
         Ok(())
+    }
+
+    /// Whether it writes to a static or regular column.
+    pub fn names(&self, column: ColumnId) -> bool {
+        let rows = self.rows.iter().map(|(_, row)| row).chain(&self.static_row);
+        rows.into_iter().any(|row| row.cell(column).is_some() || row.multi_cell(column).is_some())
+    }
+
+    /// Takes out the cells of columns that were dropped: a write from before the drop may have
+    /// them. Says whether anything is left.
+    pub fn leave_out_dropped(&mut self, schema: &TableSchema) -> bool {
+        if schema.drops.is_empty() {
+            return true;
+        }
+        let is_present = |id: ColumnId| {
+            // What no schema of the table had stays, to be refused.
+            schema.columns.get(usize::from(id.0)).is_none_or(|column| !column.is_dropped())
+        };
+        let has_content = |row: &mut Row| {
+            let was_empty = row.is_empty();
+            row.cells.retain(|(id, _)| is_present(*id));
+            row.multi.retain(|(id, _)| is_present(*id));
+            was_empty || !row.is_empty()
+        };
+        self.rows.retain_mut(|(_, row)| has_content(row));
+        if self.static_row.as_mut().is_some_and(|row| !has_content(row)) {
+            self.static_row = None;
+        }
+        self.deletion.is_some()
+            || self.static_row.is_some()
+            || !self.rows.is_empty()
+            || !self.range_tombstones.is_empty()
     }
 
     /// Least timestamp of anything in it; `None` when there is nothing.
@@ -147,9 +183,16 @@ fn refusal(schema: &TableSchema, column: &Column, why: &str) -> Error {
 }
 
 fn column(schema: &TableSchema, id: ColumnId, kind: ColumnKind) -> Result<&Column> {
-    schema.columns.get(usize::from(id.0)).filter(|column| column.kind == kind).ok_or_else(|| {
+    let found = schema.columns.get(usize::from(id.0));
+    found.filter(|column| column.kind == kind).ok_or_else(|| {
         let name = schema.full_name();
-        Error::invalid(format!("column {} of {name} is none of the row's columns", id.0))
+        Error::invalid(match found.filter(|column| column.is_dropped()) {
+            Some(column) => format!(
+                "column '{}' of {name} was dropped, and a write to it came later: leave it out",
+                column.name
+            ),
+            None => format!("column {} of {name} is none of the row's columns", id.0),
+        })
     })
 }
 

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
+use super::dropped::DroppedCells;
 use crate::config::{FRAGMENTS_PER_FILL_MAX, PASS_BYTES_MAX};
 use crate::error::Result;
 use crate::mutation::tombstone::strongest;
@@ -48,6 +49,7 @@ pub struct QueryReader {
 /// What is known at a place of the stream.
 struct View {
     now_seconds: i32,
+    dropped: Option<DroppedCells>,
     /// Give a partition without live rows one row if its static row is live.
     show_static_only: bool,
     partition: Option<Open>,
@@ -69,8 +71,15 @@ struct Open {
 impl QueryReader {
     /// Reads `source` as of `now_seconds`.
     pub fn new(source: Box<dyn FragmentSource>, now_seconds: i32, show_static_only: bool) -> Self {
-        let view = View { now_seconds, show_static_only, partition: None, rows_left: 0 };
+        let view =
+            View { now_seconds, dropped: None, show_static_only, partition: None, rows_left: 0 };
         QueryReader { source, buffer: VecDeque::new(), view }
+    }
+
+    /// As it is, but that it leaves these out.
+    pub fn without(mut self, dropped: Option<DroppedCells>) -> Self {
+        self.view.dropped = dropped;
+        self
     }
 
     /// Hands up to `rows_max` rows to `take`, as far as they are in memory and `take` wants more.
@@ -117,10 +126,11 @@ impl QueryReader {
 pub fn see_row(
     (partition, deletion, static_row): (Rc<PartitionKey>, Option<Tombstone>, Option<Rc<Row>>),
     row: &FlatRow,
-    now_seconds: i32,
+    (now_seconds, dropped): (i32, Option<DroppedCells>),
     take: &mut TakeRows<'_>,
 ) -> Result<()> {
-    let mut view = View { now_seconds, show_static_only: false, partition: None, rows_left: 1 };
+    let mut view =
+        View { now_seconds, dropped, show_static_only: false, partition: None, rows_left: 1 };
     view.fragment(Fragment::PartitionStart { key: partition, deletion }, take)?;
     if let Some(row) = static_row {
         view.fragment(Fragment::StaticRow(row), take)?;
@@ -160,7 +170,6 @@ impl View {
 
     /// Takes note of a fragment, and hands over a row that it makes visible.
     fn fragment(&mut self, fragment: Fragment, take: &mut TakeRows<'_>) -> Result<()> {
-        let now_seconds = self.now_seconds;
         match fragment {
             Fragment::PartitionStart { key, deletion } => {
                 let before = self.partition.as_ref().map(|open| &open.key);
@@ -176,13 +185,15 @@ impl View {
                 });
             }
             Fragment::StaticRow(row) => {
+                let deletion = self.open().deletion;
+                let row = self.live(row, deletion);
                 let open = self.open();
                 debug_assert!(
                     open.static_row.is_none() && !open.has_rows,
                     "a static row stands behind others of {:?}",
                     open.key
                 );
-                open.static_row = live(row, open.deletion, now_seconds);
+                open.static_row = row;
                 open.repeated_bytes += open.static_row.as_ref().map_or(0, |row| row.memory_bytes());
             }
             Fragment::RangeTombstoneChange { tombstone, .. } => {
@@ -190,7 +201,8 @@ impl View {
                 open.covering = open.deletion.max(tombstone);
             }
             Fragment::Row { key, row } => {
-                if let Some(row) = live(row, self.open().covering, now_seconds) {
+                let covering = self.open().covering;
+                if let Some(row) = self.live(row, covering) {
                     self.give(LiveContent::Row { key: &key, row: &row }, 1, take)?;
                 }
             }
@@ -218,16 +230,42 @@ impl View {
         Ok(())
     }
 
+    /// The row without what `covering` and its own tombstone delete and what went with its columns,
+    /// if anything of it is live.
+    fn live(&self, mut row: Rc<Row>, covering: Option<Tombstone>) -> Option<Rc<Row>> {
+        if let Some(tombstone) = strongest(covering, row.deletion)
+            && row.is_touched_by(tombstone)
+        {
+            Rc::make_mut(&mut row).apply_tombstone(tombstone);
+        }
+        debug_assert!(
+            covering.is_none_or(|tombstone| !row.is_touched_by(tombstone)) && row.is_compacted(),
+            "a reader would see what {covering:?} covers of {row:?}"
+        );
+        if let Some(dropped) = &self.dropped {
+            dropped.leave_out(&mut row);
+        }
+        row.is_live_at(self.now_seconds).then_some(row)
+    }
+
     /// Whether a row of the cache is live and handed over as it is.
     #[inline]
     fn is_whole(&self, flat: &FlatRow, covering: Option<Tombstone>) -> bool {
-        !flat.has_multi() && !is_cut(flat, covering) && flat.is_live_at(self.now_seconds)
+        !flat.has_multi()
+            && !is_cut(flat, covering)
+            && !self.has_dropped(flat)
+            && flat.is_live_at(self.now_seconds)
+    }
+
+    #[inline]
+    fn has_dropped(&self, flat: &FlatRow) -> bool {
+        self.dropped.as_ref().is_some_and(|dropped| dropped.touch_flat(flat))
     }
 
     #[inline]
     fn flat(&mut self, flat: &FlatRow, take: &mut TakeRows<'_>) -> Result<()> {
         let covering = self.open().covering;
-        if flat.has_multi() || is_cut(flat, covering) {
+        if flat.has_multi() || is_cut(flat, covering) || self.has_dropped(flat) {
             return self.fragment(Fragment::FlatRow(flat.clone()).thawed(), take);
         }
         match flat.is_live_at(self.now_seconds) {
@@ -312,20 +350,6 @@ impl FragmentSink for Pass<'_, '_> {
 fn is_cut(flat: &FlatRow, covering: Option<Tombstone>) -> bool {
     let tombstone = strongest(covering, flat.deletion());
     tombstone.is_some_and(|tombstone| flat.is_touched_by(tombstone))
-}
-
-/// The row without what `covering` and its own tombstone delete, if anything of it is live.
-fn live(mut row: Rc<Row>, covering: Option<Tombstone>, now_seconds: i32) -> Option<Rc<Row>> {
-    if let Some(tombstone) = strongest(covering, row.deletion)
-        && row.is_touched_by(tombstone)
-    {
-        Rc::make_mut(&mut row).apply_tombstone(tombstone);
-    }
-    debug_assert!(
-        covering.is_none_or(|tombstone| !row.is_touched_by(tombstone)) && row.is_compacted(),
-        "a reader would see what {covering:?} covers of {row:?}"
-    );
-    row.is_live_at(now_seconds).then_some(row)
 }
 
 #[cfg(test)]

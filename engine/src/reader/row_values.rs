@@ -170,6 +170,7 @@ impl RowValues {
                 stored.map(|stored| Value::decode(&column.ty, stored)).transpose()
             }
             ColumnKind::ClusteringKey { position, .. } => self.clustering(position),
+            ColumnKind::Dropped { .. } => Ok(None),
         }
     }
 
@@ -230,7 +231,8 @@ fn take<'r>(
         parts.extend(value.map(|value| (*column, Cow::Borrowed(value))));
     }
     for (id, multi) in &row.multi {
-        let column = schema.column(*id);
+        // It may have been added since `schema`.
+        let Some(column) = schema.columns.get(usize::from(id.0)) else { continue };
         let frozen = frozen_form(&column.ty, multi, now_seconds).map_err(|wanted| {
             let (table, ty) = (schema.full_name(), column.ty.sql_name());
             Error::invalid(format!(

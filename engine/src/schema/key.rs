@@ -44,6 +44,13 @@ impl PartitionKey {
                 values.len()
             )));
         }
+        PartitionKey::of_values(values)
+    }
+
+    /// From values of the types of the partition-key columns, in key order.
+    ///
+    /// Errors: `Invalid` for a key of no bytes, or one over 65,535 bytes.
+    pub fn of_values(values: &[Value]) -> Result<Self> {
         let mut bytes = Vec::new();
         if let [value] = values {
             value.encode(&mut bytes);
@@ -398,6 +405,7 @@ mod tests {
             name: "t".into(),
             columns: partition.chain([clustering]).collect(),
             options: TableOptions::default(),
+            drops: Vec::new(),
         }
     }
 

@@ -20,7 +20,8 @@ pub use key::{ClusteringKey, ClusteringShape, PartitionKey};
 pub use options::{Compression, Compressor, LargeDataOptions, LargeDataThresholds, OnCorruption};
 pub use scalar::Scalar;
 pub use table_schema::{
-    ClusteringOrder, Column, ColumnId, ColumnKind, RateLimit, TableId, TableOptions, TableSchema,
+    ClusteringOrder, Column, ColumnDrop, ColumnId, ColumnKind, RateLimit, TableId, TableOptions,
+    TableSchema,
 };
 pub use token::Token;
 pub use types::{DataType, UserType};

@@ -1,7 +1,9 @@
 //! The columns of a table, their roles and order, and the table's options.
 //!
 //! Invariant: a valid schema has at least one partition-key column; key positions are dense;
-//! a column's id is its place in `columns` and never changes.
+//! a column's id is its place in `columns` and never changes. A column that is dropped leaves its
+//! place to nobody, and comes back there: what memtables, caches and commitlogs have by id, and
+//! SSTables by name, means the same under every definition that the table had.
 
 use std::sync::Arc;
 
@@ -63,6 +65,9 @@ pub enum ColumnKind {
     Static,
     /// One value a row.
     Regular,
+    /// None any more: what is left of a static or regular column that was dropped. Files may have
+    /// cells of it until compactions have left them out.
+    Dropped { was_static: bool },
 }
 
 /// One column.
@@ -85,6 +90,19 @@ impl Column {
     pub fn is_key(&self) -> bool {
         matches!(self.kind, ColumnKind::PartitionKey { .. } | ColumnKind::ClusteringKey { .. })
     }
+
+    /// Whether this is what is left of a column that was dropped.
+    pub fn is_dropped(&self) -> bool {
+        matches!(self.kind, ColumnKind::Dropped { .. })
+    }
+}
+
+/// A column was dropped. It may be back since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ColumnDrop {
+    pub column: ColumnId,
+    /// Cells with this timestamp, µs, or an older one are gone.
+    pub at: i64,
 }
 
 /// Options of `CREATE TABLE … WITH`.
@@ -145,10 +163,14 @@ pub struct TableSchema {
     pub id: TableId,
     pub keyspace: String,
     pub name: String,
-    /// In the order of `CREATE TABLE`.
+    /// In the order of `CREATE TABLE`, then as they were added; those that were dropped are among
+    /// them: see [`present_columns`](Self::present_columns).
     pub columns: Vec<Column>,
     #[serde(default)]
     pub options: TableOptions,
+    /// The last drop of each column that was ever dropped, by column.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drops: Vec<ColumnDrop>,
 }
 
 /// A schema shared between threads.
@@ -188,9 +210,14 @@ impl TableSchema {
         found.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Ids of all columns, in table order.
-    pub fn ids(&self) -> impl Iterator<Item = ColumnId> + use<> {
-        (0..self.columns.len() as u16).map(ColumnId)
+    /// Ids of all columns, in table order; not of those that were dropped.
+    pub fn ids(&self) -> impl Iterator<Item = ColumnId> {
+        (0..).map(ColumnId).zip(&self.columns).filter(|(_, c)| !c.is_dropped()).map(|(id, _)| id)
+    }
+
+    /// All columns, in table order, without those that were dropped.
+    pub fn present_columns(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().filter(|column| !column.is_dropped())
     }
 
     /// The column with this id. Panics for an id of another table: that is a bug.
@@ -200,7 +227,12 @@ impl TableSchema {
 
     /// Finds a column by its exact name.
     pub fn find(&self, name: &str) -> Option<(ColumnId, &Column)> {
-        self.ids().map(|id| (id, self.column(id))).find(|(_, column)| column.name == name)
+        self.find_also_dropped(name).filter(|(_, column)| !column.is_dropped())
+    }
+
+    /// As [`find`](Self::find), also among the columns that were dropped.
+    pub fn find_also_dropped(&self, name: &str) -> Option<(ColumnId, &Column)> {
+        (0..).map(ColumnId).zip(&self.columns).find(|(_, column)| column.name == name)
     }
 
     pub fn has_static_columns(&self) -> bool {
@@ -225,7 +257,8 @@ impl TableSchema {
     /// Errors: `Invalid` naming the rule that is broken.
     pub fn validate(&self) -> Result<()> {
         if self.columns.len() > usize::from(u16::MAX) {
-            return Err(Error::invalid("a table has at most 65,535 columns"));
+            let why = "a table has at most 65,535 columns, those that were dropped among them";
+            return Err(Error::invalid(why));
         }
         for (i, column) in self.columns.iter().enumerate() {
             if column.name.is_empty() {
@@ -262,6 +295,17 @@ impl TableSchema {
             return Err(Error::invalid(format!(
                 "default_time_to_live must be between 0 and {TTL_SECONDS_MAX} seconds"
             )));
+        }
+        if !self.drops.is_sorted_by(|a, b| a.column < b.column) {
+            return Err(Error::invalid("a column was dropped last at two times"));
+        }
+        for (id, column) in (0..).map(ColumnId).zip(&self.columns) {
+            if column.is_dropped() && !self.drops.iter().any(|drop| drop.column == id) {
+                let name = &column.name;
+                return Err(Error::invalid(format!(
+                    "when column '{name}' was dropped is not said"
+                )));
+            }
         }
         self.options.compaction.validate()?;
         self.options.compression.as_ref().map_or(Ok(()), Compression::validate)

@@ -17,7 +17,9 @@ use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::runtime::Gate;
 use crate::schema::table_schema::SchemaRef;
-use crate::schema::{ClusteringShape, LargeDataThresholds, OnCorruption, TableOptions};
+use crate::schema::{
+    ClusteringShape, LargeDataThresholds, OnCorruption, TableOptions, TableSchema,
+};
 use crate::sstable::manifest::Manifest;
 use crate::sstable::{DamageLog, Sstable, SstableName};
 
@@ -64,7 +66,6 @@ impl Table {
         }
         let options = TableOptions { on_corruption, ..schema.options.clone() };
         let table = Table {
-            options: RefCell::new(options),
             large_data: LargeDataThresholds::default(),
             damage,
             active: RefCell::new(Memtable::new(Rc::default())),
@@ -77,7 +78,9 @@ impl Table {
             directory,
             disk,
             clustering: ClusteringShape::of(&schema),
-            schema,
+            refused_columns: RefCell::default(),
+            dropped_cells: RefCell::new(None),
+            schema: RefCell::new(SchemaRef::new(TableSchema { options, ..(*schema).clone() })),
             commitlog: RefCell::new(None),
             ledger: None,
             owed: Cell::new(None),
@@ -120,7 +123,7 @@ impl Table {
         Err(Error::invalid(format!(
             "table '{}' is attached and can only be read: IMPORT SSTABLES '{}' INTO a table of this \
              database copies it",
-            self.schema.name,
+            self.schema().name,
             self.directory.display()
         )))
     }

@@ -64,7 +64,7 @@ impl Table {
         let before = now_seconds - i64::from(self.options().gc_grace_seconds);
         let (mut seen, set_aside) =
             (self.compacting.seen.borrow_mut(), self.compacting.set_aside.borrow());
-        let sstables = self.sstables.borrow();
+        let (sstables, schema) = (self.sstables.borrow(), self.schema());
         let numbers: BTreeSet<u64> =
             sstables.0.iter().map(|live| live.sstable.info().generation).collect();
         seen.retain(|number, _| numbers.contains(number));
@@ -85,6 +85,7 @@ impl Table {
                     last: info.last_key.token(),
                     droppable: sstable.droppable(before),
                     is_expired: i64::from(info.max_deletion_time) < before,
+                    has_dropped: sstable.may_have_dropped(&schema),
                     age_seconds: now_seconds - first_seen,
                 }
             })
@@ -181,7 +182,7 @@ impl Table {
         let number = name.and_then(generation_of).filter(|number| inputs.contains(number));
         let Some(number) = number else { return };
         self.damage.add_set_aside(error);
-        let table = self.schema.full_name();
+        let table = self.schema().full_name();
         tracing::error!(table, %error, "a damaged SSTable is left out of compactions");
         self.compacting.set_aside.borrow_mut().insert(number);
         self.compacting.is_due.set(true);
@@ -202,6 +203,8 @@ impl Table {
         loop {
             let merge = Merge {
                 inputs: inputs.clone(),
+                // Of the moment at which `making` takes the definition that outputs follow.
+                dropped: self.dropped_cells(),
                 purge: may_purge.then(|| self.purge_of(order)),
                 cut_bytes: order.choice.cut_bytes,
                 progress: order.progress.clone(),
@@ -229,7 +232,7 @@ impl Table {
         let inputs = order.choice.inputs.iter().copied().collect();
         let others = OtherSources { table: self.clone(), inputs };
         let now = i32::try_from(order.now_seconds).unwrap_or(i32::MAX);
-        Purge::new(&self.schema, others, now, self.options().gc_grace_seconds)
+        Purge::new(&self.schema(), others, now, self.options().gc_grace_seconds)
     }
 
     /// As the manifest's own, with what it was not told yet.
@@ -308,7 +311,7 @@ impl Table {
                 remove_files(&*self.disk, &self.directory, generation).await
             };
             if let Err(error) = removed.await {
-                let table = self.schema.full_name();
+                let table = self.schema().full_name();
                 tracing::warn!(table, generation, %error, "files that were replaced stay for now");
                 return;
             }
@@ -329,7 +332,7 @@ impl Table {
             match remove_files(&*self.disk, &self.directory, generation).await {
                 Ok(()) => self.gone.borrow_mut().push(generation),
                 Err(error) => {
-                    let table = self.schema.full_name();
+                    let table = self.schema().full_name();
                     tracing::warn!(table, generation, %error, "an unfinished SSTable stays");
                 }
             }

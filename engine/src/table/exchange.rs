@@ -19,6 +19,7 @@ use super::table::{LiveSstable, Table};
 use crate::compaction::{Merge, Merged, Others, Purged, Sink, note};
 use crate::error::{Error, Result};
 use crate::mutation::Fragment;
+use crate::schema::table_schema::SchemaRef;
 use crate::schema::{PartitionKey, Token};
 use crate::sstable::manifest::Edit;
 use crate::sstable::{ORIGIN_COMPACTION, Sstable, SstableInfo, SstableWriter, WriterOptions};
@@ -40,6 +41,8 @@ pub(super) enum Exchanged {
 pub(super) struct Making<'a> {
     table: &'a Rc<Table>,
     order: &'a CompactionOrder,
+    /// What the outputs follow, whatever becomes of the definition meanwhile.
+    schema: SchemaRef,
     /// What is to be replaced yet.
     inputs: &'a mut Vec<Rc<Sstable>>,
     /// All inputs as they were at first.
@@ -90,6 +93,7 @@ impl<'a> Making<'a> {
         Making {
             table,
             order,
+            schema: table.schema(),
             goes_by_steps: order.choice.is_incremental && sources.len() > 1 && becomes_several,
             sources,
             is_mended: inputs.iter().any(|input| !input.mended().is_empty()),
@@ -159,7 +163,7 @@ impl<'a> Making<'a> {
             origin: ORIGIN_COMPACTION,
             ..table.writer_options()
         };
-        let (disk, schema) = (table.disk.clone(), table.schema.clone());
+        let (disk, schema) = (table.disk.clone(), self.schema.clone());
         SstableWriter::create(disk, &table.directory, generation, schema, options).await
     }
 
@@ -249,7 +253,7 @@ impl<'a> Making<'a> {
         table.owe();
         if let Err(error) = table.settle(&mut manifest).await {
             // The next flush or compaction does it.
-            let table = table.schema.full_name();
+            let table = table.schema().full_name();
             tracing::warn!(table, %error, "files that a compaction has replaced stay for now");
         }
         drop(manifest);

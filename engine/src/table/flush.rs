@@ -142,14 +142,14 @@ impl Table {
             self.unnamed.borrow_mut().pop();
         }
         if let Some(ledger) = &self.ledger {
-            let (table, sequence) = (self.schema.id, manifest.edited());
+            let (table, sequence) = (self.id(), manifest.edited());
             ledger.record(vec![Entry::Manifest { table, sequence }]).await?;
         }
         if let (Some(through), Some(commitlog)) = (through, self.commitlog())
-            && let Err(error) = commitlog.mark_flushed(self.schema.id, through).await
+            && let Err(error) = commitlog.mark_flushed(self.id(), through).await
         {
             // The log is closed to writes; the flush itself is done.
-            let table = self.schema.full_name();
+            let table = self.schema().full_name();
             tracing::warn!(table, %error, "commitlog segments were not released");
         }
         self.owed.set(None);
@@ -211,7 +211,7 @@ impl Table {
     /// Opens an SSTable that was just written.
     pub(super) async fn open_written(&self, generation: u64) -> Result<Rc<Sstable>> {
         let (disk, cache) = (self.disk.clone(), self.cache.clone());
-        let schema = self.schema.clone();
+        let schema = self.schema();
         let written = (generation, None);
         let sstable = Sstable::open(disk, cache, &self.directory, written, schema).await?;
         sstable.mended().iter().for_each(|error| self.damage.add_rebuilt(error));
@@ -225,14 +225,11 @@ impl Table {
         generation: u64,
     ) -> Result<Option<Rc<Sstable>>> {
         let options = WriterOptions { replay: memtable.positions(), ..self.writer_options() };
-        let mut writer = SstableWriter::create(
-            self.disk.clone(),
-            &self.directory,
-            generation,
-            self.schema.clone(),
-            options,
-        )
-        .await?;
+        // Of one moment, and later than any write of the memtable: its columns are among them.
+        let (schema, dropped) = (self.schema(), self.dropped_cells());
+        let mut writer =
+            SstableWriter::create(self.disk.clone(), &self.directory, generation, schema, options)
+                .await?;
         let mut source = memtable.read(&PartitionRange::full(), &Slice::full(Direction::Forward));
         let mut fragments: VecDeque<Fragment> = VecDeque::new();
         let mut uncovered = Uncovered::default();
@@ -242,6 +239,10 @@ impl Table {
                 break;
             }
             for fragment in fragments.drain(..) {
+                let fragment = match &dropped {
+                    Some(dropped) => dropped.pass(fragment),
+                    None => fragment,
+                };
                 if let Some(fragment) = uncovered.pass(fragment) {
                     writer.push(fragment).await?;
                 }

@@ -44,14 +44,15 @@ impl Table {
         let Some(scylla) = sstable.scylla() else { return Vec::new() };
         let records = scylla.records.iter().flatten();
         let name = sstable.data_path().file_name().unwrap_or_default().to_string_lossy();
+        let schema = self.schema();
         let things = records.filter_map(|record| {
             let mut stats = scylla.large_data.iter().flatten();
             let stats = stats.rfind(|stats| stats.kind == record.kind);
             Some(LargeThing {
                 sstable: name.clone().into_owned(),
                 kind: LargeKind::of_number(record.kind)?,
-                partition_key: partition_key_text(&self.schema, &record.partition_key),
-                clustering_key: clustering_key_text(&self.schema, &record.clustering_key),
+                partition_key: partition_key_text(&schema, &record.partition_key),
+                clustering_key: clustering_key_text(&schema, &record.clustering_key),
                 column: (!record.column.is_empty()).then(|| record.column.clone()),
                 bytes: record.bytes,
                 elements: record.elements,
@@ -93,7 +94,7 @@ impl Table {
         });
         let told: Vec<String> = told.collect();
         if !told.is_empty() {
-            let (table, sstable) = (self.schema.full_name(), &things[0].sstable);
+            let (table, sstable) = (self.schema().full_name(), &things[0].sstable);
             tracing::warn!(table, sstable, "large data written: {}", told.join("; "));
         }
     }

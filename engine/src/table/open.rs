@@ -20,6 +20,7 @@ use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::ledger::{Entry, Ledger};
 use crate::memtable::Memtable;
+use crate::reader::DroppedCells;
 use crate::runtime::Gate;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{ClusteringShape, LargeDataThresholds, OnCorruption};
@@ -107,12 +108,12 @@ impl Table {
         let highest = names.iter().filter_map(|name| generation_of(name)).max().unwrap_or(0);
         let highest = highest.max(generation_max).max(number_max);
         let next_generation = generation_above(highest, shard, shard_count);
-        let rows = RowCache::new(cache.clone(), schema.clone());
         Ok(Rc::new(Table {
-            options: RefCell::new(schema.options.clone()),
-            rows,
+            rows: RowCache::new(cache.clone(), schema.clone()),
             clustering: ClusteringShape::of(&schema),
-            schema,
+            refused_columns: RefCell::default(),
+            dropped_cells: RefCell::new(DroppedCells::of(&schema)),
+            schema: RefCell::new(schema),
             directory,
             disk,
             commitlog: RefCell::new(commitlog),

@@ -28,7 +28,7 @@ pub enum Progress {
 
 impl Table {
     /// Begins to read the row with a key, with the values that a reader at `now_seconds` sees; in
-    /// memory it is found at once.
+    /// memory it is found at once. What `schema` has and the table no longer has is null.
     ///
     /// Errors: `Invalid` where stored bytes are no value of their column, and for a key that lacks
     /// columns.
@@ -43,7 +43,8 @@ impl Table {
             let Some(row) = at_hand.row else { return Ok(Progress::Done(None)) };
             let (mut key, mut found) = (Some(key), None);
             let front = (at_hand.partition, at_hand.deletion, at_hand.static_row);
-            see_row(front, &row, now_seconds, &mut |rows| {
+            let seen = (now_seconds, self.dropped_cells());
+            see_row(front, &row, seen, &mut |rows| {
                 if let Some(key) = key.take() {
                     found = Some(RowValues::of(schema.clone(), key, rows, now_seconds)?);
                 }
@@ -55,7 +56,7 @@ impl Table {
         let slice = Slice { ranges: vec![range], direction: Direction::Forward };
         let partition = PartitionRange::Single(key.partition.clone());
         let source = self.read(&partition, &slice, false);
-        let reader = QueryReader::new(source, now_seconds, false);
+        let reader = QueryReader::new(source, now_seconds, false).without(self.dropped_cells());
         let mut query = PointQuery { schema, key: Some(key), now_seconds, reader, found: None };
         Ok(match self.noting_damage(query.pull())? {
             true => Progress::Done(query.found),

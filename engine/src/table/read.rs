@@ -73,6 +73,35 @@ impl Table {
         }
     }
 
+    /// Errors: `Invalid` for a read of a column that was dropped since it was planned.
+    fn check_columns(&self, command: &ReadCommand) -> Result<()> {
+        let schema = self.schema();
+        if schema.drops.is_empty() {
+            return Ok(());
+        }
+        let mut columns = command.columns.iter().flat_map(|id| schema.columns.get(id.0 as usize));
+        match columns.find(|column| column.is_dropped()) {
+            None => Ok(()),
+            Some(column) => Err(Error::invalid(format!(
+                "column '{}' of {} was dropped while it was read: ask again",
+                column.name,
+                schema.full_name()
+            ))),
+        }
+    }
+
+    /// What is read one after another.
+    fn ranges(&self, partitions: Partitions) -> Vec<PartitionRange> {
+        let Partitions::Keys(mut keys) = partitions else { return vec![PartitionRange::full()] };
+        keys.sort();
+        keys.dedup();
+        for key in &keys {
+            let shard = key.token().shard(self.shard_count);
+            debug_assert_eq!(shard, self.shard, "{key:?} is read on another shard");
+        }
+        keys.into_iter().map(PartitionRange::Single).collect()
+    }
+
     async fn run(
         &self,
         command: ReadCommand,
@@ -84,26 +113,20 @@ impl Table {
             let why = "ranges of a read are in order, disjoint, and none is empty";
             return Err(Error::invalid(why));
         }
-        let ranges: Vec<PartitionRange> = match command.partitions {
-            Partitions::Keys(mut keys) => {
-                keys.sort();
-                keys.dedup();
-                for key in &keys {
-                    let shard = key.token().shard(self.shard_count);
-                    debug_assert_eq!(shard, self.shard, "{key:?} is read on another shard");
-                }
-                keys.into_iter().map(PartitionRange::Single).collect()
-            }
-            Partitions::Shard(_) => vec![PartitionRange::full()],
-        };
+        self.check_columns(&command)?;
+        let dropped = self.dropped_cells();
+        let ranges = self.ranges(command.partitions);
+        let has_statics = command.schema.has_static_columns();
         let builder = BatchBuilder::new(command.schema, &command.columns, now_seconds);
         let mut output = Output::new(builder, batches, permit);
         let mut left = command.row_limit.unwrap_or(usize::MAX);
         // A partition without live rows shows its static row, unless rows were asked for by key.
-        let show_static_only = command.slice.ranges == [ClusteringRange::full()];
+        // So does none of a read that was planned before there were static columns.
+        let show_static_only = command.slice.ranges == [ClusteringRange::full()] && has_statics;
         'ranges: for range in &ranges {
             let source = self.read(range, &command.slice, command.past_cache);
-            let mut reader = QueryReader::new(source, now_seconds, show_static_only);
+            let reader = QueryReader::new(source, now_seconds, show_static_only);
+            let mut reader = reader.without(dropped.clone());
             loop {
                 if left == 0 {
                     break 'ranges;

@@ -20,18 +20,24 @@ use crate::error::{Error, Result};
 use crate::ledger::{Entry, Ledger};
 use crate::memtable::Memtable;
 use crate::mutation::{ClusteringRange, FragmentSource, Mutation, PartitionRange, Slice};
-use crate::reader::MergeSource;
+use crate::reader::{DroppedCells, MergeSource};
 use crate::runtime::{self, Gate};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{
-    ClusteringKey, ClusteringShape, LargeDataThresholds, OnCorruption, PartitionKey, TableOptions,
+    ClusteringKey, ClusteringShape, ColumnId, LargeDataThresholds, OnCorruption, PartitionKey,
+    TableId, TableOptions,
 };
 use crate::sstable::manifest::Manifest;
 use crate::sstable::{DamageLog, HashedKey, ReadPlan, Sstable, SstableInfo};
 
 /// See the head of this file.
 pub struct Table {
-    pub(super) schema: SchemaRef,
+    /// As it was changed last.
+    pub(super) schema: RefCell<SchemaRef>,
+    /// Columns that are about to be dropped: they take no writes.
+    pub(super) refused_columns: RefCell<Vec<ColumnId>>,
+    /// What of the table's cells went with their columns.
+    pub(super) dropped_cells: RefCell<Option<DroppedCells>>,
     pub(super) clustering: ClusteringShape,
     pub(super) directory: PathBuf,
     pub(super) disk: Rc<dyn Disk>,
@@ -79,8 +85,6 @@ pub struct Table {
     pub(super) flushes_awaited: Gate,
     /// The table is one of foreign SSTables.
     pub(super) is_attached: bool,
-    /// As they were changed last: those of `schema` are as old as the opening.
-    pub(super) options: RefCell<TableOptions>,
     /// From which sizes on data is large, where the table does not say.
     pub(super) large_data: LargeDataThresholds,
     /// The damage that reads met.
@@ -198,7 +202,7 @@ impl Table {
         if !self.is_frozen.get() {
             return Ok(());
         }
-        let table = self.schema.full_name();
+        let table = self.schema().full_name();
         Err(Error::Unavailable(format!(
             "table '{table}' takes no writes: it is being dropped or truncated, or the catalog \
              could not be written when it was: do that again, or open the database again"
@@ -207,29 +211,59 @@ impl Table {
 
     /// Checks that a write can be flushed.
     ///
-    /// Errors: `Invalid` naming the key or column that does not fit.
+    /// Errors: `Invalid` naming the key or column that does not fit; `Unavailable` for a column
+    /// that is being dropped.
     pub fn check(&self, mutation: &Mutation) -> Result<()> {
-        mutation.check(&self.schema, &self.clustering)
+        let (schema, refused) = (self.schema.borrow(), self.refused_columns.borrow());
+        mutation.check(&schema, &self.clustering)?;
+        match refused.iter().find(|column| mutation.names(**column)) {
+            None => Ok(()),
+            Some(column) => Err(Error::Unavailable(format!(
+                "column '{}' of {} takes no writes: it is being dropped, or the catalog could not \
+                 be written when it was: do that again, or open the database again",
+                schema.column(*column).name,
+                schema.full_name()
+            ))),
+        }
     }
 
-    pub fn schema(&self) -> &SchemaRef {
-        &self.schema
+    /// Takes no writes to these columns from here on, until the definition is replaced.
+    pub fn refuse_columns(&self, columns: Vec<ColumnId>) {
+        *self.refused_columns.borrow_mut() = columns;
+    }
+
+    pub(super) fn id(&self) -> TableId {
+        self.schema.borrow().id
+    }
+
+    /// The table's definition as of now.
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.borrow().clone()
     }
 
     /// The table's options as of now.
     pub fn options(&self) -> Ref<'_, TableOptions> {
-        self.options.borrow()
+        Ref::map(self.schema.borrow(), |schema| &schema.options)
     }
 
-    /// Replaces the options: what is read and written from now on follows them.
-    pub fn set_options(&self, options: TableOptions) {
-        *self.options.borrow_mut() = options;
+    /// Replaces the definition by another of the same table: what is read and written from now on
+    /// follows it. Memtables, row cache and SSTables know columns by ids, which stay.
+    pub fn set_schema(&self, schema: SchemaRef) {
+        let before = self.schema.replace(schema.clone());
+        assert_eq!(before.id, schema.id, "{} would become another table", before.full_name());
+        *self.dropped_cells.borrow_mut() = DroppedCells::of(&schema);
+        self.refused_columns.borrow_mut().clear();
         self.compacting.is_due.set(true);
+    }
+
+    /// What of the table's cells went with their columns, as of now.
+    pub(super) fn dropped_cells(&self) -> Option<DroppedCells> {
+        self.dropped_cells.borrow().clone()
     }
 
     /// Whether reads leave damaged parts of files out. What they give is not the whole truth then.
     pub fn skips_damage(&self) -> bool {
-        self.options.borrow().on_corruption == OnCorruption::Skip
+        self.options().on_corruption == OnCorruption::Skip
     }
 
     /// The damage that reads of the table met on this shard.
@@ -399,7 +433,7 @@ impl Table {
         match &*self.stuck.borrow() {
             None => Ok(()),
             Some(error) => {
-                let table = self.schema.full_name();
+                let table = self.schema().full_name();
                 Err(Error::Unavailable(format!(
                     "table '{table}' takes no writes while it cannot be flushed: {error}; what was \
                      acknowledged is in the commitlog, and writes go on once the cause is mended"
@@ -432,10 +466,10 @@ impl Table {
     pub async fn release_commitlog(&self) -> Result<()> {
         let everything = ReplayPosition { segment: u64::MAX, offset: u32::MAX };
         if let Some(ledger) = &self.ledger {
-            ledger.record_later(Entry::Dropped { table: self.schema.id });
+            ledger.record_later(Entry::Dropped { table: self.id() });
         }
         match self.commitlog() {
-            Some(commitlog) => commitlog.mark_flushed(self.schema.id, everything).await,
+            Some(commitlog) => commitlog.mark_flushed(self.id(), everything).await,
             None => Ok(()),
         }
     }

@@ -49,7 +49,7 @@ pub(super) fn schemas(query: CommandGetDbSchemas, catalog: &Catalog) -> Answer {
 pub(super) fn tables(query: CommandGetTables, catalog: &Catalog, form: Form) -> Answer {
     let mut builder = query.into_builder();
     for table in catalog.all_tables() {
-        let all: Vec<ColumnId> = (0..).map(ColumnId).take(table.columns.len()).collect();
+        let all: Vec<ColumnId> = table.ids().collect();
         let schema = form.schema(&arrow_schema(table, &all));
         builder
             .append(CATALOG, &table.keyspace, &table.name, TABLE, &schema)

@@ -110,7 +110,7 @@ fn qualified(qualifier: &str, statement: &str, names: &Names) -> Vec<Offer> {
     mentioned(statement, names)
         .iter()
         .filter(|table| table.name.eq_ignore_ascii_case(qualifier))
-        .flat_map(|table| table.columns.iter().map(column))
+        .flat_map(|table| table.present_columns().map(column))
         .collect()
 }
 
@@ -178,7 +178,7 @@ fn of_table(
 fn anywhere(words: &[String], word: &str, statement: &str, names: &Names) -> Vec<Offer> {
     let mut offers: Vec<Offer> = mentioned(statement, names)
         .iter()
-        .flat_map(|table| table.columns.iter().map(column))
+        .flat_map(|table| table.present_columns().map(column))
         .collect();
     let begins = |row: &&StatementRow| row.words.split(' ').next() == Some(words[0].as_str());
     let row = row_of_words(words).map(|(row, _)| row);
@@ -250,7 +250,7 @@ fn column(column: &Column) -> Offer {
         ColumnKind::PartitionKey { .. } => " · partition key",
         ColumnKind::ClusteringKey { .. } => " · clustering key",
         ColumnKind::Static => " · static",
-        ColumnKind::Regular => "",
+        ColumnKind::Regular | ColumnKind::Dropped { .. } => "",
     };
     let text = quoted(&column.name);
     Offer { shown: format!("{text}  {}{role}", column.ty.sql_name()), text }
@@ -303,6 +303,7 @@ mod tests {
                 .map(|(name, ty, kind)| Column { name: name.into(), ty, kind })
                 .to_vec(),
                 options: TableOptions::default(),
+                drops: Vec::new(),
             };
             database.create_table(schema, false).await.unwrap();
         }
@@ -483,6 +484,13 @@ mod tests {
     async fn a_column_shows_its_type_and_role() {
         let directory = tempfile::tempdir().unwrap();
         let names = names(directory.path()).await;
+        for (line, wanted) in
+            [("ALTER TABLE reading REN", "RENAME"), ("ALTER TABLE reading DROP statio", "station")]
+        {
+            let (_, offers) = complete(line, line.len(), &names);
+            let texts: Vec<&str> = offers.iter().map(|offer| offer.text.as_str()).collect();
+            assert_eq!(texts, [wanted], "{line}");
+        }
         let line = "SELECT * FROM reading WHERE ";
         let shown: Vec<String> =
             complete(line, line.len(), &names).1.into_iter().map(|offer| offer.shown).collect();

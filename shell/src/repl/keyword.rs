@@ -85,12 +85,14 @@ pub(super) static WITHIN: LazyLock<Vec<&str>> = LazyLock::new(|| {
 
 /// Keywords within those statements that no row of the table names.
 const DEFINITION: &[&str] = &[
+    "ADD",
     "AND",
     "AS",
     "ASC",
     "BIGINT",
     "BLOB",
     "BOOLEAN",
+    "COLUMN",
     "CSV",
     "DATE",
     "DECIMAL",
@@ -115,6 +117,7 @@ const DEFINITION: &[&str] = &[
     "PARQUET",
     "PARTITION",
     "PRIMARY",
+    "RENAME",
     "SAMPLE",
     "SMALLINT",
     "STATIC",

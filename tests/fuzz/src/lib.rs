@@ -84,6 +84,7 @@ fn schema(table: &str) -> SchemaRef {
         name: table.into(),
         columns: columns.into_iter().map(column).collect(),
         options: TableOptions::default(),
+        drops: Vec::new(),
     })
 }
 

@@ -45,6 +45,7 @@ fn definition() -> TableSchema {
             compression: Some(Compression::new(Compressor::Lz4)),
             ..TableOptions::default()
         },
+        drops: Vec::new(),
     }
 }
 

@@ -23,6 +23,7 @@ fn table(id: u128, reads: Option<u32>, writes: Option<u32>) -> TableSchema {
             kind: ColumnKind::PartitionKey { position: 0 },
         }],
         options: TableOptions { per_partition_rate_limit: limit, ..TableOptions::default() },
+        drops: Vec::new(),
     }
 }
 

@@ -37,6 +37,7 @@ fn wide_table() -> SchemaRef {
             column("tags", DataType::set_of(DataType::Int), ColumnKind::Regular),
         ],
         options: TableOptions::default(),
+        drops: Vec::new(),
     };
     schema.validate().unwrap();
     Arc::new(schema)

@@ -87,6 +87,7 @@ pub(super) fn table(ty: &DataType) -> SchemaRef {
             column("v", ty.clone(), ColumnKind::Regular),
         ],
         options: TableOptions::default(),
+        drops: Vec::new(),
     };
     schema.validate().unwrap();
     Arc::new(schema)
@@ -130,6 +131,7 @@ fn what_a_batch_holds_is_counted_in_every_kind_of_column() {
                 column("v", ty.clone(), kind),
             ],
             options: TableOptions::default(),
+            drops: Vec::new(),
         });
         let row = insert(&schema, Some(&value), None);
         let partition = Rc::new(PartitionKey::from_values(&schema, &[Value::Int(1)]).unwrap());

@@ -44,6 +44,7 @@ fn schema() -> SchemaRef {
             column("n", DataType::Counter, ColumnKind::Regular),
         ],
         options: TableOptions::default(),
+        drops: Vec::new(),
     })
 }
 

@@ -20,6 +20,7 @@ fn file(number: u64, mib: u64) -> FileFacts {
         last: Token(100),
         droppable: 0.0,
         is_expired: false,
+        has_dropped: false,
         age_seconds: 0,
     }
 }
@@ -295,6 +296,8 @@ fn a_major_merge_takes_everything() {
     assert_eq!(of(&files(&[100]), tiered), None, "there is nothing to merge");
     let dead = FileFacts { droppable: 0.01, ..file(1, 100) };
     assert_eq!(of(&[dead], tiered).unwrap().inputs, [1]);
+    let dropped = FileFacts { has_dropped: true, ..file(1, 100) };
+    assert_eq!(of(&[dropped], tiered).unwrap().inputs, [1]);
     let choice = of(&files(&[100, 1, 3000]), tiered).unwrap();
     assert_eq!((choice.inputs, choice.level, choice.cut_bytes), (vec![1, 2, 3], 0, None));
     let many: Vec<u64> = (1..=40).rev().collect();

@@ -209,6 +209,7 @@ mod tests {
             name: "t".into(),
             columns: vec![Column { name: "pk".into(), ty: DataType::Int, kind }],
             options: TableOptions::default(),
+            drops: Vec::new(),
         };
         BatchBuilder::new(Arc::new(schema), &[], 0).finish().unwrap()
     }

@@ -69,6 +69,7 @@ impl WriteBatch {
             let target = match column.kind {
                 ColumnKind::Regular => &mut row,
                 ColumnKind::Static => &mut statics,
+                ColumnKind::Dropped { .. } => unreachable!("only what is there is found"),
                 ColumnKind::PartitionKey { .. } | ColumnKind::ClusteringKey { .. } => {
                     return Err(Error::invalid(format!("'{name}' is a column of the key")));
                 }

@@ -1,8 +1,11 @@
 //! Changes of what the catalog defines, beside creating and dropping keyspaces and tables: options
-//! of a table (`options.rs`), its rows all at once (`truncate.rs`), and user types (`types.rs`).
+//! of a table (`options.rs`), its columns (`columns.rs`), its rows all at once (`truncate.rs`), and
+//! user types (`types.rs`).
 
+mod columns;
 mod options;
 mod truncate;
 mod types;
 
+pub use columns::{ColumnChange, NewColumn};
 pub use options::AlteredTable;

@@ -15,11 +15,11 @@ use crate::schema::table_schema::SchemaRef;
 use crate::sstable::Damage;
 use crate::table::LargeThing;
 
-/// A table whose options were changed.
+/// A table whose definition was changed.
 #[derive(Debug, Clone)]
 pub struct AlteredTable {
     pub schema: SchemaRef,
-    /// Shards on which the table could not be opened: there the options act from the next start on.
+    /// Shards on which the table could not be opened: there it is changed from the next start on.
     pub shards_closed: u32,
 }
 
@@ -46,17 +46,23 @@ impl Database {
             let mut changed = catalog.changed();
             changed.add_table(schema.clone());
             database.publish(changed).await?;
-            let mut shards_closed = 0;
-            for number in 0..database.shard_count() {
-                let altered = schema.clone();
-                let set = move |shard: Rc<Shard>| {
-                    async move { shard.set_options(&altered) }.boxed_local()
-                };
-                let is_open = database.handle(number).call("alter table", set).await??;
-                shards_closed += u32::from(!is_open);
-            }
-            Ok(AlteredTable { schema, shards_closed })
+            database.set_schema(schema).await
         })
+    }
+
+    /// Gives every shard a changed definition of a table.
+    ///
+    /// Errors: `Closed`, `NotFound`.
+    pub(super) async fn set_schema(&self, schema: SchemaRef) -> Result<AlteredTable> {
+        let mut shards_closed = 0;
+        for number in 0..self.shard_count() {
+            let altered = schema.clone();
+            let set =
+                move |shard: Rc<Shard>| async move { shard.set_schema(altered) }.boxed_local();
+            let is_open = self.handle(number).call("alter table", set).await??;
+            shards_closed += u32::from(!is_open);
+        }
+        Ok(AlteredTable { schema, shards_closed })
     }
 
     /// What is large in the SSTables of all tables: the largest of each kind of each SSTable.
@@ -114,11 +120,11 @@ impl Database {
 impl Shard {
     fn large_data(&self) -> Vec<(SchemaRef, Vec<LargeThing>)> {
         let tables = self.tables().into_iter();
-        tables.map(|table| (table.schema().clone(), table.large_data())).collect()
+        tables.map(|table| (table.schema(), table.large_data())).collect()
     }
 
     fn damage(&self) -> Vec<(SchemaRef, Vec<Damage>)> {
         let tables = self.tables().into_iter();
-        tables.map(|table| (table.schema().clone(), table.damage().places())).collect()
+        tables.map(|table| (table.schema(), table.damage().places())).collect()
     }
 }

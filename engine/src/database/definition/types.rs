@@ -56,9 +56,9 @@ impl Database {
                     false => Err(Error::NotFound { kind: "type", name: full_name }),
                 };
             }
-            let table = catalog
-                .all_tables()
-                .find(|table| table.columns.iter().any(|column| column.ty.uses(&keyspace, &name)));
+            let table = catalog.all_tables().find(|table| {
+                table.present_columns().any(|column| column.ty.uses(&keyspace, &name))
+            });
             let uses = |ty: &&UserType| ty.fields.iter().any(|(_, ty)| ty.uses(&keyspace, &name));
             let user = match table {
                 Some(table) => Some(format!("table {}", table.full_name())),

@@ -50,7 +50,7 @@ use crate::os;
 use crate::policy::rate::Operation;
 use crate::runtime::ShardContext;
 use crate::schema::table_schema::SchemaRef;
-use crate::schema::{LargeDataThresholds, PartitionKey, TableId};
+use crate::schema::{ColumnId, LargeDataThresholds, PartitionKey, TableId};
 use crate::table::{Reached, Table, TableOpening, TableStats};
 
 /// What a shard needs to know of the options.
@@ -201,17 +201,24 @@ impl Shard {
         Ok(())
     }
 
-    /// Gives a table its changed options; false when it could not be opened, and has none yet.
+    /// Gives a table its changed definition; false when it could not be opened, and has none yet.
     ///
     /// Errors: `NotFound`.
-    pub(in crate::database) fn set_options(&self, schema: &SchemaRef) -> Result<bool> {
+    pub(in crate::database) fn set_schema(&self, schema: SchemaRef) -> Result<bool> {
         match self.tables.borrow().get(&schema.id) {
             Some(Ok(table)) => {
-                table.set_options(schema.options.clone());
+                table.set_schema(schema);
                 Ok(true)
             }
             Some(Err(_)) => Ok(false),
             None => Err(Error::NotFound { kind: "table", name: schema.full_name() }),
+        }
+    }
+
+    /// Has a table refuse writes to these columns, and to no others.
+    pub(in crate::database) fn refuse_columns(&self, id: TableId, columns: Vec<ColumnId>) {
+        if let Ok(table) = self.table(id) {
+            table.refuse_columns(columns);
         }
     }
 
@@ -253,7 +260,7 @@ impl Shard {
         }
         let now_us = self.context.clock.wall_us();
         let token = key.token();
-        self.limiter.borrow_mut().admit(table.schema(), limits, token, operation, now_us)
+        self.limiter.borrow_mut().admit(&table.schema(), limits, token, operation, now_us)
     }
 
     /// Refuses a partition of another shard: what is written or sought here is not found there.

@@ -69,7 +69,7 @@ impl Shard {
         }
         let tables = self.tables.borrow().clone();
         let mut unfit = Vec::new();
-        let mut apply = |position: ReplayPosition, mutation: Mutation| {
+        let mut apply = |position: ReplayPosition, mut mutation: Mutation| {
             let Some(Ok(table)) = tables.get(&mutation.table) else {
                 // The table was dropped, or could not be opened: then the log is kept.
                 return Ok(());
@@ -81,6 +81,9 @@ impl Shard {
             // What does not fit is in no SSTable, however far the table was flushed: where there was
             // no room to set it aside, the log stayed for it.
             let is_flushed = flushed[&mutation.table].is_some_and(|through| position <= through);
+            if !mutation.leave_out_dropped(&table.schema()) {
+                return Ok(());
+            }
             match table.check(&mutation) {
                 Err(error) => unfit.push((position, mutation, error)),
                 Ok(()) if is_flushed => {}

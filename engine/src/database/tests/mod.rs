@@ -19,6 +19,7 @@ mod calls;
 mod charges;
 mod collection;
 mod compaction;
+mod definition;
 mod equal_tokens;
 mod faults;
 mod flush;
@@ -29,7 +30,6 @@ mod limits;
 mod long_rows;
 mod point_reads;
 mod several_shards;
-mod truncate;
 mod watched;
 
 fn column(name: &str, ty: DataType, kind: ColumnKind) -> Column {
@@ -51,6 +51,7 @@ fn definition() -> TableSchema {
             column("v", DataType::BigInt, ColumnKind::Regular),
         ],
         options: TableOptions::default(),
+        drops: Vec::new(),
     }
 }
 

@@ -25,6 +25,7 @@ fn schema() -> SchemaRef {
             column("v", DataType::Blob, ColumnKind::Regular),
         ],
         options: TableOptions::default(),
+        drops: Vec::new(),
     })
 }
 

@@ -50,7 +50,7 @@ impl Bases {
 /// One column of the header.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct HeaderColumn {
-    /// `None` for a column that the schema does not have (any more): its cells are skipped.
+    /// `None` for a column that the schema does not have: its cells are skipped.
     pub(crate) id: Option<ColumnId>,
     pub(crate) shape: Shape,
     /// Type of the cells' paths, of a multi-cell column that the schema has.
@@ -206,11 +206,12 @@ impl Header {
                 return Err(Error::corrupt(file, 0, "each column once", format!("'{name}' twice")));
             }
             let column = |(shape, name, ty): (Shape, &Vec<u8>, &String)| {
-                let known = std::str::from_utf8(name).ok().and_then(|name| schema.find(name));
-                match known {
+                let name = std::str::from_utf8(name).ok();
+                // Also of one that was dropped: it may come back while the file is open.
+                match name.and_then(|name| schema.find_also_dropped(name)) {
                     None => Ok(HeaderColumn { id: None, shape, path: None }),
                     Some((id, column))
-                        if column.kind == kind && type_name::fits_column(ty, column) =>
+                        if is_of(column, kind) && type_name::fits_column(ty, column) =>
                     {
                         Ok(HeaderColumn { id: Some(id), shape, path: column.ty.path_type() })
                     }
@@ -233,6 +234,15 @@ impl Header {
             statics: columns(&self.statics, ColumnKind::Static)?,
             regulars: columns(&self.regulars, ColumnKind::Regular)?,
         })
+    }
+}
+
+/// Whether a file may have a column among those of a kind.
+fn is_of(column: &Column, kind: ColumnKind) -> bool {
+    match column.kind {
+        ColumnKind::Dropped { was_static: true } => kind == ColumnKind::Static,
+        ColumnKind::Dropped { was_static: false } => kind == ColumnKind::Regular,
+        other => other == kind,
     }
 }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use crate::cache::{PageCache, ParsedFile};
 use crate::error::{Error, Result};
 use crate::policy::event::EntryKind;
-use crate::schema::PartitionKey;
+use crate::schema::{ColumnDrop, ColumnId, PartitionKey, TableSchema};
 use crate::sstable::data::file::CheckedFile;
 use crate::sstable::data::window::Content;
 use crate::sstable::format::info::SstableInfo;
@@ -103,6 +103,19 @@ impl Sstable {
     /// an estimate, and 0 where its statistics are lost.
     pub fn droppable(&self, before: i64) -> f64 {
         self.statistics.as_ref().map_or(0.0, |statistics| statistics.droppable(before))
+    }
+
+    /// Whether its header names cells of columns that were dropped: those that are gone, or older
+    /// ones of a column that is back.
+    pub fn may_have_dropped(&self, schema: &TableSchema) -> bool {
+        let has = |id: ColumnId| {
+            self.layout.statics.place(id).or(self.layout.regulars.place(id)).is_some()
+        };
+        let is_old = |drop: &ColumnDrop| self.info.min_timestamp <= drop.at;
+        let mut drops = schema.drops.iter();
+        drops.any(|drop| {
+            has(drop.column) && (schema.column(drop.column).is_dropped() || is_old(drop))
+        })
     }
 
     pub fn info(&self) -> &SstableInfo {

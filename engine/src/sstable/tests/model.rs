@@ -126,6 +126,7 @@ pub(crate) fn schema_of(columns: Vec<Column>) -> SchemaRef {
         name: "t".into(),
         columns,
         options: TableOptions::default(),
+        drops: Vec::new(),
     };
     schema.validate().unwrap();
     Arc::new(schema)

@@ -29,6 +29,7 @@ fn schema() -> SchemaRef {
             column("v", DataType::Blob, ColumnKind::Regular),
         ],
         options: TableOptions::default(),
+        drops: Vec::new(),
     })
 }
 

@@ -11,7 +11,7 @@ use crate::mutation::{
     RangeTombstone, Slice, Tombstone,
 };
 use crate::reader::{LiveContent, LiveRows, QueryReader};
-use crate::schema::TableOptions;
+use crate::schema::table_schema::SchemaRef;
 use crate::table::CompactionOrder;
 
 const PARTITIONS: u64 = 3;
@@ -207,8 +207,9 @@ impl Answers {
         }
         // Deletions are of the first seconds; what expires does so about now.
         let gc_grace_seconds = [0, NOW - 2, NOW - 1, NOW][self.below(4) as usize];
-        let options = self.world.table.options().clone();
-        self.world.table.set_options(TableOptions { gc_grace_seconds, ..options });
+        let mut schema = (*self.world.table.schema()).clone();
+        schema.options.gc_grace_seconds = gc_grace_seconds;
+        self.world.table.set_schema(SchemaRef::new(schema));
         let cut_bytes = self.random.one_in(2).then(|| 1 + self.random.below(20_000));
         let is_incremental = cut_bytes.is_some() && self.random.one_in(2);
         let order = CompactionOrder {

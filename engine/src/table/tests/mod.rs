@@ -52,6 +52,7 @@ pub(super) fn schema(has_clustering: bool) -> SchemaRef {
         name: "t".into(),
         columns,
         options: TableOptions { column_index_bytes: 4096, ..TableOptions::default() },
+        drops: Vec::new(),
     })
 }
 
@@ -98,7 +99,7 @@ impl World {
     fn clustering(&self, ck: i32) -> ClusteringKey {
         match self.table.schema().clustering_key().count() {
             0 => ClusteringKey::empty(),
-            _ => ClusteringKey::from_values(self.table.schema(), &[Value::Int(ck)]).unwrap(),
+            _ => ClusteringKey::from_values(&self.table.schema(), &[Value::Int(ck)]).unwrap(),
         }
     }
 

@@ -205,7 +205,7 @@ fn accept(
 /// Converts columns whose Arrow type is not the table's: large text, other time units, what Python
 /// makes of a `dict` or a `timedelta`, and the like. A value that would be changed is refused.
 fn fit_batch(table: &TableSchema, batch: &RecordBatch) -> Result<RecordBatch, Status> {
-    let of_table = |name: &str| table.columns.iter().find(|column| column.name == name);
+    let of_table = |name: &str| table.present_columns().find(|column| column.name == name);
     // What no cast does.
     let shape = |field: &Field| {
         let wanted = of_table(field.name()).map(|column| arrow_type(&column.ty));

@@ -138,6 +138,7 @@ pub(super) fn new_table(
         name: command.table.clone(),
         columns: columns.collect::<Result<_, Status>>()?,
         options: TableOptions::default(),
+        drops: Vec::new(),
     };
     table.validate().map_err(engine_status)?;
     Ok(table)

@@ -248,6 +248,7 @@ mod tests {
                 column("b", ColumnKind::ClusteringKey { position: 1, order }),
             ],
             options: TableOptions::default(),
+            drops: Vec::new(),
         };
         let is_taken = |table: &TableSchema, order: &str| {
             let text = format!("SELECT a FROM t WHERE pk = 1 ORDER BY {order}");

@@ -100,11 +100,12 @@ fn columns(table: &TableSchema) -> Vec<Row> {
         }
         ColumnKind::Static => "static",
         ColumnKind::Regular => "regular",
+        ColumnKind::Dropped { .. } => "dropped",
     };
     let row = |column: &tidegate_engine::Column| {
         [column.name.clone(), column.ty.sql_name(), kind(column.kind).to_owned()]
     };
-    table.columns.iter().map(row).collect()
+    table.present_columns().map(row).collect()
 }
 
 /// SQL's name of a type of Arrow, as tables of `system` have them.

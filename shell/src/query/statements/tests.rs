@@ -8,7 +8,8 @@ use super::attach::{Attach, ImportSstables};
 use super::cache::{AlterCache, PolicyMode};
 use super::copy::Copy;
 use super::copy::options::{Format, OnError};
-use super::definition::table::{AlterTable, CreateTable};
+use super::definition::alter::{AlterTable, Change};
+use super::definition::table::CreateTable;
 use super::definition::user_type::{CreateType, DropType};
 use super::policy::CreatePolicy;
 use super::*;
@@ -114,13 +115,17 @@ fn options_of_tables_are_created_and_altered_alike() {
     let alter = own::<AlterTable>(&format!("ALTER TABLE ks.t WITH {options}"));
     let keyspace = alter.name.keyspace.as_ref().unwrap();
     assert_eq!((&*keyspace.value, &*alter.name.table.value), ("ks", "t"));
+    let apply = |alter: &AlterTable, options: &mut TableOptions| match &alter.change {
+        Change::Options(all) => all.iter().cloned().for_each(|option| option.apply(options)),
+        other => panic!("no options: {other:?}"),
+    };
     let mut altered = TableOptions::default();
-    alter.options.iter().cloned().for_each(|option| option.apply(&mut altered));
+    apply(&alter, &mut altered);
     assert_eq!(altered, table.options);
     assert_eq!(altered.on_corruption, OnCorruption::Skip);
     for (value, wanted) in [("SKIP", OnCorruption::Skip), ("Fail", OnCorruption::Fail)] {
         let alter = own::<AlterTable>(&format!("ALTER TABLE t WITH on_corruption = '{value}'"));
-        alter.options.iter().cloned().for_each(|option| option.apply(&mut altered));
+        apply(&alter, &mut altered);
         assert_eq!(altered.on_corruption, wanted, "{value}");
     }
     assert_eq!((altered.large_data.row_bytes, altered.large_data.cell_bytes), (Some(100), None));
@@ -130,7 +135,7 @@ fn options_of_tables_are_created_and_altered_alike() {
     for none in ["{'class': ''}", "{}", "{'class': 'LZ4Compressor', 'enabled': false}"] {
         let text = format!("ALTER TABLE t WITH compression = {none}");
         let alter = own::<AlterTable>(&text);
-        alter.options.iter().cloned().for_each(|option| option.apply(&mut altered));
+        apply(&alter, &mut altered);
         assert_eq!(altered.compression, None, "{text}");
     }
     for (option, wanted) in [
@@ -194,6 +199,9 @@ fn the_other_statements() {
         ("CREATE SCHEMA IF NOT EXISTS ks", "CreateKeyspace"),
         ("DROP KEYSPACE IF EXISTS ks", "DropKeyspace"),
         ("DROP TABLE IF EXISTS ks.t", "DropTable"),
+        ("ALTER TABLE t ADD a int, b text STATIC", "AlterTable"),
+        ("alter table ks.t drop column if exists a", "AlterTable"),
+        ("ALTER TABLE t RENAME a TO b AND c TO d", "AlterTable"),
         ("TRUNCATE t", "Truncate"),
         ("truncate table ks.t", "Truncate"),
         ("USE ks", "Use"),

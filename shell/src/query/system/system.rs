@@ -275,7 +275,7 @@ fn columns(database: &Engine) -> Vec<ArrayRef> {
     let all: Vec<_> = catalog
         .all_tables()
         .flat_map(|table| {
-            table.columns.iter().enumerate().map(move |(place, column)| (table, place, column))
+            table.present_columns().enumerate().map(move |(place, column)| (table, place, column))
         })
         .collect();
     let order = |kind: &ColumnKind| match kind {
@@ -288,6 +288,7 @@ fn columns(database: &Engine) -> Vec<ArrayRef> {
         ColumnKind::ClusteringKey { .. } => "clustering_key",
         ColumnKind::Static => "static",
         ColumnKind::Regular => "regular",
+        ColumnKind::Dropped { .. } => "dropped",
     };
     vec![
         texts(all.iter().map(|(table, ..)| table.keyspace.as_str())),

@@ -24,7 +24,7 @@ pub fn scalar_value(scalar: &ScalarValue, ty: &DataType) -> Result<Option<Value>
 /// Errors: `NotFound` at the name.
 pub fn find_column<'a>(schema: &'a TableSchema, name: &Name) -> Result<(ColumnId, &'a Column)> {
     schema.find(&name.value).ok_or_else(|| {
-        let known = schema.columns.iter().map(|column| column.name.as_str());
+        let known = schema.present_columns().map(|column| column.name.as_str());
         QueryError::not_found("column", &name.value, known).at(name.span)
     })
 }

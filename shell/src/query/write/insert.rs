@@ -35,7 +35,7 @@ pub fn names(write: &Write, table: &TableSchema, columns: &[Name]) -> Result<Vec
         names.push(name.value.clone());
     }
     if columns.is_empty() {
-        names.extend(table.columns.iter().map(|column| column.name.clone()));
+        names.extend(table.present_columns().map(|column| column.name.clone()));
     }
     let is_named = |name: &str| names.iter().any(|known| known == name);
     if let Some(missing) = missing_key(table, |column| is_named(&column.name)) {
@@ -52,7 +52,7 @@ pub fn names(write: &Write, table: &TableSchema, columns: &[Name]) -> Result<Vec
 /// The first column that rows of the named columns lack for their key. Those of static columns
 /// alone need no clustering key.
 pub fn missing_key(table: &TableSchema, is_named: impl Fn(&Column) -> bool) -> Option<&Column> {
-    let named = || table.columns.iter().filter(|column| is_named(column));
+    let named = || table.present_columns().filter(|column| is_named(column));
     let is_static_alone = named().any(|column| column.kind == ColumnKind::Static)
         && named().all(|column| {
             matches!(column.kind, ColumnKind::Static | ColumnKind::PartitionKey { .. })
@@ -60,9 +60,9 @@ pub fn missing_key(table: &TableSchema, is_named: impl Fn(&Column) -> bool) -> O
     let is_wanted = |kind: ColumnKind| match kind {
         ColumnKind::PartitionKey { .. } => true,
         ColumnKind::ClusteringKey { .. } => !is_static_alone,
-        ColumnKind::Static | ColumnKind::Regular => false,
+        ColumnKind::Static | ColumnKind::Regular | ColumnKind::Dropped { .. } => false,
     };
-    table.columns.iter().find(|column| is_wanted(column.kind) && !is_named(column))
+    table.present_columns().find(|column| is_wanted(column.kind) && !is_named(column))
 }
 
 /// The query of an INSERT … SELECT.

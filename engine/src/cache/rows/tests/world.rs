@@ -44,6 +44,7 @@ pub(super) fn schema() -> SchemaRef {
             column("v", DataType::Int, ColumnKind::Regular),
         ],
         options: TableOptions::default(),
+        drops: Vec::new(),
     })
 }
 

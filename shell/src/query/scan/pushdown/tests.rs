@@ -24,6 +24,7 @@ fn table() -> TableSchema {
             column("v", DataType::Int, ColumnKind::Regular),
         ],
         options: TableOptions::default(),
+        drops: Vec::new(),
     }
 }
 

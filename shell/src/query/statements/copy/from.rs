@@ -329,7 +329,7 @@ fn header_fields(
             continue;
         }
         let Some((id, _)) = found else {
-            let known = table.columns.iter().map(|column| column.name.as_str());
+            let known = table.present_columns().map(|column| column.name.as_str());
             let mut error = QueryError::not_found("column", name, known).at(copy.file_span);
             error.message = format!(
                 "the header of {} names column '{name}', which {} does not have",
@@ -405,8 +405,8 @@ fn write_values(
     };
     let mut row = Row { liveness: Some(liveness), ..Row::default() };
     let mut fixed = Row::default();
-    for (id, value) in table.ids().zip(values) {
-        let Some(value) = value else { continue };
+    for id in table.ids() {
+        let Some(value) = values[usize::from(id.0)].take() else { continue };
         let column = table.column(id);
         let target = if column.kind == ColumnKind::Static { &mut fixed } else { &mut row };
         put_value(target, id, column, Some(&value), options, expiry)

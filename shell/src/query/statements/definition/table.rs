@@ -1,4 +1,4 @@
-//! CREATE TABLE, ALTER TABLE, TRUNCATE and DROP TABLE.
+//! CREATE TABLE, TRUNCATE and DROP TABLE.
 
 use async_trait::async_trait;
 use sqlparser::tokenizer::Token;
@@ -7,7 +7,7 @@ use tidegate_engine::{
 };
 
 use super::keyspace::keyspace_of;
-use super::table_option::{TableOption, table_option};
+use super::table_option::table_option;
 use super::user_type::find_type;
 use crate::query::error::{ErrorKind, QueryError, Result, nearest};
 use crate::query::outcome::Outcome;
@@ -191,6 +191,7 @@ fn table_schema(create: &CreateTable, catalog: &Catalog, keyspace: &str) -> Resu
         name: create.name.table.value.clone(),
         columns,
         options: create.options.clone(),
+        drops: Vec::new(),
     };
     schema.validate().map_err(|error| QueryError::from(error).at(create.name.table.span))?;
     Ok(schema)
@@ -217,44 +218,6 @@ fn column_kind(create: &CreateTable, n: usize) -> Result<ColumnKind> {
             .at(definition.name.span));
     }
     Ok(kind)
-}
-
-/// `ALTER TABLE … WITH`.
-#[derive(Debug)]
-pub struct AlterTable {
-    pub name: TableName,
-    pub options: Vec<TableOption>,
-}
-
-impl Read for AlterTable {
-    /// `[keyspace.]name WITH option = value [AND …]`.
-    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
-        let name = cursor.table_name()?;
-        cursor.expect_word("with")?;
-        let mut options = vec![table_option(cursor)?];
-        while cursor.take_word("and") {
-            options.push(table_option(cursor)?);
-        }
-        Ok(AlterTable { name, options })
-    }
-}
-
-#[async_trait]
-impl OwnStatement for AlterTable {
-    async fn run(&self, session: &Session) -> Result<Outcome> {
-        let table = session.table(&self.name)?;
-        let options = self.options.clone();
-        let change = move |present: &mut TableOptions| {
-            options.into_iter().for_each(|option| option.apply(present));
-        };
-        let altered = session.database.alter_table(&table.keyspace, &table.name, change).await;
-        let altered = altered.map_err(|error| QueryError::from(error).at(self.name.table.span))?;
-        let name = table.full_name();
-        Ok(Outcome::message(match altered.shards_closed {
-            0 => format!("Table {name} altered."),
-            _ => format!("Table {name} altered. The next start opens it with the new options."),
-        }))
-    }
 }
 
 #[derive(Debug)]

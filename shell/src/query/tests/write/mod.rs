@@ -1,5 +1,6 @@
 //! What writes keep, and what they refuse.
 
+mod alter;
 mod assign;
 mod copy;
 mod expiry;
