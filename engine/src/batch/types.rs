@@ -82,7 +82,8 @@ pub(super) fn struct_fields(ty: &DataType) -> Fields {
 /// The Arrow schema of the named columns, in that order. Key columns are not nullable, but for the
 /// clustering key of a table with static columns: a partition may have those alone; and for that of
 /// old tables, whose rows may lack the last values. Each field says its CQL type and role in its
-/// metadata (`tidegate.type`, `tidegate.kind`).
+/// metadata (`tidegate.type`, `tidegate.kind`), one of the partition key also its place there and
+/// the number of places (`tidegate.key`, as `0/2`).
 pub fn arrow_schema(schema: &TableSchema, columns: &[ColumnId]) -> SchemaRef {
     let fields: Vec<Field> = columns.iter().map(|id| field(schema, *id)).collect();
     Arc::new(Schema::new(fields))
@@ -102,8 +103,13 @@ fn field(schema: &TableSchema, id: ColumnId) -> Field {
         ColumnKind::ClusteringKey { .. } => schema.has_static_columns() || schema.may_lack(id),
         ColumnKind::Static | ColumnKind::Regular | ColumnKind::Dropped { .. } => true,
     };
-    Field::new(&column.name, arrow_type(&column.ty), nullable).with_metadata(HashMap::from([
+    let mut metadata = HashMap::from([
         ("tidegate.type".to_owned(), column.ty.sql_name()),
         ("tidegate.kind".to_owned(), kind.to_owned()),
-    ]))
+    ]);
+    if let ColumnKind::PartitionKey { position } = column.kind {
+        let place = format!("{position}/{}", schema.partition_key().count());
+        metadata.insert("tidegate.key".to_owned(), place);
+    }
+    Field::new(&column.name, arrow_type(&column.ty), nullable).with_metadata(metadata)
 }

@@ -32,6 +32,7 @@ use super::plan::row_in;
 use super::plan::rules;
 use super::replay::{REPLAY_FUNCTION, ReplayFunction};
 use super::scan::catalog::{CATALOG, TideCatalog};
+use super::scan::token;
 use super::setting::{Settings, Stamp};
 use super::system::SYSTEM_KEYSPACE;
 use super::types::identifier::time_uuid;
@@ -140,9 +141,11 @@ impl Session {
         context.register_catalog(CATALOG, Arc::new(TideCatalog::new(engine.clone())));
         let node = time_uuid::node(RandomState::new().hash_one(0_u8));
         let functions = time_uuid::functions(&engine, node).into_iter();
-        let functions = functions
-            .chain(braces::functions())
-            .chain([named_cast::function(), row_in::function()]);
+        let functions = functions.chain(braces::functions()).chain([
+            named_cast::function(),
+            row_in::function(),
+            token::function(),
+        ]);
         functions.for_each(|function| context.register_udf(function));
         let call_bytes = options.memory.bytes() as u64 / 2;
         let guarded = growing::guarded(context.state().scalar_functions().values(), call_bytes);

@@ -19,6 +19,7 @@ use super::subquery_value::AsCounts;
 use super::union::Changed;
 use super::{frame, join, multiset, union, wide, zero};
 use crate::query::conjunction::Shallow;
+use crate::query::scan::token;
 use crate::query::types::instant::CompareExactly;
 use crate::query::types::rewrite::expressions_of;
 use crate::query::types::{
@@ -101,6 +102,7 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
 fn read_operands(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let of_operator = |expr, schema: &DFSchema| {
         choice::flat(expr)
+            .transform_data(|expr| token::beside_columns(expr, schema))?
             .transform_data(|expr| collection::compare_all(expr, schema))?
             .transform_data(|expr| number::beside_float(expr, schema))?
             .transform_data(|expr| instant::coarsen(expr, schema))?
@@ -126,6 +128,7 @@ fn read_operands(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 /// not exact.
 fn check_operators(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let change = |expr, schema: &DFSchema| {
+        token::check(&expr, schema)?;
         compare::both_zeros(expr, schema)?
             .transform_data(|expr| instant::hide(expr, schema))?
             .transform_data(|expr| arithmetic::check(expr, schema))?

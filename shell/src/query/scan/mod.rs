@@ -4,6 +4,7 @@ pub mod catalog;
 mod provider;
 pub mod pushdown;
 mod scan;
+pub mod token;
 mod wanted;
 
 pub use provider::TideTable;

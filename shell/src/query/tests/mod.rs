@@ -12,6 +12,7 @@ mod replay;
 mod row_value;
 mod session;
 mod short;
+mod token;
 mod types;
 mod wide;
 mod write;

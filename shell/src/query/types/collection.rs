@@ -14,7 +14,7 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::compute::{cast, take};
-use datafusion::arrow::datatypes::{DataType as ArrowType, TimeUnit};
+use datafusion::arrow::datatypes::{DataType as ArrowType, Field, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::InList;
@@ -72,6 +72,11 @@ fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
     if !field.data_type().is_nested() {
         return None;
     }
+    named_type(&field)
+}
+
+/// The type of a column of a table, as its field says it; none of a user type.
+pub fn named_type(field: &Field) -> Option<DataType> {
     let tokens = synthetic(field.metadata().get("tidegate.type")?).ok()?;
     let name = type_name(&mut Cursor::new(&tokens)).ok()?;
     name.resolve(&|_| Err(QueryError::invalid("a user type"))).ok()
