@@ -209,6 +209,7 @@ mod tests {
                 column("v", DataType::Text, ColumnKind::Regular),
             ],
             options: TableOptions::default(),
+            drops: Vec::new(),
         };
         let table = Arc::new(table);
         for (conditions, is_exact) in [
