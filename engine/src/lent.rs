@@ -1,12 +1,15 @@
 //! Whether the calling thread works for a shard whose own thread sleeps (`runtime/lease.rs`).
 //!
 //! It may look at what is in memory then, and no more: the ring, the timers and the tasks belong to
-//! the shard's thread. What needs one of them waits for [`own_thread`], and so leaves the rest of
-//! the work to that.
+//! the shard's thread. What needs one of them waits for [`own_thread`] or is wrapped in
+//! [`on_own_thread`], and so leaves the rest of the work to that.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::task::Poll;
+
+use futures::future::LocalBoxFuture;
 
 thread_local! {
     static IS_LENT: Cell<bool> = const { Cell::new(false) };
@@ -36,8 +39,23 @@ pub(crate) fn own_thread() -> impl Future<Output = ()> {
     poll_fn(|_| if is_lent() { Poll::Pending } else { Poll::Ready(()) })
 }
 
+/// Polls a future outside [`lent`] only. A request that is under way may be shared by several
+/// readers, so that it was begun on the shard's thread is not enough.
+pub(crate) fn on_own_thread<'a, T>(future: impl Future<Output = T> + 'a) -> LocalBoxFuture<'a, T> {
+    Box::pin(async move {
+        let mut future = pin!(future);
+        poll_fn(|context| match is_lent() {
+            true => Poll::Pending,
+            false => future.as_mut().poll(context),
+        })
+        .await
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
     use futures::FutureExt;
 
     use super::*;
@@ -49,5 +67,24 @@ mod tests {
         assert!(!is_lent() && waits.now_or_never().is_some());
         let caught = std::panic::catch_unwind(|| lent(|| panic!("told to")));
         assert!(caught.is_err() && !is_lent());
+    }
+
+    /// Several readers share a request: one on the shard's thread begins it, another that has the
+    /// lease only finds it.
+    #[test]
+    fn what_was_begun_is_polled_by_its_own_thread_only() {
+        let polls = Rc::new(Cell::new(0));
+        let counted = polls.clone();
+        let request = on_own_thread(poll_fn(move |_| {
+            assert!(!is_lent(), "another thread polls a request");
+            counted.set(counted.get() + 1);
+            if counted.get() < 3 { Poll::Pending } else { Poll::Ready(7) }
+        }));
+        let mut first = request.shared();
+        let mut second = first.clone();
+        assert!((&mut first).now_or_never().is_none() && polls.get() == 1);
+        assert!(lent(|| (&mut second).now_or_never().is_none()) && polls.get() == 1);
+        assert!((&mut second).now_or_never().is_none() && polls.get() == 2);
+        assert_eq!((first.now_or_never(), second.now_or_never()), (Some(7), Some(7)));
     }
 }

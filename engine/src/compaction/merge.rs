@@ -99,10 +99,7 @@ impl<O: Others> Merge<O> {
                 if let Fragment::PartitionStart { key, .. } = &fragment {
                     partition = Some(key.clone());
                 }
-                let fragment = match &dropped {
-                    Some(dropped) => dropped.pass(whole(fragment)),
-                    None => whole(fragment),
-                };
+                let fragment = dropped.iter().fold(whole(fragment), |row, gone| gone.pass(row));
                 let Some(fragment) = uncovered.pass(fragment) else { continue };
                 let fragment = match &mut purge {
                     Some(purge) => {

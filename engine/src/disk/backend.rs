@@ -1,15 +1,12 @@
 //! Which real disk shards use, and running them with it.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
-use std::pin::pin;
 use std::rc::Rc;
 use std::str::FromStr;
 use std::sync::Once;
-use std::task::Poll;
 
-use tokio::task::LocalSet;
-
+use super::tasks::Around;
 use super::{Disk, blocking, uring};
 use crate::error::{Error, Result};
 
@@ -74,26 +71,6 @@ pub fn run_within<F: Future>(
         _ => blocking::run(around, |disk| make(disk, chosen)),
     };
     result.map_err(|error| Error::Unavailable(format!("disk I/O cannot be started: {error}")))
-}
-
-/// What happens around each poll: it calls its argument.
-pub type Around<'a> = dyn Fn(&mut dyn FnMut()) + 'a;
-
-/// Runs a future with a set of local tasks of its own; see [`run_within`].
-pub(super) async fn run_tasks<F: Future>(around: &Around<'_>, future: F) -> F::Output {
-    let mut tasks = Some(LocalSet::new());
-    let output = {
-        let set = tasks.as_ref().expect("it is taken below");
-        let mut all = pin!(set.run_until(future));
-        poll_fn(|context| {
-            let mut polled = Poll::Pending;
-            around(&mut || polled = all.as_mut().poll(context));
-            polled
-        })
-        .await
-    };
-    around(&mut || drop(tasks.take()));
-    output
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use futures::future::LocalBoxFuture;
 
-use super::backend::{Around, run_tasks};
+use super::tasks::{Around, run_tasks};
 use super::transfer::{after_read, after_write, assert_aligned};
 use super::{Access, AlignedBuffer, DirectoryEntry, Disk, DiskFile, OpenOptions};
 use crate::error::{Error, Result};

@@ -13,6 +13,7 @@ pub(crate) mod conformance;
 mod files;
 mod open_files;
 mod simulated;
+mod tasks;
 mod transfer;
 mod uring;
 
@@ -23,7 +24,7 @@ use std::sync::Once;
 use futures::future::LocalBoxFuture;
 
 use crate::error::Result;
-pub use backend::{Around, Backend, run, run_within};
+pub use backend::{Backend, run, run_within};
 pub use blocking::BlockingDisk;
 pub use buffer::AlignedBuffer;
 pub use files::{read_file, remove_if_there, write_file_atomically};

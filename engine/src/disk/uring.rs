@@ -27,8 +27,8 @@ use std::sync::OnceLock;
 use futures::future::LocalBoxFuture;
 use tokio_uring::buf::{BoundedBuf, IoBuf, IoBufMut};
 
-use super::backend::{Around, run_tasks};
 use super::blocking::{list, on_path, on_pool};
+use super::tasks::{Around, run_tasks};
 use super::transfer::{after_read, after_write, assert_aligned};
 use super::{Access, AlignedBuffer, DirectoryEntry, Disk, DiskFile, OpenOptions};
 use crate::error::{Error, Result};

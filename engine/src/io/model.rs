@@ -35,7 +35,7 @@ struct Prices {
 }
 
 impl Prices {
-    /// `iops` is of pages, so it pays for their bytes as well: a request as such costs what is left.
+    /// `iops` is of pages, so it pays for their bytes as well: a request as such costs the rest.
     /// ScyllaDB's model charges those bytes twice, and so leaves a part of the disk idle.
     fn new(iops: u64, bandwidth: u64) -> Self {
         let price = |rate: u64| DISK_SECOND as f64 / rate as f64;

@@ -2,14 +2,13 @@
 //!
 //! Requests that are longer than the disk takes at once go in pieces, which wait one by one. What
 //! only touches names and sizes is passed on. A request that is given up while it waits is never
-//! made, writes as well as reads: a disk promises nothing of what nobody waits for. Requests begin
-//! on the shard's own thread only.
+//! made, writes as well as reads: a disk promises nothing of what nobody waits for. Requests are
+//! polled on the shard's own thread only.
 
 use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
-use futures::FutureExt;
 use futures::future::{LocalBoxFuture, join_all};
 
 use super::class::Class;
@@ -17,7 +16,7 @@ use super::model::Kind;
 use super::queue::IoQueue;
 use crate::disk::{AlignedBuffer, DirectoryEntry, Disk, DiskFile, OpenOptions};
 use crate::error::Result;
-use crate::lent;
+use crate::lent::on_own_thread;
 
 /// See the head of this file.
 pub struct ScheduledDisk {
@@ -41,45 +40,36 @@ impl Disk for ScheduledDisk {
         path: &'a Path,
         options: OpenOptions,
     ) -> LocalBoxFuture<'a, Result<Rc<dyn DiskFile>>> {
-        async move {
-            lent::own_thread().await;
+        on_own_thread(async move {
             let file = self.disk.open(path, options).await?;
             let (queue, class) = (self.queue.clone(), self.class);
             Ok(Rc::new(ScheduledFile { file, queue, class }) as Rc<dyn DiskFile>)
-        }
-        .boxed_local()
+        })
     }
 
     fn create_directories<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
-        on_own_thread(move || self.disk.create_directories(path))
+        on_own_thread(async move { self.disk.create_directories(path).await })
     }
 
     fn rename<'a>(&'a self, from: &'a Path, to: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
-        on_own_thread(move || self.disk.rename(from, to))
+        on_own_thread(async move { self.disk.rename(from, to).await })
     }
 
     fn remove<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
-        on_own_thread(move || self.disk.remove(path))
+        on_own_thread(async move { self.disk.remove(path).await })
     }
 
     fn remove_directory<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
-        on_own_thread(move || self.disk.remove_directory(path))
+        on_own_thread(async move { self.disk.remove_directory(path).await })
     }
 
     fn sync_directory<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
-        on_own_thread(move || self.disk.sync_directory(path))
+        on_own_thread(async move { self.disk.sync_directory(path).await })
     }
 
     fn list<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<Vec<DirectoryEntry>>> {
-        on_own_thread(move || self.disk.list(path))
+        on_own_thread(async move { self.disk.list(path).await })
     }
-}
-
-/// Makes a request on the shard's own thread.
-fn on_own_thread<'a, T: 'a>(
-    request: impl FnOnce() -> LocalBoxFuture<'a, T> + 'a,
-) -> LocalBoxFuture<'a, T> {
-    lent::own_thread().then(|()| request()).boxed_local()
 }
 
 struct ScheduledFile {
@@ -154,7 +144,7 @@ impl DiskFile for ScheduledFile {
     }
 
     fn size(&self) -> LocalBoxFuture<'_, Result<u64>> {
-        on_own_thread(move || self.file.size())
+        on_own_thread(async move { self.file.size().await })
     }
 
     fn read_at(
@@ -162,16 +152,14 @@ impl DiskFile for ScheduledFile {
         offset: u64,
         buffer: AlignedBuffer,
     ) -> LocalBoxFuture<'_, (Result<()>, AlignedBuffer)> {
-        async move {
-            lent::own_thread().await;
+        on_own_thread(async move {
             let (class, bytes) = (self.class(), buffer.capacity());
             if !self.is_whole(Kind::Read, bytes) {
                 return self.read_in_pieces(class, offset, buffer).await;
             }
             let _running = self.queue.admit(class, Kind::Read, bytes).await;
             self.file.read_at(offset, buffer).await
-        }
-        .boxed_local()
+        })
     }
 
     fn write_at(
@@ -179,36 +167,32 @@ impl DiskFile for ScheduledFile {
         offset: u64,
         buffer: AlignedBuffer,
     ) -> LocalBoxFuture<'_, (Result<()>, AlignedBuffer)> {
-        async move {
-            lent::own_thread().await;
+        on_own_thread(async move {
             let (class, bytes) = (self.class(), buffer.len());
             if !self.is_whole(Kind::Write, bytes) {
                 return (self.write_in_pieces(class, offset, &buffer).await, buffer);
             }
             let _running = self.queue.admit(class, Kind::Write, bytes).await;
             self.file.write_at(offset, buffer).await
-        }
-        .boxed_local()
+        })
     }
 
     fn sync(&self) -> LocalBoxFuture<'_, Result<()>> {
-        async move {
-            lent::own_thread().await;
+        on_own_thread(async move {
             let _running = self.queue.admit(self.class(), Kind::Write, 0).await;
             self.file.sync().await
-        }
-        .boxed_local()
+        })
     }
 
     fn allocate(&self, bytes: u64) -> LocalBoxFuture<'_, Result<()>> {
-        on_own_thread(move || self.file.allocate(bytes))
+        on_own_thread(async move { self.file.allocate(bytes).await })
     }
 
     fn truncate(&self, bytes: u64) -> LocalBoxFuture<'_, Result<()>> {
-        on_own_thread(move || self.file.truncate(bytes))
+        on_own_thread(async move { self.file.truncate(bytes).await })
     }
 
     fn keep_open(&self) -> LocalBoxFuture<'_, Result<()>> {
-        on_own_thread(move || self.file.keep_open())
+        on_own_thread(async move { self.file.keep_open().await })
     }
 }

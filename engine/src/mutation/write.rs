@@ -109,6 +109,10 @@ impl Mutation {
         if self.static_row.as_mut().is_some_and(|row| !has_content(row)) {
             self.static_row = None;
         }
+        let gone = schema.drops.iter().filter(|drop| !is_present(drop.column));
+        for drop in gone {
+            assert!(!self.names(drop.column), "a write keeps a cell of dropped {:?}", drop.column);
+        }
         self.deletion.is_some()
             || self.static_row.is_some()
             || !self.rows.is_empty()

@@ -53,6 +53,7 @@ impl DroppedCells {
             multi.cells.retain(|(_, cell)| !self.has(*column, cell.timestamp));
             !multi.is_empty()
         });
+        assert!(!self.touch(row), "a cell of a dropped column is left");
     }
 
     /// A fragment without them.

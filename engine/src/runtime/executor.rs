@@ -1,8 +1,8 @@
 //! A shard's thread, its mailbox, and the handle by which other threads reach it.
 //!
-//! Invariant: a shard's state is made and dropped on its own thread, and used under its lease
-//! only (`lease.rs`): there, or by a caller while that thread sleeps. A handle carries only closures there
-//! and `Send` results back. Jobs that were accepted run, also while stopping.
+//! Invariant: a shard's state is made and dropped on its own thread, and used under its lease only
+//! (`lease.rs`): there, or by a caller while that thread sleeps. A handle carries only closures
+//! there and `Send` results back. Jobs that were accepted run, also while stopping.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};

@@ -53,7 +53,7 @@ impl<S> Lease<S> {
         Arc::new(Lease { held, is_wanted, resident: UnsafeCell::new(None) })
     }
 
-    /// Polls the shard's tasks in its lease, on its thread. It waits for a caller that has the lease.
+    /// Polls the shard's tasks under its lease, on its thread. It waits for a caller that has it.
     pub(super) fn during(&self, poll: &mut dyn FnMut()) {
         let _held = self.take();
         poll();

@@ -1,9 +1,10 @@
 //! A question to a shard that is mostly answered at once: one allocation at most, no task.
 //!
-//! A caller that finds the shard's thread asleep answers its question itself (`lease.rs`), where the
-//! question says that it is short. Otherwise it goes to the shard. Then question, answer and whoever waits for the other stand in one place that both sides hold. The
-//! shard answers in the turn of its mailbox where nothing has to be waited for; only what waits
-//! becomes a task. An asker that goes takes the question back, or has the task dropped.
+//! A caller that finds the shard's thread asleep answers its question itself (`lease.rs`), where
+//! the question says that it is short. Otherwise it goes to the shard. Then question, answer and
+//! whoever waits for the other stand in one place that both sides hold. The shard answers in the
+//! turn of its mailbox where nothing has to be waited for; only what waits becomes a task. An asker
+//! that goes takes the question back, or has the task dropped.
 //!
 //! Invariant: whoever asked is answered, with `Closed` where the shard ends first.
 

@@ -83,6 +83,7 @@ impl<'a> Making<'a> {
         inputs: &'a mut Vec<Rc<Sstable>>,
     ) -> Self {
         let sources: Vec<SstableInfo> = inputs.iter().map(|input| input.info().clone()).collect();
+        assert!(!sources.is_empty(), "a compaction of no SSTable");
         let run = match &sources[..] {
             // Within the range of one fragment nothing else of its run is.
             [only] if order.choice.is_incremental => table.run_of(only.generation),
@@ -185,6 +186,8 @@ impl<'a> Making<'a> {
         let Some((writer, tokens)) = self.remnant.take() else { return Ok(()) };
         if let Some(info) = writer.finish().await? {
             let sstable = self.open(&info).await?;
+            let number = info.generation;
+            assert!(self.begun.contains(&number), "remnant {number} would outlive a crash");
             self.remnants.push(Remnant { sstable, tokens, newest, is_live: false });
         }
         Ok(())
@@ -221,6 +224,12 @@ impl<'a> Making<'a> {
             self.check_outputs();
         }
         let step = self.step(passed, oldest);
+        assert!(
+            !step.removed.iter().any(|number| step.added.contains(number)),
+            "{:?} are replaced by {:?}",
+            step.removed,
+            step.added
+        );
         let edits = self.edits(&step);
         if let Err(error) = table.append(&mut manifest, edits).await {
             // Perhaps it stands there all the same.
@@ -270,6 +279,7 @@ impl<'a> Making<'a> {
         let is_passed =
             |input: &&Rc<Sstable>| passed.is_none_or(|passed| input.info().last_key <= *passed);
         let (gone, left): (Vec<&Rc<Sstable>>, Vec<_>) = self.inputs.iter().partition(is_passed);
+        assert!(passed.is_some() || left.is_empty(), "{} inputs are left at the end", left.len());
         let is_needed = |remnant: &&Remnant| {
             let own = remnant.sstable.info();
             let reaches = |input: &&Rc<Sstable>| {

@@ -78,8 +78,8 @@ impl Shard {
             if !is_own {
                 return Ok(());
             }
-            // What does not fit is in no SSTable, however far the table was flushed: where there was
-            // no room to set it aside, the log stayed for it.
+            // What does not fit is in no SSTable, however far the table was flushed: where there
+            // was no room to set it aside, the log stayed for it.
             let is_flushed = flushed[&mutation.table].is_some_and(|through| position <= through);
             if !mutation.leave_out_dropped(&table.schema()) {
                 return Ok(());

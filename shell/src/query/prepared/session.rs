@@ -168,8 +168,8 @@ impl Session {
         .boxed()
     }
 
-    /// As [`Session::sketch_of`] for queries. Anything else is planned as it runs, which finds errors
-    /// with their places.
+    /// As [`Session::sketch_of`] for queries. Anything else is planned as it runs, which finds
+    /// errors with their places.
     fn sketch_to_run<'a>(
         &'a self,
         prepared: &'a Prepared,

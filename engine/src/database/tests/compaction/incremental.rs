@@ -227,13 +227,15 @@ fn a_full_disk_ends_a_merge_of_runs_between_two_steps() {
                 assert!(full.is_disk_full(), "{full}");
             }
             let left = world.numbers().await;
-            assert_eq!(numbers_on(&disk), left, "{room} bytes of room");
+            // What was replaced may stay until there is room to say that it is gone.
+            assert!(numbers_on(&disk).is_superset(&left), "{room} bytes of room");
             assert_eq!(everything(&world, true).await, wanted, "{room} bytes of room");
             shapes.insert(left.intersection(&inputs).count());
             faults.capacity_bytes = None;
             disk.set_faults(faults);
             world.compact().await;
             assert_eq!(everything(&world, true).await, wanted, "{room} bytes of room");
+            assert_eq!(numbers_on(&disk), world.numbers().await, "{room} bytes of room");
             world.database.close().await.unwrap();
         });
     }

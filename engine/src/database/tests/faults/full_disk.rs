@@ -1,5 +1,5 @@
-//! A start on a disk that is full or fails: reads only, and writes as soon as there is room, without
-//! another start. What the log holds stays in it until it is somewhere else.
+//! A start on a disk that is full or fails: reads only, and writes as soon as there is room,
+//! without another start. What the log holds stays in it until it is somewhere else.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
