@@ -330,7 +330,8 @@ fn runs(sizes: &[&[u64]]) -> Vec<FileFacts> {
 #[test]
 fn incremental_merges_the_fullest_tier_of_runs() {
     let none: &[u64] = &[];
-    let table: [(&str, &[&[u64]], &[u64]); 7] = [
+    type Case<'a> = (&'a str, &'a [&'a [u64]], &'a [u64]);
+    let table: [Case<'_>; 7] = [
         ("nothing", &[], none),
         ("one run of many fragments", &[&[100; 9]], none),
         ("three runs are too few", &[&[100, 100], &[100, 100], &[100, 100]], none),

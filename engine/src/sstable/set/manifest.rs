@@ -33,6 +33,7 @@ const FRAMES_MAX: usize = 256;
 /// One change of the set of live SSTables.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "most edits add an SSTable")]
 pub enum Edit {
     /// An SSTable is live from now on. `replay_through`, where given, says that the commitlog up to
     /// there is in SSTables. `run` is the run that it is a fragment of, if not one by itself.
