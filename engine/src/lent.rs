@@ -1,8 +1,8 @@
 //! Whether the calling thread works for a shard whose own thread sleeps (`runtime/lease.rs`).
 //!
 //! It may look at what is in memory then, and no more: the ring, the timers and the tasks belong to
-//! the shard's thread. What needs one of them waits for [`own_thread`] or is wrapped in
-//! [`on_own_thread`], and so leaves the rest of the work to that.
+//! the shard's thread. What needs one of them is wrapped in [`on_own_thread`], and so leaves the
+//! rest of the work to that.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -33,14 +33,9 @@ pub(crate) fn is_lent() -> bool {
     IS_LENT.get()
 }
 
-/// Waits until it is polled outside [`lent`]. It wakes nobody: what waits within is polled by the
-/// shard's thread next.
-pub(crate) fn own_thread() -> impl Future<Output = ()> {
-    poll_fn(|_| if is_lent() { Poll::Pending } else { Poll::Ready(()) })
-}
-
-/// Polls a future outside [`lent`] only. A request that is under way may be shared by several
-/// readers, so that it was begun on the shard's thread is not enough.
+/// Polls a future outside [`lent`] only. Within, it wakes nobody: what waits there is polled by the
+/// shard's thread next. A request that is under way may be shared by several readers, so that it
+/// was begun on the shard's thread is not enough.
 pub(crate) fn on_own_thread<'a, T>(future: impl Future<Output = T> + 'a) -> LocalBoxFuture<'a, T> {
     Box::pin(async move {
         let mut future = pin!(future);
@@ -54,6 +49,7 @@ pub(crate) fn on_own_thread<'a, T>(future: impl Future<Output = T> + 'a) -> Loca
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
     use std::rc::Rc;
 
     use futures::FutureExt;
@@ -62,7 +58,7 @@ mod tests {
 
     #[test]
     fn work_waits_where_its_thread_is_lent() {
-        let mut waits = Box::pin(own_thread());
+        let mut waits = on_own_thread(ready(()));
         assert!(lent(|| is_lent() && (&mut waits).now_or_never().is_none()));
         assert!(!is_lent() && waits.now_or_never().is_some());
         let caught = std::panic::catch_unwind(|| lent(|| panic!("told to")));

@@ -26,7 +26,7 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::future::{Future, poll_fn};
+use std::future::{Future, poll_fn, ready};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
@@ -123,7 +123,7 @@ pub fn maybe_yield() -> impl Future<Output = ()> {
 pub async fn yield_now() {
     if lent::is_lent() {
         // Who has the lease leaves the rest to the shard's thread.
-        return lent::own_thread().await;
+        return lent::on_own_thread(ready(())).await;
     }
     if let Some(rest) = pace::rest() {
         return rest.await;

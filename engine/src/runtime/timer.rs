@@ -43,18 +43,14 @@ pub struct RealTimer;
 
 impl Timer for RealTimer {
     fn sleep(&self, duration: Duration) -> LocalBoxFuture<'static, ()> {
-        Box::pin(async move {
-            lent::own_thread().await;
-            tokio::time::sleep(duration).await;
-        })
+        lent::on_own_thread(async move { tokio::time::sleep(duration).await })
     }
 
     fn sleep_finely(&self, duration: Duration) -> LocalBoxFuture<'static, ()> {
         if duration > FINE_MAX {
             return self.sleep(duration);
         }
-        Box::pin(async move {
-            lent::own_thread().await;
+        lent::on_own_thread(async move {
             if let Err(error) = wait_for_timer(duration).await {
                 tracing::debug!(%error, "no timer of the kernel; the sleep is a coarse one");
                 tokio::time::sleep(duration).await;

@@ -7,9 +7,6 @@
 //! stay as they are: `schema::table_schema` says why they still mean the same,
 //! `reader::DroppedCells` who leaves out what is gone.
 
-use std::rc::Rc;
-
-use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::options::AlteredTable;
@@ -103,14 +100,9 @@ impl Database {
 
     /// Has every shard refuse writes to these columns, and to no others.
     async fn refuse_columns(&self, table: &SchemaRef, columns: &[ColumnId]) -> Result<()> {
-        let id = table.id;
-        for number in 0..self.shard_count() {
-            let columns = columns.to_vec();
-            let refuse = move |shard: Rc<Shard>| {
-                async move { shard.refuse_columns(id, columns) }.boxed_local()
-            };
-            self.handle(number).call("refuse columns", refuse).await?;
-        }
+        let (id, columns) = (table.id, columns.to_vec());
+        let refuse = move |shard: &Shard| shard.refuse_columns(id, columns.clone());
+        self.of_shards("refuse columns", refuse).await?;
         Ok(())
     }
 }
