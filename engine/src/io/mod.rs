@@ -32,7 +32,7 @@ pub use class::{Class, run_as};
 pub use fair_queue::FairQueue;
 pub use model::{DiskModel, Kind};
 pub use properties::{DiskProperties, IoProperties, PROPERTIES_FILE};
-pub use queue::{IoQueue, Running};
+pub use queue::{IoQueue, Running, query_waits};
 pub use scheduled::ScheduledDisk;
 pub use scheduler::{ClassSettings, Scheduler};
 pub use stats::ClassStats;

@@ -26,6 +26,17 @@ use crate::clock::Clock;
 use crate::config::{IO_IN_DISK_MAX, IO_NEWCOMER};
 use crate::disk::Sleep;
 
+thread_local! {
+    /// Requests of queries that the disk has from the queue of this thread's shard.
+    static QUERIES: RefCell<Rc<Cell<usize>>> = RefCell::default();
+}
+
+/// Whether the disk has a request of a query of this thread's shard. Its answer may be there
+/// already: the thread takes note of it at the end of a turn.
+pub fn query_waits() -> bool {
+    QUERIES.with_borrow(|queries| queries.get() > 0)
+}
+
 /// See the head of this file.
 pub struct IoQueue {
     me: Weak<IoQueue>,
@@ -38,6 +49,8 @@ pub struct IoQueue {
 struct State {
     waiting: FairQueue<Rc<Waiter>>,
     in_disk: usize,
+    /// Those of queries among them.
+    queries: Rc<Cell<usize>>,
     /// Tokens that this shard has and no request needs yet.
     ready: u64,
     reserved: Option<Reserved>,
@@ -114,17 +127,21 @@ impl Counted {
 }
 
 impl IoQueue {
-    /// The queue of one shard. `clock` is that by which the scheduler was made.
+    /// The queue of one shard, whose thread calls this. `clock` is that by which the scheduler was
+    /// made.
     pub fn new(scheduler: Arc<Scheduler>, clock: Arc<dyn Clock>, sleep: Sleep) -> Rc<Self> {
         let credit = u64::try_from(IO_NEWCOMER.as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000);
+        let queries: Rc<Cell<usize>> = Rc::default();
         let state = RefCell::new(State {
             waiting: FairQueue::new(&Class::ALL.map(Class::default_shares), credit),
             in_disk: 0,
+            queries: queries.clone(),
             ready: 0,
             reserved: None,
             alarm_ns: None,
             counted: [Counted::default(); Class::COUNT],
         });
+        QUERIES.set(queries);
         Rc::new_cyclic(|me| IoQueue { me: me.clone(), scheduler, clock, sleep, state })
     }
 
@@ -178,8 +195,7 @@ impl IoQueue {
         state.waiting.set_shares(class, self.scheduler.shares(class));
         state.waiting.pass(class, request.cost);
         self.scheduler.charge_bytes(class, request.bytes);
-        state.in_disk += 1;
-        state.counted[class].stats.in_disk += 1;
+        state.begin(request.class);
         true
     }
 
@@ -206,10 +222,9 @@ impl IoQueue {
             }
             let (_, waiter) = state.waiting.pop(class).expect("the next request waits");
             self.scheduler.charge_bytes(class, waiter.request.bytes);
-            state.in_disk += 1;
+            state.begin(waiter.request.class);
             let counted = &mut state.counted[class];
             counted.stats.queued -= 1;
-            counted.stats.in_disk += 1;
             counted.note_starving(now_ns);
             waiter.progress.set(Progress::Started(now_ns));
             if let Some(waker) = waiter.waker.take() {
@@ -255,9 +270,7 @@ impl IoQueue {
         let now_ns = self.clock.monotonic_ns();
         let goes_on = {
             let mut state = self.state.borrow_mut();
-            state.in_disk -= 1;
-            let counted = &mut state.counted[request.class.index()];
-            counted.stats.in_disk -= 1;
+            let counted = state.end(request.class);
             if had_it {
                 counted.add(request, delay_ns, now_ns.saturating_sub(started_ns), now_ns);
             } else {
@@ -338,6 +351,28 @@ impl Counted {
 }
 
 impl State {
+    /// Counts a request that goes to the disk.
+    fn begin(&mut self, class: Class) {
+        self.in_disk += 1;
+        self.counted[class.index()].stats.in_disk += 1;
+        if class == Class::Query {
+            self.queries.set(self.queries.get() + 1);
+        }
+    }
+
+    /// Counts a request that the disk has no longer.
+    fn end(&mut self, class: Class) -> &mut Counted {
+        self.in_disk -= 1;
+        if class == Class::Query {
+            let queries = self.queries.get();
+            assert!(queries > 0, "a request of a query ended that was not begun");
+            self.queries.set(queries - 1);
+        }
+        let counted = &mut self.counted[class.index()];
+        counted.stats.in_disk -= 1;
+        counted
+    }
+
     /// Pays for the next request.
     ///
     /// Errors: the time until there is enough, nanoseconds.

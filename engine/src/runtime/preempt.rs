@@ -7,7 +7,8 @@
 //!
 //! Where mail waits for the shard, or a job out of it for its first turn, a turn is over sooner:
 //! somebody's read should not wait for the whole turn of a flush, or of many writes that came just
-//! before it.
+//! before it. The same holds while the disk has a page that a query waits for: the thread takes note
+//! of it at the end of a turn only.
 //!
 //! A turn that took too long is told by the two looks between which most of it passed: their places
 //! in the source, which the calls bring along.
@@ -27,7 +28,7 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn, ready};
-use std::io::{self, Write};
+use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
@@ -46,6 +47,7 @@ use super::pace;
 use super::stats::{RuntimeStats, Stretch};
 use crate::clock::{Clock, Random};
 use crate::config::TASK_QUOTA_US;
+use crate::io;
 use crate::lent;
 use crate::os;
 
@@ -281,7 +283,8 @@ impl Monitor {
         let now = self.clock.monotonic_ns();
         let used_ns = now.saturating_sub(self.poll_start_ns.get());
         let passed_ns = self.look(now, Some(place));
-        let others_wait = || self.unstarted.get() > 0 || self.stats.mail_waits();
+        let others_wait =
+            || self.unstarted.get() > 0 || self.stats.mail_waits() || io::query_waits();
         if used_ns >= YIELD_NS || used_ns >= YIELD_TO_MAIL_NS && others_wait() {
             self.due.set(true);
             return None;
@@ -494,7 +497,7 @@ impl Monitor {
 fn end_process(message: &str) -> ! {
     tracing::error!("{message}; the process stops, reopening replays the commitlog");
     // Past the test harness's capture and any log filter: these are the last words.
-    let _ = writeln!(io::stderr(), "{message}; the process stops");
+    let _ = writeln!(std::io::stderr(), "{message}; the process stops");
     std::process::abort();
 }
 
@@ -566,7 +569,7 @@ pub(super) struct Doorbell {
 impl Doorbell {
     /// A doorbell of the surrounding tokio runtime.
     #[expect(unsafe_code, reason = "tokio wants a promise about the descriptor")]
-    pub(super) fn new() -> io::Result<Rc<Self>> {
+    pub(super) fn new() -> std::io::Result<Rc<Self>> {
         let counter = os::event_counter()?;
         // SAFETY: the `AsyncFd` owns the descriptor, so it stays open and the same as long as that.
         let counter = unsafe { AsyncFd::register_with_interest(counter, Interest::READABLE) }?;

@@ -21,7 +21,7 @@ use super::*;
 use crate::clock::{Clock, SimulatedClock, SystemClock};
 use crate::disk::{AlignedBuffer, Backend, BlockingDisk, OpenOptions};
 use crate::error::{Error, Result};
-use crate::io::Scheduler;
+use crate::io::{Class, Kind, Scheduler};
 use crate::os;
 
 const BACKENDS: [Backend; 2] = [Backend::Auto, Backend::Blocking];
@@ -376,6 +376,39 @@ fn a_turn_ends_sooner_where_mail_waits() {
     });
     // The clock is not looked at in every step.
     assert!((100..=125).contains(&took_us), "{took_us}");
+    block_on(handle.stop()).unwrap();
+}
+
+/// What the disk has read is seen at the end of a turn: a query should not wait for a long one.
+#[test]
+fn a_turn_ends_sooner_while_the_disk_has_a_page_of_a_query() {
+    let clock = SimulatedClock::new(0);
+    let options = ExecutorOptions { clock: clock.clone(), ..options(Backend::Auto) };
+    let handle = start_plain(options);
+    let turns = block_on(handle.call("scan", move |context: Rc<ShardContext>| {
+        Box::pin(async move {
+            let mut turns = Vec::new();
+            for class in [None, Some(Class::Compaction), Some(Class::Query), None] {
+                let _running = match class {
+                    Some(class) => Some(context.io.admit(class, Kind::Read, 4096).await),
+                    None => None,
+                };
+                yield_now().await;
+                let start = clock.wall_us();
+                while !need_preempt() {
+                    clock.advance(Duration::from_micros(1));
+                }
+                turns.push(clock.wall_us() - start);
+            }
+            turns
+        })
+    }));
+    let turns = turns.unwrap();
+    let whole = 375..=400;
+    // The clock is not looked at in every step.
+    let is_as_wanted = [&whole, &whole, &(100..=125), &whole];
+    let fits = is_as_wanted.iter().zip(&turns).all(|(wanted, turn)| wanted.contains(turn));
+    assert!(fits, "{turns:?}");
     block_on(handle.stop()).unwrap();
 }
 
