@@ -24,6 +24,10 @@ mod world;
 
 use frame::{Arguments, print_head};
 
+/// As the program has it.
+#[global_allocator]
+static ALLOCATOR: tidegate::allocator::Allocator = tidegate::allocator::Allocator;
+
 fn main() {
     let arguments = Arguments::parse();
     print_head(&arguments);

@@ -30,7 +30,7 @@ pub(super) fn streams(
     }
     let stream = |left| {
         let progress = progress.clone();
-        Box::new(Chain { source: None, left, announces: false, progress }) as Box<_>
+        Box::new(Chain { source: None, left, merged: None, progress }) as Box<_>
     };
     chains.into_iter().map(stream).collect()
 }
@@ -39,8 +39,8 @@ pub(super) fn streams(
 struct Chain {
     source: Option<Box<dyn FragmentSource>>,
     left: VecDeque<Rc<Sstable>>,
-    /// Long rows are to be announced.
-    announces: bool,
+    /// How many inputs the merge has that this is one of.
+    merged: Option<usize>,
     progress: Rc<Progress>,
 }
 
@@ -59,8 +59,8 @@ impl Chain {
             let Some(next) = self.left.pop_front() else { break };
             let (range, slice) = (PartitionRange::full(), Slice::full(Direction::Forward));
             self.source = next.read(&ReadPlan::of(&range, &slice));
-            if let Some(source) = self.source.as_mut().filter(|_| self.announces) {
-                source.announce_long_rows();
+            if let (Some(source), Some(inputs)) = (&mut self.source, self.merged) {
+                source.join_merge(inputs);
             }
         }
         let counts = |fragment: &&Fragment| {
@@ -72,8 +72,8 @@ impl Chain {
 }
 
 impl FragmentSource for Chain {
-    fn announce_long_rows(&mut self) {
-        self.announces = true;
+    fn join_merge(&mut self, inputs: usize) {
+        self.merged = Some(inputs);
     }
 
     fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {

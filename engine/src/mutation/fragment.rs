@@ -133,10 +133,13 @@ impl StreamCheck {
 pub trait FragmentSource {
     fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>>;
 
-    /// Asks the source to say where a long row stands before it reads that row: a fill then ends
-    /// with a `RangeTombstoneChange` there that changes nothing. Whoever merges many sources reads
-    /// one long row at a time by that, and not the next one of each.
-    fn announce_long_rows(&mut self) {}
+    /// Tells the source that it is one of `inputs` sources of a merge, before its first fill.
+    ///
+    /// It then says where a long row stands before it reads that row: a fill ends with a
+    /// `RangeTombstoneChange` there that changes nothing. By that a merge holds one long row at a
+    /// time, and not the next one of each source. And it appends fewer fragments at once, for a
+    /// merge works on those of all its sources: together they should fit a processor's cache.
+    fn join_merge(&mut self, _inputs: usize) {}
 
     /// As `fill`, as far as that needs no waiting: what is in memory costs no future.
     fn fill_now(&mut self, _out: &mut VecDeque<Fragment>) -> Filled {

@@ -26,6 +26,11 @@ use crate::schema::{ClusteringKey, PartitionKey};
 pub struct MergeSource {
     inputs: Vec<Input>,
     direction: Direction,
+    /// In a partition, the open inputs that have something next, by where it stands: the first one
+    /// is the last here.
+    order: Vec<usize>,
+    /// The other open inputs: what they have next has to be asked for.
+    unplaced: Vec<usize>,
     /// The merged stream is inside a partition.
     in_partition: bool,
     /// Tombstone in force in the merged stream.
@@ -77,10 +82,11 @@ impl MergeSource {
         {
             return only;
         }
+        let count = sources.len();
         let inputs = sources
             .into_iter()
             .map(|mut source| {
-                source.announce_long_rows();
+                source.join_merge(count);
                 Input {
                     source,
                     buffer: VecDeque::new(),
@@ -91,12 +97,17 @@ impl MergeSource {
             })
             .collect();
         let check = cfg!(feature = "strict").then(|| StreamCheck::new(direction));
-        Box::new(MergeSource { inputs, direction, in_partition: false, in_force: None, check })
+        let (order, unplaced) = (Vec::new(), Vec::new());
+        let (in_partition, in_force) = (false, None);
+        Box::new(MergeSource { inputs, direction, order, unplaced, in_partition, in_force, check })
     }
 
     fn has_run_dry(&self) -> bool {
-        let takes_part = |input: &&Input| input.is_open || !self.in_partition;
-        self.inputs.iter().filter(takes_part).any(|input| input.buffer.is_empty() && !input.done)
+        let is_dry = |input: &Input| input.buffer.is_empty() && !input.done;
+        match self.in_partition {
+            true => self.unplaced.iter().any(|at| is_dry(&self.inputs[*at])),
+            false => self.inputs.iter().any(is_dry),
+        }
     }
 
     /// Appends the next merged fragment; false at the end.
@@ -122,7 +133,9 @@ impl MergeSource {
         let Some(key) = least else { return Ok(false) };
         let mut deletion = None;
         let mut static_row: Option<Rc<Row>> = None;
-        for input in &mut self.inputs {
+        let is_between = self.order.is_empty() && self.unplaced.is_empty();
+        assert!(is_between, "a partition opens while {:?} are in another", self.order);
+        for (at, input) in self.inputs.iter_mut().enumerate() {
             let Some(Fragment::PartitionStart { key: own, deletion: own_deletion }) =
                 input.front().await?
             else {
@@ -135,6 +148,7 @@ impl MergeSource {
             input.buffer.pop_front();
             input.is_open = true;
             input.in_force = None;
+            self.unplaced.push(at);
             if let Some(Fragment::StaticRow(row)) = input.front().await? {
                 let row = row.clone();
                 input.buffer.pop_front();
@@ -153,67 +167,68 @@ impl MergeSource {
     }
 
     async fn step_inside(&mut self, out: &mut VecDeque<Fragment>) -> Result<bool> {
-        // The inputs whose next fragment comes first; a change comes before the row it precedes.
-        let mut first: Vec<usize> = Vec::new();
-        for at in 0..self.inputs.len() {
-            if !self.inputs[at].is_open {
-                continue;
-            }
-            let direction = self.direction;
+        while let Some(at) = self.unplaced.last().copied() {
             let front = self.inputs[at].front().await?;
             debug_assert!(front.is_some(), "a source ended in the middle of a partition");
             let ends = matches!(front, Some(Fragment::PartitionEnd) | None);
+            self.unplaced.pop();
             if ends {
                 let left = self.inputs[at].in_force;
                 debug_assert!(left.is_none(), "a source ended a partition with {left:?} in force");
                 self.inputs[at].buffer.pop_front();
                 self.inputs[at].is_open = false;
-                continue;
-            }
-            match first.first().copied() {
-                None => first.push(at),
-                Some(best) => {
-                    let (a, b) = (&self.inputs[at].buffer[0], &self.inputs[best].buffer[0]);
-                    match compare(direction, a, b) {
-                        Ordering::Less => {
-                            first.clear();
-                            first.push(at);
-                        }
-                        Ordering::Equal => first.push(at),
-                        Ordering::Greater => {}
-                    }
-                }
+            } else {
+                self.place(at);
             }
         }
         debug_assert!(
-            first.first().is_none_or(|first| self.inputs.iter().filter(|input| input.is_open).all(
-                |input| compare(self.direction, &self.inputs[*first].buffer[0], &input.buffer[0])
-                    .is_le()
-            )),
-            "of the inputs {first:?} come first, and another one does"
+            self.order.windows(2).all(|two| self.compare(two[0], two[1]).is_gt()),
+            "the inputs {:?} are out of order",
+            self.order
         );
-        if first.is_empty() {
+        let Some(first) = self.order.pop() else {
             assert!(self.in_force.is_none(), "a partition ended with a range tombstone in force");
             self.in_partition = false;
             out.push_back(Fragment::PartitionEnd);
             return Ok(true);
+        };
+        self.unplaced.push(first);
+        while let Some(next) = self.order.pop_if(|next| {
+            let (a, b) = (&self.inputs[first].buffer[0], &self.inputs[*next].buffer[0]);
+            compare(self.direction, a, b).is_eq()
+        }) {
+            self.unplaced.push(next);
         }
-        if let [at] = first[..]
-            && let Some(Fragment::FlatRow(_)) = self.inputs[at].buffer.front()
+        if self.unplaced.len() == 1
+            && let Some(Fragment::FlatRow(_)) = self.inputs[first].buffer.front()
         {
             // What no other source changes is handed on as it is.
-            out.extend(self.inputs[at].buffer.pop_front());
+            out.extend(self.inputs[first].buffer.pop_front());
             return Ok(true);
         }
-        self.merge_first(&first, out);
+        self.merge_first(out);
         Ok(true)
     }
 
-    /// Merges what comes first in these inputs, which is alike in place.
-    fn merge_first(&mut self, first: &[usize], out: &mut VecDeque<Fragment>) {
+    /// Puts an input where its next fragment belongs among those of the others.
+    fn place(&mut self, at: usize) {
+        let place = self.order.partition_point(|other| self.compare(*other, at).is_gt());
+        self.order.insert(place, at);
+    }
+
+    /// How two inputs stand to each other by what they have next: a change comes before the row
+    /// that it precedes. Of those that are alike in place, the input that was named first comes
+    /// first.
+    fn compare(&self, a: usize, b: usize) -> Ordering {
+        let fronts = (&self.inputs[a].buffer[0], &self.inputs[b].buffer[0]);
+        compare(self.direction, fronts.0, fronts.1).then(a.cmp(&b))
+    }
+
+    /// Merges what comes first in the inputs that have to be placed anew, which is alike in place.
+    fn merge_first(&mut self, out: &mut VecDeque<Fragment>) {
         let mut row: Option<(Rc<ClusteringKey>, Rc<Row>)> = None;
         let mut change: Option<Position> = None;
-        for &at in first {
+        for &at in &self.unplaced {
             match self.inputs[at].buffer.pop_front().map(Fragment::thawed) {
                 Some(Fragment::Row { key, row: other }) => match &mut row {
                     Some((_, merged)) => Rc::make_mut(merged).merge(&other),

@@ -24,8 +24,8 @@ impl OwnedSource {
 }
 
 impl FragmentSource for OwnedSource {
-    fn announce_long_rows(&mut self) {
-        self.source.announce_long_rows();
+    fn join_merge(&mut self, inputs: usize) {
+        self.source.join_merge(inputs);
     }
 
     fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {

@@ -51,6 +51,8 @@ struct SstableSource {
     noted: Option<(PathBuf, u64)>,
     is_single: bool,
     announces: bool,
+    /// Fragments of a fill.
+    fill_max: usize,
     emitted: usize,
 }
 
@@ -101,6 +103,7 @@ impl SstableSource {
             noted: None,
             is_single,
             announces: false,
+            fill_max: FRAGMENTS_PER_FILL_MAX,
             emitted: 0,
         }
     }
@@ -231,7 +234,7 @@ impl SstableSource {
     async fn fill_some(&mut self, out: &mut VecDeque<Fragment>) -> Result<()> {
         let start = out.len();
         let is_first = self.is_single && self.emitted < FRAGMENTS_SHORT_MAX;
-        let goal = start + if is_first { FRAGMENTS_FIRST } else { FRAGMENTS_PER_FILL_MAX };
+        let goal = start + if is_first { FRAGMENTS_FIRST } else { self.fill_max };
         let filled = self.fill_up_to((start, goal), out).await;
         self.emitted = self.emitted.saturating_add(out.len() - start);
         filled
@@ -289,8 +292,10 @@ impl SstableSource {
 }
 
 impl FragmentSource for SstableSource {
-    fn announce_long_rows(&mut self) {
+    fn join_merge(&mut self, inputs: usize) {
+        assert!(inputs > 0 && self.emitted == 0, "a source joins a merge before its first fill");
         self.announces = true;
+        self.fill_max = (FRAGMENTS_PER_FILL_MAX / inputs).max(FRAGMENTS_FIRST);
     }
 
     fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {

@@ -65,7 +65,7 @@ fn is_long(fragment: &Fragment) -> bool {
 /// All fragments but the announcements; each long row must have one, as the last of the fill
 /// before.
 fn without_announcements(mut source: Box<dyn FragmentSource>, what: &str) -> Vec<Fragment> {
-    source.announce_long_rows();
+    source.join_merge(2);
     let (mut all, mut in_force, mut announced) = (Vec::new(), None, None);
     loop {
         let mut out = VecDeque::new();
@@ -125,5 +125,39 @@ fn long_rows_are_announced_and_read_as_ever() {
             // Values of 300 KB help nobody who reads a failure.
             assert!(found == partition.fragments(&key, &slice), "{what}");
         }
+    }
+}
+
+/// All sources of a merge together hold about as much as one alone.
+#[test]
+fn a_source_of_a_merge_hands_over_less_at_once() {
+    let (disk, schema) = (MemoryDisk::default(), schema());
+    let key = PartitionKey::from_values(&schema, &[Value::Int(1)]).unwrap();
+    let (mut random, mut partition) = (Random::new(7), Partition::default());
+    for number in 0..2000 {
+        partition.rows.insert(clustering(&schema, number), row(&mut random, 16));
+    }
+    let slice = Slice::full(Direction::Forward);
+    let wanted = partition.fragments(&key, &slice);
+    write(&disk, 1, &schema, WriterOptions::default(), wanted.clone()).unwrap();
+    let table = open(&disk, 1, &schema).unwrap();
+    for (inputs, most) in [(None, 256), (Some(2), 128), (Some(8), 32), (Some(1000), 16)] {
+        let range = PartitionRange::full();
+        let mut source = table.read(&ReadPlan::of(&range, &slice)).expect("it is there");
+        if let Some(inputs) = inputs {
+            source.join_merge(inputs);
+        }
+        let (mut all, mut longest) = (Vec::new(), 0);
+        loop {
+            let mut out = VecDeque::new();
+            block_on(source.fill(&mut out)).unwrap();
+            if out.is_empty() {
+                break;
+            }
+            longest = longest.max(out.len());
+            all.extend(out);
+        }
+        assert!(all == wanted, "one of {inputs:?}");
+        assert!((most..=most + 4).contains(&longest), "{longest} of one of {inputs:?}");
     }
 }
