@@ -137,7 +137,26 @@ impl Bench {
                 rates.push((played.per_second() * units) as u64);
             }
         }
-        self.figures = DiskProperties::new((rates[0], rates[1]), (rates[2], rates[3]));
+        let rates = DiskProperties::new((rates[0], rates[1]), (rates[2], rates[3]));
+        let read_saturation_bytes = self.shortest_at_rate(Kind::Read, rates.read_bandwidth).await;
+        let write_saturation_bytes =
+            self.shortest_at_rate(Kind::Write, rates.write_bandwidth).await;
+        self.figures = DiskProperties { read_saturation_bytes, write_saturation_bytes, ..rates };
+    }
+
+    /// As `tidegate iotune` finds the shortest requests that have the rate of long ones.
+    async fn shortest_at_rate(&self, kind: Kind, rate: u64) -> Option<usize> {
+        let mut shortest = None;
+        for bytes in [512 << 10, 256 << 10, 128 << 10, 64 << 10] {
+            let (place, pace) = (Place::Sequential(0.0), Pace::Closed(LONG_DEPTH * MIB / bytes));
+            let load = Load { class: Class::Query, kind, bytes, place, pace };
+            let played = self.play(None, &[load]).await.remove(0);
+            if played.per_second() * (bytes as f64) < 0.95 * rate as f64 {
+                break;
+            }
+            shortest = Some(bytes);
+        }
+        shortest
     }
 
     fn print_figures(&self, arguments: &Arguments) {
@@ -149,6 +168,14 @@ impl Bench {
             ("the disk: writes of 1 MiB in order", "MB/s", figures.write_bandwidth as f64 / 1e6),
         ] {
             Row { name, unit, figure, baseline: None, target: Target::None }.print(arguments);
+        }
+        for (name, bytes) in [
+            ("the disk: shortest reads at that rate", figures.read_saturation_bytes),
+            ("the disk: shortest writes at that rate", figures.write_saturation_bytes),
+        ] {
+            let figure = bytes.unwrap_or(MIB) as f64 / 1024.0;
+            Row { name, unit: "KiB", figure, baseline: None, target: Target::None }
+                .print(arguments);
         }
     }
 

@@ -43,11 +43,17 @@ const GRID_FILE: &str = "io-grid.svg";
 
 /// One of the four measurements: what it is called, its part of the time, what it does.
 const TESTS: [(&str, f64, Kind, bool); 4] = [
-    ("sequential writes", 0.4, Kind::Write, false),
-    ("sequential reads", 0.2, Kind::Read, false),
-    ("random writes", 0.2, Kind::Write, true),
-    ("random reads", 0.2, Kind::Read, true),
+    ("sequential writes", 0.34, Kind::Write, false),
+    ("sequential reads", 0.18, Kind::Read, false),
+    ("random writes", 0.16, Kind::Write, true),
+    ("random reads", 0.16, Kind::Read, true),
 ];
+/// Lengths that are tried, one after another: the shortest at which the disk has the rate of long
+/// requests. Each takes a part of the time.
+const LENGTHS: [usize; 4] = [512 << 10, 256 << 10, 128 << 10, 64 << 10];
+const LENGTH_PART: f64 = 0.02;
+/// A rate that is lower by less is as good, part of it.
+const RATE_LOST_MAX: f64 = 0.05;
 
 /// Measures; returns the exit code.
 pub(crate) fn run(arguments: &IotuneArguments, data: &Path, backend: Backend) -> u8 {
@@ -119,6 +125,7 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 /// The four rates, and lines about them.
 fn rates(files: &Files, time: Duration) -> Result<(DiskProperties, String), String> {
     let mut found = [0; 4];
+    let mut saturation_bytes = [None; 2];
     let mut report = String::new();
     let mut line = ProgressLine::new();
     for (rate, (name, part, kind, is_random)) in found.iter_mut().zip(TESTS) {
@@ -134,12 +141,47 @@ fn rates(files: &Files, time: Duration) -> Result<(DiskProperties, String), Stri
         };
         report += &format!("{name:<18} {value:>10.0} {unit}{}\n", deviation(&measured));
         *rate = ((if is_random { per_second } else { per_second * bytes as f64 }) as u64).max(1);
+        if !is_random {
+            let limit = per_second * bytes as f64 * (1.0 - RATE_LOST_MAX.max(measured.deviation()));
+            let shortest = shortest_at_rate(limit, |bytes| {
+                // As many bytes at once as before.
+                let depth = LONG.0 * LONG.1 / bytes;
+                let stream = Stream { bytes, depth, is_random, per_second: None };
+                let load = Load::of(kind, stream, time.mul_f64(LENGTH_PART));
+                let text = format!("{name} of {} KiB", bytes >> 10);
+                Ok(files.measure(&load, |_| line.show(&text))?.mean() * bytes as f64)
+            })?;
+            if let Some(bytes) = shortest {
+                report +=
+                    &format!("{:<18} {:>10} KiB are as fast as longer ones\n", "", bytes >> 10);
+            }
+            saturation_bytes[usize::from(kind == Kind::Write)] = shortest;
+        }
     }
     line.clear();
     let [write_bandwidth, read_bandwidth, write_iops, read_iops] = found;
     let (reads, writes) = ((read_iops, read_bandwidth), (write_iops, write_bandwidth));
-    let disk = DiskProperties::new(reads, writes);
-    Ok((disk, report))
+    let [read_saturation_bytes, write_saturation_bytes] = saturation_bytes;
+    let rates = DiskProperties::new(reads, writes);
+    Ok((DiskProperties { read_saturation_bytes, write_saturation_bytes, ..rates }, report))
+}
+
+/// The shortest of [`LENGTHS`] whose rate, and that of all longer ones, reaches a limit in bytes a
+/// second. None where only longer requests do.
+///
+/// Errors: those of `measure`.
+fn shortest_at_rate(
+    limit: f64,
+    mut measure: impl FnMut(usize) -> Result<f64, String>,
+) -> Result<Option<usize>, String> {
+    let mut shortest = None;
+    for bytes in LENGTHS {
+        if measure(bytes)? < limit {
+            break;
+        }
+        shortest = Some(bytes);
+    }
+    Ok(shortest)
 }
 
 fn deviation(measured: &Measured) -> String {
@@ -189,4 +231,29 @@ fn grid(files: &Files, disk: &DiskProperties) -> Result<Grid, String> {
     let cells = cells.into_iter().map(|(_, p50, p95)| (p50, p95)).collect();
     let ends = (disk.read_iops as f64, disk.write_bandwidth as f64);
     Ok(Grid { reads, writes, cells, ends })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shortest_requests_at_the_full_rate_are_found() {
+        let kib = |bytes: usize| bytes as f64 / 1024.0;
+        // What a request costs beside its bytes, in KiB: the more, the longer requests must be.
+        for (cost, shortest) in [(1.0, Some(64)), (5.0, Some(128)), (20.0, Some(512)), (40.0, None)]
+        {
+            let mut tried = Vec::new();
+            let found = shortest_at_rate(95.0, |bytes| {
+                tried.push(bytes);
+                Ok(100.0 * kib(bytes) / (kib(bytes) + cost))
+            });
+            assert_eq!(found, Ok(shortest.map(|kib| kib << 10)), "{cost}");
+            // Those that are shorter than one below the rate are not tried.
+            let last = tried.last().map_or(0, |bytes| bytes >> 10);
+            assert_eq!(last, shortest.map_or(512, |kib| (kib / 2).max(64)), "{cost}");
+        }
+        let failed = shortest_at_rate(1.0, |_| Err("no disk".to_owned()));
+        assert_eq!(failed, Err("no disk".to_owned()));
+    }
 }
