@@ -23,8 +23,12 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tidegate_engine::clock::{Random, SimulatedClock};
+use tidegate_engine::compaction::Reason;
 use tidegate_engine::disk::{Counters, Faults, SimulatedDisk};
-use tidegate_engine::{CompactionClass, Database, Direction, Durability, Error, Result};
+use tidegate_engine::{
+    CompactionClass, CompactionEnd, CompactionRecord, Database, Direction, Durability, Error,
+    Result,
+};
 use tokio::task::LocalSet;
 
 use reference::{Bound, Change, Elements, Key, Put, Range, Reference, Seen, Write, differ};
@@ -62,6 +66,8 @@ struct Met {
     compactions: u64,
     /// Those of tables of runs.
     merges_of_runs: u64,
+    /// SSTables of another number of shards that were rewritten.
+    resharded: u64,
     large_writes: u64,
     equal_timestamps: u64,
     /// Changes of maps, and those that write a whole one.
@@ -240,6 +246,11 @@ impl Player {
                 break;
             }
         }
+        let ended = database.compaction_history().await.unwrap();
+        let is_of_other = |record: &&CompactionRecord| {
+            record.reason == Reason::Reshard && record.end == CompactionEnd::Done
+        };
+        self.met.resharded += ended.iter().filter(is_of_other).count() as u64;
         if may_cut && self.random.one_in(2) {
             self.cut_while_busy(&database, &tables).await;
             return End::PowerCut;
@@ -722,6 +733,7 @@ fn what_was_acknowledged_survives_everything() {
         ("columns emptied", sum(|met| met.emptied)),
         ("compactions", sum(|met| met.compactions)),
         ("merges of runs", sum(|met| met.merges_of_runs)),
+        ("SSTables of another shard count", sum(|met| met.resharded)),
         ("writes of many rows", sum(|met| met.large_writes)),
         ("equal timestamps", sum(|met| met.equal_timestamps)),
         ("changes of maps", sum(|met| met.elements)),

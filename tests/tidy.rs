@@ -113,7 +113,7 @@ const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
         85,
     ),
     ("engine/src/cache/rows/tree/walk.rs", "walk_reversed", 76),
-    ("engine/src/table/open.rs", "open", 84),
+    ("engine/src/table/open.rs", "open", 77),
     ("tests/answers/evaluate.rs", "value", 83),
     ("tests/answers/print.rs", "fmt", 108),
     ("tests/interop/tables.rs", "tables", 86),

@@ -63,6 +63,8 @@ pub enum Reason {
     Tombstones,
     /// Somebody asked for it.
     Asked,
+    /// An SSTable was written under another number of shards.
+    Reshard,
 }
 
 impl Reason {
@@ -76,6 +78,7 @@ impl Reason {
             Reason::Expired => "expired",
             Reason::Tombstones => "tombstones",
             Reason::Asked => "asked",
+            Reason::Reshard => "reshard",
         }
     }
 }
@@ -95,6 +98,11 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// Whether it rewrites what this shard owns of an SSTable of another number of shards.
+    pub fn is_resharding(&self) -> bool {
+        self.reason == Reason::Reshard
+    }
+
     /// A merge of these into one SSTable of level 0.
     pub(super) fn whole<'a>(
         files: impl IntoIterator<Item = &'a FileFacts>,

@@ -74,8 +74,7 @@ impl<O: Others> Merge<O> {
     /// without a table of contents or with one.
     pub async fn run(self, sink: &mut impl Sink) -> Result<Merged> {
         let Merge { inputs, dropped, mut purge, cut_bytes, progress } = self;
-        let infos = inputs.iter().map(|sstable| sstable.info());
-        progress.begin(infos.map(|info| info.rows + info.partitions).sum());
+        progress.begin(inputs.iter().map(entries_of).sum());
         let mut source = MergeSource::merge(streams(inputs, &progress), Direction::Forward);
         let mut merged = Merged { purged_tokens: Some(Vec::new()), ..Merged::default() };
         let mut fragments = VecDeque::new();
@@ -141,6 +140,12 @@ impl<O: Others> Merge<O> {
         }
         Ok(merged)
     }
+}
+
+/// Rows and partitions of an input, about as many as of it count.
+fn entries_of(input: &Rc<Sstable>) -> u64 {
+    let info = input.info();
+    ((info.rows + info.partitions) as f64 * input.share()) as u64
 }
 
 /// Ends an output, and hands it over unless nothing is in it.

@@ -33,7 +33,7 @@ use crate::plugin::CompilerCommand;
 use crate::runtime::{ExecutorOptions, ShardContext, ShardHandle, start, start_local};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{LargeDataThresholds, PartitionKey, TableId, TableSchema};
-use crate::table::Reached;
+use crate::table::{Handovers, Reached};
 
 /// How a database is opened.
 #[derive(Debug, Clone)]
@@ -128,7 +128,7 @@ impl Database {
                 Some(count) => count,
                 None => cores.len() as u32,
             };
-            let memory = ReadMemory::new(options.read_memory_bytes);
+            let shared = shared_by(&options, shard_count);
             let scheduler =
                 Scheduler::of_directory(layout.root(), shard_count, options.clock.monotonic_ns())?;
             let mut shards = Shards::default();
@@ -144,7 +144,7 @@ impl Database {
                     scheduler: scheduler.clone(),
                 };
                 let shard_options =
-                    shard_options(&options, shard_count, &memory, (&layout, Some(lock.clone())));
+                    shard_options(&options, shard_count, &shared, (&layout, Some(lock.clone())));
                 let init =
                     move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
                 shards.add(start(executor, init).await).await?;
@@ -164,11 +164,11 @@ impl Database {
     ) -> LocalBoxFuture<'static, Result<Database>> {
         async move {
             let layout = Layout::new(&options.directory);
-            let memory = ReadMemory::new(options.read_memory_bytes);
+            let shared = shared_by(&options, contexts.len() as u32);
             let mut shards = Shards::default();
             for context in contexts {
                 let shard_options =
-                    shard_options(&options, context.shard_count, &memory, (&layout, None));
+                    shard_options(&options, context.shard_count, &shared, (&layout, None));
                 context.disk.create_directories(layout.root()).await?;
                 let init =
                     move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
@@ -719,10 +719,17 @@ async fn remove_spent(
     shards[0].call("remove segments", remove).await?
 }
 
+/// What all shards of a database have in common.
+type Shared = (Arc<ReadMemory>, Arc<Handovers>);
+
+fn shared_by(options: &Options, shard_count: u32) -> Shared {
+    (ReadMemory::new(options.read_memory_bytes), Handovers::new(shard_count))
+}
+
 fn shard_options(
     options: &Options,
     shard_count: u32,
-    memory: &Arc<ReadMemory>,
+    (memory, handovers): &Shared,
     (layout, lock): (&Layout, Option<Arc<os::LockFile>>),
 ) -> ShardOptions {
     let open_files = options.open_files.unwrap_or_else(|| {
@@ -739,6 +746,7 @@ fn shard_options(
         large_data: options.large_data,
         open_files: (open_files / shard_count as usize).min(OPEN_FILES_MAX),
         read_memory: memory.clone(),
+        handovers: handovers.clone(),
         _lock: lock,
     }
 }

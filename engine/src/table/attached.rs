@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use super::compacting::Compacting;
+use super::foreign::Resharding;
 use super::table::{LiveSstable, Sstables, Table};
 use crate::cache::{PageCache, RowCache};
 use crate::disk::Disk;
@@ -21,7 +22,7 @@ use crate::schema::{
     ClusteringShape, LargeDataThresholds, OnCorruption, TableOptions, TableSchema,
 };
 use crate::sstable::manifest::Manifest;
-use crate::sstable::{DamageLog, Sstable, SstableName};
+use crate::sstable::{DamageLog, Part, Sstable, SstableName};
 
 /// What an attached table is opened with.
 pub struct AttachedOpening {
@@ -59,6 +60,8 @@ impl Table {
                     opened_one(&sstable);
                     sstable.mended().iter().for_each(|error| damage.add_rebuilt(error));
                     let run = sstable.info().generation;
+                    let only = Some((shard, shard_count));
+                    sstable.restrict(Part { only, ..Part::default() });
                     sstables.push(LiveSstable { sstable, is_shared: true, run });
                 }
                 Err(error) => failed.push((name.clone(), error)),
@@ -92,6 +95,8 @@ impl Table {
             unnamed: RefCell::default(),
             replaced: RefCell::default(),
             gone: RefCell::default(),
+            released: RefCell::default(),
+            resharding: Resharding::none(),
             left_out: Vec::new(),
             compacting: Compacting::default(),
             dropped: Cell::new(false),

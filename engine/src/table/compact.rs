@@ -38,9 +38,12 @@ pub struct Compacted {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SstableStatus {
     pub info: SstableInfo,
+    /// The run that it is a fragment of; its own number for one that is a run by itself.
+    pub run: u64,
     /// Part of its cells and tombstones whose grace has passed, 0 to 1; an estimate.
     pub droppable: f64,
-    /// Written under another number of shards: every shard has it open, and none merges it.
+    /// Written under another number of shards: each shard that owns some of it has it open, and
+    /// rewrites its part.
     pub is_shared: bool,
     /// It is being merged.
     pub is_input: bool,
@@ -123,9 +126,10 @@ impl Table {
             let number = live.sstable.info().generation;
             SstableStatus {
                 info: live.sstable.info().clone(),
+                run: live.run,
                 droppable: live.sstable.droppable(before),
                 is_shared: live.is_shared,
-                is_input: !live.is_shared && inputs.contains(&number),
+                is_input: inputs.contains(&number),
                 is_set_aside: set_aside.contains(&number),
             }
         };
@@ -134,12 +138,12 @@ impl Table {
         statuses
     }
 
-    /// Bytes of the data of these SSTables.
+    /// Bytes of the data of these SSTables; of those of another shard count about this shard's.
     pub fn bytes_of(&self, numbers: &[u64]) -> u64 {
         let sstables = self.sstables.borrow();
-        let infos = sstables.0.iter().filter(|live| !live.is_shared).map(|l| l.sstable.info());
-        let chosen = infos.filter(|info| numbers.contains(&info.generation));
-        chosen.map(|info| info.data_bytes).sum()
+        let all = sstables.0.iter().map(|live| &live.sstable);
+        let chosen = all.filter(|sstable| numbers.contains(&sstable.info().generation));
+        chosen.map(|sstable| (sstable.info().data_bytes as f64 * sstable.share()) as u64).sum()
     }
 
     /// Merges what was chosen and puts the outputs in the place of the inputs. One at a time.
@@ -166,8 +170,9 @@ impl Table {
         );
         let sstables = self.sstables.borrow();
         let find = |number: &u64| {
-            let mut own = sstables.0.iter().filter(|live| !live.is_shared);
-            let live = own.find(|live| live.sstable.info().generation == *number);
+            let is_kind = |live: &&LiveSstable| live.is_shared == choice.is_resharding();
+            let mut those = sstables.0.iter().filter(is_kind);
+            let live = those.find(|live| live.sstable.info().generation == *number);
             let gone = || Error::invalid(format!("SSTable {number} is not there to be merged"));
             live.map(|live| live.sstable.clone()).ok_or_else(gone)
         };
@@ -199,7 +204,8 @@ impl Table {
         order: &CompactionOrder,
         inputs: &mut Vec<Rc<Sstable>>,
     ) -> Result<Compacted> {
-        let mut may_purge = order.may_purge;
+        // What is rewritten for another number of shards stays as it is.
+        let mut may_purge = order.may_purge && !order.choice.is_resharding();
         loop {
             let merge = Merge {
                 inputs: inputs.clone(),
@@ -237,13 +243,17 @@ impl Table {
 
     /// As the manifest's own, with what it was not told yet.
     pub(super) async fn append(&self, manifest: &mut Manifest, mut edits: Vec<Edit>) -> Result<()> {
-        let generations = self.gone.take();
-        if !generations.is_empty() {
-            edits.insert(0, Edit::Gone { generations: generations.clone() });
+        let (gone, released) = (self.gone.take(), self.released.take());
+        if !gone.is_empty() {
+            edits.insert(0, Edit::Gone { generations: gone.clone() });
+        }
+        if !released.is_empty() {
+            edits.insert(0, Edit::Released { generations: released.clone() });
         }
         let appended = manifest.append(edits).await;
         if appended.is_err() {
-            self.gone.borrow_mut().extend(generations);
+            self.gone.borrow_mut().extend(gone);
+            self.released.borrow_mut().extend(released);
         }
         appended
     }

@@ -87,6 +87,7 @@ impl<'a> Making<'a> {
         let run = match &sources[..] {
             // Within the range of one fragment nothing else of its run is.
             [only] if order.choice.is_incremental => table.run_of(only.generation),
+            [only] if order.choice.is_resharding() => table.run_here(only.generation),
             _ => None,
         };
         let bytes: u64 = sources.iter().map(|info| info.data_bytes).sum();
@@ -155,7 +156,9 @@ impl<'a> Making<'a> {
         let are_known = self.sources.iter().all(|info| info.min_timestamp != i64::MIN);
         let bases = self.sources.iter().map(|info| info.bases()).reduce(|a, b| a.least(b));
         let choice = &self.order.choice;
-        let partitions = partitions_of(&self.sources, choice.cut_bytes);
+        let share: f64 = self.inputs.iter().map(|input| input.share()).sum();
+        let share = if choice.is_resharding() { (1.1 * share).min(1.0) } else { 1.0 };
+        let partitions = (partitions_of(&self.sources, choice.cut_bytes) as f64 * share) as u64;
         let is_many = partitions > COUNTED_PARTITIONS_MAX && !is_remnant;
         let options = WriterOptions {
             bases: bases.filter(|_| are_known).unwrap_or_default(),
@@ -303,7 +306,11 @@ impl<'a> Making<'a> {
     }
 
     fn edits(&self, step: &Step) -> Vec<Edit> {
-        let removed = step.removed.iter().map(|number| Edit::Remove { generation: *number });
+        let remove = |number: &u64| match self.order.choice.is_resharding() {
+            true => Edit::Taken { generation: *number },
+            false => Edit::Remove { generation: *number },
+        };
+        let removed = step.removed.iter().map(remove);
         let add = |sstable: &Rc<Sstable>| Edit::Add {
             info: sstable.info().clone(),
             replay_through: None,
@@ -315,7 +322,10 @@ impl<'a> Making<'a> {
     /// The outputs are one run. Remnants are gone soon: each is its own.
     fn run_of_new(&self, sstable: &Rc<Sstable>) -> Option<u64> {
         let is_output = self.ready.iter().any(|output| Rc::ptr_eq(output, sstable));
-        self.run.filter(|_| is_output && self.order.choice.is_incremental)
+        let (choice, number) = (&self.order.choice, sstable.info().generation);
+        let is_of_run =
+            |run: &u64| choice.is_incremental || choice.is_resharding() && *run != number;
+        self.run.filter(|run| is_output && is_of_run(run))
     }
 
     fn added(&self, step: &Step) -> Vec<Rc<Sstable>> {
@@ -333,11 +343,15 @@ impl<'a> Making<'a> {
             LiveSstable { sstable, is_shared: false, run }
         });
         let new: Vec<LiveSstable> = new.collect();
+        let reshards = self.order.choice.is_resharding();
+        if reshards && let (Some(new), [number]) = (new.first(), &step.removed[..]) {
+            table.note_run(*number, new.run);
+        }
         {
             let mut sstables = table.sstables.borrow_mut();
             let sstables = &mut Rc::make_mut(&mut *sstables).0;
             let is_removed = |live: &LiveSstable| {
-                !live.is_shared && step.removed.contains(&live.sstable.info().generation)
+                live.is_shared == reshards && step.removed.contains(&live.sstable.info().generation)
             };
             sstables.retain(|live| !is_removed(live));
             sstables.extend(new);
@@ -349,7 +363,11 @@ impl<'a> Making<'a> {
         }
         table.compacting.is_due.set(true);
         let is_gone = |input: &Rc<Sstable>| step.removed.contains(&input.info().generation);
-        table.replaced.borrow_mut().extend(self.inputs.extract_if(.., |input| is_gone(input)));
+        let gone = self.inputs.extract_if(.., |input| is_gone(input));
+        match reshards {
+            true => gone.for_each(|input| table.resharding.leave(input)),
+            false => table.replaced.borrow_mut().extend(gone),
+        }
         self.live.extend(self.ready.drain(..).map(|output| output.info().clone()));
         self.known.extend(&step.added);
         self.begun.retain(|number| !step.added.contains(number));

@@ -4,15 +4,19 @@
 //! data/<keyspace>/<table>-<id>/manifest-<shard>-of-<count>     which SSTables are live
 //!                              me-<generation>-big-Data.db ..   the SSTables of all shards
 //! ```
-//! SSTables that were written under another shard count hold partitions of many shards: every shard
-//! opens those and leaves out what it does not own.
+//! SSTables that were written under another shard count hold partitions of several shards: each
+//! that owns some of them opens those, and leaves out what it does not own or took before
+//! (`resharding.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::compacting::Compacting;
+use super::foreign::{Log, Resharding, sees_to};
+use super::handover::Handovers;
 use super::table::{LiveSstable, Sstables, Table};
 use crate::cache::{PageCache, RowCache};
 use crate::commitlog::{Commitlog, ReplayPosition};
@@ -26,12 +30,12 @@ use crate::schema::table_schema::SchemaRef;
 use crate::schema::{ClusteringShape, LargeDataThresholds, OnCorruption};
 use crate::sstable::manifest::Manifest;
 use crate::sstable::{
-    Component, DamageLog, LOST, Sstable, SstableInfo, clear_unnamed, generation_of,
+    Component, DamageLog, LOST, Part, Sstable, SstableInfo, clear_unnamed, generation_of, overlap,
     stated_positions,
 };
 
 /// Sequences that the manifests of a table are known to have reached, by shard and shard count.
-pub type Reached = BTreeMap<(u32, u32), u64>;
+pub type Reached = BTreeMap<Log, u64>;
 
 /// What a table is opened with.
 pub struct TableOpening {
@@ -54,6 +58,8 @@ pub struct TableOpening {
     pub shard_count: u32,
     /// From which sizes on data is large, where the table does not say.
     pub large_data: LargeDataThresholds,
+    /// Where shards say which SSTables of another shard count they need no more.
+    pub handovers: Arc<Handovers>,
 }
 
 impl Table {
@@ -72,29 +78,20 @@ impl Table {
         }
         let names: Vec<String> =
             disk.list(&directory).await?.into_iter().map(|entry| entry.name).collect();
-        let own = directory.join(manifest_name(shard, shard_count));
-        let own_reached = reached.get(&(shard, shard_count)).copied().unwrap_or(0);
-        let manifest = Manifest::open_from(disk.clone(), &own, own_reached).await?;
+        let place = (shard, shard_count);
+        let manifests = Manifests::open(&disk, &directory, (&names, &reached), place).await?;
         // Of a data directory that had no ledger, or of the edits before a crash, the ledger knows
         // nothing or too little. It is a watch more: who opens the tables has it written, once for
         // all.
-        if ledger.manifest(schema.id) < manifest.edited() {
-            ledger.record_later(Entry::Manifest { table: schema.id, sequence: manifest.edited() });
+        let edited = manifests.own.edited();
+        if ledger.manifest(schema.id) < edited {
+            ledger.record_later(Entry::Manifest { table: schema.id, sequence: edited });
         }
         let mut files = Files::new(&schema, &directory, &disk, &cache);
-        files.open_all(&manifest, false).await?;
-        let mut foreign_flushed = BTreeMap::new();
-        for ((other_shard, count), reached) in manifests_of(&names, &reached) {
-            if count == shard_count {
-                continue;
-            }
-            let path = directory.join(manifest_name(other_shard, count));
-            let other = Manifest::open_from(disk.clone(), &path, reached).await?;
-            files.open_all(&other, true).await?;
-            if let Some(through) = other.flushed_through() {
-                foreign_flushed.insert((other_shard, count), through);
-            }
-        }
+        files.open_all(&manifests).await?;
+        let foreign_flushed = manifests.foreign_flushed();
+        let (owed, released) = (manifests.owed(), manifests.released());
+        let (manifest, resharding) = manifests.into_resharding(opening.handovers);
         let Files { sstables, left_out, number_max, damage, .. } = files;
         // Leftovers were cleared away before.
         let there: BTreeSet<u64> = names.iter().filter_map(|name| generation_of(name)).collect();
@@ -118,7 +115,7 @@ impl Table {
             disk,
             commitlog: RefCell::new(commitlog),
             ledger: Some(ledger),
-            owed: Cell::new(None),
+            owed: Cell::new(owed),
             shard,
             shard_count,
             active: RefCell::new(Memtable::new(shard_bytes.clone())),
@@ -133,6 +130,8 @@ impl Table {
             unnamed: RefCell::default(),
             replaced: RefCell::default(),
             gone: RefCell::new(gone),
+            released: RefCell::new(released),
+            resharding,
             left_out,
             compacting: Compacting::default(),
             dropped: Cell::new(false),
@@ -180,27 +179,131 @@ impl Files {
         }
     }
 
-    /// Opens those that one manifest names.
-    async fn open_all(&mut self, manifest: &Manifest, is_shared: bool) -> Result<()> {
-        self.number_max = self.number_max.max(manifest.number_max());
-        let skips = self.schema.options.on_corruption == OnCorruption::Skip;
-        for info in manifest.live().values() {
-            let (disk, cache) = (self.disk.clone(), self.cache.clone());
-            let (known, schema) = ((info.generation, Some(info)), self.schema.clone());
-            match Sstable::open(disk, cache, &self.directory, known, schema).await {
-                Ok(sstable) => {
-                    sstable.mended().iter().for_each(|error| self.damage.add_rebuilt(error));
-                    let run = manifest.run(info.generation);
-                    self.sstables.push(LiveSstable { sstable, is_shared, run });
+    /// Opens those that the manifests name and of which the shard owns something.
+    async fn open_all(&mut self, manifests: &Manifests) -> Result<()> {
+        let takers = manifests.takers();
+        let own = &manifests.own;
+        self.number_max = own.number_max();
+        for info in own.live().values() {
+            let without = takers.get(&info.generation).cloned().unwrap_or_default();
+            let part = Part { without, ..Part::default() };
+            self.open(info, own.run(info.generation), part).await?;
+        }
+        for (log, other) in &manifests.others {
+            self.number_max = self.number_max.max(other.number_max());
+            for info in other.live().values() {
+                if manifests.needs(*log, info.generation) {
+                    let without = takers.get(&info.generation).cloned().unwrap_or_default();
+                    let part = Part { only: Some(manifests.place), of: Some(*log), without };
+                    self.open(info, other.run(info.generation), part).await?;
                 }
-                Err(error @ Error::Corrupt(_)) if skips => {
-                    self.damage.add(&error, true);
-                    self.left_out.push(info.clone());
-                }
-                Err(error) => return Err(error),
             }
         }
         Ok(())
+    }
+
+    async fn open(&mut self, info: &SstableInfo, run: u64, part: Part) -> Result<()> {
+        let skips = self.schema.options.on_corruption == OnCorruption::Skip;
+        let (disk, cache) = (self.disk.clone(), self.cache.clone());
+        let (known, schema) = ((info.generation, Some(info)), self.schema.clone());
+        match Sstable::open(disk, cache, &self.directory, known, schema).await {
+            Ok(sstable) => {
+                sstable.mended().iter().for_each(|error| self.damage.add_rebuilt(error));
+                let is_shared = part.only.is_some();
+                if part != Part::default() {
+                    sstable.restrict(part);
+                }
+                self.sstables.push(LiveSstable { sstable, is_shared, run });
+            }
+            Err(error @ Error::Corrupt(_)) if skips => {
+                self.damage.add(&error, true);
+                self.left_out.push(info.clone());
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+/// The manifests of a table that one shard reads: its own, and those of other shard counts.
+struct Manifests {
+    place: Log,
+    own: Manifest,
+    others: Vec<(Log, Manifest)>,
+}
+
+impl Manifests {
+    async fn open(
+        disk: &Rc<dyn Disk>,
+        directory: &Path,
+        (names, reached): (&[String], &Reached),
+        place: Log,
+    ) -> Result<Self> {
+        let open = async |log: Log, reached| {
+            let path = directory.join(manifest_name(log.0, log.1));
+            Manifest::open_from(disk.clone(), &path, reached).await
+        };
+        let own = open(place, reached.get(&place).copied().unwrap_or(0)).await?;
+        let mut others = Vec::new();
+        for (log, reached) in manifests_of(names, reached) {
+            if log.1 != place.1 {
+                others.push((log, open(log, reached).await?));
+            }
+        }
+        Ok(Manifests { place, own, others })
+    }
+
+    /// By SSTable, the shards of other counts whose part of it is elsewhere.
+    fn takers(&self) -> BTreeMap<u64, Vec<Log>> {
+        let mut takers: BTreeMap<u64, Vec<Log>> = BTreeMap::new();
+        for (log, other) in &self.others {
+            for number in other.taken() {
+                takers.entry(*number).or_default().push(*log);
+            }
+        }
+        takers
+    }
+
+    /// Whether the shard may own something of an SSTable of another shard count, and has it nowhere
+    /// else.
+    fn needs(&self, log: Log, number: u64) -> bool {
+        debug_assert!(!self.own.live().contains_key(&number), "SSTable {number} has two manifests");
+        overlap(log, self.place) && !self.own.taken().contains(&number)
+    }
+
+    /// What the logs of other shard counts need not replay.
+    fn foreign_flushed(&self) -> BTreeMap<Log, ReplayPosition> {
+        let flushed = self.others.iter().map(|(log, other)| (*log, other.flushed_through()));
+        flushed.filter_map(|(log, through)| Some((log, through?))).collect()
+    }
+
+    /// Before anything follows from it that parts were taken, the manifest that says so is sealed.
+    fn owed(&self) -> Option<Option<ReplayPosition>> {
+        (!self.own.taken().is_empty()).then_some(None)
+    }
+
+    /// SSTables of which a part was taken and that are gone.
+    fn released(&self) -> Vec<u64> {
+        let is_own = |number: &u64| self.own.live().contains_key(number);
+        assert!(!self.own.taken().iter().any(is_own), "own SSTables are no parts of others");
+        let is_live =
+            |number: &&u64| self.others.iter().any(|(_, other)| other.live().contains_key(number));
+        self.own.taken().iter().filter(|number| !is_live(number)).copied().collect()
+    }
+
+    fn into_resharding(self, handovers: Arc<Handovers>) -> (Manifest, Resharding) {
+        let this = &self;
+        let unneeded = self.others.iter().flat_map(|(log, other)| {
+            let numbers = other.live().keys().copied();
+            numbers.filter(move |number| !this.needs(*log, *number))
+        });
+        let left = unneeded.collect();
+        let Manifests { place, own, others } = self;
+        let foreign = others
+            .into_iter()
+            .filter(|(log, other)| sees_to(*log, place) && !other.live().is_empty());
+        let foreign = foreign.map(|(_, other)| other).collect();
+        (own, Resharding::new(handovers, left, foreign))
     }
 }
 

@@ -12,7 +12,7 @@ use futures::FutureExt;
 use futures::future::{ready, try_join_all};
 
 use super::compacting::Compacting;
-use super::owned::OwnedSource;
+use super::foreign::Resharding;
 use crate::cache::{PageCache, RowCache, RowFuture, Underlying};
 use crate::commitlog::{Commitlog, ReplayPosition};
 use crate::disk::Disk;
@@ -72,6 +72,10 @@ pub struct Table {
     pub(super) replaced: RefCell<Vec<Rc<Sstable>>>,
     /// Numbers of spent files that are gone, which the manifest was not told.
     pub(super) gone: RefCell<Vec<u64>>,
+    /// SSTables of which a part was taken and that are gone, which the manifest was not told.
+    pub(super) released: RefCell<Vec<u64>>,
+    /// SSTables of other shard counts, and how they go.
+    pub(super) resharding: Resharding,
     /// SSTables that the manifests name and that could not be opened.
     pub(super) left_out: Vec<SstableInfo>,
     /// What compactions know of the SSTables.
@@ -164,7 +168,7 @@ const FREED_AT_ONCE_MAX: usize = 64;
 #[derive(Clone)]
 pub(super) struct LiveSstable {
     pub(super) sstable: Rc<Sstable>,
-    /// Written under another shard count: it holds partitions of other shards too.
+    /// Written under another shard count: it may hold partitions of other shards too.
     pub(super) is_shared: bool,
     /// The run that it is a fragment of; its own number for one that is a run by itself.
     pub(super) run: u64,
@@ -388,20 +392,13 @@ impl Table {
         slice: &'a Slice,
         past_cache: bool,
     ) -> impl Iterator<Item = Box<dyn FragmentSource>> {
-        let is_single = matches!(range, PartitionRange::Single(_));
         let mut plan = ReadPlan::of(range, slice);
         if self.skips_damage() {
             plan.on_damage = Some(self.damage.clone());
         } else if past_cache {
             plan = plan.past_cache();
         }
-        sstables.iter().filter_map(move |live| {
-            let source = live.sstable.read(&plan)?;
-            Some(match live.is_shared && !is_single {
-                true => Box::new(OwnedSource::new(source, self.shard, self.shard_count)),
-                false => source,
-            })
-        })
+        sstables.iter().filter_map(move |live| live.sstable.read(&plan))
     }
 
     /// Newest position of the commitlog that `log` (shard and shard count) wrote that SSTables
@@ -447,14 +444,16 @@ impl Table {
     /// Errors: `Io`.
     pub async fn keep_files_of_readers(self: Rc<Self>) -> Result<()> {
         let sstables = self.sstables.borrow().clone();
+        let left = self.resharding.of_readers();
         if Rc::strong_count(&self) == 1
+            && left.is_empty()
             && self.replaced.borrow().is_empty()
             && sstables.0.iter().all(|live| Rc::strong_count(&live.sstable) == 1)
         {
             return Ok(());
         }
         let replaced = self.replaced.borrow().clone();
-        for sstable in sstables.0.iter().map(|live| &live.sstable).chain(&replaced) {
+        for sstable in sstables.0.iter().map(|live| &live.sstable).chain(&replaced).chain(&left) {
             sstable.keep_open().await?;
         }
         Ok(())

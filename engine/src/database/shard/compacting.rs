@@ -1,8 +1,9 @@
 //! When SSTables of a shard are merged: after flushes, as time passes, and when somebody asks.
 //!
 //! One compaction runs at a time, without haste (`runtime/pace.rs`). What somebody asked for comes
-//! first, then the table with most SSTables of those that want a merge. A table whose compaction
-//! failed waits, longer each time; a full disk thus stops compactions and they go on later.
+//! first, then the table with most SSTables of those that want a merge, in turns with SSTables of
+//! another shard count that are to be rewritten. A table whose compaction failed waits, longer each
+//! time; a full disk thus stops compactions and they go on later.
 //!
 //! Not here: what is merged and what goes (`compaction`), the exchange of files
 //! (`table/compact.rs`).
@@ -29,6 +30,9 @@ const RETRY_MAX: Duration = Duration::from_secs(64);
 /// How often every table is asked, whether anything has changed or not: what is in its SSTables
 /// grows old.
 const ASKED_EVERY: Duration = Duration::from_secs(60);
+/// How long after a start SSTables of another shard count stay as they are: who opens a directory
+/// for a statement or two leaves it as it is, and a start has other things to do.
+const RESHARDED_AFTER: Duration = Duration::from_secs(5);
 /// SSTables of a table beyond which its compaction hurries.
 const BEHIND_FILES: u64 = 16;
 
@@ -50,15 +54,28 @@ impl Shard {
             return;
         }
         let has_request = !self.compacting.asked.borrow().is_empty();
-        if has_request || self.tables().iter().any(|table| self.may_ask(table, now_ns)) {
+        let wants =
+            |table: &Rc<Table>| self.may_ask(table, now_ns) || self.may_reshard(table, now_ns);
+        if has_request || self.tables().iter().any(wants) {
             self.compact_in_background();
         }
     }
 
     fn may_ask(&self, table: &Table, now_ns: u64) -> bool {
+        table.is_compaction_due() && !self.waits(table, now_ns)
+    }
+
+    /// Whether the table has something of another shard count, and it is time for that.
+    fn may_reshard(&self, table: &Table, now_ns: u64) -> bool {
+        let since_ns = now_ns.saturating_sub(self.compacting.started_ns.get());
+        let is_time = u128::from(since_ns) >= RESHARDED_AFTER.as_nanos();
+        is_time && table.is_resharding() && !self.waits(table, now_ns)
+    }
+
+    /// Whether the table waits after a failure.
+    fn waits(&self, table: &Table, now_ns: u64) -> bool {
         let pauses = self.compacting.pauses.borrow();
-        let waits = pauses.get(&table.schema().id).is_some_and(|(until, _)| now_ns < *until);
-        table.is_compaction_due() && !waits
+        pauses.get(&table.schema().id).is_some_and(|(until, _)| now_ns < *until)
     }
 
     fn compact_in_background(self: &Rc<Self>) {
@@ -67,6 +84,7 @@ impl Shard {
         }
         let shard = self.clone();
         let work = async move {
+            let mut has_resharded = false;
             while !shard.closing.get() {
                 let request = shard.compacting.asked.borrow_mut().pop_front();
                 if let Some(Request { table, done }) = request {
@@ -77,9 +95,16 @@ impl Shard {
                     }
                     continue;
                 }
-                match shard.choose_compaction().await {
+                let resharding = shard.choose_resharding().await;
+                let wanted = match shard.choose_compaction().await {
+                    // In turns: neither keeps the other waiting for long.
+                    Some(wanted) if has_resharded || resharding.is_none() => Some(wanted),
+                    wanted => resharding.or(wanted),
+                };
+                match wanted {
                     // Failures are told where they are met, and the table waits.
                     Some((table, choice)) if !shard.closing.get() && !table.is_dropped() => {
+                        has_resharded = choice.is_resharding();
                         let _ = shard.run_compaction(&table, choice).await;
                     }
                     // Somebody may have asked meanwhile.
@@ -116,6 +141,27 @@ impl Shard {
             runtime::maybe_yield().await;
         }
         best.map(|(_, table, choice)| (table, choice))
+    }
+
+    /// Has every table hand over what it can of SSTables of another shard count, and gives the next
+    /// one of them to be rewritten.
+    async fn choose_resharding(&self) -> Option<(Rc<Table>, Choice)> {
+        let mut next = None;
+        for table in self.tables() {
+            let now_ns = self.context.clock.monotonic_ns();
+            if self.closing.get() || !self.may_reshard(&table, now_ns) {
+                continue;
+            }
+            if let Err(error) = table.hand_over().await {
+                // The files of one that was dropped meanwhile are gone.
+                if !table.is_dropped() {
+                    self.pause(&table, &error);
+                }
+            } else if next.is_none() {
+                next = table.choose_resharding().map(|choice| (table, choice));
+            }
+        }
+        next
     }
 
     /// Merges all SSTables of a table.
@@ -217,7 +263,7 @@ impl Shard {
             Err(Error::Corrupt(_)) if job.table.has_set_aside(&job.choice.inputs) => {
                 self.compacting.pauses.borrow_mut().remove(&id);
             }
-            Err(error) => self.pause(job, error),
+            Err(error) => self.pause(&job.table, error),
         }
         if end == CompactionEnd::Cancelled && !job.table.is_dropped() {
             // Else it would begin again at once.
@@ -250,11 +296,11 @@ impl Shard {
     }
 
     /// A table whose compaction failed waits, longer each time.
-    fn pause(&self, job: &Job, error: &Error) {
-        let id = job.table.schema().id;
+    fn pause(&self, table: &Table, error: &Error) {
+        let id = table.schema().id;
         let last = self.compacting.pauses.borrow().get(&id).map(|(_, pause)| *pause);
         let pause = last.map_or(RETRY, |last| (last * 2).min(RETRY_MAX));
-        let (shard, table) = (self.context.shard, job.table.schema().full_name());
+        let (shard, table) = (self.context.shard, table.schema().full_name());
         let seconds = pause.as_secs();
         if error.is_disk_full() {
             tracing::warn!(
@@ -316,6 +362,8 @@ impl Shard {
                 match running.as_ref().filter(|job| concerns(job.table.schema().id)) {
                     // Too late is as good: it ends by itself.
                     Some(job) => _ = job.progress.cancel(),
+                    // What goes on between two of them ends as well before a shard does.
+                    None if table.is_none() && self.compacting.is_running.get() => {}
                     None => return,
                 }
             }

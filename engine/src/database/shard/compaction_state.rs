@@ -24,6 +24,8 @@ pub(in crate::database) struct Compacting {
     pub(super) ended: Notify,
     /// Tables that wait after a failure: until when by the monotonic clock, and the pause.
     pub(super) pauses: RefCell<BTreeMap<TableId, (u64, Duration)>>,
+    /// When the shard had its tables.
+    pub(super) started_ns: Cell<u64>,
     /// When every table was asked last.
     pub(super) asked_all_ns: Cell<u64>,
     /// Compactions that were begun.

@@ -51,7 +51,7 @@ use crate::policy::rate::Operation;
 use crate::runtime::ShardContext;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{ColumnId, LargeDataThresholds, PartitionKey, TableId};
-use crate::table::{Reached, Table, TableOpening, TableStats};
+use crate::table::{Handovers, Reached, Table, TableOpening, TableStats};
 
 /// What a shard needs to know of the options.
 #[derive(Debug, Clone)]
@@ -68,6 +68,8 @@ pub(in crate::database) struct ShardOptions {
     pub(in crate::database) open_files: usize,
     /// Memory for the batches of reads, of all shards.
     pub(in crate::database) read_memory: Arc<ReadMemory>,
+    /// What the shards say of SSTables of another shard count.
+    pub(in crate::database) handovers: Arc<Handovers>,
     /// Held by every shard: the last that ends lets the directory go.
     pub(in crate::database) _lock: Option<Arc<os::LockFile>>,
 }
@@ -195,6 +197,7 @@ impl Shard {
             shard: self.context.shard,
             shard_count: self.context.shard_count,
             large_data: self.options.large_data,
+            handovers: self.options.handovers.clone(),
         };
         let table = Table::open(opening).await?;
         self.tables.borrow_mut().insert(schema.id, Ok(table));
@@ -231,6 +234,7 @@ impl Shard {
         table.mark_dropped();
         // It would write files into a folder that is about to go.
         self.stop_compactions(Some(id)).await;
+        self.options.handovers.forget(id);
         table.rows().close();
         table.free_rows().await;
         // Waits for a flush that is writing files.

@@ -139,6 +139,7 @@ impl Shard {
         }
         is_all_kept &= self.flush_replayed().await;
         self.note_stuck();
+        self.compacting.started_ns.set(self.context.clock.monotonic_ns());
         self.start_background();
         if self.commitlog().is_err() {
             self.start_commitlog_later();

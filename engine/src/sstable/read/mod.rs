@@ -5,6 +5,7 @@ mod cursor;
 mod damage;
 mod item;
 mod open;
+mod part;
 mod partition_reader;
 mod plan;
 mod row_read;
@@ -15,5 +16,6 @@ mod sstable;
 
 pub use damage::{Damage, DamageLog};
 pub use open::stated_positions;
+pub use part::{Part, overlap};
 pub use plan::ReadPlan;
 pub use sstable::Sstable;

@@ -13,6 +13,7 @@ use super::sstable::Sstable;
 use crate::config::{FILL_BYTES_MAX, FRAGMENTS_PER_FILL_MAX};
 use crate::error::{Error, Result};
 use crate::mutation::{Fragment, FragmentSource, PartitionRange, Position, Slice};
+use crate::runtime;
 use crate::schema::{PartitionKey, Token};
 use crate::sstable::data::file::Access;
 use crate::sstable::data::window::{Content, Window};
@@ -138,9 +139,11 @@ impl SstableSource {
                     if token > *max {
                         break;
                     }
-                    if token >= *min {
+                    if token >= *min && self.table.has(token) {
                         return Ok(Some(entry));
                     }
+                    // Many may follow one another of which none counts.
+                    runtime::maybe_yield().await;
                 }
                 self.next = Next::Done;
                 Ok(None)

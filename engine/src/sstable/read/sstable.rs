@@ -1,13 +1,14 @@
 //! One open SSTable.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::path::Path;
 use std::rc::Rc;
 
+use super::part::Part;
 use crate::cache::{PageCache, ParsedFile};
 use crate::error::{Error, Result};
 use crate::policy::event::EntryKind;
-use crate::schema::{ColumnDrop, ColumnId, PartitionKey, TableSchema};
+use crate::schema::{ColumnDrop, ColumnId, PartitionKey, TableSchema, Token};
 use crate::sstable::data::file::CheckedFile;
 use crate::sstable::data::window::Content;
 use crate::sstable::format::info::SstableInfo;
@@ -39,6 +40,8 @@ pub struct Sstable {
     pub(crate) known: ParsedFile<KnownPartition>,
     pub(crate) parses_left_out: Cell<u32>,
     mended: Vec<Error>,
+    /// Which partitions count; all where it is not set.
+    part: OnceCell<Part>,
 }
 
 /// What an SSTable is made of once it was opened.
@@ -71,7 +74,29 @@ impl Sstable {
             known: ParsedFile::new(cache, EntryKind::PartitionIndexPage, 0),
             parses_left_out: Cell::new(0),
             mended,
+            part: OnceCell::new(),
         })
+    }
+
+    /// Has reads leave out what is not of `part`. To be called once, before the first read.
+    pub fn restrict(&self, part: Part) {
+        let was = self.part.set(part);
+        assert!(was.is_ok(), "{} is a part already", self.data_path().display());
+    }
+
+    /// Whether partitions with this token count, if they are here.
+    pub(crate) fn has(&self, token: Token) -> bool {
+        self.part.get().is_none_or(|part| part.has(token))
+    }
+
+    /// How much of it counts, 0 to 1; an estimate.
+    pub fn share(&self) -> f64 {
+        self.part.get().map_or(1.0, Part::share)
+    }
+
+    /// Whether every partition of it counts.
+    pub fn is_whole(&self) -> bool {
+        self.part.get().is_none_or(Part::is_whole)
     }
 
     /// Damage of small components that was met while the SSTable was opened, and that something
@@ -133,10 +158,11 @@ impl Sstable {
         self.scylla.as_deref()
     }
 
-    /// False when the partition is certainly not in this SSTable.
+    /// False when the partition is certainly not in this SSTable, or does not count.
     pub fn may_contain(&self, key: &HashedKey<'_>) -> bool {
         self.first_key() <= key.key
             && key.key <= self.last_key()
+            && self.has(key.key.token())
             && self.filter.as_ref().is_none_or(|filter| filter.may_contain_hash(key.hash))
     }
 

@@ -52,6 +52,11 @@ pub enum Edit {
     Gone { generations: Vec<u64> },
     /// The commitlog up to `through` is in SSTables, or held nothing for this table.
     Flushed { through: ReplayPosition },
+    /// What this shard owns of an SSTable that the manifest of another shard count names is in
+    /// SSTables of this manifest, or purged: whoever reads that SSTable leaves it out.
+    Taken { generation: u64 },
+    /// No manifest names these SSTables any more of which parts were taken.
+    Released { generations: Vec<u64> },
 }
 
 /// What takes an edit back that could not be made durable.
@@ -70,6 +75,13 @@ enum Undo {
     },
     /// Those that were spent before.
     Gone {
+        generations: Vec<u64>,
+    },
+    Taken {
+        generation: u64,
+    },
+    /// Those of which a part was taken before.
+    Released {
         generations: Vec<u64>,
     },
 }
@@ -91,6 +103,8 @@ pub struct Manifest {
     runs: BTreeMap<u64, u64>,
     /// Numbers of files that may be there and may go.
     spent: BTreeSet<u64>,
+    /// SSTables of other manifests whose part of this shard is in SSTables of this one.
+    taken: BTreeSet<u64>,
     /// Greatest number that was ever live or spent.
     number_max: u64,
     flushed_through: Option<ReplayPosition>,
@@ -112,6 +126,7 @@ impl Manifest {
             live: BTreeMap::new(),
             runs: BTreeMap::new(),
             spent: BTreeSet::new(),
+            taken: BTreeSet::new(),
             number_max: 0,
             flushed_through: None,
             is_broken: false,
@@ -264,6 +279,18 @@ impl Manifest {
                     None
                 }
                 Edit::Flushed { through } => Some(through),
+                Edit::Taken { generation } => {
+                    if self.live.contains_key(&generation) || !self.taken.insert(generation) {
+                        return Err(format!("SSTable {generation} is live, or was taken before"));
+                    }
+                    undo.push(Undo::Taken { generation });
+                    None
+                }
+                Edit::Released { mut generations } => {
+                    generations.retain(|generation| self.taken.remove(generation));
+                    undo.push(Undo::Released { generations });
+                    None
+                }
             };
             self.flushed_through = self.flushed_through.max(through);
         }
@@ -291,6 +318,8 @@ impl Manifest {
                     self.spent.retain(|generation| !generations.contains(generation));
                 }
                 Undo::Gone { generations } => self.spent.extend(generations),
+                Undo::Taken { generation } => _ = self.taken.remove(&generation),
+                Undo::Released { generations } => self.taken.extend(generations),
             }
         }
     }
@@ -309,6 +338,12 @@ impl Manifest {
     /// live ones do not.
     pub fn spent(&self) -> &BTreeSet<u64> {
         &self.spent
+    }
+
+    /// Numbers of SSTables that other manifests name, or named, and whose part of this shard is in
+    /// SSTables of this one.
+    pub fn taken(&self) -> &BTreeSet<u64> {
+        &self.taken
     }
 
     /// Greatest number that it ever named: a greater one is new.
@@ -428,6 +463,7 @@ impl Manifest {
             edits.push(Edit::Spent { generations });
         }
         edits.extend(self.flushed_through.map(|through| Edit::Flushed { through }));
+        edits.extend(self.taken.iter().map(|generation| Edit::Taken { generation: *generation }));
         let edited = self.next_sequence;
         let mut frames = frame::encode(MAGIC, self.next_sequence, &edits);
         let base = frames.len() as u64;

@@ -79,6 +79,39 @@ fn edits_survive_reopening_and_long_logs_are_rewritten() {
 }
 
 #[test]
+fn parts_that_were_taken_stay_taken_until_they_are_released() {
+    let disk = MemoryDisk::default();
+    let mut manifest = open_manifest(&disk).unwrap();
+    block_on(manifest.append(vec![add(3), Edit::Taken { generation: 1 }])).unwrap();
+    block_on(manifest.append(vec![Edit::Taken { generation: 2 }])).unwrap();
+    assert_eq!(open_manifest(&disk).unwrap().taken(), &BTreeSet::from([1, 2]));
+    // As often as it takes until the log is rewritten.
+    for generation in 4..600 {
+        let edits = vec![add(generation), Edit::Remove { generation: generation - 1 }];
+        block_on(manifest.append(edits)).unwrap();
+    }
+    let mut reopened = open_manifest(&disk).unwrap();
+    assert_eq!(reopened.taken(), &BTreeSet::from([1, 2]));
+    let released = Edit::Released { generations: vec![1, 9] };
+    block_on(reopened.append(vec![released])).unwrap();
+    assert_eq!(open_manifest(&disk).unwrap().taken(), &BTreeSet::from([2]));
+    // What fails changes nothing.
+    let full = SimulatedDisk::new(1);
+    let path = path();
+    block_on(full.shared().create_directories(&directory())).unwrap();
+    let mut manifest = block_on(Manifest::open(full.shared(), &path)).unwrap();
+    block_on(manifest.append(vec![Edit::Taken { generation: 1 }])).unwrap();
+    full.set_faults(Faults { capacity_bytes: Some(0), ..Faults::default() });
+    for edits in [
+        vec![Edit::Taken { generation: 2 }, add(5)],
+        vec![Edit::Released { generations: vec![1, 7] }],
+    ] {
+        assert!(block_on(manifest.append(edits)).is_err());
+        assert_eq!(manifest.taken(), &BTreeSet::from([1]));
+    }
+}
+
+#[test]
 fn a_torn_tail_is_dropped_and_damage_before_it_is_an_error() {
     let disk = MemoryDisk::default();
     let mut manifest = open_manifest(&disk).unwrap();

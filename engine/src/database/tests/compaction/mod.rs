@@ -2,6 +2,7 @@
 //! purged, and who meets them.
 
 mod incremental;
+mod resharding;
 mod shapes;
 
 use std::collections::BTreeSet;
@@ -34,16 +35,24 @@ async fn open(disk: &SimulatedDisk) -> World {
 }
 
 async fn open_at(disk: &SimulatedDisk, now_us: i64) -> World {
+    open_with(disk, 1, now_us).await
+}
+
+async fn open_with(disk: &SimulatedDisk, shards: u32, now_us: i64) -> World {
     let clock = SimulatedClock::new(now_us);
     let (timer, _) = SimulatedTimer::passing(clock.clone(), 4);
-    let context = ShardContext::new((0, 1), disk.shared(), clock.clone(), Rc::new(timer), 5);
+    let context = |shard| {
+        let (clock, timer) = (clock.clone(), Rc::new(timer.clone()));
+        ShardContext::new((shard, shards), disk.shared(), clock, timer, 5)
+    };
     let options = Options {
         commitlog_segment_bytes: 1 << 17,
         commitlog_bytes: 1 << 22,
         clock: clock.clone(),
         ..Options::new(Path::new("/db"))
     };
-    let database = Database::open_local(options, vec![context]).await.unwrap();
+    let contexts = (0..shards).map(context).collect();
+    let database = Database::open_local(options, contexts).await.unwrap();
     World { clock, database }
 }
 
@@ -328,6 +337,30 @@ fn what_was_cached_stays_cached_when_nothing_is_purged() {
     });
 }
 
+/// A read of partition `a` that has given a part of its rows.
+struct SlowRead {
+    batches: crate::database::BatchStream,
+    rows: usize,
+    all: usize,
+}
+
+impl SlowRead {
+    async fn begin(world: &World, all: usize) -> Self {
+        let read = read_of(&world.table(), "a", Slice::full(Direction::Forward), None);
+        let mut batches = world.database.read(ReadCommand { past_cache: true, ..read });
+        let rows = batches.next().await.unwrap().unwrap().num_rows();
+        assert!(rows < all, "a part of it");
+        SlowRead { batches, rows, all }
+    }
+
+    async fn end(mut self) {
+        while let Some(batch) = self.batches.next().await {
+            self.rows += batch.unwrap().num_rows();
+        }
+        assert_eq!(self.rows, self.all);
+    }
+}
+
 #[test]
 fn a_reader_keeps_the_files_that_it_began_with() {
     run(async {
@@ -339,17 +372,10 @@ fn a_reader_keeps_the_files_that_it_began_with() {
             world.database.apply_many(writes).await.unwrap();
             world.flush().await;
         }
-        let read = read_of(&table, "a", Slice::full(Direction::Forward), None);
-        let mut slow = world.database.read(ReadCommand { past_cache: true, ..read });
-        let first = slow.next().await.unwrap().unwrap().num_rows();
-        assert!(first < 8000, "a part of it");
+        let slow = SlowRead::begin(&world, 8000).await;
         world.compact().await;
         assert_eq!(numbers_on(&disk).len(), 1, "the old files have no names any more");
-        let mut rows = first;
-        while let Some(batch) = slow.next().await {
-            rows += batch.unwrap().num_rows();
-        }
-        assert_eq!(rows, 8000);
+        slow.end().await;
         world.database.close().await.unwrap();
     });
 }
