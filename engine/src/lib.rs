@@ -44,8 +44,9 @@ pub use database::{
     AdmissionReport, AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream,
     CacheReport, Catalog, ColumnChange, CommitlogReport, CompactionEnd, CompactionRecord,
     CompactionReport, DamageReport, Database, Getting, GettingMany, Import, ImportProgress,
-    Imported, IoReport, LargeDataReport, LeftOut, NewColumn, OnUnknown, Options, RateReport,
-    RecordingSummary, RowCacheReport, Scan, SstableReport, TableReport, WriteBatch, Writing,
+    Imported, IoReport, LargeDataReport, LeftOut, MemoryPool, MemoryReport, NewColumn, OnUnknown,
+    Options, RateReport, RecordingSummary, RowCacheReport, Scan, SstableReport, TableReport,
+    WriteBatch, Writing,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};

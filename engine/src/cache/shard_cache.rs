@@ -149,6 +149,11 @@ impl PageCache {
         self.state().budget.stats()
     }
 
+    /// Bytes of what was parsed of pages.
+    pub fn parsed_bytes(&self) -> u64 {
+        self.state.borrow().owners.pages.parsed_bytes()
+    }
+
     /// The budget.
     pub(crate) fn capacity_bytes(&self) -> u64 {
         self.state.borrow().budget.capacity_bytes()

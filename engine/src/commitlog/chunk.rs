@@ -57,6 +57,11 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
+    /// Bytes of memory that its records take.
+    pub fn memory_bytes(&self) -> usize {
+        self.payload.capacity()
+    }
+
     pub fn new(segment: u64, start: u32) -> Self {
         assert!(
             start >= RECORDS_START && (start as usize).is_multiple_of(BLOCK_BYTES),

@@ -175,6 +175,12 @@ pub(super) struct Inner {
 }
 
 impl Inner {
+    /// Bytes of records that gather, or wait to be written.
+    pub fn buffer_bytes(&self) -> usize {
+        let chunks = self.queue.iter().chain(&self.forming);
+        self.scratch.capacity() + chunks.map(Chunk::memory_bytes).sum::<usize>()
+    }
+
     /// Closes the chunk in formation: it waits to be written from now on.
     pub fn seal(&mut self) {
         if let Some(chunk) = self.forming.take() {
@@ -441,6 +447,11 @@ impl Commitlog {
     /// Tries again to let segments go that nothing needs.
     pub async fn release_free(self: &Rc<Self>) {
         self.release().await;
+    }
+
+    /// Bytes of records that gather, or wait to be written.
+    pub fn buffer_bytes(&self) -> usize {
+        self.inner.borrow().buffer_bytes()
     }
 
     pub fn stats(&self) -> CommitlogStats {

@@ -10,6 +10,7 @@ mod import;
 mod io;
 mod keeper;
 mod layout;
+mod memory;
 mod policies;
 mod recording;
 mod report;
@@ -26,6 +27,7 @@ pub use compaction::{CompactionReport, SstableReport};
 pub use database::{Database, Options};
 pub use definition::{AlteredTable, ColumnChange, NewColumn};
 pub use import::{Import, ImportProgress, Imported};
+pub use memory::{MemoryPool, MemoryReport};
 pub use report::{
     AdmissionReport, CacheReport, CommitlogReport, DamageReport, IoReport, LargeDataReport,
     RateReport, RowCacheReport, TableReport,

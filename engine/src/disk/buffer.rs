@@ -8,6 +8,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::config::PAGE_BYTES;
 
@@ -15,6 +16,15 @@ use crate::config::PAGE_BYTES;
 const SPARE_BYTES_MAX: usize = 4 << 20;
 /// Pages of the longest buffer that is kept.
 const SPARE_PAGES_MAX: usize = 32;
+
+/// Bytes of all buffers of the process, those that threads keep included.
+static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes of all buffers of this process: of requests under way, of pages that are cached, and what
+/// threads keep for the next reads.
+pub fn buffer_bytes() -> usize {
+    ALLOCATED.load(Ordering::Relaxed)
+}
 
 thread_local! {
     static SPARES: RefCell<Spares> = const { RefCell::new(Spares::new()) };
@@ -43,6 +53,7 @@ fn layout(capacity: usize) -> Layout {
 /// `start` was allocated with `layout(capacity)`, and nobody uses it any more.
 #[expect(unsafe_code, reason = "an aligned allocation has no safe form")]
 unsafe fn free(start: NonNull<u8>, capacity: usize) {
+    ALLOCATED.fetch_sub(capacity, Ordering::Relaxed);
     // SAFETY: as the caller promises.
     unsafe { dealloc(start.as_ptr(), layout(capacity)) }
 }
@@ -108,6 +119,7 @@ impl AlignedBuffer {
         // SAFETY: the layout's size is not zero.
         let start = unsafe { alloc_zeroed(layout(capacity)) };
         let Some(start) = NonNull::new(start) else { handle_alloc_error(layout(capacity)) };
+        ALLOCATED.fetch_add(capacity, Ordering::Relaxed);
         AlignedBuffer { start, capacity, length: 0 }
     }
 
@@ -256,6 +268,18 @@ mod tests {
             drop(AlignedBuffer::for_reading((SPARE_PAGES_MAX + 1) * PAGE_BYTES));
             assert_eq!(kept(1), (pages - SPARE_PAGES_MAX, SPARE_BYTES_MAX), "too long to be kept");
         });
+    }
+
+    #[test]
+    fn bytes_of_all_buffers_are_counted_until_they_are_freed() {
+        // Too long to be kept, and longer than what other tests make meanwhile.
+        const LONG: usize = 256 << 20;
+        let before = buffer_bytes();
+        let buffer = AlignedBuffer::with_capacity(LONG);
+        let with = buffer_bytes();
+        drop(buffer);
+        let after = buffer_bytes();
+        assert!(with > before + LONG / 2 && with > after + LONG / 2, "{before}, {with}, {after}");
     }
 
     #[test]

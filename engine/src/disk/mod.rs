@@ -26,7 +26,7 @@ use futures::future::LocalBoxFuture;
 use crate::error::Result;
 pub use backend::{Backend, run, run_within};
 pub use blocking::BlockingDisk;
-pub use buffer::AlignedBuffer;
+pub use buffer::{AlignedBuffer, buffer_bytes};
 pub use files::{read_file, remove_if_there, write_file_atomically};
 pub use open_files::{OpenFiles, OpenFilesStats, Sleep};
 pub use simulated::{Counters, Faults, SimulatedDisk};

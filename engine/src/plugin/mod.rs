@@ -36,4 +36,5 @@ pub use inspect::{Inspection, inspect};
 pub use instance::{Instance, InstanceCounters, InstanceOptions, WasmEvictionPolicy};
 pub use plans::{WasmLoadSheddingPolicy, WasmReadAdmissionPolicy};
 pub use scalar::{WasmAdmissionPolicy, WasmRatePolicy};
+pub use state::instance_bytes;
 pub use world::World;

@@ -1,5 +1,7 @@
 //! What the host keeps beside one instance: limits of its memory, its log lines.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use wasmtime::ResourceLimiter;
 
 use crate::config::POLICY_MEMORY_BYTES_MAX;
@@ -13,6 +15,14 @@ const LOG_LINES_MAX: u32 = 8;
 /// Bytes kept of a log line and of a failure's message.
 pub(super) const MESSAGE_BYTES_MAX: usize = 1 << 10;
 
+/// Bytes of memory of all instances of this process.
+static MEMORY: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes of memory that the instances of policies have, of this process.
+pub fn instance_bytes() -> usize {
+    MEMORY.load(Ordering::Relaxed)
+}
+
 /// Host side of one instance.
 #[derive(Debug)]
 pub struct State {
@@ -21,6 +31,9 @@ pub struct State {
     shard: u32,
     /// The guest wanted more memory than it may have.
     pub memory_refused: bool,
+    /// Bytes of its memory, and before it grew last.
+    memory_bytes: usize,
+    memory_bytes_before: usize,
     /// Last line logged as an error in this call: a panic's message.
     pub last_error: Option<String>,
     log_lines_left: u32,
@@ -34,11 +47,20 @@ impl State {
             policy: policy.to_string(),
             shard,
             memory_refused: false,
+            memory_bytes: 0,
+            memory_bytes_before: 0,
             last_error: None,
             log_lines_left: LOG_LINES_MAX,
             log_lines: 0,
             log_lines_dropped: 0,
         }
+    }
+
+    fn count_memory(&mut self, bytes: usize) {
+        self.memory_bytes_before = self.memory_bytes;
+        MEMORY.fetch_add(bytes, Ordering::Relaxed);
+        MEMORY.fetch_sub(self.memory_bytes, Ordering::Relaxed);
+        self.memory_bytes = bytes;
     }
 
     /// Forgets what belongs to the call before.
@@ -84,6 +106,12 @@ pub(super) fn printable(text: &str) -> String {
     out
 }
 
+impl Drop for State {
+    fn drop(&mut self) {
+        self.count_memory(0);
+    }
+}
+
 impl ResourceLimiter for State {
     fn memory_growing(
         &mut self,
@@ -92,6 +120,7 @@ impl ResourceLimiter for State {
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         if desired <= POLICY_MEMORY_BYTES_MAX {
+            self.count_memory(desired);
             return Ok(true);
         }
         // A trap here tells more than the abort that a failed allocation would end in.
@@ -99,6 +128,11 @@ impl ResourceLimiter for State {
         Err(wasmtime::Error::msg(format!(
             "wanted {desired} bytes of memory, the most is {POLICY_MEMORY_BYTES_MAX}"
         )))
+    }
+
+    fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
+        self.count_memory(self.memory_bytes_before);
+        Ok(())
     }
 
     fn table_growing(
@@ -157,6 +191,9 @@ mod tests {
         let mut state = State::new("lru", 0);
         assert!(state.memory_growing(0, POLICY_MEMORY_BYTES_MAX, None).unwrap());
         assert!(!state.memory_refused);
+        assert!(instance_bytes() >= POLICY_MEMORY_BYTES_MAX, "it is counted while it is there");
+        state.memory_grow_failed(wasmtime::Error::msg("there is none")).unwrap();
+        assert_eq!(state.memory_bytes, 0);
         assert!(state.memory_growing(0, POLICY_MEMORY_BYTES_MAX + 1, None).is_err());
         assert!(state.memory_refused);
         assert!(state.table_growing(0, TABLE_ELEMENTS_MAX, None).unwrap());

@@ -24,6 +24,11 @@ pub struct PartitionKey {
 }
 
 impl PartitionKey {
+    /// Bytes of memory that it takes beside itself.
+    pub fn heap_bytes(&self) -> usize {
+        self.bytes.heap_bytes()
+    }
+
     /// From the serialised form.
     pub fn from_bytes(bytes: impl AsRef<[u8]>) -> Self {
         let bytes = bytes.as_ref();

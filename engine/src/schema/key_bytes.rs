@@ -38,6 +38,16 @@ impl KeyBytes {
     }
 }
 
+impl KeyBytes {
+    /// Bytes that do not stand in place.
+    pub(super) fn heap_bytes(&self) -> usize {
+        match &self.0 {
+            Form::Short { .. } => 0,
+            Form::Long(bytes) => bytes.len(),
+        }
+    }
+}
+
 impl Default for KeyBytes {
     fn default() -> Self {
         KeyBytes::new(&[])

@@ -57,6 +57,6 @@ pub use format::scylla::{
 };
 pub use format::type_name::{cql_type, marshal_name, partition_key_types};
 pub use index::filter::HashedKey;
-pub use read::{Damage, DamageLog, Part, ReadPlan, Sstable, overlap, stated_positions};
+pub use read::{Damage, DamageLog, HeldMemory, Part, ReadPlan, Sstable, overlap, stated_positions};
 pub use set::{LOST, clear_unnamed, manifest};
 pub use write::{ORIGIN_COMPACTION, SstableWriter, WriterOptions, remove_files};

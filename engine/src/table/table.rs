@@ -28,7 +28,7 @@ use crate::schema::{
     TableId, TableOptions,
 };
 use crate::sstable::manifest::Manifest;
-use crate::sstable::{DamageLog, HashedKey, ReadPlan, Sstable, SstableInfo};
+use crate::sstable::{DamageLog, HashedKey, HeldMemory, ReadPlan, Sstable, SstableInfo};
 
 /// See the head of this file.
 pub struct Table {
@@ -321,6 +321,23 @@ impl Table {
             sstable_bytes: sstables.iter().map(|live| live.sstable.info().data_bytes).sum(),
             sstable_rows: sstables.iter().map(|live| live.sstable.info().rows).sum(),
         }
+    }
+
+    /// Bytes of the active memtable, and of those that are sealed.
+    pub fn memtables_bytes(&self) -> (usize, usize) {
+        let sealed = self.sealed.borrow();
+        (self.active().stats().bytes, sealed.iter().map(|sealed| sealed.stats().bytes).sum())
+    }
+
+    /// Bytes of memory that its SSTables hold outside caches, those that are replaced and that
+    /// readers may have included.
+    pub fn held_memory(&self) -> HeldMemory {
+        let (sstables, replaced) = (self.sstables.borrow(), self.replaced.borrow());
+        let left = self.resharding.of_readers();
+        let all = sstables.0.iter().map(|live| &live.sstable).chain(&*replaced).chain(&left);
+        let mut held = HeldMemory::default();
+        all.for_each(|sstable| held += sstable.held_memory());
+        held
     }
 
     /// A merged stream over everything the table holds, as of now: memtables and SSTables that join

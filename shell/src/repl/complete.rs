@@ -431,6 +431,7 @@ mod tests {
         "SHOW COMPACTIONS",
         "SHOW CORRUPTION",
         "SHOW KEYSPACES",
+        "SHOW MEMORY",
         "SHOW POLICIES",
         "SHOW POLICY EXITS",
         "SHOW IO",

@@ -97,6 +97,11 @@ impl Counters {
         self.stats
     }
 
+    /// Bytes of memory that it takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>() + self.floors.capacity() * size_of::<u32>()
+    }
+
     /// `seconds` passed.
     pub fn advance(&mut self, seconds: u64) {
         if seconds >= HISTORY_WINDOWS as u64 {

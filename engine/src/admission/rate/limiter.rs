@@ -100,6 +100,11 @@ impl Limiter {
         self.failure.as_ref()
     }
 
+    /// Bytes of memory that its counters take.
+    pub fn memory_bytes(&self) -> usize {
+        self.counters.as_ref().map_or(0, Counters::memory_bytes)
+    }
+
     pub fn stats(&self) -> LimiterStats {
         let counters = self.counters.as_ref().map_or_else(Default::default, Counters::stats);
         LimiterStats { counters, ..self.stats }

@@ -67,6 +67,15 @@ pub(super) struct LinkedPage {
     next: u32,
 }
 
+impl LinkedPage {
+    fn parsed_bytes(&self) -> u64 {
+        match self.content {
+            Content::Page(_) => 0,
+            Content::Parsed(_) => u64::from(self.bytes),
+        }
+    }
+}
+
 /// A page as it is on disk, or what was parsed of some.
 enum Content {
     Page(Page),
@@ -92,6 +101,8 @@ pub(super) struct Pages {
     /// Files that were closed and still have pages here.
     forgotten: Vec<u64>,
     index: IndexShare,
+    /// Bytes of what was parsed.
+    parsed_bytes: u64,
     next_file: u64,
     /// Seed of fingerprints.
     fingerprint_key: u64,
@@ -105,6 +116,7 @@ impl Pages {
             files: HashMap::new(),
             forgotten: Vec::new(),
             index: IndexShare::new(),
+            parsed_bytes: 0,
             next_file: 0,
             fingerprint_key,
         }
@@ -117,6 +129,11 @@ impl Pages {
 
     pub fn set_index_percent(&mut self, percent: u64) {
         self.index.set_percent(percent);
+    }
+
+    /// Bytes of the pieces that were parsed.
+    pub fn parsed_bytes(&self) -> u64 {
+        self.parsed_bytes
     }
 
     fn holds(&self, key: PageKey) -> bool {
@@ -184,6 +201,7 @@ impl Pages {
     fn insert(&mut self, mut page: Box<LinkedPage>) -> u32 {
         debug_assert!(page.previous == NONE && page.next == NONE, "a page comes in unlinked");
         let (key, kind, bytes) = (page.key, page.kind, page.bytes);
+        self.parsed_bytes += page.parsed_bytes();
         let first = self.files.get(&key.file).copied();
         page.next = first.unwrap_or(NONE);
         let number = self.linked.insert(page);
@@ -208,6 +226,7 @@ impl Pages {
     /// known here.
     pub fn remove(&mut self, number: u32) -> Box<LinkedPage> {
         let page = self.linked.remove(number);
+        self.parsed_bytes -= page.parsed_bytes();
         let was = self.numbers.remove(&page.key);
         debug_assert_eq!(was, Some(number), "a page stands by its key");
         if IndexShare::holds(page.kind) {

@@ -79,8 +79,9 @@ mod tests {
         assert_eq!(file.get(8192).as_deref(), Some(&"first"));
         let found = counts(&cache, EntryKind::PartitionIndexPage);
         assert_eq!((found.hits, found.misses, found.pages), (1, 1, 1));
+        assert_eq!(cache.parsed_bytes(), PIECE_BYTES as u64);
         drop(file);
-        assert_eq!(cache.stats().bytes, 0);
+        assert_eq!((cache.stats().bytes, cache.parsed_bytes()), (0, 0));
     }
 
     #[test]

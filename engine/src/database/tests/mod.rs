@@ -28,6 +28,7 @@ mod io;
 mod options;
 mod limits;
 mod long_rows;
+mod memory;
 mod point_reads;
 mod several_shards;
 mod watched;

@@ -29,6 +29,11 @@ impl CompressedFile {
         Rc::new(CompressedFile { stored, info })
     }
 
+    /// Bytes of memory that its checksums and its map of chunks take.
+    pub(crate) fn checks_bytes(&self) -> usize {
+        self.stored.checks_bytes() + self.info.heap_bytes()
+    }
+
     /// Bytes of the uncompressed data.
     pub(crate) fn size(&self) -> u64 {
         self.info.data_bytes

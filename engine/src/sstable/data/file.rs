@@ -170,6 +170,16 @@ pub(crate) struct CheckedFile {
 }
 
 impl CheckedFile {
+    /// Bytes of memory that its checksums take, and the note of what was checked.
+    pub(crate) fn checks_bytes(&self) -> usize {
+        let checked = self.checked.borrow().capacity() * size_of::<u64>();
+        checked
+            + match &self.checks {
+                Checks::None => 0,
+                Checks::Pages(crcs) | Checks::Chunks(_, crcs) => crcs.capacity() * size_of::<u32>(),
+            }
+    }
+
     /// Opens the file at `path`, of which `size` bytes are wanted if given; policies see its pages
     /// as `kind`.
     ///

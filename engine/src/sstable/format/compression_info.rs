@@ -32,6 +32,14 @@ struct Offsets {
     deltas: Vec<u32>,
 }
 
+impl CompressionInfo {
+    /// Bytes of memory that it takes beside itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let Offsets { bases, deltas } = &self.offsets;
+        bases.capacity() * size_of::<u64>() + deltas.capacity() * size_of::<u32>()
+    }
+}
+
 impl Offsets {
     fn get(&self, number: u64) -> Option<u64> {
         let number = usize::try_from(number).ok()?;

@@ -49,6 +49,11 @@ impl BloomFilter {
         BloomFilter { hash_count, words: vec![0; words as usize] }
     }
 
+    /// Bytes of memory that it takes beside itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.words.capacity() * size_of::<u64>()
+    }
+
     fn bits(&self, KeyHash { first, second }: KeyHash) -> impl Iterator<Item = usize> + use<> {
         let bits = self.words.len() as i64 * 64;
         (0..self.hash_count).scan(second, move |hash, _| {

@@ -75,6 +75,13 @@ impl SummaryBuilder {
 }
 
 impl Summary {
+    /// Bytes of memory that it takes beside itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let keys = self.samples.iter().map(|(key, _)| key).chain([&self.first, &self.last]);
+        let keys: usize = keys.map(PartitionKey::heap_bytes).sum();
+        self.samples.capacity() * size_of::<(PartitionKey, u64)>() + keys
+    }
+
     /// The page of the index that holds `key` if any does: its start, and its end unless it is the
     /// last one.
     pub(crate) fn page(&self, key: &PartitionKey) -> Option<(u64, Option<u64>)> {

@@ -18,4 +18,4 @@ pub use damage::{Damage, DamageLog};
 pub use open::stated_positions;
 pub use part::{Part, overlap};
 pub use plan::ReadPlan;
-pub use sstable::Sstable;
+pub use sstable::{HeldMemory, Sstable};

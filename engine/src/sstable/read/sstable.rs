@@ -44,6 +44,23 @@ pub struct Sstable {
     part: OnceCell<Part>,
 }
 
+/// Bytes of memory that SSTables hold while they are open, outside caches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HeldMemory {
+    pub filters: u64,
+    pub summaries: u64,
+    /// Checksums of pages and chunks, notes of what was checked, and maps of chunks.
+    pub checksums: u64,
+}
+
+impl std::ops::AddAssign for HeldMemory {
+    fn add_assign(&mut self, other: Self) {
+        self.filters += other.filters;
+        self.summaries += other.summaries;
+        self.checksums += other.checksums;
+    }
+}
+
 /// What an SSTable is made of once it was opened.
 pub(crate) struct Parts {
     pub(crate) info: SstableInfo,
@@ -103,6 +120,19 @@ impl Sstable {
     /// else made good.
     pub fn mended(&self) -> &[Error] {
         &self.mended
+    }
+
+    /// Bytes of memory that it holds outside caches.
+    pub fn held_memory(&self) -> HeldMemory {
+        let data = match &self.data {
+            Content::Plain(file) => file.checks_bytes(),
+            Content::Compressed(file) => file.checks_bytes(),
+        };
+        HeldMemory {
+            filters: self.filter.as_ref().map_or(0, BloomFilter::heap_bytes) as u64,
+            summaries: self.summary.heap_bytes() as u64,
+            checksums: (data + self.index.checks_bytes()) as u64,
+        }
     }
 
     /// The data file.

@@ -499,6 +499,12 @@ pub static STATEMENTS: &[StatementRow] = &[
         ..StatementRow::SHOW
     },
     StatementRow {
+        words: "SHOW MEMORY",
+        reader: Reader::Show(show::MEMORY),
+        help: &[Help::Name(Topic::Engine, "SHOW MEMORY")],
+        ..StatementRow::SHOW
+    },
+    StatementRow {
         words: "ALTER IO CLASS",
         reader: Reader::Own(own::<AlterIoClass>),
         help: &[Help::Name(Topic::Engine, "ALTER IO CLASS")],

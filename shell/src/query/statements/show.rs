@@ -108,6 +108,13 @@ pub const IO: &str = concat!(
     ") ORDER BY place"
 );
 
+/// What is held in memory, of all shards together; parts of a pool stand below it.
+pub const MEMORY: &str = "SELECT CASE part_of WHEN 'resident' THEN '' ELSE '  ' END || pool AS pool, \
+            bytes, limit_bytes, round(100.0 * bytes / limit_bytes, 1) AS percent FROM ( \
+     SELECT place, pool, coalesce(part_of, 'resident') AS part_of, sum(bytes) AS bytes, \
+            sum(limit_bytes) AS limit_bytes FROM system.memory GROUP BY place, pool, part_of \
+     ) ORDER BY place";
+
 pub const STALLS: &str = "SELECT * FROM system.stalls ORDER BY longest_us DESC, shard";
 
 /// A SHOW, by the query that it stands for.

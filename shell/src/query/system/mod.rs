@@ -5,6 +5,7 @@ mod compaction;
 mod files;
 mod fragments;
 mod io;
+mod memory;
 mod system;
 
 pub use system::{SYSTEM_KEYSPACE, SystemSchema};

@@ -11,6 +11,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit}
 use datafusion::catalog::{SchemaProvider, Session, TableProvider};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use tidegate_engine::admission::ClassStatus;
@@ -24,7 +25,7 @@ use tidegate_engine::{
 use super::columns::{counts, texts};
 use super::compaction;
 use super::files::{Large, corruption, corruption_fields};
-use super::{fragments, io};
+use super::{fragments, io, memory};
 use crate::query::engine::Engine;
 
 /// Name of the keyspace.
@@ -78,10 +79,11 @@ enum SystemTable {
     Sstables,
     Compactions,
     Io,
+    Memory,
 }
 
 impl SystemTable {
-    const ALL: [SystemTable; 18] = [
+    const ALL: [SystemTable; 19] = [
         SystemTable::Tables,
         SystemTable::Columns,
         SystemTable::Policies,
@@ -100,6 +102,7 @@ impl SystemTable {
         SystemTable::Sstables,
         SystemTable::Compactions,
         SystemTable::Io,
+        SystemTable::Memory,
     ];
 
     fn name(self) -> &'static str {
@@ -122,6 +125,7 @@ impl SystemTable {
             SystemTable::Sstables => "sstables",
             SystemTable::Compactions => "compactions",
             SystemTable::Io => "io",
+            SystemTable::Memory => "memory",
         }
     }
 
@@ -143,6 +147,7 @@ impl SystemTable {
             SystemTable::Sstables => compaction::sstable_fields(),
             SystemTable::Compactions => compaction::compaction_fields(),
             SystemTable::Io => io::fields(),
+            SystemTable::Memory => memory::fields(),
         };
         Arc::new(Schema::new(fields))
     }
@@ -150,7 +155,7 @@ impl SystemTable {
     async fn columns(
         self,
         database: &Engine,
-        filters: &[Expr],
+        (filters, queries): (&[Expr], &Arc<dyn MemoryPool>),
     ) -> Result<Vec<ArrayRef>, EngineError> {
         match self {
             SystemTable::Tables => tables(database).await,
@@ -169,6 +174,7 @@ impl SystemTable {
             SystemTable::Sstables => compaction::sstables(database).await,
             SystemTable::Compactions => compaction::compactions(database).await,
             SystemTable::Io => io::columns(database).await,
+            SystemTable::Memory => memory::columns(database, queries).await,
         }
     }
 }
@@ -716,14 +722,15 @@ impl TableProvider for SystemSource {
 
     async fn scan(
         &self,
-        _state: &dyn Session,
+        state: &dyn Session,
         projection: Option<&Vec<usize>>,
         filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let queries = &state.runtime_env().memory_pool;
         let columns = self
             .table
-            .columns(&self.database, filters)
+            .columns(&self.database, (filters, queries))
             .await
             .map_err(|error| DataFusionError::External(Box::new(error)))?;
         let batch = RecordBatch::try_new(self.table.schema(), columns)?;

@@ -101,6 +101,59 @@ async fn tables_of_one_name_have_rows_of_their_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_is_seen_by_what_it_is_for() {
+    let world = World::weather().await;
+    let bytes = async |pool: &str| -> u64 {
+        let sum = format!("SELECT sum(bytes) FROM system.memory WHERE pool = '{pool}'");
+        world.column(&sum).await[0].parse().unwrap()
+    };
+    let active = bytes("active memtables").await;
+    assert!(active > 0 && active == bytes("memtables").await, "{active}");
+    world.run("FLUSH").await;
+    assert_eq!((bytes("active memtables").await, bytes("sealed memtables").await), (0, 0));
+    for pool in ["filters", "summaries", "checksums", "I/O buffers"] {
+        assert!(bytes(pool).await > 0, "{pool}");
+    }
+    let shown = world.rows("SHOW MEMORY").await;
+    let place = |pool: &str| shown.find(pool).unwrap_or_else(|| panic!("{pool} in {shown}"));
+    let pools = [
+        "| memtables",
+        "|   active memtables",
+        "|   sealed memtables",
+        "| cache",
+        "|   row cache",
+        "|   data pages",
+        "|   index pages",
+        "|   index entries",
+        "| filters",
+        "| summaries",
+        "| checksums",
+        "| commitlog buffers",
+        "| I/O buffers",
+        "| batches of reads",
+        "| queries",
+        "| policies",
+        "| rate limits",
+        "| not counted",
+        "| resident",
+    ];
+    assert!(pools.map(place).is_sorted(), "{shown}");
+    assert_eq!(shown.lines().filter(|line| line.starts_with("| ")).count(), pools.len() + 1);
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    // Parts are no more than their whole, and all that is counted is no more than there is.
+    let parts = "SELECT count(*) FROM ( \
+         SELECT part_of, sum(bytes) AS bytes FROM system.memory \
+         WHERE part_of <> 'resident' GROUP BY part_of) AS parts \
+         JOIN (SELECT pool, sum(bytes) AS bytes FROM system.memory GROUP BY pool) AS wholes \
+         ON part_of = pool WHERE parts.bytes <= wholes.bytes";
+    assert_eq!(world.column(parts).await, ["2"], "of memtables and of the cache");
+    let limits = "SELECT pool FROM system.memory WHERE limit_bytes IS NOT NULL GROUP BY pool \
+                  ORDER BY min(place)";
+    let limited = ["memtables", "cache", "batches of reads", "queries", "resident"];
+    assert_eq!(world.column(limits).await, limited);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn classes_of_io_are_seen_and_set() {
     let world = World::weather().await;
     world.run("FLUSH").await;
