@@ -422,6 +422,8 @@ async fn sstables_are_merged_and_what_became_of_them_is_seen() {
     let shards = "SELECT count(*) = count(DISTINCT shard), sum(rows), max(level)";
     let seen = world.rows(&format!("{shards} {of_t}")).await;
     assert!(seen.contains("| true ") && seen.contains("| 4 ") && seen.contains("| 0 "), "{seen}");
+    let runs = world.column(&format!("SELECT DISTINCT run = number {of_t}")).await;
+    assert_eq!(runs, ["true"], "each is a run by itself");
     assert_eq!(world.column("SELECT v FROM t ORDER BY k").await, ["2", "2", "0", "4"]);
     let ended = "SELECT DISTINCT reason, state, done_percent FROM system.compactions";
     let ended = world.rows(ended).await;
