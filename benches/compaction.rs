@@ -1,13 +1,16 @@
 //! `cargo bench --bench compaction`: what merging of SSTables costs and what it leaves, how reads
 //! fare beside it, and how a directory of many SSTables or many tables opens.
 //!
-//! Everything goes to a real disk by the public API. Bytes that were written are counted by the
-//! I/O classes; a read's cost is the requests that it made with next to no cache.
+//! Everything but a simulated day goes to a real disk by the public API. Bytes that were written
+//! are counted by the I/O classes; a read's cost is the requests that it made with next to no
+//! cache.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark stops where it fails")]
 
 #[path = "compaction/bulk.rs"]
 mod bulk;
+#[path = "compaction/day.rs"]
+mod day;
 #[path = "compaction/flushes.rs"]
 mod flushes;
 #[allow(dead_code, reason = "a group uses of the frame what it needs")]
@@ -15,6 +18,8 @@ mod flushes;
 mod frame;
 #[path = "compaction/merge.rs"]
 mod merge;
+#[path = "../tests/model/day.rs"]
+mod simulated;
 #[path = "compaction/strategies.rs"]
 mod strategies;
 #[path = "compaction/tables.rs"]
@@ -36,4 +41,5 @@ fn main() {
     strategies::print(&arguments);
     flushes::print(&arguments);
     tables::print(&arguments);
+    day::print(&arguments);
 }

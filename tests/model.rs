@@ -10,6 +10,8 @@
 
 #[path = "model/damage.rs"]
 mod damage;
+#[path = "model/day.rs"]
+mod day;
 #[path = "model/reference.rs"]
 mod reference;
 #[path = "seeds.rs"]
@@ -755,6 +757,17 @@ fn what_was_acknowledged_survives_everything() {
 fn a_seed_gives_the_same_run_again() {
     for seed in [3, 14, 159] {
         assert_eq!(Player::new(seed).play(), Player::new(seed).play(), "seed {seed}");
+    }
+}
+
+/// Rows live for an hour, and what expired stays for ten minutes: from the third hour on the disk
+/// holds no more than in the second.
+#[test]
+fn rows_that_expire_make_room_for_those_that_come() {
+    for class in [CompactionClass::TimeWindow, CompactionClass::Incremental] {
+        let most = day::play(day::Day { hours: 6, scale: 10_000, class });
+        let (early, later) = (most[1], most[2..].iter().max().copied().unwrap());
+        assert!(10 * later <= 12 * early, "{class:?} holds most in each hour: {most:?}");
     }
 }
 
