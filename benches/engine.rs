@@ -258,6 +258,7 @@ impl Loaded {
                     slice: point(&self.schema, &mut random),
                     columns: vec![ColumnId(2)],
                     row_limit: None,
+                    partition_limit: None,
                     past_cache: false,
                 };
                 let batches: Vec<RecordBatch> =

@@ -104,6 +104,7 @@ impl Load {
             slice: Slice { ranges, direction: Direction::Forward },
             columns: vec![ColumnId(2)],
             row_limit: None,
+            partition_limit: None,
             past_cache: false,
         };
         let _: Vec<RecordBatch> = self.database.read(command).try_collect().await?;

@@ -37,6 +37,7 @@ pub async fn run(arguments: &Arguments) {
             slice: Slice::full(Direction::Forward),
             columns: vec![],
             row_limit: None,
+            partition_limit: None,
             past_cache: false,
         };
         let batches: Vec<_> =
@@ -117,6 +118,10 @@ impl FragmentSource for Nothing {
         _out: &'a mut std::collections::VecDeque<tidegate_engine::mutation::Fragment>,
     ) -> futures::future::LocalBoxFuture<'a, tidegate_engine::Result<()>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn skip_partition(&mut self) {
+        unreachable!("no partition is open");
     }
 }
 

@@ -127,6 +127,7 @@ async fn scan(database: &Database, schema: &SchemaRef, past_cache: bool) -> (usi
         slice: Slice::full(Direction::Forward),
         columns: vec![ColumnId(0)],
         row_limit: None,
+        partition_limit: None,
         past_cache,
     };
     let clock = database.clock().clone();

@@ -118,6 +118,7 @@ fn command(schema: &SchemaRef, row_limit: Option<usize>, past_cache: bool) -> Re
         slice: Slice::full(Direction::Reversed),
         columns: vec![ColumnId(1), ColumnId(2)],
         row_limit,
+        partition_limit: None,
         past_cache,
     }
 }

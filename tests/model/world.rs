@@ -331,6 +331,7 @@ fn command(schema: &SchemaRef, partitions: Partitions, slice: Slice) -> ReadComm
         slice,
         columns,
         row_limit: None,
+        partition_limit: None,
         past_cache: false,
     }
 }

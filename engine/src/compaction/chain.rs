@@ -76,6 +76,10 @@ impl FragmentSource for Chain {
         self.merged = Some(inputs);
     }
 
+    fn skip_partition(&mut self) {
+        self.source.as_mut().expect("a partition is open").skip_partition();
+    }
+
     fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {
         self.fill_some(out).boxed_local()
     }

@@ -232,6 +232,14 @@ impl Cursor {
 }
 
 impl FragmentSource for MemtableSource {
+    fn skip_partition(&mut self) {
+        assert!(self.current.is_some(), "a memtable is read on behind {:?}", self.last_key);
+        self.current = None;
+        if let Some(check) = &mut self.check {
+            check.skip();
+        }
+    }
+
     fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {
         self.fill_some(out);
         ready(Ok(())).boxed_local()

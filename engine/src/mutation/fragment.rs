@@ -111,6 +111,12 @@ impl StreamCheck {
         }
     }
 
+    /// The rest of a partition is left out.
+    pub(crate) fn skip(&mut self) {
+        assert!(self.is_open, "the rest of a partition is left out, and none is open");
+        (self.is_open, self.place, self.in_force) = (false, None, None);
+    }
+
     /// Changes at one place may follow one another; two rows do not.
     fn step(&mut self, to: Position, is_row: bool) {
         assert!(self.is_open, "{to:?} stands in no partition");
@@ -146,12 +152,31 @@ pub trait FragmentSource {
         Filled::Waits
     }
 
+    /// Leaves out the rest of a partition: what comes next is the start of another one. Only where
+    /// the start of a partition was given and its end was not.
+    fn skip_partition(&mut self);
+
     /// As `fill_now`, to a sink that takes rows where they lie: `Some` when the sink has enough, or
     /// so much was passed that others should have their turn; `Waits` when the sink wants more and
     /// `fill` has to be asked. Until then the source keeps its place.
     fn pass_now(&mut self, _sink: &mut dyn FragmentSink) -> Filled {
         Filled::Waits
     }
+}
+
+/// Drops the rest of a partition from what was read ahead. False where its end is not there: then
+/// the source has to leave out what is left.
+pub fn drop_partition(ahead: &mut VecDeque<Fragment>) -> bool {
+    while let Some(fragment) = ahead.pop_front() {
+        debug_assert!(
+            !matches!(fragment, Fragment::PartitionStart { .. }),
+            "{fragment:?} stands within a partition"
+        );
+        if matches!(fragment, Fragment::PartitionEnd) {
+            return true;
+        }
+    }
+    false
 }
 
 /// Who takes fragments. `row` and `fragment` return whether more is wanted; a source may hand over

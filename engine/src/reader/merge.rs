@@ -15,6 +15,7 @@ use futures::future::LocalBoxFuture;
 
 use crate::config::FRAGMENTS_PER_FILL_MAX;
 use crate::error::Result;
+use crate::mutation::fragment::drop_partition;
 use crate::mutation::tombstone::strongest;
 use crate::mutation::{
     Direction, Filled, Fragment, FragmentSource, Position, Row, StreamCheck, Tombstone, Weight,
@@ -278,6 +279,22 @@ fn place(fragment: &Fragment) -> (&[u8], Weight) {
 }
 
 impl FragmentSource for MergeSource {
+    fn skip_partition(&mut self) {
+        assert!(self.in_partition, "no partition is open in the merged stream");
+        for input in self.inputs.iter_mut().filter(|input| input.is_open) {
+            if !drop_partition(&mut input.buffer) {
+                input.source.skip_partition();
+            }
+            (input.is_open, input.in_force) = (false, None);
+        }
+        self.order.clear();
+        self.unplaced.clear();
+        (self.in_partition, self.in_force) = (false, None);
+        if let Some(check) = &mut self.check {
+            check.skip();
+        }
+    }
+
     fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {
         async move {
             let before = out.len();

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use super::dropped::DroppedCells;
 use crate::config::{FRAGMENTS_PER_FILL_MAX, PASS_BYTES_MAX};
 use crate::error::Result;
+use crate::mutation::fragment::drop_partition;
 use crate::mutation::tombstone::strongest;
 use crate::mutation::{Filled, FlatRow, Fragment, FragmentSink, FragmentSource, Row, Tombstone};
 use crate::schema::{ClusteringKey, PartitionKey};
@@ -52,6 +53,8 @@ struct View {
     dropped: Option<DroppedCells>,
     /// Give a partition without live rows one row if its static row is live.
     show_static_only: bool,
+    /// Rows of a partition behind which the rest of it is left out.
+    partition_limit: usize,
     partition: Option<Open>,
     /// Rows that are still to be handed over in this turn.
     rows_left: usize,
@@ -66,14 +69,22 @@ struct Open {
     /// Bytes of key and static row, which every row of a batch repeats.
     repeated_bytes: usize,
     has_rows: bool,
+    /// Rows that may still be handed over of it.
+    rows_left: usize,
 }
 
 impl QueryReader {
     /// Reads `source` as of `now_seconds`.
     pub fn new(source: Box<dyn FragmentSource>, now_seconds: i32, show_static_only: bool) -> Self {
-        let view =
-            View { now_seconds, dropped: None, show_static_only, partition: None, rows_left: 0 };
+        let view = View::new(now_seconds, show_static_only);
         QueryReader { source, buffer: VecDeque::new(), view }
+    }
+
+    /// As it is, but that it reads on at the next partition after so many rows of one.
+    pub fn at_most(mut self, partition_limit: Option<usize>) -> Self {
+        assert_ne!(partition_limit, Some(0), "a partition of which no row is wanted");
+        self.view.partition_limit = partition_limit.unwrap_or(usize::MAX);
+        self
     }
 
     /// As it is, but that it leaves these out.
@@ -89,6 +100,9 @@ impl QueryReader {
     pub fn pull(&mut self, rows_max: usize, take: &mut TakeRows<'_>) -> Result<Filled> {
         self.view.rows_left = rows_max;
         loop {
+            if self.view.has_enough() {
+                self.skip_partition();
+            }
             if self.view.rows_left == 0 {
                 return Ok(Filled::Some);
             }
@@ -104,9 +118,21 @@ impl QueryReader {
             failed: None,
         };
         let filled = self.source.pass_now(&mut pass);
-        match pass.failed {
-            Some(error) => Err(error),
-            None => Ok(filled),
+        if let Some(error) = pass.failed {
+            return Err(error);
+        }
+        if self.view.has_enough() {
+            self.skip_partition();
+        }
+        Ok(filled)
+    }
+
+    /// Goes to the partition behind the one that is open.
+    fn skip_partition(&mut self) {
+        let skipped = self.view.partition.take();
+        assert!(skipped.is_some(), "no partition is open, and the rest of one is left out");
+        if !drop_partition(&mut self.buffer) {
+            self.source.skip_partition();
         }
     }
 
@@ -129,8 +155,7 @@ pub fn see_row(
     (now_seconds, dropped): (i32, Option<DroppedCells>),
     take: &mut TakeRows<'_>,
 ) -> Result<()> {
-    let mut view =
-        View { now_seconds, dropped, show_static_only: false, partition: None, rows_left: 1 };
+    let mut view = View { dropped, rows_left: 1, ..View::new(now_seconds, false) };
     view.fragment(Fragment::PartitionStart { key: partition, deletion }, take)?;
     if let Some(row) = static_row {
         view.fragment(Fragment::StaticRow(row), take)?;
@@ -139,6 +164,23 @@ pub fn see_row(
 }
 
 impl View {
+    fn new(now_seconds: i32, show_static_only: bool) -> Self {
+        View {
+            now_seconds,
+            dropped: None,
+            show_static_only,
+            partition_limit: usize::MAX,
+            partition: None,
+            rows_left: 0,
+        }
+    }
+
+    /// Whether no more is wanted of the partition that is open.
+    #[inline]
+    fn has_enough(&self) -> bool {
+        self.partition.as_ref().is_some_and(|open| open.rows_left == 0)
+    }
+
     fn open(&mut self) -> &mut Open {
         self.partition.as_mut().expect("it stands in a partition")
     }
@@ -152,6 +194,12 @@ impl View {
         take: &mut TakeRows<'_>,
     ) -> Result<()> {
         let open = self.open();
+        if open.rows_left == 0 {
+            // A source may hand over what comes right behind the last row that was wanted.
+            return Ok(());
+        }
+        assert!(count <= open.rows_left, "{count} rows are handed over of {}", open.rows_left);
+        open.rows_left -= count;
         open.has_rows = true;
         debug_assert!(
             !matches!(content, LiveContent::Flat([])),
@@ -182,6 +230,7 @@ impl View {
                     static_row: None,
                     repeated_bytes,
                     has_rows: false,
+                    rows_left: self.partition_limit,
                 });
             }
             Fragment::StaticRow(row) => {
@@ -290,6 +339,7 @@ impl Pass<'_, '_> {
         self.fragments_left = self.fragments_left.saturating_sub(fragments);
         self.bytes_left = self.bytes_left.saturating_sub(bytes);
         match taken {
+            Ok(()) if self.view.has_enough() => false,
             Ok(()) => self.view.rows_left > 0 && self.fragments_left > 0 && self.bytes_left > 0,
             Err(error) => {
                 self.failed = Some(error);
@@ -302,8 +352,9 @@ impl Pass<'_, '_> {
     #[inline]
     fn whole<'r, 'f>(&mut self, rows: &'r [&'f FlatRow]) -> (&'r [&'f FlatRow], usize) {
         let open = self.view.open();
-        let (covering, repeated_bytes) = (open.covering, open.repeated_bytes);
-        let most = rows.len().min(self.view.rows_left).min(self.fragments_left);
+        let (covering, repeated_bytes, of_partition) =
+            (open.covering, open.repeated_bytes, open.rows_left);
+        let most = rows.len().min(self.view.rows_left).min(self.fragments_left).min(of_partition);
         let (mut count, mut bytes) = (0, 0);
         while count < most && bytes < self.bytes_left && self.view.is_whole(rows[count], covering) {
             bytes += rows[count].memory_bytes() + repeated_bytes;
@@ -371,6 +422,10 @@ mod tests {
         ) -> LocalBoxFuture<'a, Result<()>> {
             out.append(&mut self.0);
             Box::pin(ready(Ok(())))
+        }
+
+        fn skip_partition(&mut self) {
+            assert!(drop_partition(&mut self.0));
         }
     }
 

@@ -27,6 +27,8 @@ pub struct ReadCommand {
     pub columns: Vec<ColumnId>,
     /// Stop after so many rows.
     pub row_limit: Option<usize>,
+    /// After so many rows of a partition read on at the next one; at least 1.
+    pub partition_limit: Option<usize>,
     /// Ask the row cache for nothing and leave nothing in the caches: for reads that will not come
     /// again.
     pub past_cache: bool,
@@ -113,6 +115,9 @@ impl Table {
             let why = "ranges of a read are in order, disjoint, and none is empty";
             return Err(Error::invalid(why));
         }
+        if command.partition_limit == Some(0) {
+            return Err(Error::invalid("a read wants at least one row of each partition"));
+        }
         self.check_columns(&command)?;
         let dropped = self.dropped_cells();
         let ranges = self.ranges(command.partitions);
@@ -126,7 +131,7 @@ impl Table {
         'ranges: for range in &ranges {
             let source = self.read(range, &command.slice, command.past_cache);
             let reader = QueryReader::new(source, now_seconds, show_static_only);
-            let mut reader = reader.without(dropped.clone());
+            let mut reader = reader.without(dropped.clone()).at_most(command.partition_limit);
             loop {
                 if left == 0 {
                     break 'ranges;

@@ -25,6 +25,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 
 use super::error::{QueryError, Result};
+use super::parse::PARTITION_LIMIT;
 use super::parse::statement::Statement;
 
 /// Most rows of parameters that a query takes at once.
@@ -92,6 +93,9 @@ fn wanted<'a>(
     match expr {
         Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => {
             open(expr).map(|parameter| (parameter, field.data_type().clone())).into_iter().collect()
+        }
+        Expr::ScalarFunction(call) if call.name() == PARTITION_LIMIT => {
+            call.args.iter().filter_map(open).map(|rows| (rows, DataType::Int64)).collect()
         }
         Expr::ScalarFunction(call) if ALIKE.contains(&call.name()) => {
             let known = call.args.iter().filter(|argument| open(argument).is_none());

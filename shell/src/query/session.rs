@@ -26,6 +26,7 @@ use super::engine::Engine;
 use super::error::{QueryError, Result};
 use super::memory::QueryMemory;
 use super::parse::{self, TableName};
+use super::plan::access::partition_limit;
 use super::plan::deep;
 use super::plan::heading::{headings, with_headings};
 use super::plan::row_in;
@@ -145,6 +146,7 @@ impl Session {
             named_cast::function(),
             row_in::function(),
             token::function(),
+            partition_limit::function(),
         ]);
         functions.for_each(|function| context.register_udf(function));
         let call_bytes = options.memory.bytes() as u64 / 2;

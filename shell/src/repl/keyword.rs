@@ -53,6 +53,8 @@ pub(super) const QUERY: &[&str] = &[
     "ORDER",
     "OUTER",
     "OVER",
+    "PARTITION",
+    "PER",
     "RIGHT",
     "THEN",
     "TRUE",

@@ -90,6 +90,7 @@ impl Tidegate {
             slice,
             columns: vec![ColumnId(1), ColumnId(2)],
             row_limit: None,
+            partition_limit: None,
             past_cache: false,
         }
     }

@@ -537,6 +537,12 @@ impl CachedRead {
 }
 
 impl FragmentSource for CachedRead {
+    fn skip_partition(&mut self) {
+        debug_assert!(!matches!(self.state, State::Start | State::Done), "no partition is open");
+        // What was to be kept of it stays as far as it came: this is as when its reader goes.
+        self.state = State::Done;
+    }
+
     fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {
         async move {
             let goal = out.len() + FRAGMENTS_PER_FILL_MAX;

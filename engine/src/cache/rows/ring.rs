@@ -37,6 +37,7 @@ use super::{Handle, RowCache, Underlying};
 use crate::cache::budget::Arrival;
 use crate::config::FRAGMENTS_PER_FILL_MAX;
 use crate::error::Result;
+use crate::mutation::fragment::drop_partition;
 use crate::mutation::{
     ClusteringRange, Direction, Filled, Fragment, FragmentSink, FragmentSource, PartitionRange,
     Row, Slice, Tombstone,
@@ -478,6 +479,25 @@ impl RingRead {
 }
 
 impl FragmentSource for RingRead {
+    fn skip_partition(&mut self) {
+        match &mut self.state {
+            State::Cached(read) => {
+                self.last = Some(read.key().clone());
+                self.state = State::Between;
+            }
+            State::Below(below) => {
+                debug_assert!(!below.is_left_out, "nothing of the partition was given");
+                if let Some(population) = below.population.take() {
+                    population.stop();
+                }
+                if !drop_partition(&mut below.buffer) {
+                    below.source.skip_partition();
+                }
+            }
+            State::Between | State::Done => unreachable!("no partition of the scan is open"),
+        }
+    }
+
     fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {
         async move {
             let before = out.len();

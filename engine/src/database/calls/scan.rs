@@ -15,6 +15,7 @@ pub struct Scan {
     direction: Direction,
     columns: Option<Vec<ColumnId>>,
     limit: Option<usize>,
+    partition_limit: Option<usize>,
 }
 
 impl Scan {
@@ -26,6 +27,7 @@ impl Scan {
             direction: Direction::Forward,
             columns: None,
             limit: None,
+            partition_limit: None,
         }
     }
 
@@ -94,6 +96,12 @@ impl Scan {
         self
     }
 
+    /// So many rows of each partition at most, at least one: the rest of it is not read.
+    pub fn limit_partitions(mut self, rows: usize) -> Self {
+        self.partition_limit = Some(rows);
+        self
+    }
+
     /// The command, and whether it names partitions.
     pub(super) fn into_command(self) -> (ReadCommand, bool) {
         let has_keys = !self.partitions.is_empty();
@@ -104,6 +112,7 @@ impl Scan {
             slice: Slice { ranges: vec![self.range], direction: self.direction },
             columns,
             row_limit: self.limit,
+            partition_limit: self.partition_limit,
             past_cache: false,
         };
         (command, has_keys)

@@ -62,6 +62,7 @@ async fn elements_are_there_after_a_restart() {
             slice: Slice::full(Direction::Reversed),
             columns: vec![ColumnId(2), ColumnId(3)],
             row_limit: None,
+            partition_limit: None,
             past_cache: false,
         };
         let batches: Vec<RecordBatch> = database.read(command).try_collect().await.unwrap();

@@ -61,6 +61,7 @@ async fn check(database: &Database, schema: &SchemaRef, there: &[usize], what: &
         slice,
         columns: vec![ColumnId(2)],
         row_limit: None,
+        partition_limit: None,
         past_cache,
     };
     let all = || Slice::full(Direction::Forward);

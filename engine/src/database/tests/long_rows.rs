@@ -33,6 +33,7 @@ fn read(schema: &SchemaRef, partitions: Partitions, columns: &[ColumnId]) -> Rea
         slice: Slice::full(Direction::Forward),
         columns: columns.to_vec(),
         row_limit: None,
+        partition_limit: None,
         past_cache: false,
     }
 }

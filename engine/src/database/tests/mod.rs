@@ -30,6 +30,7 @@ mod limits;
 mod long_rows;
 mod memory;
 mod point_reads;
+mod reads;
 mod several_shards;
 mod watched;
 
@@ -83,6 +84,7 @@ fn read_of(schema: &SchemaRef, pk: &str, slice: Slice, row_limit: Option<usize>)
         slice,
         columns: vec![ColumnId(2)],
         row_limit,
+        partition_limit: None,
         past_cache: false,
     }
 }
@@ -95,6 +97,7 @@ fn scan_of(schema: &SchemaRef, shard: u32) -> ReadCommand {
         slice: Slice::full(Direction::Forward),
         columns: vec![],
         row_limit: None,
+        partition_limit: None,
         past_cache: false,
     }
 }
@@ -136,6 +139,7 @@ async fn count_rows(
         slice: Slice::full(Direction::Forward),
         columns: vec![ColumnId(2)],
         row_limit: None,
+        partition_limit: None,
         past_cache: false,
     };
     let batches: Vec<RecordBatch> = database.read(command).try_collect().await?;

@@ -301,6 +301,12 @@ impl FragmentSource for SstableSource {
         self.fill_max = (FRAGMENTS_PER_FILL_MAX / inputs).max(FRAGMENTS_FIRST);
     }
 
+    fn skip_partition(&mut self) {
+        assert!(self.partition.is_some(), "the partition that is left out is none of this file");
+        self.partition = None;
+        self.data.let_go_of_long();
+    }
+
     fn fill<'a>(&'a mut self, out: &'a mut VecDeque<Fragment>) -> LocalBoxFuture<'a, Result<()>> {
         Box::pin(self.fill_some(out))
     }

@@ -11,6 +11,7 @@ mod depth;
 pub mod dialect;
 mod element;
 mod far_instant;
+mod partition_limit;
 mod row_value;
 pub mod statement;
 mod type_name;
@@ -28,6 +29,7 @@ pub use ast::{
 pub use balance::balance;
 pub use cursor::Cursor;
 pub use depth::check as check_depth;
+pub use partition_limit::PARTITION_LIMIT;
 pub use row_value::{NAMED_CAST, ROW_IN, take_apart, tell_apart};
 pub use type_name::{TypeName, type_name, unknown as unknown_type};
 pub use write::write;
@@ -51,6 +53,7 @@ pub fn sql(tokens: &[TokenWithSpan]) -> Result<SqlStatement> {
         }
         _ => error,
     };
+    let tokens = &partition_limit::with_call(tokens)?;
     let tokens = &with_named_arguments(tokens);
     let mut parser = DFParserBuilder::new(with_doubles(tokens)?)
         .with_dialect(&DIALECT)

@@ -11,6 +11,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 
+use super::access::partition_limit::LimitPartitions;
 use super::access::{ExtremeRow, LookUp, few_to_left};
 use super::any_all::AsExistence;
 use super::correlated::LiftCorrelated;
@@ -85,6 +86,7 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(OfNodes { name, change })
     };
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(LimitPartitions),
         Arc::new(LiftCorrelated),
         Arc::new(AsExistence),
         Arc::new(AsCounts),

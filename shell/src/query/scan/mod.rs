@@ -1,12 +1,14 @@
 //! Reads: the engine's tables as DataFusion sees them, from conditions to slices to batches.
 
 pub mod catalog;
+mod partition_limit;
 mod provider;
 pub mod pushdown;
 mod scan;
 pub mod token;
 mod wanted;
 
+pub use partition_limit::PartitionLimit;
 pub use provider::TideTable;
 pub use scan::{TideScan, slices_text};
 pub use wanted::WantedKeys;

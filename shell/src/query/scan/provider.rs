@@ -16,6 +16,7 @@ use tidegate_engine::batch::arrow_schema;
 use tidegate_engine::schema::ColumnId;
 use tidegate_engine::schema::table_schema::SchemaRef;
 
+use super::partition_limit::PartitionLimit;
 use super::pushdown::{self, Access, Keys};
 use super::scan::{TideScan, table_arrow_schema};
 use crate::query::conjunction::all_of;
@@ -28,12 +29,28 @@ pub struct TideTable {
     database: Engine,
     table: SchemaRef,
     schema: ArrowSchemaRef,
+    partition_limit: Option<PartitionLimit>,
 }
 
 impl TideTable {
     pub fn new(database: Engine, table: SchemaRef) -> Self {
         let schema = table_arrow_schema(&table);
-        TideTable { database, table, schema }
+        TideTable { database, table, schema, partition_limit: None }
+    }
+
+    /// The same table, of which so many rows of each partition are read.
+    pub fn limited(&self, limit: PartitionLimit) -> Self {
+        TideTable {
+            database: self.database.clone(),
+            table: Arc::clone(&self.table),
+            schema: Arc::clone(&self.schema),
+            partition_limit: Some(limit),
+        }
+    }
+
+    /// How many rows of each partition are read, where that is limited.
+    pub fn partition_limit(&self) -> Option<PartitionLimit> {
+        self.partition_limit
     }
 
     /// The table.
@@ -94,6 +111,10 @@ impl TableProvider for TideTable {
                 let mut needed: Vec<ColumnId> =
                     collect_columns(&predicate).iter().map(|column| all[column.index()]).collect();
                 needed.sort_unstable();
+                if self.partition_limit.is_some() {
+                    // Rows that are left are counted by partition.
+                    needed.extend(self.table.partition_key_ids());
+                }
                 for id in needed {
                     if !columns.contains(&id) {
                         columns.push(id);
@@ -112,6 +133,10 @@ impl TableProvider for TideTable {
             predicate,
             limit,
         );
-        Ok(Arc::new(scan.past_cache(bypasses_cache(state.config_options()))))
+        let scan = scan.past_cache(bypasses_cache(state.config_options()));
+        Ok(match self.partition_limit {
+            Some(limit) => Arc::new(scan.limited(limit)),
+            None => Arc::new(scan),
+        })
     }
 }

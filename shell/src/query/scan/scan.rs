@@ -48,6 +48,7 @@ use tidegate_engine::schema::{
 };
 use tidegate_engine::{BatchStream, Partitions, ReadCommand};
 
+use super::partition_limit::{FirstRows, PartitionLimit};
 use super::pushdown::{Access, Part, is_ordered_alike};
 use super::wanted::WantedKeys;
 use crate::query::engine::Engine;
@@ -94,6 +95,8 @@ pub struct TideScan {
     predicate: Option<Arc<dyn PhysicalExpr>>,
     direction: Direction,
     limit: Option<usize>,
+    /// Rows of each partition, the first in the direction of the scan.
+    partition_limit: Option<usize>,
     past_cache: bool,
     /// Tells which partitions have partners in a join; `None` outside one.
     wanted: Option<Arc<WantedKeys>>,
@@ -128,6 +131,7 @@ impl TideScan {
             predicate,
             direction,
             limit,
+            partition_limit: None,
             past_cache: false,
             wanted: None,
             properties: Arc::new(properties),
@@ -137,7 +141,8 @@ impl TideScan {
 
     /// The table, where all its partitions are read.
     pub fn whole_table(&self) -> Option<SchemaRef> {
-        let is_whole = self.access.keys.is_none() && self.limit.is_none() && self.wanted.is_none();
+        let is_limited = self.limit.is_some() || self.partition_limit.is_some();
+        let is_whole = self.access.keys.is_none() && !is_limited && self.wanted.is_none();
         is_whole.then(|| Arc::clone(&self.table))
     }
 
@@ -159,6 +164,11 @@ impl TideScan {
     /// A scan that goes past the caches, or not.
     pub fn past_cache(self, past_cache: bool) -> Self {
         TideScan { past_cache, ..self }
+    }
+
+    /// A scan of the first rows of each partition.
+    pub fn limited(&self, limit: PartitionLimit) -> Self {
+        TideScan { partition_limit: Some(limit.rows), ..self.with_direction(limit.direction) }
     }
 
     fn with_direction(&self, direction: Direction) -> Self {
@@ -198,6 +208,14 @@ impl TideScan {
         let mut properties = (*self.properties).clone();
         properties.eq_properties.add_ordering(order.iter().cloned());
         TideScan { properties: Arc::new(properties), ..self }
+    }
+
+    /// Counts rows of partitions behind the predicate, where there is one.
+    fn first_rows(&self) -> Option<FirstRows> {
+        let rows = self.partition_limit.filter(|_| self.predicate.is_some())?;
+        let place = |id| self.columns.iter().position(|column| *column == id);
+        let key = self.table.partition_key_ids().into_iter().map(place);
+        Some(FirstRows::new(key.collect::<Option<_>>()?, rows))
     }
 
     fn partitions_text(&self) -> String {
@@ -363,6 +381,9 @@ impl DisplayAs for TideScan {
         if let Some(limit) = self.limit {
             write!(f, "{separator}limit={limit}")?;
         }
+        if let Some(rows) = self.partition_limit {
+            write!(f, "{separator}limit per partition={rows}")?;
+        }
         if self.past_cache {
             write!(f, "{separator}cache=bypassed")?;
         }
@@ -420,7 +441,12 @@ impl ExecutionPlan for TideScan {
         let Some(by_columns) = self.by_columns(order) else {
             return Ok(SortOrderPushdownResult::Unsupported);
         };
-        for direction in [Direction::Forward, Direction::Reversed] {
+        let directions = match self.partition_limit {
+            None => vec![Direction::Forward, Direction::Reversed],
+            // Which rows of a partition are the first, is decided.
+            Some(_) => vec![self.direction],
+        };
+        for direction in directions {
             let output = &self.columns[..self.output_columns];
             let (table, access, sources) = (&self.table, &self.access, &self.sources);
             let in_stream = equivalence(table, access, output, sources, direction, Scope::Stream);
@@ -461,6 +487,8 @@ impl ExecutionPlan for TideScan {
             slice: Slice { ranges, direction: self.direction },
             columns: self.columns.to_vec(),
             row_limit: None,
+            // Rows that the predicate drops do not count.
+            partition_limit: self.partition_limit.filter(|_| self.predicate.is_none()),
             past_cache: self.past_cache,
         };
         Ok(Box::pin(ScanStream {
@@ -470,6 +498,7 @@ impl ExecutionPlan for TideScan {
             batches: None,
             schema: self.schema(),
             predicate: self.predicate.clone(),
+            first_rows: self.first_rows(),
             output: (0..self.output_columns).collect(),
             remaining: self.limit,
             baseline: BaselineMetrics::new(&self.metrics, partition),
@@ -516,6 +545,8 @@ struct ScanStream {
     batches: Option<BatchStream>,
     schema: ArrowSchemaRef,
     predicate: Option<Arc<dyn PhysicalExpr>>,
+    /// Of each partition, where the shard cannot count what the predicate leaves.
+    first_rows: Option<FirstRows>,
     output: Vec<usize>,
     remaining: Option<usize>,
     baseline: BaselineMetrics,
@@ -563,6 +594,9 @@ impl ScanStream {
             Some(predicate) => filtered(&batch, predicate)?,
             None => batch,
         };
+        if let Some(first_rows) = &mut self.first_rows {
+            batch = first_rows.of(&batch)?;
+        }
         if self.output.len() < batch.num_columns() {
             batch = batch.project(&self.output)?;
         }

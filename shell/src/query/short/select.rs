@@ -27,7 +27,8 @@ pub struct Select {
     schema: ArrowSchemaRef,
     conditions: Conditions,
     order: Vec<(ColumnId, bool)>,
-    limit: Option<Operand>,
+    /// Of the partition and of the query, which read the same rows here.
+    limits: Vec<Operand>,
 }
 
 impl Select {
@@ -44,15 +45,19 @@ impl Select {
             table.find(&name.value).map(|(id, _)| (id, descending))
         };
         let order = shape.order.into_iter().map(named).collect::<Option<Vec<_>>>()?;
-        match &shape.limit {
-            None | Some(Operand::Number(1..)) => {}
-            Some(Operand::Parameter(n)) => want(types, *n, ArrowType::Int64)?,
-            Some(_) => return None,
+        let limits = [shape.partition_limit, shape.limit].into_iter().flatten();
+        let limits: Vec<Operand> = limits.collect();
+        for limit in &limits {
+            match limit {
+                Operand::Number(1..) => {}
+                Operand::Parameter(n) => want(types, *n, ArrowType::Int64)?,
+                _ => return None,
+            }
         }
         let whose = if is_attached { Keys::Foreign } else { Keys::Own };
         let schema = arrow_schema(table, &columns);
-        let (table, limit) = (Arc::clone(table), shape.limit);
-        Some(Select { table, whose, columns, schema, conditions, order, limit })
+        let table = Arc::clone(table);
+        Some(Select { table, whose, columns, schema, conditions, order, limits })
     }
 
     /// The schema of the rows.
@@ -100,10 +105,7 @@ impl Select {
             return None;
         }
         let (partition, prefix) = self.conditions.key(&self.table, values)?;
-        let row_limit = match &self.limit {
-            None => None,
-            Some(limit) => Some(row_limit(limit, values)?),
-        };
+        let row_limit = self.row_limit(values)?;
         let ranges = vec![ClusteringRange::prefix(prefix)];
         Some(ReadCommand {
             schema: Arc::clone(&self.table),
@@ -111,6 +113,7 @@ impl Select {
             slice: Slice { ranges, direction: Direction::Forward },
             columns: self.columns.clone(),
             row_limit,
+            partition_limit: None,
             past_cache,
         })
     }
@@ -123,10 +126,7 @@ impl Select {
             return None;
         }
         let direction = self.direction(&access)?;
-        let row_limit = match &self.limit {
-            None => None,
-            Some(limit) => Some(row_limit(limit, values)?),
-        };
+        let row_limit = self.row_limit(values)?;
         Some(ReadCommand {
             schema: Arc::clone(&self.table),
             // Several scales of a decimal are several partitions, without a common order.
@@ -134,8 +134,15 @@ impl Select {
             slice: Slice { ranges: access.ranges, direction },
             columns: self.columns.clone(),
             row_limit,
+            partition_limit: None,
             past_cache,
         })
+    }
+
+    /// The least of the limits, if there is any; `None` where a value is none.
+    fn row_limit(&self, values: &[ScalarValue]) -> Option<Option<usize>> {
+        let limits = self.limits.iter().map(|limit| row_limit(limit, values));
+        Some(limits.collect::<Option<Vec<_>>>()?.into_iter().min())
     }
 
     /// The direction in which rows have the wanted order; `None` where neither has.

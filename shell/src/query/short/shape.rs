@@ -96,6 +96,7 @@ pub struct SelectShape {
     pub conditions: Vec<Condition>,
     /// Columns, and whether they are descending.
     pub order: Vec<(Name, bool)>,
+    pub partition_limit: Option<Operand>,
     pub limit: Option<Operand>,
 }
 
@@ -177,11 +178,13 @@ fn select(cursor: &mut Cursor<'_>) -> Option<SelectShape> {
             order.push(ordered(cursor)?);
         }
     }
-    let limit = match cursor.take_word("limit") {
-        true => Some(operand(cursor)?),
-        false => None,
+    let mut rows = |words: &[&str]| match cursor.take_words(words) {
+        true => operand(cursor).map(Some),
+        false => Some(None),
     };
-    Some(SelectShape { table, columns, conditions, order, limit })
+    let partition_limit = rows(&["per", "partition", "limit"])?;
+    let limit = rows(&["limit"])?;
+    Some(SelectShape { table, columns, conditions, order, partition_limit, limit })
 }
 
 fn insert(cursor: &mut Cursor<'_>) -> Option<InsertShape> {

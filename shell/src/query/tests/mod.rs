@@ -10,6 +10,7 @@ mod prepared;
 mod relational;
 mod replay;
 mod row_value;
+mod select;
 mod session;
 mod short;
 mod token;

@@ -45,6 +45,10 @@ impl FragmentSource for Waiting {
             self.0.fill(out).await
         })
     }
+
+    fn skip_partition(&mut self) {
+        self.0.skip_partition();
+    }
 }
 
 /// A reader that may stop behind every fragment and for every read of the disk.

@@ -10,6 +10,7 @@ use futures::future::{LocalBoxFuture, ready};
 use super::super::*;
 use crate::clock::Random;
 use crate::error::Result;
+use crate::mutation::fragment::drop_partition;
 use crate::mutation::slice::normalise;
 use crate::mutation::tombstone::strongest;
 use crate::mutation::{
@@ -152,6 +153,10 @@ impl FragmentSource for Failing {
             None => ready(Err(crate::error::Error::invalid("the disk failed"))).boxed_local(),
         }
     }
+
+    fn skip_partition(&mut self) {
+        self.source.skip_partition();
+    }
 }
 
 /// A disk that fails after so many reads.
@@ -184,6 +189,10 @@ impl FragmentSource for Chunked {
         let count = self.1.min(self.0.len());
         out.extend(self.0.drain(..count));
         ready(Ok(())).boxed_local()
+    }
+
+    fn skip_partition(&mut self) {
+        assert!(drop_partition(&mut self.0), "a partition has an end");
     }
 }
 

@@ -98,9 +98,10 @@ fn is_ordered_by(plan: &LogicalPlan, column: &Column) -> bool {
 
 fn is_scanned_by(scan: &TableScan, name: &str) -> bool {
     let Ok(provider) = source_as_provider(&scan.source) else { return false };
-    let Some(table) = provider.downcast_ref::<TideTable>().filter(|_| scan.fetch.is_none()) else {
+    let Some(table) = provider.downcast_ref::<TideTable>() else { return false };
+    if scan.fetch.is_some() || table.partition_limit().is_some() {
         return false;
-    };
+    }
     let access = table.access(&scan.filters);
     let schema = table.table();
     let mut open = schema.clustering_key_ids().into_iter().filter(|id| !access.fixed.contains(id));

@@ -2,6 +2,7 @@
 
 mod extreme_row;
 mod look_up;
+pub mod partition_limit;
 
 pub use extreme_row::ExtremeRow;
 pub use look_up::{LookUp, few_to_left};

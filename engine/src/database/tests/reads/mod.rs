@@ -1,0 +1,5 @@
+//! What a read gives, and when it ends early.
+
+use super::*;
+
+mod partition_limit;

@@ -1,0 +1,3 @@
+//! What users of wide-column stores select: clauses and functions of CQL.
+
+mod partition_limit;
