@@ -257,6 +257,7 @@ impl Loaded {
                     partitions: Partitions::Keys(vec![partition_key(&self.schema, pk)]),
                     slice: point(&self.schema, &mut random),
                     columns: vec![ColumnId(2)],
+                    stamps: Vec::new(),
                     row_limit: None,
                     partition_limit: None,
                     past_cache: false,

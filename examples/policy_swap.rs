@@ -103,6 +103,7 @@ impl Load {
             partitions: Partitions::Keys(vec![partition(&self.schema, sensor)?]),
             slice: Slice { ranges, direction: Direction::Forward },
             columns: vec![ColumnId(2)],
+            stamps: Vec::new(),
             row_limit: None,
             partition_limit: None,
             past_cache: false,

@@ -36,6 +36,7 @@ pub async fn run(arguments: &Arguments) {
             partitions: tidegate_engine::Partitions::Keys(vec![key]),
             slice: Slice::full(Direction::Forward),
             columns: vec![],
+            stamps: Vec::new(),
             row_limit: None,
             partition_limit: None,
             past_cache: false,

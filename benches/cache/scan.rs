@@ -126,6 +126,7 @@ async fn scan(database: &Database, schema: &SchemaRef, past_cache: bool) -> (usi
         partitions: Partitions::Shard(0),
         slice: Slice::full(Direction::Forward),
         columns: vec![ColumnId(0)],
+        stamps: Vec::new(),
         row_limit: None,
         partition_limit: None,
         past_cache,

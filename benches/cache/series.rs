@@ -117,6 +117,7 @@ fn command(schema: &SchemaRef, row_limit: Option<usize>, past_cache: bool) -> Re
         partitions: Partitions::Keys(vec![]),
         slice: Slice::full(Direction::Reversed),
         columns: vec![ColumnId(1), ColumnId(2)],
+        stamps: Vec::new(),
         row_limit,
         partition_limit: None,
         past_cache,

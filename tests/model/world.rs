@@ -330,6 +330,7 @@ fn command(schema: &SchemaRef, partitions: Partitions, slice: Slice) -> ReadComm
         partitions,
         slice,
         columns,
+        stamps: Vec::new(),
         row_limit: None,
         partition_limit: None,
         past_cache: false,

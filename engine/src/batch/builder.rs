@@ -9,12 +9,13 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 
 use super::column::ColumnBuilder;
 use super::layout::{Layout, ValueColumn};
+use super::stamp::Stamp;
 use crate::error::{Error, Result};
 use crate::mutation::{FlatRow, MultiCell, Row};
 use crate::reader::{LiveContent, LiveRows};
 use crate::schema::order::{decode_component, is_null};
 use crate::schema::table_schema::SchemaRef as TableSchemaRef;
-use crate::schema::{ColumnId, PartitionKey};
+use crate::schema::{ColumnId, DataType, PartitionKey};
 
 /// See the head of this file.
 pub struct BatchBuilder {
@@ -45,13 +46,22 @@ struct OutputColumn {
 impl BatchBuilder {
     /// A builder for the named columns, in that order; values as of `now_seconds`.
     pub fn new(schema: TableSchemaRef, columns: &[ColumnId], now_seconds: i32) -> Self {
-        let output = |id: &ColumnId| OutputColumn {
-            id: *id,
-            builder: ColumnBuilder::new(&schema.column(*id).ty),
-        };
-        let outputs = columns.iter().map(output).collect();
+        BatchBuilder::with_stamps(schema, (columns, &[]), now_seconds)
+    }
+
+    /// The same with stamps behind the columns.
+    pub fn with_stamps(
+        schema: TableSchemaRef,
+        (columns, stamps): (&[ColumnId], &[Stamp]),
+        now_seconds: i32,
+    ) -> Self {
+        let output =
+            |id: ColumnId, ty: &DataType| OutputColumn { id, builder: ColumnBuilder::new(ty) };
+        let values = columns.iter().map(|id| output(*id, &schema.column(*id).ty));
+        let stamped = stamps.iter().map(|stamp| output(stamp.column, &stamp.kind.data_type()));
+        let outputs = values.chain(stamped).collect();
         BatchBuilder {
-            layout: Layout::of(&schema, columns),
+            layout: Layout::of(&schema, columns, stamps),
             columns: Columns { schema, columns: outputs, bytes: 0 },
             now_seconds,
             rows: 0,
@@ -81,17 +91,22 @@ impl BatchBuilder {
                 for flat in rows {
                     self.push_clustering(flat.key())?;
                     self.push_flat(flat)?;
+                    if !self.layout.regular_stamps.is_empty() {
+                        self.push_stamps(Some(&flat.thaw()))?;
+                    }
                 }
                 rows.len()
             }
             LiveContent::Row { key, row } => {
                 self.push_clustering(key.as_ordered())?;
                 self.push_row(Some(row))?;
+                self.push_stamps(Some(row))?;
                 1
             }
             LiveContent::StaticOnly => {
                 self.push_clustering(&[])?;
                 self.push_row(None)?;
+                self.push_stamps(None)?;
                 1
             }
         };
@@ -101,6 +116,11 @@ impl BatchBuilder {
         for column in &self.layout.statics {
             for _ in 0..rows {
                 self.columns.push_of(*column, live.static_row, self.now_seconds)?;
+            }
+        }
+        for (stamp, output) in &self.layout.static_stamps {
+            for _ in 0..rows {
+                self.columns.push_stamp((*stamp, *output), live.static_row, self.now_seconds)?;
             }
         }
         self.rows += rows;
@@ -179,6 +199,13 @@ impl BatchBuilder {
         Ok(())
     }
 
+    fn push_stamps(&mut self, row: Option<&Row>) -> Result<()> {
+        for wanted in &self.layout.regular_stamps {
+            self.columns.push_stamp(*wanted, row, self.now_seconds)?;
+        }
+        Ok(())
+    }
+
     /// The collected rows as a batch; the builder starts anew.
     ///
     /// Errors: `Invalid` when a key column has no value (a partition of static columns only), or
@@ -204,6 +231,18 @@ impl Columns {
         }
         let cell = row.and_then(|row| row.cell(column.id));
         self.push(column.output, cell.and_then(|cell| cell.value_at(now)))
+    }
+
+    /// Appends what a row says of a cell beside its value.
+    fn push_stamp(
+        &mut self,
+        (stamp, output): (Stamp, usize),
+        row: Option<&Row>,
+        now: i32,
+    ) -> Result<()> {
+        let cell = row.and_then(|row| row.cell(stamp.column));
+        let stored = cell.and_then(|cell| stamp.stored(cell, now));
+        self.push(output, stored.as_ref().map(|stored| stored.bytes()))
     }
 
     /// Appends a stored value, or null.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 
 use arrow::datatypes::SchemaRef;
 
-use super::types::arrow_schema;
+use super::stamp::{Stamp, read_schema};
 use crate::schema::order::Plain;
 use crate::schema::table_schema::SchemaRef as TableSchemaRef;
 use crate::schema::{ClusteringOrder, Column, ColumnId, ColumnKind, DataType, TableSchema};
@@ -26,6 +26,7 @@ thread_local! {
 pub(super) struct Layout {
     table: Weak<TableSchema>,
     columns: Vec<ColumnId>,
+    stamps: Vec<Stamp>,
     pub(super) arrow: SchemaRef,
     /// Where the components of the partition key go.
     pub(super) partition: Vec<(u16, usize)>,
@@ -34,6 +35,9 @@ pub(super) struct Layout {
     pub(super) statics: Vec<ValueColumn>,
     /// Sorted by column, as the cells of a row are.
     pub(super) regular: Vec<ValueColumn>,
+    /// Of static and of regular columns, each with its place among the columns.
+    pub(super) static_stamps: Vec<(Stamp, usize)>,
+    pub(super) regular_stamps: Vec<(Stamp, usize)>,
 }
 
 /// A component of the clustering key.
@@ -56,24 +60,31 @@ pub(super) struct ValueColumn {
 }
 
 impl Layout {
-    /// The layout of these columns, in that order.
-    pub(super) fn of(schema: &TableSchemaRef, columns: &[ColumnId]) -> Rc<Layout> {
+    /// The layout of these columns, in that order, with stamps behind them.
+    pub(super) fn of(
+        schema: &TableSchemaRef,
+        columns: &[ColumnId],
+        stamps: &[Stamp],
+    ) -> Rc<Layout> {
         RECENT.with_borrow_mut(|recent| {
-            if let Some(at) = recent.iter().position(|layout| layout.is_of(schema, columns)) {
+            let is_wanted = |layout: &Rc<Layout>| layout.is_of(schema, columns, stamps);
+            if let Some(at) = recent.iter().position(is_wanted) {
                 recent[..=at].rotate_right(1);
                 return recent[0].clone();
             }
             recent.truncate(LAYOUTS_MAX - 1);
-            recent.insert(0, Rc::new(Layout::new(schema, columns)));
+            recent.insert(0, Rc::new(Layout::new(schema, columns, stamps)));
             recent[0].clone()
         })
     }
 
-    fn is_of(&self, schema: &TableSchemaRef, columns: &[ColumnId]) -> bool {
-        std::ptr::eq(self.table.as_ptr(), Arc::as_ptr(schema)) && self.columns == columns
+    fn is_of(&self, schema: &TableSchemaRef, columns: &[ColumnId], stamps: &[Stamp]) -> bool {
+        std::ptr::eq(self.table.as_ptr(), Arc::as_ptr(schema))
+            && self.columns == columns
+            && self.stamps == stamps
     }
 
-    fn new(schema: &TableSchemaRef, columns: &[ColumnId]) -> Self {
+    fn new(schema: &TableSchemaRef, columns: &[ColumnId], stamps: &[Stamp]) -> Self {
         let part = |column: &Column| ClusteringPart {
             ty: column.ty.clone(),
             order: column.clustering_order(),
@@ -101,14 +112,22 @@ impl Layout {
         let wanted = clustering.iter().rposition(|part| !part.outputs.is_empty());
         clustering.truncate(wanted.map_or(0, |last| last + 1));
         regular.sort_by_key(|column| column.id);
+        let stamped = stamps.iter().copied().zip(columns.len()..);
+        let (static_stamps, regular_stamps) = stamped.partition(|(stamp, _)| {
+            let kind = schema.column(stamp.column).kind;
+            matches!(kind, ColumnKind::Static | ColumnKind::Dropped { was_static: true })
+        });
         Layout {
             table: Arc::downgrade(schema),
             columns: columns.to_vec(),
-            arrow: arrow_schema(schema, columns),
+            stamps: stamps.to_vec(),
+            arrow: read_schema(schema, columns, stamps),
             partition,
             clustering,
             statics,
             regular,
+            static_stamps,
+            regular_stamps,
         }
     }
 }
@@ -122,28 +141,28 @@ mod tests {
     fn a_layout_is_shared_by_who_wants_the_same_of_the_same_schema() {
         let (schema, other) = (table(&DataType::Int), table(&DataType::Int));
         let both = [ColumnId(0), ColumnId(1)];
-        let layout = Layout::of(&schema, &both);
-        assert!(Rc::ptr_eq(&layout, &Layout::of(&schema, &both)));
+        let layout = Layout::of(&schema, &both, &[]);
+        assert!(Rc::ptr_eq(&layout, &Layout::of(&schema, &both, &[])));
         for (schema, columns) in
             [(&other, &both[..]), (&schema, &both[1..]), (&schema, &[ColumnId(1), ColumnId(0)][..])]
         {
-            let own = Layout::of(schema, columns);
+            let own = Layout::of(schema, columns, &[]);
             assert!(!Rc::ptr_eq(&layout, &own));
             assert_eq!(own.columns, columns);
         }
-        assert!(Rc::ptr_eq(&layout, &Layout::of(&schema, &both)));
+        assert!(Rc::ptr_eq(&layout, &Layout::of(&schema, &both, &[])));
     }
 
     #[test]
     fn a_thread_keeps_the_layouts_used_last() {
         let hot = table(&DataType::Int);
-        let layout = Layout::of(&hot, &[]);
+        let layout = Layout::of(&hot, &[], &[]);
         let tables: Vec<TableSchemaRef> =
             (0..2 * LAYOUTS_MAX).map(|_| table(&DataType::Int)).collect();
-        let first = Rc::downgrade(&Layout::of(&tables[0], &[]));
+        let first = Rc::downgrade(&Layout::of(&tables[0], &[], &[]));
         for table in &tables {
-            Layout::of(table, &[]);
-            assert!(Rc::ptr_eq(&layout, &Layout::of(&hot, &[])));
+            Layout::of(table, &[], &[]);
+            assert!(Rc::ptr_eq(&layout, &Layout::of(&hot, &[], &[])));
         }
         assert!(first.upgrade().is_none());
         assert_eq!(RECENT.with_borrow(Vec::len), LAYOUTS_MAX);
@@ -151,7 +170,7 @@ mod tests {
         drop(tables);
         for _ in 0..4 * LAYOUTS_MAX {
             let schema = table(&DataType::Text);
-            let layout = Layout::of(&schema, &[ColumnId(1)]);
+            let layout = Layout::of(&schema, &[ColumnId(1)], &[]);
             assert!(layout.table.upgrade().is_some_and(|table| Arc::ptr_eq(&table, &schema)));
         }
     }

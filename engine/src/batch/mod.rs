@@ -8,6 +8,7 @@ mod column;
 mod fixed;
 mod ingest;
 mod layout;
+mod stamp;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -19,5 +20,6 @@ pub use builder::BatchBuilder;
 pub use ingest::{
     ElementChange, Expiry, RowError, WriteOptions, change_elements, expiry, mutations, put_value,
 };
+pub use stamp::{Stamp, StampKind, read_schema};
 pub use types::{arrow_schema, arrow_type};
 pub use value::value_at;

@@ -7,7 +7,7 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use super::table::Table;
 use crate::admission::{BatchCharge, Permit};
-use crate::batch::{BatchBuilder, RecordBatch};
+use crate::batch::{BatchBuilder, RecordBatch, Stamp};
 use crate::config::{BATCH_BYTES_MAX, BATCH_BYTES_UNCHARGED, BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use crate::error::{Error, Result};
 use crate::mutation::{ClusteringRange, Filled, PartitionRange, Slice};
@@ -25,6 +25,8 @@ pub struct ReadCommand {
     pub slice: Slice,
     /// Columns of the result, in order; none to count rows only.
     pub columns: Vec<ColumnId>,
+    /// Write times and times to live, which stand behind the columns.
+    pub stamps: Vec<Stamp>,
     /// Stop after so many rows.
     pub row_limit: Option<usize>,
     /// After so many rows of a partition read on at the next one; at least 1.
@@ -75,13 +77,17 @@ impl Table {
         }
     }
 
-    /// Errors: `Invalid` for a read of a column that was dropped since it was planned.
+    /// Errors: `Invalid` for a stamp of a column that has none, and for a read of a column that was
+    /// dropped since it was planned.
     fn check_columns(&self, command: &ReadCommand) -> Result<()> {
+        command.stamps.iter().try_for_each(|stamp| stamp.check(&command.schema))?;
         let schema = self.schema();
         if schema.drops.is_empty() {
             return Ok(());
         }
-        let mut columns = command.columns.iter().flat_map(|id| schema.columns.get(id.0 as usize));
+        let stamped = command.stamps.iter().map(|stamp| &stamp.column);
+        let named = command.columns.iter().chain(stamped);
+        let mut columns = named.flat_map(|id| schema.columns.get(id.0 as usize));
         match columns.find(|column| column.is_dropped()) {
             None => Ok(()),
             Some(column) => Err(Error::invalid(format!(
@@ -122,7 +128,8 @@ impl Table {
         let dropped = self.dropped_cells();
         let ranges = self.ranges(command.partitions);
         let has_statics = command.schema.has_static_columns();
-        let builder = BatchBuilder::new(command.schema, &command.columns, now_seconds);
+        let selected = (&command.columns[..], &command.stamps[..]);
+        let builder = BatchBuilder::with_stamps(command.schema, selected, now_seconds);
         let mut output = Output::new(builder, batches, permit);
         let mut left = command.row_limit.unwrap_or(usize::MAX);
         // A partition without live rows shows its static row, unless rows were asked for by key.

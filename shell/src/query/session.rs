@@ -26,7 +26,7 @@ use super::engine::Engine;
 use super::error::{QueryError, Result};
 use super::memory::QueryMemory;
 use super::parse::{self, TableName};
-use super::plan::access::partition_limit;
+use super::plan::access::{partition_limit, stamp};
 use super::plan::deep;
 use super::plan::heading::{headings, with_headings};
 use super::plan::row_in;
@@ -148,7 +148,7 @@ impl Session {
             token::function(),
             partition_limit::function(),
         ]);
-        functions.for_each(|function| context.register_udf(function));
+        functions.chain(stamp::functions()).for_each(|function| context.register_udf(function));
         let call_bytes = options.memory.bytes() as u64 / 2;
         let guarded = growing::guarded(context.state().scalar_functions().values(), call_bytes);
         let widened = seeking::widened(context.state().scalar_functions().values());

@@ -89,6 +89,7 @@ impl Tidegate {
             partitions,
             slice,
             columns: vec![ColumnId(1), ColumnId(2)],
+            stamps: Vec::new(),
             row_limit: None,
             partition_limit: None,
             past_cache: false,

@@ -172,8 +172,16 @@ fn flattened(fragment: Fragment) -> Fragment {
     }
 }
 
+/// Of a static and of regular columns.
+const STAMPS: [Stamp; 4] = [
+    Stamp { column: ColumnId(5), kind: StampKind::TimeToLive },
+    Stamp { column: ColumnId(3), kind: StampKind::WriteTime },
+    Stamp { column: ColumnId(4), kind: StampKind::WriteTime },
+    Stamp { column: ColumnId(4), kind: StampKind::TimeToLive },
+];
+
 /// All rows in batches of up to `batch_rows`, made with one builder; columns that are wanted twice
-/// and in any order.
+/// and in any order, and stamps.
 fn read(
     schema: &SchemaRef,
     given: Given,
@@ -181,7 +189,8 @@ fn read(
     batch_rows: usize,
 ) -> Vec<RecordBatch> {
     let mut reader = QueryReader::new(Box::new(given), NOW_SECONDS, true);
-    let mut builder = BatchBuilder::new(schema.clone(), columns, NOW_SECONDS);
+    let selected = (columns, &STAMPS[..]);
+    let mut builder = BatchBuilder::with_stamps(schema.clone(), selected, NOW_SECONDS);
     let mut batches = Vec::new();
     loop {
         let wanted = batch_rows - builder.rows();

@@ -111,6 +111,7 @@ impl Scan {
             partitions: Partitions::Keys(self.partitions),
             slice: Slice { ranges: vec![self.range], direction: self.direction },
             columns,
+            stamps: Vec::new(),
             row_limit: self.limit,
             partition_limit: self.partition_limit,
             past_cache: false,

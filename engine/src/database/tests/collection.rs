@@ -61,6 +61,7 @@ async fn elements_are_there_after_a_restart() {
             partitions: Partitions::Keys(vec![key(&schema, "a")]),
             slice: Slice::full(Direction::Reversed),
             columns: vec![ColumnId(2), ColumnId(3)],
+            stamps: Vec::new(),
             row_limit: None,
             partition_limit: None,
             past_cache: false,

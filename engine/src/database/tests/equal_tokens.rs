@@ -60,6 +60,7 @@ async fn check(database: &Database, schema: &SchemaRef, there: &[usize], what: &
         partitions,
         slice,
         columns: vec![ColumnId(2)],
+        stamps: Vec::new(),
         row_limit: None,
         partition_limit: None,
         past_cache,

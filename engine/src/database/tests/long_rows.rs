@@ -32,6 +32,7 @@ fn read(schema: &SchemaRef, partitions: Partitions, columns: &[ColumnId]) -> Rea
         partitions,
         slice: Slice::full(Direction::Forward),
         columns: columns.to_vec(),
+        stamps: Vec::new(),
         row_limit: None,
         partition_limit: None,
         past_cache: false,

@@ -12,6 +12,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::access::partition_limit::LimitPartitions;
+use super::access::stamp::ReadStamps;
 use super::access::{ExtremeRow, LookUp, few_to_left};
 use super::any_all::AsExistence;
 use super::correlated::LiftCorrelated;
@@ -86,6 +87,7 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(OfNodes { name, change })
     };
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(ReadStamps),
         Arc::new(LimitPartitions),
         Arc::new(LiftCorrelated),
         Arc::new(AsExistence),

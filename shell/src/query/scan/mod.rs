@@ -5,6 +5,7 @@ mod partition_limit;
 mod provider;
 pub mod pushdown;
 mod scan;
+mod selection;
 pub mod token;
 mod wanted;
 

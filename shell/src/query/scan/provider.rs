@@ -12,40 +12,50 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
-use tidegate_engine::batch::arrow_schema;
+use tidegate_engine::batch::{Stamp, read_schema};
 use tidegate_engine::schema::ColumnId;
 use tidegate_engine::schema::table_schema::SchemaRef;
 
 use super::partition_limit::PartitionLimit;
 use super::pushdown::{self, Access, Keys};
 use super::scan::{TideScan, table_arrow_schema};
+use super::selection::Selection;
 use crate::query::conjunction::all_of;
 use crate::query::engine::Engine;
 use crate::query::setting::bypasses_cache;
 
 /// See the head of this file.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct TideTable {
     database: Engine,
     table: SchemaRef,
     schema: ArrowSchemaRef,
+    /// What stands behind the columns of the table.
+    stamps: Vec<Stamp>,
     partition_limit: Option<PartitionLimit>,
 }
 
 impl TideTable {
     pub fn new(database: Engine, table: SchemaRef) -> Self {
         let schema = table_arrow_schema(&table);
-        TideTable { database, table, schema, partition_limit: None }
+        let (stamps, partition_limit) = (Vec::new(), None);
+        TideTable { database, table, schema, stamps, partition_limit }
     }
 
     /// The same table, of which so many rows of each partition are read.
     pub fn limited(&self, limit: PartitionLimit) -> Self {
-        TideTable {
-            database: self.database.clone(),
-            table: Arc::clone(&self.table),
-            schema: Arc::clone(&self.schema),
-            partition_limit: Some(limit),
+        TideTable { partition_limit: Some(limit), ..self.clone() }
+    }
+
+    /// The same table with a stamp among its columns.
+    pub fn stamped(&self, stamp: Stamp) -> Self {
+        let mut stamps = self.stamps.clone();
+        if !stamps.contains(&stamp) {
+            stamps.push(stamp);
         }
+        let columns: Vec<ColumnId> = self.table.ids().collect();
+        let schema = read_schema(&self.table, &columns, &stamps);
+        TideTable { schema, stamps, ..self.clone() }
     }
 
     /// How many rows of each partition are read, where that is limited.
@@ -94,42 +104,39 @@ impl TableProvider for TideTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let all: Vec<ColumnId> = self.table.ids().collect();
-        let mut columns: Vec<ColumnId> = match projection {
-            Some(projection) => projection.iter().map(|place| all[*place]).collect(),
-            None => all.clone(),
-        };
-        let output_columns = columns.len();
+        let whole: Vec<usize> = (0..self.schema.fields().len()).collect();
+        let places = projection.unwrap_or(&whole);
+        let mut selection = Selection::of(&self.table, &self.stamps, places)?;
         let access = self.access(filters);
         if access.is_empty() {
-            return Ok(Arc::new(EmptyExec::new(arrow_schema(&self.table, &columns))));
+            return Ok(Arc::new(EmptyExec::new(selection.schema(&self.table))));
         }
         let predicate = match all_of(access.residual.clone()) {
             None => None,
             Some(residual) => {
                 let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
                 let predicate = state.create_physical_expr(residual, &schema)?;
-                let mut needed: Vec<ColumnId> =
-                    collect_columns(&predicate).iter().map(|column| all[column.index()]).collect();
+                let mut needed: Vec<usize> =
+                    collect_columns(&predicate).iter().map(|column| column.index()).collect();
                 needed.sort_unstable();
-                if self.partition_limit.is_some() {
-                    // Rows that are left are counted by partition.
-                    needed.extend(self.table.partition_key_ids());
-                }
-                for id in needed {
-                    if !columns.contains(&id) {
-                        columns.push(id);
+                for place in needed {
+                    match all.get(place) {
+                        Some(id) => selection.need(*id),
+                        None => selection.need_stamp(self.stamps[place - all.len()]),
                     }
                 }
-                let read = arrow_schema(&self.table, &columns);
-                Some(reassign_expr_columns(predicate, &read)?)
+                if self.partition_limit.is_some() {
+                    // Rows that are left are counted by partition.
+                    self.table.partition_key_ids().into_iter().for_each(|id| selection.need(id));
+                }
+                Some(reassign_expr_columns(predicate, &selection.read_schema(&self.table))?)
             }
         };
         let scan = TideScan::new(
             self.database.clone(),
             Arc::clone(&self.table),
             access,
-            columns,
-            output_columns,
+            selection,
             predicate,
             limit,
         );

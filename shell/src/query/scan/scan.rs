@@ -50,6 +50,7 @@ use tidegate_engine::{BatchStream, Partitions, ReadCommand};
 
 use super::partition_limit::{FirstRows, PartitionLimit};
 use super::pushdown::{Access, Part, is_ordered_alike};
+use super::selection::Selection;
 use super::wanted::WantedKeys;
 use crate::query::engine::Engine;
 use crate::query::types::identifier::{Kind, ordered_by};
@@ -87,10 +88,7 @@ pub struct TideScan {
     table: SchemaRef,
     access: Arc<Access>,
     sources: Arc<[Source]>,
-    /// Columns read: those of the output, then those that only the predicate needs.
-    columns: Arc<[ColumnId]>,
-    /// How many of `columns` are output.
-    output_columns: usize,
+    selection: Arc<Selection>,
     /// Over the batches as they are read.
     predicate: Option<Arc<dyn PhysicalExpr>>,
     direction: Direction,
@@ -105,29 +103,24 @@ pub struct TideScan {
 }
 
 impl TideScan {
-    /// A forward scan of what `access` says. `columns` are read, the first `output_columns` of them
-    /// are output; `predicate` is over all of them.
+    /// A forward scan of what `access` says; `predicate` is over all that is read.
     pub fn new(
         database: Engine,
         table: SchemaRef,
         access: Access,
-        columns: Vec<ColumnId>,
-        output_columns: usize,
+        selection: Selection,
         predicate: Option<Arc<dyn PhysicalExpr>>,
         limit: Option<usize>,
     ) -> Self {
-        assert!(output_columns <= columns.len());
         let sources = sources(&database, &access);
         let direction = Direction::Forward;
-        let properties =
-            properties(&table, &access, &columns[..output_columns], &sources, direction);
+        let properties = properties(&table, &access, &selection, &sources, direction);
         TideScan {
             database,
             table,
             access: Arc::new(access),
             sources: sources.into(),
-            columns: columns.into(),
-            output_columns,
+            selection: Arc::new(selection),
             predicate,
             direction,
             limit,
@@ -153,7 +146,7 @@ impl TideScan {
 
     /// The column of the table at a place of the output.
     pub fn column_at(&self, place: usize) -> Option<ColumnId> {
-        self.columns[..self.output_columns].get(place).copied()
+        self.selection.output().get(place).copied()
     }
 
     /// A scan that reads partitions with partners only.
@@ -172,8 +165,8 @@ impl TideScan {
     }
 
     fn with_direction(&self, direction: Direction) -> Self {
-        let output = &self.columns[..self.output_columns];
-        let properties = properties(&self.table, &self.access, output, &self.sources, direction);
+        let (table, access, selection) = (&self.table, &self.access, &self.selection);
+        let properties = properties(table, access, selection, &self.sources, direction);
         TideScan {
             direction,
             properties: Arc::new(properties),
@@ -187,7 +180,7 @@ impl TideScan {
     fn by_columns(&self, order: &[PhysicalSortExpr]) -> Option<Vec<PhysicalSortExpr>> {
         let type_of = |expr: &Arc<dyn PhysicalExpr>| {
             let column = expr.downcast_ref::<PhysicalColumn>();
-            let id = column.and_then(|column| self.columns.get(column.index()))?;
+            let id = column.and_then(|column| self.selection.output().get(column.index()))?;
             Some(&self.table.column(*id).ty)
         };
         let is_named = |ty: &DataType| Kind::of_type(ty).is_some();
@@ -213,7 +206,7 @@ impl TideScan {
     /// Counts rows of partitions behind the predicate, where there is one.
     fn first_rows(&self) -> Option<FirstRows> {
         let rows = self.partition_limit.filter(|_| self.predicate.is_some())?;
-        let place = |id| self.columns.iter().position(|column| *column == id);
+        let place = |id| self.selection.columns().iter().position(|column| *column == id);
         let key = self.table.partition_key_ids().into_iter().map(place);
         Some(FirstRows::new(key.collect::<Option<_>>()?, rows))
     }
@@ -257,11 +250,11 @@ fn sources(database: &Engine, access: &Access) -> Vec<Source> {
 fn properties(
     table: &SchemaRef,
     access: &Access,
-    output: &[ColumnId],
+    selection: &Selection,
     sources: &[Source],
     direction: Direction,
 ) -> PlanProperties {
-    let equivalence = equivalence(table, access, output, sources, direction, Scope::Plan);
+    let equivalence = equivalence(table, access, selection, sources, direction, Scope::Plan);
     PlanProperties::new(
         equivalence,
         Partitioning::UnknownPartitioning(sources.len()),
@@ -291,17 +284,16 @@ enum Scope {
 fn equivalence(
     table: &TableSchema,
     access: &Access,
-    output: &[ColumnId],
+    selection: &Selection,
     sources: &[Source],
     direction: Direction,
     scope: Scope,
 ) -> EquivalenceProperties {
-    let schema = arrow_schema(table, output);
     let physical = |id: ColumnId| -> Option<Arc<dyn PhysicalExpr>> {
-        let at = output.iter().position(|column| *column == id)?;
+        let at = selection.output().iter().position(|column| *column == id)?;
         Some(Arc::new(PhysicalColumn::new(&table.column(id).name, at)))
     };
-    let mut properties = EquivalenceProperties::new(schema);
+    let mut properties = EquivalenceProperties::new(selection.schema(table));
     let one_key_each = sources.iter().all(Source::is_one_partition);
     let mut constants = Vec::new();
     if scope == Scope::Stream {
@@ -447,9 +439,10 @@ impl ExecutionPlan for TideScan {
             Some(_) => vec![self.direction],
         };
         for direction in directions {
-            let output = &self.columns[..self.output_columns];
             let (table, access, sources) = (&self.table, &self.access, &self.sources);
-            let in_stream = equivalence(table, access, output, sources, direction, Scope::Stream);
+            let selection = &self.selection;
+            let in_stream =
+                equivalence(table, access, selection, sources, direction, Scope::Stream);
             if in_stream.ordering_satisfy(by_columns.iter().cloned())? {
                 let turned = self.with_direction(direction).with_order(order);
                 return Ok(SortOrderPushdownResult::Exact { inner: Arc::new(turned) });
@@ -485,7 +478,8 @@ impl ExecutionPlan for TideScan {
             schema: Arc::clone(&self.table),
             partitions,
             slice: Slice { ranges, direction: self.direction },
-            columns: self.columns.to_vec(),
+            columns: self.selection.columns().to_vec(),
+            stamps: self.selection.stamps().to_vec(),
             row_limit: None,
             // Rows that the predicate drops do not count.
             partition_limit: self.partition_limit.filter(|_| self.predicate.is_none()),
@@ -499,7 +493,7 @@ impl ExecutionPlan for TideScan {
             schema: self.schema(),
             predicate: self.predicate.clone(),
             first_rows: self.first_rows(),
-            output: (0..self.output_columns).collect(),
+            output: self.selection.places(),
             remaining: self.limit,
             baseline: BaselineMetrics::new(&self.metrics, partition),
             batches_read: MetricBuilder::new(&self.metrics).counter("batches", partition),

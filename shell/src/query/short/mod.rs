@@ -6,7 +6,7 @@
 //!
 //! | statement | what the short path takes |
 //! |---|---|
-//! | SELECT | columns or `*` of one table, key columns compared with values, ORDER BY, LIMIT |
+//! | SELECT | columns, stamps or `*` of a table, key columns beside values, ORDER BY, LIMIT |
 //! | INSERT | VALUES of one or more rows, USING |
 //! | UPDATE, DELETE | key columns compared with values, values of single columns, USING |
 //!
@@ -17,14 +17,15 @@
 //! EXPLAIN shows what the planner would do, and then the path that is taken.
 //!
 //! `shape` reads tokens, `value` makes values fit, `condition` and `using` look up what statements
-//! share, `select`, `insert` and `change` run, `together` reads for many rows of parameters,
-//! `session` asks them.
+//! share, `select`, `insert` and `change` run, `selected` says what a SELECT gives. `together`
+//! reads for many rows of parameters, `session` asks them all.
 
 mod change;
 mod condition;
 mod insert;
 mod lookup;
 mod select;
+mod selected;
 mod session;
 mod shape;
 mod together;

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType as ArrowType, SchemaRef as ArrowSchemaRef};
 use datafusion::common::ScalarValue;
 use futures::StreamExt;
-use tidegate_engine::batch::arrow_schema;
+use tidegate_engine::batch::read_schema;
 use tidegate_engine::mutation::{ClusteringRange, Direction, Slice};
 use tidegate_engine::{
     ClusteringOrder, ColumnId, DataType, Database, Partitions, ReadCommand, SchemaRef,
 };
 
 use super::condition::Conditions;
-use super::lookup::{RunContext, columns_of, want};
+use super::lookup::{RunContext, want};
+use super::selected::Selected;
 use super::shape::{Operand, SelectShape};
 use super::together;
-use crate::query::error::{QueryError, Result};
+use crate::query::error::Result;
 use crate::query::outcome::Outcome;
 use crate::query::scan::pushdown::{Access, Keys, decide_for, is_ordered_alike};
 
@@ -23,8 +24,7 @@ use crate::query::scan::pushdown::{Access, Keys, decide_for, is_ordered_alike};
 pub struct Select {
     table: SchemaRef,
     whose: Keys,
-    columns: Vec<ColumnId>,
-    schema: ArrowSchemaRef,
+    selected: Selected,
     conditions: Conditions,
     order: Vec<(ColumnId, bool)>,
     /// Of the partition and of the query, which read the same rows here.
@@ -39,7 +39,7 @@ impl Select {
         is_attached: bool,
         types: &mut [ArrowType],
     ) -> Option<Self> {
-        let columns = columns_of(table, &shape.columns)?;
+        let selected = Selected::of(table, &shape.items)?;
         let conditions = Conditions::of(table, shape.conditions, types)?;
         let named = |(name, descending): (crate::query::parse::Name, bool)| {
             table.find(&name.value).map(|(id, _)| (id, descending))
@@ -55,14 +55,13 @@ impl Select {
             }
         }
         let whose = if is_attached { Keys::Foreign } else { Keys::Own };
-        let schema = arrow_schema(table, &columns);
         let table = Arc::clone(table);
-        Some(Select { table, whose, columns, schema, conditions, order, limits })
+        Some(Select { table, whose, selected, conditions, order, limits })
     }
 
     /// The schema of the rows.
     pub fn schema(&self) -> &ArrowSchemaRef {
-        &self.schema
+        &self.selected.schema
     }
 
     /// Starts the read, or those of several rows of parameters in their order; `None` where the
@@ -77,19 +76,22 @@ impl Select {
         if let [values] = rows {
             let Some(command) = command(values) else { return Ok(None) };
             let turn = context.memory.turn().await?;
+            let form = self.selected.form();
             let batches = database.read(command).map(move |batch| {
                 let _held = &turn;
-                batch.map_err(QueryError::from)
+                form(batch?)
             });
-            return Ok(Some(Outcome::rows(Arc::clone(&self.schema), batches.boxed())));
+            return Ok(Some(Outcome::rows(Arc::clone(self.schema()), batches.boxed())));
         }
         let Some(commands) = rows.iter().map(command).collect() else { return Ok(None) };
         let turn = context.memory.turn().await?;
-        let batches = together::read(database, commands, &self.schema).map(move |batch| {
+        let (table, form) = (&self.table, self.selected.form());
+        let read = read_schema(table, &self.selected.columns, &self.selected.stamps);
+        let batches = together::read(database, commands, &read).map(move |batch| {
             let _held = &turn;
-            batch
+            form(batch?)
         });
-        Ok(Some(Outcome::rows(Arc::clone(&self.schema), batches.boxed())))
+        Ok(Some(Outcome::rows(Arc::clone(self.schema()), batches.boxed())))
     }
 
     /// What the engine is asked for.
@@ -111,7 +113,8 @@ impl Select {
             schema: Arc::clone(&self.table),
             partitions: Partitions::Keys(vec![partition]),
             slice: Slice { ranges, direction: Direction::Forward },
-            columns: self.columns.clone(),
+            columns: self.selected.columns.clone(),
+            stamps: self.selected.stamps.clone(),
             row_limit,
             partition_limit: None,
             past_cache,
@@ -132,7 +135,8 @@ impl Select {
             // Several scales of a decimal are several partitions, without a common order.
             partitions: Partitions::Keys(access.keys.filter(|keys| keys.len() == 1)?),
             slice: Slice { ranges: access.ranges, direction },
-            columns: self.columns.clone(),
+            columns: self.selected.columns.clone(),
+            stamps: self.selected.stamps.clone(),
             row_limit,
             partition_limit: None,
             past_cache,

@@ -5,6 +5,7 @@
 
 use datafusion::logical_expr::Operator;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
+use tidegate_engine::batch::StampKind;
 
 use crate::query::parse::{Cursor, Name, TableName, Using, UsingValue};
 
@@ -88,11 +89,32 @@ pub struct Condition {
     pub value: Operand,
 }
 
+/// What stands in a select list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    Column(Name),
+    /// `writetime(v)` or `ttl(v)`, with the call as it was written.
+    Stamp {
+        kind: StampKind,
+        column: Name,
+        heading: String,
+    },
+}
+
+impl Item {
+    pub fn column(&self) -> Option<&Name> {
+        match self {
+            Item::Column(name) => Some(name),
+            Item::Stamp { .. } => None,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelectShape {
     pub table: TableName,
-    /// None means all.
-    pub columns: Vec<Name>,
+    /// None means all columns.
+    pub items: Vec<Item>,
     pub conditions: Vec<Condition>,
     /// Columns, and whether they are descending.
     pub order: Vec<(Name, bool)>,
@@ -162,10 +184,13 @@ impl Shape {
 }
 
 fn select(cursor: &mut Cursor<'_>) -> Option<SelectShape> {
-    let columns = match cursor.take(&Token::Mul) {
-        true => Vec::new(),
-        false => names(cursor)?,
-    };
+    let mut items = Vec::new();
+    if !cursor.take(&Token::Mul) {
+        items.push(item(cursor)?);
+        while cursor.take(&Token::Comma) {
+            items.push(item(cursor)?);
+        }
+    }
     if !cursor.take_word("from") {
         return None;
     }
@@ -184,7 +209,28 @@ fn select(cursor: &mut Cursor<'_>) -> Option<SelectShape> {
     };
     let partition_limit = rows(&["per", "partition", "limit"])?;
     let limit = rows(&["limit"])?;
-    Some(SelectShape { table, columns, conditions, order, partition_limit, limit })
+    Some(SelectShape { table, items, conditions, order, partition_limit, limit })
+}
+
+fn item(cursor: &mut Cursor<'_>) -> Option<Item> {
+    let bare = |n: usize| match cursor.peek_nth(n) {
+        Some(Token::Word(word)) if word.quote_style.is_none() => Some(&word.value),
+        _ => None,
+    };
+    let kinds = [StampKind::WriteTime, StampKind::TimeToLive];
+    let called =
+        |word: &String| kinds.into_iter().find(|kind| word.eq_ignore_ascii_case(kind.function()));
+    let is_call =
+        (cursor.peek_nth(1), cursor.peek_nth(3)) == (Some(&Token::LParen), Some(&Token::RParen));
+    let (Some(function), Some(argument), true) = (bare(0), bare(2), is_call) else {
+        return name(cursor).map(Item::Column);
+    };
+    let kind = called(function)?;
+    let heading = format!("{function}({argument})");
+    cursor.skip_to(cursor.position() + 2);
+    let column = name(cursor)?;
+    cursor.skip_to(cursor.position() + 1);
+    Some(Item::Stamp { kind, column, heading })
 }
 
 fn insert(cursor: &mut Cursor<'_>) -> Option<InsertShape> {

@@ -3,6 +3,7 @@
 mod extreme_row;
 mod look_up;
 pub mod partition_limit;
+pub mod stamp;
 
 pub use extreme_row::ExtremeRow;
 pub use look_up::{LookUp, few_to_left};

@@ -1,3 +1,4 @@
 //! What users of wide-column stores select: clauses and functions of CQL.
 
 mod partition_limit;
+mod stamp;
