@@ -13,7 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::access::partition_limit::LimitPartitions;
 use super::access::stamp::ReadStamps;
-use super::access::{ExtremeRow, LookUp, few_to_left};
+use super::access::{ExtremeRow, LookUp, OneRow, few_to_left};
 use super::any_all::AsExistence;
 use super::correlated::LiftCorrelated;
 use super::filter::InForm;
@@ -150,6 +150,7 @@ pub fn optimizer() -> Result<Vec<Arc<dyn OptimizerRule + Send + Sync>>> {
     let at = place(rules.iter().map(|rule| rule.name()), FILTER_RULE)?;
     rules[at] = Arc::new(InForm(Arc::clone(&rules[at])));
     rules.push(Arc::new(ExtremeRow));
+    rules.push(Arc::new(OneRow));
     Ok(rules.into_iter().map(|rule| Arc::new(Shallow(rule)) as _).collect())
 }
 

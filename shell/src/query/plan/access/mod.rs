@@ -2,8 +2,10 @@
 
 mod extreme_row;
 mod look_up;
+mod one_row;
 pub mod partition_limit;
 pub mod stamp;
 
 pub use extreme_row::ExtremeRow;
 pub use look_up::{LookUp, few_to_left};
+pub use one_row::OneRow;

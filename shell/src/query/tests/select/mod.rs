@@ -1,4 +1,5 @@
 //! What users of wide-column stores select: clauses and functions of CQL.
 
+mod distinct;
 mod partition_limit;
 mod stamp;

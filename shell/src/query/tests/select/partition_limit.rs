@@ -177,7 +177,7 @@ async fn what_the_clause_does_not_go_with_is_refused_with_help() {
             "random()",
         ),
         (
-            "SELECT name FROM system.tables PER PARTITION LIMIT 1",
+            "SELECT table_name FROM system.tables PER PARTITION LIMIT 1",
             ErrorKind::Unsupported,
             "no table of partitions",
         ),
