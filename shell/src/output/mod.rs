@@ -13,6 +13,7 @@ pub mod plot;
 mod printer;
 pub mod progress;
 mod table;
+mod text;
 
 use std::fmt;
 use std::io::{self, BufWriter, Stdout};
@@ -22,6 +23,7 @@ use arrow::datatypes::SchemaRef;
 use tidegate_engine::os;
 
 pub use printer::{Page, Printer};
+pub use text::TEXT_FORM;
 
 /// Bytes of output gathered before they are written.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -99,8 +101,13 @@ pub fn screen() -> Option<(usize, usize)> {
 }
 
 /// A printer of results of `schema` in `mode`; `page` is the screen that it writes to, if any.
+///
+/// Text, as [`TEXT_FORM`] in the metadata of a schema says, is written as it is, but in JSON.
 pub fn printer(mode: Mode, schema: SchemaRef, page: Option<Page>) -> Box<dyn Printer> {
+    let (name, form) = TEXT_FORM;
+    let is_text = schema.metadata().get(name).is_some_and(|found| found == form);
     match mode {
+        Mode::Table | Mode::Expanded | Mode::Csv if is_text => Box::new(text::TextPrinter),
         Mode::Table => Box::new(table::TablePrinter::new(schema, page)),
         Mode::Expanded => Box::new(expanded::ExpandedPrinter::new(&schema, page)),
         Mode::Csv => Box::new(self::csv::CsvPrinter::new(schema)),

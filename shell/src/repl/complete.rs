@@ -9,7 +9,7 @@ use tidegate_engine::{Catalog, Column, ColumnKind, SchemaRef};
 use super::keyword::{self, is_keyword};
 use crate::command;
 use crate::query::{Continues, STATEMENTS, StatementRow, Tab, continuations, row_of_words};
-use crate::text::{Piece, TokenKind, lex, split};
+use crate::text::{Piece, TokenKind, in_quotes, lex, named, split};
 
 /// Names that exist, as of the last prompt.
 #[derive(Clone)]
@@ -267,12 +267,9 @@ fn starts_with(name: &str, typed: &str) -> bool {
     name.get(..typed.len()).is_some_and(|head| head.eq_ignore_ascii_case(typed))
 }
 
-/// `name` as it must be written: in quotes unless it is plain and lower case.
+/// `name` as it must be written: in quotes where it would be read otherwise.
 fn quoted(name: &str) -> String {
-    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
-        && !is_keyword(name);
-    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+    if is_keyword(name) { in_quotes(name) } else { named(name) }
 }
 
 #[cfg(test)]
@@ -411,6 +408,8 @@ mod tests {
         "CREATE TABLE t (a int PRIMARY KEY)",
         "CREATE TYPE t (a int)",
         "DELETE FROM reading WHERE station = 'x'",
+        "DESCRIBE KEYSPACE weather",
+        "DESCRIBE SCHEMA",
         "DESCRIBE TABLE reading",
         "DETACH reading",
         "DROP KEYSPACE k",

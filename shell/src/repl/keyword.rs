@@ -13,6 +13,7 @@ pub(super) static FIRST: LazyLock<Vec<&str>> = LazyLock::new(|| {
 /// Keywords within queries and writes.
 pub(super) const QUERY: &[&str] = &[
     "ALL",
+    "ALLOW",
     "ANALYZE",
     "AND",
     "AS",
@@ -29,6 +30,7 @@ pub(super) const QUERY: &[&str] = &[
     "EXCEPT",
     "EXISTS",
     "FALSE",
+    "FILTERING",
     "FROM",
     "FULL",
     "GROUP",

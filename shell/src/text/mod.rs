@@ -4,10 +4,12 @@
 //! every key press. `width` says how wide text stands on a screen. Not here: parsing (`query`).
 
 mod lexer;
+mod name;
 mod near;
 mod script;
 pub mod width;
 
 pub use lexer::{Token, TokenKind, lex};
+pub use name::{in_quotes, named};
 pub use near::nearest;
 pub use script::{BARE_WORDS, Piece, complete_bytes, is_complete, split};

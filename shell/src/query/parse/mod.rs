@@ -53,7 +53,8 @@ pub fn sql(tokens: &[TokenWithSpan]) -> Result<SqlStatement> {
         }
         _ => error,
     };
-    let tokens = &partition_limit::with_call(tokens)?;
+    let tokens = partition_limit::with_call(without_allow_filtering(tokens))?;
+    let tokens = &tokens;
     let tokens = &with_named_arguments(tokens);
     let mut parser = DFParserBuilder::new(with_doubles(tokens)?)
         .with_dialect(&DIALECT)
@@ -64,6 +65,18 @@ pub fn sql(tokens: &[TokenWithSpan]) -> Result<SqlStatement> {
     match (statements.pop_front(), statements.pop_front()) {
         (Some(statement), None) => Ok(statement),
         _ => Err(QueryError::new(ErrorKind::Syntax, "expected one statement")),
+    }
+}
+
+/// Leaves `ALLOW FILTERING` out at the end: conditions that no key says are always checked.
+fn without_allow_filtering(tokens: &[TokenWithSpan]) -> &[TokenWithSpan] {
+    match tokens {
+        [rest @ .., allow, filtering]
+            if is_word(&allow.token, "allow") && is_word(&filtering.token, "filtering") =>
+        {
+            rest
+        }
+        all => all,
     }
 }
 

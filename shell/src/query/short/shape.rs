@@ -209,6 +209,7 @@ fn select(cursor: &mut Cursor<'_>) -> Option<SelectShape> {
     };
     let partition_limit = rows(&["per", "partition", "limit"])?;
     let limit = rows(&["limit"])?;
+    cursor.take_words(&["allow", "filtering"]);
     Some(SelectShape { table, items, conditions, order, partition_limit, limit })
 }
 

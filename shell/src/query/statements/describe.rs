@@ -1,4 +1,5 @@
-//! `DESCRIBE`: the columns of a table with their types and roles, and its options.
+//! `DESCRIBE t`: the columns of a table with their types and roles, and its options.
+//! `DESCRIBE TABLE t` and its like: the statements that make it.
 //!
 //! Invariant: an option stands as `WITH` takes it, so what is shown can be typed.
 
@@ -6,17 +7,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, StringArray};
-use datafusion::arrow::datatypes::{DataType, SchemaRef as ArrowSchemaRef};
-use tidegate_engine::schema::table_schema::RateLimit;
-use tidegate_engine::{
-    ClusteringOrder, ColumnKind, CompactionOptions, Compression, LargeDataOptions, OnCorruption,
-    TableOptions, TableSchema,
-};
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef as ArrowSchemaRef};
+use sqlparser::tokenizer::Token;
+use tidegate_engine::{ClusteringOrder, ColumnKind, TableSchema};
 
+use super::definition::option_text::options;
+use super::definition::text;
+use super::definition::user_type::find_type;
 use super::{OwnStatement, Read};
+use crate::output::TEXT_FORM;
 use crate::query::error::{QueryError, Result};
 use crate::query::outcome::{Outcome, batch, text_schema};
-use crate::query::parse::{Cursor, TableName};
+use crate::query::parse::{Cursor, Name, TableName};
 use crate::query::scan::catalog::CATALOG;
 use crate::query::session::Session;
 use crate::query::system::SYSTEM_KEYSPACE;
@@ -29,21 +31,86 @@ fn schema() -> ArrowSchemaRef {
     text_schema(&["name", "definition", "kind"])
 }
 
+/// What is described.
 #[derive(Debug)]
-pub struct Describe(TableName);
+pub enum Describe {
+    Columns(TableName),
+    Table(TableName),
+    Type(TableName),
+    /// The one in use without a name.
+    Keyspace(Option<Name>),
+    Schema,
+}
 
 impl Read for Describe {
+    /// `[keyspace.]table`, `TABLE [keyspace.]table`, `TYPE [keyspace.]type`, `KEYSPACE [keyspace]`
+    /// or `[FULL] SCHEMA`.
     fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
-        cursor.take_word("table");
-        Ok(Describe(cursor.table_name()?))
+        let is_last = cursor.rest().len() == 1;
+        let is_named = !is_last && cursor.peek_nth(1) != Some(&Token::Period);
+        if is_last && cursor.take_word("schema") || cursor.take_words(&["full", "schema"]) {
+            return Ok(Describe::Schema);
+        }
+        if is_last && cursor.take_word("keyspace") {
+            return Ok(Describe::Keyspace(None));
+        }
+        if is_named && cursor.take_word("table") {
+            return Ok(Describe::Table(cursor.table_name()?));
+        }
+        if is_named && cursor.take_word("type") {
+            return Ok(Describe::Type(cursor.table_name()?));
+        }
+        if is_named && cursor.take_word("keyspace") {
+            return Ok(Describe::Keyspace(Some(cursor.name("a keyspace name")?)));
+        }
+        Ok(Describe::Columns(cursor.table_name()?))
+    }
+}
+
+/// Schema of statements, which printers for people and pipes write as they are.
+fn statement_schema() -> ArrowSchemaRef {
+    let fields = text_schema(&["create_statement"]).fields().clone();
+    let (name, form) = TEXT_FORM;
+    let metadata = [(name.to_owned(), form.to_owned())].into();
+    Arc::new(Schema::new_with_metadata(fields, metadata))
+}
+
+impl Describe {
+    /// The statements that make what is described.
+    fn statements(&self, session: &Session) -> Result<Vec<String>> {
+        let catalog = session.database.catalog();
+        Ok(match self {
+            Describe::Columns(_) => Vec::new(),
+            Describe::Table(name) => vec![text::table(&*session.table(name)?)],
+            Describe::Type(name) => {
+                vec![text::user_type(&find_type(&catalog, &session.keyspace(), name)?)]
+            }
+            Describe::Keyspace(name) => {
+                let keyspace = name.as_ref().map(|name| name.value.clone());
+                let keyspace = keyspace.unwrap_or_else(|| session.keyspace());
+                if !catalog.has_keyspace(&keyspace) {
+                    let error = QueryError::not_found("keyspace", &keyspace, catalog.keyspaces());
+                    return Err(name.as_ref().map_or(error.clone(), |name| error.at(name.span)));
+                }
+                text::keyspace(&catalog, &keyspace)
+            }
+            Describe::Schema => {
+                catalog.keyspaces().flat_map(|name| text::keyspace(&catalog, name)).collect()
+            }
+        })
     }
 }
 
 #[async_trait]
 impl OwnStatement for Describe {
-    /// One row a column, then one an option. Tables of `system` have no options.
+    /// One row a column, then one an option. Tables of `system` have no options. Of statements one
+    /// row each.
     async fn run(&self, session: &Session) -> Result<Outcome> {
-        let Describe(name) = self;
+        let Describe::Columns(name) = self else {
+            let statements = StringArray::from_iter_values(self.statements(session)?);
+            let batch = batch(statement_schema(), vec![Arc::new(statements)])?;
+            return Ok(Outcome::batches(statement_schema(), vec![batch]));
+        };
         let keyspace = name.keyspace.as_ref().map(|keyspace| keyspace.value.clone());
         if keyspace.unwrap_or_else(|| session.keyspace()) == SYSTEM_KEYSPACE {
             return outcome(system_columns(session, name).await?);
@@ -56,7 +123,10 @@ impl OwnStatement for Describe {
     }
 
     async fn schema(&self, _session: &Session) -> Result<ArrowSchemaRef> {
-        Ok(schema())
+        Ok(match self {
+            Describe::Columns(_) => schema(),
+            _ => statement_schema(),
+        })
     }
 
     fn is_query(&self) -> bool {
@@ -123,107 +193,4 @@ fn sql_name(ty: &DataType) -> String {
         DataType::Timestamp(..) => "timestamp".to_owned(),
         other => other.to_string(),
     }
-}
-
-/// Names of all options with their values as `WITH` takes them.
-fn options(options: &TableOptions) -> Vec<(&'static str, String)> {
-    // Every field is named, so that a new one cannot be forgotten here.
-    let TableOptions {
-        default_time_to_live,
-        gc_grace_seconds,
-        column_index_bytes,
-        comment,
-        per_partition_rate_limit,
-        large_data,
-        on_corruption,
-        compression,
-        compaction,
-        // Found out when files are attached; no statement sets it.
-        has_partial_keys: _,
-    } = options;
-    let on_corruption = match on_corruption {
-        OnCorruption::Fail => "fail",
-        OnCorruption::Skip => "skip",
-    };
-    vec![
-        ("column_index_size_in_kb", (column_index_bytes / 1024).to_string()),
-        ("comment", quoted(comment)),
-        ("compaction", compaction_map(compaction)),
-        ("compression", compression_map(compression.as_ref())),
-        ("default_time_to_live", default_time_to_live.to_string()),
-        ("gc_grace_seconds", gc_grace_seconds.to_string()),
-        ("large_data", large_data_map(large_data)),
-        ("on_corruption", quoted(on_corruption)),
-        ("per_partition_rate_limit", rate_map(per_partition_rate_limit)),
-    ]
-}
-
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
-}
-
-fn map(entries: Vec<(&str, String)>) -> String {
-    let entries = entries.into_iter().map(|(name, value)| format!("'{name}': {value}"));
-    format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
-}
-
-fn compression_map(compression: Option<&Compression>) -> String {
-    let Some(Compression { compressor, chunk_bytes, level, .. }) = compression else {
-        return "{'enabled': false}".to_owned();
-    };
-    let mut entries = vec![
-        ("class", quoted(compressor.class())),
-        ("chunk_length_in_kb", (chunk_bytes / 1024).to_string()),
-    ];
-    entries.extend(level.map(|level| ("compression_level", level.to_string())));
-    map(entries)
-}
-
-/// The strategy, and what differs from its options in a new table.
-fn compaction_map(options: &CompactionOptions) -> String {
-    let class = ("class", quoted(options.class.class()));
-    let usual = compaction_entries(&CompactionOptions::of_class(options.class));
-    let entries = compaction_entries(options).into_iter();
-    let differing = entries.filter(|entry| !usual.contains(entry));
-    map([class].into_iter().chain(differing).collect())
-}
-
-/// Every option but the class.
-fn compaction_entries(options: &CompactionOptions) -> Vec<(&'static str, String)> {
-    let goal = options.space_amplification_goal;
-    let mut entries = vec![
-        ("enabled", options.is_enabled.to_string()),
-        ("min_threshold", options.min_threshold.to_string()),
-        ("max_threshold", options.max_threshold.to_string()),
-        ("bucket_low", options.bucket_low.to_string()),
-        ("bucket_high", options.bucket_high.to_string()),
-        ("min_sstable_size", options.min_sstable_bytes.to_string()),
-        ("sstable_size_in_mb", (options.sstable_bytes >> 20).to_string()),
-        ("fanout_size", options.fanout.to_string()),
-        ("compaction_window_unit", quoted(options.window_unit.name())),
-        ("compaction_window_size", options.window_size.to_string()),
-        ("tombstone_threshold", options.tombstone_threshold.to_string()),
-        ("tombstone_compaction_interval", options.tombstone_interval_seconds.to_string()),
-    ];
-    entries.extend(goal.map(|goal| ("space_amplification_goal", goal.to_string())));
-    entries
-}
-
-fn large_data_map(thresholds: &LargeDataOptions) -> String {
-    let all = [
-        ("partition_bytes", thresholds.partition_bytes),
-        ("row_bytes", thresholds.row_bytes),
-        ("cell_bytes", thresholds.cell_bytes),
-        ("partition_rows", thresholds.partition_rows),
-        ("collection_elements", thresholds.collection_elements),
-    ];
-    let set = all.into_iter().filter_map(|(name, most)| Some((name, most?.to_string())));
-    map(set.collect())
-}
-
-fn rate_map(limit: &RateLimit) -> String {
-    let reads = limit.max_reads_per_second.map(|rate| ("max_reads_per_second", rate.to_string()));
-    let writes =
-        limit.max_writes_per_second.map(|rate| ("max_writes_per_second", rate.to_string()));
-    map(reads.into_iter().chain(writes).collect())
 }

@@ -39,7 +39,8 @@ fn parse_tokens(tokens: &[TokenWithSpan]) -> Result<Command> {
         Reader::Explain => return explain(tokens),
         Reader::Sql => return Ok(Command::Query(sql(tokens)?)),
         Reader::Refused(help) => {
-            let message = format!("{} is not offered", tokens[0].token);
+            let first = tokens[..words].iter().map(|token| token.token.to_string());
+            let message = format!("{} is not offered", first.collect::<Vec<_>>().join(" "));
             let error = QueryError::unsupported(message).at(cursor.span());
             return Err(match help {
                 Some(help) => error.with_help(help),

@@ -170,6 +170,10 @@ const SET_POLICY: &[(&str, &[Tab])] = &[
 const MODES: &[Tab] = &[Tab::Words(&["ACTIVE", "CANARY", "SHADOW"])];
 const OPTIONS: Tab = Tab::Names(table_option::OPTIONS);
 const CREATED_WITH: &[Tab] = &[OPTIONS, Tab::Words(&["CLUSTERING ORDER BY"])];
+const NO_INDEXES: &str = "leave it out: a condition on any column is checked row by row; a second \
+                          table with that column first in its key finds rows by it";
+const NO_VIEWS: &str = "create a table with the key of the view and write to both, or select with \
+                        GROUP BY and ORDER BY";
 const NO_TRANSACTIONS: &str = "there are no transactions: every statement takes effect by itself";
 
 /// All statements. The help names them in this order.
@@ -208,7 +212,11 @@ pub static STATEMENTS: &[StatementRow] = &[
         aliases: &["DESC"],
         reader: Reader::Own(own::<Describe>),
         help: &[Help::Name(Topic::Tables, "DESCRIBE")],
-        tabs: &[("", &[Tab::Tables, Tab::Words(&["TABLE"])]), ("TABLE", &[Tab::Tables])],
+        tabs: &[
+            ("", &[Tab::Tables, Tab::Words(&["KEYSPACE", "SCHEMA", "TABLE"])]),
+            ("TABLE", &[Tab::Tables]),
+            ("KEYSPACE", &[Tab::Keyspaces]),
+        ],
         continues: Continues::Nothing,
         ..StatementRow::PLAIN
     },
@@ -546,6 +554,29 @@ pub static STATEMENTS: &[StatementRow] = &[
     StatementRow {
         words: "ROLLBACK",
         reader: Reader::Refused(Some("ROLLBACK POLICY brings back the policy before")),
+        ..StatementRow::REFUSED
+    },
+    StatementRow {
+        words: "CREATE INDEX",
+        aliases: &["CREATE CUSTOM INDEX"],
+        reader: Reader::Refused(Some(NO_INDEXES)),
+        ..StatementRow::REFUSED
+    },
+    StatementRow {
+        words: "CREATE MATERIALIZED VIEW",
+        reader: Reader::Refused(Some(NO_VIEWS)),
+        ..StatementRow::REFUSED
+    },
+    StatementRow {
+        words: "CREATE FUNCTION",
+        aliases: &["CREATE OR REPLACE FUNCTION", "CREATE AGGREGATE", "CREATE OR REPLACE AGGREGATE"],
+        reader: Reader::Refused(Some("leave it out: SELECT has all functions of DataFusion")),
+        ..StatementRow::REFUSED
+    },
+    StatementRow {
+        words: "CREATE ROLE",
+        aliases: &["CREATE USER", "CREATE SERVICE_LEVEL"],
+        reader: Reader::Refused(Some("leave it out: there are no users and no service levels")),
         ..StatementRow::REFUSED
     },
     StatementRow { words: "MERGE", ..StatementRow::REFUSED },

@@ -50,7 +50,7 @@ async fn keyspaces_and_tables_come_and_go() {
     | system        |
     +---------------+
     ");
-    insta::assert_snapshot!(world.rows("DESCRIBE TABLE t").await);
+    insta::assert_snapshot!(world.rows("DESCRIBE t").await);
     insta::assert_snapshot!(world.rows("DESCRIBE system.row_cache").await);
     assert_eq!(world.error("DROP KEYSPACE fx").await.kind, ErrorKind::Invalid);
     world.run("DROP TABLE t; DROP TABLE IF EXISTS t; DROP KEYSPACE fx").await;

@@ -56,6 +56,8 @@ const READS: &[(&str, bool)] = &[
     ("SELECT v FROM t WHERE pk = 1 PER PARTITION LIMIT 2", true),
     ("SELECT v FROM t WHERE pk = 1 ORDER BY a DESC, b PER PARTITION LIMIT 2 LIMIT 1", true),
     ("SELECT v FROM t WHERE pk = 1 PER PARTITION LIMIT 0", false),
+    ("SELECT v FROM t WHERE pk = 1 LIMIT 2 ALLOW FILTERING", true),
+    ("SELECT v FROM t WHERE pk = 1 AND w = 1 ALLOW FILTERING", false),
     ("SELECT v FROM t WHERE pk = 1 LIMIT 1 PER PARTITION LIMIT 2", false),
     ("SELECT nosuch FROM t WHERE pk = 1", false),
     ("SELECT v FROM nosuch WHERE pk = 1", false),

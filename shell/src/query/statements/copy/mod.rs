@@ -16,6 +16,7 @@ use crate::query::outcome::Outcome;
 use crate::query::parse::statement::synthetic;
 use crate::query::parse::{Cursor, sql};
 use crate::query::session::Session;
+use crate::text::in_quotes;
 
 #[derive(Debug)]
 pub enum Copy {
@@ -38,13 +39,13 @@ impl Read for Copy {
             Vec::new()
         };
         if cursor.take_word("to") {
-            let names: Vec<String> = columns.iter().map(|name| quoted(&name.value)).collect();
+            let names: Vec<String> = columns.iter().map(|name| in_quotes(&name.value)).collect();
             let list = if names.is_empty() { "*".to_owned() } else { names.join(", ") };
             let from = match &table.keyspace {
                 Some(keyspace) => {
-                    format!("{}.{}", quoted(&keyspace.value), quoted(&table.table.value))
+                    format!("{}.{}", in_quotes(&keyspace.value), in_quotes(&table.table.value))
                 }
-                None => quoted(&table.table.value),
+                None => in_quotes(&table.table.value),
             };
             let source = sql(&synthetic(&format!("SELECT {list} FROM {from}"))?)?;
             return copy_to(cursor, source);
@@ -72,10 +73,6 @@ fn copy_to(cursor: &mut Cursor<'_>, source: SqlStatement) -> Result<Copy> {
     let (file, file_span) = cursor.string("a file name in quotes")?;
     let options = options(cursor, &file)?;
     Ok(Copy::To(CopyTo { source, file, file_span, options }))
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// The tokens inside a pair of parentheses.

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use sqlparser::tokenizer::Token;
 use tidegate_engine::{Catalog, ColumnChange, NewColumn, TableOptions};
 
+use super::foreign::Ignored;
 use super::table_option::{TableOption, table_option};
 use super::user_type::find_type;
 use crate::query::error::{QueryError, Result};
@@ -17,6 +18,7 @@ use crate::query::write::find_column;
 pub struct AlterTable {
     pub name: TableName,
     pub change: Change,
+    ignored: Ignored,
 }
 
 /// What an ALTER TABLE changes.
@@ -43,6 +45,7 @@ impl Read for AlterTable {
     /// `WITH option = value [AND …]`. Lists may stand in parentheses.
     fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
         let name = cursor.table_name()?;
+        let mut ignored = Ignored::default();
         let change = if cursor.take_word("add") {
             cursor.take_word("column");
             let if_not_exists = cursor.take_words(&["if", "not", "exists"]);
@@ -64,9 +67,9 @@ impl Read for AlterTable {
             }
             Change::Rename { columns, if_exists }
         } else if cursor.take_word("with") {
-            let mut options = vec![table_option(cursor)?];
+            let mut options = Vec::from_iter(table_option(cursor, &mut ignored)?);
             while cursor.take_word("and") {
-                options.push(table_option(cursor)?);
+                options.extend(table_option(cursor, &mut ignored)?);
             }
             Change::Options(options)
         } else {
@@ -77,7 +80,7 @@ impl Read for AlterTable {
                 false => error,
             });
         };
-        Ok(AlterTable { name, change })
+        Ok(AlterTable { name, change, ignored })
     }
 }
 
@@ -177,11 +180,12 @@ impl OwnStatement for AlterTable {
         };
         let altered = altered.map_err(|error| QueryError::from(error).at(self.name.table.span))?;
         let name = table.full_name();
-        Ok(Outcome::message(match altered.shards_closed {
+        let altered = Outcome::message(match altered.shards_closed {
             0 => format!("Table {name} altered."),
             _ => format!(
                 "Table {name} altered. Shards that could not open it do with the next start."
             ),
-        }))
+        });
+        Ok(self.ignored.noted(altered, "Tidegate has no such options"))
     }
 }

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 
+use super::foreign::Ignored;
 use crate::query::error::Result;
 use crate::query::outcome::Outcome;
 use crate::query::parse::{Cursor, Name, TableName};
@@ -20,21 +21,29 @@ pub fn keyspace_of(session: &Session, name: &TableName) -> String {
 pub struct CreateKeyspace {
     name: Name,
     if_not_exists: bool,
+    ignored: Ignored,
 }
 
 impl Read for CreateKeyspace {
+    /// `[IF NOT EXISTS] name [WITH option = value [AND …]]`.
     fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
         let if_not_exists = cursor.take_words(&["if", "not", "exists"]);
-        Ok(CreateKeyspace { name: cursor.name("a keyspace name")?, if_not_exists })
+        let name = cursor.name("a keyspace name")?;
+        let mut ignored = Ignored::default();
+        if cursor.take_word("with") {
+            ignored.take_keyspace_options(cursor)?;
+        }
+        Ok(CreateKeyspace { name, if_not_exists, ignored })
     }
 }
 
 #[async_trait]
 impl OwnStatement for CreateKeyspace {
     async fn run(&self, session: &Session) -> Result<Outcome> {
-        let CreateKeyspace { name, if_not_exists } = self;
+        let CreateKeyspace { name, if_not_exists, ignored } = self;
         session.database.create_keyspace(&name.value, *if_not_exists).await?;
-        Ok(Outcome::message(format!("Keyspace {} created.", name.value)))
+        let created = Outcome::message(format!("Keyspace {} created.", name.value));
+        Ok(ignored.noted(created, "one node keeps all data, and every write is logged"))
     }
 }
 

@@ -1,7 +1,10 @@
 //! Statements that change the catalog: keyspaces, tables and types; and `USE`.
 
 pub mod alter;
+mod foreign;
 pub mod keyspace;
+pub mod option_text;
 pub mod table;
 pub mod table_option;
+pub mod text;
 pub mod user_type;

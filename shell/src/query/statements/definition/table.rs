@@ -6,6 +6,7 @@ use tidegate_engine::{
     Catalog, ClusteringOrder, Column, ColumnKind, TableId, TableOptions, TableSchema,
 };
 
+use super::foreign::Ignored;
 use super::keyspace::keyspace_of;
 use super::table_option::table_option;
 use super::user_type::find_type;
@@ -24,6 +25,7 @@ pub struct CreateTable {
     pub clustering_key: Vec<Name>,
     pub clustering_order: Vec<(Name, ClusteringOrder)>,
     pub options: TableOptions,
+    ignored: Ignored,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +47,7 @@ impl Read for CreateTable {
             clustering_key: Vec::new(),
             clustering_order: Vec::new(),
             options: TableOptions::default(),
+            ignored: Ignored::default(),
         };
         cursor.expect(&Token::LParen)?;
         cursor.comma_separated(|cursor| {
@@ -119,7 +122,9 @@ fn option(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
         table.clustering_order = cursor.parenthesised(order)?;
         return Ok(());
     }
-    table_option(cursor)?.apply(&mut table.options);
+    if let Some(option) = table_option(cursor, &mut table.ignored)? {
+        option.apply(&mut table.options);
+    }
     Ok(())
 }
 
@@ -141,7 +146,8 @@ impl OwnStatement for CreateTable {
         let schema = table_schema(self, &session.database.catalog(), &keyspace)?;
         let made = session.database.create_table(schema, self.if_not_exists).await;
         let schema = made.map_err(|error| QueryError::from(error).at(self.name.table.span))?;
-        Ok(Outcome::message(format!("Table {} created.", schema.full_name())))
+        let created = Outcome::message(format!("Table {} created.", schema.full_name()));
+        Ok(self.ignored.noted(created, "Tidegate has no such options"))
     }
 }
 

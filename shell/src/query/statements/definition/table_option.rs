@@ -7,6 +7,7 @@ use tidegate_engine::{
     TableOptions, Thousandths, WindowUnit,
 };
 
+use super::foreign::{Ignored, refuse_compact_storage};
 use crate::query::error::{QueryError, Result, Span};
 use crate::query::parse::{Cursor, Name};
 
@@ -43,6 +44,9 @@ const COMPACTION: [&str; 14] = [
 ];
 const COMPRESSION: [&str; 4] = ["class", "chunk_length_in_kb", "compression_level", "enabled"];
 
+/// How ScyllaDB names compressors that share dictionaries.
+const WITH_DICTIONARIES: &str = "WithDictsCompressor";
+
 /// One option and its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TableOption {
@@ -74,8 +78,9 @@ impl TableOption {
     }
 }
 
-/// `name = value`.
-pub fn table_option(cursor: &mut Cursor<'_>) -> Result<TableOption> {
+/// `name = value`; `None` for an option of other products, which goes to `ignored`.
+pub fn table_option(cursor: &mut Cursor<'_>, ignored: &mut Ignored) -> Result<Option<TableOption>> {
+    refuse_compact_storage(cursor)?;
     let name = cursor.name("an option")?;
     cursor.expect(&Token::Eq)?;
     let span = cursor.span();
@@ -89,7 +94,7 @@ pub fn table_option(cursor: &mut Cursor<'_>) -> Result<TableOption> {
             .and_then(|value| i32::try_from(value).map_err(|_| wrong(wanted)))
             .and_then(|value| if value < 0 { Err(wrong(wanted)) } else { Ok(value) })
     };
-    Ok(match name.value.as_str() {
+    Ok(Some(match name.value.as_str() {
         "default_time_to_live" => {
             TableOption::DefaultTimeToLive(whole(cursor, "a number of seconds")?)
         }
@@ -105,8 +110,9 @@ pub fn table_option(cursor: &mut Cursor<'_>) -> Result<TableOption> {
         "per_partition_rate_limit" => TableOption::RateLimit(rate_limit(cursor)?),
         "large_data" => TableOption::LargeData(large_data(cursor)?),
         "on_corruption" => TableOption::OnCorruption(on_corruption(cursor)?),
-        "compression" => TableOption::Compression(compression(cursor, span)?),
-        "compaction" => TableOption::Compaction(compaction(cursor, span)?),
+        "compression" => TableOption::Compression(compression(cursor, span, ignored)?),
+        "compaction" => TableOption::Compaction(compaction(cursor, span, ignored)?),
+        name if ignored.take_table_option(name, cursor)? => return Ok(None),
         unknown => {
             let known = OPTIONS.iter().copied().chain(["clustering"]);
             let error = QueryError::not_found("option", unknown, known).at(name.span);
@@ -115,7 +121,7 @@ pub fn table_option(cursor: &mut Cursor<'_>) -> Result<TableOption> {
                         per_partition_rate_limit, large_data, on_corruption, compression, compaction";
             return Err(if error.help.is_some() { error } else { error.with_help(help) });
         }
-    })
+    }))
 }
 
 /// `'fail'` or `'skip'`, of tables and of ATTACH.
@@ -212,7 +218,11 @@ fn large_data(cursor: &mut Cursor<'_>) -> Result<LargeDataOptions> {
 
 /// `{'class': 'LZ4Compressor', 'chunk_length_in_kb': 16}`; no class, or `'enabled': false`, for
 /// none.
-fn compression(cursor: &mut Cursor<'_>, span: Span) -> Result<Option<Compression>> {
+fn compression(
+    cursor: &mut Cursor<'_>,
+    span: Span,
+    ignored: &mut Ignored,
+) -> Result<Option<Compression>> {
     let (mut class, mut chunk_kib, mut level, mut is_enabled) = (None, None, None, true);
     map(cursor, ("option of compression", &COMPRESSION), |cursor, name| {
         match name.value.as_str() {
@@ -220,10 +230,12 @@ fn compression(cursor: &mut Cursor<'_>, span: Span) -> Result<Option<Compression
                 let span = cursor.span();
                 class = Some((cursor.option_value()?, span));
             }
-            "chunk_length_in_kb" => chunk_kib = Some(number::<u32>(cursor, "KiB")?),
+            "chunk_length_in_kb" | "chunk_length_kb" => {
+                chunk_kib = Some(number::<u32>(cursor, "KiB")?)
+            }
             "compression_level" => level = Some(number::<i32>(cursor, "levels")?),
             "enabled" => is_enabled = boolean(cursor, "enabled")?,
-            _ => return Ok(false),
+            name => return ignored.take_within(("compression", name), cursor),
         }
         Ok(true)
     })?;
@@ -231,7 +243,11 @@ fn compression(cursor: &mut Cursor<'_>, span: Span) -> Result<Option<Compression
     else {
         return Ok(None);
     };
-    let Some(compressor) = Compressor::of_class(&class) else {
+    let plain = class.replace(WITH_DICTIONARIES, "Compressor");
+    if plain != class {
+        ignored.add(format!("the dictionaries of {class}"));
+    }
+    let Some(compressor) = Compressor::of_class(&plain) else {
         let names = Compressor::ALL.map(Compressor::class);
         let error = QueryError::not_found("compressor", &class, names).at(class_span);
         let help = format!("compressors are {}", names.join(", "));
@@ -247,7 +263,11 @@ fn compression(cursor: &mut Cursor<'_>, span: Span) -> Result<Option<Compression
 
 /// `{'class': 'SizeTieredCompactionStrategy', 'min_threshold': 4}`, in Cassandra's names; what is
 /// not named is as in a new table of that class.
-fn compaction(cursor: &mut Cursor<'_>, span: Span) -> Result<CompactionOptions> {
+fn compaction(
+    cursor: &mut Cursor<'_>,
+    span: Span,
+    ignored: &mut Ignored,
+) -> Result<CompactionOptions> {
     let mut options = CompactionOptions::default();
     // The class may be named behind it, and has a default of its own.
     let mut sstable_bytes = None;
@@ -258,6 +278,7 @@ fn compaction(cursor: &mut Cursor<'_>, span: Span) -> Result<CompactionOptions> 
                 let class = cursor.option_value()?;
                 let names = CompactionClass::ALL.map(CompactionClass::class);
                 options.class = CompactionClass::of_class(&class)
+                    .or_else(|| stand_in(&class, ignored))
                     .ok_or_else(|| unknown("strategy", &class, &names).at(at))?;
             }
             "enabled" => options.is_enabled = boolean(cursor, "enabled")?,
@@ -282,7 +303,7 @@ fn compaction(cursor: &mut Cursor<'_>, span: Span) -> Result<CompactionOptions> 
             "tombstone_compaction_interval" => {
                 options.tombstone_interval_seconds = number(cursor, "seconds")?;
             }
-            _ => return Ok(false),
+            name => return ignored.take_within(("compaction", name), cursor),
         }
         Ok(true)
     })?;
@@ -290,6 +311,17 @@ fn compaction(cursor: &mut Cursor<'_>, span: Span) -> Result<CompactionOptions> 
     options.sstable_bytes = sstable_bytes.unwrap_or(usual.sstable_bytes);
     options.validate().map_err(|error| QueryError::from(error).at(span))?;
     Ok(options)
+}
+
+/// The strategy that stands in for one of Cassandra's that is not offered.
+fn stand_in(class: &str, ignored: &mut Ignored) -> Option<CompactionClass> {
+    let stand_in = match class.rsplit('.').next()? {
+        "UnifiedCompactionStrategy" => CompactionClass::SizeTiered,
+        "DateTieredCompactionStrategy" => CompactionClass::TimeWindow,
+        _ => return None,
+    };
+    ignored.add(format!("{class}, of which {} takes the place", stand_in.class()));
+    Some(stand_in)
 }
 
 fn ratio(cursor: &mut Cursor<'_>) -> Result<Thousandths> {

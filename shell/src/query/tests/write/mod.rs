@@ -4,5 +4,6 @@ mod alter;
 mod assign;
 mod copy;
 mod expiry;
+mod schema;
 mod truncate;
 mod write;

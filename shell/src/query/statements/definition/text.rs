@@ -1,0 +1,94 @@
+//! The statements that make what there is: keyspaces, user types and tables, in an order in which
+//! they run.
+//!
+//! Invariant: what runs them has the same definitions; options that are those of a new table are
+//! left out.
+
+use std::fmt::Write;
+
+use tidegate_engine::{
+    Catalog, ClusteringOrder, Column, ColumnKind, DataType, TableOptions, TableSchema, UserType,
+};
+
+use super::option_text::options;
+use crate::text::named;
+
+/// `CREATE TABLE`.
+pub fn table(table: &TableSchema) -> String {
+    let mut text = format!("CREATE TABLE {}.{} (\n", named(&table.keyspace), named(&table.name));
+    for column in table.present_columns() {
+        let is_static = if column.kind == ColumnKind::Static { " STATIC" } else { "" };
+        let _ = writeln!(text, "    {} {}{is_static},", named(&column.name), column.ty.sql_name());
+    }
+    let names = |columns: &mut dyn Iterator<Item = &Column>| {
+        columns.map(|column| named(&column.name)).collect::<Vec<_>>().join(", ")
+    };
+    let mut key = names(&mut table.partition_key());
+    if table.partition_key().count() > 1 {
+        key = format!("({key})");
+    }
+    let clustering = names(&mut table.clustering_key());
+    let separator = if clustering.is_empty() { "" } else { ", " };
+    let _ = write!(text, "    PRIMARY KEY ({key}{separator}{clustering})\n)");
+    let mut with = Vec::new();
+    if table.clustering_key().any(|column| column.clustering_order() == ClusteringOrder::Descending)
+    {
+        let order = table.clustering_key().map(|column| {
+            let order = match column.clustering_order() {
+                ClusteringOrder::Ascending => "ASC",
+                ClusteringOrder::Descending => "DESC",
+            };
+            format!("{} {order}", named(&column.name))
+        });
+        let order = order.collect::<Vec<_>>().join(", ");
+        with.push(format!("CLUSTERING ORDER BY ({order})"));
+    }
+    let usual = options(&TableOptions::default());
+    let differing = options(&table.options).into_iter().filter(|option| !usual.contains(option));
+    with.extend(differing.map(|(name, value)| format!("{name} = {value}")));
+    if !with.is_empty() {
+        let _ = write!(text, " WITH {}", with.join("\n    AND "));
+    }
+    text.push(';');
+    text
+}
+
+/// `CREATE TYPE`.
+pub fn user_type(ty: &UserType) -> String {
+    let fields =
+        ty.fields.iter().map(|(name, ty)| format!("    {} {}", named(name), ty.sql_name()));
+    let fields = fields.collect::<Vec<_>>().join(",\n");
+    format!("CREATE TYPE {}.{} (\n{fields}\n);", named(&ty.keyspace), named(&ty.name))
+}
+
+/// A keyspace with its types and tables; those that are attached come from files.
+pub fn keyspace(catalog: &Catalog, name: &str) -> Vec<String> {
+    let mut all = vec![format!("CREATE KEYSPACE IF NOT EXISTS {};", named(name))];
+    let mut left: Vec<&UserType> = catalog.types(name).collect();
+    while !left.is_empty() {
+        // Types hold no circles, so one of them needs none of the others.
+        let needs = |ty: &UserType, other: &UserType| {
+            ty.fields.iter().any(|(_, field)| holds(field, &other.name))
+        };
+        let next = left.iter().position(|ty| !left.iter().any(|other| needs(ty, other)));
+        all.push(user_type(left.remove(next.unwrap_or(0))));
+    }
+    let own = catalog.tables(name).filter(|table| !catalog.is_attached(name, &table.name));
+    all.extend(own.map(|own| table(own)));
+    all
+}
+
+/// Whether a value of the type may hold one of the user type of that name.
+fn holds(ty: &DataType, name: &str) -> bool {
+    match ty {
+        DataType::User(user) => {
+            user.name == name || user.fields.iter().any(|(_, field)| holds(field, name))
+        }
+        DataType::Frozen(inner) | DataType::List(inner) | DataType::Set(inner) => {
+            holds(inner, name)
+        }
+        DataType::Map(key, value) => holds(key, name) || holds(value, name),
+        DataType::Tuple(fields) => fields.iter().any(|field| holds(field, name)),
+        _ => false,
+    }
+}

@@ -1,0 +1,150 @@
+//! Schemas as cqlsh prints them, and the statements that DESCRIBE prints.
+
+use super::super::World;
+use crate::query::{ErrorKind, OutcomeKind, split};
+
+/// As cqlsh prints the schema of a node of Cassandra 5.
+const CASSANDRA: &str = include_str!("../data/cassandra.cql");
+/// As ScyllaDB answers `DESC SCHEMA`.
+const SCYLLA: &str = include_str!("../data/scylla.cql");
+
+/// Runs all statements; their messages and notes.
+async fn run_all(world: &World, text: &str) -> Vec<(String, Option<String>)> {
+    let mut all = Vec::new();
+    for statement in split(text).unwrap() {
+        let outcome = world.session.run(&statement).await;
+        let outcome = outcome.unwrap_or_else(|error| panic!("{}", error.render(text)));
+        let OutcomeKind::Message(message) = outcome.kind else {
+            panic!("{} gives no message", statement.text());
+        };
+        all.push((message, outcome.note));
+    }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schema_of_cassandra_runs_and_says_what_it_leaves_out() {
+    let world = World::new().await;
+    let told = run_all(&world, CASSANDRA).await;
+    let messages: Vec<&str> = told.iter().map(|(message, _)| message.as_str()).collect();
+    assert_eq!(
+        messages,
+        [
+            "Keyspace shop created.",
+            "Type shop.line created.",
+            "Type shop.address created.",
+            "Table shop.orders created.",
+            "Table shop.events created.",
+            "Table shop.\"Codes\" created.".replace('"', "").as_str(),
+        ]
+    );
+    let notes: Vec<&str> = told.iter().filter_map(|(_, note)| note.as_deref()).collect();
+    assert!(notes[0].contains("one node keeps all data"), "{notes:?}");
+    assert!(notes[0].contains("replication, durable_writes"), "{notes:?}");
+    assert!(notes[1].contains("speculative_retry") && notes[1].contains("caching"), "{notes:?}");
+    assert!(!notes[1].contains("gc_grace_seconds"), "what is taken is in no note: {notes:?}");
+    assert!(notes[2].contains("UnifiedCompactionStrategy, of which SizeTiered"), "{notes:?}");
+    world
+        .run(
+            "INSERT INTO shop.orders (customer, placed, id, tags) VALUES \
+               ('6b29fc40-ca47-1067-b31d-00dd010662da', '2024-01-01T00:00:00Z', \
+                '50554d6e-29bb-11e5-b345-feff819cdc9f', {'a', 'b'})",
+        )
+        .await;
+    let options = world.rows("DESCRIBE shop.orders").await;
+    assert!(options.contains("'min_threshold': 5"), "{options}");
+    assert!(options.contains("'chunk_length_in_kb': 32"), "{options}");
+    assert!(options.contains("clustering key, descending"), "{options}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schema_of_scylladb_runs() {
+    let world = World::new().await;
+    let told = run_all(&world, SCYLLA).await;
+    assert_eq!(told.len(), 3);
+    let notes: Vec<&str> = told.iter().filter_map(|(_, note)| note.as_deref()).collect();
+    assert!(notes[0].contains("tablets"), "{notes:?}");
+    assert!(
+        notes[1].contains("tombstone_gc") && notes[1].contains("speculative_retry"),
+        "{notes:?}"
+    );
+    assert!(notes[1].contains("the dictionaries of LZ4WithDictsCompressor"), "{notes:?}");
+    let options = world.rows("DESCRIBE metrics.samples").await;
+    assert!(options.contains("IncrementalCompactionStrategy"), "{options}");
+    assert!(options.contains("LZ4Compressor"), "{options}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_describe_prints_makes_the_same_again() {
+    let world = World::new().await;
+    run_all(&world, CASSANDRA).await;
+    run_all(&world, SCYLLA).await;
+    for text in [
+        "CREATE TABLE t (pk int PRIMARY KEY, \"V w\" text, n decimal) WITH comment = 'it''s' AND \
+         on_corruption = 'skip' AND large_data = {'row_bytes': 5} AND default_time_to_live = 60",
+        "CREATE TABLE u (a int, b text, c int, d int, s map<text, frozen<list<int>>> STATIC, \
+         PRIMARY KEY ((a, b), c, d)) WITH CLUSTERING ORDER BY (c ASC, d DESC) AND \
+         compaction = {'class': 'LeveledCompactionStrategy', 'sstable_size_in_mb': 64} AND \
+         compression = {'enabled': false} AND column_index_size_in_kb = 4",
+        "ALTER TABLE u ADD later tuple<int, text>",
+    ] {
+        world.run(text).await;
+    }
+    let printed = world.column("DESCRIBE SCHEMA").await;
+    let other = World::new().await;
+    run_all(&other, &printed.join("\n")).await;
+    assert_eq!(other.column("DESCRIBE SCHEMA").await, printed);
+    for table in ["t", "u", "shop.orders", "shop.events", "metrics.samples"] {
+        let text = format!("DESCRIBE {table}");
+        assert_eq!(other.rows(&text).await, world.rows(&text).await, "{table}");
+    }
+    let one = world.column("DESCRIBE TABLE u").await;
+    assert!(one[0].starts_with("CREATE TABLE default.u (\n    a int,\n"), "{one:?}");
+    assert!(
+        one[0].contains("PRIMARY KEY ((a, b), c, d)\n) WITH CLUSTERING ORDER BY (c ASC, d DESC)")
+    );
+    assert_eq!(world.column("DESC KEYSPACE shop").await[2..4].len(), 2);
+    assert_eq!(world.column("DESCRIBE TYPE shop.line").await.len(), 1);
+    let error = world.error("DESCRIBE KEYSPACE shpo").await;
+    assert!(error.help.unwrap().contains("shop"), "a near name helps");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_schema_may_hold_and_is_not_offered_is_refused_with_help() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (pk int PRIMARY KEY, v int)").await;
+    for (text, words) in [
+        ("CREATE INDEX by_v ON t (v)", "CREATE INDEX is not offered"),
+        ("CREATE CUSTOM INDEX i ON t (v) USING 'sai'", "CREATE CUSTOM INDEX is not offered"),
+        (
+            "CREATE MATERIALIZED VIEW m AS SELECT * FROM t WHERE v IS NOT NULL PRIMARY KEY (v, pk)",
+            "CREATE MATERIALIZED VIEW is not offered",
+        ),
+        ("CREATE FUNCTION f (a int) RETURNS int", "CREATE FUNCTION is not offered"),
+        ("CREATE ROLE r WITH PASSWORD = 'x'", "CREATE ROLE is not offered"),
+        ("CREATE TABLE c (a int PRIMARY KEY) WITH COMPACT STORAGE", "COMPACT STORAGE"),
+    ] {
+        let error = world.error(text).await;
+        assert_eq!(error.kind, ErrorKind::Unsupported, "{text}: {error}");
+        assert!(error.message.contains(words) && error.help.is_some(), "{text}: {error}");
+    }
+    for (text, words) in [
+        ("CREATE TABLE c (a int PRIMARY KEY) WITH cachin = {}", "option 'cachin'"),
+        ("CREATE TABLE c (a int PRIMARY KEY) WITH caching = ", "expected a value"),
+        ("CREATE TABLE c (a int PRIMARY KEY) WITH caching = {'keys': 'ALL'", "expected '}'"),
+        ("CREATE KEYSPACE k WITH replication", "expected '='"),
+    ] {
+        let error = world.error(text).await;
+        assert!(error.message.contains(words), "{text}: {error}");
+    }
+    let altered =
+        world.run("ALTER TABLE t WITH caching = {'keys': 'NONE'} AND comment = 'c'").await;
+    assert!(altered.note.unwrap().ends_with(": caching"));
+    world.run("INSERT INTO t VALUES (1, 5), (2, 7)").await;
+    for text in [
+        "SELECT pk FROM t WHERE v = 5 ALLOW FILTERING",
+        "SELECT pk FROM t WHERE v > 1 LIMIT 1 allow filtering",
+    ] {
+        assert_eq!(world.column(text).await.len(), 1, "{text}");
+    }
+}
