@@ -260,6 +260,7 @@ impl Loaded {
                     stamps: Vec::new(),
                     row_limit: None,
                     partition_limit: None,
+                    deadline: None,
                     past_cache: false,
                 };
                 let batches: Vec<RecordBatch> =

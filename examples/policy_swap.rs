@@ -106,6 +106,7 @@ impl Load {
             stamps: Vec::new(),
             row_limit: None,
             partition_limit: None,
+            deadline: None,
             past_cache: false,
         };
         let _: Vec<RecordBatch> = self.database.read(command).try_collect().await?;

@@ -39,6 +39,7 @@ pub async fn run(arguments: &Arguments) {
             stamps: Vec::new(),
             row_limit: None,
             partition_limit: None,
+            deadline: None,
             past_cache: false,
         };
         let batches: Vec<_> =

@@ -129,6 +129,7 @@ async fn scan(database: &Database, schema: &SchemaRef, past_cache: bool) -> (usi
         stamps: Vec::new(),
         row_limit: None,
         partition_limit: None,
+        deadline: None,
         past_cache,
     };
     let clock = database.clock().clone();

@@ -120,6 +120,7 @@ fn command(schema: &SchemaRef, row_limit: Option<usize>, past_cache: bool) -> Re
         stamps: Vec::new(),
         row_limit,
         partition_limit: None,
+        deadline: None,
         past_cache,
     }
 }

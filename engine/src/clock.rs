@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::error::Error;
+
 /// Source of time, shared by all shards.
 pub trait Clock: Send + Sync + std::fmt::Debug {
     /// Wall clock, microseconds since the Unix epoch: write timestamps.
@@ -20,6 +22,38 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     /// Wall clock, whole seconds since the Unix epoch: TTLs and deletion times.
     fn wall_seconds(&self) -> i64 {
         self.wall_us().div_euclid(1_000_000)
+    }
+}
+
+/// Until when work is wanted, by the monotonic clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadline {
+    at_ns: u64,
+    within: Duration,
+}
+
+impl Deadline {
+    /// So much time from now on.
+    pub fn after(within: Duration, clock: &dyn Clock) -> Self {
+        let within_ns = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
+        Deadline { at_ns: clock.monotonic_ns().saturating_add(within_ns), within }
+    }
+
+    /// The time that is left.
+    pub fn left(&self, clock: &dyn Clock) -> Duration {
+        Duration::from_nanos(self.at_ns.saturating_sub(clock.monotonic_ns()))
+    }
+
+    pub fn has_passed(&self, clock: &dyn Clock) -> bool {
+        clock.monotonic_ns() >= self.at_ns
+    }
+
+    /// The error of work that was not done by then; `what` says how far it came.
+    pub fn passed(&self, what: &str) -> Error {
+        let within = self.within;
+        Error::Timeout(format!(
+            "{what} when its {within:?} were over: allow more time, or ask for less at once"
+        ))
     }
 }
 

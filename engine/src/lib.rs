@@ -39,6 +39,7 @@ pub mod batch;
 pub mod table;
 pub mod database;
 
+pub use clock::Deadline;
 pub use commitlog::{Durability, Recovery};
 pub use database::{
     AdmissionReport, AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream,

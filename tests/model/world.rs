@@ -333,6 +333,7 @@ fn command(schema: &SchemaRef, partitions: Partitions, slice: Slice) -> ReadComm
         stamps: Vec::new(),
         row_limit: None,
         partition_limit: None,
+        deadline: None,
         past_cache: false,
     }
 }

@@ -8,6 +8,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use super::table::Table;
 use crate::admission::{BatchCharge, Permit};
 use crate::batch::{BatchBuilder, RecordBatch, Stamp};
+use crate::clock::Deadline;
 use crate::config::{BATCH_BYTES_MAX, BATCH_BYTES_UNCHARGED, BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use crate::error::{Error, Result};
 use crate::mutation::{ClusteringRange, Filled, PartitionRange, Slice};
@@ -31,6 +32,8 @@ pub struct ReadCommand {
     pub row_limit: Option<usize>,
     /// After so many rows of a partition read on at the next one; at least 1.
     pub partition_limit: Option<usize>,
+    /// End with `Timeout` where not all was read by then.
+    pub deadline: Option<Deadline>,
     /// Ask the row cache for nothing and leave nothing in the caches: for reads that will not come
     /// again.
     pub past_cache: bool,

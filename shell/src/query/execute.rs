@@ -7,6 +7,7 @@
 //! function that awaits one, to see that it is `Send`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef as ArrowSchemaRef;
@@ -50,6 +51,9 @@ impl Session {
     /// Errors: with a place in the text wherever there is one.
     pub async fn run(&self, statement: &Statement) -> Result<Outcome> {
         check_bare(statement)?;
+        if let Some(time) = self.time_of(statement) {
+            return self.run_within(time, statement, None).await;
+        }
         if let Some(outcome) = self.run_if_short(statement, None).await? {
             return Ok(outcome);
         }
@@ -67,10 +71,53 @@ impl Session {
         parameters: &RecordBatch,
     ) -> Result<Outcome> {
         check_count(statement, parameters)?;
+        if let Some(time) = self.time_of(statement) {
+            return self.run_within(time, statement, Some(parameters)).await;
+        }
         if let Some(outcome) = self.run_if_short(statement, Some(parameters)).await? {
             return Ok(outcome);
         }
         self.run_rows(statement, parsed(statement)?, parameters).await
+    }
+
+    /// Runs a statement in so much time.
+    fn run_within<'a>(
+        &'a self,
+        time: Duration,
+        statement: &'a Statement,
+        parameters: Option<&'a RecordBatch>,
+    ) -> BoxFuture<'a, Result<Outcome>> {
+        async move {
+            let own = self.within(time);
+            let run = match parameters {
+                None => own.run(statement).boxed(),
+                Some(parameters) => own.run_with(statement, parameters).boxed(),
+            };
+            own.by_deadline(is_write(statement), run).await
+        }
+        .boxed()
+    }
+
+    /// Runs a statement of this session by its deadline. A write is not given up half-way: its
+    /// shards refuse what they come to too late.
+    ///
+    /// Errors: `Timeout`, and those of the statement.
+    pub(super) async fn by_deadline(
+        &self,
+        is_write: bool,
+        run: BoxFuture<'_, Result<Outcome>>,
+    ) -> Result<Outcome> {
+        let Some(deadline) = self.deadline.filter(|_| !is_write) else { return run.await };
+        let clock = self.database.clock();
+        match tokio::time::timeout(deadline.left(&**clock), run).await {
+            Ok(outcome) => Ok(outcome?.by(deadline, &**clock)),
+            Err(_) => Err(deadline.passed("a statement was planned").into()),
+        }
+    }
+
+    /// The time that a statement may take, where no deadline is set yet.
+    pub(super) fn time_of(&self, statement: &Statement) -> Option<Duration> {
+        statement.timeout().filter(|_| self.deadline.is_none())
     }
 
     pub(super) fn run_rows<'a>(
@@ -180,6 +227,11 @@ impl Session {
         }
         .boxed()
     }
+}
+
+/// Whether a statement writes.
+pub(super) fn is_write(statement: &Statement) -> bool {
+    ["insert", "update", "delete"].iter().any(|word| statement.begins_with(&[word]))
 }
 
 /// What goes wrong while rows are made, such as a division, has a place too.

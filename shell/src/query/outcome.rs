@@ -2,10 +2,13 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use futures::{Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
+use tidegate_engine::Deadline;
+use tidegate_engine::clock::Clock;
 
 use super::error::{QueryError, Result};
 
@@ -55,6 +58,27 @@ impl Outcome {
             kind: OutcomeKind::Message(message.into()),
             note: None,
         }
+    }
+
+    /// The same outcome; rows end with an error where the time is over before they do.
+    pub(super) fn by(self, deadline: Deadline, clock: &dyn Clock) -> Self {
+        let OutcomeKind::Rows(mut rows) = self.kind else { return self };
+        let mut over = Box::pin(tokio::time::sleep(deadline.left(clock)));
+        let mut has_ended = false;
+        let limited = futures::stream::poll_fn(move |context| {
+            if has_ended {
+                return Poll::Ready(None);
+            }
+            if over.poll_unpin(context).is_ready() {
+                has_ended = true;
+                // Shards and operators stop with it.
+                rows = futures::stream::empty().boxed();
+                let error = deadline.passed("rows were still to come");
+                return Poll::Ready(Some(Err(error.into())));
+            }
+            rows.poll_next_unpin(context)
+        });
+        Outcome { kind: OutcomeKind::Rows(limited.boxed()), ..self }
     }
 
     /// Every outcome as rows: a count and a message become one row.

@@ -15,7 +15,7 @@ use datafusion::sql::parser::Statement as SqlStatement;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use tidegate_engine::batch::{WriteOptions, expiry, mutations};
-use tidegate_engine::{DataType, Database, Mutation, SchemaRef, TableSchema};
+use tidegate_engine::{DataType, Database, Deadline, Mutation, SchemaRef, TableSchema};
 
 use super::error::{QueryError, Result};
 use super::outcome::{Outcome, batch, text_schema};
@@ -144,7 +144,7 @@ impl Session {
             }
         };
         let count = mutations.iter().map(|mutation| mutation.rows.len().max(1) as u64).sum();
-        self.database.apply_many(mutations).await?;
+        write_rows(&self.database, mutations, self.deadline).await?;
         Ok(Outcome::count(count))
     }
 
@@ -247,11 +247,11 @@ impl Session {
             }
             count += batch.num_rows() as u64;
             if !matches!(repeats, Repeats::KeepLast) {
-                write_rows(&self.database, std::mem::take(&mut whole)).await?;
+                write_rows(&self.database, std::mem::take(&mut whole), self.deadline).await?;
             }
         }
         stamp::keep_last(&mut whole);
-        write_rows(&self.database, whole).await?;
+        write_rows(&self.database, whole, self.deadline).await?;
         Ok(Outcome::count(count))
     }
 
@@ -351,11 +351,19 @@ impl Session {
     }
 }
 
-/// Writes the rows of an INSERT.
-pub(super) async fn write_rows(database: &Database, mut rows: Vec<Mutation>) -> Result<()> {
+/// Writes rows, as far as they are begun by the deadline.
+pub(super) async fn write_rows(
+    database: &Database,
+    mut rows: Vec<Mutation>,
+    deadline: Option<Deadline>,
+) -> Result<()> {
     while !rows.is_empty() {
         let rest = rows.split_off(rows.len().min(WRITE_ROWS_MAX));
-        database.apply_many(std::mem::replace(&mut rows, rest)).await?;
+        let rows = std::mem::replace(&mut rows, rest);
+        match deadline {
+            None => database.apply_many(rows).await?,
+            Some(deadline) => database.apply_many_within(rows, deadline).await?,
+        }
     }
     Ok(())
 }

@@ -8,6 +8,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::arrow::datatypes::SchemaRef as ArrowSchemaRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
@@ -19,7 +20,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::{LogicalPlan, Union};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement as SqlStatement;
-use tidegate_engine::{Database, SchemaRef, TableSchema};
+use tidegate_engine::{Database, Deadline, SchemaRef, TableSchema};
 
 use super::aggregate;
 use super::engine::Engine;
@@ -100,6 +101,8 @@ pub struct Session {
     node: [u8; 8],
     /// Whose settings are these.
     pub(super) stamp: Stamp,
+    /// Until when its statement is to be done.
+    pub(super) deadline: Option<Deadline>,
 }
 
 impl Session {
@@ -157,7 +160,8 @@ impl Session {
         let replay = ReplayFunction::new(engine, options.local_files);
         context.register_udtf(REPLAY_FUNCTION, Arc::new(replay));
         let context: Context = Box::new(Arc::new(context));
-        let session = Session { database, options, context, node, stamp: Stamp::new() };
+        let (stamp, deadline) = (Stamp::new(), None);
+        let session = Session { database, options, context, node, stamp, deadline };
         session.set_keyspace(&session.options.keyspace)?;
         Ok(session)
     }
@@ -194,7 +198,16 @@ impl Session {
         let (database, options) = (self.database.clone(), self.options.clone());
         // Copied after the settings: one that changed meanwhile has another stamp.
         let (node, stamp) = (self.node, self.stamp.copied());
-        Session { database, options, context: Box::new(Arc::new(context)), node, stamp }
+        let (context, deadline): (Context, _) = (Box::new(Arc::new(context)), self.deadline);
+        Session { database, options, context, node, stamp, deadline }
+    }
+
+    /// This session as it is now, for a statement that is to be done within so much time.
+    pub(super) fn within(&self, time: Duration) -> Session {
+        let deadline = Deadline::after(time, &**self.database.clock());
+        let own = Session { deadline: Some(deadline), ..self.at(&self.keyspace()) };
+        own.context.state_ref().write().config_mut().set_extension(Arc::new(deadline));
+        own
     }
 
     /// The schema that running `plan` gives: the physical plan's, which knows of coercions.

@@ -59,6 +59,7 @@ pub(super) const QUERY: &[&str] = &[
     "PER",
     "RIGHT",
     "THEN",
+    "TIMEOUT",
     "TRUE",
     "TTL",
     "UNION",

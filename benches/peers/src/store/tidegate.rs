@@ -92,6 +92,7 @@ impl Tidegate {
             stamps: Vec::new(),
             row_limit: None,
             partition_limit: None,
+            deadline: None,
             past_cache: false,
         }
     }

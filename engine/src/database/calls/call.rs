@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::{BatchStream, Scan, WriteBatch};
+use crate::clock::Deadline;
 use crate::database::database::Database;
 use crate::database::shard::Shard;
 use crate::database::shard::call::{Apply, ApplyMany, Get, GetMany};
@@ -81,12 +82,25 @@ impl Database {
             let only = mutations.into_iter().next();
             return self.apply(only.expect("there is one"));
         }
+        self.apply_by(mutations, None)
+    }
+
+    /// As [`apply_many`](Self::apply_many); a write that its shard has not begun by the deadline is
+    /// refused, and those behind it.
+    ///
+    /// Errors: as `apply_many`, and `Timeout`.
+    pub fn apply_many_within(&self, mutations: Vec<Mutation>, deadline: Deadline) -> Writing {
+        self.apply_by(mutations, Some(deadline))
+    }
+
+    fn apply_by(&self, mutations: Vec<Mutation>, deadline: Option<Deadline>) -> Writing {
         let mut by_shard: Vec<Vec<Mutation>> = vec![Vec::new(); self.shard_count() as usize];
         for mutation in mutations {
             by_shard[self.shard_of(&mutation.key) as usize].push(mutation);
         }
         let by_shard = (0..).zip(by_shard).filter(|(_, writes)| !writes.is_empty());
-        let parts = by_shard.map(|(shard, writes)| Some(self.handle(shard).ask(ApplyMany(writes))));
+        let ask = |(shard, writes)| Some(self.handle(shard).ask(ApplyMany(writes, deadline)));
+        let parts = by_shard.map(ask);
         Writing(Writes::Many(parts.collect()))
     }
 }

@@ -114,6 +114,7 @@ impl Scan {
             stamps: Vec::new(),
             row_limit: self.limit,
             partition_limit: self.partition_limit,
+            deadline: None,
             past_cache: false,
         };
         (command, has_keys)

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 
 use super::Shard;
 use crate::admission::Permit;
+use crate::clock::Deadline;
 use crate::error::{Error, Result};
 use crate::mutation::Mutation;
 use crate::policy::admission::ReadClass;
@@ -41,8 +42,11 @@ pub(in crate::database) struct Stream {
 /// One write.
 pub(in crate::database) struct Apply(pub(in crate::database) Mutation);
 
-/// Writes that share their syncs.
-pub(in crate::database) struct ApplyMany(pub(in crate::database) Vec<Mutation>);
+/// Writes that share their syncs; those that the shard comes to behind the deadline are refused.
+pub(in crate::database) struct ApplyMany(
+    pub(in crate::database) Vec<Mutation>,
+    pub(in crate::database) Option<Deadline>,
+);
 
 impl Ask<Shard> for Get {
     type Answer = Result<Option<RowValues>>;
@@ -104,7 +108,7 @@ impl Ask<Shard> for ApplyMany {
     const NAME: &'static str = "apply many";
 
     fn ask(self, shard: &Rc<Shard>) -> Answering<Result<()>> {
-        Answering::Later(shard.apply_many(self.0))
+        Answering::Later(shard.apply_many_within(self.0, self.1))
     }
 }
 

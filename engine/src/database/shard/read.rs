@@ -1,5 +1,6 @@
 //! Reads enter a shard here: admission, then the table streams.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +10,7 @@ use futures::future::LocalBoxFuture;
 use tokio::sync::mpsc;
 
 use super::Shard;
+use crate::clock::Deadline;
 use crate::error::{Error, Result};
 use crate::policy::admission::ReadClass;
 use crate::policy::rate::Operation;
@@ -28,6 +30,22 @@ impl Shard {
         }
     }
 
+    /// Errors: `Timeout` where the deadline has passed; `what` says how far the work came.
+    pub(super) fn check_time(&self, deadline: Option<Deadline>, what: &str) -> Result<()> {
+        match deadline.filter(|deadline| deadline.has_passed(&*self.context.clock)) {
+            None => Ok(()),
+            Some(deadline) => Err(deadline.passed(what)),
+        }
+    }
+
+    /// Sleeps until the deadline; for ever without one.
+    pub(super) async fn sleep_until(&self, deadline: Option<Deadline>) {
+        match deadline {
+            Some(deadline) => self.context.sleep(deadline.left(&*self.context.clock)).await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Runs a read, see [`Table::stream`]; sets `is_complete` when all was sent. This is where
     /// reads enter, in the order of writes: load shedding, limits of partitions, then a turn.
     pub(in crate::database) fn stream(
@@ -38,6 +56,8 @@ impl Shard {
     ) -> LocalBoxFuture<'static, ()> {
         async move {
             let now = self.now_seconds();
+            let deadline = command.deadline;
+            let came = Cell::new("a read waited for its turn");
             let closed = self.closed.notified();
             let class = match &command.partitions {
                 Partitions::Keys(_) => ReadClass::Keys,
@@ -45,6 +65,7 @@ impl Shard {
             };
             let read = async {
                 self.check_open()?;
+                self.check_time(deadline, came.get())?;
                 let id = command.schema.id;
                 let table = self.table(id)?;
                 self.admission.admit_read(class)?;
@@ -54,6 +75,7 @@ impl Shard {
                     permit = self.admission.turn(class) => permit?,
                     () = batches.closed() => return Ok(()),
                 };
+                came.set("a read had not sent all its rows");
                 // Meanwhile it may have been dropped.
                 let table = self.table(id)?;
                 let stream = table.stream(command, now, batches.clone(), &mut permit);
@@ -65,9 +87,20 @@ impl Shard {
                 biased;
                 () = closed => Err(Error::Closed),
                 ended = read => ended,
+                () = self.sleep_until(deadline) => {
+                    Err(deadline.map_or(Error::Closed, |deadline| deadline.passed(came.get())))
+                }
             };
             match ended {
                 Ok(()) => is_complete.store(true, Ordering::Release),
+                Err(error @ Error::Timeout(_)) => {
+                    // It is told behind what was sent before, unless nobody takes that.
+                    tokio::select! {
+                        biased;
+                        _ = batches.send(Err(error)) => {}
+                        () = self.closed.notified() => {}
+                    }
+                }
                 Err(error) => {
                     // A receiver that is full sees a stream that was cut; one that is gone,
                     // nothing.

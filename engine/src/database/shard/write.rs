@@ -6,6 +6,7 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
 use super::Shard;
+use crate::clock::Deadline;
 use crate::commitlog::Durable;
 use crate::error::Result;
 use crate::memtable::PendingWrite;
@@ -72,6 +73,17 @@ impl Shard {
         self: &Rc<Self>,
         mutations: Vec<Mutation>,
     ) -> LocalBoxFuture<'static, Result<()>> {
+        self.apply_many_within(mutations, None)
+    }
+
+    /// The same, as far as they have begun by the deadline.
+    ///
+    /// Errors: as `apply_many`, and `Timeout`.
+    pub(super) fn apply_many_within(
+        self: &Rc<Self>,
+        mutations: Vec<Mutation>,
+        deadline: Option<Deadline>,
+    ) -> LocalBoxFuture<'static, Result<()>> {
         let shard = self.clone();
         async move {
             shard.admission.admit_write()?;
@@ -85,7 +97,11 @@ impl Shard {
                 let mut has_waited = false;
                 if admitted.is_ok() && shard.is_over_memory() {
                     shard.finish_all(std::mem::take(&mut pending)).await?;
-                    shard.wait_for_memory().await?;
+                    tokio::select! {
+                        biased;
+                        freed = shard.wait_for_memory() => freed?,
+                        () = shard.sleep_until(deadline) => {}
+                    }
                     has_waited = true;
                 }
                 if admitted.is_ok() && shard.is_log_long() {
@@ -93,10 +109,15 @@ impl Shard {
                     if shard.is_log_near_limit() {
                         shard.finish_all(std::mem::take(&mut pending)).await?;
                     }
-                    shard.wait_for_log(&mut was_slowed).await?;
+                    tokio::select! {
+                        biased;
+                        shortened = shard.wait_for_log(&mut was_slowed) => shortened?,
+                        () = shard.sleep_until(deadline) => {}
+                    }
                     has_waited = true;
                 }
                 let begun = admitted.and_then(|table| {
+                    shard.check_time(deadline, "a write waited for its turn")?;
                     // Meanwhile it may have been dropped.
                     let table = if has_waited { shard.table(mutation.table)? } else { table };
                     shard.begin(&table, mutation)

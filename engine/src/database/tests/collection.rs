@@ -64,6 +64,7 @@ async fn elements_are_there_after_a_restart() {
             stamps: Vec::new(),
             row_limit: None,
             partition_limit: None,
+            deadline: None,
             past_cache: false,
         };
         let batches: Vec<RecordBatch> = database.read(command).try_collect().await.unwrap();

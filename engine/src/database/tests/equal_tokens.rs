@@ -63,6 +63,7 @@ async fn check(database: &Database, schema: &SchemaRef, there: &[usize], what: &
         stamps: Vec::new(),
         row_limit: None,
         partition_limit: None,
+        deadline: None,
         past_cache,
     };
     let all = || Slice::full(Direction::Forward);

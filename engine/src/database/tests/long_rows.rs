@@ -35,6 +35,7 @@ fn read(schema: &SchemaRef, partitions: Partitions, columns: &[ColumnId]) -> Rea
         stamps: Vec::new(),
         row_limit: None,
         partition_limit: None,
+        deadline: None,
         past_cache: false,
     }
 }

@@ -86,6 +86,7 @@ fn read_of(schema: &SchemaRef, pk: &str, slice: Slice, row_limit: Option<usize>)
         stamps: Vec::new(),
         row_limit,
         partition_limit: None,
+        deadline: None,
         past_cache: false,
     }
 }
@@ -100,6 +101,7 @@ fn scan_of(schema: &SchemaRef, shard: u32) -> ReadCommand {
         stamps: Vec::new(),
         row_limit: None,
         partition_limit: None,
+        deadline: None,
         past_cache: false,
     }
 }
@@ -143,6 +145,7 @@ async fn count_rows(
         stamps: Vec::new(),
         row_limit: None,
         partition_limit: None,
+        deadline: None,
         past_cache: false,
     };
     let batches: Vec<RecordBatch> = database.read(command).try_collect().await?;

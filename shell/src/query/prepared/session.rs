@@ -1,6 +1,7 @@
 //! Prepared statements as a session runs them.
 
 use std::sync::{Arc, OnceLock, RwLock};
+use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef as ArrowSchemaRef;
@@ -12,7 +13,7 @@ use futures::future::BoxFuture;
 
 use super::{Made, Prepared};
 use crate::query::error::{QueryError, Result};
-use crate::query::execute::{check_bare, parsed};
+use crate::query::execute::{check_bare, is_write, parsed};
 use crate::query::outcome::{Description, Outcome};
 use crate::query::parameter::check_count;
 use crate::query::parse::statement::Statement;
@@ -85,6 +86,9 @@ impl Session {
             Some(rows) => check_count(&prepared.statement, rows)?,
             None => check_bare(&prepared.statement)?,
         }
+        if let Some(time) = self.time_of(&prepared.statement) {
+            return self.run_made_within(time, prepared, parameters, takes_queries_alone).await;
+        }
         let made = self.made(prepared);
         let is_taken = |short: &&Short| !takes_queries_alone || short.rows_schema().is_some();
         if let Some(short) = made.short.as_ref().filter(is_taken)
@@ -97,6 +101,22 @@ impl Session {
             return Err(QueryError::invalid("the statement is no query"));
         }
         self.run_planned(prepared, &sketch, parameters).await
+    }
+
+    /// As `run_made`, in so much time.
+    fn run_made_within<'a>(
+        &'a self,
+        time: Duration,
+        prepared: &'a Prepared,
+        parameters: Option<&'a RecordBatch>,
+        takes_queries_alone: bool,
+    ) -> BoxFuture<'a, Result<Outcome>> {
+        async move {
+            let own = self.within(time);
+            let run = own.run_made(prepared, parameters, takes_queries_alone).boxed();
+            own.by_deadline(is_write(&prepared.statement), run).await
+        }
+        .boxed()
     }
 
     fn run_planned<'a>(

@@ -46,7 +46,7 @@ use tidegate_engine::schema::table_schema::SchemaRef;
 use tidegate_engine::schema::{
     ClusteringKey, ClusteringOrder, ColumnId, DataType, PartitionKey, TableSchema,
 };
-use tidegate_engine::{BatchStream, Partitions, ReadCommand};
+use tidegate_engine::{BatchStream, Deadline, Partitions, ReadCommand};
 
 use super::partition_limit::{FirstRows, PartitionLimit};
 use super::pushdown::{Access, Part, is_ordered_alike};
@@ -458,8 +458,9 @@ impl ExecutionPlan for TideScan {
     fn execute(
         &self,
         partition: usize,
-        _context: Arc<TaskContext>,
+        context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
+        let deadline = context.session_config().get_extension::<Deadline>();
         let of_part = |part: &Part| (Partitions::Keys(part.keys.clone()), part.ranges.clone());
         let reads: VecDeque<_> = match &self.sources[partition] {
             Source::Parts(parts) => parts.iter().map(of_part).collect(),
@@ -483,6 +484,7 @@ impl ExecutionPlan for TideScan {
             row_limit: None,
             // Rows that the predicate drops do not count.
             partition_limit: self.partition_limit.filter(|_| self.predicate.is_none()),
+            deadline: deadline.as_deref().copied(),
             past_cache: self.past_cache,
         };
         Ok(Box::pin(ScanStream {

@@ -10,7 +10,7 @@ use tidegate_engine::batch::arrow_type;
 use tidegate_engine::{Column, ColumnId, DataType, Database, Mutation, SchemaRef, Value};
 
 use super::condition::Conditions;
-use super::lookup::want;
+use super::lookup::{RunContext, want};
 use super::shape::{ChangeShape, ChangeVerb, Operand};
 use super::using::{options, want_numbers};
 use super::value::whole_number;
@@ -84,10 +84,11 @@ impl Change {
         &self,
         database: &Database,
         parameters: Option<&RecordBatch>,
+        context: &RunContext<'_>,
     ) -> Result<Option<Outcome>> {
         let Some(writes) = self.writes(database, parameters)? else { return Ok(None) };
         let count = writes.iter().map(|mutation| mutation.rows.len().max(1) as u64).sum();
-        write_rows(database, writes).await?;
+        write_rows(database, writes, context.deadline).await?;
         Ok(Some(Outcome::count(count)))
     }
 

@@ -8,7 +8,7 @@ use datafusion::common::ScalarValue;
 use tidegate_engine::batch::{arrow_type, mutations};
 use tidegate_engine::{ColumnId, DataType, Database, Mutation, SchemaRef};
 
-use super::lookup::{columns_of, want};
+use super::lookup::{RunContext, columns_of, want};
 use super::shape::{InsertShape, Operand};
 use super::using::{options, want_numbers};
 use crate::query::error::Result;
@@ -77,6 +77,7 @@ impl Insert {
         &self,
         database: &Database,
         parameters: Option<&RecordBatch>,
+        context: &RunContext<'_>,
     ) -> Result<Option<Outcome>> {
         let Some(mut rows) = self.rows(database, parameters) else { return Ok(None) };
         let count = rows.len() as u64;
@@ -85,7 +86,7 @@ impl Insert {
             None => stamp::stamp(database, &mut rows),
             Some(_) => stamp::keep_last(&mut rows),
         }
-        write_rows(database, rows).await?;
+        write_rows(database, rows, context.deadline).await?;
         Ok(Some(Outcome::count(count)))
     }
 

@@ -1,7 +1,7 @@
 //! Names of a statement as columns of a table, and what a run takes of its session.
 
 use datafusion::arrow::datatypes::DataType as ArrowType;
-use tidegate_engine::{ColumnId, TableSchema};
+use tidegate_engine::{ColumnId, Deadline, TableSchema};
 
 use crate::query::memory::QueryMemory;
 use crate::query::parse::Name;
@@ -10,6 +10,7 @@ use crate::query::parse::Name;
 pub struct RunContext<'a> {
     pub memory: &'a QueryMemory,
     pub past_cache: bool,
+    pub deadline: Option<Deadline>,
 }
 
 /// Notes that parameter `n` is wanted as `ty`; `None` where it is wanted twice, which the planner

@@ -158,8 +158,8 @@ impl Short {
                 Some(rows) => select.run(database, &rows, context).await,
                 None => Ok(None),
             },
-            Kind::Insert(insert) => insert.run(database, parameters).await,
-            Kind::Change(change) => change.run(database, parameters).await,
+            Kind::Insert(insert) => insert.run(database, parameters, context).await,
+            Kind::Change(change) => change.run(database, parameters, context).await,
         }
     }
 }

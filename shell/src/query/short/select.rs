@@ -72,7 +72,10 @@ impl Select {
         rows: &[Vec<ScalarValue>],
         context: &RunContext<'_>,
     ) -> Result<Option<Outcome>> {
-        let command = |values: &Vec<ScalarValue>| self.command(values, context.past_cache);
+        let command = |values: &Vec<ScalarValue>| {
+            let command = self.command(values, context.past_cache)?;
+            Some(ReadCommand { deadline: context.deadline, ..command })
+        };
         if let [values] = rows {
             let Some(command) = command(values) else { return Ok(None) };
             let turn = context.memory.turn().await?;
@@ -117,6 +120,7 @@ impl Select {
             stamps: self.selected.stamps.clone(),
             row_limit,
             partition_limit: None,
+            deadline: None,
             past_cache,
         })
     }
@@ -139,6 +143,7 @@ impl Select {
             stamps: self.selected.stamps.clone(),
             row_limit,
             partition_limit: None,
+            deadline: None,
             past_cache,
         })
     }

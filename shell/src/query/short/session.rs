@@ -46,7 +46,8 @@ impl Session {
         parameters: Option<&RecordBatch>,
     ) -> Result<Option<Outcome>> {
         let past_cache = bypasses_cache(self.context.state_ref().read().config_options());
-        let context = RunContext { memory: &self.options.memory, past_cache };
+        let context =
+            RunContext { memory: &self.options.memory, past_cache, deadline: self.deadline };
         short.run(&self.database, parameters, &context).await
     }
 

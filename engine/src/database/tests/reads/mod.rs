@@ -2,4 +2,5 @@
 
 use super::*;
 
+mod deadlines;
 mod partition_limit;

@@ -3,3 +3,4 @@
 mod distinct;
 mod partition_limit;
 mod stamp;
+mod timeout;

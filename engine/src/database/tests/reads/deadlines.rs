@@ -1,0 +1,76 @@
+//! Reads and writes that are wanted until some time.
+
+use std::time::Duration;
+
+use super::*;
+use crate::clock::Deadline;
+use crate::commitlog::Durability;
+use crate::error::Error;
+
+async fn open(directory: &std::path::Path) -> (Database, SchemaRef) {
+    let options =
+        Options { durability: Durability::None, shards: Some(1), ..Options::new(directory) };
+    let database = Database::open(options).await.unwrap();
+    let schema = database.create_table(definition(), false).await.unwrap();
+    (database, schema)
+}
+
+fn after(database: &Database, within: Duration) -> Deadline {
+    Deadline::after(within, &**database.clock())
+}
+
+#[tokio::test]
+async fn what_comes_too_late_is_not_begun() {
+    let directory = tempfile::tempdir().unwrap();
+    let (database, schema) = open(directory.path()).await;
+    database.apply(insert(&schema, "a", 1, 1, 1)).await.unwrap();
+    let over = after(&database, Duration::ZERO);
+    let ample = after(&database, Duration::from_secs(3600));
+    let whole = read_of(&schema, "a", Slice::full(Direction::Forward), None);
+    let read = async |deadline| -> Result<Vec<RecordBatch>, Error> {
+        database.read(ReadCommand { deadline: Some(deadline), ..whole.clone() }).try_collect().await
+    };
+    match read(over).await {
+        Err(Error::Timeout(told)) => assert!(told.contains("waited for its turn"), "{told}"),
+        other => panic!("a read behind its deadline: {other:?}"),
+    }
+    assert_eq!(read(ample).await.unwrap().len(), 1);
+    let write = |at| vec![insert(&schema, "a", at, 1, 1), insert(&schema, "b", at, 1, 1)];
+    for (number, writes) in [(2, write(2)), (3, vec![insert(&schema, "a", 3, 1, 1)])] {
+        let written = database.apply_many_within(writes, over).await;
+        assert!(matches!(written, Err(Error::Timeout(_))), "{number}: {written:?}");
+    }
+    assert_eq!(count_rows(&database, &schema, "a").await.unwrap(), 1);
+    assert_eq!(count_rows(&database, &schema, "b").await.unwrap(), 0);
+    database.apply_many_within(write(4), ample).await.unwrap();
+    assert_eq!(count_rows(&database, &schema, "a").await.unwrap(), 2);
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_read_that_is_not_done_in_time_says_so_behind_what_it_sent() {
+    let directory = tempfile::tempdir().unwrap();
+    let (database, schema) = open(directory.path()).await;
+    let many = (0..50_000).map(|at| insert(&schema, "a", at, 1, 1)).collect();
+    database.apply_many(many).await.unwrap();
+    let whole = read_of(&schema, "a", Slice::full(Direction::Forward), None);
+    let deadline = Some(after(&database, Duration::from_millis(50)));
+    let mut read = database.read(ReadCommand { deadline, ..whole.clone() });
+    assert!(read.next().await.unwrap().is_ok(), "it has begun");
+    // Until then nobody takes anything.
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    let mut rows = 0;
+    let error = loop {
+        match read.next().await {
+            Some(Ok(batch)) => rows += batch.num_rows(),
+            Some(Err(error)) => break error,
+            None => panic!("a read that was ended passes for a whole one"),
+        }
+    };
+    assert!(matches!(&error, Error::Timeout(told) if told.contains("50ms")), "{error}");
+    assert!(rows < 50_000, "{rows}");
+    // Its turn is another's.
+    let all: Vec<RecordBatch> = database.read(whole).try_collect().await.unwrap();
+    assert_eq!(all.iter().map(RecordBatch::num_rows).sum::<usize>(), 50_000);
+    database.close().await.unwrap();
+}
