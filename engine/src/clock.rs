@@ -57,6 +57,29 @@ impl Deadline {
     }
 }
 
+/// Gives write timestamps, each later than the one before.
+#[derive(Debug)]
+pub struct Timestamps {
+    clock: Arc<dyn Clock>,
+    last: AtomicI64,
+}
+
+impl Timestamps {
+    pub fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Timestamps { clock, last: AtomicI64::new(0) })
+    }
+
+    /// The wall clock in µs, but always later than the one before.
+    pub fn next_us(&self) -> i64 {
+        let now = self.clock.wall_us();
+        let next = |last: i64| now.max(last + 1);
+        self.last
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)))
+            .map(next)
+            .expect("the update always gives a value")
+    }
+}
+
 /// The clocks of the operating system.
 #[derive(Debug)]
 pub struct SystemClock {

@@ -44,10 +44,10 @@ pub use commitlog::{Durability, Recovery};
 pub use database::{
     AdmissionReport, AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream,
     CacheReport, Catalog, ColumnChange, CommitlogReport, CompactionEnd, CompactionRecord,
-    CompactionReport, DamageReport, Database, Getting, GettingMany, Import, ImportProgress,
-    Imported, IoReport, LargeDataReport, LeftOut, MemoryPool, MemoryReport, NewColumn, OnUnknown,
-    Options, RateReport, RecordingSummary, RowCacheReport, Scan, SstableReport, TableReport,
-    WriteBatch, Writing,
+    CompactionReport, ConditionalWrite, DamageReport, Database, Deciding, Decision, Getting,
+    GettingMany, Import, ImportProgress, Imported, IoReport, LargeDataReport, LeftOut, MemoryPool,
+    MemoryReport, NewColumn, OnUnknown, Options, RateReport, RecordingSummary, RowCacheReport,
+    Scan, SstableReport, TableReport, WriteBatch, Writing,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};
@@ -56,7 +56,7 @@ pub use mutation::{
     Cell, CellPath, ClusteringRange, Direction, Liveness, MultiCell, Mutation, Position,
     RangeTombstone, Row, Slice, Tombstone,
 };
-pub use reader::{RowKey, RowValues};
+pub use reader::{Comparator, Comparison, Condition, RowCondition, RowKey, RowValues};
 pub use schema::table_schema::SchemaRef;
 pub use schema::{
     ClusteringKey, ClusteringOrder, Column, ColumnDrop, ColumnId, ColumnKind, CompactionClass,

@@ -8,6 +8,7 @@ mod column;
 mod fixed;
 mod ingest;
 mod layout;
+mod row_values;
 mod stamp;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ pub use builder::BatchBuilder;
 pub use ingest::{
     ElementChange, Expiry, RowError, WriteOptions, change_elements, expiry, mutations, put_value,
 };
+pub use row_values::columns_of;
 pub use stamp::{Stamp, StampKind, read_schema};
 pub use types::{arrow_schema, arrow_type};
 pub use value::value_at;

@@ -5,7 +5,6 @@ use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, LocalBoxFuture, try_join_all};
@@ -18,7 +17,7 @@ use super::shard::opening::Ledgers;
 use super::shard::recording::Recording;
 use super::shard::{LeftOut, Shard, ShardOptions, log_limit};
 use crate::admission::ReadMemory;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, SystemClock, Timestamps};
 use crate::commitlog::{Durability, Recovery};
 use crate::config::{
     BATCHES_BYTES_DEFAULT, CACHE_BYTES_DEFAULT, COMMITLOG_BYTES_DEFAULT, COMMITLOG_SEGMENT_BYTES,
@@ -107,7 +106,7 @@ pub(super) struct Inner {
     pub(super) governance: Governance,
     /// The trace that is recorded.
     pub(super) recording: tokio::sync::Mutex<Option<Recording>>,
-    last_timestamp: AtomicI64,
+    timestamps: Arc<Timestamps>,
 }
 
 impl Database {
@@ -128,7 +127,7 @@ impl Database {
                 Some(count) => count,
                 None => cores.len() as u32,
             };
-            let shared = shared_by(&options, shard_count);
+            let shared = Shared::new(&options, shard_count);
             let scheduler =
                 Scheduler::of_directory(layout.root(), shard_count, options.clock.monotonic_ns())?;
             let mut shards = Shards::default();
@@ -149,7 +148,7 @@ impl Database {
                     move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
                 shards.add(start(executor, init).await).await?;
             }
-            shards.assemble(options, layout).await
+            shards.assemble(options, (layout, shared)).await
         }
         .boxed()
     }
@@ -164,7 +163,7 @@ impl Database {
     ) -> LocalBoxFuture<'static, Result<Database>> {
         async move {
             let layout = Layout::new(&options.directory);
-            let shared = shared_by(&options, contexts.len() as u32);
+            let shared = Shared::new(&options, contexts.len() as u32);
             let mut shards = Shards::default();
             for context in contexts {
                 let shard_options =
@@ -174,14 +173,14 @@ impl Database {
                     move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
                 shards.add(start_local(context, init).await).await?;
             }
-            shards.assemble(options, layout).await
+            shards.assemble(options, (layout, shared)).await
         }
         .boxed_local()
     }
 
     async fn assemble(
         options: Options,
-        layout: Layout,
+        (layout, shared): (Layout, Shared),
         shards: Vec<ShardHandle<Shard>>,
     ) -> Result<Database> {
         log_limit::check(options.commitlog_bytes, options.commitlog_segment_bytes)?;
@@ -236,7 +235,7 @@ impl Database {
                 keeper,
                 governance,
                 recording: tokio::sync::Mutex::new(None),
-                last_timestamp: AtomicI64::new(0),
+                timestamps: shared.timestamps,
             }),
         };
         database.restore_policies().await?;
@@ -293,12 +292,7 @@ impl Database {
 
     /// A write timestamp: wall clock in µs, but always later than the one before.
     pub fn timestamp_us(&self) -> i64 {
-        let now = self.clock().wall_us();
-        let last = &self.inner.last_timestamp;
-        let next = |last: i64| now.max(last + 1);
-        last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)))
-            .map(next)
-            .expect("the update always gives a value")
+        self.inner.timestamps.next_us()
     }
 
     /// The catalog as of now.
@@ -647,6 +641,23 @@ impl Database {
     }
 }
 
+/// What all shards have in common.
+struct Shared {
+    read_memory: Arc<ReadMemory>,
+    timestamps: Arc<Timestamps>,
+    handovers: Arc<Handovers>,
+}
+
+impl Shared {
+    fn new(options: &Options, shard_count: u32) -> Self {
+        Shared {
+            read_memory: ReadMemory::new(options.read_memory_bytes),
+            handovers: Handovers::new(shard_count),
+            timestamps: Timestamps::new(options.clock.clone()),
+        }
+    }
+}
+
 /// The shards of a database that is being opened: one that cannot be must not keep the directory.
 #[derive(Default)]
 struct Shards(Vec<ShardHandle<Shard>>);
@@ -660,8 +671,8 @@ impl Shards {
         Ok(())
     }
 
-    async fn assemble(self, options: Options, layout: Layout) -> Result<Database> {
-        match Database::assemble(options, layout, self.0.clone()).await {
+    async fn assemble(self, options: Options, places: (Layout, Shared)) -> Result<Database> {
+        match Database::assemble(options, places, self.0.clone()).await {
             Err(error) => self.stop(error).await,
             database => database,
         }
@@ -719,17 +730,10 @@ async fn remove_spent(
     shards[0].call("remove segments", remove).await?
 }
 
-/// What all shards of a database have in common.
-type Shared = (Arc<ReadMemory>, Arc<Handovers>);
-
-fn shared_by(options: &Options, shard_count: u32) -> Shared {
-    (ReadMemory::new(options.read_memory_bytes), Handovers::new(shard_count))
-}
-
 fn shard_options(
     options: &Options,
     shard_count: u32,
-    (memory, handovers): &Shared,
+    shared: &Shared,
     (layout, lock): (&Layout, Option<Arc<os::LockFile>>),
 ) -> ShardOptions {
     let open_files = options.open_files.unwrap_or_else(|| {
@@ -745,8 +749,9 @@ fn shard_options(
         recovery: options.recovery,
         large_data: options.large_data,
         open_files: (open_files / shard_count as usize).min(OPEN_FILES_MAX),
-        read_memory: memory.clone(),
-        handovers: handovers.clone(),
+        read_memory: shared.read_memory.clone(),
+        timestamps: shared.timestamps.clone(),
+        handovers: shared.handovers.clone(),
         _lock: lock,
     }
 }

@@ -21,7 +21,7 @@ mod shard;
 mod tests;
 
 pub use attach::{AttachProgress, Attached, AttachedFile, Attachment, OnUnknown};
-pub use calls::{BatchStream, Getting, GettingMany, Scan, WriteBatch, Writing};
+pub use calls::{BatchStream, Deciding, Getting, GettingMany, Scan, WriteBatch, Writing};
 pub use catalog::Catalog;
 pub use compaction::{CompactionReport, SstableReport};
 pub use database::{Database, Options};
@@ -33,4 +33,4 @@ pub use report::{
     RateReport, RowCacheReport, TableReport,
 };
 pub use shard::recording::RecordingSummary;
-pub use shard::{CompactionEnd, CompactionRecord, LeftOut, Shard};
+pub use shard::{CompactionEnd, CompactionRecord, ConditionalWrite, Decision, LeftOut, Shard};

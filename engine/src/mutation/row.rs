@@ -125,6 +125,18 @@ impl Row {
         }
     }
 
+    /// Gives everything in the row another timestamp, by that which it has.
+    pub fn change_timestamps(&mut self, change: impl Fn(i64) -> i64) {
+        let by = |timestamp: &mut i64| *timestamp = change(*timestamp);
+        self.liveness.iter_mut().for_each(|live| by(&mut live.timestamp));
+        self.deletion.iter_mut().for_each(|deletion| by(&mut deletion.timestamp));
+        self.cells.iter_mut().for_each(|(_, cell)| by(&mut cell.timestamp));
+        for (_, multi) in &mut self.multi {
+            multi.deletion.iter_mut().for_each(|deletion| by(&mut deletion.timestamp));
+            multi.cells.iter_mut().for_each(|(_, cell)| by(&mut cell.timestamp));
+        }
+    }
+
     /// Merges another version of this row into it; the result does not depend on the order.
     pub fn merge(&mut self, other: &Row) {
         self.deletion = strongest(self.deletion, other.deletion);

@@ -128,6 +128,34 @@ impl Mutation {
         deletion.into_iter().chain(ranges).chain(rows).min()
     }
 
+    /// Greatest timestamp of anything in it; `None` when there is nothing.
+    pub fn newest_timestamp(&self) -> Option<i64> {
+        let deletion = self.deletion.map(|deletion| deletion.timestamp);
+        let ranges = self.range_tombstones.iter().map(|range| range.tombstone.timestamp);
+        let rows = self.rows.iter().map(|(_, row)| row).chain(&self.static_row);
+        let rows = rows.filter_map(Row::newest_timestamp);
+        deletion.into_iter().chain(ranges).chain(rows).max()
+    }
+
+    /// Makes all of it later, so that its newest part has this timestamp. What came just before
+    /// another part, as the deletion of an old collection does, still does.
+    pub fn make_later(&mut self, timestamp: i64) {
+        let Some(newest) = self.newest_timestamp() else { return };
+        assert!(newest <= timestamp, "a write of {newest} would become older: {timestamp}");
+        // What is far older than the rest stays as far behind, and never below the least.
+        let later = |own: i64| timestamp.saturating_sub(newest.saturating_sub(own));
+        let later_tombstone = |tombstone: &mut Tombstone| {
+            tombstone.timestamp = later(tombstone.timestamp);
+        };
+        self.deletion.iter_mut().for_each(later_tombstone);
+        let ranges = self.range_tombstones.iter_mut().map(|range| &mut range.tombstone);
+        ranges.for_each(later_tombstone);
+        let rows = self.rows.iter_mut().map(|(_, row)| row).chain(&mut self.static_row);
+        rows.for_each(|row| row.change_timestamps(later));
+        let after = self.newest_timestamp();
+        assert_eq!(after, Some(timestamp), "a write of {newest} was made as late as {after:?}");
+    }
+
     fn check_keys(&self, schema: &TableSchema, shape: &ClusteringShape) -> Result<()> {
         let refused = |what: &str, why: String| {
             let name = schema.full_name();

@@ -159,22 +159,33 @@ impl RowValues {
     }
 
     fn value_of(&self, id: ColumnId, column: &Column) -> Result<Option<Value>> {
+        let stored = self.stored_of(id)?;
+        stored.map(|stored| Value::decode(&column.ty, &stored)).transpose()
+    }
+
+    /// The value of any column of the table, key columns included, as it is stored; `None` for
+    /// null.
+    ///
+    /// Errors: `Invalid` where the key is none of the table.
+    pub fn stored_of(&self, id: ColumnId) -> Result<Option<Cow<'_, [u8]>>> {
+        let column = self.schema.column(id);
         match column.kind {
             ColumnKind::Regular | ColumnKind::Static => {
                 let stored = self.stored(id).filter(|stored| has_value(&column.ty, stored));
-                stored.map(|stored| Value::decode(&column.ty, stored)).transpose()
+                Ok(stored.map(Cow::Borrowed))
             }
             ColumnKind::PartitionKey { position } => {
                 let components = self.key.partition.components(&self.schema)?;
-                let stored = components.get(usize::from(position));
-                stored.map(|stored| Value::decode(&column.ty, stored)).transpose()
+                Ok(components.get(usize::from(position)).map(|stored| Cow::Borrowed(*stored)))
             }
-            ColumnKind::ClusteringKey { position, .. } => self.clustering(position),
+            ColumnKind::ClusteringKey { position, .. } => {
+                Ok(self.clustering(position)?.map(Cow::Owned))
+            }
             ColumnKind::Dropped { .. } => Ok(None),
         }
     }
 
-    fn clustering(&self, wanted: u16) -> Result<Option<Value>> {
+    fn clustering(&self, wanted: u16) -> Result<Option<Vec<u8>>> {
         let mut rest = self.key.clustering.as_ordered();
         let mut stored = Vec::new();
         for (position, column) in (0..).zip(self.schema.clustering_key()) {
@@ -187,7 +198,7 @@ impl RowValues {
             let taken = decode_component(&column.ty, order, rest, &mut stored)?;
             rest = &rest[taken..];
             if position == wanted && !is_null {
-                return Value::decode(&column.ty, &stored).map(Some);
+                return Ok(Some(stored));
             }
         }
         Ok(None)
@@ -195,7 +206,7 @@ impl RowValues {
 }
 
 /// Nothing is a value of text and blobs only.
-fn has_value(ty: &DataType, stored: &[u8]) -> bool {
+pub(super) fn has_value(ty: &DataType, stored: &[u8]) -> bool {
     !stored.is_empty() || matches!(ty, DataType::Text | DataType::Blob)
 }
 

@@ -13,6 +13,7 @@ mod open;
 mod point;
 mod read;
 mod resharding;
+mod state;
 mod table;
 #[cfg(test)]
 mod tests;

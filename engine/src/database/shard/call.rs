@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use futures::FutureExt;
 use tokio::sync::mpsc;
 
-use super::Shard;
+use super::{ConditionalWrite, Decision, Shard};
 use crate::admission::Permit;
 use crate::clock::Deadline;
 use crate::error::{Error, Result};
@@ -47,6 +47,9 @@ pub(in crate::database) struct ApplyMany(
     pub(in crate::database) Vec<Mutation>,
     pub(in crate::database) Option<Deadline>,
 );
+
+/// A write that is done if its conditions hold.
+pub(in crate::database) struct WriteIf(pub(in crate::database) ConditionalWrite);
 
 impl Ask<Shard> for Get {
     type Answer = Result<Option<RowValues>>;
@@ -109,6 +112,16 @@ impl Ask<Shard> for ApplyMany {
 
     fn ask(self, shard: &Rc<Shard>) -> Answering<Result<()>> {
         Answering::Later(shard.apply_many_within(self.0, self.1))
+    }
+}
+
+impl Ask<Shard> for WriteIf {
+    type Answer = Result<Decision>;
+    const NAME: &'static str = "write if";
+    const IS_SHORT: bool = true;
+
+    fn ask(self, shard: &Rc<Shard>) -> Answering<Self::Answer> {
+        Answering::Later(shard.clone().write_if(self.0).boxed_local())
     }
 }
 

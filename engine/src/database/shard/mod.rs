@@ -5,13 +5,15 @@
 //! twice the share writers wait.
 //!
 //! `opening.rs` and `replaying.rs` start it. Writes and reads enter through `write.rs` and
-//! `read.rs`; `call.rs` answers what callers ask most. `flushing.rs` decides when to flush,
+//! `read.rs`, those that depend on what is there through `conditional/`; `call.rs` answers what
+//! callers ask most. `flushing.rs` decides when to flush,
 //! `log_limit.rs` limits the log and `log_shortening.rs` shortens it. `compacting.rs` decides when
 //! to merge SSTables. `tick.rs` does periodic work.
 
 pub(in crate::database) mod call;
 mod compacting;
 mod compaction_state;
+pub(in crate::database) mod conditional;
 mod flush_state;
 mod flushing;
 mod left_out;
@@ -34,6 +36,8 @@ use tokio::sync::Notify;
 use self::compaction_state::Compacting;
 pub(in crate::database) use self::compaction_state::Job;
 pub use self::compaction_state::{CompactionEnd, CompactionRecord};
+use self::conditional::Locks;
+pub use self::conditional::{ConditionalWrite, Decision};
 use self::flush_state::Flushing;
 pub use self::left_out::LeftOut;
 use self::log_limit::LogLimit;
@@ -41,7 +45,7 @@ use super::layout::Layout;
 use crate::admission::rate::Limiter;
 use crate::admission::{Admission, ReadMemory};
 use crate::cache::PageCache;
-use crate::clock::Random;
+use crate::clock::{Random, Timestamps};
 use crate::commitlog::{Commitlog, Durability, Recovery};
 use crate::error::{Error, Result};
 use crate::governance::{Governed, Parts, PolicyFiles, ShardPolicies};
@@ -70,6 +74,8 @@ pub(in crate::database) struct ShardOptions {
     pub(in crate::database) read_memory: Arc<ReadMemory>,
     /// What the shards say of SSTables of another shard count.
     pub(in crate::database) handovers: Arc<Handovers>,
+    /// Of all shards.
+    pub(in crate::database) timestamps: Arc<Timestamps>,
     /// Held by every shard: the last that ends lets the directory go.
     pub(in crate::database) _lock: Option<Arc<os::LockFile>>,
 }
@@ -97,6 +103,8 @@ pub struct Shard {
     pub(in crate::database) closing: Cell<bool>,
     /// Told when `closing` is set.
     closed: Notify,
+    /// Who may write to which partition.
+    locks: Rc<Locks>,
     /// Limits of how often a partition is read and written.
     pub(in crate::database) limiter: Rc<RefCell<Limiter>>,
     /// What is let in, and what waits for it.
@@ -135,6 +143,7 @@ impl Shard {
             compacting: Compacting::default(),
             closing: Cell::new(false),
             closed: Notify::new(),
+            locks: Rc::default(),
             limiter,
             admission,
             policies,

@@ -6,6 +6,7 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
 use super::Shard;
+use super::conditional::{Hold, Kind, Place};
 use crate::clock::Deadline;
 use crate::commitlog::Durable;
 use crate::error::Result;
@@ -15,20 +16,28 @@ use crate::policy::rate::Operation;
 use crate::runtime::{self, Answering};
 use crate::table::Table;
 
+/// A write that the commitlog has and that nobody sees yet.
+pub(super) struct Begun {
+    // In this order: its partition is given back when the write can be seen.
+    write: PendingWrite,
+    durable: Durable,
+    hold: Hold,
+}
+
 impl Shard {
     /// Applies a write, in this turn where it has to wait for nothing.
     pub(super) fn apply_now(self: &Rc<Self>, mutation: Mutation) -> Answering<Result<()>> {
-        if self.is_over_memory() || self.is_log_long() {
+        if self.is_over_memory() || self.is_log_long() || !self.admits_write(&mutation) {
             return Answering::Later(self.apply(mutation));
         }
-        let begun = self.enter_write(&mutation).and_then(|table| self.begin(&table, mutation));
+        let begun =
+            self.enter_write(&mutation).and_then(|table| self.begin(&table, mutation, None));
         match begun {
-            Ok((write, durable)) if durable.is_there() => {
-                write.apply();
+            Ok(None) => {
                 self.flush_where_large();
                 Answering::Now(Ok(()))
             }
-            Ok(begun) => {
+            Ok(Some(begun)) => {
                 let shard = self.clone();
                 Answering::Later(async move { shard.finish(begun).await }.boxed_local())
             }
@@ -36,8 +45,13 @@ impl Shard {
         }
     }
 
+    /// Whether nobody has the partition of a write for himself, or waits for that.
+    fn admits_write(&self, mutation: &Mutation) -> bool {
+        self.locks.admits_write(|| Place::of(mutation))
+    }
+
     /// First of all: what is refused must cost next to nothing.
-    fn enter_write(&self, mutation: &Mutation) -> Result<Rc<Table>> {
+    pub(super) fn enter_write(&self, mutation: &Mutation) -> Result<Rc<Table>> {
         let table = self.table(mutation.table)?;
         self.admission.admit_write()?;
         self.admit(&table, &mutation.key, Operation::Write)?;
@@ -50,18 +64,21 @@ impl Shard {
     pub fn apply(self: &Rc<Self>, mutation: Mutation) -> LocalBoxFuture<'static, Result<()>> {
         let shard = self.clone();
         async move {
-            let mut table = shard.enter_write(&mutation)?;
+            shard.enter_write(&mutation)?;
             if shard.is_over_memory() {
                 shard.wait_for_memory().await?;
-                // Meanwhile it may have been dropped.
-                table = shard.table(mutation.table)?;
             }
             if shard.is_log_long() {
                 shard.wait_for_log(&mut false).await?;
-                table = shard.table(mutation.table)?;
             }
-            let pending = shard.begin(&table, mutation)?;
-            shard.finish(pending).await
+            let hold = shard.locks.hold(Place::of(&mutation), Kind::Write).await;
+            // Meanwhile it may have been dropped.
+            let table = shard.table(mutation.table)?;
+            if let Some(begun) = shard.begin(&table, mutation, Some(hold))? {
+                shard.finish(begun).await?;
+            }
+            shard.flush_where_large();
+            Ok(())
         }
         .boxed_local()
     }
@@ -87,48 +104,19 @@ impl Shard {
         let shard = self.clone();
         async move {
             shard.admission.admit_write()?;
-            let mut pending = Vec::with_capacity(mutations.len());
+            let mut pending = Vec::new();
             let mut was_slowed = false;
             for mutation in mutations {
-                let admitted = shard.table(mutation.table).and_then(|table| {
-                    shard.admit(&table, &mutation.key, Operation::Write)?;
-                    Ok(table)
-                });
-                let mut has_waited = false;
-                if admitted.is_ok() && shard.is_over_memory() {
-                    shard.finish_all(std::mem::take(&mut pending)).await?;
-                    tokio::select! {
-                        biased;
-                        freed = shard.wait_for_memory() => freed?,
-                        () = shard.sleep_until(deadline) => {}
-                    }
-                    has_waited = true;
-                }
-                if admitted.is_ok() && shard.is_log_long() {
-                    // A flush waits for those that are announced: none may be while this one waits.
-                    if shard.is_log_near_limit() {
-                        shard.finish_all(std::mem::take(&mut pending)).await?;
-                    }
-                    tokio::select! {
-                        biased;
-                        shortened = shard.wait_for_log(&mut was_slowed) => shortened?,
-                        () = shard.sleep_until(deadline) => {}
-                    }
-                    has_waited = true;
-                }
-                let begun = admitted.and_then(|table| {
-                    shard.check_time(deadline, "a write waited for its turn")?;
-                    // Meanwhile it may have been dropped.
-                    let table = if has_waited { shard.table(mutation.table)? } else { table };
-                    shard.begin(&table, mutation)
-                });
+                let begun = shard.begin_one(mutation, (&mut pending, &mut was_slowed), deadline);
+                let begun = begun.await;
                 match begun {
-                    Ok(write) => pending.push(write),
+                    Ok(begun) => pending.extend(begun),
                     Err(error) => {
                         shard.finish_all(pending).await?;
                         return Err(error);
                     }
                 }
+                shard.flush_where_large();
                 runtime::maybe_yield().await;
             }
             shard.finish_all(pending).await
@@ -136,8 +124,57 @@ impl Shard {
         .boxed_local()
     }
 
+    /// Begins one of many writes; `pending` are those before it that nobody sees yet.
+    async fn begin_one(
+        self: &Rc<Self>,
+        mutation: Mutation,
+        (pending, was_slowed): (&mut Vec<Begun>, &mut bool),
+        deadline: Option<Deadline>,
+    ) -> Result<Option<Begun>> {
+        let mut table = self.table(mutation.table)?;
+        self.admit(&table, &mutation.key, Operation::Write)?;
+        let (mut hold, mut has_waited) = (None, false);
+        if self.is_over_memory() {
+            self.finish_all(std::mem::take(pending)).await?;
+            tokio::select! {
+                biased;
+                freed = self.wait_for_memory() => freed?,
+                () = self.sleep_until(deadline) => {}
+            }
+            has_waited = true;
+        }
+        if self.is_log_long() {
+            // A flush waits for those that are announced: none may be while this one waits.
+            if self.is_log_near_limit() {
+                self.finish_all(std::mem::take(pending)).await?;
+            }
+            tokio::select! {
+                biased;
+                shortened = self.wait_for_log(was_slowed) => shortened?,
+                () = self.sleep_until(deadline) => {}
+            }
+            has_waited = true;
+        }
+        if !self.admits_write(&mutation) {
+            // Who waits for a partition holds none: two that wait could wait for each other.
+            self.finish_all(std::mem::take(pending)).await?;
+            tokio::select! {
+                biased;
+                held = self.locks.hold(Place::of(&mutation), Kind::Write) => hold = Some(held),
+                () = self.sleep_until(deadline) => {}
+            }
+            has_waited = true;
+        }
+        self.check_time(deadline, "a write waited for its turn")?;
+        if has_waited {
+            // Meanwhile it may have been dropped.
+            table = self.table(mutation.table)?;
+        }
+        self.begin(&table, mutation, hold)
+    }
+
     /// Waits for each write, also after a failed one; returns the first error.
-    async fn finish_all(self: &Rc<Self>, writes: Vec<(PendingWrite, Durable)>) -> Result<()> {
+    async fn finish_all(self: &Rc<Self>, writes: Vec<Begun>) -> Result<()> {
         let mut result = Ok(());
         for write in writes {
             let finished = self.finish(write).await;
@@ -148,16 +185,32 @@ impl Shard {
     }
 
     /// Commitlog first, in one step with the announcement: positions rise in the order in which
-    /// memtables are sealed.
-    fn begin(&self, table: &Table, mutation: Mutation) -> Result<(PendingWrite, Durable)> {
+    /// memtables are sealed. `None` where the write is durable enough from the start, and done.
+    /// Without a hold nobody may have the partition for himself.
+    pub(super) fn begin(
+        &self,
+        table: &Table,
+        mutation: Mutation,
+        hold: Option<Hold>,
+    ) -> Result<Option<Begun>> {
         table.check_writable()?;
         self.check_owned(&mutation.key)?;
         table.check(&mutation)?;
+        let place = Place::of(&mutation);
         let (position, durable) = self.commitlog()?.append(&mutation)?;
-        Ok((table.active().begin_write(position, mutation), durable))
+        let write = table.active().begin_write(position, mutation);
+        if durable.is_there() {
+            write.apply();
+            return Ok(None);
+        }
+        let hold = hold.or_else(|| self.locks.try_hold(place, Kind::Write));
+        let hold = hold.expect("a write begins where nobody has the partition for himself");
+        Ok(Some(Begun { write, durable, hold }))
     }
 
-    async fn finish(self: &Rc<Self>, (write, durable): (PendingWrite, Durable)) -> Result<()> {
+    pub(super) async fn finish(self: &Rc<Self>, begun: Begun) -> Result<()> {
+        // In this order: dropped when nobody waits, the write is seen before its hold goes.
+        let Begun { hold, write, durable } = begun;
         match durable.await {
             Ok(()) => write.apply(),
             Err(error) => {
@@ -165,11 +218,12 @@ impl Shard {
                 return Err(error);
             }
         }
+        drop(hold);
         self.flush_where_large();
         Ok(())
     }
 
-    fn flush_where_large(self: &Rc<Self>) {
+    pub(super) fn flush_where_large(self: &Rc<Self>) {
         if self.memtable_bytes() > self.options.memtable_bytes {
             self.flush_in_background();
         }

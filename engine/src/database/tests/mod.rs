@@ -19,6 +19,7 @@ mod calls;
 mod charges;
 mod collection;
 mod compaction;
+mod conditional;
 mod definition;
 mod equal_tokens;
 mod faults;

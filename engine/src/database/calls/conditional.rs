@@ -1,0 +1,66 @@
+//! Writes that depend on what is there, as programs ask for them.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::WriteBatch;
+use crate::database::database::Database;
+use crate::database::shard::call::WriteIf;
+use crate::database::shard::{ConditionalWrite, Decision, Shard};
+use crate::error::{Error, Result};
+use crate::reader::RowCondition;
+use crate::runtime::Asking;
+
+impl Database {
+    /// Writes to one partition if all conditions hold of rows of that partition. Reading, judging
+    /// and writing are one step there: nobody else writes to the partition meanwhile. A write that
+    /// is done is newer than all that its conditions have read, and as durable as any other.
+    ///
+    /// Errors: `Invalid` for conditions that the table cannot judge, above all those on
+    /// collections; else as [`apply`](Self::apply) and [`get`](Self::get). After an error of the
+    /// disk nobody knows whether the write was done: read the row, or write again.
+    pub fn write_if(&self, write: ConditionalWrite) -> Deciding {
+        let shard = self.shard_of(&write.mutation.key);
+        Deciding(self.handle(shard).ask(WriteIf(write)))
+    }
+}
+
+impl ConditionalWrite {
+    /// The writes of a batch, which go to one partition, under conditions on rows of it.
+    ///
+    /// Errors: `Invalid` for a batch that is empty or writes to several partitions.
+    pub fn new(batch: WriteBatch, conditions: Vec<RowCondition>) -> Result<Self> {
+        let mut mutations = batch.into_mutations();
+        let count = mutations.len();
+        match mutations.pop() {
+            Some(mutation) if count == 1 => Ok(ConditionalWrite { mutation, conditions }),
+            _ => Err(Error::invalid(format!(
+                "a conditional write goes to one partition, {count} were given: conditions are \
+                 judged where the partition is"
+            ))),
+        }
+    }
+}
+
+/// A conditional write on its way; see [`Database::write_if`]. Nothing is done before it is polled
+/// or waited for. Dropping it later may leave the write done or not.
+pub struct Deciding(Asking<Shard, WriteIf>);
+
+impl Deciding {
+    /// Blocks the calling thread until it is decided, and the write as durable as the options
+    /// demand.
+    ///
+    /// Errors: those of the write; `Invalid` on a thread that shards run on.
+    pub fn wait(self) -> Result<Decision> {
+        self.0.wait().flatten()
+    }
+}
+
+impl Future for Deciding {
+    type Output = Result<Decision>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context).map(Result::flatten)
+    }
+}
