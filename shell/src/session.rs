@@ -9,14 +9,14 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{StreamExt, stream};
 use tidegate_engine::Database;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::command::{self, Command};
 use crate::output::progress::{Progress, ProgressLine};
 use crate::output::{Mode, Page, Printer, RowLimit, printer};
-use crate::query::{self, OutcomeKind, QueryError, QueryMemory, SessionOptions};
+use crate::query::{self, OutcomeKind, QueryError, QueryMemory, SessionOptions, without_unsaid};
 use crate::stderr::tell_line;
 use crate::text::Piece;
 use crate::text::width::wrapped;
@@ -295,14 +295,22 @@ async fn print_outcome(
         // Not part of the result: a file or a pipe must not take it for rows.
         tell_line!("note: {note}");
     }
+    let mut schema = outcome.schema;
     let mut rows = match outcome.kind {
         OutcomeKind::Count(count) => {
             return Ok(Summary::Written(count, past_tense(statement.text())));
         }
         OutcomeKind::Message(message) => return Ok(Summary::Message(message)),
+        OutcomeKind::Decided(answers) => {
+            // A program gets the same columns whatever the answer is.
+            let people = shape.mode.is_for_people();
+            let answers = if people { without_unsaid(&answers) } else { answers };
+            schema = answers.schema();
+            stream::iter([Ok(answers)]).boxed()
+        }
         OutcomeKind::Rows(rows) => rows,
     };
-    let (printer, count) = table.insert((printer(shape.mode, outcome.schema, shape.page), 0));
+    let (printer, count) = table.insert((printer(shape.mode, schema, shape.page), 0));
     let rows_max = match shape.rows {
         RowLimit::First(rows) => rows,
         RowLimit::Screen | RowLimit::All => u64::MAX,

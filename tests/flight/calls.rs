@@ -87,6 +87,64 @@ fn schemas_and_flights_are_told_without_running_anything() {
     assert_eq!(service.stop().0, Some(0));
 }
 
+/// The column `[applied]` of an answer, and how many columns there are.
+fn applied(answer: &[RecordBatch]) -> (Vec<bool>, usize) {
+    let columns = answer.iter().map(|rows| rows.column(0).as_boolean());
+    let applied = columns.flat_map(|column| column.iter().flatten().collect::<Vec<bool>>());
+    (applied.collect(), answer[0].num_columns())
+}
+
+#[test]
+fn a_write_with_if_is_decided_once_and_answers_with_a_row() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(directory.path());
+    client_threads().block_on(async {
+        let mut client = connect(&service).await;
+        run(&mut client, "CREATE TABLE t (k int PRIMARY KEY, v bigint)").await;
+        let insert = "INSERT INTO t VALUES (1, 10) IF NOT EXISTS";
+        assert_eq!(names(&mut client, statement(insert)).await, ["[applied]", "k", "v"]);
+        assert!(run(&mut client, "SELECT * FROM t").await.iter().all(|rows| rows.num_rows() == 0));
+        let info = client.execute(insert.to_owned(), None).await.unwrap();
+        assert_eq!(info.total_records, 1);
+        // The ticket holds the answer: fetching it decides nothing.
+        for _ in 0..2 {
+            let ticket = info.endpoint[0].ticket.clone().unwrap();
+            let rows = client.do_get(ticket).await.unwrap().try_collect::<Vec<_>>().await.unwrap();
+            assert_eq!(applied(&rows), (vec![true], 3));
+        }
+        let refused = run(&mut client, insert).await;
+        assert_eq!(applied(&refused), (vec![false], 3));
+        assert_eq!(refused[0].column(2).as_primitive::<Int64Type>().values(), &[10]);
+
+        let mut prepared = client
+            .prepare("UPDATE t SET v = ? WHERE k = ? IF v = ?".to_owned(), None)
+            .await
+            .unwrap();
+        let names: Vec<_> =
+            prepared.dataset_schema().unwrap().fields().iter().map(|f| f.name().clone()).collect();
+        assert_eq!(names, ["[applied]", "v"]);
+        let ints = |values: Vec<i64>| -> arrow::array::ArrayRef {
+            std::sync::Arc::new(arrow::array::Int64Array::from(values))
+        };
+        let rows = |v, k, wanted| {
+            let columns = [("$1", ints(v)), ("$2", ints(k)), ("$3", ints(wanted))];
+            RecordBatch::try_from_iter(columns).unwrap()
+        };
+        prepared.set_parameters(rows(vec![11, 12, 13], vec![1, 1, 1], vec![10, 10, 11])).unwrap();
+        let info = prepared.execute().await.unwrap();
+        let ticket = info.endpoint[0].ticket.clone().unwrap();
+        let answer = client.do_get(ticket).await.unwrap().try_collect::<Vec<_>>().await.unwrap();
+        assert_eq!(applied(&answer), (vec![true, false, true], 2));
+        prepared.set_parameters(rows(vec![14, 15], vec![1, 1], vec![13, 13])).unwrap();
+        assert_eq!(prepared.execute_update().await.unwrap(), 1);
+        let update = "UPDATE t SET v = 0 WHERE k = 1 IF v = 99".to_owned();
+        assert_eq!(client.execute_update(update, None).await.unwrap(), 0);
+
+        assert_eq!(count(&mut client, "SELECT v FROM t").await, 14);
+    });
+    assert_eq!(service.stop().0, Some(0));
+}
+
 #[test]
 fn a_query_is_cancelled_and_an_endpoint_renewed() {
     let directory = tempfile::tempdir().unwrap();

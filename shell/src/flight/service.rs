@@ -298,6 +298,7 @@ impl FlightSqlService for Service {
             Promise::Query(query) => query,
             Promise::Count(count) => return done(Outcome::count(count)),
             Promise::Message(message) => return done(Outcome::message(message)),
+            Promise::Decided(answers) => return done(statement::answers(&answers)?),
         };
         let fetch = self.0.running().begin(query.id.clone())?;
         let (size, own) = (Size::of(&query.bound.text), Arc::clone(&session));

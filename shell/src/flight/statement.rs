@@ -8,6 +8,7 @@
 //! | DoPut (update, statement or prepared)      | runs, rows are dropped| runs                      |
 //!
 //! A client that only wants the effect of a write never calls DoGet, so a write cannot wait for it.
+//! A write with IF is decided by the same call, and its ticket holds the answer, a row.
 //! What the short path takes is planned by nobody, and what was prepared is planned once.
 //! A query is planned with the parameters that are bound to it: types of its result may follow from
 //! theirs. Its ticket holds all that was planned from, and the schema that the client was told;
@@ -28,9 +29,10 @@ use super::kept::{Sent, ipc};
 use super::outgoing::{Form, keeps_promise};
 use super::running::Rows;
 use super::session::FlightSession;
-use super::ticket::{Bound, Promise, Query, Ticket};
+use super::ticket::{Bound, Promise, Query, Ticket, read_rows, write_rows};
 use crate::query::{
-    self, Description, Outcome, OutcomeKind, QueryError, Statement, count_schema, fit, split,
+    self, Description, Outcome, OutcomeKind, QueryError, Statement, applied_count, count_schema,
+    fit, split,
 };
 
 /// A statement that is ready for its DoGet.
@@ -106,6 +108,10 @@ pub(super) async fn plan(
     }
     let description = describe(session, &prepared, rows.as_ref()).await?;
     if !description.is_query {
+        if description.is_conditional {
+            let outcome = run(session, &bound, &prepared, rows.as_ref()).await?;
+            return decided(outcome, form);
+        }
         if description.returns_rows {
             return Err(Status::unimplemented(
                 "this statement changes something and gives rows: run it in the shell",
@@ -138,11 +144,24 @@ fn done(outcome: Outcome) -> Result<Planned, Status> {
     let (promise, written) = match outcome.kind {
         OutcomeKind::Count(count) => (Promise::Count(count), i64::try_from(count).ok()),
         OutcomeKind::Message(message) => (Promise::Message(message), None),
-        OutcomeKind::Rows(_) => {
+        OutcomeKind::Rows(_) | OutcomeKind::Decided(_) => {
             return Err(Status::internal("a statement without rows in its plan gave rows"));
         }
     };
     Ok(Planned { sent: Sent::of(outcome.schema)?, ticket: Ticket::done(promise), written })
+}
+
+/// The ticket of a write with IF, which holds its answers in the form that the client wants.
+fn decided(outcome: Outcome, form: Form) -> Result<Planned, Status> {
+    let OutcomeKind::Decided(answers) = outcome.kind else {
+        return Err(Status::internal("a write with IF gave no answer"));
+    };
+    let written = i64::try_from(applied_count(&answers)).ok();
+    let sent = Sent::of(form.schema(&outcome.schema))?;
+    let answers = form.batch(&answers, &sent.schema);
+    let answers = answers.map_err(|error| Status::internal(error.to_string()))?;
+    let ticket = Ticket::done(Promise::Decided(write_rows(&answers)?));
+    Ok(Planned { sent, ticket, written })
 }
 
 /// A prepared statement: what its client is told.
@@ -231,6 +250,7 @@ pub(super) async fn update(
     Ok(match outcome.kind {
         OutcomeKind::Count(count) => i64::try_from(count).unwrap_or(i64::MAX),
         OutcomeKind::Message(_) => 0,
+        OutcomeKind::Decided(answers) => i64::try_from(applied_count(&answers)).unwrap_or(i64::MAX),
         OutcomeKind::Rows(mut rows) => {
             while let Some(batch) = rows.next().await {
                 batch.map_err(|error| status(&error))?;
@@ -266,6 +286,12 @@ fn check_bound(statement: &Statement, rows: Option<&RecordBatch>) -> Result<(), 
             Err(invalid(format!("the statement has {count} parameters and none were bound")))
         }
     }
+}
+
+/// What the ticket of a write with IF stands for.
+pub(super) fn answers(bytes: &Bytes) -> Result<Outcome, Status> {
+    let rows = read_rows(bytes)?.ok_or_else(|| Status::internal("a ticket without an answer"))?;
+    Ok(Outcome::decided(rows))
 }
 
 /// What a ticket of something that is done stands for: a row that says so.

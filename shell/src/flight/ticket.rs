@@ -32,19 +32,12 @@ pub(super) struct Bound {
 impl Bound {
     /// The rows of parameters.
     pub(super) fn rows(&self) -> Result<Option<RecordBatch>, Status> {
-        let Some(bytes) = &self.parameters else { return Ok(None) };
-        let internal = |error: arrow::error::ArrowError| Status::internal(error.to_string());
-        let mut reader = StreamReader::try_new(&bytes[..], None).map_err(internal)?;
-        reader.next().transpose().map_err(internal)
+        self.parameters.as_ref().map_or(Ok(None), read_rows)
     }
 
     /// The same statement with these rows.
     pub(super) fn with_rows(self, rows: &RecordBatch) -> Result<Self, Status> {
-        let wrong = |error: arrow::error::ArrowError| invalid(error.to_string());
-        let mut writer = StreamWriter::try_new(Vec::new(), rows.schema_ref()).map_err(wrong)?;
-        writer.write(rows).map_err(wrong)?;
-        let bytes = writer.into_inner().map_err(wrong)?;
-        Ok(Bound { parameters: Some(bytes.into()), ..self })
+        Ok(Bound { parameters: Some(write_rows(rows)?), ..self })
     }
 
     /// The handle of a prepared statement.
@@ -63,7 +56,7 @@ impl Bound {
 /// A result that can be fetched.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Ticket {
-    #[prost(oneof = "Promise", tags = "1, 2, 3")]
+    #[prost(oneof = "Promise", tags = "1, 2, 3, 4")]
     pub promise: Option<Promise>,
 }
 
@@ -78,6 +71,9 @@ pub(super) enum Promise {
     /// DDL was done.
     #[prost(string, tag = "3")]
     Message(String),
+    /// A write with IF was decided: its answers, as an IPC stream.
+    #[prost(bytes = "bytes", tag = "4")]
+    Decided(Bytes),
 }
 
 /// A query that was planned, and what its client was told of it.
@@ -124,6 +120,21 @@ impl Ticket {
     }
 }
 
+/// Rows as an IPC stream.
+pub(super) fn write_rows(rows: &RecordBatch) -> Result<Bytes, Status> {
+    let wrong = |error: arrow::error::ArrowError| invalid(error.to_string());
+    let mut writer = StreamWriter::try_new(Vec::new(), rows.schema_ref()).map_err(wrong)?;
+    writer.write(rows).map_err(wrong)?;
+    Ok(writer.into_inner().map_err(wrong)?.into())
+}
+
+/// The rows of an IPC stream of one batch.
+pub(super) fn read_rows(bytes: &Bytes) -> Result<Option<RecordBatch>, Status> {
+    let internal = |error: arrow::error::ArrowError| Status::internal(error.to_string());
+    let mut reader = StreamReader::try_new(&bytes[..], None).map_err(internal)?;
+    reader.next().transpose().map_err(internal)
+}
+
 /// Decodes what this service encoded itself.
 fn decode<T: Message + Default>(bytes: &[u8]) -> Result<T, Status> {
     T::decode(bytes).map_err(|error| Status::internal(format!("a sealed content: {error}")))
@@ -155,6 +166,7 @@ mod tests {
             query,
             Ticket::done(Promise::Count(u64::MAX)),
             Ticket::done(Promise::Message(String::new())),
+            Ticket::done(Promise::Decided(write_rows(&rows).unwrap())),
         ] {
             let promise = Ticket::open(&seal, &ticket.close(&seal).unwrap()).unwrap();
             assert_eq!(Some(promise), ticket.promise);

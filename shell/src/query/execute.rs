@@ -24,6 +24,7 @@ use super::place::place;
 use super::session::Session;
 use super::sketch::{Sketch, Sketched};
 use super::statements::{self, Command};
+use super::write::conditional::together;
 
 impl Session {
     /// Runs every statement of `text` in order; all but the last run to their end and their rows
@@ -62,7 +63,7 @@ impl Session {
 
     /// Runs one statement with parameters: column i of `parameters` is `$i`. A write runs once a
     /// row and counts are summed. A query runs once a row too: its rows for the first row of
-    /// parameters come first, then those for the second.
+    /// parameters come first, then those for the second. So do the answers of a write with IF.
     ///
     /// Errors: as `run`; `Invalid` for a wrong number of parameters or rows.
     pub async fn run_with(
@@ -140,16 +141,20 @@ impl Session {
                 }
                 return self.run_once(statement, command, &row_of(parameters, 0)?).await;
             }
-            let mut sum = 0;
+            let (mut sum, mut answers) = (0, Vec::new());
             for row in 0..count {
                 let values = row_of(parameters, row)?;
                 let outcome = self.run_once(statement, command.clone(), &values).await?;
                 match outcome.kind {
                     OutcomeKind::Count(count) => sum += count,
+                    OutcomeKind::Decided(answer) => answers.push(answer),
                     _ => return Ok(outcome),
                 }
             }
-            Ok(Outcome::count(sum))
+            match answers.is_empty() {
+                true => Ok(Outcome::count(sum)),
+                false => together(&answers),
+            }
         }
         .boxed()
     }

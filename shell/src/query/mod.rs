@@ -44,7 +44,9 @@ mod tests;
 pub use datafusion::arrow;
 pub use error::{ErrorKind, QueryError, Result, Span, nearest};
 pub use memory::QueryMemory;
-pub use outcome::{Description, Outcome, OutcomeKind, RowStream, count_schema};
+pub use outcome::{
+    Description, Outcome, OutcomeKind, RowStream, applied_count, count_schema, without_unsaid,
+};
 pub use parameter::fit;
 pub use parse::statement::{Statement, is_complete, split};
 pub use prepared::{Plans, Prepared};

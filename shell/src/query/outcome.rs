@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use futures::{FutureExt, Stream, StreamExt};
 use tidegate_engine::Deadline;
@@ -26,12 +26,15 @@ pub struct Outcome {
     pub note: Option<String>,
 }
 
-/// The three shapes of a result.
+/// The shapes of a result.
 pub enum OutcomeKind {
     /// A query: pull the stream.
     Rows(RowStream),
     /// A write: done, with the number of rows written (of mutations, for DELETE).
     Count(u64),
+    /// A write with IF: decided. A row for each time that it ran, whose first column says whether
+    /// it was done.
+    Decided(RecordBatch),
     /// DDL, USE, ALTER and the like: done, with a sentence for people.
     Message(String),
 }
@@ -49,6 +52,12 @@ impl Outcome {
 
     pub fn count(count: u64) -> Self {
         Outcome { schema: count_schema(), kind: OutcomeKind::Count(count), note: None }
+    }
+
+    /// The answers of a write with IF.
+    pub fn decided(answers: RecordBatch) -> Self {
+        let (schema, kind) = (answers.schema(), OutcomeKind::Decided(answers));
+        Outcome { schema, kind, note: None }
     }
 
     pub fn message(message: impl Into<String>) -> Self {
@@ -85,6 +94,9 @@ impl Outcome {
     pub fn into_rows(self) -> Result<(SchemaRef, RowStream)> {
         let column: ArrayRef = match self.kind {
             OutcomeKind::Rows(rows) => return Ok((self.schema, rows)),
+            OutcomeKind::Decided(answers) => {
+                return Ok((self.schema, futures::stream::iter([Ok(answers)]).boxed()));
+            }
             OutcomeKind::Count(count) => Arc::new(UInt64Array::from(vec![count])),
             OutcomeKind::Message(message) => Arc::new(StringArray::from(vec![message])),
         };
@@ -103,6 +115,20 @@ impl Outcome {
         }
         Ok(batches)
     }
+}
+
+/// How many of the answers of a write with IF say that it was done.
+pub fn applied_count(answers: &RecordBatch) -> u64 {
+    let applied = answers.column(0).as_boolean();
+    applied.true_count() as u64
+}
+
+/// The answers of a write with IF without the columns that say nothing: where all were done there
+/// are no values to show.
+pub fn without_unsaid(answers: &RecordBatch) -> RecordBatch {
+    let is_all_done = applied_count(answers) == answers.num_rows() as u64;
+    let short = is_all_done.then(|| answers.project(&[0]).ok()).flatten();
+    short.unwrap_or_else(|| answers.clone())
 }
 
 /// Schema of the result of a write.
@@ -130,8 +156,10 @@ pub struct Description {
     /// One field a parameter, in order, named `$1`, `$2`, …; of type `Null` where the statement
     /// does not say which type it wants.
     pub parameters: SchemaRef,
-    /// Whether the statement gives rows: a query, ATTACH, IMPORT.
+    /// Whether the statement gives rows: a query, a write with IF, ATTACH, IMPORT.
     pub returns_rows: bool,
     /// Whether it gives rows and changes nothing: SELECT, EXPLAIN, SHOW, DESCRIBE.
     pub is_query: bool,
+    /// Whether it is a write with IF, whose rows say whether it was done.
+    pub is_conditional: bool,
 }

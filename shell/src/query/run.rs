@@ -14,12 +14,12 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::Statement as SqlStatement;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
-use tidegate_engine::batch::{WriteOptions, expiry, mutations};
+use tidegate_engine::batch::{RowError, WriteOptions, expiry, mutations};
 use tidegate_engine::{DataType, Database, Deadline, Mutation, SchemaRef, TableSchema};
 
 use super::error::{QueryError, Result};
 use super::outcome::{Outcome, batch, text_schema};
-use super::parse::{Name, Using, UsingValue, Write, WriteKind};
+use super::parse::{Name, Operands, Using, UsingValue, Write, WriteKind};
 use super::plan::deep;
 use super::session::Session;
 use super::statements::Command;
@@ -120,32 +120,44 @@ impl Session {
         let table = self.table(&write.table)?;
         let options = self.write_options(write.using, values)?;
         expiry(&table, &options)?;
-        let mutations = match &write.kind {
-            WriteKind::Insert(columns) => {
-                return self.insert(write, &table, columns, values, &options).await;
-            }
-            WriteKind::Update(columns) => {
-                let changes = self.changes(write, &table, values, &options).await?;
-                match self.target(write, &table, columns, values, "UPDATE").await? {
-                    Some(target) => {
-                        write::update(&table, &write.table, &target, &changes, &options)?
-                    }
-                    None => Vec::new(),
-                }
-            }
-            WriteKind::Delete(columns) => {
-                let changes = self.changes(write, &table, values, &options).await?;
-                match self.target(write, &table, &[], values, "DELETE").await? {
-                    Some(target) => {
-                        write::delete(&table, &write.table, columns, &target, &changes, &options)?
-                    }
-                    None => Vec::new(),
-                }
-            }
-        };
+        if write.condition.is_some() {
+            return self.write_if(write, &table, values, &options).await;
+        }
+        if let WriteKind::Insert(columns) = &write.kind {
+            return self.insert(write, &table, columns, values, &options).await;
+        }
+        let changed = self.changed(write, &table, values, &options).await?;
+        let mutations = changed.map_or_else(Vec::new, |(_, mutations)| mutations);
         let count = mutations.iter().map(|mutation| mutation.rows.len().max(1) as u64).sum();
         write_rows(&self.database, mutations, self.deadline).await?;
         Ok(Outcome::count(count))
+    }
+
+    /// What an UPDATE or DELETE touches and writes; `None` when its conditions exclude each other.
+    pub(super) async fn changed(
+        &self,
+        write: &Write,
+        table: &TableSchema,
+        values: &[ScalarValue],
+        options: &WriteOptions,
+    ) -> Result<Option<(Target, Vec<Mutation>)>> {
+        let changes = self.changes(write, table, values, options).await?;
+        let name = &write.table;
+        Ok(match &write.kind {
+            WriteKind::Insert(_) => unreachable!("an INSERT touches what its rows say"),
+            WriteKind::Update(columns) => {
+                let target = self.target(write, table, columns, values, "UPDATE").await?;
+                let Some(target) = target else { return Ok(None) };
+                let mutations = write::update(table, name, &target, &changes, options)?;
+                Some((target, mutations))
+            }
+            WriteKind::Delete(columns) => {
+                let target = self.target(write, table, &[], values, "DELETE").await?;
+                let Some(target) = target else { return Ok(None) };
+                let mutations = write::delete(table, name, columns, &target, &changes, options)?;
+                Some((target, mutations))
+            }
+        })
     }
 
     /// Options of a write that happens now.
@@ -180,7 +192,7 @@ impl Session {
     }
 
     /// The input of an INSERT, with just the columns that it names, and these.
-    async fn insert_input(
+    pub(super) async fn insert_input(
         &self,
         write: &Write,
         table: &TableSchema,
@@ -226,13 +238,7 @@ impl Session {
             let batch = batch.map_err(|error| renamed(error.into()))?;
             whole.reserve(batch.num_rows());
             for mutation in mutations(table, &batch, options)? {
-                whole.push(mutation.map_err(|refused| {
-                    let column = refused
-                        .column
-                        .map_or(String::new(), |column| format!("column '{column}': "));
-                    let row = count + refused.row as u64 + 1;
-                    QueryError::invalid(format!("row {row}: {column}{}", refused.message))
-                })?);
+                whole.push(mutation.map_err(|refused| row_refused(refused, count))?);
             }
             match &mut repeats {
                 Repeats::Stamp => stamp::stamp(&self.database, &mut whole),
@@ -291,17 +297,22 @@ impl Session {
         if write.elements.changes.is_empty() {
             return Ok(Changes::default());
         }
-        let operands = match &write.elements.select {
-            Some(select) => {
-                let plan = self.bind(self.plan(select.clone()).await?, values)?;
-                let mut rows = self.stream(plan).await?;
-                rows.next().await.transpose()?
-            }
-            None => None,
-        };
+        let operands = self.operands(&write.elements.operands, values).await?;
         // What is said to be written in the future comes after what is added now.
         let place_us = self.database.timestamp_us().max(options.timestamp);
         element::resolve(table, &write.elements, operands.as_ref(), place_us)
+    }
+
+    /// The values of expressions, as one row; `None` where there are no expressions.
+    pub(super) async fn operands(
+        &self,
+        operands: &Operands,
+        values: &[ScalarValue],
+    ) -> Result<Option<RecordBatch>> {
+        let Some(select) = &operands.select else { return Ok(None) };
+        let plan = self.bind(self.plan(select.clone()).await?, values)?;
+        let mut rows = self.stream(plan).await?;
+        Ok(rows.next().await.transpose()?)
     }
 
     async fn explain_write(&self, write: &Write, values: &[ScalarValue]) -> Result<Outcome> {
@@ -334,6 +345,13 @@ impl Session {
                 write::explain(&table, "TideDelete", target.as_ref(), columns, &changes)
             }
         };
+        let text = match &write.condition {
+            Some(_) => {
+                let condition = self.explain_if(write, &table, values, &options).await?;
+                format!("{}{condition}", text.trim_end())
+            }
+            None => text,
+        };
         let columns: Vec<ArrayRef> = vec![
             Arc::new(StringArray::from(vec!["physical_plan"])),
             Arc::new(StringArray::from(vec![text])),
@@ -349,6 +367,13 @@ impl Session {
         }
         Err(QueryError::unsupported("this session may not name files of the server"))
     }
+}
+
+/// The error of a row of an INSERT behind so many others.
+pub(super) fn row_refused(refused: RowError, before: u64) -> QueryError {
+    let column = refused.column.map_or(String::new(), |column| format!("column '{column}': "));
+    let row = before + refused.row as u64 + 1;
+    QueryError::invalid(format!("row {row}: {column}{}", refused.message))
 }
 
 /// Writes rows, as far as they are begun by the deadline.

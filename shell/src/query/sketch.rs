@@ -1,6 +1,7 @@
 //! What is known of a statement before values are bound to it: its command, its logical plan, the
 //! types of its parameters and of its result.
 
+use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use super::parse::{UsingValue, Write, WriteKind};
 use super::place::place;
 use super::session::{Session, has_union};
 use super::statements::{self, Command};
+use super::write::condition::{self, answer_schema, shown_columns};
 use super::write::element;
 use super::write::insert;
 
@@ -70,15 +72,7 @@ impl Session {
             };
             let mut types = parameter::types(&plan).map_err(in_text)?;
             types.extend(found);
-            let parameters: Vec<Field> = (1..=statement.parameter_count())
-                .map(|n| {
-                    let name = format!("${n}");
-                    // As in SELECT ?: what is bound says what it is.
-                    let ty = types.get(&name).cloned().unwrap_or(DataType::Null);
-                    Field::new(name, ty, true)
-                })
-                .collect();
-            let parameters = Arc::new(Schema::new(parameters));
+            let parameters = fields(statement, &types);
             Ok(Sketch { command, plan: Some(plan), parameters })
         }
         .boxed()
@@ -90,6 +84,9 @@ impl Session {
         let (mut known, mut given) = (Vec::new(), Vec::new());
         if !write.elements.changes.is_empty() {
             known = element::parameters(&table, &write.elements)?;
+        }
+        if let Some(clause) = &write.condition {
+            known.extend(condition::parameters(&table, clause)?);
         }
         let numbers = [write.using.ttl, write.using.timestamp].into_iter();
         known.extend(numbers.filter_map(|value| match value {
@@ -126,11 +123,30 @@ impl Session {
             let in_text = |error| place(statement, error);
             let (command, parameters) = (&sketch.command, Arc::clone(&sketch.parameters));
             let Some(plan) = &sketch.plan else {
-                let schema = self.own_schema(command).await?;
+                let schema = self.own_schema(command).await.map_err(in_text)?;
                 let returns_rows = !schema.fields().is_empty();
                 let is_query = command.is_query();
-                return Ok(Description { schema, parameters, returns_rows, is_query });
+                let is_conditional = false;
+                return Ok(Description {
+                    schema,
+                    parameters,
+                    returns_rows,
+                    is_query,
+                    is_conditional,
+                });
             };
+            if let Command::Write(Write { table, condition: Some(condition), .. }) = command {
+                let table = self.table(table).map_err(in_text)?;
+                let columns = shown_columns(&table, condition).map_err(in_text)?;
+                let schema = answer_schema(&table, &columns);
+                return Ok(Description {
+                    schema,
+                    parameters,
+                    returns_rows: true,
+                    is_query: false,
+                    is_conditional: true,
+                });
+            }
             let returns_rows = sketch.plan_of_query().is_some();
             let schema = match bound.filter(|rows| returns_rows && rows.num_rows() > 0) {
                 Some(rows) => {
@@ -151,10 +167,22 @@ impl Session {
                 None => Arc::new(Schema::empty()),
             };
             let is_query = returns_rows && command.is_query();
-            Ok(Description { schema, parameters, returns_rows, is_query })
+            let is_conditional = false;
+            Ok(Description { schema, parameters, returns_rows, is_query, is_conditional })
         }
         .boxed()
     }
+}
+
+/// A field for each parameter of a statement.
+fn fields(statement: &Statement, types: &HashMap<String, DataType>) -> ArrowSchemaRef {
+    let field = |n: usize| {
+        let name = format!("${n}");
+        // As in SELECT ?: what is bound says what it is.
+        let ty = types.get(&name).cloned().unwrap_or(DataType::Null);
+        Field::new(name, ty, true)
+    };
+    Arc::new(Schema::new((1..=statement.parameter_count()).map(field).collect::<Vec<_>>()))
 }
 
 /// The columns of a query that runs with several rows of parameters: a later row may bring a null.

@@ -18,8 +18,8 @@ pub struct TableName {
     pub table: Name,
 }
 
-/// INSERT, UPDATE or DELETE. `statement` is what DataFusion plans: without USING and without the
-/// columns of a DELETE.
+/// INSERT, UPDATE or DELETE. `statement` is what DataFusion plans: without USING, without IF and
+/// without the columns of a DELETE.
 #[derive(Debug, Clone)]
 pub struct Write {
     pub kind: WriteKind,
@@ -27,19 +27,65 @@ pub struct Write {
     pub statement: SqlStatement,
     pub using: Using,
     pub elements: Elements,
+    pub condition: Option<If>,
+}
+
+/// `IF …`: what must hold of the row for a write to be done.
+#[derive(Debug, Clone)]
+pub struct If {
+    /// Of the word IF.
+    pub span: Span,
+    pub kind: IfKind,
+}
+
+#[derive(Debug, Clone)]
+pub enum IfKind {
+    NotExists,
+    Exists,
+    /// All of these; operands are named by their number.
+    Compare {
+        comparisons: Vec<IfComparison>,
+        operands: Operands,
+    },
+}
+
+/// `column operator value`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IfComparison {
+    pub column: Name,
+    pub operator: IfOperator,
+    /// One; of IN any number.
+    pub operands: Vec<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IfOperator {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    In,
 }
 
 /// Changes of single elements of collections and of fields of user types, in the order of the text.
 #[derive(Debug, Clone, Default)]
 pub struct Elements {
     pub changes: Vec<ElementWrite>,
-    /// What stands in the changes as expressions, one after another.
-    pub operands: Vec<Operand>,
-    /// The SELECT that gives the operands; absent where there are none.
+    /// What stands in the changes as expressions.
+    pub operands: Operands,
+}
+
+/// Expressions in what SQL does not know, one after another.
+#[derive(Debug, Clone, Default)]
+pub struct Operands {
+    pub list: Vec<Operand>,
+    /// The SELECT that gives them; absent where there are none.
     pub select: Option<SqlStatement>,
 }
 
-/// An expression of a change.
+/// One expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operand {
     pub span: Span,

@@ -1,14 +1,15 @@
 //! `l = l + [1]`, `m['k'] = 1`, `u.f = 1` and `DELETE m['k'], u.f`: taken out of the tokens of a
 //! write, because SQL has no such assignments.
 //!
-//! The expressions in them become one SELECT, so that constants, functions and parameters mean what
-//! they mean elsewhere. Not here: whether the columns have elements (`query/element.rs`).
+//! Not here: the expressions in them (`operand.rs`), whether the columns have elements
+//! (`query/write/element.rs`).
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::ast::{ElementHow, ElementWrite, Elements, Name, Operand, TableName};
+use super::ast::{ElementHow, ElementWrite, Elements, Name, TableName};
 use super::cursor::Cursor;
-use super::statement::{is_word, span_of, synthetic};
+use super::operand::{Depths, OperandTokens, split};
+use super::statement::{is_word, synthetic};
 use crate::query::error::Result;
 
 /// Words that end the assignments of an UPDATE.
@@ -18,13 +19,12 @@ const ENDS: [&str; 5] = ["where", "from", "returning", "order", "limit"];
 #[derive(Default)]
 pub struct Found {
     changes: Vec<ElementWrite>,
-    operands: Vec<Vec<TokenWithSpan>>,
+    operands: OperandTokens,
 }
 
 impl Found {
     fn operand(&mut self, tokens: &[TokenWithSpan]) -> usize {
-        self.operands.push(tokens.to_vec());
-        self.operands.len() - 1
+        self.operands.add(tokens)
     }
 
     fn add(&mut self, column: Name, how: ElementHow) {
@@ -35,30 +35,7 @@ impl Found {
     ///
     /// Errors: `Syntax` in one of them.
     pub fn parse(self) -> Result<Elements> {
-        let mut operands = Vec::new();
-        let mut tokens = synthetic("SELECT")?;
-        for (number, operand) in self.operands.iter().enumerate() {
-            let (first, last) = (&operand[0], &operand[operand.len() - 1]);
-            let mut span = span_of(&first.span);
-            if first.span.start.line == last.span.end.line {
-                span.length = last.span.end.column.saturating_sub(first.span.start.column).max(1);
-            }
-            let parameter = match &first.token {
-                Token::Placeholder(name) if operand.len() == 1 => {
-                    name.strip_prefix('$').and_then(|digits| digits.parse().ok())
-                }
-                _ => None,
-            };
-            operands.push(Operand { span, parameter });
-            if number > 0 {
-                tokens.push(TokenWithSpan { token: Token::Comma, span: first.span });
-            }
-            tokens.extend_from_slice(operand);
-            // Two operands may be the same; their columns need different names.
-            tokens.extend(synthetic(&format!("AS operand_{number}"))?);
-        }
-        let select = (!operands.is_empty()).then(|| super::sql(&tokens)).transpose()?;
-        Ok(Elements { changes: self.changes, operands, select })
+        Ok(Elements { changes: self.changes, operands: self.operands.parse()? })
     }
 }
 
@@ -206,33 +183,4 @@ pub fn deleted_columns(cursor: &mut Cursor<'_>) -> Result<(Vec<Name>, Found)> {
 /// A bare or quoted name as it is looked up.
 fn word(token: &TokenWithSpan) -> Option<String> {
     Cursor::new(std::slice::from_ref(token)).name("a name").ok().map(|name| name.value)
-}
-
-/// How deep in brackets of all kinds a walk over tokens is.
-#[derive(Default)]
-struct Depths(usize);
-
-impl Depths {
-    /// Whether the next token stands outside of all brackets that were opened since the start; the
-    /// one that closes more than was opened does.
-    fn is_outside(&mut self, token: &TokenWithSpan) -> bool {
-        match token.token {
-            Token::LParen | Token::LBracket | Token::LBrace => {
-                self.0 += 1;
-                false
-            }
-            Token::RParen | Token::RBracket | Token::RBrace => {
-                let is_outside = self.0 == 0;
-                self.0 = self.0.saturating_sub(1);
-                is_outside
-            }
-            _ => self.0 == 0,
-        }
-    }
-}
-
-/// Parts between separators that stand outside of brackets.
-fn split<'a>(tokens: &'a [TokenWithSpan], separator: &Token) -> Vec<&'a [TokenWithSpan]> {
-    let mut depths = Depths::default();
-    tokens.split(|token| depths.is_outside(token) && token.token == *separator).collect()
 }

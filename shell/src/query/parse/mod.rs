@@ -6,11 +6,13 @@
 mod ast;
 mod balance;
 mod clauses;
+mod condition;
 mod cursor;
 mod depth;
 pub mod dialect;
 mod element;
 mod far_instant;
+mod operand;
 mod partition_limit;
 mod row_value;
 pub mod statement;
@@ -23,8 +25,8 @@ use datafusion::sql::parser::{DFParserBuilder, Statement as SqlStatement};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub use ast::{
-    ElementHow, ElementWrite, Elements, Name, Operand, TableName, Using, UsingValue, Write,
-    WriteKind,
+    ElementHow, ElementWrite, Elements, If, IfComparison, IfKind, IfOperator, Name, Operand,
+    Operands, TableName, Using, UsingValue, Write, WriteKind,
 };
 pub use balance::balance;
 pub use cursor::Cursor;

@@ -1,12 +1,13 @@
-//! INSERT, UPDATE and DELETE: takes what SQL lacks (USING, columns of a DELETE, single elements)
-//! out of the tokens and hands the rest to sqlparser. Tokens are only taken out, so places stay
-//! right.
+//! INSERT, UPDATE and DELETE: takes what SQL lacks (USING, IF, columns of a DELETE, single
+//! elements) out of the tokens and hands the rest to sqlparser. Tokens are only taken out, so
+//! places stay right.
 
 use datafusion::sql::parser::Statement as SqlStatement;
 use sqlparser::ast;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::ast::{Elements, Name, TableName, Using, UsingValue, Write, WriteKind};
+use super::ast::{Elements, IfKind, Name, TableName, Using, UsingValue, Write, WriteKind};
+use super::condition::take_if;
 use super::cursor::Cursor;
 use super::statement::{is_word, span_of};
 use super::{element, sql};
@@ -14,16 +15,51 @@ use crate::query::error::{ErrorKind, QueryError, Result};
 
 /// A statement that begins with INSERT, UPDATE or DELETE.
 pub fn write(tokens: &[TokenWithSpan]) -> Result<Write> {
-    let (mut tokens, using) = take_using(tokens)?;
-    let mut cursor = Cursor::new(&tokens);
-    if cursor.take_word("insert") {
-        refuse_if_not_exists(&tokens)?;
-        return insert(&tokens, using);
-    }
-    if cursor.take_word("update") {
+    let (tokens, using) = take_using(tokens)?;
+    let (tokens, condition) = take_if(tokens)?;
+    let write = if tokens.first().is_some_and(|token| is_word(&token.token, "insert")) {
+        insert(&tokens, using)?
+    } else if tokens.first().is_some_and(|token| is_word(&token.token, "update")) {
+        let mut cursor = Cursor::new(&tokens);
+        cursor.expect_word("update")?;
         let table = cursor.table_name()?;
-        return update(tokens, table, using);
+        update(tokens, table, using)?
+    } else {
+        delete(tokens, using)?
+    };
+    let write = Write { condition, ..write };
+    check_condition(&write)?;
+    Ok(write)
+}
+
+/// Refuses clauses that do not go together with IF.
+fn check_condition(write: &Write) -> Result<()> {
+    let Some(condition) = &write.condition else { return Ok(()) };
+    let refuse = |message: &str, help: &str| {
+        Err(QueryError::invalid(message).at(condition.span).with_help(help))
+    };
+    if write.using.timestamp.is_some() {
+        return refuse(
+            "a write with IF takes no USING TIMESTAMP",
+            "leave it out: the write has to be newer than what it depends on, so the server gives it",
+        );
     }
+    let is_insert = matches!(write.kind, WriteKind::Insert(_));
+    match condition.kind {
+        IfKind::NotExists if !is_insert => refuse(
+            "IF NOT EXISTS belongs to INSERT",
+            "write INSERT … IF NOT EXISTS, or compare columns with null",
+        ),
+        IfKind::Exists | IfKind::Compare { .. } if is_insert => refuse(
+            "INSERT takes IF NOT EXISTS alone",
+            "write UPDATE … IF EXISTS, or UPDATE … IF column = value",
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn delete(mut tokens: Vec<TokenWithSpan>, using: Using) -> Result<Write> {
+    let mut cursor = Cursor::new(&tokens);
     cursor.expect_word("delete")?;
     let (columns, elements) = match cursor.peek() {
         Some(token) if is_word(token, "from") => Default::default(),
@@ -37,7 +73,8 @@ pub fn write(tokens: &[TokenWithSpan]) -> Result<Write> {
     }
     tokens.drain(1..from);
     let (statement, elements) = (sql(&tokens)?, elements.parse()?);
-    Ok(Write { kind: WriteKind::Delete(columns), table, statement, using, elements })
+    let kind = WriteKind::Delete(columns);
+    Ok(Write { kind, table, statement, using, elements, condition: None })
 }
 
 fn insert(tokens: &[TokenWithSpan], using: Using) -> Result<Write> {
@@ -67,7 +104,8 @@ fn insert(tokens: &[TokenWithSpan], using: Using) -> Result<Write> {
         .with_help("every INSERT replaces the row with the same key"));
     }
     let elements = Elements::default();
-    Ok(Write { kind: WriteKind::Insert(columns), table, statement, using, elements })
+    let kind = WriteKind::Insert(columns);
+    Ok(Write { kind, table, statement, using, elements, condition: None })
 }
 
 fn update(tokens: Vec<TokenWithSpan>, table: TableName, using: Using) -> Result<Write> {
@@ -101,23 +139,8 @@ fn update(tokens: Vec<TokenWithSpan>, table: TableName, using: Using) -> Result<
             columns.push(name);
         }
     }
-    Ok(Write { kind: WriteKind::Update(columns), table, statement, using, elements })
-}
-
-fn refuse_if_not_exists(tokens: &[TokenWithSpan]) -> Result<()> {
-    let found = tokens.windows(3).find(|words| {
-        is_word(&words[0].token, "if")
-            && is_word(&words[1].token, "not")
-            && is_word(&words[2].token, "exists")
-    });
-    match found {
-        Some(words) => Err(QueryError::unsupported("INSERT … IF NOT EXISTS is not offered")
-            .at(span_of(&words[0].span))
-            .with_help(
-                "every INSERT replaces the row with the same key, without reading it first",
-            )),
-        None => Ok(()),
-    }
+    let kind = WriteKind::Update(columns);
+    Ok(Write { kind, table, statement, using, elements, condition: None })
 }
 
 /// Takes `USING TTL n AND TIMESTAMP n` out of the tokens.

@@ -311,7 +311,6 @@ async fn errors_point_at_what_is_wrong() {
         "CREATE TABLE t (a int PRIMARY KEY) WITH gc_grace_second = 5",
         "CREATE TABLE weather (a int PRIMARY KEY)",
         "INSERT INTO weather (origin, time_hour) VALUES ('x', 'noon')",
-        "INSERT INTO weather (origin, time_hour) VALUES ('x', '2013-01-01') IF NOT EXISTS",
         "DELETE FROM weather WHERE time_hour = '2013-01-01'",
         "UPDATE weather SET temp = 1 WHERE origin = 'JFK'",
         "DROP TABEL t",

@@ -203,7 +203,7 @@ async fn shown(text: &str, outcome: Result<Outcome>) -> (Option<SchemaRef>, Stri
     let text = match outcome.kind {
         OutcomeKind::Count(count) => format!("{count} written"),
         OutcomeKind::Message(message) => message,
-        OutcomeKind::Rows(_) => match outcome.collect().await {
+        OutcomeKind::Rows(_) | OutcomeKind::Decided(_) => match outcome.collect().await {
             Ok(batches) => pretty_format_batches(&batches).unwrap().to_string(),
             Err(error) => error.render(text),
         },

@@ -43,7 +43,7 @@ pub fn resolve(
         let value = scalar_value(&scalar, ty);
         value.map_err(|error| match error.span {
             Some(_) => error,
-            None => error.at(elements.operands[number].span),
+            None => error.at(elements.operands.list[number].span),
         })
     };
     let mut changes = Changes { list: Vec::new(), place_us };
@@ -52,7 +52,7 @@ pub fn resolve(
         let wanted = wanted(column, element)?;
         let present = |number: usize, ty: &DataType| {
             value_of(number, ty)?.ok_or_else(|| {
-                QueryError::invalid("null is no element").at(elements.operands[number].span)
+                QueryError::invalid("null is no element").at(elements.operands.list[number].span)
             })
         };
         let change = match (wanted, &element.how) {
@@ -104,7 +104,7 @@ pub fn parameters(schema: &TableSchema, elements: &Elements) -> Result<Vec<(usiz
     };
     for element in &elements.changes {
         let (_, column) = find_column(schema, &element.column)?;
-        let operand = |number: &usize| &elements.operands[*number];
+        let operand = |number: &usize| &elements.operands.list[*number];
         match (wanted(column, element)?, &element.how) {
             (
                 Wanted::Whole(ty),

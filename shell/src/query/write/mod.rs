@@ -2,6 +2,8 @@
 
 pub mod braces;
 mod column;
+pub mod condition;
+pub mod conditional;
 pub mod element;
 pub mod insert;
 pub(crate) mod stamp;

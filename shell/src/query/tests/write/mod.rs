@@ -2,6 +2,7 @@
 
 mod alter;
 mod assign;
+mod conditional;
 mod copy;
 mod expiry;
 mod schema;
