@@ -32,6 +32,8 @@ pub const LOCAL_DELETION_TIME_MAX: i32 = i32::MAX - 1;
 pub const COMMITLOG_SEGMENT_BYTES: usize = 32 << 20;
 /// Largest mutation the commitlog takes: half a segment.
 pub const MUTATION_BYTES_MAX: usize = COMMITLOG_SEGMENT_BYTES / 2;
+/// Largest batch of writes to several partitions that is all or nothing: its file is one write.
+pub const LOGGED_BYTES_MAX: usize = 2 * MUTATION_BYTES_MAX;
 
 /// Default bytes of commitlog segments a shard keeps: near them tables are flushed for the log's
 /// sake, then writers are slowed down, then they wait.

@@ -289,6 +289,11 @@ impl Commitlog {
         Ok((position, Durable(receipt.map(Receipt::wait))))
     }
 
+    /// Largest mutation that the log takes, bytes.
+    pub fn mutation_bytes_max(&self) -> usize {
+        self.options.mutation_bytes_max()
+    }
+
     fn place(
         self: &Rc<Self>,
         table: TableId,

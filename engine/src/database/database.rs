@@ -5,6 +5,7 @@ use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, LocalBoxFuture, try_join_all};
@@ -107,6 +108,7 @@ pub(super) struct Inner {
     /// The trace that is recorded.
     pub(super) recording: tokio::sync::Mutex<Option<Recording>>,
     timestamps: Arc<Timestamps>,
+    logged_batches: Arc<AtomicUsize>,
 }
 
 impl Database {
@@ -236,10 +238,12 @@ impl Database {
                 governance,
                 recording: tokio::sync::Mutex::new(None),
                 timestamps: shared.timestamps,
+                logged_batches: shared.logged_batches,
             }),
         };
         database.restore_policies().await?;
         database.restore_io().await?;
+        database.replay_batches().await?;
         Ok(database)
     }
 
@@ -293,6 +297,11 @@ impl Database {
     /// A write timestamp: wall clock in µs, but always later than the one before.
     pub fn timestamp_us(&self) -> i64 {
         self.inner.timestamps.next_us()
+    }
+
+    /// How many batches a start would apply again.
+    pub(super) fn logged_batches(&self) -> &AtomicUsize {
+        &self.inner.logged_batches
     }
 
     /// The catalog as of now.
@@ -646,6 +655,7 @@ struct Shared {
     read_memory: Arc<ReadMemory>,
     timestamps: Arc<Timestamps>,
     handovers: Arc<Handovers>,
+    logged_batches: Arc<AtomicUsize>,
 }
 
 impl Shared {
@@ -654,6 +664,7 @@ impl Shared {
             read_memory: ReadMemory::new(options.read_memory_bytes),
             handovers: Handovers::new(shard_count),
             timestamps: Timestamps::new(options.clock.clone()),
+            logged_batches: Arc::new(AtomicUsize::new(1)),
         }
     }
 }
@@ -752,6 +763,7 @@ fn shard_options(
         read_memory: shared.read_memory.clone(),
         timestamps: shared.timestamps.clone(),
         handovers: shared.handovers.clone(),
+        logged_batches: shared.logged_batches.clone(),
         _lock: lock,
     }
 }

@@ -8,6 +8,7 @@
 //! policies/<shard>-of-<count>.state what a shard's policy left at the last end
 //! commitlog/<shard>-of-<count>/ segments of one shard
 //! ledger/<shard>-of-<count>     which manifests and segments must be there
+//! batches/<shard>-<number>      batches whose parts may not all be durable yet
 //! io-properties.yaml            what the disk was measured to do; made by `tidegate iotune`
 //! set-aside/                    writes from commitlogs that do not fit their table
 //! data/<keyspace>/<table>-<id>/ SSTables and their manifests
@@ -66,6 +67,15 @@ impl Layout {
     pub(super) fn set_aside(&self, log: (u32, u32), segment: u64, offset: u32) -> PathBuf {
         let name = format!("{}-of-{}-{segment}-{offset}.mutation", log.0, log.1);
         self.root.join("set-aside").join(name)
+    }
+
+    pub(super) fn batches(&self) -> PathBuf {
+        self.root.join("batches")
+    }
+
+    /// A batch that a shard has logged.
+    pub(super) fn batch(&self, shard: u32, number: i64) -> PathBuf {
+        self.batches().join(format!("{shard}-{number}"))
     }
 
     pub(super) fn data(&self) -> PathBuf {

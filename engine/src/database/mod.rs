@@ -1,6 +1,7 @@
 //! The public API of the library: a database is its shards and its catalog.
 
 mod attach;
+mod batch_log;
 mod calls;
 mod catalog;
 mod compaction;

@@ -5,7 +5,7 @@ use super::multi_cell::MultiCell;
 use super::position::Weight;
 use super::range_tombstone::RangeTombstone;
 use super::row::Row;
-use super::tombstone::Tombstone;
+use super::tombstone::{Tombstone, strongest};
 use crate::config::PARTITION_KEY_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::schema::{
@@ -117,6 +117,19 @@ impl Mutation {
             || self.static_row.is_some()
             || !self.rows.is_empty()
             || !self.range_tombstones.is_empty()
+    }
+
+    /// Adds another write to the same partition: together they are one.
+    pub fn add(&mut self, other: Mutation) {
+        assert!(self.table == other.table && self.key == other.key, "two partitions become one");
+        self.deletion = strongest(self.deletion, other.deletion);
+        match (&mut self.static_row, other.static_row) {
+            (Some(own), Some(other)) => own.merge(&other),
+            (own @ None, other) => *own = other,
+            (Some(_), None) => {}
+        }
+        self.rows.extend(other.rows);
+        self.range_tombstones.extend(other.range_tombstones);
     }
 
     /// Least timestamp of anything in it; `None` when there is nothing.

@@ -48,6 +48,9 @@ pub(in crate::database) struct ApplyMany(
     pub(in crate::database) Option<Deadline>,
 );
 
+/// The parts of a logged batch that belong to one shard.
+pub(in crate::database) struct ApplyLogged(pub(in crate::database) Vec<Mutation>);
+
 /// A write that is done if its conditions hold.
 pub(in crate::database) struct WriteIf(pub(in crate::database) ConditionalWrite);
 
@@ -112,6 +115,15 @@ impl Ask<Shard> for ApplyMany {
 
     fn ask(self, shard: &Rc<Shard>) -> Answering<Result<()>> {
         Answering::Later(shard.apply_many_within(self.0, self.1))
+    }
+}
+
+impl Ask<Shard> for ApplyLogged {
+    type Answer = Result<()>;
+    const NAME: &'static str = "apply logged";
+
+    fn ask(self, shard: &Rc<Shard>) -> Answering<Result<()>> {
+        Answering::Later(shard.apply_logged(self.0))
     }
 }
 

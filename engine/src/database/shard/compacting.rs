@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -40,6 +41,11 @@ impl Shard {
     /// From now on dead data may go: every log of earlier runs is gone.
     pub(in crate::database) fn allow_purge(&self) {
         self.compacting.may_purge.set(true);
+    }
+
+    /// Whether a start would apply batches again: what covers parts of them must stay.
+    fn has_logged_batches(&self) -> bool {
+        self.options.logged_batches.load(Ordering::Relaxed) > 0
     }
 
     /// Looks whether anything should be merged.
@@ -214,7 +220,7 @@ impl Shard {
         let order = CompactionOrder {
             choice: job.choice.clone(),
             now_seconds: self.context.clock.wall_seconds(),
-            may_purge: self.compacting.may_purge.get(),
+            may_purge: self.compacting.may_purge.get() && !self.has_logged_batches(),
             progress: job.progress.clone(),
         };
         let (shard, own) = (self.clone(), table.clone());

@@ -30,6 +30,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use tokio::sync::Notify;
 
@@ -76,6 +77,8 @@ pub(in crate::database) struct ShardOptions {
     pub(in crate::database) handovers: Arc<Handovers>,
     /// Of all shards.
     pub(in crate::database) timestamps: Arc<Timestamps>,
+    /// Batches, of all shards, that a start would apply again. One more while the database opens.
+    pub(in crate::database) logged_batches: Arc<AtomicUsize>,
     /// Held by every shard: the last that ends lets the directory go.
     pub(in crate::database) _lock: Option<Arc<os::LockFile>>,
 }
@@ -102,7 +105,7 @@ pub struct Shard {
     compacting: Compacting,
     pub(in crate::database) closing: Cell<bool>,
     /// Told when `closing` is set.
-    closed: Notify,
+    pub(in crate::database) closed: Notify,
     /// Who may write to which partition.
     locks: Rc<Locks>,
     /// Limits of how often a partition is read and written.

@@ -24,6 +24,13 @@ pub(super) struct Begun {
     hold: Hold,
 }
 
+/// Whether the limits of partitions count a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Limits {
+    Count,
+    Pass,
+}
+
 impl Shard {
     /// Applies a write, in this turn where it has to wait for nothing.
     pub(super) fn apply_now(self: &Rc<Self>, mutation: Mutation) -> Answering<Result<()>> {
@@ -104,35 +111,57 @@ impl Shard {
         let shard = self.clone();
         async move {
             shard.admission.admit_write()?;
-            let mut pending = Vec::new();
-            let mut was_slowed = false;
-            for mutation in mutations {
-                let begun = shard.begin_one(mutation, (&mut pending, &mut was_slowed), deadline);
-                let begun = begun.await;
-                match begun {
-                    Ok(begun) => pending.extend(begun),
-                    Err(error) => {
-                        shard.finish_all(pending).await?;
-                        return Err(error);
-                    }
-                }
-                shard.flush_where_large();
-                runtime::maybe_yield().await;
-            }
-            shard.finish_all(pending).await
+            shard.apply_all(mutations, Limits::Count, deadline).await
         }
         .boxed_local()
+    }
+
+    /// Applies parts of a batch that was let in as a whole.
+    ///
+    /// Errors: as `apply_many`, without those of limits.
+    pub(super) fn apply_logged(
+        self: &Rc<Self>,
+        mutations: Vec<Mutation>,
+    ) -> LocalBoxFuture<'static, Result<()>> {
+        let shard = self.clone();
+        async move { shard.apply_all(mutations, Limits::Pass, None).await }.boxed_local()
+    }
+
+    async fn apply_all(
+        self: &Rc<Self>,
+        mutations: Vec<Mutation>,
+        limits: Limits,
+        deadline: Option<Deadline>,
+    ) -> Result<()> {
+        let mut pending = Vec::new();
+        let mut was_slowed = false;
+        for mutation in mutations {
+            let progress = (&mut pending, &mut was_slowed);
+            let begun = self.begin_one((mutation, limits), progress, deadline).await;
+            match begun {
+                Ok(begun) => pending.extend(begun),
+                Err(error) => {
+                    self.finish_all(pending).await?;
+                    return Err(error);
+                }
+            }
+            self.flush_where_large();
+            runtime::maybe_yield().await;
+        }
+        self.finish_all(pending).await
     }
 
     /// Begins one of many writes; `pending` are those before it that nobody sees yet.
     async fn begin_one(
         self: &Rc<Self>,
-        mutation: Mutation,
+        (mutation, limits): (Mutation, Limits),
         (pending, was_slowed): (&mut Vec<Begun>, &mut bool),
         deadline: Option<Deadline>,
     ) -> Result<Option<Begun>> {
         let mut table = self.table(mutation.table)?;
-        self.admit(&table, &mutation.key, Operation::Write)?;
+        if limits == Limits::Count {
+            self.admit(&table, &mutation.key, Operation::Write)?;
+        }
         let (mut hold, mut has_waited) = (None, false);
         if self.is_over_memory() {
             self.finish_all(std::mem::take(pending)).await?;

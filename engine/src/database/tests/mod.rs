@@ -15,6 +15,7 @@ use crate::schema::{
 };
 use crate::table::{Partitions, ReadCommand};
 
+mod batches;
 mod calls;
 mod charges;
 mod collection;

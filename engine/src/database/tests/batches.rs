@@ -1,0 +1,216 @@
+//! Batches that are all or nothing.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tokio::task::LocalSet;
+
+use super::*;
+use crate::clock::{Random, SimulatedClock};
+use crate::commitlog::Durability;
+use crate::disk::{Faults, SimulatedDisk};
+use crate::error::Error;
+use crate::runtime::{ShardContext, SimulatedTimer};
+
+const SHARDS: u32 = 3;
+const PARTITIONS: i32 = 12;
+
+/// A row with this value in each of the partitions.
+fn batch(schema: &SchemaRef, value: i64, stamp: i64) -> Vec<Mutation> {
+    (0..PARTITIONS).map(|pk| insert(schema, &pk.to_string(), 1, value, stamp)).collect()
+}
+
+/// The values in all partitions, in order; `None` where there is no row.
+async fn values_in_all(database: &Database, schema: &SchemaRef) -> Vec<Option<i64>> {
+    let mut all = Vec::new();
+    for pk in 0..PARTITIONS {
+        let slice = Slice::full(Direction::Forward);
+        let found = values(database, read_of(schema, &pk.to_string(), slice, None)).await;
+        all.push(found.first().copied());
+    }
+    all
+}
+
+async fn open(
+    disk: &SimulatedDisk,
+    clock: &Arc<SimulatedClock>,
+    durability: Durability,
+) -> crate::error::Result<Database> {
+    let (timer, _) = SimulatedTimer::passing(clock.clone(), 50);
+    let contexts = (0..SHARDS).map(|shard| {
+        let timer = Rc::new(timer.clone());
+        ShardContext::new((shard, SHARDS), disk.shared(), clock.clone(), timer, 7)
+    });
+    let options = Options {
+        durability,
+        commitlog_segment_bytes: 1 << 16,
+        clock: clock.clone(),
+        ..Options::new("/db")
+    };
+    Database::open_local(options, contexts.collect()).await
+}
+
+async fn table(database: &Database) -> SchemaRef {
+    match database.catalog().table("default", "t") {
+        Some(schema) => schema.clone(),
+        None => database.create_table(definition(), false).await.unwrap(),
+    }
+}
+
+fn play<F: Future>(work: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    LocalSet::new().block_on(&runtime, work)
+}
+
+#[tokio::test]
+async fn a_batch_is_applied_and_leaves_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    for durability in [Durability::Sync, Durability::Periodic { ms: 1000 }] {
+        let options =
+            Options { durability, shards: Some(SHARDS), ..Options::new(directory.path()) };
+        let database = Database::open(options).await.unwrap();
+        let schema = table(&database).await;
+        let stamp = database.timestamp_us();
+        database.apply_logged(batch(&schema, stamp, stamp)).await.unwrap();
+        let wanted = vec![Some(stamp); PARTITIONS as usize];
+        assert_eq!(values_in_all(&database, &schema).await, wanted);
+        // One partition, and none at all.
+        let one = [2, 3].map(|at| insert(&schema, "0", at, 5, stamp));
+        database.apply_logged(one.into()).await.unwrap();
+        assert_eq!(count_rows(&database, &schema, "0").await.unwrap(), 3);
+        database.apply_logged(Vec::new()).await.unwrap();
+        database.close().await.unwrap();
+        let left = std::fs::read_dir(directory.path().join("batches")).unwrap().count();
+        assert_eq!(left, 0, "{durability:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_is_refused_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options {
+        shards: Some(SHARDS),
+        commitlog_segment_bytes: 1 << 16,
+        ..Options::new(directory.path())
+    };
+    let database = Database::open(options).await.unwrap();
+    let schema = table(&database).await;
+    let stamp = database.timestamp_us();
+    let mut gone = batch(&schema, 1, stamp);
+    gone.push(Mutation::new(TableId(77), key(&schema, "x")));
+    assert!(matches!(database.apply_logged(gone).await, Err(Error::NotFound { .. })));
+    let mut wrong = batch(&schema, 1, stamp);
+    wrong[5].rows[0].1.put(ColumnId(9), Cell::live(stamp, *b"x"));
+    assert!(matches!(database.apply_logged(wrong).await, Err(Error::Invalid(_))));
+    let mut large = batch(&schema, 1, stamp);
+    for at in 0..4000 {
+        let row = insert(&schema, "5", at, 1, stamp);
+        large.push(row);
+    }
+    let error = database.apply_logged(large).await.unwrap_err().to_string();
+    assert!(error.contains("too large"), "{error}");
+    assert_eq!(values_in_all(&database, &schema).await, vec![None; PARTITIONS as usize]);
+    database.close().await.unwrap();
+}
+
+/// The power goes at any moment of a batch: all of it is there afterwards, or nothing.
+#[test]
+fn a_power_cut_leaves_all_or_nothing() {
+    let (mut all, mut none) = (0, 0);
+    for seed in 0..200 {
+        let mut random = Random::new(seed);
+        let clock = SimulatedClock::new(1_700_000_000_000_000);
+        let disk = SimulatedDisk::new(seed);
+        disk.set_faults(Faults { delay_turns_max: 16 << random.below(6), ..Faults::default() });
+        let is_sync = !random.one_in(4);
+        let durability = if is_sync { Durability::Sync } else { Durability::Periodic { ms: 5 } };
+        let told = play(async {
+            let database = open(&disk, &clock, durability).await.unwrap();
+            let schema = table(&database).await;
+            let stamp = database.timestamp_us();
+            if random.one_in(2) {
+                database.apply_logged(batch(&schema, 1, stamp)).await.unwrap();
+            }
+            let second = database.apply_logged(batch(&schema, 2, stamp + 1));
+            let task = tokio::task::spawn_local(second);
+            for _ in 0..random.below(40) {
+                tokio::task::yield_now().await;
+            }
+            task.is_finished()
+        });
+        let disk = disk.power_cut();
+        let found = play(async {
+            let database = open(&disk, &clock, durability).await.unwrap();
+            let schema = table(&database).await;
+            let found = values_in_all(&database, &schema).await;
+            // What was applied again at the start is not applied at every start.
+            assert!(disk.files().iter().all(|(path, _)| !path.starts_with("/db/batches")));
+            database.close().await.unwrap();
+            found
+        });
+        let is_same = found.iter().all(|value| *value == found[0]);
+        assert!(is_same, "seed {seed}: a part of a batch is there: {found:?}");
+        assert!(!told || !is_sync || found[0] == Some(2), "seed {seed}: what was told is gone");
+        all += u32::from(found[0] == Some(2));
+        none += u32::from(found[0] != Some(2));
+    }
+    assert!(all > 20 && none > 20, "{all} batches were there, {none} were not");
+}
+
+/// Operations of the disk fail while batches run. After a restart none is there in part.
+#[test]
+fn a_failing_disk_leaves_all_or_nothing() {
+    let mut met = [0, 0];
+    for seed in 0..150 {
+        let mut random = Random::new(seed);
+        let clock = SimulatedClock::new(1_700_000_000_000_000);
+        let disk = SimulatedDisk::new(seed);
+        let told = play(async {
+            let database = open(&disk, &clock, Durability::Sync).await.unwrap();
+            let schema = table(&database).await;
+            let mut faults = Faults::default();
+            match random.below(4) {
+                0 => faults.write_error_one_in = 2 + random.below(10),
+                1 => faults.sync_error_one_in = 2 + random.below(10),
+                2 => faults.name_error_one_in = 2 + random.below(5),
+                _ => faults.capacity_bytes = Some(random.below(1 << 18)),
+            }
+            disk.set_faults(faults);
+            let stamp = database.timestamp_us();
+            let told = database.apply_logged(batch(&schema, 2, stamp)).await;
+            disk.set_faults(Faults::default());
+            // What failed may make closing fail.
+            let _ = database.close().await;
+            told
+        });
+        let found = play(async {
+            let database = open(&disk, &clock, Durability::Sync).await.unwrap();
+            let schema = table(&database).await;
+            let found = values_in_all(&database, &schema).await;
+            database.close().await.unwrap();
+            found
+        });
+        assert!(found.iter().all(|value| *value == found[0]), "seed {seed}: {found:?}");
+        assert!(told.is_err() || found[0] == Some(2), "seed {seed}: what was told is gone");
+        met[usize::from(told.is_ok())] += 1;
+    }
+    assert!(met.iter().all(|count| *count > 10), "{met:?} batches failed, and were applied");
+}
+
+#[test]
+fn a_damaged_batch_is_named_and_left() {
+    let clock = SimulatedClock::new(1_700_000_000_000_000);
+    let directory = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let options = Options { clock, shards: Some(2), ..Options::new(directory.path()) };
+        let batches = directory.path().join("batches");
+        std::fs::create_dir(&batches).unwrap();
+        std::fs::write(batches.join("0-5"), "tidegate-batch 1 00000000\nx").unwrap();
+        std::fs::write(batches.join("0-6.tmp"), "tidegate").unwrap();
+        let database = Database::open(options).await.unwrap();
+        database.close().await.unwrap();
+        let left = std::fs::read_dir(&batches).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(left.collect::<Vec<_>>(), ["0-5"]);
+    });
+}
