@@ -140,7 +140,15 @@ fn a_write_with_if_is_decided_once_and_answers_with_a_row() {
         let update = "UPDATE t SET v = 0 WHERE k = 1 IF v = 99".to_owned();
         assert_eq!(client.execute_update(update, None).await.unwrap(), 0);
 
-        assert_eq!(count(&mut client, "SELECT v FROM t").await, 14);
+        let batch =
+            "BEGIN BATCH INSERT INTO t VALUES (2, 1); INSERT INTO t VALUES (3, 1); APPLY BATCH";
+        assert_eq!(client.execute_update(batch.to_owned(), None).await.unwrap(), 2);
+        let conditional = "BEGIN BATCH UPDATE t SET v = 2 WHERE k = 2 IF v = 1; APPLY BATCH";
+        assert_eq!(applied(&run(&mut client, conditional).await), (vec![true], 3));
+        for (k, wanted) in [(1, 14), (2, 2), (3, 1)] {
+            let read = format!("SELECT v FROM t WHERE k = {k}");
+            assert_eq!(count(&mut client, &read).await, wanted);
+        }
     });
     assert_eq!(service.stop().0, Some(0));
 }

@@ -42,7 +42,7 @@ impl Size {
         let is_blank = |token: &Token| matches!(token.kind, TokenKind::Space | TokenKind::Comment);
         let first = lex(text).find(|token| !is_blank(token));
         let word = first.map_or("", |token| &text[token.range]);
-        let writes = ["insert", "update", "delete"];
+        let writes = ["insert", "update", "delete", "begin"];
         let is_write = writes.iter().any(|known| word.eq_ignore_ascii_case(known));
         Size { bytes: text.len(), is_write }
     }

@@ -133,7 +133,7 @@ impl Session {
                 return self.run_each(statement, &query, parameters).await;
             }
             let count = parameters.num_rows();
-            if !matches!(command, Command::Write(_)) {
+            if !matches!(command, Command::Write(_) | Command::Batch(_)) {
                 if count != 1 {
                     return Err(QueryError::invalid(format!(
                         "this statement takes one row of parameters, {count} were given"

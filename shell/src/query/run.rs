@@ -43,6 +43,7 @@ impl Session {
         match command {
             Command::Query(sql) => self.query(sql, values).await,
             Command::Write(write) => self.write(&write, values).await,
+            Command::Batch(batch) => self.batch(&batch, values).await,
             Command::ExplainWrite(write) => self.explain_write(&write, values).await,
             Command::Own(own) => own.run(self).await,
         }
@@ -53,6 +54,9 @@ impl Session {
         match command {
             Command::ExplainWrite(_) => Ok(plan_schema()),
             Command::Own(own) => own.schema(self).await,
+            Command::Batch(batch) => {
+                Ok(self.batch_schema(batch)?.unwrap_or_else(|| Arc::new(Schema::empty())))
+            }
             Command::Query(_) | Command::Write(_) => Ok(Arc::new(Schema::empty())),
         }
     }

@@ -68,6 +68,11 @@ impl Session {
                     (plan, Vec::new())
                 }
                 Command::Write(write) => self.sketch_write(write).await.map_err(in_text)?,
+                Command::Batch(batch) => {
+                    let found = self.batch_parameters(batch).await.map_err(in_text)?;
+                    let parameters = fields(statement, &found.into_iter().collect());
+                    return Ok(Sketch { command, plan: None, parameters });
+                }
                 _ => return Ok(Sketch::unplanned(command)),
             };
             let mut types = parameter::types(&plan).map_err(in_text)?;
@@ -76,6 +81,12 @@ impl Session {
             Ok(Sketch { command, plan: Some(plan), parameters })
         }
         .boxed()
+    }
+
+    /// The types of parameters of a write, by their names.
+    pub(super) async fn write_parameters(&self, write: &Write) -> Result<Vec<(String, DataType)>> {
+        let (plan, found) = self.sketch_write(write).await?;
+        Ok(parameter::types(&plan)?.into_iter().chain(found).collect())
     }
 
     /// The plan of a write, and the types of parameters that do not follow from it.
@@ -126,7 +137,7 @@ impl Session {
                 let schema = self.own_schema(command).await.map_err(in_text)?;
                 let returns_rows = !schema.fields().is_empty();
                 let is_query = command.is_query();
-                let is_conditional = false;
+                let is_conditional = returns_rows && matches!(command, Command::Batch(_));
                 return Ok(Description {
                     schema,
                     parameters,

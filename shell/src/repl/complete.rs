@@ -9,7 +9,7 @@ use tidegate_engine::{Catalog, Column, ColumnKind, SchemaRef};
 use super::keyword::{self, is_keyword};
 use crate::command;
 use crate::query::{Continues, STATEMENTS, StatementRow, Tab, continuations, row_of_words};
-use crate::text::{Piece, TokenKind, in_quotes, lex, named, split};
+use crate::text::{BatchWords, Piece, Token, TokenKind, in_quotes, lex, named, split};
 
 /// Names that exist, as of the last prompt.
 #[derive(Clone)]
@@ -115,13 +115,21 @@ fn qualified(qualifier: &str, statement: &str, names: &Names) -> Vec<Offer> {
 }
 
 fn unqualified(before: &str, word: &str, statement: &str, names: &Names) -> Vec<Offer> {
-    let before = statement_before(before);
+    let (before, place) = statement_before(before);
     let words: Vec<String> = lex(before)
         .filter(|token| !matches!(token.kind, TokenKind::Space | TokenKind::Comment))
         .map(|token| before[token.range].to_ascii_uppercase())
         .filter(|word| !matches!(word.as_str(), "IF" | "NOT" | "EXISTS"))
         .collect();
-    let Some(last) = words.last() else { return keywords(&keyword::FIRST, word) };
+    let Some(last) = words.last() else {
+        return match place {
+            Place::Alone => keywords(&keyword::FIRST, word),
+            Place::FirstOfBatch => {
+                keywords(&["DELETE", "INSERT", "UPDATE", "USING TIMESTAMP"], word)
+            }
+            Place::InBatch => keywords(&["APPLY BATCH", "DELETE", "INSERT", "UPDATE"], word),
+        };
+    };
     let row = row_of_words(&words);
     let is_own = row.is_some_and(|(row, _)| row.is_own());
     if (is_own || row.is_none())
@@ -203,10 +211,33 @@ fn anywhere(words: &[String], word: &str, statement: &str, names: &Names) -> Vec
     offers
 }
 
-/// The part of `before` that belongs to the statement at its end.
-fn statement_before(before: &str) -> &str {
-    let ends = lex(before).filter(|token| token.kind == TokenKind::Semicolon);
-    &before[ends.last().map_or(0, |token| token.range.end)..]
+/// Where a statement stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Alone,
+    /// Right behind BEGIN BATCH.
+    FirstOfBatch,
+    InBatch,
+}
+
+/// The part of `before` that belongs to the statement at its end, and where that stands.
+fn statement_before(before: &str) -> (&str, Place) {
+    let (mut start, mut place, mut words) = (0, Place::Alone, BatchWords::default());
+    let is_said = |token: &Token| !matches!(token.kind, TokenKind::Space | TokenKind::Comment);
+    for token in lex(before).filter(is_said) {
+        let was_within = words.is_within();
+        if token.kind == TokenKind::Semicolon {
+            start = token.range.end;
+            place = if was_within { Place::InBatch } else { Place::Alone };
+            words = if was_within { words } else { BatchWords::default() };
+            continue;
+        }
+        words.take(&before[token.range.clone()]);
+        if words.is_within() && !was_within {
+            (start, place) = (token.range.end, Place::FirstOfBatch);
+        }
+    }
+    (&before[start..], place)
 }
 
 fn tables(names: &Names) -> Vec<Offer> {
@@ -318,7 +349,6 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let names = names(directory.path()).await;
         for (line, wanted) in [
-            // `|` is the cursor.
             ("SEL|", vec!["SELECT"]),
             ("sel|", vec!["select"]),
             ("SELECT * FROM |", vec!["\"Odd\"", "reading", "weather.log"]),
@@ -376,13 +406,37 @@ mod tests {
             (".ti|", vec![".timing"]),
             (".timing o|", vec!["off", "on"]),
         ] {
-            let at = line.find('|').unwrap();
-            let line = line.replace('|', "");
-            let (start, offers) = complete(&line, at, &names);
-            let texts: Vec<&str> = offers.iter().map(|offer| offer.text.as_str()).collect();
-            assert_eq!(texts, wanted, "{line}");
-            assert!(start <= at, "{line}");
+            offers(line, &wanted, &names);
         }
+    }
+
+    #[tokio::test]
+    async fn a_batch_offers_what_stands_in_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let names = names(directory.path()).await;
+        for (line, wanted) in [
+            ("BEGIN |", vec!["BATCH"]),
+            ("BEGIN BATCH |", vec!["DELETE", "INSERT", "UPDATE", "USING TIMESTAMP"]),
+            ("BEGIN BATCH INSERT INTO re|", vec!["reading"]),
+            (
+                "BEGIN UNLOGGED BATCH DELETE FROM reading; |",
+                vec!["APPLY BATCH", "DELETE", "INSERT", "UPDATE"],
+            ),
+            ("BEGIN BATCH UPDATE reading SET sta|", vec!["station"]),
+            ("BEGIN BATCH DELETE FROM reading; APPLY BATCH; TRUN|", vec!["TRUNCATE"]),
+        ] {
+            offers(line, &wanted, &names);
+        }
+    }
+
+    /// Checks what is offered at the cursor, `|`.
+    fn offers(line: &str, wanted: &[&str], names: &Names) {
+        let at = line.find('|').unwrap();
+        let line = line.replace('|', "");
+        let (start, offers) = complete(&line, at, names);
+        let texts: Vec<&str> = offers.iter().map(|offer| offer.text.as_str()).collect();
+        assert_eq!(texts, wanted, "{line}");
+        assert!(start <= at, "{line}");
     }
 
     /// Statements that begin as the offers do; the parser takes each.
@@ -400,6 +454,10 @@ mod tests {
         "ALTER READ ADMISSION SET POLICY = p",
         "ALTER TABLE reading WITH comment = 'x'",
         "ATTACH SSTABLES '/dir' AS t",
+        "BEGIN BATCH DELETE FROM reading WHERE station = 'x'; APPLY BATCH",
+        "BEGIN BATCH INSERT INTO reading (station, at) VALUES ('x', 1); APPLY BATCH",
+        "BEGIN BATCH UPDATE reading SET value = 1 WHERE station = 'x' AND at = 1; APPLY BATCH",
+        "BEGIN BATCH USING TIMESTAMP 5 DELETE FROM reading WHERE station = 'x'; APPLY BATCH",
         "CANCEL COMPACTION 1",
         "COMPACT TABLE reading",
         "COPY reading FROM 'x.csv'",
@@ -465,7 +523,7 @@ mod tests {
             let (_, offers) = complete(&line, line.len(), &names);
             let is_chain = !["SELECT", "WITH", "EXPLAIN", "SET", "INSERT", "UPDATE", "DELETE"]
                 .iter()
-                .any(|query| line.starts_with(query));
+                .any(|query| line.trim_start_matches("BEGIN BATCH ").starts_with(query));
             let words = offers
                 .iter()
                 .filter(|offer| is_keyword(offer.text.split(' ').next().unwrap_or("")));

@@ -3,12 +3,14 @@
 //! Invariant: the pieces of a text are found without understanding SQL, so an editor can ask on
 //! every key press. `width` says how wide text stands on a screen. Not here: parsing (`query`).
 
+mod batch;
 mod lexer;
 mod name;
 mod near;
 mod script;
 pub mod width;
 
+pub use batch::BatchWords;
 pub use lexer::{Token, TokenKind, lex};
 pub use name::{in_quotes, named};
 pub use near::nearest;

@@ -5,12 +5,13 @@
 
 use std::ops::Range;
 
+use super::batch::BatchWords;
 use super::lexer::{TokenKind, lex};
 
 /// One thing to run; the range is in bytes of the whole text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// A SQL statement without its semicolon.
+    /// A SQL statement without its semicolon; a batch with those in it.
     Statement(Range<usize>),
     /// A line for the shell itself: `\d`, `.help`, without the line break.
     Command(Range<usize>),
@@ -71,15 +72,17 @@ fn next_piece(text: &str) -> Next {
     }
     let mut statement: Option<Range<usize>> = None;
     let mut closed = true;
+    let mut words = BatchWords::default();
     for token in lex(text) {
         let used_bytes = token.range.end;
         closed = token.closed;
         match token.kind {
             TokenKind::Space | TokenKind::Comment => {}
-            TokenKind::Semicolon => {
+            TokenKind::Semicolon if !words.is_within() => {
                 return Next { piece: statement.map(Piece::Statement), used_bytes, is_open: false };
             }
             _ => {
+                words.take(&text[token.range.clone()]);
                 let start = statement.map_or(token.range.start, |s| s.start);
                 statement = Some(start..used_bytes);
             }
@@ -140,6 +143,9 @@ mod tests {
         assert_eq!(pieces("SELECT .5;"), ["S SELECT .5"]);
         assert_eq!(pieces("help\nQUIT;\nhelp me"), ["C help", "C QUIT;", "S help me"]);
         assert_eq!(pieces("SELECT\nexit\nFROM t"), ["S SELECT\nexit\nFROM t"]);
+        let batch = "BEGIN /* ; */ UNLOGGED BATCH\nINSERT ';';\n\nDELETE;\nAPPLY BATCH";
+        assert_eq!(pieces(&format!("{batch};\nSELECT 1;")), [&*format!("S {batch}"), "S SELECT 1"]);
+        assert_eq!(pieces("BEGIN; BATCH; x"), ["S BEGIN", "S BATCH", "S x"]);
     }
 
     #[test]
@@ -166,14 +172,23 @@ mod tests {
             "-- c",
             "SELECT 1; -- tail",
             "SELECT 1; \\q",
+            "BEGIN BATCH\nDELETE;\nAPPLY BATCH;",
+            "BEGIN;",
             "help",
             "exit ;",
         ] {
             assert!(is_complete(complete), "{complete}");
         }
-        for open in
-            ["SELECT", "SELECT ';", "SELECT 1 -- ;", "/* ;", "SELECT 1; SELECT", "SELECT $$;"]
-        {
+        for open in [
+            "SELECT",
+            "BEGIN BATCH DELETE;",
+            "begin batch\nx;\napply batch",
+            "SELECT ';",
+            "SELECT 1 -- ;",
+            "/* ;",
+            "SELECT 1; SELECT",
+            "SELECT $$;",
+        ] {
             assert!(!is_complete(open), "{open}");
         }
     }

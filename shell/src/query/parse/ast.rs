@@ -128,6 +128,19 @@ pub enum WriteKind {
     Delete(Vec<Name>),
 }
 
+/// `BEGIN BATCH … APPLY BATCH`: writes with one timestamp, all or nothing.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    /// Of BEGIN.
+    pub span: Span,
+    /// Whether it is all or nothing over several partitions, too.
+    pub is_logged: bool,
+    /// Microseconds.
+    pub timestamp: Option<UsingValue>,
+    /// One at least.
+    pub writes: Vec<Write>,
+}
+
 /// `USING TTL n AND TIMESTAMP n`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Using {

@@ -25,7 +25,7 @@ use datafusion::sql::parser::{DFParserBuilder, Statement as SqlStatement};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub use ast::{
-    ElementHow, ElementWrite, Elements, If, IfComparison, IfKind, IfOperator, Name, Operand,
+    Batch, ElementHow, ElementWrite, Elements, If, IfComparison, IfKind, IfOperator, Name, Operand,
     Operands, TableName, Using, UsingValue, Write, WriteKind,
 };
 pub use balance::balance;
@@ -34,7 +34,7 @@ pub use depth::check as check_depth;
 pub use partition_limit::PARTITION_LIMIT;
 pub use row_value::{NAMED_CAST, ROW_IN, take_apart, tell_apart};
 pub use type_name::{TypeName, type_name, unknown as unknown_type};
-pub use write::write;
+pub use write::{using_value, write};
 
 use super::error::{ErrorKind, QueryError, Result, Span};
 use super::replay::REPLAY_FUNCTION;

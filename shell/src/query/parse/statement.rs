@@ -1,7 +1,8 @@
 //! Splitting text into statements, with positions that stay those of the whole text. What all
 //! statements may say of themselves, `USING TIMEOUT`, is taken out here.
 //!
-//! Invariant: a statement has at least one token, none of them white space, comment or `;`.
+//! Invariant: a statement has at least one token, none of them white space or comment. Only a batch
+//! has `;` among them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use sqlparser::tokenizer::{Location, Span as TokenSpan, Token, TokenWithSpan, To
 
 use super::dialect::TideDialect;
 use crate::query::error::{QueryError, Result, Span};
+use crate::text::BatchWords;
 
 /// The dialect of every statement.
 pub(in crate::query) static DIALECT: TideDialect = TideDialect::new();
@@ -88,6 +90,14 @@ pub(in crate::query) fn is_word(token: &Token, word: &str) -> bool {
         if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
 }
 
+/// A word without quotes, as it is written.
+fn bare_word(token: &Token) -> Option<&str> {
+    match token {
+        Token::Word(word) if word.quote_style.is_none() => Some(&word.value),
+        _ => None,
+    }
+}
+
 /// A token's place as errors show it.
 pub(in crate::query) fn span_of(span: &TokenSpan) -> Span {
     let length = if span.start.line == span.end.line {
@@ -106,6 +116,7 @@ pub fn split(text: &str) -> Result<Vec<Statement>> {
     let tokens = Tokenizer::new(&DIALECT as &dyn Dialect, text).tokenize_with_location()?;
     let mut statements = Vec::new();
     let mut part: Vec<TokenWithSpan> = Vec::new();
+    let mut words = BatchWords::default();
     let mut end = |tokens: Vec<TokenWithSpan>| -> Result<()> {
         let mut tokens = tokens;
         let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else { return Ok(()) };
@@ -118,9 +129,15 @@ pub fn split(text: &str) -> Result<Vec<Statement>> {
     };
     for token in tokens {
         match token.token {
-            Token::SemiColon => end(std::mem::take(&mut part))?,
+            Token::SemiColon if !words.is_within() => {
+                words = BatchWords::default();
+                end(std::mem::take(&mut part))?;
+            }
             Token::Whitespace(_) | Token::EOF => {}
-            _ => part.push(token),
+            _ => {
+                words.take(bare_word(&token.token).unwrap_or_default());
+                part.push(token);
+            }
         }
     }
     end(part)?;
@@ -137,10 +154,19 @@ pub(in crate::query) fn synthetic(text: &str) -> Result<Vec<TokenWithSpan>> {
 /// holds nothing, or cannot become right by adding lines.
 pub fn is_complete(text: &str) -> bool {
     match Tokenizer::new(&DIALECT as &dyn Dialect, text).tokenize_with_location() {
-        Ok(tokens) => tokens
-            .iter()
-            .rfind(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF))
-            .is_none_or(|last| last.token == Token::SemiColon),
+        Ok(tokens) => {
+            let is_said = |token: &&Token| !matches!(token, Token::Whitespace(_) | Token::EOF);
+            let mut words = BatchWords::default();
+            let mut is_over = true;
+            for token in tokens.iter().map(|token| &token.token).filter(is_said) {
+                is_over = *token == Token::SemiColon && !words.is_within();
+                match is_over {
+                    true => words = BatchWords::default(),
+                    false => words.take(bare_word(token).unwrap_or_default()),
+                }
+            }
+            is_over
+        }
         // An error at the very end of the text is a string or comment that is still open.
         Err(_) => !is_open(text),
     }
@@ -327,6 +353,9 @@ mod tests {
         let texts: Vec<&str> = parts.iter().map(Statement::text).collect();
         assert_eq!(texts, ["SELECT ';'", "SELECT\n 'ä' /* ; */ AS \"x;y\""]);
         assert_eq!(parts[1].tokens()[0].span.start.line, 3);
+        let text = "BEGIN BATCH INSERT ?; DELETE ?; APPLY BATCH; SELECT 1";
+        let parts = split(text).unwrap();
+        assert_eq!((parts.len(), parts[0].parameter_count()), (2, 2));
     }
 
     #[test]
@@ -351,6 +380,8 @@ mod tests {
             ("SELECT 'a''b';", true),
             ("SELECT /* ; ", false),
             ("SELECT \"a;", false),
+            ("BEGIN BATCH DELETE;", false),
+            ("BEGIN BATCH DELETE; APPLY BATCH;", true),
         ] {
             assert_eq!(is_complete(text), complete, "{text}");
         }

@@ -184,7 +184,8 @@ fn take_using(tokens: &[TokenWithSpan]) -> Result<(Vec<TokenWithSpan>, Using)> {
     Ok((kept, using))
 }
 
-fn using_value(cursor: &mut Cursor<'_>) -> Result<UsingValue> {
+/// The value of a timestamp or of a time to live.
+pub fn using_value(cursor: &mut Cursor<'_>) -> Result<UsingValue> {
     if let Some(Token::Placeholder(name)) = cursor.peek()
         && let Some(number) = name.strip_prefix('$').and_then(|digits| digits.parse().ok())
     {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::Command;
 use super::list::{self, Reader};
 use super::show::Show;
+use super::{Command, batch};
 use crate::query::error::{ErrorKind, QueryError, Result, nearest};
 use crate::query::parse::statement::{Statement, is_word};
 use crate::query::parse::{Cursor, balance, check_depth, sql, write};
@@ -22,6 +22,9 @@ pub fn parse(statement: &Statement) -> Result<Command> {
 }
 
 fn parse_tokens(tokens: &[TokenWithSpan]) -> Result<Command> {
+    if list::row_of(tokens).is_some_and(|(row, _)| matches!(row.reader, Reader::Batch)) {
+        return Ok(Command::Batch(Arc::new(batch::read(tokens)?)));
+    }
     let tokens = &*balance(tokens);
     check_depth(tokens)?;
     let Some((row, words)) = list::row_of(tokens) else { return no_row(tokens) };
@@ -36,6 +39,7 @@ fn parse_tokens(tokens: &[TokenWithSpan]) -> Result<Command> {
             Arc::new(Show(query))
         }
         Reader::Write => return Ok(Command::Write(write(tokens)?)),
+        Reader::Batch => unreachable!("a batch was looked at before its parts are balanced"),
         Reader::Explain => return explain(tokens),
         Reader::Sql => return Ok(Command::Query(sql(tokens)?)),
         Reader::Refused(help) => {

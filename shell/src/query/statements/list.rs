@@ -56,6 +56,7 @@ pub(super) enum Reader {
     Show(&'static str),
     /// INSERT, UPDATE and DELETE.
     Write,
+    Batch,
     Explain,
     /// DataFusion.
     Sql,
@@ -174,7 +175,8 @@ const NO_INDEXES: &str = "leave it out: a condition on any column is checked row
                           table with that column first in its key finds rows by it";
 const NO_VIEWS: &str = "create a table with the key of the view and write to both, or select with \
                         GROUP BY and ORDER BY";
-const NO_TRANSACTIONS: &str = "there are no transactions: every statement takes effect by itself";
+const NO_TRANSACTIONS: &str =
+    "there are no transactions: BEGIN BATCH … APPLY BATCH writes all or nothing";
 
 /// All statements. The help names them in this order.
 pub static STATEMENTS: &[StatementRow] = &[
@@ -286,6 +288,13 @@ pub static STATEMENTS: &[StatementRow] = &[
         words: "DELETE",
         reader: Reader::Write,
         help: &[Help::Name(Topic::Rows, "DELETE")],
+        ..StatementRow::QUERY
+    },
+    StatementRow {
+        words: "BEGIN BATCH",
+        aliases: &["BEGIN UNLOGGED BATCH", "BEGIN LOGGED BATCH"],
+        reader: Reader::Batch,
+        help: &[Help::Name(Topic::Rows, "BEGIN BATCH")],
         ..StatementRow::QUERY
     },
     StatementRow {
@@ -540,6 +549,11 @@ pub static STATEMENTS: &[StatementRow] = &[
         reader: Reader::Show(show::STALLS),
         help: &[Help::Name(Topic::Engine, "SHOW STALLS")],
         ..StatementRow::SHOW
+    },
+    StatementRow {
+        words: "BEGIN COUNTER BATCH",
+        reader: Reader::Refused(Some("counters are read, not written")),
+        ..StatementRow::REFUSED
     },
     StatementRow {
         words: "BEGIN",

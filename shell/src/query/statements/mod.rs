@@ -5,6 +5,7 @@
 //! itself ([`Read`]) and runs itself ([`OwnStatement`]). All other SQL goes to DataFusion.
 
 mod attach;
+mod batch;
 mod cache;
 mod compact;
 mod copy;
@@ -37,7 +38,7 @@ pub use list::{
 
 use super::error::Result;
 use super::outcome::Outcome;
-use super::parse::{Cursor, TableName, Write};
+use super::parse::{Batch, Cursor, TableName, Write};
 use super::session::Session;
 
 /// One parsed statement.
@@ -48,6 +49,7 @@ pub enum Command {
     Write(Write),
     /// EXPLAIN of a write: shows what it would do.
     ExplainWrite(Write),
+    Batch(Arc<Batch>),
     Own(Arc<dyn OwnStatement>),
 }
 
@@ -88,7 +90,7 @@ impl Command {
     pub fn is_query(&self) -> bool {
         match self {
             Command::Query(sql) => is_query(sql),
-            Command::Write(_) => false,
+            Command::Write(_) | Command::Batch(_) => false,
             Command::ExplainWrite(_) => true,
             Command::Own(own) => own.is_query(),
         }

@@ -1,5 +1,6 @@
 //! Writes: from parsed statements to values that fit their columns, and to mutations.
 
+pub mod batch;
 pub mod braces;
 mod column;
 pub mod condition;

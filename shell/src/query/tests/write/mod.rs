@@ -2,6 +2,7 @@
 
 mod alter;
 mod assign;
+mod batch;
 mod conditional;
 mod copy;
 mod expiry;
