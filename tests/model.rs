@@ -8,6 +8,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
 
+#[path = "model/batch.rs"]
+mod batch;
+#[path = "model/conditional.rs"]
+mod conditional;
 #[path = "model/damage.rs"]
 mod damage;
 #[path = "model/day.rs"]
@@ -53,6 +57,14 @@ const VALUES_MANY: u64 = 40;
 struct Met {
     acknowledged: u64,
     refused: u64,
+    /// Batches of several partitions that were told to be done, and of those that were not told the
+    /// ones that were there at the next start, and that were not.
+    batches: u64,
+    batches_survived: u64,
+    batches_vanished: u64,
+    /// Conditional writes that were done, and that were not.
+    applied: u64,
+    not_applied: u64,
     reads: u64,
     power_cuts: u64,
     restarts: u64,
@@ -94,6 +106,9 @@ struct Player {
     /// Timestamp of the last write, and when it came.
     last_timestamp: i64,
     last_second: i32,
+    /// Whether a write that is drawn must not be older than any before it.
+    is_punctual: bool,
+    raised: conditional::Raised,
     /// Seconds for which tombstones are kept. Where that is short no write comes late: it could be
     /// older than what was purged.
     grace: i32,
@@ -131,6 +146,8 @@ impl Player {
             floor: 0,
             last_timestamp: 0,
             last_second: 0,
+            is_punctual: false,
+            raised: conditional::Raised::new(),
             grace,
             strategy: CompactionClass::ALL[seed as usize % CompactionClass::ALL.len()],
             values,
@@ -282,7 +299,9 @@ impl Player {
 
     async fn step(&mut self, database: &Database, tables: &mut Tables, may_fail: bool) {
         match self.random.below(20) {
-            0..10 => self.write(database, tables).await,
+            0..7 => self.write(database, tables).await,
+            7 => self.write_batch(database, tables).await,
+            8..10 => self.write_if(database, tables).await,
             10..15 => self.read(database, tables).await,
             15 => self.scan(database, tables).await,
             16 => self.flush(database).await,
@@ -392,7 +411,9 @@ impl Player {
         let is_of = |partition: i32| (partition >= PARTITIONS) == is_second;
         let unsure = self.unsure.iter_mut().chain(&mut self.reference.writes);
         for (_, writes) in unsure.filter(|(partition, _)| is_of(**partition)) {
-            writes.iter_mut().for_each(|write| write.empty_columns(columns));
+            // A conditional write may be newer than that.
+            let old = writes.iter_mut().filter(|write| write.timestamp <= at);
+            old.for_each(|write| write.empty_columns(columns));
         }
     }
 
@@ -452,6 +473,19 @@ impl Player {
                 let _ = database.apply(mutation).await;
             });
         }
+        if self.random.one_in(3) {
+            self.leave_batch(database, tables);
+        }
+        // Drawn last, so that it meets nothing newer.
+        if self.raised.is_empty() && self.random.one_in(2) {
+            let partition = self.random.below(2 * PARTITIONS as u64) as i32;
+            let conditional = self.draw_conditional(partition);
+            let (database, tables) = (database.clone(), tables.clone());
+            self.unsure.entry(partition).or_default().push(conditional.write.clone());
+            tokio::task::spawn_local(async move {
+                let _ = world::write_if(&database, &tables, &conditional).await;
+            });
+        }
         if self.random.one_in(2) {
             let database = database.clone();
             tokio::task::spawn_local(async move {
@@ -461,40 +495,6 @@ impl Player {
         for _ in 0..self.random.below(200) {
             tokio::task::yield_now().await;
         }
-    }
-
-    /// Finds out which of the unsure writes are there. Each is there whole or not at all.
-    async fn settle(&mut self, database: &Database, tables: &Tables) {
-        if !self.unsure.is_empty() {
-            // Of a deletion that deletes nothing yet nobody can say whether it is there: nothing
-            // may come that it would delete.
-            self.floor = self.writes;
-        }
-        for (partition, unsure) in std::mem::take(&mut self.unsure) {
-            let known = self.reference.writes.get(&partition).cloned().unwrap_or_default();
-            let slice = (&[Range::FULL][..], Direction::Forward);
-            let before = now(&self.clock);
-            let found =
-                world::read(database, tables, partition, slice, (None, false)).await.unwrap();
-            let seconds = before..=now(&self.clock);
-            let chosen = (0_u64..1 << unsure.len()).find_map(|bits| {
-                let mut writes = known.clone();
-                let is_in = |at: usize| bits >> at & 1 == 1;
-                writes
-                    .extend((0..unsure.len()).filter(|at| is_in(*at)).map(|at| unsure[at].clone()));
-                let explains = |now| reference::read(&writes, &[Range::FULL], now) == found;
-                seconds.clone().any(explains).then_some((bits, writes))
-            });
-            let Some((bits, writes)) = chosen else {
-                panic!(
-                    "partition {partition} shows {found:#?}\nwhich no part of {unsure:#?}\non top of {known:#?} explains"
-                );
-            };
-            self.met.survived += u64::from(bits.count_ones());
-            self.met.vanished += unsure.len() as u64 - u64::from(bits.count_ones());
-            self.reference.writes.insert(partition, writes);
-        }
-        self.scan(database, tables).await;
     }
 
     async fn read(&mut self, database: &Database, tables: &Tables) {
@@ -647,7 +647,7 @@ impl Player {
     fn draw_write(&mut self) -> Write {
         self.writes += 1;
         // Some writes come late: their timestamps are older than those of earlier writes.
-        let may_be_late = self.grace == GRACE_LONG;
+        let may_be_late = self.grace == GRACE_LONG && !self.is_punctual;
         let late =
             if may_be_late && self.random.one_in(5) { self.random.below(40) as i64 } else { 0 };
         let late = late.min(self.writes - self.floor - 1);
@@ -697,7 +697,7 @@ impl Player {
             }
         }
         let partition = self.random.below(2 * PARTITIONS as u64) as i32;
-        Write { partition, timestamp, now: now(&self.clock), changes }
+        Write { partition, timestamp, now: now(&self.clock), changes, is_batched: false }
     }
 }
 
@@ -724,6 +724,11 @@ fn what_was_acknowledged_survives_everything() {
     let met = [
         ("acknowledged", sum(|met| met.acknowledged)),
         ("refused", sum(|met| met.refused)),
+        ("batches", sum(|met| met.batches)),
+        ("batches survived", sum(|met| met.batches_survived)),
+        ("batches vanished", sum(|met| met.batches_vanished)),
+        ("applied", sum(|met| met.applied)),
+        ("not applied", sum(|met| met.not_applied)),
         ("reads", sum(|met| met.reads)),
         ("power cuts", sum(|met| met.power_cuts)),
         ("restarts", sum(|met| met.restarts)),
@@ -747,7 +752,11 @@ fn what_was_acknowledged_survives_everything() {
     if played.len() as u64 >= SEEDS {
         for (what, count) in met {
             // Most faults stop one table, and not the open.
-            let least = if what == "opens that failed" { 20 } else { 100 };
+            let least = match what {
+                "opens that failed" => 20,
+                "batches survived" | "batches vanished" => 10,
+                _ => 100,
+            };
             assert!(count > least, "only {count} {what}: the play does not meet what it is for");
         }
     }

@@ -106,6 +106,27 @@ pub struct Write {
     /// Second at which it was written.
     pub now: i32,
     pub changes: Vec<Change>,
+    /// Whether it is a part of a batch that was not told to be done.
+    pub is_batched: bool,
+}
+
+/// What must hold of a row for a conditional write to be done.
+#[derive(Debug, Clone)]
+pub enum Wanted {
+    NotExists,
+    Exists,
+    V(Option<i64>),
+    VLess(i64),
+    /// Of the static row.
+    Shared(Option<String>),
+}
+
+/// A write, and what must hold for it.
+#[derive(Debug, Clone)]
+pub struct Conditional {
+    pub write: Write,
+    pub key: Key,
+    pub wanted: Wanted,
 }
 
 impl Write {

@@ -12,13 +12,16 @@ use tidegate_engine::mutation::{CellPath, MultiCell};
 use tidegate_engine::runtime::{ShardContext, SimulatedTimer, Timer};
 use tidegate_engine::{
     Cell, ClusteringKey, ClusteringOrder, ClusteringRange, Column, ColumnChange, ColumnId,
-    ColumnKind, CompactionClass, CompactionOptions, DataType, Database, Direction, Durability,
-    Liveness, Mutation, NewColumn, Options, PartitionKey, Partitions, Position, RangeTombstone,
-    ReadCommand, Result, Row, SchemaRef, Slice, TableId, TableOptions, TableSchema, Tombstone,
+    ColumnKind, CompactionClass, CompactionOptions, Comparator, Comparison, Condition,
+    ConditionalWrite, DataType, Database, Decision, Direction, Durability, Liveness, Mutation,
+    NewColumn, Options, PartitionKey, Partitions, Position, RangeTombstone, ReadCommand, Result,
+    Row, RowCondition, RowValues, SchemaRef, Slice, TableId, TableOptions, TableSchema, Tombstone,
     Value,
 };
 
-use crate::reference::{Bound, Change, Elements, Key, Put, Range, Seen, Write};
+use crate::reference::{
+    Bound, Change, Conditional, Elements, Key, Put, Range, Seen, Wanted, Write,
+};
 
 const S: ColumnId = ColumnId(3);
 const V: ColumnId = ColumnId(4);
@@ -279,6 +282,46 @@ pub fn mutation(tables: &Tables, write: &Write) -> Mutation {
         }
     }
     mutation
+}
+
+fn condition(schema: &TableSchema, key: Key, wanted: &Wanted) -> RowCondition {
+    let compare = |column, comparator| Condition::All(vec![Comparison { column, comparator }]);
+    let row = Some(clustering_key(schema, key));
+    match wanted {
+        Wanted::NotExists => RowCondition { row, condition: Condition::NotExists },
+        Wanted::Exists => RowCondition { row, condition: Condition::Exists },
+        Wanted::V(value) => {
+            let condition = compare(V, Comparator::Equal(value.map(Value::BigInt)));
+            RowCondition { row, condition }
+        }
+        Wanted::VLess(value) => {
+            RowCondition { row, condition: compare(V, Comparator::Less(Value::BigInt(*value))) }
+        }
+        Wanted::Shared(value) => {
+            let value = value.as_ref().map(|value| Value::Text(value.as_str().into()));
+            RowCondition { row: None, condition: compare(S, Comparator::Equal(value)) }
+        }
+    }
+}
+
+/// Writes if the condition holds.
+pub async fn write_if(
+    database: &Database,
+    tables: &Tables,
+    Conditional { write, key, wanted }: &Conditional,
+) -> Result<Decision> {
+    let mutation = mutation(tables, write);
+    let conditions = vec![condition(tables.of(write.partition), *key, wanted)];
+    database.write_if(ConditionalWrite { mutation, conditions }).await
+}
+
+/// A number of a row that a condition saw.
+pub fn number(row: &RowValues, column: &str) -> Option<i64> {
+    match row.value(column).unwrap() {
+        Some(Value::BigInt(number)) => Some(number),
+        None => None,
+        other => panic!("no bigint: {other:?}"),
+    }
 }
 
 fn element(element: (Value, Value)) -> (i32, i32) {
