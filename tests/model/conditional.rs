@@ -31,10 +31,13 @@ fn state(writes: &[Write], key: Key, now: i32) -> (Option<Seen>, Option<String>)
     (row, all.into_iter().next().and_then(|seen| seen.s))
 }
 
+/// A conditional write, and what it wrote where it was applied.
+type Told = (Conditional, Option<Write>);
+
 /// Whether answers are those of this order.
 fn explains(
     order: &[usize],
-    (known, all, answers): (&[Write], &[(Conditional, Option<Write>)], &[Decision]),
+    (known, all, answers): (&[Write], &[Told], &[Decision]),
     now: i32,
 ) -> bool {
     let mut writes = known.to_vec();

@@ -150,7 +150,7 @@ impl Database {
         let asked = by_shard.map(|(shard, parts)| self.handle(shard).ask(ApplyLogged(parts)));
         // Each is tried, also after one that failed.
         let answers = futures::future::join_all(asked).await;
-        answers.into_iter().map(Result::flatten).collect()
+        answers.into_iter().try_for_each(Result::flatten)
     }
 
     /// Removes the file of a batch, once nothing of it can be lost.

@@ -7,8 +7,8 @@
 //!
 //! Where mail waits for the shard, or a job out of it for its first turn, a turn is over sooner:
 //! somebody's read should not wait for the whole turn of a flush, or of many writes that came just
-//! before it. The same holds while the disk has a page that a query waits for: the thread takes note
-//! of it at the end of a turn only.
+//! before it. The same holds while the disk has a page that a query waits for: the thread takes
+//! note of it at the end of a turn only.
 //!
 //! A turn that took too long is told by the two looks between which most of it passed: their places
 //! in the source, which the calls bring along.

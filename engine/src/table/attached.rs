@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use super::compacting::Compacting;
-use super::foreign::Resharding;
+use super::resharding::Resharding;
 use super::table::{LiveSstable, Sstables, Table};
 use crate::cache::{PageCache, RowCache};
 use crate::disk::Disk;

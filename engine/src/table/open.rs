@@ -15,8 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::compacting::Compacting;
-use super::foreign::{Log, Resharding, sees_to};
-use super::handover::Handovers;
+use super::resharding::{Handovers, Log, Resharding, sees_to};
 use super::table::{LiveSstable, Sstables, Table};
 use crate::cache::{PageCache, RowCache};
 use crate::commitlog::{Commitlog, ReplayPosition};

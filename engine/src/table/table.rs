@@ -12,7 +12,7 @@ use futures::FutureExt;
 use futures::future::{ready, try_join_all};
 
 use super::compacting::Compacting;
-use super::foreign::Resharding;
+use super::resharding::Resharding;
 use crate::cache::{PageCache, RowCache, RowFuture, Underlying};
 use crate::commitlog::{Commitlog, ReplayPosition};
 use crate::disk::Disk;

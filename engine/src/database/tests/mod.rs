@@ -15,12 +15,10 @@ use crate::schema::{
 };
 use crate::table::{Partitions, ReadCommand};
 
-mod batches;
 mod calls;
 mod charges;
 mod collection;
 mod compaction;
-mod conditional;
 mod definition;
 mod equal_tokens;
 mod faults;
@@ -35,6 +33,7 @@ mod point_reads;
 mod reads;
 mod several_shards;
 mod watched;
+mod writes;
 
 fn column(name: &str, ty: DataType, kind: ColumnKind) -> Column {
     Column { name: name.into(), ty, kind }

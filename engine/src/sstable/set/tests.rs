@@ -98,7 +98,7 @@ fn parts_that_were_taken_stay_taken_until_they_are_released() {
     // What fails changes nothing.
     let full = SimulatedDisk::new(1);
     let path = path();
-    block_on(full.shared().create_directories(&directory())).unwrap();
+    block_on(full.shared().create_directories(directory())).unwrap();
     let mut manifest = block_on(Manifest::open(full.shared(), &path)).unwrap();
     block_on(manifest.append(vec![Edit::Taken { generation: 1 }])).unwrap();
     full.set_faults(Faults { capacity_bytes: Some(0), ..Faults::default() });

@@ -39,6 +39,7 @@ pub struct If {
 }
 
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "one a statement")]
 pub enum IfKind {
     NotExists,
     Exists,

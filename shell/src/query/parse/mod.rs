@@ -6,13 +6,10 @@
 mod ast;
 mod balance;
 mod clauses;
-mod condition;
 mod cursor;
 mod depth;
 pub mod dialect;
-mod element;
 mod far_instant;
-mod operand;
 mod partition_limit;
 mod row_value;
 pub mod statement;

@@ -125,7 +125,7 @@ async fn a_limit_of_partitions_gives_the_first_rows_of_each() {
         }
         database.close().await.unwrap();
     }
-    assert!(cut > 10_000, "{cut} rows were left out");
+    assert!(cut > 1_000, "{cut} rows were left out");
 }
 
 #[tokio::test]

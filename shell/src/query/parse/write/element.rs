@@ -6,11 +6,11 @@
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::ast::{ElementHow, ElementWrite, Elements, Name, TableName};
-use super::cursor::Cursor;
 use super::operand::{Depths, OperandTokens, split};
-use super::statement::{is_word, synthetic};
 use crate::query::error::Result;
+use crate::query::parse::ast::{ElementHow, ElementWrite, Elements, Name, TableName};
+use crate::query::parse::cursor::Cursor;
+use crate::query::parse::statement::{is_word, synthetic};
 
 /// Words that end the assignments of an UPDATE.
 const ENDS: [&str; 5] = ["where", "from", "returning", "order", "limit"];

@@ -3,9 +3,9 @@
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::ast::{Operand, Operands};
-use super::statement::{span_of, synthetic};
 use crate::query::error::Result;
+use crate::query::parse::ast::{Operand, Operands};
+use crate::query::parse::statement::{span_of, synthetic};
 
 /// The tokens of expressions, while they are collected.
 #[derive(Default)]
@@ -44,7 +44,7 @@ impl OperandTokens {
             // Two operands may be the same; their columns need different names.
             tokens.extend(synthetic(&format!("AS operand_{number}"))?);
         }
-        let select = (!list.is_empty()).then(|| super::sql(&tokens)).transpose()?;
+        let select = (!list.is_empty()).then(|| crate::query::parse::sql(&tokens)).transpose()?;
         Ok(Operands { list, select })
     }
 }

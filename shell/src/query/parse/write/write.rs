@@ -6,12 +6,15 @@ use datafusion::sql::parser::Statement as SqlStatement;
 use sqlparser::ast;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::ast::{Elements, IfKind, Name, TableName, Using, UsingValue, Write, WriteKind};
 use super::condition::take_if;
-use super::cursor::Cursor;
-use super::statement::{is_word, span_of};
-use super::{element, sql};
+use super::element;
 use crate::query::error::{ErrorKind, QueryError, Result};
+use crate::query::parse::ast::{
+    Elements, IfKind, Name, TableName, Using, UsingValue, Write, WriteKind,
+};
+use crate::query::parse::cursor::Cursor;
+use crate::query::parse::sql;
+use crate::query::parse::statement::{is_word, span_of};
 
 /// A statement that begins with INSERT, UPDATE or DELETE.
 pub fn write(tokens: &[TokenWithSpan]) -> Result<Write> {

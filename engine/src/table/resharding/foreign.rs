@@ -11,44 +11,48 @@ use crate::sstable::Sstable;
 use crate::sstable::manifest::Manifest;
 
 /// A shard, and the number of shards of which it is one.
-pub(super) type Log = (u32, u32);
+pub(in crate::table) type Log = (u32, u32);
 
 /// What a table knows of SSTables of other shard counts, on one shard.
-pub(super) struct Resharding {
-    pub(super) board: Arc<Handovers>,
+pub(in crate::table) struct Resharding {
+    pub(in crate::table) board: Arc<Handovers>,
     /// What the board was told of the start.
-    pub(super) has_begun: Cell<bool>,
+    pub(in crate::table) has_begun: Cell<bool>,
     /// SSTables that this shard needs no more, and has not said so.
-    pub(super) left: RefCell<Vec<Left>>,
+    pub(in crate::table) left: RefCell<Vec<Left>>,
     /// Manifests whose SSTables this shard removes when nobody needs them.
-    pub(super) foreign: tokio::sync::Mutex<Vec<Foreign>>,
+    pub(in crate::table) foreign: tokio::sync::Mutex<Vec<Foreign>>,
     /// SSTables that they name, or whose files are there.
-    pub(super) foreign_count: Cell<u64>,
+    pub(in crate::table) foreign_count: Cell<u64>,
     /// By the run of what was rewritten here, the run of what became of it.
-    pub(super) runs: RefCell<BTreeMap<u64, u64>>,
+    pub(in crate::table) runs: RefCell<BTreeMap<u64, u64>>,
 }
 
 /// An SSTable that this shard needs no more.
 #[derive(Clone)]
-pub(super) struct Left {
-    pub(super) number: u64,
+pub(in crate::table) struct Left {
+    pub(in crate::table) number: u64,
     /// For readers that still have it.
-    pub(super) sstable: Option<Rc<Sstable>>,
+    pub(in crate::table) sstable: Option<Rc<Sstable>>,
 }
 
 /// A manifest of another shard count.
-pub(super) struct Foreign {
-    pub(super) manifest: Manifest,
+pub(in crate::table) struct Foreign {
+    pub(in crate::table) manifest: Manifest,
     /// Its SSTables that are not live any more and have files.
-    pub(super) unneeded: Vec<u64>,
+    pub(in crate::table) unneeded: Vec<u64>,
     /// Those that have none any more, which it was not told.
-    pub(super) gone: Vec<u64>,
+    pub(in crate::table) gone: Vec<u64>,
 }
 
 impl Resharding {
     /// `left`: SSTables of which this shard has nothing, or took what it has. `foreign`: manifests
     /// that this shard sees to.
-    pub(super) fn new(board: Arc<Handovers>, left: Vec<u64>, foreign: Vec<Manifest>) -> Self {
+    pub(in crate::table) fn new(
+        board: Arc<Handovers>,
+        left: Vec<u64>,
+        foreign: Vec<Manifest>,
+    ) -> Self {
         let count = foreign.iter().map(|manifest| manifest.live().len() as u64).sum();
         let left = left.into_iter().map(|number| Left { number, sstable: None });
         let foreign = foreign.into_iter().map(|manifest| Foreign {
@@ -67,12 +71,12 @@ impl Resharding {
     }
 
     /// Of a table that has none.
-    pub(super) fn none() -> Self {
+    pub(in crate::table) fn none() -> Self {
         Resharding::new(Handovers::new(1), Vec::new(), Vec::new())
     }
 
     /// The part of this shard was taken; readers may still have the SSTable.
-    pub(super) fn leave(&self, sstable: Rc<Sstable>) {
+    pub(in crate::table) fn leave(&self, sstable: Rc<Sstable>) {
         let number = sstable.info().generation;
         let is_new = self.left.borrow().iter().all(|left| left.number != number);
         assert!(is_new, "SSTable {number} is left for the second time");
@@ -80,13 +84,13 @@ impl Resharding {
     }
 
     /// SSTables that readers may have and that reads use no more.
-    pub(super) fn of_readers(&self) -> Vec<Rc<Sstable>> {
+    pub(in crate::table) fn of_readers(&self) -> Vec<Rc<Sstable>> {
         self.left.borrow().iter().filter_map(|left| left.sstable.clone()).collect()
     }
 }
 
 /// Whether the shard sees to a manifest of another shard count.
-pub(super) fn sees_to(log: Log, (shard, shard_count): Log) -> bool {
+pub(in crate::table) fn sees_to(log: Log, (shard, shard_count): Log) -> bool {
     assert_ne!(log.1, shard_count, "shards {log:?} see to their own manifests");
     log.0 % shard_count == shard
 }

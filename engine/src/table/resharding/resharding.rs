@@ -18,13 +18,13 @@
 
 use std::rc::Rc;
 
-use super::table::{LiveSstable, Table};
 use crate::compaction::{Choice, Reason};
 use crate::error::Result;
 use crate::runtime;
 use crate::schema::CompactionClass;
 use crate::sstable::manifest::Edit;
 use crate::sstable::remove_files;
+use crate::table::table::{LiveSstable, Table};
 
 impl Table {
     /// Whether there is something of another shard count to be rewritten, to be told or to go.
@@ -71,13 +71,13 @@ impl Table {
 
     /// The run of what an SSTable of another shard count becomes here, as far as there is one: its
     /// fragments become fragments.
-    pub(super) fn run_here(&self, number: u64) -> Option<u64> {
+    pub(in crate::table) fn run_here(&self, number: u64) -> Option<u64> {
         let run = self.foreign_run(number)?;
         self.resharding.runs.borrow().get(&run).copied()
     }
 
     /// What an SSTable of another shard count became is of this run.
-    pub(super) fn note_run(&self, number: u64, run: u64) {
+    pub(in crate::table) fn note_run(&self, number: u64, run: u64) {
         if let Some(foreign) = self.foreign_run(number) {
             self.resharding.runs.borrow_mut().entry(foreign).or_insert(run);
         }

@@ -39,7 +39,7 @@ impl Handovers {
     }
 
     /// A shard has opened a table, and has to see to it that so many SSTables go.
-    pub(super) fn begin(&self, table: TableId, shard: u32, count: u64) {
+    pub(in crate::table) fn begin(&self, table: TableId, shard: u32, count: u64) {
         assert!(shard < self.shard_count, "shard {shard} of {}", self.shard_count);
         self.with(table, |handover| {
             let is_new = handover.begun.insert(shard);
@@ -49,7 +49,7 @@ impl Handovers {
     }
 
     /// A shard needs an SSTable no more.
-    pub(super) fn leave(&self, table: TableId, shard: u32, number: u64) {
+    pub(in crate::table) fn leave(&self, table: TableId, shard: u32, number: u64) {
         assert!(shard < self.shard_count, "shard {shard} of {}", self.shard_count);
         self.with(table, |handover| {
             let is_new = handover.done.entry(number).or_default().insert(shard);
@@ -58,7 +58,7 @@ impl Handovers {
     }
 
     /// SSTables that no shard needs.
-    pub(super) fn unneeded(&self, table: TableId) -> Vec<u64> {
+    pub(in crate::table) fn unneeded(&self, table: TableId) -> Vec<u64> {
         self.with(table, |handover| {
             let shards = self.shard_count as usize;
             let is_unneeded = |(_, done): &(&u64, &BTreeSet<u32>)| done.len() == shards;
@@ -67,7 +67,7 @@ impl Handovers {
     }
 
     /// The files of an SSTable are gone. Whether they were the last of the table.
-    pub(super) fn end(&self, table: TableId, number: u64) -> bool {
+    pub(in crate::table) fn end(&self, table: TableId, number: u64) -> bool {
         self.with(table, |handover| {
             // Nothing is known of a table that another shard has dropped meanwhile.
             let Some(done) = handover.done.remove(&number) else { return false };

@@ -3,11 +3,11 @@
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::ast::{If, IfComparison, IfKind, IfOperator};
-use super::cursor::Cursor;
 use super::operand::{Depths, OperandTokens, split};
-use super::statement::{is_word, span_of};
 use crate::query::error::{QueryError, Result, Span};
+use crate::query::parse::ast::{If, IfComparison, IfKind, IfOperator};
+use crate::query::parse::cursor::Cursor;
+use crate::query::parse::statement::{is_word, span_of};
 
 /// Words behind which a column may be called `if`.
 const BEFORE_NAMES: [&str; 9] =
