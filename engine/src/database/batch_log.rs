@@ -221,9 +221,11 @@ impl Shard {
         let content = encode(parts, self.commitlog()?.mutation_bytes_max())?;
         let (disk, layout) = (&self.context.disk, &self.options.layout);
         let directory = layout.batches();
-        if disk.list(&directory).await?.is_empty() {
+        // Files of batches go soon, so the folder is mostly empty; once a run it is made sure of.
+        if !self.has_batches_folder.get() {
             disk.create_directories(&directory).await?;
             disk.sync_directory(layout.root()).await?;
+            self.has_batches_folder.set(true);
         }
         let number = self.options.timestamps.next_us();
         let path = layout.batch(self.context.shard, number);

@@ -13,9 +13,6 @@ use crate::error::Result;
 use crate::plugin::instance_bytes;
 use crate::policy::event::EntryKind;
 
-/// Memtables of a shard take this many times their budget before writers wait.
-const MEMTABLE_BUDGETS: u64 = 2;
-
 /// A kind of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryPool {
@@ -147,7 +144,7 @@ impl Shard {
         let data = of(&[EntryKind::DataPage]);
         let entries = self.cache.parsed_bytes();
         let indexes = stats.bytes.saturating_sub(rows + data + entries);
-        let memtables_max = MEMTABLE_BUDGETS * self.options.memtable_bytes as u64;
+        let memtables_max = self.memtable_bytes_max() as u64;
         let log = self.commitlog().map_or(0, |log| log.buffer_bytes() as u64);
         let limits = self.limiter.borrow().memory_bytes() as u64;
         let pools = [

@@ -29,13 +29,19 @@ impl Shard {
         self.unflushed_bytes.get()
     }
 
+    /// Bytes of memtables beyond which writers wait: that of one that fills, and of one that is
+    /// written.
+    pub(in crate::database) fn memtable_bytes_max(&self) -> usize {
+        2 * self.options.memtable_bytes
+    }
+
     /// Bytes of those that a flush would write.
     fn flushable_bytes(&self) -> usize {
         self.memtable_bytes().saturating_sub(self.flushing.stuck_bytes.get())
     }
 
     pub(in crate::database) fn is_over_memory(&self) -> bool {
-        self.flushable_bytes() > 2 * self.options.memtable_bytes || self.is_stuck()
+        self.flushable_bytes() > self.memtable_bytes_max() || self.is_stuck()
     }
 
     /// Whether tables that cannot be flushed hold so much that nothing more can be written.

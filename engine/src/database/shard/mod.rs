@@ -108,6 +108,8 @@ pub struct Shard {
     pub(in crate::database) closed: Notify,
     /// Who may write to which partition.
     locks: Rc<Locks>,
+    /// The folder of logged batches is there, durably.
+    pub(in crate::database) has_batches_folder: Cell<bool>,
     /// Limits of how often a partition is read and written.
     pub(in crate::database) limiter: Rc<RefCell<Limiter>>,
     /// What is let in, and what waits for it.
@@ -147,6 +149,7 @@ impl Shard {
             closing: Cell::new(false),
             closed: Notify::new(),
             locks: Rc::default(),
+            has_batches_folder: Cell::new(false),
             limiter,
             admission,
             policies,

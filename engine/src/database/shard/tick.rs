@@ -39,8 +39,7 @@ impl Shard {
 
     /// Refuses what waited for too long, and follows the plans of policies.
     fn watch_admission(&self) {
-        let most = 2 * self.options.memtable_bytes;
-        self.admission.tick(self.memtable_bytes() as u64, most as u64);
+        self.admission.tick(self.memtable_bytes() as u64, self.memtable_bytes_max() as u64);
         if self.admission.has_late_write() {
             self.wake_log_waiters();
             self.flushing.flushed.notify_waiters();

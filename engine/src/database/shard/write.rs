@@ -17,7 +17,7 @@ use crate::runtime::{self, Answering};
 use crate::table::Table;
 
 /// A write that the commitlog has and that nobody sees yet.
-pub(super) struct Begun {
+struct Begun {
     // In this order: its partition is given back when the write can be seen.
     write: PendingWrite,
     durable: Durable,
@@ -40,10 +40,7 @@ impl Shard {
         let begun =
             self.enter_write(&mutation).and_then(|table| self.begin(&table, mutation, None));
         match begun {
-            Ok(None) => {
-                self.flush_where_large();
-                Answering::Now(Ok(()))
-            }
+            Ok(None) => Answering::Now(Ok(())),
             Ok(Some(begun)) => {
                 let shard = self.clone();
                 Answering::Later(async move { shard.finish(begun).await }.boxed_local())
@@ -72,22 +69,37 @@ impl Shard {
         let shard = self.clone();
         async move {
             shard.enter_write(&mutation)?;
-            if shard.is_over_memory() {
-                shard.wait_for_memory().await?;
-            }
-            if shard.is_log_long() {
-                shard.wait_for_log(&mut false).await?;
-            }
+            shard.wait_for_room().await?;
             let hold = shard.locks.hold(Place::of(&mutation), Kind::Write).await;
             // Meanwhile it may have been dropped.
             let table = shard.table(mutation.table)?;
-            if let Some(begun) = shard.begin(&table, mutation, Some(hold))? {
-                shard.finish(begun).await?;
-            }
-            shard.flush_where_large();
-            Ok(())
+            shard.write_held(&table, mutation, hold).await
         }
         .boxed_local()
+    }
+
+    /// Waits until memory and the log have room for a write.
+    pub(super) async fn wait_for_room(self: &Rc<Self>) -> Result<()> {
+        if self.is_over_memory() {
+            self.wait_for_memory().await?;
+        }
+        if self.is_log_long() {
+            self.wait_for_log(&mut false).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes to a partition that is held; done when the write is durable and can be seen.
+    pub(super) async fn write_held(
+        self: &Rc<Self>,
+        table: &Table,
+        mutation: Mutation,
+        hold: Hold,
+    ) -> Result<()> {
+        match self.begin(table, mutation, Some(hold))? {
+            Some(begun) => self.finish(begun).await,
+            None => Ok(()),
+        }
     }
 
     /// Applies many writes that share their syncs.
@@ -145,7 +157,6 @@ impl Shard {
                     return Err(error);
                 }
             }
-            self.flush_where_large();
             runtime::maybe_yield().await;
         }
         self.finish_all(pending).await
@@ -216,8 +227,8 @@ impl Shard {
     /// Commitlog first, in one step with the announcement: positions rise in the order in which
     /// memtables are sealed. `None` where the write is durable enough from the start, and done.
     /// Without a hold nobody may have the partition for himself.
-    pub(super) fn begin(
-        &self,
+    fn begin(
+        self: &Rc<Self>,
         table: &Table,
         mutation: Mutation,
         hold: Option<Hold>,
@@ -230,6 +241,7 @@ impl Shard {
         let write = table.active().begin_write(position, mutation);
         if durable.is_there() {
             write.apply();
+            self.flush_where_large();
             return Ok(None);
         }
         let hold = hold.or_else(|| self.locks.try_hold(place, Kind::Write));
@@ -237,7 +249,7 @@ impl Shard {
         Ok(Some(Begun { write, durable, hold }))
     }
 
-    pub(super) async fn finish(self: &Rc<Self>, begun: Begun) -> Result<()> {
+    async fn finish(self: &Rc<Self>, begun: Begun) -> Result<()> {
         // In this order: dropped when nobody waits, the write is seen before its hold goes.
         let Begun { hold, write, durable } = begun;
         match durable.await {
@@ -252,7 +264,7 @@ impl Shard {
         Ok(())
     }
 
-    pub(super) fn flush_where_large(self: &Rc<Self>) {
+    fn flush_where_large(self: &Rc<Self>) {
         if self.memtable_bytes() > self.options.memtable_bytes {
             self.flush_in_background();
         }

@@ -64,12 +64,7 @@ impl Shard {
         drop(table);
         // Declared first, given back last: when the write can be seen.
         let hold = self.locks.hold(Place::of(&write.mutation), Kind::Alone).await;
-        if self.is_over_memory() {
-            self.wait_for_memory().await?;
-        }
-        if self.is_log_long() {
-            self.wait_for_log(&mut false).await?;
-        }
+        self.wait_for_room().await?;
         self.decide(write, hold).await
     }
 
@@ -91,10 +86,7 @@ impl Shard {
             return Ok(Decision { applied_at_us: None, rows });
         }
         let timestamp = self.make_newer(&mut mutation, newest)?;
-        if let Some(begun) = self.begin(&table, mutation, Some(hold))? {
-            self.finish(begun).await?;
-        }
-        self.flush_where_large();
+        self.write_held(&table, mutation, hold).await?;
         Ok(Decision { applied_at_us: Some(timestamp), rows })
     }
 
