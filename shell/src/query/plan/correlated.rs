@@ -137,17 +137,16 @@ fn lift(plan: LogicalPlan, along: &mut usize) -> Result<(LogicalPlan, Vec<Expr>)
 
 /// Whether a condition names an outer query, and no query stands within it.
 fn is_liftable(condition: &Expr) -> Result<bool> {
-    let is_query = |part: &Expr| {
-        let is_query = matches!(
-            part,
-            Expr::Exists(_)
-                | Expr::InSubquery(_)
-                | Expr::ScalarSubquery(_)
-                | Expr::SetComparison(_)
-        );
-        Ok(is_query)
-    };
-    Ok(condition.contains_outer() && !condition.is_volatile() && !condition.exists(is_query)?)
+    let has_query = condition.exists(|part| Ok(is_query(part)))?;
+    Ok(condition.contains_outer() && !condition.is_volatile() && !has_query)
+}
+
+/// Whether an expression is a query itself; its parts are not looked at.
+pub(super) fn is_query(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_)
+    )
 }
 
 /// A condition with other columns for those of the plan that it was over.

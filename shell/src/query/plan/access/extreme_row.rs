@@ -16,6 +16,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+use super::below::column_below;
 use crate::query::scan::TideTable;
 use crate::query::scan::pushdown::is_plain;
 
@@ -110,24 +111,11 @@ fn extreme(expr: &Expr) -> Option<(Column, bool)> {
 /// partition, and the clustering column that comes first.
 fn ordered_by(plan: &LogicalPlan, column: &Column) -> Option<bool> {
     match plan {
-        LogicalPlan::SubqueryAlias(alias) => {
-            let place = alias.schema.maybe_index_of_column(column)?;
-            let below = Column::from(alias.input.schema().qualified_field(place));
-            ordered_by(&alias.input, &below)
-        }
-        LogicalPlan::Projection(projection) => {
-            let place = projection.schema.maybe_index_of_column(column);
-            let mut expr = place.map(|at| &projection.expr[at]);
-            while let Some(Expr::Alias(alias)) = expr {
-                expr = Some(&alias.expr);
-            }
-            match expr {
-                Some(Expr::Column(inner)) => ordered_by(&projection.input, inner),
-                _ => None,
-            }
-        }
         LogicalPlan::TableScan(scan) => scanned_by(scan, &column.name),
-        _ => None,
+        _ => {
+            let below = column_below(plan, column)?;
+            ordered_by(plan.inputs().first()?, &below)
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What of a table a plan reads, where that is known from more than the conditions on it.
 
+mod below;
 mod extreme_row;
 mod look_up;
 mod one_row;

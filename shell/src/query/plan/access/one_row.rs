@@ -14,6 +14,7 @@ use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use tidegate_engine::{ColumnKind, Direction};
 
+use super::below::column_below;
 use crate::query::scan::{PartitionLimit, TideTable};
 
 /// See the head of this file. Goes after conditions have come to the tables.
@@ -55,25 +56,14 @@ impl OptimizerRule for OneRow {
 /// The same plan with a scan of one row of each partition, where these columns of it are constant
 /// in a partition; `None` where they are not, and where that is known already.
 fn limited(plan: &LogicalPlan, keys: &[Column]) -> Option<LogicalPlan> {
-    let below: Vec<Column> = match plan {
+    match plan {
         LogicalPlan::TableScan(scan) => return limited_scan(scan, keys),
-        LogicalPlan::SubqueryAlias(alias) => {
-            let place = |key| alias.schema.maybe_index_of_column(key);
-            let field = |at| Column::from(alias.input.schema().qualified_field(at));
-            keys.iter().map(|key| place(key).map(field)).collect::<Option<_>>()?
+        LogicalPlan::Projection(projection) if projection.expr.iter().any(Expr::is_volatile) => {
+            return None;
         }
-        LogicalPlan::Projection(projection) => {
-            let column = |key| {
-                let place = projection.schema.maybe_index_of_column(key)?;
-                projection.expr[place].clone().unalias().try_as_col().cloned()
-            };
-            if projection.expr.iter().any(Expr::is_volatile) {
-                return None;
-            }
-            keys.iter().map(column).collect::<Option<_>>()?
-        }
-        _ => return None,
-    };
+        _ => {}
+    }
+    let below = keys.iter().map(|key| column_below(plan, key)).collect::<Option<Vec<Column>>>()?;
     let inputs = plan.inputs();
     let limited = limited(inputs.first()?, &below)?;
     let replaced = plan.clone().map_children(|_| Ok(Transformed::yes(limited.clone())));

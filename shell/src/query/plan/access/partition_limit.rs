@@ -11,18 +11,20 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DataFusionError, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, Limit, LogicalPlan, Projection, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, SubqueryAlias, TableScan, Volatility,
+    ColumnarValue, Expr, Limit, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, TableScan, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
 use tidegate_engine::{ClusteringOrder, ColumnKind, Direction, TableSchema};
 
+use super::below::column_below;
 use crate::query::error::QueryError;
 use crate::query::parse::PARTITION_LIMIT;
+use crate::query::plan::correlated::is_query;
 use crate::query::scan::{PartitionLimit, TideTable};
 
 /// The function that the parser writes.
@@ -115,11 +117,17 @@ impl Search {
                 let keys = sort.expr.iter().map_while(|key| Some((column(&key.expr)?, key.asc)));
                 self.order = keys.collect();
             }
-            LogicalPlan::Projection(projection) => self.pass_projection(projection)?,
-            LogicalPlan::SubqueryAlias(alias) => self.pass_alias(alias),
+            LogicalPlan::Projection(projection)
+                if self.is_filtered && projection.expr.iter().any(Expr::is_volatile) =>
+            {
+                return refused("conditions on functions like random()");
+            }
+            LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) => self.pass_names(&plan),
             LogicalPlan::Filter(filter) => {
                 self.is_filtered = true;
-                if filter.predicate.is_volatile() || has_query(&filter.predicate)? {
+                if filter.predicate.is_volatile()
+                    || filter.predicate.exists(|part| Ok(is_query(part)))?
+                {
                     return refused("conditions with queries or functions like random()");
                 }
             }
@@ -135,26 +143,10 @@ impl Search {
         plan.map_children(|child| self.limited(child).map(Transformed::yes)).data()
     }
 
-    fn pass_projection(&mut self, projection: &Projection) -> Result<()> {
-        if self.is_filtered && projection.expr.iter().any(Expr::is_volatile) {
-            return refused("conditions on functions like random()");
-        }
-        let below = |column: &Column| {
-            let place = projection.schema.maybe_index_of_column(column)?;
-            projection.expr.get(place)?.clone().unalias().try_as_col().cloned()
-        };
-        let keys = self.order.iter().map_while(|(key, asc)| Some((below(key)?, *asc)));
-        self.order = keys.collect();
-        Ok(())
-    }
-
-    fn pass_alias(&mut self, alias: &SubqueryAlias) {
-        let below = |column: &Column| {
-            let place = alias.schema.maybe_index_of_column(column)?;
-            Some(Column::from(alias.input.schema().qualified_field(place)))
-        };
-        let keys = self.order.iter().map_while(|(key, asc)| Some((below(key)?, *asc)));
-        self.order = keys.collect();
+    /// Below a plan that gives columns other names.
+    fn pass_names(&mut self, plan: &LogicalPlan) {
+        let below = |(key, asc): &(Column, bool)| Some((column_below(plan, key)?, *asc));
+        self.order = self.order.iter().map_while(below).collect();
     }
 
     fn of_table(&self, scan: &TableScan) -> Result<LogicalPlan> {
@@ -185,21 +177,6 @@ impl Search {
         }
         Direction::Forward
     }
-}
-
-fn has_query(expr: &Expr) -> Result<bool> {
-    let mut found = false;
-    expr.apply(|part| {
-        found |= matches!(
-            part,
-            Expr::ScalarSubquery(_)
-                | Expr::InSubquery(_)
-                | Expr::Exists(_)
-                | Expr::SetComparison(_)
-        );
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(found)
 }
 
 fn refused<T>(what: &str) -> Result<T> {

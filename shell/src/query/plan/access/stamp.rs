@@ -21,6 +21,7 @@ use datafusion::optimizer::AnalyzerRule;
 use tidegate_engine::TableSchema;
 use tidegate_engine::batch::{Stamp, StampKind, arrow_type};
 
+use super::below::column_below;
 use crate::query::error::QueryError;
 use crate::query::scan::TideTable;
 use crate::query::types::rewrite::expressions_of;
@@ -126,11 +127,10 @@ fn add(
     column: &Column,
     under_sort: bool,
 ) -> Result<Column> {
+    let below = column_below(plan, column);
     match plan {
         LogicalPlan::Projection(projection) if under_sort => {
-            let place = projection.schema.maybe_index_of_column(column);
-            let selected = place.map(|place| projection.expr[place].clone().unalias());
-            let Some(Expr::Column(below)) = selected else { return Err(no_column(kind)) };
+            let Some(below) = below else { return Err(no_column(kind)) };
             let mut input = LogicalPlan::clone(&projection.input);
             let stamp = add(&mut input, kind, &below, false)?;
             let mut exprs = projection.expr.clone();
@@ -146,10 +146,7 @@ fn add(
             Ok(stamp)
         }
         LogicalPlan::SubqueryAlias(alias) => {
-            let Some(place) = alias.schema.maybe_index_of_column(column) else {
-                return Err(no_column(kind));
-            };
-            let below = Column::from(alias.input.schema().qualified_field(place));
+            let Some(below) = below else { return Err(no_column(kind)) };
             let mut input = LogicalPlan::clone(&alias.input);
             let stamp = add(&mut input, kind, &below, false)?;
             let place = input.schema().index_of_column(&stamp)?;
