@@ -156,6 +156,22 @@ pub const POLICY_RETRY_MS_MAX: u64 = 300_000;
 pub const POLICY_FAILURES_MAX: usize = 3;
 pub const POLICY_FAILURE_WINDOW_MS: u64 = 600_000;
 
+/// Whether caches, memtables and merges are checked whole after each change: with the feature
+/// `strict`, and in this crate's tests where `TIDEGATE_STRICT` is set.
+#[cfg(not(test))]
+#[inline]
+pub(crate) const fn is_strict() -> bool {
+    cfg!(feature = "strict")
+}
+
+/// The same for the tests of this crate, so that one build runs both ways.
+#[cfg(test)]
+pub(crate) fn is_strict() -> bool {
+    static IS_SET: std::sync::LazyLock<bool> =
+        std::sync::LazyLock::new(|| std::env::var_os("TIDEGATE_STRICT").is_some());
+    cfg!(feature = "strict") || *IS_SET
+}
+
 const _: () = assert!(POLICY_RETRY_MS_FIRST <= POLICY_RETRY_MS_MAX);
 const _: () = assert!(POLICY_STATE_BYTES_MAX <= POLICY_MEMORY_BYTES_MAX);
 const _: () = assert!(PAGE_BYTES.is_multiple_of(SECTOR_BYTES));

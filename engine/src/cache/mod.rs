@@ -5,7 +5,7 @@
 //! own the contents of slots. `shard_cache.rs` holds all three together, so that a use costs one
 //! borrow. `owners.rs` maps each slot to its owner.
 //!
-//! With the feature `strict`, tests check the whole structure after each change.
+//! Where `config::is_strict` says so, the cache checks the whole structure after each change.
 //!
 //! Invariant: a policy decides which entries leave first, never whether the cache is right.
 

@@ -18,6 +18,7 @@ use super::budget::{Budget, PageCacheStats};
 use super::owners::{Held, Owners};
 use super::pages::{FORGET_PAGES_ALONE_MAX, Flights, INDEX_STEPS_MAX, LinkedPage};
 use super::rows::{Handle, PlaceRef};
+use crate::config::is_strict;
 use crate::mutation::FlatRow;
 use crate::policy::Slot;
 use crate::policy::event::EntryKind;
@@ -123,10 +124,10 @@ impl PageCache {
         done
     }
 
-    /// With the feature `strict`: walks all slots, of a large cache now and then.
+    /// Where `is_strict`: walks all slots, of a large cache now and then.
     #[inline]
     pub(super) fn check(&self) {
-        if !cfg!(feature = "strict") {
+        if !is_strict() {
             return;
         }
         let State { budget, owners, left, .. } = &*self.state.borrow();
@@ -137,7 +138,7 @@ impl PageCache {
         }
     }
 
-    /// With the feature `strict`: a slot holds the entry of a partition at a place.
+    /// Where `is_strict`: a slot holds the entry of a partition at a place.
     pub(super) fn check_row(&self, slot: Slot, handle: &Rc<Handle>, place: PlaceRef<'_>) {
         let State { budget, owners, .. } = &*self.state.borrow();
         assert!(budget.resident(slot).is_some(), "slot {slot} of an entry is free");

@@ -6,6 +6,7 @@
 use std::ops::Bound;
 use std::rc::Rc;
 
+use crate::config::is_strict;
 use crate::mutation::tombstone::strongest;
 use crate::mutation::{
     ClusteringRange, Mutation, Position, RangeTombstoneList, Row, Tombstone, Weight,
@@ -76,9 +77,9 @@ impl Partition {
         growth
     }
 
-    /// With the feature `strict`: rows stand in the order of their keys.
+    /// Where `is_strict`: rows stand in the order of their keys.
     fn check_order(&self) {
-        if cfg!(feature = "strict") {
+        if is_strict() {
             let mut keys = self.rows.iter().map(|(key, _)| key);
             let mut last = keys.next();
             for key in keys {

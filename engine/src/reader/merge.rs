@@ -13,7 +13,7 @@ use std::rc::Rc;
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
-use crate::config::FRAGMENTS_PER_FILL_MAX;
+use crate::config::{FRAGMENTS_PER_FILL_MAX, is_strict};
 use crate::error::Result;
 use crate::mutation::fragment::drop_partition;
 use crate::mutation::tombstone::strongest;
@@ -36,7 +36,7 @@ pub struct MergeSource {
     in_partition: bool,
     /// Tombstone in force in the merged stream.
     in_force: Option<Tombstone>,
-    /// With the feature `strict`: looks at all that is merged.
+    /// Where `is_strict`: looks at all that is merged.
     check: Option<StreamCheck>,
 }
 
@@ -97,7 +97,7 @@ impl MergeSource {
                 }
             })
             .collect();
-        let check = cfg!(feature = "strict").then(|| StreamCheck::new(direction));
+        let check = is_strict().then(|| StreamCheck::new(direction));
         let (order, unplaced) = (Vec::new(), Vec::new());
         let (in_partition, in_force) = (false, None);
         Box::new(MergeSource { inputs, direction, order, unplaced, in_partition, in_force, check })

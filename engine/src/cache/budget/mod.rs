@@ -36,7 +36,7 @@ pub(super) const NO_SLOT: Slot = Slot::MAX;
 /// side.
 const USED_MAX: usize = 64;
 const KINDS: usize = 16;
-/// Slots of a cache that is walked after each change, with the feature `strict`.
+/// Slots of a cache that is walked after each change where `is_strict`.
 const WALKED_SLOTS_MAX: u64 = 512;
 /// Bytes of a small entry, a row of 100 bytes: with this size for all, slots and bytes run out
 /// together. Fewer would want more memory of policies, which have a limit.

@@ -33,6 +33,7 @@ use tree::{NO_SLOT, Version};
 
 use super::budget::Arrival;
 use super::shard_cache::PageCache;
+use crate::config::is_strict;
 use crate::mutation::{ClusteringRange, FlatRow};
 use crate::policy::Slot;
 use crate::policy::event::EntryKind;
@@ -46,7 +47,7 @@ const ENTRY_BYTES: usize = 46;
 /// ring and by token (70), the first leaf of its tree (64), its number and slot (44).
 const PARTITION_BYTES: usize = 392;
 
-/// Entries of a cache that is walked after each change, with the feature `strict`.
+/// Entries of a cache that is walked after each change where `is_strict`.
 const WALKED_ENTRIES_MAX: u64 = 256;
 
 /// What a row cache did since it was made, and holds.
@@ -371,11 +372,11 @@ impl RowCache {
         self.check();
     }
 
-    /// With the feature `strict`: walks all that is known, of a large cache now and then. Slots are
+    /// Where `is_strict`: walks all that is known, of a large cache now and then. Slots are
     /// those of entries, so nothing may be on its way in or out.
     #[inline]
     fn check(&self) {
-        if !cfg!(feature = "strict") {
+        if !is_strict() {
             return;
         }
         let counts = *self.counts.borrow();

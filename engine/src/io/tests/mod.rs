@@ -129,7 +129,8 @@ impl Served {
         self.cost.borrow()[class.index()]
     }
 
-    /// Makes requests of a class, one after another, until time is over.
+    /// Makes requests of a class, one after another, until time is over. It is a task of its own:
+    /// of many loads only those run that have something to do.
     fn load(
         self: &Rc<Self>,
         queue: &Rc<IoQueue>,
@@ -137,13 +138,13 @@ impl Served {
         until_ns: u64,
     ) -> LocalBoxFuture<'static, ()> {
         let (served, queue) = (self.clone(), queue.clone());
-        async move {
+        let load = async move {
             while served.time.now_ns() < until_ns {
                 let running = queue.admit(class, kind, bytes).await;
                 served.serve(class, queue.scheduler().model().cost(kind, bytes)).await;
                 drop(running);
             }
-        }
-        .boxed_local()
+        };
+        tokio::task::spawn_local(load).map(|done| done.expect("a load panics")).boxed_local()
     }
 }

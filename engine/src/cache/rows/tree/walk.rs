@@ -10,6 +10,7 @@ use super::btree::Tree;
 use super::leaf::{Claim, View};
 use super::place::PlaceRef;
 use super::version::{Stop, Version};
+use crate::config::is_strict;
 use crate::mutation::{
     ClusteringRange, Direction, FlatRow, Fragment, FragmentSink, Position, Tombstone, Weight,
 };
@@ -53,7 +54,7 @@ pub(in crate::cache::rows) struct Walk {
 }
 
 impl Walk {
-    /// With the feature `strict`: a step goes on within what was left `before`, and a gap that
+    /// Where `is_strict`: a step goes on within what was left `before`, and a gap that
     /// stops it lies where it stands.
     fn check_step(&self, before: &ClusteringRange, step: &Step) {
         let Walk { rest, direction, .. } = self;
@@ -199,7 +200,7 @@ impl Version {
         if let Some(step) = self.walk_row(walk, out, used) {
             return step;
         }
-        let before = cfg!(feature = "strict").then(|| walk.rest.clone());
+        let before = is_strict().then(|| walk.rest.clone());
         let step = match walk.direction {
             Direction::Forward => self.walk_forward(walk, out, used),
             Direction::Reversed => self.walk_reversed(walk, out, used),
