@@ -9,6 +9,8 @@
 mod calls;
 #[path = "flight/clients.rs"]
 mod clients;
+#[path = "flight/exchange.rs"]
+mod exchange;
 #[path = "flight/load.rs"]
 mod load;
 #[path = "flight/ticket.rs"]
@@ -109,10 +111,13 @@ fn client_threads() -> tokio::runtime::Runtime {
 
 type Client = FlightSqlServiceClient<Channel>;
 
-async fn connect(service: &Service) -> Client {
+async fn channel(service: &Service) -> Channel {
     let address = format!("http://{}", service.address);
-    let channel = Channel::from_shared(address).unwrap().connect().await.unwrap();
-    FlightSqlServiceClient::new(channel)
+    Channel::from_shared(address).unwrap().connect().await.unwrap()
+}
+
+async fn connect(service: &Service) -> Client {
+    FlightSqlServiceClient::new(channel(service).await)
 }
 
 /// Starts a query and returns its rows.

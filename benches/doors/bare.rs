@@ -1,5 +1,5 @@
-//! A bare tonic service: it answers the calls of a prepared query from memory, with the messages
-//! that the real service gave before. What it costs is what gRPC costs.
+//! A bare tonic service: it answers the calls of a prepared query, and an exchange, from memory,
+//! with the messages that the real service gave before. What it costs is what gRPC costs.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -27,7 +27,13 @@ pub struct Answers {
     pub info: FlightInfo,
     #[prost(message, repeated, tag = "3")]
     pub rows: Vec<FlightData>,
+    /// Of an exchange: the schema, then the answer to each execution.
+    #[prost(message, repeated, tag = "4")]
+    pub exchange: Vec<FlightData>,
 }
+
+/// Messages of an exchange before its first execution: the statement, the schema of parameters.
+const BEFORE_EXECUTIONS: usize = 2;
 
 struct Bare(Answers);
 
@@ -82,8 +88,15 @@ impl FlightService for Bare {
         not_offered()
     }
 
-    async fn do_exchange(&self, _: Request<Streaming<FlightData>>) -> Answer<Messages<FlightData>> {
-        not_offered()
+    async fn do_exchange(
+        &self,
+        request: Request<Streaming<FlightData>>,
+    ) -> Answer<Messages<FlightData>> {
+        let [schema, answer] = &self.0.exchange[..] else { return not_offered() };
+        let answer = answer.clone();
+        let sent = request.into_inner().skip(BEFORE_EXECUTIONS);
+        let answers = sent.map_ok(move |_| answer.clone());
+        Ok(Response::new(stream::iter([Ok(schema.clone())]).chain(answers).boxed()))
     }
 
     async fn do_action(&self, _: Request<Action>) -> Answer<Messages<arrow_flight::Result>> {

@@ -19,6 +19,7 @@ use futures::future::join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 use prost::Message;
 use prost::bytes::Bytes;
+use tidegate::flight::Exchange;
 use tidegate::query::{Session, SessionOptions, split};
 use tidegate_engine::clock::Random;
 use tidegate_engine::{Database, Options};
@@ -30,6 +31,8 @@ use crate::frame::{Arguments, Row, Target, median};
 use crate::server::Server;
 
 const CLIENTS: usize = 64;
+/// Executions of one client that are under way in an exchange.
+const IN_FLIGHT: usize = 8;
 const ROWS_PER_PARTITION: i64 = 100;
 /// Rows of a batch of an ingest.
 const BATCH_ROWS: i64 = 10_000;
@@ -180,11 +183,9 @@ fn descriptor(handle: Bytes) -> FlightDescriptor {
 
 /// The messages that bind a key.
 async fn key_messages(handle: &Bytes, pk: i64, ck: i64) -> Vec<FlightData> {
-    let column = |value| Arc::new(Int64Array::from(vec![value])) as ArrayRef;
-    let key = RecordBatch::try_from_iter([("$1", column(pk)), ("$2", column(ck))]).unwrap();
     let encoder = FlightDataEncoderBuilder::new()
         .with_flight_descriptor(Some(descriptor(handle.clone())))
-        .build(stream::iter([Ok(key)]));
+        .build(stream::iter([Ok(key(pk, ck))]));
     encoder.try_collect().await.unwrap()
 }
 
@@ -199,7 +200,48 @@ async fn execute(client: &mut Raw, handle: &Bytes, (pk, ck): (i64, i64)) -> Answ
     let info: FlightInfo = client.get_flight_info(descriptor(bound)).await.unwrap().into_inner();
     let ticket = info.endpoint[0].ticket.clone().unwrap();
     let rows = client.do_get(ticket).await.unwrap().into_inner().try_collect().await.unwrap();
-    Answers { put, info, rows }
+    Answers { put, info, rows, exchange: Vec::new() }
+}
+
+fn key(pk: i64, ck: i64) -> RecordBatch {
+    let column = |value| Arc::new(Int64Array::from(vec![value])) as ArrayRef;
+    RecordBatch::try_from_iter([("$1", column(pk)), ("$2", column(ck))]).unwrap()
+}
+
+/// What an exchange of one execution is answered with: a schema, a row.
+async fn exchanged(client: &mut Raw, handle: &Bytes) -> Vec<FlightData> {
+    let messages = key_messages(handle, 1, 1).await;
+    let answers = client.do_exchange(stream::iter(messages)).await.unwrap().into_inner();
+    answers.try_collect().await.unwrap()
+}
+
+/// Executions a second over one stream a client, with so many of each in flight, and the server's
+/// CPU µs for each.
+async fn exchanges(server: &Server, handle: &Bytes, calls: usize, partitions: i64) -> (f64, f64) {
+    let run = |number: usize| {
+        let (handle, address) = (handle.clone(), server.address.clone());
+        tokio::spawn(async move {
+            let exchange = Exchange::open(&mut raw(&address).await, handle).await.unwrap();
+            let mut random = Random::new(number as u64);
+            let keys = (0..calls).map(|_| {
+                let pk = random.below(partitions as u64) as i64;
+                key(pk, random.below(ROWS_PER_PARTITION as u64) as i64)
+            });
+            let keys: Vec<RecordBatch> = keys.collect();
+            let answers = stream::iter(0..calls).map(|at| exchange.execute(&keys[at]));
+            let mut answers = answers.buffered(IN_FLIGHT);
+            while let Some(rows) = answers.next().await {
+                assert_eq!(rows.unwrap()[0].num_rows(), 1);
+            }
+        })
+    };
+    let (cpu, start) = (server.cpu(), wall());
+    for done in join_all((0..CLIENTS).map(run)).await {
+        done.unwrap();
+    }
+    let (cpu, taken) = (server.cpu() - cpu, wall() - start);
+    let all = (CLIENTS * calls) as f64;
+    (all / taken.as_secs_f64(), cpu.as_secs_f64() * 1e6 / all)
 }
 
 /// Executions a second, and the server's CPU µs for each.
@@ -235,7 +277,8 @@ async fn point_reads(server: &Server, clients: usize, calls: usize, partitions: 
 async fn print_point_reads(arguments: &Arguments, server: &Server, partitions: i64, here: &Path) {
     let mut client = raw(&server.address).await;
     let handle = prepare(&mut client, POINT).await;
-    let answers = execute(&mut client, &handle, (1, 1)).await;
+    let mut answers = execute(&mut client, &handle, (1, 1)).await;
+    answers.exchange = exchanged(&mut client, &handle).await;
     let file = here.join("answers");
     std::fs::write(&file, answers.encode_to_vec()).unwrap();
     let bare = Server::child(&[bare::CHILD, file.to_str().unwrap()]);
@@ -253,6 +296,18 @@ async fn print_point_reads(arguments: &Arguments, server: &Server, partitions: i
         };
         row("", "reads/s", rate, bare_rate, Target::RatioAtLeast(0.5));
         row(", server", "CPU us", cpu, bare_cpu, Target::AtMost(120.0));
+    }
+    let calls = arguments.scale(100_000, 1_000_000) / CLIENTS;
+    exchanges(server, &handle, calls / 4, partitions).await;
+    let (rate, cpu) = exchanges(server, &handle, calls, partitions).await;
+    let (bare_rate, bare_cpu) = exchanges(&bare, &handle, calls, partitions).await;
+    let name = "Flight, exchange, 64 clients, 8 in flight";
+    for (name, unit, figure, baseline, target) in [
+        (name, "reads/s", rate, bare_rate, Target::RatioAtLeast(0.5)),
+        (&*format!("{name}, server"), "CPU us", cpu, bare_cpu, Target::None),
+    ] {
+        let baseline = Some(("bare tonic stream", baseline));
+        Row { name, unit, figure, baseline, target }.print(arguments);
     }
 }
 

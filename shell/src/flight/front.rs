@@ -19,6 +19,7 @@ use prost::Message;
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::error::invalid;
+use super::exchange::exchange;
 use super::service::Service;
 use super::session::option::CATALOG;
 
@@ -184,11 +185,9 @@ impl FlightService for Front {
 
     async fn do_exchange(
         &self,
-        _: Request<Streaming<FlightData>>,
+        request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoExchangeStream>, Status> {
-        Err(Status::unimplemented(
-            "there is no DoExchange: use DoGet for rows and DoPut for writes",
-        ))
+        exchange(&self.0, request).await
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod admission;
 mod error;
+mod exchange;
 mod front;
 mod ingest;
 mod kept;
@@ -31,6 +32,8 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
+
+pub use self::exchange::client::Exchange;
 
 use self::admission::Connections;
 use self::front::Front;

@@ -176,7 +176,7 @@ impl Service {
         self.schema_of(session, bound, request).await
     }
 
-    fn session<T>(&self, request: &Request<T>) -> Result<Arc<Held>, Status> {
+    pub(super) fn session<T>(&self, request: &Request<T>) -> Result<Arc<Held>, Status> {
         self.0.sessions().of(request).map(Arc::new)
     }
 

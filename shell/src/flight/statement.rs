@@ -6,6 +6,7 @@
 //! | GetSchema                                  | planned               | nothing                   |
 //! | DoGet with the ticket of that FlightInfo   | runs, once for each   | hands out the kept count  |
 //! | DoPut (update, statement or prepared)      | runs, rows are dropped| runs                      |
+//! | DoExchange (prepared)                      | runs, once for each batch of parameters | likewise; no DDL |
 //!
 //! A client that only wants the effect of a write never calls DoGet, so a write cannot wait for it.
 //! A write with IF is decided by the same call, and its ticket holds the answer, a row.
@@ -138,6 +139,51 @@ pub(super) async fn schema(
         true => session.kept.sent(form, &description.schema).map(|sent| sent.bytes),
         false => ipc(&count_schema()),
     }
+}
+
+/// The schema of the rows of each execution of a statement: those of a query, the answer of a write
+/// with IF, the count of another write.
+///
+/// Errors: INVALID_ARGUMENT for a statement that neither reads nor writes rows.
+pub(super) async fn told(
+    session: &FlightSession,
+    bound: &Bound,
+    form: Form,
+) -> Result<Sent, Status> {
+    let prepared = prepared(session, bound)?;
+    let description = describe(session, &prepared, None).await?;
+    if description.is_query || description.is_conditional {
+        return session.kept.sent(form, &description.schema);
+    }
+    if !prepared.statement().is_write() {
+        return Err(invalid(
+            "an exchange executes a query or a write: send this statement by GetFlightInfo or DoPut",
+        ));
+    }
+    Sent::of(form.schema(&count_schema()))
+}
+
+/// Executes a statement with these rows of parameters. What it gives leaves as rows of `told`.
+///
+/// Errors: FAILED_PRECONDITION when the rows have other columns by now; those of the statement.
+pub(super) async fn execute(
+    session: &FlightSession,
+    bound: &Bound,
+    form: Form,
+    told: &SchemaRef,
+    rows: RecordBatch,
+) -> Result<Rows, Status> {
+    let prepared = prepared(session, bound)?;
+    let rows = fitting(session, &prepared, rows).await?;
+    let outcome = run(session, bound, &prepared, rows.as_ref()).await?;
+    let found = match &outcome.kind {
+        OutcomeKind::Rows(_) => session.kept.sent(form, &outcome.schema)?.schema,
+        _ => form.schema(&outcome.schema),
+    };
+    if !Arc::ptr_eq(&found, told) && !keeps_promise(told, &found) {
+        return Err(has_changed());
+    }
+    sent_rows(outcome, form, Arc::clone(told))
 }
 
 fn done(outcome: Outcome) -> Result<Planned, Status> {
@@ -312,22 +358,26 @@ pub(super) async fn redeem(
     let prepared = prepared(session, &bound)?;
     let rows = bound_rows(&bound, prepared.statement())?;
     let outcome = session.query.query_prepared(&prepared, rows.as_ref()).await.map_err(text)?;
-    let (found, rows) = outcome.into_rows().map_err(text)?;
-    let sent = session.kept.sent(form, &found)?;
+    let sent = session.kept.sent(form, &outcome.schema)?;
     let promised = match sent.bytes == schema {
         true => sent.schema,
         false => promised(&schema, &sent.schema)?,
     };
-    let sent = Arc::clone(&promised);
+    let rows = sent_rows(outcome, form, Arc::clone(&promised))?;
+    Ok((promised, rows))
+}
+
+/// The rows of an outcome under the schema that its client was told.
+fn sent_rows(outcome: Outcome, form: Form, told: SchemaRef) -> Result<Rows, Status> {
+    let (_, rows) = result(outcome)?;
     let rows = rows.map(move |batch| {
-        let batch = batch.map_err(|error| status(&error))?;
-        form.batch(&batch, &sent).map_err(|error| match error {
+        form.batch(&batch?, &told).map_err(|error| match error {
             // A value that the type which is sent does not hold.
             ArrowError::CastError(text) => invalid(text),
             other => Status::internal(other.to_string()),
         })
     });
-    Ok((promised, rows.boxed()))
+    Ok(rows.boxed())
 }
 
 /// The schema that a client was told, if rows of `found` can be sent under it.
@@ -335,12 +385,16 @@ fn promised(told: &[u8], found: &Schema) -> Result<SchemaRef, Status> {
     let promised = try_schema_from_ipc_buffer(told)
         .map_err(|error| Status::internal(format!("the schema of a ticket: {error}")))?;
     if !keeps_promise(&promised, found) {
-        return Err(Status::failed_precondition(
-            "the result has other columns than when this ticket was given: a table was changed \
-             meanwhile; ask for GetFlightInfo again",
-        ));
+        return Err(has_changed());
     }
     Ok(Arc::new(promised))
+}
+
+fn has_changed() -> Status {
+    Status::failed_precondition(
+        "the result has other columns than its client was told: a table was changed meanwhile; ask \
+         for GetFlightInfo again, or prepare the statement again",
+    )
 }
 
 #[cfg(test)]

@@ -51,18 +51,22 @@ pub(super) fn encode_batch(batch: RecordBatch) -> Response<DoGet> {
 pub(super) fn decode(
     data: PeekableFlightDataStream,
 ) -> BoxStream<'static, Result<RecordBatch, Status>> {
-    let data = data.map_err(FlightError::from).filter(|message| {
-        // The message with the command may come before the schema, on its own.
-        let is_bare =
-            matches!(message, Ok(FlightData { data_header, .. }) if data_header.is_empty());
-        std::future::ready(!is_bare)
-    });
-    FlightRecordBatchStream::new_from_flight_data(data)
-        .map_err(|error| match error {
-            FlightError::Tonic(status) => *status,
-            error => invalid(format!("what was sent are no rows of Arrow: {error}")),
-        })
-        .boxed()
+    let data = data.map_err(FlightError::from).filter(|data| std::future::ready(!is_bare(data)));
+    FlightRecordBatchStream::new_from_flight_data(data).map_err(no_rows).boxed()
+}
+
+/// Whether a message holds neither schema nor rows: the one with the command may come before the
+/// schema, on its own.
+pub(super) fn is_bare(message: &Result<FlightData, FlightError>) -> bool {
+    matches!(message, Ok(FlightData { data_header, .. }) if data_header.is_empty())
+}
+
+/// What a client is told whose messages cannot be read.
+pub(super) fn no_rows(error: FlightError) -> Status {
+    match error {
+        FlightError::Tonic(status) => *status,
+        error => invalid(format!("what was sent are no rows of Arrow: {error}")),
+    }
 }
 
 /// The rows of parameters that a client sends; None when it sends none.

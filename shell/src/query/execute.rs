@@ -94,7 +94,7 @@ impl Session {
                 None => own.run(statement).boxed(),
                 Some(parameters) => own.run_with(statement, parameters).boxed(),
             };
-            own.by_deadline(is_write(statement), run).await
+            own.by_deadline(statement.is_write(), run).await
         }
         .boxed()
     }
@@ -232,11 +232,6 @@ impl Session {
         }
         .boxed()
     }
-}
-
-/// Whether a statement writes.
-pub(super) fn is_write(statement: &Statement) -> bool {
-    ["insert", "update", "delete"].iter().any(|word| statement.begins_with(&[word]))
 }
 
 /// What goes wrong while rows are made, such as a division, has a place too.

@@ -44,6 +44,11 @@ impl Statement {
         self.parameter_count
     }
 
+    /// Whether it writes rows.
+    pub fn is_write(&self) -> bool {
+        ["insert", "update", "delete"].iter().any(|word| self.begins_with(&[word]))
+    }
+
     /// Whether these are the first words, in lower case.
     pub(in crate::query) fn begins_with(&self, words: &[&str]) -> bool {
         self.tokens.len() >= words.len()

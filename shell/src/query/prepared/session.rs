@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 
 use super::{Made, Prepared};
 use crate::query::error::{QueryError, Result};
-use crate::query::execute::{check_bare, is_write, parsed};
+use crate::query::execute::{check_bare, parsed};
 use crate::query::outcome::{Description, Outcome};
 use crate::query::parameter::check_count;
 use crate::query::parse::statement::Statement;
@@ -114,7 +114,7 @@ impl Session {
         async move {
             let own = self.within(time);
             let run = own.run_made(prepared, parameters, takes_queries_alone).boxed();
-            own.by_deadline(is_write(&prepared.statement), run).await
+            own.by_deadline(prepared.statement.is_write(), run).await
         }
         .boxed()
     }
