@@ -186,6 +186,39 @@ fn exit_codes_tell_failure_from_wrong_usage() {
 }
 
 #[test]
+fn a_snapshot_is_made_and_restored() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let sql = |text: &str| run(here, &["-c", text]);
+    let insert = "INSERT INTO reading (station, at, value) VALUES ('a', 1, 1.5)";
+    for text in [CREATE, insert] {
+        assert_eq!(sql(text).status.code(), Some(0), "{text}");
+    }
+    let made = sql("SNAPSHOT TO 'backup/monday'");
+    assert_eq!(made.status.code(), Some(0), "{}", err(&made));
+    assert!(err(&made).starts_with("Snapshot of 1 table in 'backup/monday': 1 SSTable, "));
+    let again = sql("SNAPSHOT TO 'backup/monday'");
+    assert!(err(&again).contains("is not empty: name a new directory"), "{}", err(&again));
+    sql("DROP TABLE reading");
+    let restore = |data: &str, from: &str| run(here, &["--data", data, "restore", from]);
+    let restored = restore("new", "backup/monday");
+    assert_eq!(restored.status.code(), Some(0), "{}", err(&restored));
+    assert!(err(&restored).starts_with("restored "), "{}", err(&restored));
+    let read = run(here, &["--data", "new", "--mode", "csv", "-c", "SELECT * FROM reading"]);
+    assert_eq!(out(&read), "station,at,value,note\na,1,1.5,\n");
+    for (data, from, wanted) in [
+        ("new", "backup/monday", "new is not empty"),
+        ("other", "backup", "backup holds no snapshot"),
+    ] {
+        let refused = restore(data, from);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(err(&refused).contains(wanted), "{}", err(&refused));
+    }
+    let help = run(here, &["restore", "--help"]);
+    assert!(out(&help).contains("from what SNAPSHOT TO has made"), "{}", out(&help));
+}
+
+#[test]
 fn a_reader_that_leaves_is_no_error() {
     let directory = tempfile::tempdir().unwrap();
     let mut child = program(directory.path())

@@ -47,7 +47,7 @@ pub use database::{
     CompactionReport, ConditionalWrite, DamageReport, Database, Deciding, Decision, Getting,
     GettingMany, Import, ImportProgress, Imported, IoReport, LargeDataReport, LeftOut, MemoryPool,
     MemoryReport, NewColumn, OnUnknown, Options, RateReport, RecordingSummary, RowCacheReport,
-    Scan, SstableReport, TableReport, WriteBatch, Writing,
+    Scan, Snapshot, SstableReport, TableReport, WriteBatch, Writing,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};

@@ -414,6 +414,11 @@ pub fn canonical(path: &Path) -> io::Result<PathBuf> {
     std::fs::canonicalize(path)
 }
 
+/// Gives a file a second name.
+pub fn link(from: &Path, to: &Path) -> io::Result<()> {
+    Ok(rustix::fs::link(from, to)?)
+}
+
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     Ok(rustix::fs::rename(from, to)?)
 }

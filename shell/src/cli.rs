@@ -153,6 +153,12 @@ pub enum Action {
     /// Compile the policy that comes in on stdin; the engine starts this for itself.
     #[command(hide = true)]
     CompilePolicy,
+    /// Make a data directory, that of --data, from what SNAPSHOT TO has made.
+    Restore {
+        /// Directory of the snapshot; it stays as it is.
+        #[arg(value_name = "SNAPSHOT")]
+        snapshot: PathBuf,
+    },
     /// Look into SSTable files of this engine, Cassandra or ScyllaDB: dump, describe, verify,
     /// query.
     Sstable(SstableArguments),

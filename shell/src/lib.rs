@@ -26,5 +26,6 @@ mod repl;
 mod sstable;
 mod iotune;
 mod run;
+mod restore;
 
 pub use run::run;

@@ -14,7 +14,7 @@ use crate::allocator;
 use crate::cli::{Action, Cli, SstableAction};
 use crate::exit::fail;
 use crate::stderr::tell_line;
-use crate::{batch, flight, iotune, plugin, repl, sstable, thread};
+use crate::{batch, flight, iotune, plugin, repl, restore, sstable, thread};
 
 /// Does what the command line asks for and returns the exit code.
 pub fn run(cli: Cli) -> u8 {
@@ -42,6 +42,9 @@ pub fn run(cli: Cli) -> u8 {
         return iotune::run(arguments, &cli.database.directory, cli.database.backend());
     }
     if let Err(error) = os::raise_descriptor_limit() {
+    if let Some(Action::Restore { snapshot }) = &cli.action {
+        return restore::run(snapshot, &cli.database.directory);
+    }
         tracing::warn!(%error, "the limit of open files stays as it was");
     }
     // The threads that it starts take this over.

@@ -92,11 +92,11 @@ impl Database {
         sender: oneshot::Sender<Result<()>>,
     ) {
         let logged = shard.options.logged_batches.clone();
-        logged.fetch_add(1, Ordering::Relaxed);
+        logged.count.fetch_add(1, Ordering::Relaxed);
         let path = match shard.log_batch(&parts).await {
             Ok(path) => path,
             Err(error) => {
-                logged.fetch_sub(1, Ordering::Relaxed);
+                logged.count.fetch_sub(1, Ordering::Relaxed);
                 // Nobody waits any more when the caller has gone.
                 return drop(sender.send(Err(error)));
             }
@@ -130,7 +130,7 @@ impl Database {
                 return;
             }
         }
-        logged.fetch_sub(1, Ordering::Relaxed);
+        logged.count.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Applies the parts of a batch that is logged. Parts of tables that are gone are left out.
@@ -171,6 +171,8 @@ impl Database {
                 .map(|shard| async move { self.handle(shard).call("sync", sync).await? });
             try_join_all(synced).await?;
         }
+        // A snapshot that is being made may need it.
+        let _unneeded = shard.options.logged_batches.files.read().await;
         shard.remove_batch(path).await
     }
 
@@ -183,10 +185,13 @@ impl Database {
         let load = |shard: Rc<Shard>| async move { shard.load_batches().await }.boxed_local();
         for (path, parts) in self.handle(0).call("load batches", load).await?? {
             let file = path.display().to_string();
-            assert!(logged.load(Ordering::Relaxed) > 0, "tombstones are purged before a replay");
+            assert!(
+                logged.count.load(Ordering::Relaxed) > 0,
+                "tombstones are purged before a replay"
+            );
             if let Err(error) = self.apply_parts(&parts).await {
                 tracing::error!(file, %error, "a batch of an earlier run is not applied");
-                logged.fetch_add(1, Ordering::Relaxed);
+                logged.count.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
             tracing::info!(file, parts = parts.len(), "a batch of an earlier run is applied");
@@ -196,11 +201,11 @@ impl Database {
             };
             if let Err(error) = self.handle(0).call("forget batch", forget).await? {
                 tracing::warn!(file, %error, "a batch is done, and its file stays to the next start");
-                logged.fetch_add(1, Ordering::Relaxed);
+                logged.count.fetch_add(1, Ordering::Relaxed);
             }
         }
         // That of the opening itself.
-        let before = logged.fetch_sub(1, Ordering::Relaxed);
+        let before = logged.count.fetch_sub(1, Ordering::Relaxed);
         assert!(before > 0, "batches of earlier runs are replayed twice");
         Ok(())
     }

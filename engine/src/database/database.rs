@@ -5,7 +5,6 @@ use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, LocalBoxFuture, try_join_all};
@@ -17,6 +16,7 @@ use super::report::TableReport;
 use super::shard::opening::Ledgers;
 use super::shard::recording::Recording;
 use super::shard::{LeftOut, Shard, ShardOptions, log_limit};
+use super::snapshot::logged::LoggedBatches;
 use crate::admission::ReadMemory;
 use crate::clock::{Clock, SystemClock, Timestamps};
 use crate::commitlog::{Durability, Recovery};
@@ -108,7 +108,7 @@ pub(super) struct Inner {
     /// The trace that is recorded.
     pub(super) recording: tokio::sync::Mutex<Option<Recording>>,
     timestamps: Arc<Timestamps>,
-    logged_batches: Arc<AtomicUsize>,
+    logged_batches: Arc<LoggedBatches>,
 }
 
 impl Database {
@@ -299,8 +299,7 @@ impl Database {
         self.inner.timestamps.next_us()
     }
 
-    /// How many batches a start would apply again.
-    pub(super) fn logged_batches(&self) -> &AtomicUsize {
+    pub(super) fn logged_batches(&self) -> &Arc<LoggedBatches> {
         &self.inner.logged_batches
     }
 
@@ -655,7 +654,7 @@ struct Shared {
     read_memory: Arc<ReadMemory>,
     timestamps: Arc<Timestamps>,
     handovers: Arc<Handovers>,
-    logged_batches: Arc<AtomicUsize>,
+    logged_batches: Arc<LoggedBatches>,
 }
 
 impl Shared {
@@ -664,7 +663,7 @@ impl Shared {
             read_memory: ReadMemory::new(options.read_memory_bytes),
             handovers: Handovers::new(shard_count),
             timestamps: Timestamps::new(options.clock.clone()),
-            logged_batches: Arc::new(AtomicUsize::new(1)),
+            logged_batches: LoggedBatches::new(),
         }
     }
 }

@@ -17,6 +17,7 @@ mod recording;
 mod report;
 mod rows;
 mod shard;
+mod snapshot;
 
 #[cfg(test)]
 mod tests;
@@ -35,3 +36,4 @@ pub use report::{
 };
 pub use shard::recording::RecordingSummary;
 pub use shard::{CompactionEnd, CompactionRecord, ConditionalWrite, Decision, LeftOut, Shard};
+pub use snapshot::Snapshot;

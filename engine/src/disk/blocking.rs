@@ -111,6 +111,11 @@ impl Disk for BlockingDisk {
         Box::pin(on_path("rename", from, move |from| os::rename(from, &to)))
     }
 
+    fn link<'a>(&'a self, from: &'a Path, to: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
+        let to = to.to_owned();
+        Box::pin(on_path("link", from, move |from| os::link(from, &to)))
+    }
+
     fn remove<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
         Box::pin(on_path("remove", path, os::remove_file))
     }

@@ -30,6 +30,7 @@ pub(crate) async fn run(disk: Rc<dyn Disk>, root: &Path) {
     dropped_operations(disk, &root.join("dropped")).await;
     directories(disk, &root.join("directories")).await;
     renaming_and_removing(disk, &root.join("names")).await;
+    second_names(disk, &root.join("second-names")).await;
     open_files_outlive_their_names(disk, &root.join("nameless")).await;
     whole_files(disk, &root.join("whole")).await;
 }
@@ -265,6 +266,22 @@ async fn renaming_and_removing(disk: &dyn Disk, root: &Path) {
     assert_eq!(&read(&*file, 0, PAGE_BYTES).await[..], &[1; PAGE_BYTES]);
     disk.remove(&to).await.unwrap();
     assert_code(disk.open(&to, OpenOptions::READ).await, ENOENT, "removed");
+    assert_eq!(disk.list(root).await.unwrap(), []);
+}
+
+async fn second_names(disk: &dyn Disk, root: &Path) {
+    disk.create_directories(root).await.unwrap();
+    let (first, second) = (root.join("first"), root.join("second"));
+    assert_code(disk.link(&first, &second).await, ENOENT, "a second name of nothing");
+    write(&*create(disk, &first).await, 0, page_of(6)).await;
+    disk.link(&first, &second).await.expect("a file may have two names");
+    assert_code(disk.link(&first, &second).await, EEXIST, "a name that is taken");
+    let file = disk.open(&second, OpenOptions::READ).await.unwrap();
+    assert_eq!(&read(&*file, 0, PAGE_BYTES).await[..], &[6; PAGE_BYTES]);
+    disk.remove(&first).await.unwrap();
+    let file = disk.open(&second, OpenOptions::READ).await.expect("one name is left");
+    assert_eq!(&read(&*file, 0, PAGE_BYTES).await[..], &[6; PAGE_BYTES]);
+    disk.remove(&second).await.unwrap();
     assert_eq!(disk.list(root).await.unwrap(), []);
 }
 

@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+
 use super::{AlignedBuffer, Disk, OpenOptions};
 use crate::error::{Error, Result};
 
@@ -24,6 +27,23 @@ pub async fn read_file(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>> {
         content.extend_from_slice(&buffer[..buffer.len().min(size - content.len())]);
     }
     Ok(content)
+}
+
+/// Removes a folder with all that is in it.
+///
+/// Errors: `Io`.
+pub fn remove_tree<'a>(disk: &'a dyn Disk, directory: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
+    async move {
+        for entry in disk.list(directory).await? {
+            let path = directory.join(&entry.name);
+            match entry.is_directory {
+                true => remove_tree(disk, &path).await?,
+                false => disk.remove(&path).await?,
+            }
+        }
+        disk.remove_directory(directory).await
+    }
+    .boxed_local()
 }
 
 /// Removes a file; one that is gone already is no error.

@@ -27,7 +27,7 @@ use crate::error::Result;
 pub use backend::{Backend, run, run_within};
 pub use blocking::BlockingDisk;
 pub use buffer::{AlignedBuffer, buffer_bytes};
-pub use files::{read_file, remove_if_there, write_file_atomically};
+pub use files::{read_file, remove_if_there, remove_tree, write_file_atomically};
 pub use open_files::{OpenFiles, OpenFilesStats, Sleep};
 pub use simulated::{Counters, Faults, SimulatedDisk};
 pub use uring::UringDisk;
@@ -85,6 +85,10 @@ pub trait Disk {
 
     /// Renames a file, replacing `to`. Durable only after `sync_directory`.
     fn rename<'a>(&'a self, from: &'a Path, to: &'a Path) -> LocalBoxFuture<'a, Result<()>>;
+
+    /// Gives a file a second name, on the same file system. Durable only after `sync_directory`.
+    /// Errors: `Io`; EEXIST when `to` is there, EXDEV for another file system.
+    fn link<'a>(&'a self, from: &'a Path, to: &'a Path) -> LocalBoxFuture<'a, Result<()>>;
 
     /// Removes a file. Durable only after `sync_directory`.
     fn remove<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>>;

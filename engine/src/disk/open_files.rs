@@ -208,6 +208,10 @@ impl Disk for OpenFiles {
         self.pool.disk.rename(from, to)
     }
 
+    fn link<'a>(&'a self, from: &'a Path, to: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
+        self.pool.disk.link(from, to)
+    }
+
     fn remove<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
         self.pool.disk.remove(path)
     }

@@ -204,6 +204,11 @@ impl Disk for UringDisk {
         })
     }
 
+    fn link<'a>(&'a self, from: &'a Path, to: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
+        let to = to.to_owned();
+        Box::pin(on_path("link", from, move |from| os::link(from, &to)))
+    }
+
     fn remove<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let result = tokio_uring::fs::remove_file(path).await;

@@ -55,6 +55,10 @@ impl Disk for ScheduledDisk {
         on_own_thread(async move { self.disk.rename(from, to).await })
     }
 
+    fn link<'a>(&'a self, from: &'a Path, to: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
+        on_own_thread(async move { self.disk.link(from, to).await })
+    }
+
     fn remove<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
         on_own_thread(async move { self.disk.remove(path).await })
     }

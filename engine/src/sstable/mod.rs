@@ -59,4 +59,4 @@ pub use format::type_name::{cql_type, marshal_name, partition_key_types};
 pub use index::filter::HashedKey;
 pub use read::{Damage, DamageLog, HeldMemory, Part, ReadPlan, Sstable, overlap, stated_positions};
 pub use set::{LOST, clear_unnamed, manifest};
-pub use write::{ORIGIN_COMPACTION, SstableWriter, WriterOptions, remove_files};
+pub use write::{ORIGIN_COMPACTION, SstableWriter, WriterOptions, link_files, remove_files};

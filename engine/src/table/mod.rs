@@ -11,6 +11,7 @@ mod open;
 mod point;
 mod read;
 mod resharding;
+mod snapshot;
 mod state;
 mod table;
 #[cfg(test)]
@@ -25,4 +26,5 @@ pub use open::{Cleared, Reached, SetAside, TableOpening, clear_leftovers};
 pub use point::{PointQuery, Progress};
 pub use read::{Partitions, ReadCommand, Sent};
 pub use resharding::Handovers;
+pub use snapshot::Linked;
 pub use table::{Table, TableStats};

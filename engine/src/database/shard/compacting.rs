@@ -45,7 +45,7 @@ impl Shard {
 
     /// Whether a start would apply batches again: what covers parts of them must stay.
     fn has_logged_batches(&self) -> bool {
-        self.options.logged_batches.load(Ordering::Relaxed) > 0
+        self.options.logged_batches.count.load(Ordering::Relaxed) > 0
     }
 
     /// Looks whether anything should be merged.

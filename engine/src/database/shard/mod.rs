@@ -30,7 +30,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use tokio::sync::Notify;
 
@@ -43,6 +42,7 @@ use self::flush_state::Flushing;
 pub use self::left_out::LeftOut;
 use self::log_limit::LogLimit;
 use super::layout::Layout;
+use super::snapshot::logged::LoggedBatches;
 use crate::admission::rate::Limiter;
 use crate::admission::{Admission, ReadMemory};
 use crate::cache::PageCache;
@@ -77,8 +77,7 @@ pub(in crate::database) struct ShardOptions {
     pub(in crate::database) handovers: Arc<Handovers>,
     /// Of all shards.
     pub(in crate::database) timestamps: Arc<Timestamps>,
-    /// Batches, of all shards, that a start would apply again. One more while the database opens.
-    pub(in crate::database) logged_batches: Arc<AtomicUsize>,
+    pub(in crate::database) logged_batches: Arc<LoggedBatches>,
     /// Held by every shard: the last that ends lets the directory go.
     pub(in crate::database) _lock: Option<Arc<os::LockFile>>,
 }

@@ -15,7 +15,7 @@ use super::Shard;
 use crate::commitlog::{Commitlog, CommitlogOptions, Recovery, ReplayPosition};
 use crate::database::catalog::Catalog;
 use crate::database::layout;
-use crate::disk::{DirectoryEntry, read_file, remove_if_there, write_file_atomically};
+use crate::disk::{DirectoryEntry, read_file, remove_if_there, remove_tree, write_file_atomically};
 use crate::error::{Error, Result};
 use crate::io::Class;
 use crate::ledger::{Entry, Known, Ledger};
@@ -405,21 +405,10 @@ impl Shard {
         }
     }
 
-    /// Removes a folder of files, and folders of files in it.
+    /// Removes a folder with all that is in it.
     pub(in crate::database) async fn remove_directory(&self, directory: &Path) -> Result<()> {
         let disk = &self.context.disk;
-        for entry in disk.list(directory).await? {
-            let path = directory.join(&entry.name);
-            if entry.is_directory {
-                for inner in disk.list(&path).await? {
-                    disk.remove(&path.join(&inner.name)).await?;
-                }
-                disk.remove_directory(&path).await?;
-            } else {
-                disk.remove(&path).await?;
-            }
-        }
-        disk.remove_directory(directory).await?;
+        remove_tree(&**disk, directory).await?;
         match directory.parent() {
             Some(parent) => disk.sync_directory(parent).await,
             None => Ok(()),

@@ -32,6 +32,7 @@ mod memory;
 mod point_reads;
 mod reads;
 mod several_shards;
+mod snapshot;
 mod watched;
 mod writes;
 

@@ -81,6 +81,24 @@ impl SimulatedDisk {
         Ok(())
     }
 
+    async fn link_file(&self, from: &Path, to: &Path) -> Result<()> {
+        self.turn("link", from).await?;
+        let mut state = self.state.borrow_mut();
+        let entry = match state.names.get(from) {
+            Some(entry @ Entry::File(_)) => entry,
+            Some(Entry::Directory) => return Err(failed("link", from, EISDIR)),
+            None => return Err(failed("link", from, ENOENT)),
+        };
+        parent_of(&state, "link", to)?;
+        state.check_folder("link", to)?;
+        if state.names.get(to).is_some() {
+            return Err(failed("link", to, EEXIST));
+        }
+        state.take_name("link", to)?;
+        state.names.add(to, entry);
+        Ok(())
+    }
+
     async fn unlink(&self, path: &Path) -> Result<()> {
         self.turn("remove", path).await?;
         let mut state = self.state.borrow_mut();
@@ -165,6 +183,10 @@ impl Disk for SimulatedDisk {
 
     fn rename<'a>(&'a self, from: &'a Path, to: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
         self.move_file(from, to).boxed_local()
+    }
+
+    fn link<'a>(&'a self, from: &'a Path, to: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
+        self.link_file(from, to).boxed_local()
     }
 
     fn remove<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {

@@ -445,6 +445,19 @@ impl Manifest {
         }
     }
 
+    /// Writes what is live to a file of the same name in another folder, of a directory without
+    /// commitlogs: nothing there says how far one was flushed, or which files may go.
+    ///
+    /// Errors: `Io`.
+    pub async fn copy_into(&self, folder: &Path) -> Result<()> {
+        let name =
+            self.path.file_name().ok_or_else(|| Error::invalid("a manifest needs a name"))?;
+        let mut copy = Manifest::empty(self.disk.clone(), &folder.join(name));
+        (copy.live, copy.runs) = (self.live.clone(), self.runs.clone());
+        copy.number_max = self.number_max;
+        copy.rewrite().await
+    }
+
     /// Replaces the log by one frame that says the same, and one behind it.
     async fn rewrite(&mut self) -> Result<()> {
         let mut edits: Vec<Edit> = self

@@ -94,6 +94,13 @@ impl Disk for MemoryDisk {
         done(Ok(()))
     }
 
+    fn link<'a>(&'a self, from: &'a Path, to: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
+        let mut files = self.files.borrow_mut();
+        let Some(content) = files.get(from).cloned() else { return done(Err(failed(from, 2))) };
+        files.insert(to.to_owned(), content);
+        done(Ok(()))
+    }
+
     fn remove<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
         let removed = self.files.borrow_mut().remove(path);
         done(removed.map(|_| ()).ok_or_else(|| failed(path, 2)))

@@ -4,4 +4,4 @@ mod data_writer;
 mod large_data;
 mod writer;
 
-pub use writer::{ORIGIN_COMPACTION, SstableWriter, WriterOptions, remove_files};
+pub use writer::{ORIGIN_COMPACTION, SstableWriter, WriterOptions, link_files, remove_files};

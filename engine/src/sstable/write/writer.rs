@@ -524,6 +524,21 @@ pub async fn remove_files(disk: &dyn Disk, directory: &Path, generation: u64) ->
     disk.sync_directory(directory).await
 }
 
+/// Gives all files of an SSTable second names in another folder, the table of contents last. They
+/// are durable after that folder is synced.
+///
+/// Errors: `Io`.
+pub async fn link_files(disk: &dyn Disk, from: &Path, to: &Path, generation: u64) -> Result<()> {
+    for component in Component::ALL {
+        match disk.link(&component.path(from, generation), &component.path(to, generation)).await {
+            // Not every SSTable has all of them.
+            Err(error) if error.is_missing_file() && component != Component::Data => {}
+            linked => linked?,
+        }
+    }
+    Ok(())
+}
+
 /// The table of contents of an SSTable that has this component instead of `CRC.db`, if not that.
 fn table_of_contents(map: Component) -> String {
     assert!(matches!(map, Component::Crc | Component::CompressionInfo), "{map:?} maps no chunks");

@@ -22,6 +22,7 @@ use super::policy::{
     AlterLoadShedding, AlterRateLimiter, AlterReadAdmission, CreatePolicy, DropPolicy,
     ExplainPolicy, RollBackPolicy,
 };
+use super::snapshot::SnapshotTo;
 use super::trace::RecordTrace;
 use super::{OwnStatement, Read, show};
 use crate::query::error::Result;
@@ -323,6 +324,17 @@ pub static STATEMENTS: &[StatementRow] = &[
         reader: Reader::Own(own::<Compact>),
         help: &[Help::Name(Topic::Rows, "COMPACT")],
         tabs: TABLE,
+        continues: Continues::Nothing,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "SNAPSHOT TO",
+        reader: Reader::Own(own::<SnapshotTo>),
+        help: &[Help::Form(
+            Topic::Engine,
+            "SNAPSHOT TO 'dir'",
+            "copies everything, by second names of files",
+        )],
         continues: Continues::Nothing,
         ..StatementRow::PLAIN
     },

@@ -17,6 +17,7 @@ mod io;
 mod list;
 mod policy;
 mod show;
+mod snapshot;
 mod trace;
 
 #[cfg(test)]

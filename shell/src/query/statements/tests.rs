@@ -217,6 +217,7 @@ fn the_other_statements() {
         ("DESC TABLE ks.t", "Table"),
         ("FLUSH", "Flush"),
         ("FLUSH ks.t", "Flush"),
+        ("snapshot to '/x'", "SnapshotTo"),
         ("INVALIDATE CACHE", "InvalidateCache"),
         ("invalidate cache ks.t", "InvalidateCache"),
         ("SHOW CACHE TABLES", "Show"),

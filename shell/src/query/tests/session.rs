@@ -353,6 +353,7 @@ async fn a_session_without_files_reads_none() {
         "COPY t FROM '/etc/passwd'",
         "COPY t TO '/tmp/never'",
         "CREATE POLICY p FROM '/etc/passwd'",
+        "SNAPSHOT TO '/tmp/never'",
         "SELECT * FROM '/etc/passwd'",
         "CREATE EXTERNAL TABLE x STORED AS CSV LOCATION '/etc/passwd'",
     ] {

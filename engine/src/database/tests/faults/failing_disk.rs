@@ -63,6 +63,10 @@ impl<F: Fn(&Path) -> Option<i32> + 'static> Disk for FailingDisk<F> {
         self.refused(to).unwrap_or_else(|| self.inner.rename(from, to))
     }
 
+    fn link<'a>(&'a self, from: &'a Path, to: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
+        self.refused(to).unwrap_or_else(|| self.inner.link(from, to))
+    }
+
     fn remove<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
         self.inner.remove(path)
     }
