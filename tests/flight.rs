@@ -13,6 +13,8 @@ mod clients;
 mod exchange;
 #[path = "flight/load.rs"]
 mod load;
+#[path = "flight/metrics.rs"]
+mod metrics;
 #[path = "flight/ticket.rs"]
 mod ticket;
 #[path = "skip.rs"]
@@ -43,11 +45,17 @@ impl Service {
 
     /// Starts it with options of its own.
     fn start_with(directory: &Path, options: &[&str]) -> Self {
+        Service::start_serving(directory, options, &[])
+    }
+
+    /// Starts it with options of the program, and of what serves.
+    fn start_serving(directory: &Path, options: &[&str], serving: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
             .args(["--shards", "2", "--data"])
             .arg(directory.join("data"))
             .args(options)
             .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(serving)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

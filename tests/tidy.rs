@@ -22,6 +22,7 @@ use prose::{links_and_code, sentences};
 const OWNERS: &[(&str, &[&str])] = &[
     ("arrow", &["engine/src/batch/", "shell/src/output/", "shell/src/flight/"]),
     ("arrow_flight", &["shell/src/flight/"]),
+    ("axum", &["shell/src/metrics/"]),
     ("base64", &["shell/src/flight/"]),
     ("blake3", &["shell/src/flight/seal.rs"]),
     ("clap", &["shell/src/cli.rs", "shell/src/cli/", "shell/src/main.rs"]),

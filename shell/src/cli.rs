@@ -146,19 +146,22 @@ pub enum Action {
         /// Address to listen on; port 0 takes a free port and prints it.
         #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:31337", value_parser = parse_listen)]
         listen: SocketAddr,
+        /// Address of /metrics, for Prometheus, and of /health; port 0 takes a free port.
+        #[arg(long, value_name = "ADDRESS", value_parser = parse_listen)]
+        metrics: Option<SocketAddr>,
     },
     /// Measure the disk for the I/O scheduler and write io-properties.yaml, which the engine reads
     /// when it opens the directory.
     Iotune(IotuneArguments),
-    /// Compile the policy that comes in on stdin; the engine starts this for itself.
-    #[command(hide = true)]
-    CompilePolicy,
     /// Make a data directory, that of --data, from what SNAPSHOT TO has made.
     Restore {
         /// Directory of the snapshot; it stays as it is.
         #[arg(value_name = "SNAPSHOT")]
         snapshot: PathBuf,
     },
+    /// Compile the policy that comes in on stdin; the engine starts this for itself.
+    #[command(hide = true)]
+    CompilePolicy,
     /// Look into SSTable files of this engine, Cassandra or ScyllaDB: dump, describe, verify,
     /// query.
     Sstable(SstableArguments),

@@ -1,12 +1,12 @@
 //! What people and clients see of Tidegate: the shell and the Arrow Flight SQL service.
 //!
 //! Modules stand bottom-up: `allocator` is what the program takes memory from, `stderr` is what it
-//! tells people beside results, `thread` has the
-//! stack that statements need, `memory` divides what there is, `text` and `output` know nothing of
-//! a database, `query` turns SQL into reads and writes of the engine, `session` runs pieces of text
-//! and prints what they give, `flight` serves clients, `cli` reads the command line, `plugin` helps
-//! authors of policies, `sstable` looks into files without a database, `repl` and `batch` feed a
-//! session, `iotune` measures a disk.
+//! tells people beside results, `thread` has the stack that statements need, `memory` divides what
+//! there is, `text` and `output` know nothing of a database, `query` turns SQL into reads and
+//! writes of the engine, `session` runs pieces of text and prints what they give, `metrics` tells
+//! monitoring, `flight` serves clients, `cli` reads the command line, `plugin` helps authors of
+//! policies, `sstable` looks into files without a database, `repl` and `batch` feed a session,
+//! `iotune` measures a disk, `restore` brings a snapshot back.
 
 pub mod allocator;
 mod stderr;
@@ -18,6 +18,7 @@ pub mod output;
 pub mod query;
 mod command;
 mod session;
+mod metrics;
 pub mod flight;
 pub mod cli;
 mod plugin;
@@ -25,7 +26,7 @@ mod batch;
 mod repl;
 mod sstable;
 mod iotune;
-mod run;
 mod restore;
+mod run;
 
 pub use run::run;

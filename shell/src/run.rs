@@ -13,6 +13,7 @@ use tracing_subscriber::EnvFilter;
 use crate::allocator;
 use crate::cli::{Action, Cli, SstableAction};
 use crate::exit::fail;
+use crate::flight::Addresses;
 use crate::stderr::tell_line;
 use crate::{batch, flight, iotune, plugin, repl, restore, sstable, thread};
 
@@ -41,10 +42,10 @@ pub fn run(cli: Cli) -> u8 {
     if let Some(Action::Iotune(arguments)) = &cli.action {
         return iotune::run(arguments, &cli.database.directory, cli.database.backend());
     }
-    if let Err(error) = os::raise_descriptor_limit() {
     if let Some(Action::Restore { snapshot }) = &cli.action {
         return restore::run(snapshot, &cli.database.directory);
     }
+    if let Err(error) = os::raise_descriptor_limit() {
         tracing::warn!(%error, "the limit of open files stays as it was");
     }
     // The threads that it starts take this over.
@@ -96,8 +97,9 @@ async fn run_in_runtime(cli: Cli) -> u8 {
         tell_line!("warning: {left_out}");
     }
     let code = match &cli.action {
-        Some(Action::Serve { listen }) => {
-            match flight::serve(database.clone(), memory, *listen).await {
+        Some(Action::Serve { listen, metrics }) => {
+            let listen = Addresses { clients: *listen, metrics: *metrics };
+            match flight::serve(database.clone(), memory, listen).await {
                 Ok(()) => 0,
                 Err(error) => fail(&error),
             }

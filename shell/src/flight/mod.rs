@@ -40,6 +40,7 @@ use self::front::Front;
 use self::service::{Service, State};
 use self::session::connection::{Connection, Wire};
 use crate::memory::MemoryPlan;
+use crate::metrics::Metrics;
 use crate::stderr::tell_line;
 
 /// Largest message taken from a client: one batch of an ingest.
@@ -51,19 +52,30 @@ const CUT_SECONDS_MAX: u64 = 1;
 /// How often a silent connection is asked whether it is alive, and how long for an answer.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// Serves `database` on `listen`, to so many connections as `memory` has room for, until Ctrl-C or
-/// SIGTERM; then no call is taken any more, running ones may end within [`DRAIN_SECONDS_MAX`], and
-/// what is left is cut: a client that does not read its answer keeps nobody waiting. A second
-/// signal ends the process at once, with 128 and the signal's number as its code. The database
-/// stays open.
+/// Where the service listens.
+#[derive(Debug, Clone, Copy)]
+pub struct Addresses {
+    /// For clients.
+    pub clients: SocketAddr,
+    /// For what asks for metrics, if that is served.
+    pub metrics: Option<SocketAddr>,
+}
+
+/// Serves `database` on these addresses, to so many connections as `memory` has room for, until
+/// Ctrl-C or SIGTERM; then no call is taken any more, running ones may end within
+/// [`DRAIN_SECONDS_MAX`], and what is left is cut: a client that does not read its answer keeps
+/// nobody waiting. A second signal ends the process at once, with 128 and the signal's number as
+/// its code. The database stays open.
 ///
 /// Errors: a sentence when the address cannot be used.
 pub async fn serve(
     database: Database,
     memory: MemoryPlan,
-    listen: SocketAddr,
+    listen: Addresses,
 ) -> Result<(), String> {
-    assert!(listen.ip().is_loopback(), "the command line takes loopback addresses only");
+    let mut all = [Some(listen.clients), listen.metrics].into_iter().flatten();
+    let is_local = all.all(|address| address.ip().is_loopback());
+    assert!(is_local, "the command line takes loopback addresses only");
     let listening = |error: std::io::Error| format!("cannot listen to signals: {error}");
     let mut interrupt = signal(SignalKind::interrupt()).map_err(listening)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(listening)?;
@@ -103,14 +115,16 @@ pub async fn serve(
 async fn listen_until(
     database: Database,
     memory: MemoryPlan,
-    listen: SocketAddr,
+    listen: Addresses,
     stopped: tokio::sync::oneshot::Receiver<()>,
 ) -> Result<(), String> {
-    let listener = TcpListener::bind(listen)
+    let clients = listen.clients;
+    let listener = TcpListener::bind(clients)
         .await
-        .map_err(|error| format!("cannot listen on {listen}: {error}"))?;
+        .map_err(|error| format!("cannot listen on {clients}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let service = Service::new(database, &memory).map_err(|status| status.message().to_owned())?;
+    let metrics = Metrics::new(service.state().sessions().own());
     let connections = Connections::new(memory.connections);
     let incoming = incoming(&connections, listener, service.state());
     let service = FlightServiceServer::new(Front(service))
@@ -126,6 +140,9 @@ async fn listen_until(
             let _ = stopped.await;
         });
     tell_line!("listening on {address}");
+    if let Some(listen) = listen.metrics {
+        metrics.listen(listen).await?;
+    }
     server.await.map_err(|error| error.to_string())
 }
 

@@ -189,6 +189,11 @@ impl Sessions {
         Ok(Sessions { template, kept: Arc::new(Kept::new()), all: Mutex::default() })
     }
 
+    /// A session of the service itself, which shares the memory of all.
+    pub(super) fn own(&self) -> query::Session {
+        self.template.at(&SessionOptions::default().keyspace)
+    }
+
     fn clock(&self) -> &Arc<dyn Clock> {
         self.template.database().clock()
     }
@@ -228,9 +233,7 @@ impl Sessions {
         make_room(all, SESSIONS_MAX, now_ns, |_| true).map_err(|()| {
             Status::resource_exhausted(format!("{SESSIONS_MAX} sessions are in use: try later"))
         })?;
-        let keyspace = &SessionOptions::default().keyspace;
-        let query = self.template.at(keyspace);
-        let session = Arc::new(FlightSession::new(query, Arc::clone(&self.kept), now_ns));
+        let session = Arc::new(FlightSession::new(self.own(), Arc::clone(&self.kept), now_ns));
         let entry = Entry { session: Arc::clone(&session), user, connections, was_used, number };
         all.insert(name, entry);
         Ok(session)
