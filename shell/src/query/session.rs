@@ -7,6 +7,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Deref;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -140,7 +141,11 @@ impl Session {
             .with_optimizer_rules(rules::optimizer()?)
             .with_physical_optimizer_rules(rules::physical()?)
             .build();
-        let context = SessionContext::new_with_state(state);
+        let mut context = SessionContext::new_with_state(state);
+        if options.local_files {
+            // A name that is no table of the keyspace may be that of a file.
+            context = context.enable_url_table();
+        }
         let engine = Engine::new(database.clone());
         context.register_catalog(CATALOG, Arc::new(TideCatalog::new(engine.clone())));
         let node = time_uuid::node(RandomState::new().hash_one(0_u8));
@@ -291,6 +296,12 @@ impl Session {
             // Or a table of that name: planning finds out.
             return Ok(());
         }
+        if let TableReference::Bare { table } = &reference
+            && self.options.local_files
+            && is_file(table)
+        {
+            return check_file(table);
+        }
         let resolved: ResolvedTableReference = reference.resolve(CATALOG, &self.keyspace());
         let Some(catalog) = self.context.catalog(&resolved.catalog) else {
             return Err(QueryError::not_found("catalog", &resolved.catalog, [CATALOG]));
@@ -342,4 +353,20 @@ pub(super) fn has_union(plan: &LogicalPlan) -> Result<bool> {
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(found)
+}
+
+/// Whether a table's name is that of a file which can be read, as in `FROM 'day.parquet'`.
+fn is_file(name: &str) -> bool {
+    let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
+    extension.is_some_and(|extension| {
+        ["csv", "json", "parquet"].iter().any(|known| extension.eq_ignore_ascii_case(known))
+    })
+}
+
+/// Errors: `NotFound` for a file that is not there; a pattern may match nothing.
+fn check_file(name: &str) -> Result<()> {
+    match name.contains(['*', '?', '[']) || Path::new(name).exists() {
+        true => Ok(()),
+        false => Err(QueryError::not_found("file", name, [])),
+    }
 }

@@ -1,6 +1,7 @@
 //! What users of wide-column stores select: clauses and functions of CQL.
 
 mod distinct;
+mod file;
 mod partition_limit;
 mod stamp;
 mod timeout;
