@@ -263,3 +263,41 @@ fn check_cell(schema: &TableSchema, column: &Column, cell: &Cell) -> Result<()> 
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutation::{CellPath, ClusteringRange, Liveness};
+
+    /// A map that is replaced is deleted a moment before its elements: made one moment, they would
+    /// go with what they replace.
+    #[test]
+    fn all_parts_of_a_write_become_later_by_the_same_time() {
+        let tombstone = |timestamp| Tombstone { timestamp, deletion_time: 1 };
+        let write = |by: i64| {
+            let cells = vec![(CellPath::from_ordered([1]), Cell::live(by + 9, *b"e"))];
+            let multi = MultiCell { deletion: Some(tombstone(by + 8)), cells };
+            let row = Row {
+                liveness: Some(Liveness::at(by + 7)),
+                deletion: Some(tombstone(by + 4)),
+                cells: vec![(ColumnId(1), Cell::live(by + 6, *b"v"))],
+                multi: vec![(ColumnId(2), multi)],
+            };
+            let cells = vec![(ColumnId(3), Cell::deleted(by + 5, 1))];
+            let deleted =
+                RangeTombstone { range: ClusteringRange::full(), tombstone: tombstone(by + 3) };
+            Mutation {
+                deletion: Some(tombstone(by + 2)),
+                static_row: Some(Row { cells, ..Row::default() }),
+                rows: vec![(ClusteringKey::from_ordered([7]), row)],
+                range_tombstones: vec![deleted],
+                ..Mutation::new(TableId(1), PartitionKey::from_bytes(*b"k"))
+            }
+        };
+        let mut later = write(0);
+        later.make_later(1009);
+        assert_eq!(later, write(1000));
+        later.make_later(1009);
+        assert_eq!(later, write(1000), "it is that late already");
+    }
+}
