@@ -11,6 +11,9 @@ fn a_switch_that_one_shard_refuses_is_undone_on_those_before_it() {
         governance.put_in_charge(World::Eviction, Some("a")).await.unwrap();
         assert_eq!(life.steps(), ["0 switch a", "1 switch a", "2 switch a"]);
         assert_eq!(life.wanted(World::Eviction).as_deref(), Some("a"));
+        // The same once more: what was before it stays what was before.
+        governance.put_in_charge(World::Eviction, Some("a")).await.unwrap();
+        life.steps();
 
         life.refuse(2, "switch");
         let refused = governance.put_in_charge(World::Eviction, Some("b")).await.unwrap_err();
