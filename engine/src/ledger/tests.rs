@@ -151,3 +151,21 @@ fn a_segment_tells_whose_records_it_may_hold() {
     assert!(open.may_hold((5, 0), one, None) && open.may_hold((5, 0), two, Some((5, 9999))));
     assert!(!open.may_hold((5, 0), one, Some((6, 0))));
 }
+
+/// Its id must not come again, whatever else is recorded meanwhile.
+#[test]
+fn the_greatest_segment_is_known_though_it_is_gone() {
+    run(async {
+        let disk = SimulatedDisk::new(6);
+        let ledger = open(&disk).await;
+        ledger.record(vec![segment(9), segment(70)]).await.unwrap();
+        ledger.record(vec![Entry::Released { ids: vec![70] }]).await.unwrap();
+        // As often as it takes until the file is written anew.
+        for sequence in 1..200 {
+            ledger.record(vec![manifest(1, sequence)]).await.unwrap();
+        }
+        let ledger = open(&disk.power_cut()).await;
+        let segments: Vec<u64> = ledger.known().segments.into_keys().collect();
+        assert_eq!((segments, ledger.segment_max()), (vec![9], 70));
+    });
+}

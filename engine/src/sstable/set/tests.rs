@@ -372,3 +372,20 @@ async fn what_was_set_aside_is_there_after_a_power_cut() {
         assert!(kept.iter().map(|entry| &entry.name).eq(&moved), "seed {seed}: {kept:?}");
     }
 }
+
+/// An edit that was taken is durable, and so is the name of a manifest that is new.
+#[tokio::test]
+async fn the_first_edit_is_there_after_a_power_cut() {
+    for seed in 0..8 {
+        let disk = SimulatedDisk::new(seed);
+        let shared = disk.shared();
+        shared.create_directories(directory()).await.unwrap();
+        for folder in directory().ancestors() {
+            shared.sync_directory(folder).await.unwrap();
+        }
+        let mut manifest = Manifest::open(shared, &path()).await.unwrap();
+        manifest.append(vec![add(1)]).await.unwrap();
+        let after = Manifest::open(disk.power_cut().shared(), &path()).await.unwrap();
+        assert!(after.live().keys().eq([&1]), "seed {seed}: {:?}", after.live());
+    }
+}
