@@ -83,6 +83,51 @@ fn a_read_of_one_row_has_the_newest_write_at_every_step_of_a_flush() {
     }
 }
 
+/// What a reader brings in that began before a flush lacks what the flush brings, and the flush may
+/// have passed that partition already.
+#[test]
+fn a_reader_from_before_a_flush_leaves_nothing_older_in_the_cache() {
+    const PARTITIONS: i32 = 6;
+    let slice = Slice::full(Direction::Forward);
+    let ranges = || (0..PARTITIONS).map(|pk| PartitionRange::Single(partition_key(pk)));
+    for is_scan in [false, true] {
+        let (mut steps, mut is_over) = (0, false);
+        while !is_over {
+            let world = World::open(MemoryDisk::default(), schema(true), 1 << 20, (0, 1));
+            for timestamp in [1, 2] {
+                if timestamp == 2 {
+                    world.flush();
+                }
+                (0..PARTITIONS).for_each(|pk| world.write((pk, timestamp), timestamp.into(), 10));
+            }
+            let ranges = || match is_scan {
+                true => vec![PartitionRange::full()],
+                false => ranges().collect(),
+            };
+            let read = |range: &PartitionRange| world.table.read(range, &slice, false);
+            let count = |source| rows_of(source, usize::MAX).len();
+            let early: Vec<_> = ranges().iter().map(read).collect();
+            let turns = EachTurn::new();
+            let mut flush = pin!(world.table.flush());
+            for _ in 0..steps {
+                is_over |= turns.poll(flush.as_mut()).is_ready();
+                if is_over {
+                    break;
+                }
+            }
+            let wanted = 2 * PARTITIONS as usize;
+            assert_eq!(early.into_iter().map(count).sum::<usize>(), wanted, "after {steps} steps");
+            if !is_over {
+                block_on(flush).unwrap();
+            }
+            let late: usize = ranges().iter().map(|range| count(read(range))).sum();
+            assert_eq!(late, wanted, "a scan: {is_scan}, read after {steps} steps");
+            steps += 1;
+        }
+        assert!(steps > PARTITIONS, "a flush gives way between its partitions: {steps} steps");
+    }
+}
+
 /// A deleted range ends beside rows: an SSTable has no form for a bound that stands at one.
 #[test]
 fn every_deleted_range_that_the_check_of_a_write_lets_pass_can_be_flushed() {
