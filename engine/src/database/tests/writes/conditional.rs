@@ -200,6 +200,12 @@ async fn what_is_applied_is_newer_than_what_it_has_read() {
     let decision = write_if(&database, update(6), on_row(&schema, 1, equals(5))).await.unwrap();
     assert_eq!(decision.applied_at_us, Some(tomorrow + 1));
     assert_eq!(rows(&database, &schema, Slice::full(Direction::Forward), None).await, [6]);
+    // Of the same moment, where the greater value would stand.
+    let moment = tomorrow + 1;
+    let decision =
+        write_if(&database, insert(&schema, "a", 1, 4, moment), on_row(&schema, 1, equals(6)));
+    assert_eq!(decision.await.unwrap().applied_at_us, Some(moment + 1));
+    assert_eq!(rows(&database, &schema, Slice::full(Direction::Forward), None).await, [4]);
     // Tombstones count as well: of a range, and of the partition.
     let mut deletion = Mutation::new(schema.id, key(&schema, "a"));
     let tombstone = |timestamp| Tombstone { timestamp, deletion_time: 1 };
