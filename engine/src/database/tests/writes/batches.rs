@@ -197,6 +197,35 @@ fn a_failing_disk_leaves_all_or_nothing() {
     assert!(met.iter().all(|count| *count > 10), "{met:?} batches failed, and were applied");
 }
 
+fn has_batches(disk: &SimulatedDisk) -> bool {
+    disk.files().iter().any(|(path, _)| path.starts_with("/db/batches"))
+}
+
+/// Where writes are not synced one by one, the commitlogs of all parts are before the file goes.
+#[test]
+fn a_batch_is_forgotten_when_nothing_of_it_can_be_lost() {
+    let clock = SimulatedClock::new(1_700_000_000_000_000);
+    let disk = SimulatedDisk::new(4);
+    let durability = Durability::Periodic { ms: 3_600_000 };
+    play(async {
+        let database = open(&disk, &clock, durability).await.unwrap();
+        let schema = table(&database).await;
+        let stamp = database.timestamp_us();
+        database.apply_logged(batch(&schema, 2, stamp)).await.unwrap();
+        while has_batches(&disk) {
+            tokio::task::yield_now().await;
+        }
+    });
+    let disk = disk.power_cut();
+    play(async {
+        let database = open(&disk, &clock, durability).await.unwrap();
+        let schema = table(&database).await;
+        let wanted = vec![Some(2); PARTITIONS as usize];
+        assert_eq!(values_in_all(&database, &schema).await, wanted);
+        database.close().await.unwrap();
+    });
+}
+
 #[test]
 fn a_damaged_batch_is_named_and_left() {
     let clock = SimulatedClock::new(1_700_000_000_000_000);
