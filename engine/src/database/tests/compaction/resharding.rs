@@ -268,7 +268,7 @@ fn a_reader_keeps_the_files_of_another_shard_count_that_it_began_with() {
         world.database.close().await.unwrap();
     });
     run(async {
-        let world = open_with(&disk, 2, START_US).await;
+        let world = open_keeping(&disk, 2, START_US, Some(1)).await;
         let before = world.numbers().await;
         let slow = SlowRead::begin(&world, 8000).await;
         settled(&world, &disk).await;
