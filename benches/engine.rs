@@ -261,6 +261,7 @@ impl Loaded {
                     row_limit: None,
                     partition_limit: None,
                     deadline: None,
+                    level: Default::default(),
                     past_cache: false,
                 };
                 let batches: Vec<RecordBatch> =

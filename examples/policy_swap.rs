@@ -107,6 +107,7 @@ impl Load {
             row_limit: None,
             partition_limit: None,
             deadline: None,
+            level: Default::default(),
             past_cache: false,
         };
         let _: Vec<RecordBatch> = self.database.read(command).try_collect().await?;

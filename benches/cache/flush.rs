@@ -40,6 +40,7 @@ pub async fn run(arguments: &Arguments) {
             row_limit: None,
             partition_limit: None,
             deadline: None,
+            level: Default::default(),
             past_cache: false,
         };
         let batches: Vec<_> =

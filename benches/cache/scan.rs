@@ -130,6 +130,7 @@ async fn scan(database: &Database, schema: &SchemaRef, past_cache: bool) -> (usi
         row_limit: None,
         partition_limit: None,
         deadline: None,
+        level: Default::default(),
         past_cache,
     };
     let clock = database.clock().clone();

@@ -121,6 +121,7 @@ fn command(schema: &SchemaRef, row_limit: Option<usize>, past_cache: bool) -> Re
         row_limit,
         partition_limit: None,
         deadline: None,
+        level: Default::default(),
         past_cache,
     }
 }

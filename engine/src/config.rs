@@ -89,6 +89,11 @@ pub const IO_IN_DISK_MAX: usize = 128;
 pub const IO_NEWCOMER: Duration = Duration::from_millis(5);
 /// Most shares of a class of I/O.
 pub const IO_SHARES_MAX: u32 = 1000;
+/// Most shares of a service level, and those of one that says nothing.
+pub const LEVEL_SHARES_MAX: u32 = 1000;
+pub const LEVEL_SHARES_DEFAULT: u32 = 1000;
+/// Most service levels beside the one of what names none.
+pub const LEVELS_MAX: usize = 8;
 
 /// Rows of the first batch of a read; later batches double up to the maximum.
 pub const BATCH_ROWS_FIRST: usize = 64;

@@ -39,15 +39,16 @@ pub mod batch;
 pub mod table;
 pub mod database;
 
+pub use admission::{LevelId, LevelOptions, ServiceLevel, Workload};
 pub use clock::Deadline;
 pub use commitlog::{Durability, Recovery};
 pub use database::{
     AdmissionReport, AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream,
     CacheReport, Catalog, ColumnChange, CommitlogReport, CompactionEnd, CompactionRecord,
-    CompactionReport, ConditionalWrite, DamageReport, Database, Deciding, Decision, Getting,
-    GettingMany, Import, ImportProgress, Imported, IoReport, LargeDataReport, LeftOut, MemoryPool,
-    MemoryReport, NewColumn, OnUnknown, Options, RateReport, RecordingSummary, RowCacheReport,
-    Scan, Snapshot, SstableReport, TableReport, WriteBatch, Writing,
+    CompactionReport, ConditionalWrite, DEFAULT_LEVEL, DamageReport, Database, Deciding, Decision,
+    Getting, GettingMany, Import, ImportProgress, Imported, IoReport, LargeDataReport, LeftOut,
+    MemoryPool, MemoryReport, NewColumn, OnUnknown, Options, RateReport, RecordingSummary,
+    RowCacheReport, Scan, Snapshot, SstableReport, TableReport, WriteBatch, Writing,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};

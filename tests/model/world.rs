@@ -377,6 +377,7 @@ fn command(schema: &SchemaRef, partitions: Partitions, slice: Slice) -> ReadComm
         row_limit: None,
         partition_limit: None,
         deadline: None,
+        level: Default::default(),
         past_cache: false,
     }
 }

@@ -18,6 +18,7 @@ mod admission;
 mod class;
 mod governed;
 mod latency;
+mod level;
 mod memory;
 pub mod rate;
 mod write;
@@ -27,5 +28,6 @@ mod tests;
 
 pub use admission::{Admission, ClassStatus, Permit};
 pub use governed::PlanStatus;
+pub use level::{LevelId, LevelOptions, ServiceLevel, Workload};
 pub use memory::{BatchCharge, ReadMemory, ReadMemoryStatus};
 pub use write::WaitingWrite;

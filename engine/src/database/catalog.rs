@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::admission::{LevelId, ServiceLevel};
 use crate::error::{Error, Result};
 use crate::governance::{PolicyInfo, Wishes};
 use crate::io::ClassSettings;
@@ -17,6 +18,8 @@ use crate::schema::{TableId, TableSchema, UserType};
 
 /// Keyspace of tables that name none.
 pub const DEFAULT_KEYSPACE: &str = "default";
+/// Name of the service level of what names none.
+pub const DEFAULT_LEVEL: &str = "default";
 /// Newest format that this build reads, and the one it writes. 2 has columns of collections, tuples
 /// and user types; from 3 on the checksum covers the version as well, and the shards have ledgers;
 /// 4 has columns that were dropped.
@@ -40,6 +43,9 @@ pub struct Catalog {
     /// Classes of I/O that were set by statement, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) io_classes: BTreeMap<String, ClassSettings>,
+    /// Service levels by name, without the one of what names none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    service_levels: BTreeMap<String, ServiceLevel>,
     /// Tables over foreign SSTables, by keyspace and name, for as long as the process lives.
     #[serde(skip)]
     attached: BTreeMap<String, BTreeMap<String, SchemaRef>>,
@@ -54,6 +60,7 @@ impl Catalog {
             wishes: Wishes::default(),
             cache_bytes: None,
             io_classes: BTreeMap::new(),
+            service_levels: BTreeMap::new(),
             attached: BTreeMap::new(),
         }
     }
@@ -118,6 +125,19 @@ impl Catalog {
         self.wishes.policies()
     }
 
+    /// All service levels, by name; [`DEFAULT_LEVEL`] comes first.
+    pub fn service_levels(&self) -> impl Iterator<Item = (&str, ServiceLevel)> {
+        let others = self.service_levels.iter().map(|(name, level)| (name.as_str(), *level));
+        std::iter::once((DEFAULT_LEVEL, ServiceLevel::default())).chain(others)
+    }
+
+    pub fn service_level(&self, name: &str) -> Option<ServiceLevel> {
+        match name == DEFAULT_LEVEL {
+            true => Some(ServiceLevel::default()),
+            false => self.service_levels.get(name).copied(),
+        }
+    }
+
     pub(super) fn changed(&self) -> Catalog {
         Catalog { version: self.version + 1, ..self.clone() }
     }
@@ -161,6 +181,19 @@ impl Catalog {
         if let Some(types) = self.types.get_mut(keyspace) {
             types.remove(name);
         }
+    }
+
+    pub(super) fn set_service_level(&mut self, name: String, level: ServiceLevel) {
+        self.service_levels.insert(name, level);
+    }
+
+    pub(super) fn remove_service_level(&mut self, name: &str) {
+        self.service_levels.remove(name);
+    }
+
+    /// An id that no service level of this data directory has or had.
+    pub(super) fn fresh_level_id(&self) -> LevelId {
+        LevelId(self.version)
     }
 
     /// An id that no table has or had: the version makes it unique in this data directory, the

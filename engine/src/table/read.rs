@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::table::Table;
-use crate::admission::{BatchCharge, Permit};
+use crate::admission::{BatchCharge, LevelId, Permit};
 use crate::batch::{BatchBuilder, RecordBatch, Stamp};
 use crate::clock::Deadline;
 use crate::config::{BATCH_BYTES_MAX, BATCH_BYTES_UNCHARGED, BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
@@ -34,6 +34,8 @@ pub struct ReadCommand {
     pub partition_limit: Option<usize>,
     /// End with `Timeout` where not all was read by then.
     pub deadline: Option<Deadline>,
+    /// Whose part of the shard it takes.
+    pub level: LevelId,
     /// Ask the row cache for nothing and leave nothing in the caches: for reads that will not come
     /// again.
     pub past_cache: bool,

@@ -7,21 +7,22 @@
 //! function that awaits one, to see that it is `Send`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef as ArrowSchemaRef;
 use datafusion::common::ScalarValue;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
-use tidegate_engine::SchemaRef;
+use tidegate_engine::{DEFAULT_LEVEL, Deadline, SchemaRef};
 
 use super::error::{QueryError, Result};
 use super::outcome::{Description, Outcome, OutcomeKind};
 use super::parameter::{check_count, row_of};
+use super::parse::said::is_taker;
 use super::parse::statement::{Statement, split};
 use super::place::place;
 use super::session::Session;
+use super::setting::{SERVICE_LEVEL, Terms};
 use super::sketch::{Sketch, Sketched};
 use super::statements::{self, Command};
 use super::write::conditional::together;
@@ -52,10 +53,10 @@ impl Session {
     /// Errors: with a place in the text wherever there is one.
     pub async fn run(&self, statement: &Statement) -> Result<Outcome> {
         check_bare(statement)?;
-        if let Some(time) = self.time_of(statement) {
-            return self.run_within(time, statement, None).await;
+        if let Some(terms) = self.own_terms(statement)? {
+            return self.run_under(terms, statement, None).await;
         }
-        if let Some(outcome) = self.run_if_short(statement, None).await? {
+        if let Some(outcome) = self.run_if_short(statement, None, self.terms).await? {
             return Ok(outcome);
         }
         self.run_once(statement, parsed(statement)?, &[]).await
@@ -72,43 +73,47 @@ impl Session {
         parameters: &RecordBatch,
     ) -> Result<Outcome> {
         check_count(statement, parameters)?;
-        if let Some(time) = self.time_of(statement) {
-            return self.run_within(time, statement, Some(parameters)).await;
+        if let Some(terms) = self.own_terms(statement)? {
+            return self.run_under(terms, statement, Some(parameters)).await;
         }
-        if let Some(outcome) = self.run_if_short(statement, Some(parameters)).await? {
+        if let Some(outcome) = self.run_if_short(statement, Some(parameters), self.terms).await? {
             return Ok(outcome);
         }
         self.run_rows(statement, parsed(statement)?, parameters).await
     }
 
-    /// Runs a statement in so much time.
-    fn run_within<'a>(
+    /// Runs a statement on its own terms.
+    fn run_under<'a>(
         &'a self,
-        time: Duration,
+        terms: Terms,
         statement: &'a Statement,
         parameters: Option<&'a RecordBatch>,
     ) -> BoxFuture<'a, Result<Outcome>> {
-        async move {
-            let own = self.within(time);
-            let run = match parameters {
-                None => own.run(statement).boxed(),
-                Some(parameters) => own.run_with(statement, parameters).boxed(),
-            };
-            own.by_deadline(statement.is_write(), run).await
-        }
-        .boxed()
+        let run = async move {
+            // A session of its own is more work than most short statements are.
+            if let Some(outcome) = self.run_if_short(statement, parameters, Some(terms)).await? {
+                return Ok(outcome);
+            }
+            let own = self.under(terms);
+            match parameters {
+                None => own.run(statement).await,
+                Some(parameters) => own.run_with(statement, parameters).await,
+            }
+        };
+        self.by_deadline(terms, statement.is_write(), run.boxed()).boxed()
     }
 
-    /// Runs a statement of this session by its deadline. A write is not given up half-way: its
-    /// shards refuse what they come to too late.
+    /// Runs a statement by its deadline. A write is not given up half-way: its shards refuse what
+    /// they come to too late.
     ///
     /// Errors: `Timeout`, and those of the statement.
     pub(super) async fn by_deadline(
         &self,
+        terms: Terms,
         is_write: bool,
         run: BoxFuture<'_, Result<Outcome>>,
     ) -> Result<Outcome> {
-        let Some(deadline) = self.deadline.filter(|_| !is_write) else { return run.await };
+        let Some(deadline) = terms.deadline.filter(|_| !is_write) else { return run.await };
         let clock = self.database.clock();
         match tokio::time::timeout(deadline.left(&**clock), run).await {
             Ok(outcome) => Ok(outcome?.by(deadline, &**clock)),
@@ -116,9 +121,28 @@ impl Session {
         }
     }
 
-    /// The time that a statement may take, where no deadline is set yet.
-    pub(super) fn time_of(&self, statement: &Statement) -> Option<Duration> {
-        statement.timeout().filter(|_| self.deadline.is_none())
+    /// The terms of a statement, where they are not those of its session's settings: it names its
+    /// service level, or has a time, which is the statement's own or else its level's.
+    ///
+    /// Errors: `NotFound` for a service level that does not exist.
+    pub(super) fn own_terms(&self, statement: &Statement) -> Result<Option<Terms>> {
+        if self.terms.is_some() || !is_taker(statement.tokens()) {
+            return Ok(None);
+        }
+        let said = statement.said();
+        let level = match &said.level {
+            Some(name) => self.level(&name.value).map_err(|error| error.at(name.span))?,
+            None => self.level(&self.service_level()).map_err(|error| {
+                let help = format!("SET {SERVICE_LEVEL} = {DEFAULT_LEVEL}, or to another one");
+                error.with_help(help)
+            })?,
+        };
+        let timeout = said.timeout.or(level.options.timeout());
+        if timeout.is_none() && said.level.is_none() {
+            return Ok(None);
+        }
+        let deadline = timeout.map(|time| Deadline::after(time, &**self.database.clock()));
+        Ok(Some(Terms { deadline, level: level.id }))
     }
 
     pub(super) fn run_rows<'a>(

@@ -8,7 +8,7 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{Schema, SchemaRef as ArrowSchemaRef};
 use datafusion::common::{DataFusionError, ScalarValue};
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement as SetStatement};
 use datafusion::physical_plan::execute_stream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::Statement as SqlStatement;
@@ -22,6 +22,7 @@ use super::outcome::{Outcome, batch, text_schema};
 use super::parse::{Name, Operands, Using, UsingValue, Write, WriteKind};
 use super::plan::deep;
 use super::session::Session;
+use super::setting::SERVICE_LEVEL;
 use super::statements::Command;
 use super::types::assign;
 use super::write::element::{self, Changes};
@@ -68,7 +69,8 @@ impl Session {
     ) -> BoxFuture<'a, Result<Outcome>> {
         async move {
             let plan = self.plan(sql).await?;
-            if let LogicalPlan::Statement(_) = plan {
+            if let LogicalPlan::Statement(set) = &plan {
+                self.check_setting(set)?;
                 // SET and RESET change the session; they have no rows.
                 self.stamp.renew();
                 let set = self.context.execute_logical_plan(plan).await;
@@ -78,6 +80,18 @@ impl Session {
             self.rows_of_plan(plan, values).await
         }
         .boxed()
+    }
+
+    /// Errors: `NotFound` for a service level that does not exist.
+    fn check_setting(&self, set: &SetStatement) -> Result<()> {
+        match set {
+            SetStatement::SetVariable(SetVariable { variable, value })
+                if variable == SERVICE_LEVEL =>
+            {
+                self.level(value).map(drop)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Runs the plan of a query.
@@ -133,7 +147,7 @@ impl Session {
         let changed = self.changed(write, &table, values, &options).await?;
         let mutations = changed.map_or_else(Vec::new, |(_, mutations)| mutations);
         let count = mutations.iter().map(|mutation| mutation.rows.len().max(1) as u64).sum();
-        write_rows(&self.database, mutations, self.deadline).await?;
+        write_rows(&self.database, mutations, self.deadline()).await?;
         Ok(Outcome::count(count))
     }
 
@@ -257,11 +271,11 @@ impl Session {
             }
             count += batch.num_rows() as u64;
             if !matches!(repeats, Repeats::KeepLast) {
-                write_rows(&self.database, std::mem::take(&mut whole), self.deadline).await?;
+                write_rows(&self.database, std::mem::take(&mut whole), self.deadline()).await?;
             }
         }
         stamp::keep_last(&mut whole);
-        write_rows(&self.database, whole, self.deadline).await?;
+        write_rows(&self.database, whole, self.deadline()).await?;
         Ok(Outcome::count(count))
     }
 

@@ -9,7 +9,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use datafusion::arrow::datatypes::SchemaRef as ArrowSchemaRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
@@ -21,7 +20,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::{LogicalPlan, Union};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement as SqlStatement;
-use tidegate_engine::{Database, Deadline, SchemaRef, TableSchema};
+use tidegate_engine::{Database, Deadline, SchemaRef, ServiceLevel, TableSchema};
 
 use super::aggregate;
 use super::engine::Engine;
@@ -36,7 +35,7 @@ use super::plan::rules;
 use super::replay::{REPLAY_FUNCTION, ReplayFunction};
 use super::scan::catalog::{CATALOG, TideCatalog};
 use super::scan::token;
-use super::setting::{Settings, Stamp};
+use super::setting::{self, Settings, Stamp, Terms};
 use super::system::SYSTEM_KEYSPACE;
 use super::types::identifier::time_uuid;
 use super::types::{growing, named_cast, seeking};
@@ -102,8 +101,8 @@ pub struct Session {
     node: [u8; 8],
     /// Whose settings are these.
     pub(super) stamp: Stamp,
-    /// Until when its statement is to be done.
-    pub(super) deadline: Option<Deadline>,
+    /// Those of its one statement, where it was made for one.
+    pub(super) terms: Option<Terms>,
 }
 
 impl Session {
@@ -165,8 +164,8 @@ impl Session {
         let replay = ReplayFunction::new(engine, options.local_files);
         context.register_udtf(REPLAY_FUNCTION, Arc::new(replay));
         let context: Context = Box::new(Arc::new(context));
-        let (stamp, deadline) = (Stamp::new(), None);
-        let session = Session { database, options, context, node, stamp, deadline };
+        let (stamp, terms) = (Stamp::new(), None);
+        let session = Session { database, options, context, node, stamp, terms };
         session.set_keyspace(&session.options.keyspace)?;
         Ok(session)
     }
@@ -203,16 +202,45 @@ impl Session {
         let (database, options) = (self.database.clone(), self.options.clone());
         // Copied after the settings: one that changed meanwhile has another stamp.
         let (node, stamp) = (self.node, self.stamp.copied());
-        let (context, deadline): (Context, _) = (Box::new(Arc::new(context)), self.deadline);
-        Session { database, options, context, node, stamp, deadline }
+        let (context, terms): (Context, _) = (Box::new(Arc::new(context)), self.terms);
+        Session { database, options, context, node, stamp, terms }
     }
 
-    /// This session as it is now, for a statement that is to be done within so much time.
-    pub(super) fn within(&self, time: Duration) -> Session {
-        let deadline = Deadline::after(time, &**self.database.clock());
-        let own = Session { deadline: Some(deadline), ..self.at(&self.keyspace()) };
-        own.context.state_ref().write().config_mut().set_extension(Arc::new(deadline));
+    /// This session as it is now, for one statement on these terms.
+    pub(super) fn under(&self, terms: Terms) -> Session {
+        let own = Session { terms: Some(terms), ..self.at(&self.keyspace()) };
+        own.context.state_ref().write().config_mut().set_extension(Arc::new(terms));
         own
+    }
+
+    /// Until when its statement is to be done, where it was made for one that says so.
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        self.terms.and_then(|terms| terms.deadline)
+    }
+
+    /// The service level of statements that name none.
+    pub fn service_level(&self) -> String {
+        setting::service_level(self.context.state_ref().read().config_options()).to_owned()
+    }
+
+    /// What `SET tidegate.service_level` does.
+    ///
+    /// Errors: `NotFound`.
+    pub fn set_service_level(&self, name: &str) -> Result<()> {
+        self.level(name)?;
+        let state = self.context.state_ref();
+        setting::set_service_level(state.write().config_mut().options_mut(), name);
+        Ok(())
+    }
+
+    /// The service level of this name.
+    ///
+    /// Errors: `NotFound`.
+    pub(super) fn level(&self, name: &str) -> Result<ServiceLevel> {
+        let catalog = self.database.catalog();
+        let known = || catalog.service_levels().map(|(name, _)| name);
+        let level = catalog.service_level(name);
+        level.ok_or_else(|| QueryError::not_found("service level", name, known()))
     }
 
     /// The schema that running `plan` gives: the physical plan's, which knows of coercions.

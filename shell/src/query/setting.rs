@@ -1,10 +1,12 @@
-//! Our own settings of a session: `SET tidegate.… = …`.
+//! Our own settings of a session, `SET tidegate.… = …`, and the terms of a statement that follow.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::common::extensions_options;
 use datafusion::config::{ConfigExtension, ConfigOptions};
+use datafusion::prelude::SessionConfig;
+use tidegate_engine::{Catalog, DEFAULT_LEVEL, Deadline, LevelId};
 
 extensions_options! {
     /// See the head of this file.
@@ -13,6 +15,8 @@ extensions_options! {
         pub bypass_cache: bool, default = false
         /// Statements that name their partition run without the planner
         pub short_path: bool, default = true
+        /// The service level of statements that name none
+        pub service_level: String, default = DEFAULT_LEVEL.to_owned()
     }
 }
 
@@ -28,6 +32,45 @@ pub fn bypasses_cache(options: &ConfigOptions) -> bool {
 /// Whether statements may run without the planner.
 pub fn has_short_path(options: &ConfigOptions) -> bool {
     options.extensions.get::<Settings>().is_some_and(|settings| settings.short_path)
+}
+
+/// Full name of the setting.
+pub const SERVICE_LEVEL: &str = "tidegate.service_level";
+
+/// The service level of statements that name none.
+pub fn service_level(options: &ConfigOptions) -> &str {
+    options.extensions.get::<Settings>().map_or(DEFAULT_LEVEL, |settings| &settings.service_level)
+}
+
+/// Sets it.
+pub fn set_service_level(options: &mut ConfigOptions, name: &str) {
+    if let Some(settings) = options.extensions.get_mut::<Settings>() {
+        settings.service_level = name.to_owned();
+    }
+}
+
+/// On which terms a statement runs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Terms {
+    /// Until when it is to be done.
+    pub deadline: Option<Deadline>,
+    pub level: LevelId,
+}
+
+impl Terms {
+    /// Those of a statement of its own, or those of whatever runs under these settings.
+    pub fn under(config: &SessionConfig, catalog: &Catalog) -> Terms {
+        match config.get_extension::<Terms>() {
+            Some(terms) => *terms,
+            None => Terms::of_options(config.options(), catalog),
+        }
+    }
+
+    /// Those of whatever runs under these settings.
+    pub fn of_options(options: &ConfigOptions, catalog: &Catalog) -> Terms {
+        let level = catalog.service_level(service_level(options)).unwrap_or_default();
+        Terms { deadline: None, level: level.id }
+    }
 }
 
 /// Names the settings of a session. Sessions that were made of one have equal stamps for as long as

@@ -341,8 +341,15 @@ mod tests {
     }
 
     /// What follows ALTER.
-    const ALTERED: &[&str] =
-        &["CACHE", "IO CLASS", "LOAD SHEDDING", "RATE LIMITER", "READ ADMISSION", "TABLE"];
+    const ALTERED: &[&str] = &[
+        "CACHE",
+        "IO CLASS",
+        "LOAD SHEDDING",
+        "RATE LIMITER",
+        "READ ADMISSION",
+        "SERVICE LEVEL",
+        "TABLE",
+    ];
 
     #[tokio::test]
     async fn the_words_before_decide_what_is_offered() {
@@ -361,7 +368,7 @@ mod tests {
             ("DROP TABLE IF EXISTS re|", vec!["reading"]),
             ("TRUNCATE TABLE re|", vec!["reading"]),
             ("USE |", vec!["default", "weather"]),
-            ("DROP |", vec!["KEYSPACE", "POLICY", "TABLE", "TYPE"]),
+            ("DROP |", vec!["KEYSPACE", "POLICY", "SERVICE LEVEL", "TABLE", "TYPE"]),
             ("REC|", vec!["RECORD"]),
             ("RECORD TRACE |", vec!["STOP", "TO"]),
             ("SELECT * FROM repl|", vec!["replay_policy("]),
@@ -452,6 +459,9 @@ mod tests {
         "ALTER LOAD SHEDDING SET POLICY = p",
         "ALTER RATE LIMITER SET POLICY = p",
         "ALTER READ ADMISSION SET POLICY = p",
+        "ALTER SERVICE LEVEL x WITH shares = 5",
+        "ALTER SERVICE LEVEL x WITH timeout = 5ms AND shares = 5",
+        "ALTER SERVICE LEVEL x WITH workload_type = 'batch'",
         "ALTER TABLE reading WITH comment = 'x'",
         "ATTACH SSTABLES '/dir' AS t",
         "BEGIN BATCH DELETE FROM reading WHERE station = 'x'; APPLY BATCH",
@@ -463,6 +473,7 @@ mod tests {
         "COPY reading FROM 'x.csv'",
         "CREATE KEYSPACE k",
         "CREATE POLICY p FROM 'p.wasm'",
+        "CREATE SERVICE LEVEL x WITH timeout = 5ms AND workload_type = 'batch'",
         "CREATE TABLE t (a int PRIMARY KEY)",
         "CREATE TYPE t (a int)",
         "DELETE FROM reading WHERE station = 'x'",
@@ -472,6 +483,7 @@ mod tests {
         "DETACH reading",
         "DROP KEYSPACE k",
         "DROP POLICY p",
+        "DROP SERVICE LEVEL x",
         "DROP TABLE reading",
         "DROP TYPE t",
         "EXPLAIN SELECT 1",
@@ -487,11 +499,13 @@ mod tests {
         "SHOW CACHE TABLES",
         "SHOW COMPACTIONS",
         "SHOW CORRUPTION",
+        "SHOW EFFECTIVE SERVICE LEVEL",
         "SHOW KEYSPACES",
         "SHOW MEMORY",
         "SHOW POLICIES",
         "SHOW POLICY EXITS",
         "SHOW IO",
+        "SHOW SERVICE LEVELS",
         "SHOW STALLS",
         "SHOW TABLES",
         "TRUNCATE reading",

@@ -93,6 +93,7 @@ impl Tidegate {
             row_limit: None,
             partition_limit: None,
             deadline: None,
+            level: Default::default(),
             past_cache: false,
         }
     }

@@ -1,5 +1,6 @@
 //! What a scan reads, step by step: a [`ReadCommand`] for people who do not want to build one.
 
+use crate::admission::LevelId;
 use crate::error::{Error, Result};
 use crate::mutation::{ClusteringRange, Direction, Position, Slice};
 use crate::schema::table_schema::SchemaRef;
@@ -16,6 +17,7 @@ pub struct Scan {
     columns: Option<Vec<ColumnId>>,
     limit: Option<usize>,
     partition_limit: Option<usize>,
+    level: LevelId,
 }
 
 impl Scan {
@@ -28,6 +30,7 @@ impl Scan {
             columns: None,
             limit: None,
             partition_limit: None,
+            level: LevelId::DEFAULT,
         }
     }
 
@@ -102,6 +105,12 @@ impl Scan {
         self
     }
 
+    /// Takes its part of the shards as work of this service level.
+    pub fn level(mut self, level: LevelId) -> Self {
+        self.level = level;
+        self
+    }
+
     /// The command, and whether it names partitions.
     pub(super) fn into_command(self) -> (ReadCommand, bool) {
         let has_keys = !self.partitions.is_empty();
@@ -115,6 +124,7 @@ impl Scan {
             row_limit: self.limit,
             partition_limit: self.partition_limit,
             deadline: None,
+            level: self.level,
             past_cache: false,
         };
         (command, has_keys)

@@ -1,8 +1,9 @@
 //! Changes of what the catalog defines, beside creating and dropping keyspaces and tables: options
-//! of a table (`options.rs`), its columns (`columns.rs`), its rows all at once (`truncate.rs`), and
-//! user types (`types.rs`).
+//! of a table (`options.rs`), its columns (`columns.rs`), its rows all at once (`truncate.rs`),
+//! user types (`types.rs`), and service levels (`levels.rs`).
 
 mod columns;
+mod levels;
 mod options;
 mod truncate;
 mod types;

@@ -65,6 +65,7 @@ async fn elements_are_there_after_a_restart() {
             row_limit: None,
             partition_limit: None,
             deadline: None,
+            level: Default::default(),
             past_cache: false,
         };
         let batches: Vec<RecordBatch> = database.read(command).try_collect().await.unwrap();

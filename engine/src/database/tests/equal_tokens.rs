@@ -64,6 +64,7 @@ async fn check(database: &Database, schema: &SchemaRef, there: &[usize], what: &
         row_limit: None,
         partition_limit: None,
         deadline: None,
+        level: Default::default(),
         past_cache,
     };
     let all = || Slice::full(Direction::Forward);

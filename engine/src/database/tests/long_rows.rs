@@ -36,6 +36,7 @@ fn read(schema: &SchemaRef, partitions: Partitions, columns: &[ColumnId]) -> Rea
         row_limit: None,
         partition_limit: None,
         deadline: None,
+        level: Default::default(),
         past_cache: false,
     }
 }

@@ -89,6 +89,7 @@ fn read_of(schema: &SchemaRef, pk: &str, slice: Slice, row_limit: Option<usize>)
         row_limit,
         partition_limit: None,
         deadline: None,
+        level: Default::default(),
         past_cache: false,
     }
 }
@@ -104,6 +105,7 @@ fn scan_of(schema: &SchemaRef, shard: u32) -> ReadCommand {
         row_limit: None,
         partition_limit: None,
         deadline: None,
+        level: Default::default(),
         past_cache: false,
     }
 }
@@ -148,6 +150,7 @@ async fn count_rows(
         row_limit: None,
         partition_limit: None,
         deadline: None,
+        level: Default::default(),
         past_cache: false,
     };
     let batches: Vec<RecordBatch> = database.read(command).try_collect().await?;

@@ -469,6 +469,10 @@ mod tests {
             assert!(!is_set(name) && set(name, Some(text)) && is_set(name), "{name}");
             assert!(set(name, None) && !is_set(name), "{name}");
         }
+        session.query.execute("CREATE SERVICE LEVEL gold").await.unwrap();
+        assert!(set("service_level", Some("gold")) && session.query.service_level() == "gold");
+        assert!(!set("service_level", Some("golf")) && session.query.service_level() == "gold");
+        assert!(set("service_level", None) && session.query.service_level() == "default");
         assert!(!set("result.varint", Some("nothing")) && !is_set("result.varint"));
         assert!(!set("nothing", Some("x")) && !set("schema", None) && is_set("schema"));
     }

@@ -1,11 +1,13 @@
 //! Session options over Flight: the messages that the generated code lacks, and what they do.
 //!
-//! Options: `catalog` (there is one), `schema` (the current keyspace), [`PRIMARY_KEY`] for tables
-//! that an ingest creates, and [`outgoing::OPTIONS`] for how values leave.
+//! Options: `catalog` (there is one), `schema` (the current keyspace), [`SERVICE_LEVEL`] of
+//! statements that name none, [`PRIMARY_KEY`] for tables that an ingest creates, and
+//! [`outgoing::OPTIONS`] for how values leave.
 
 use std::collections::HashMap;
 
 use prost::{Enumeration, Message, Oneof};
+use tidegate_engine::DEFAULT_LEVEL;
 
 use super::FlightSession;
 use crate::flight::outgoing;
@@ -14,6 +16,9 @@ use crate::flight::outgoing;
 pub(in crate::flight) const CATALOG: &str = "tidegate";
 /// Key columns of tables made by an ingest: `partition, key; clustering, key`.
 pub(in crate::flight) const PRIMARY_KEY: &str = "ingest.primary_key";
+
+/// The service level of statements that name none; unset it is the default one.
+const SERVICE_LEVEL: &str = "service_level";
 
 /// Values of `SetSessionOptions`.
 #[derive(Clone, PartialEq, Message)]
@@ -122,6 +127,10 @@ fn set_one(
         ("schema", Some(text)) => {
             session.query.set_keyspace(&text).map_err(|_| ErrorValue::InvalidValue)
         }
+        (SERVICE_LEVEL, text) => {
+            let name = text.as_deref().unwrap_or(DEFAULT_LEVEL);
+            session.query.set_service_level(name).map_err(|_| ErrorValue::InvalidValue)
+        }
         ("catalog" | "schema", _) => Err(ErrorValue::InvalidValue),
         (name, text) => {
             let values = outgoing::OPTIONS.iter().find(|(option, _)| *option == name);
@@ -149,6 +158,7 @@ pub(in crate::flight) fn get(session: &FlightSession) -> GetSessionOptionsResult
     let mut session_options = HashMap::from([
         ("catalog".to_owned(), value(CATALOG)),
         ("schema".to_owned(), value(&session.query.keyspace())),
+        (SERVICE_LEVEL.to_owned(), value(&session.query.service_level())),
     ]);
     if let Ok(options) = session.options.lock() {
         session_options.extend(options.iter().map(|(name, text)| (name.clone(), value(text))));

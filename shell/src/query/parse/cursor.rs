@@ -2,10 +2,13 @@
 //!
 //! Invariant: every error carries the span of the token that was not wanted.
 
+use std::time::Duration;
+
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::ast::{Name, TableName};
-use super::statement::{is_word, span_of};
+use super::duration::duration;
+use super::token::{is_word, span_of};
 use crate::query::error::{ErrorKind, QueryError, Result, Span};
 
 pub struct Cursor<'a> {
@@ -153,6 +156,14 @@ impl<'a> Cursor<'a> {
             }
             _ => Err(self.expected(what)),
         }
+    }
+
+    /// A number with a unit, or several in a string.
+    pub fn duration(&mut self) -> Result<Duration> {
+        let found = duration(self.rest());
+        let (duration, length) = found.ok_or_else(|| self.expected("a duration, such as 50ms"))?;
+        self.at += length;
+        Ok(duration)
     }
 
     /// A string, a number or a bare word, as text: the value of an option.

@@ -9,10 +9,13 @@ mod clauses;
 mod cursor;
 mod depth;
 pub mod dialect;
+mod duration;
 mod far_instant;
 mod partition_limit;
 mod row_value;
+pub mod said;
 pub mod statement;
+mod token;
 mod type_name;
 mod write;
 

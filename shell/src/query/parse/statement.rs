@@ -1,16 +1,17 @@
 //! Splitting text into statements, with positions that stay those of the whole text. What all
-//! statements may say of themselves, `USING TIMEOUT`, is taken out here.
+//! statements may say of their own run is taken out here (`said.rs`).
 //!
 //! Invariant: a statement has at least one token, none of them white space or comment. Only a batch
 //! has `;` among them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use sqlparser::dialect::Dialect;
-use sqlparser::tokenizer::{Location, Span as TokenSpan, Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 use super::dialect::TideDialect;
+use super::said::{self, Said};
+pub(in crate::query) use super::token::{is_word, span_of};
 use crate::query::error::{QueryError, Result, Span};
 use crate::text::BatchWords;
 
@@ -24,8 +25,7 @@ pub struct Statement {
     tokens: Arc<[TokenWithSpan]>,
     /// How many parameters the text has.
     parameter_count: usize,
-    /// How long it may take.
-    timeout: Option<Duration>,
+    said: Said,
 }
 
 impl Statement {
@@ -34,9 +34,9 @@ impl Statement {
         &self.text
     }
 
-    /// What `USING TIMEOUT` says; it is not among the tokens.
-    pub fn timeout(&self) -> Option<Duration> {
-        self.timeout
+    /// What it says of its own run; that is not among the tokens.
+    pub fn said(&self) -> &Said {
+        &self.said
     }
 
     /// Parameters `?` or `$n` in the text.
@@ -89,28 +89,12 @@ impl Statement {
     }
 }
 
-/// Whether `token` is the bare word `word`, letter case aside.
-pub(in crate::query) fn is_word(token: &Token, word: &str) -> bool {
-    matches!(token, Token::Word(found)
-        if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
-}
-
 /// A word without quotes, as it is written.
 fn bare_word(token: &Token) -> Option<&str> {
     match token {
         Token::Word(word) if word.quote_style.is_none() => Some(&word.value),
         _ => None,
     }
-}
-
-/// A token's place as errors show it.
-pub(in crate::query) fn span_of(span: &TokenSpan) -> Span {
-    let length = if span.start.line == span.end.line {
-        span.end.column.saturating_sub(span.start.column).max(1)
-    } else {
-        1
-    };
-    Span { line: span.start.line, column: span.start.column, length }
 }
 
 /// Splits text at its semicolons. Empty statements are left out. `?` becomes `$1`, `$2`, … in the
@@ -126,10 +110,10 @@ pub fn split(text: &str) -> Result<Vec<Statement>> {
         let mut tokens = tokens;
         let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else { return Ok(()) };
         let text = slice(text, first.span.start, last.span.end).to_owned();
-        let timeout = take_timeout(&mut tokens)?;
+        let said = said::take(&mut tokens)?;
         let parameter_count = number_parameters(&mut tokens)?;
         let (text, tokens) = (text.into(), tokens.into());
-        statements.push(Statement { text, tokens, parameter_count, timeout });
+        statements.push(Statement { text, tokens, parameter_count, said });
         Ok(())
     };
     for token in tokens {
@@ -258,95 +242,6 @@ fn slice(text: &str, start: Location, end: Location) -> &str {
     &text[from.min(to)..to]
 }
 
-/// First words of the statements that take it.
-const TIMED: [&str; 6] = ["select", "insert", "update", "delete", "with", "explain"];
-/// Nanoseconds of the units of a duration.
-const UNITS: [(&str, u64); 7] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("µs", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-    ("m", 60_000_000_000),
-    ("h", 3_600_000_000_000),
-];
-
-/// Takes `USING TIMEOUT 1s` out of a statement, or what of it stands among others behind USING.
-///
-/// Errors: `Syntax` for what is no duration; `Unsupported` for a parameter.
-fn take_timeout(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<Duration>> {
-    let is_timed = |token: &TokenWithSpan| TIMED.iter().any(|word| is_word(&token.token, word));
-    if !tokens.first().is_some_and(is_timed) {
-        return Ok(None);
-    }
-    let Some(at) = (1..tokens.len()).find(|at| is_timeout(tokens, *at)) else { return Ok(None) };
-    let Some(value) = tokens.get(at + 1) else { return Err(no_duration(&tokens[at])) };
-    let (text, mut end) = match &value.token {
-        Token::SingleQuotedString(text) => (text.clone(), at + 2),
-        Token::Number(number, _) => match tokens.get(at + 2) {
-            Some(TokenWithSpan { token: Token::Word(unit), span })
-                if span.start == value.span.end =>
-            {
-                (format!("{number}{}", unit.value), at + 3)
-            }
-            _ => return Err(no_duration(value)),
-        },
-        Token::Placeholder(_) => {
-            let message = "TIMEOUT takes no parameter";
-            let error = QueryError::unsupported(message).at(span_of(&value.span));
-            return Err(error.with_help("write a duration: USING TIMEOUT 500ms"));
-        }
-        _ => return Err(no_duration(value)),
-    };
-    let within = duration(&text).filter(|within| !within.is_zero());
-    let Some(within) = within else { return Err(no_duration(value)) };
-    let mut start = at;
-    if is_word(&tokens[at - 1].token, "and") {
-        start = at - 1;
-    } else if tokens.get(end).is_some_and(|next| is_word(&next.token, "and")) {
-        end += 1;
-    } else {
-        start = at - 1;
-    }
-    tokens.drain(start..end);
-    Ok(Some(within))
-}
-
-/// Whether TIMEOUT stands there, behind USING or behind another of its clauses.
-fn is_timeout(tokens: &[TokenWithSpan], at: usize) -> bool {
-    let is_at = |at: usize, word| is_word(&tokens[at].token, word);
-    if !is_at(at, "timeout") {
-        return false;
-    }
-    // USING TTL 5 AND TIMEOUT 1s: four tokens back; or seven, behind two others.
-    let follows = |back: usize| {
-        at >= back && is_at(at - back, "using") && (back == 1 || is_at(at - 1, "and"))
-    };
-    follows(1) || follows(4) || follows(7)
-}
-
-fn no_duration(found: &TokenWithSpan) -> QueryError {
-    let message = format!("TIMEOUT takes a duration, not '{}'", found.token);
-    let error = QueryError::new(crate::query::ErrorKind::Syntax, message).at(span_of(&found.span));
-    error.with_help("write a number with a unit: 500ms, 2s, 1m30s")
-}
-
-/// Numbers with units, one after another.
-fn duration(text: &str) -> Option<Duration> {
-    let (mut rest, mut all) = (text, 0_u64);
-    while !rest.is_empty() {
-        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let number: u64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let length = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        let unit = rest[..length].to_lowercase();
-        let (_, scale) = UNITS.into_iter().find(|(name, _)| *name == unit)?;
-        all = all.checked_add(number.checked_mul(scale)?)?;
-        rest = &rest[length..];
-    }
-    Some(Duration::from_nanos(all))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -389,58 +284,6 @@ mod tests {
             ("BEGIN BATCH DELETE; APPLY BATCH;", true),
         ] {
             assert_eq!(is_complete(text), complete, "{text}");
-        }
-    }
-
-    #[test]
-    fn the_clause_is_taken_out_and_the_rest_stays() {
-        let ms = Duration::from_millis;
-        for (text, wanted, left) in [
-            ("SELECT a FROM t USING TIMEOUT 500ms", Some(ms(500)), "SELECT a FROM t"),
-            ("SELECT a FROM t USING TIMEOUT '2s'", Some(ms(2000)), "SELECT a FROM t"),
-            ("select a from t using timeout 1m30s", Some(ms(90_000)), "select a from t"),
-            (
-                "UPDATE t USING TTL 5 AND TIMEOUT 1s SET a = 1",
-                Some(ms(1000)),
-                "UPDATE t USING TTL 5 SET a = 1",
-            ),
-            (
-                "UPDATE t USING TIMEOUT 1s AND TTL 5 SET a = 1",
-                Some(ms(1000)),
-                "UPDATE t USING TTL 5 SET a = 1",
-            ),
-            (
-                "INSERT INTO t VALUES (1) USING TTL 5 AND TIMESTAMP 7 AND TIMEOUT 10ms",
-                Some(ms(10)),
-                "INSERT INTO t VALUES ( 1 ) USING TTL 5 AND TIMESTAMP 7",
-            ),
-            ("SELECT timeout FROM t", None, "SELECT timeout FROM t"),
-            (
-                "SELECT * FROM a JOIN b USING (timeout)",
-                None,
-                "SELECT * FROM a JOIN b USING ( timeout )",
-            ),
-            (
-                "SELECT a FROM t WHERE a = 1 AND timeout = 5",
-                None,
-                "SELECT a FROM t WHERE a = 1 AND timeout = 5",
-            ),
-        ] {
-            let statement = split(text).unwrap().remove(0);
-            let tokens = statement.tokens().iter().map(|token| token.token.to_string());
-            let left_over = tokens.collect::<Vec<_>>().join(" ");
-            assert_eq!((statement.timeout(), left_over.as_str()), (wanted, left), "{text}");
-        }
-        for text in [
-            "SELECT a FROM t USING TIMEOUT",
-            "SELECT a FROM t USING TIMEOUT 5",
-            "SELECT a FROM t USING TIMEOUT 0s",
-            "SELECT a FROM t USING TIMEOUT 5parsecs",
-            "SELECT a FROM t USING TIMEOUT ?",
-            "SELECT a FROM t USING TIMEOUT soon",
-        ] {
-            let error = split(text).unwrap_err();
-            assert!(error.help.is_some() && error.span.is_some(), "{text}: {error}");
         }
     }
 }

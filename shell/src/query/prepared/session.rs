@@ -1,7 +1,6 @@
 //! Prepared statements as a session runs them.
 
 use std::sync::{Arc, OnceLock, RwLock};
-use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef as ArrowSchemaRef;
@@ -19,6 +18,7 @@ use crate::query::parameter::check_count;
 use crate::query::parse::statement::Statement;
 use crate::query::scan::TideTable;
 use crate::query::session::Session;
+use crate::query::setting::Terms;
 use crate::query::short::Short;
 use crate::query::sketch::{Sketch, Sketched};
 use crate::query::statements::Command;
@@ -86,13 +86,12 @@ impl Session {
             Some(rows) => check_count(&prepared.statement, rows)?,
             None => check_bare(&prepared.statement)?,
         }
-        if let Some(time) = self.time_of(&prepared.statement) {
-            return self.run_made_within(time, prepared, parameters, takes_queries_alone).await;
+        if let Some(terms) = self.own_terms(&prepared.statement)? {
+            return self.run_made_under(terms, prepared, parameters, takes_queries_alone).await;
         }
         let made = self.made(prepared);
-        let is_taken = |short: &&Short| !takes_queries_alone || short.rows_schema().is_some();
-        if let Some(short) = made.short.as_ref().filter(is_taken)
-            && let Some(outcome) = self.run_short(short, parameters).await?
+        if let Some(short) = short_of(&made, takes_queries_alone)
+            && let Some(outcome) = self.run_short(short, parameters, self.terms).await?
         {
             return Ok(outcome);
         }
@@ -103,20 +102,24 @@ impl Session {
         self.run_planned(prepared, &sketch, parameters).await
     }
 
-    /// As `run_made`, in so much time.
-    fn run_made_within<'a>(
+    /// As `run_made`, on the statement's own terms.
+    fn run_made_under<'a>(
         &'a self,
-        time: Duration,
+        terms: Terms,
         prepared: &'a Prepared,
         parameters: Option<&'a RecordBatch>,
         takes_queries_alone: bool,
     ) -> BoxFuture<'a, Result<Outcome>> {
-        async move {
-            let own = self.within(time);
-            let run = own.run_made(prepared, parameters, takes_queries_alone).boxed();
-            own.by_deadline(prepared.statement.is_write(), run).await
-        }
-        .boxed()
+        let run = async move {
+            let made = self.made(prepared);
+            if let Some(short) = short_of(&made, takes_queries_alone)
+                && let Some(outcome) = self.run_short(short, parameters, Some(terms)).await?
+            {
+                return Ok(outcome);
+            }
+            self.under(terms).run_made(prepared, parameters, takes_queries_alone).await
+        };
+        self.by_deadline(terms, prepared.statement.is_write(), run.boxed()).boxed()
     }
 
     fn run_planned<'a>(
@@ -245,4 +248,9 @@ fn reads_own_tables(plan: &LogicalPlan) -> Result<bool> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(is_all)
+}
+
+/// The short path of a statement; of a query only where `takes_queries_alone`.
+fn short_of(made: &Made, takes_queries_alone: bool) -> Option<&Short> {
+    made.short.as_ref().filter(|short| !takes_queries_alone || short.rows_schema().is_some())
 }

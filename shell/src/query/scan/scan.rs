@@ -46,13 +46,14 @@ use tidegate_engine::schema::table_schema::SchemaRef;
 use tidegate_engine::schema::{
     ClusteringKey, ClusteringOrder, ColumnId, DataType, PartitionKey, TableSchema,
 };
-use tidegate_engine::{BatchStream, Deadline, Partitions, ReadCommand};
+use tidegate_engine::{BatchStream, Partitions, ReadCommand};
 
 use super::partition_limit::{FirstRows, PartitionLimit};
 use super::pushdown::{Access, Part, is_ordered_alike};
 use super::selection::Selection;
 use super::wanted::WantedKeys;
 use crate::query::engine::Engine;
+use crate::query::setting::Terms;
 use crate::query::types::identifier::{Kind, ordered_by};
 use crate::query::types::literal::prefix_text;
 
@@ -460,7 +461,7 @@ impl ExecutionPlan for TideScan {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let deadline = context.session_config().get_extension::<Deadline>();
+        let terms = Terms::under(context.session_config(), &self.database.catalog());
         let of_part = |part: &Part| (Partitions::Keys(part.keys.clone()), part.ranges.clone());
         let reads: VecDeque<_> = match &self.sources[partition] {
             Source::Parts(parts) => parts.iter().map(of_part).collect(),
@@ -484,7 +485,8 @@ impl ExecutionPlan for TideScan {
             row_limit: None,
             // Rows that the predicate drops do not count.
             partition_limit: self.partition_limit.filter(|_| self.predicate.is_none()),
-            deadline: deadline.as_deref().copied(),
+            deadline: terms.deadline,
+            level: terms.level,
             past_cache: self.past_cache,
         };
         Ok(Box::pin(ScanStream {

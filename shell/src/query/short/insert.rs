@@ -86,7 +86,7 @@ impl Insert {
             None => stamp::stamp(database, &mut rows),
             Some(_) => stamp::keep_last(&mut rows),
         }
-        write_rows(database, rows, context.deadline).await?;
+        write_rows(database, rows, context.terms.deadline).await?;
         Ok(Some(Outcome::count(count)))
     }
 

@@ -1,16 +1,17 @@
 //! Names of a statement as columns of a table, and what a run takes of its session.
 
 use datafusion::arrow::datatypes::DataType as ArrowType;
-use tidegate_engine::{ColumnId, Deadline, TableSchema};
+use tidegate_engine::{ColumnId, TableSchema};
 
 use crate::query::memory::QueryMemory;
 use crate::query::parse::Name;
+use crate::query::setting::Terms;
 
 /// What a run takes of its session.
 pub struct RunContext<'a> {
     pub memory: &'a QueryMemory,
     pub past_cache: bool,
-    pub deadline: Option<Deadline>,
+    pub terms: Terms,
 }
 
 /// Notes that parameter `n` is wanted as `ty`; `None` where it is wanted twice, which the planner

@@ -19,6 +19,7 @@ use super::together;
 use crate::query::error::Result;
 use crate::query::outcome::Outcome;
 use crate::query::scan::pushdown::{Access, Keys, decide_for, is_ordered_alike};
+use crate::query::setting::Terms;
 
 /// See the head of this file.
 pub struct Select {
@@ -74,7 +75,8 @@ impl Select {
     ) -> Result<Option<Outcome>> {
         let command = |values: &Vec<ScalarValue>| {
             let command = self.command(values, context.past_cache)?;
-            Some(ReadCommand { deadline: context.deadline, ..command })
+            let Terms { deadline, level } = context.terms;
+            Some(ReadCommand { deadline, level, ..command })
         };
         if let [values] = rows {
             let Some(command) = command(values) else { return Ok(None) };
@@ -121,6 +123,7 @@ impl Select {
             row_limit,
             partition_limit: None,
             deadline: None,
+            level: Default::default(),
             past_cache,
         })
     }
@@ -144,6 +147,7 @@ impl Select {
             row_limit,
             partition_limit: None,
             deadline: None,
+            level: Default::default(),
             past_cache,
         })
     }

@@ -13,7 +13,7 @@ use crate::query::error::Result;
 use crate::query::outcome::{Outcome, OutcomeKind, batch};
 use crate::query::parse::statement::Statement;
 use crate::query::session::Session;
-use crate::query::setting::{bypasses_cache, has_short_path};
+use crate::query::setting::{Terms, bypasses_cache, has_short_path};
 
 impl Session {
     /// The statement as the short path takes it, with the unqualified names of `keyspace`; `None`
@@ -36,18 +36,25 @@ impl Session {
         Short::of(statement.tokens(), parameter_count, catalog, keyspace)
     }
 
-    /// Runs a statement on the short path, with rows of parameters where it has any. `None` means
-    /// that nothing was done: the planner's path has the answer, or the error.
+    /// Runs a statement on the short path, with rows of parameters where it has any, on these terms
+    /// or on those of the settings. `None` means that nothing was done: the planner's path has the
+    /// answer, or the error.
     ///
     /// Errors: as `run`.
-    pub async fn run_short(
+    pub(in crate::query) async fn run_short(
         &self,
         short: &Short,
         parameters: Option<&RecordBatch>,
+        terms: Option<Terms>,
     ) -> Result<Option<Outcome>> {
-        let past_cache = bypasses_cache(self.context.state_ref().read().config_options());
-        let context =
-            RunContext { memory: &self.options.memory, past_cache, deadline: self.deadline };
+        let (past_cache, terms) = {
+            let state = self.context.state_ref();
+            let state = state.read();
+            let options = state.config_options();
+            let of_session = || Terms::of_options(options, &self.database.catalog());
+            (bypasses_cache(options), terms.unwrap_or_else(of_session))
+        };
+        let context = RunContext { memory: &self.options.memory, past_cache, terms };
         short.run(&self.database, parameters, &context).await
     }
 
@@ -56,9 +63,10 @@ impl Session {
         &self,
         statement: &Statement,
         parameters: Option<&RecordBatch>,
+        terms: Option<Terms>,
     ) -> Result<Option<Outcome>> {
         match self.short(statement, &self.keyspace()) {
-            Some(short) => self.run_short(&short, parameters).await,
+            Some(short) => self.run_short(&short, parameters, terms).await,
             None => Ok(None),
         }
     }

@@ -41,7 +41,8 @@ impl Read for AlterIoClass {
         let mut read = AlterIoClass { class, shares: None, bandwidth: None };
         loop {
             if cursor.take_word("shares") {
-                read.shares = Some(shares(cursor)?);
+                cursor.take(&Token::Eq);
+                read.shares = Some(shares(cursor, IO_SHARES_MAX)?);
             } else if cursor.take_word("bandwidth") {
                 read.bandwidth = Some(bandwidth(cursor)?);
             } else {
@@ -54,13 +55,14 @@ impl Read for AlterIoClass {
     }
 }
 
-fn shares(cursor: &mut Cursor<'_>) -> Result<u32> {
-    cursor.take(&Token::Eq);
+/// Shares, 1 to `most`.
+///
+/// Errors: `Syntax`, or `Invalid` for other numbers.
+pub(super) fn shares(cursor: &mut Cursor<'_>, most: u32) -> Result<u32> {
     let span = cursor.span();
     let number = cursor.number("a number of shares")?;
-    let shares = u32::try_from(number).ok().filter(|shares| (1..=IO_SHARES_MAX).contains(shares));
-    let wrong =
-        || QueryError::invalid(format!("shares are 1 to {IO_SHARES_MAX}, not {number}")).at(span);
+    let shares = u32::try_from(number).ok().filter(|shares| (1..=most).contains(shares));
+    let wrong = || QueryError::invalid(format!("shares are 1 to {most}, not {number}")).at(span);
     shares.ok_or_else(wrong)
 }
 

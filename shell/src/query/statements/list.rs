@@ -22,6 +22,9 @@ use super::policy::{
     AlterLoadShedding, AlterRateLimiter, AlterReadAdmission, CreatePolicy, DropPolicy,
     ExplainPolicy, RollBackPolicy,
 };
+use super::service_level::{
+    self, AlterServiceLevel, CreateServiceLevel, DropServiceLevel, ShowEffective,
+};
 use super::snapshot::SnapshotTo;
 use super::trace::RecordTrace;
 use super::{OwnStatement, Read, show};
@@ -93,6 +96,7 @@ pub enum Topic {
     ShownPolicies,
     OtherPolicies,
     Traces,
+    Levels,
     Engine,
 }
 
@@ -170,6 +174,12 @@ const SET_POLICY: &[(&str, &[Tab])] = &[
     ("POLICY =", &[Tab::Policies]),
 ];
 const MODES: &[Tab] = &[Tab::Words(&["ACTIVE", "CANARY", "SHADOW"])];
+const LEVEL_OPTIONS: &[(&str, &[Tab])] = &[
+    ("WITH", &[Tab::Names(service_level::OPTIONS)]),
+    ("AND", &[Tab::Names(service_level::OPTIONS)]),
+];
+const NO_ROLES: &str = "there are no roles: SET tidegate.service_level = x is for a session, USING \
+                        SERVICE LEVEL x for a statement";
 const OPTIONS: Tab = Tab::Names(table_option::OPTIONS);
 const CREATED_WITH: &[Tab] = &[OPTIONS, Tab::Words(&["CLUSTERING ORDER BY"])];
 const NO_INDEXES: &str = "leave it out: a condition on any column is checked row by row; a second \
@@ -545,6 +555,49 @@ pub static STATEMENTS: &[StatementRow] = &[
         ..StatementRow::PLAIN
     },
     StatementRow {
+        words: "CREATE SERVICE LEVEL",
+        aliases: &["CREATE SERVICE_LEVEL"],
+        reader: Reader::Own(own::<CreateServiceLevel>),
+        help: &[Help::Name(Topic::Levels, "CREATE SERVICE LEVEL")],
+        tabs: LEVEL_OPTIONS,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "ALTER SERVICE LEVEL",
+        aliases: &["ALTER SERVICE_LEVEL"],
+        reader: Reader::Own(own::<AlterServiceLevel>),
+        help: &[Help::Name(Topic::Levels, "ALTER SERVICE LEVEL")],
+        tabs: LEVEL_OPTIONS,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "DROP SERVICE LEVEL",
+        aliases: &["DROP SERVICE_LEVEL"],
+        reader: Reader::Own(own::<DropServiceLevel>),
+        help: &[Help::Name(Topic::Levels, "DROP SERVICE LEVEL")],
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "SHOW SERVICE LEVELS",
+        aliases: &["LIST SERVICE LEVELS", "LIST SERVICE_LEVELS", "LIST ALL SERVICE LEVELS"],
+        reader: Reader::Show(show::SERVICE_LEVELS),
+        help: &[Help::Name(Topic::Levels, "SHOW SERVICE LEVELS")],
+        ..StatementRow::SHOW
+    },
+    StatementRow {
+        words: "SHOW EFFECTIVE SERVICE LEVEL",
+        aliases: &["LIST EFFECTIVE SERVICE LEVEL"],
+        reader: Reader::Own(own::<ShowEffective>),
+        help: &[Help::Name(Topic::Levels, "SHOW EFFECTIVE SERVICE LEVEL")],
+        ..StatementRow::SHOW
+    },
+    StatementRow {
+        words: "ATTACH SERVICE LEVEL",
+        aliases: &["ATTACH SERVICE_LEVEL", "DETACH SERVICE LEVEL", "DETACH SERVICE_LEVEL"],
+        reader: Reader::Refused(Some(NO_ROLES)),
+        ..StatementRow::REFUSED
+    },
+    StatementRow {
         words: "SHOW CORRUPTION",
         reader: Reader::Show(show::CORRUPTION),
         help: &[Help::Name(Topic::Engine, "SHOW CORRUPTION")],
@@ -601,8 +654,8 @@ pub static STATEMENTS: &[StatementRow] = &[
     },
     StatementRow {
         words: "CREATE ROLE",
-        aliases: &["CREATE USER", "CREATE SERVICE_LEVEL"],
-        reader: Reader::Refused(Some("leave it out: there are no users and no service levels")),
+        aliases: &["CREATE USER"],
+        reader: Reader::Refused(Some("leave it out: there are no users")),
         ..StatementRow::REFUSED
     },
     StatementRow { words: "MERGE", ..StatementRow::REFUSED },

@@ -16,6 +16,7 @@ mod flush;
 mod io;
 mod list;
 mod policy;
+mod service_level;
 mod show;
 mod snapshot;
 mod trace;

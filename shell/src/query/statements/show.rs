@@ -46,6 +46,8 @@ pub const CACHE: &str = "SELECT shard, what, capacity_bytes, bytes, partitions, 
 pub const ROW_CACHE: &str =
     "SELECT * FROM system.row_cache ORDER BY keyspace_name, table_name, shard";
 
+pub const SERVICE_LEVELS: &str = "SELECT * FROM system.service_levels";
+
 /// Those that run.
 pub const COMPACTIONS: &str = "SELECT number, keyspace_name, table_name, shard, reason, \
      input_sstables, input_bytes, done_percent, bytes_per_second, seconds_left \

@@ -5,6 +5,7 @@ mod compaction;
 mod files;
 mod fragments;
 mod io;
+mod levels;
 mod memory;
 mod system;
 

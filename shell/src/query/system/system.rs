@@ -25,7 +25,7 @@ use tidegate_engine::{
 use super::columns::{counts, texts};
 use super::compaction;
 use super::files::{Large, corruption, corruption_fields};
-use super::{fragments, io, memory};
+use super::{fragments, io, levels, memory};
 use crate::query::engine::Engine;
 
 /// Name of the keyspace.
@@ -80,10 +80,11 @@ enum SystemTable {
     Compactions,
     Io,
     Memory,
+    ServiceLevels,
 }
 
 impl SystemTable {
-    const ALL: [SystemTable; 19] = [
+    const ALL: [SystemTable; 20] = [
         SystemTable::Tables,
         SystemTable::Columns,
         SystemTable::Policies,
@@ -103,6 +104,7 @@ impl SystemTable {
         SystemTable::Compactions,
         SystemTable::Io,
         SystemTable::Memory,
+        SystemTable::ServiceLevels,
     ];
 
     fn name(self) -> &'static str {
@@ -126,6 +128,7 @@ impl SystemTable {
             SystemTable::Compactions => "compactions",
             SystemTable::Io => "io",
             SystemTable::Memory => "memory",
+            SystemTable::ServiceLevels => "service_levels",
         }
     }
 
@@ -148,6 +151,7 @@ impl SystemTable {
             SystemTable::Compactions => compaction::compaction_fields(),
             SystemTable::Io => io::fields(),
             SystemTable::Memory => memory::fields(),
+            SystemTable::ServiceLevels => levels::fields(),
         };
         Arc::new(Schema::new(fields))
     }
@@ -175,6 +179,7 @@ impl SystemTable {
             SystemTable::Compactions => compaction::compactions(database).await,
             SystemTable::Io => io::columns(database).await,
             SystemTable::Memory => memory::columns(database, queries).await,
+            SystemTable::ServiceLevels => Ok(levels::columns(database)),
         }
     }
 }

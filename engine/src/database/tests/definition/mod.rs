@@ -11,6 +11,7 @@ use crate::disk::SimulatedDisk;
 use crate::runtime::{ShardContext, SimulatedTimer};
 
 mod columns;
+mod levels;
 mod truncate;
 
 /// Two shards on the calling thread's `LocalSet`.

@@ -2,6 +2,7 @@
 
 mod distinct;
 mod file;
+mod level;
 mod partition_limit;
 mod stamp;
 mod timeout;

@@ -1,0 +1,126 @@
+//! Service levels as statements make them, and which one a statement has.
+
+use super::super::World;
+use crate::query::{ErrorKind, split};
+
+const SELECT: &str = "SELECT v FROM t WHERE pk = 1";
+
+async fn world() -> World {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (pk int PRIMARY KEY, v int)").await;
+    world.run("INSERT INTO t (pk, v) VALUES (1, 7)").await;
+    world
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn levels_are_made_listed_changed_and_dropped() {
+    let world = world().await;
+    let say = async |text: &str| world.column(text).await.join(";");
+    let create = "CREATE SERVICE LEVEL gold WITH timeout = 50ms AND workload_type = 'interactive' \
+                  AND shares = 200";
+    assert_eq!(say(create).await, "Service level gold is there.");
+    world.run("CREATE SERVICE LEVEL IF NOT EXISTS gold WITH shares = 1").await;
+    world.run("CREATE SERVICE_LEVEL bulk").await;
+    insta::assert_snapshot!(world.rows("SHOW SERVICE LEVELS").await, @r"
+    +---------+------------+---------------+--------+
+    | name    | timeout_ms | workload_type | shares |
+    +---------+------------+---------------+--------+
+    | default |            |               | 1000   |
+    | bulk    |            |               | 1000   |
+    | gold    | 50         | interactive   | 200    |
+    +---------+------------+---------------+--------+
+    ");
+    assert_eq!(
+        say("ALTER SERVICE LEVEL gold WITH workload_type = 'batch' AND timeout = '1m30s'").await,
+        "Service level gold has timeout 90s, workload type batch, 200 shares."
+    );
+    assert_eq!(
+        say("ALTER SERVICE LEVEL gold WITH timeout = NULL AND workload_type = NULL").await,
+        "Service level gold has 200 shares."
+    );
+    assert_eq!(say("DROP SERVICE LEVEL bulk").await, "Service level bulk is gone.");
+    assert_eq!(world.column("LIST SERVICE LEVELS").await, ["default", "gold"]);
+    for (text, kind, says) in [
+        ("CREATE SERVICE LEVEL gold", ErrorKind::Exists, "gold"),
+        ("CREATE SERVICE LEVEL x WITH shares = 2000", ErrorKind::Invalid, "1 to 1000, not 2000"),
+        ("CREATE SERVICE LEVEL x WITH timeout = 5", ErrorKind::Syntax, "a duration"),
+        ("CREATE SERVICE LEVEL x WITH timeout = 100us", ErrorKind::Invalid, "milliseconds"),
+        ("CREATE SERVICE LEVEL x WITH workload_type = 'bulk'", ErrorKind::Invalid, "'batch'"),
+        ("CREATE SERVICE LEVEL x WITH share = 5", ErrorKind::NotFound, "'share'"),
+        ("CREATE SERVICE LEVEL x WITH shares = 5 AND shares = 6", ErrorKind::Invalid, "twice"),
+        ("ALTER SERVICE LEVEL golf WITH shares = 5", ErrorKind::NotFound, "'golf'"),
+        ("DROP SERVICE LEVEL default", ErrorKind::Invalid, "always"),
+        ("DROP SERVICE LEVEL golf", ErrorKind::NotFound, "'golf'"),
+        ("ATTACH SERVICE LEVEL gold TO ann", ErrorKind::Unsupported, "not offered"),
+        ("SELECT v FROM t USING SERVICE LEVEL golf", ErrorKind::NotFound, "'golf'"),
+        ("SET tidegate.service_level = golf", ErrorKind::NotFound, "'golf'"),
+    ] {
+        let error = world.error(text).await;
+        assert_eq!(error.kind, kind, "{text}: {error}");
+        assert!(error.message.contains(says), "{text}: {error}");
+        assert!(error.span.is_some() || text.starts_with("SET"), "{text}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_timeout_of_a_statement_is_its_own_then_that_of_its_level() {
+    let world = world().await;
+    world.run("CREATE SERVICE LEVEL soon WITH timeout = 1ms").await;
+    world.run("CREATE SERVICE LEVEL late WITH timeout = 1h").await;
+    // A join of a hundred thousand rows with themselves takes more than a millisecond.
+    let slow = "SELECT count(*) FROM range(100000) a JOIN range(100000) b ON a.value = b.value";
+    let is_late = async |text: String| match world.session.execute(&text).await {
+        Ok(outcome) => outcome.collect().await.is_err_and(|e| e.kind == ErrorKind::Timeout),
+        Err(error) => error.kind == ErrorKind::Timeout,
+    };
+    assert!(is_late(format!("{slow} USING SERVICE LEVEL soon")).await);
+    assert!(!is_late(format!("{slow} USING SERVICE LEVEL late")).await);
+    assert!(!is_late(format!("{slow} USING SERVICE LEVEL soon AND TIMEOUT 1h")).await);
+    assert!(is_late(format!("{slow} USING TIMEOUT 1ms AND SERVICE LEVEL late")).await);
+    world.run("SET tidegate.service_level = soon").await;
+    assert!(is_late(slow.to_owned()).await);
+    assert!(!is_late(format!("{slow} USING SERVICE LEVEL late")).await);
+    assert!(!is_late(format!("{slow} USING SERVICE LEVEL default")).await);
+    world.run("ALTER SERVICE LEVEL soon WITH timeout = 1h").await;
+    assert!(!is_late(slow.to_owned()).await, "a change acts on the next statement");
+    for path in ["true", "false"] {
+        world.run(&format!("SET tidegate.short_path = {path}")).await;
+        assert_eq!(world.column(SELECT).await, ["7"]);
+        let prepared = world.session.prepare(split(SELECT).unwrap().remove(0), "default");
+        let outcome = world.session.run_prepared(&prepared, None).await.unwrap();
+        assert_eq!(outcome.collect().await.unwrap()[0].num_rows(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_shows_what_is_in_effect_and_outlives_its_level() {
+    let world = world().await;
+    world.run("CREATE SERVICE LEVEL gold WITH timeout = 50s AND shares = 200").await;
+    insta::assert_snapshot!(world.rows("SHOW EFFECTIVE SERVICE LEVEL").await, @r"
+    +---------------+---------+---------+
+    | option        | value   | origin  |
+    +---------------+---------+---------+
+    | service_level | default | default |
+    | timeout       | none    | default |
+    | workload_type | none    | default |
+    | shares        | 1000    | default |
+    +---------------+---------+---------+
+    ");
+    world.run("SET tidegate.service_level = gold").await;
+    insta::assert_snapshot!(world.rows("SHOW EFFECTIVE SERVICE LEVEL").await, @r"
+    +---------------+-------+------------------------+
+    | option        | value | origin                 |
+    +---------------+-------+------------------------+
+    | service_level | gold  | tidegate.service_level |
+    | timeout       | 50s   | service level gold     |
+    | workload_type | none  | default                |
+    | shares        | 200   | service level gold     |
+    +---------------+-------+------------------------+
+    ");
+    world.run("DROP SERVICE LEVEL gold").await;
+    let error = world.error(SELECT).await;
+    assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
+    assert!(error.help.unwrap().contains("SET tidegate.service_level = default"));
+    world.run("SET tidegate.service_level = default").await;
+    assert_eq!(world.column(SELECT).await, ["7"]);
+}
