@@ -120,10 +120,20 @@ pub const BATCHES_BYTES_DEFAULT: u64 = 256 << 20;
 pub const READ_MEMORY_WAIT: Duration = Duration::from_secs(30);
 /// Memory of a shard for the reads in progress: what they hold besides caches.
 pub const READ_MEMORY_BYTES_MAX: u64 = 128 << 20;
+/// From when on the wait of a read for its turn is long, and how many such waits a shard keeps.
+pub const READ_WAIT_LONG: Duration = Duration::from_millis(500);
+pub const LONG_WAITS_MAX: usize = 64;
 /// Most reads of a class that wait for their turn, whatever a policy says.
 pub const READ_QUEUE_MAX: u32 = 100_000;
 /// Time between two plans of what a shard lets in.
 pub const READ_PLAN_MS: u64 = 100;
+
+/// Reads of a watched statement that have counters of their own.
+pub const WATCHED_READS_MAX: usize = 64;
+/// Steps of a statement that are kept, and bytes of their texts; bytes of one text.
+pub const STEPS_MAX: usize = 1000;
+pub const STEPS_BYTES_MAX: usize = 128 << 10;
+pub const STEP_BYTES_MAX: usize = 400;
 
 /// Events that the policy ring holds before it must be delivered.
 pub const POLICY_RING_EVENTS_MAX: usize = 256;

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::class::{Class, Next, Waiter};
 use super::governed::{Governed, PlanStatus};
+use super::long_wait::{LongWait, LongWaits};
 use super::memory::{BatchCharge, ReadMemory};
 use super::write::{WaitingWrite, WriteTotals, Writes};
 use crate::clock::Clock;
@@ -82,6 +83,7 @@ pub struct Admission {
     shedding: RefCell<Governed<dyn LoadSheddingPolicy, SheddingPlan>>,
     interval_ns: Cell<u64>,
     last: Cell<[ReadLoad; ReadClass::COUNT]>,
+    long_waits: LongWaits,
 }
 
 impl Admission {
@@ -102,6 +104,7 @@ impl Admission {
             shedding: RefCell::new(Governed::new(SheddingPlan::default())),
             interval_ns,
             last: Cell::default(),
+            long_waits: LongWaits::default(),
         }
     }
 
@@ -123,6 +126,37 @@ impl Admission {
         let permit = admitted.await;
         drop(place);
         permit.map_err(|_| Error::Closed).flatten()
+    }
+
+    /// As [`turn`](Self::turn), for a read of a table, whose wait is kept if it is long.
+    ///
+    /// Errors: as `turn`.
+    pub async fn turn_of(
+        &self,
+        class: ReadClass,
+        table: impl FnOnce() -> String,
+    ) -> Result<Permit> {
+        if let Some(permit) = self.turn_now(class) {
+            return Ok(permit);
+        }
+        let clock = &self.inner.clock;
+        let since_ns = clock.monotonic_ns();
+        let turn = self.turn(class).await;
+        let waited_ns = clock.monotonic_ns().saturating_sub(since_ns);
+        let wait = || LongWait {
+            at_us: clock.wall_us(),
+            class,
+            table: table(),
+            waited_us: waited_ns / 1000,
+            had_turn: turn.is_ok(),
+        };
+        self.long_waits.note(wait, waited_ns);
+        turn
+    }
+
+    /// The last reads that waited long, oldest first.
+    pub fn long_waits(&self) -> Vec<LongWait> {
+        self.long_waits.all()
     }
 
     /// The turn of a read that was admitted, where it need not wait for it; `None` where

@@ -11,7 +11,8 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
 use super::*;
-use crate::clock::{Random, SimulatedClock};
+use crate::clock::{Clock, Random, SimulatedClock};
+use crate::config::LONG_WAITS_MAX;
 use crate::error::{Error, Result};
 use crate::policy::admission::{
     LoadSheddingPolicy, LoadSignals, ReadAdmissionPolicy, ReadClass, ReadLimits, ReadLoad,
@@ -517,4 +518,37 @@ fn random_comings_and_goings_keep_the_counts() {
         assert_eq!((status.running, status.aside, status.queued), (0, 0, 0));
         assert_eq!(status.memory_bytes, 0);
     }
+}
+
+#[test]
+fn waits_that_were_long_are_kept_with_their_table() {
+    let world = World::new(1, 1 << 20, 1000, 0);
+    let wait = |ms: u64, table: &'static str| {
+        let running = world.try_admit().unwrap();
+        world.admission.admit_read(KEYS).unwrap();
+        let mut waits = Box::pin(world.admission.turn_of(KEYS, || table.to_owned()));
+        assert!((&mut waits).now_or_never().is_none(), "there was room");
+        world.clock.advance(Duration::from_millis(ms));
+        drop(running);
+        drop(waits.now_or_never().expect("a turn was free").unwrap());
+    };
+    world.admission.admit_read(KEYS).unwrap();
+    let at_once = world.admission.turn_of(KEYS, || unreachable!("nobody waited"));
+    drop(at_once.now_or_never().expect("nobody is before it").unwrap());
+    wait(499, "ks.short");
+    assert_eq!(world.admission.long_waits(), []);
+    wait(500, "ks.long");
+    let kept = LongWait {
+        at_us: world.clock.wall_us(),
+        class: KEYS,
+        table: "ks.long".into(),
+        waited_us: 500_000,
+        had_turn: true,
+    };
+    assert_eq!(world.admission.long_waits(), [kept]);
+    for _ in 0..LONG_WAITS_MAX {
+        wait(700, "ks.later");
+    }
+    let all = world.admission.long_waits();
+    assert!(all.len() == LONG_WAITS_MAX && all.iter().all(|wait| wait.table == "ks.later"));
 }

@@ -9,6 +9,7 @@ use super::catalog::check_name;
 use super::database::Database;
 use super::report::{AdmissionReport, RateReport};
 use super::shard::Shard;
+use crate::admission::LongWait;
 use crate::error::Result;
 use crate::governance::{
     Governance, NATIVE_RATE, PolicyExit, PolicyInfo, PolicyReport, RolledBack,
@@ -202,6 +203,20 @@ impl Database {
                 reports.extend(rows);
             }
             Ok(reports)
+        }
+        .boxed()
+    }
+
+    /// The last reads of each shard that waited long for their turn, with their shard.
+    ///
+    /// Errors: `Closed`.
+    pub fn long_waits(&self) -> BoxFuture<'_, Result<Vec<(u32, LongWait)>>> {
+        async move {
+            let all = self.of_shards("long waits", |shard| shard.admission.long_waits()).await?;
+            let of_shard = |(shard, waits): (u32, Vec<LongWait>)| {
+                waits.into_iter().map(move |wait| (shard, wait))
+            };
+            Ok((0..).zip(all).flat_map(of_shard).collect())
         }
         .boxed()
     }

@@ -415,6 +415,13 @@ impl State {
     }
 }
 
+impl Running<'_> {
+    /// How long it waited in the queue, and how long the disk has had it, nanoseconds.
+    pub fn times_ns(&self) -> (u64, u64) {
+        (self.delay_ns, self.queue.clock.monotonic_ns().saturating_sub(self.started_ns))
+    }
+}
+
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.queue.end(&self.request, self.delay_ns, self.started_ns, true);

@@ -17,6 +17,7 @@ use super::queue::IoQueue;
 use crate::disk::{AlignedBuffer, DirectoryEntry, Disk, DiskFile, OpenOptions};
 use crate::error::Result;
 use crate::lent::on_own_thread;
+use crate::probe::{self, DiskRead};
 
 /// See the head of this file.
 pub struct ScheduledDisk {
@@ -98,6 +99,25 @@ impl ScheduledFile {
         bytes <= self.queue.scheduler().model().piece_bytes_max(kind)
     }
 
+    /// Waits for its turn and reads up to so many bytes at `offset`.
+    async fn read_once(
+        &self,
+        class: Class,
+        (offset, bytes): (u64, usize),
+        buffer: AlignedBuffer,
+    ) -> (Result<()>, AlignedBuffer) {
+        // Later others may poll the request.
+        let probe = probe::current();
+        let running = self.queue.admit(class, Kind::Read, bytes).await;
+        let (result, buffer) = self.file.read_at(offset, buffer).await;
+        if let Some(probe) = probe {
+            let (queued_ns, disk_ns) = running.times_ns();
+            let (file, bytes, class) = (self.file.path(), buffer.len(), class.name());
+            probe.disk_read(&DiskRead { file, class, offset, bytes, queued_ns, disk_ns });
+        }
+        (result, buffer)
+    }
+
     async fn read_in_pieces(
         &self,
         class: Class,
@@ -106,9 +126,9 @@ impl ScheduledFile {
     ) -> (Result<()>, AlignedBuffer) {
         let pieces = self.pieces(Kind::Read, class, buffer.capacity());
         let reads = pieces.into_iter().map(|piece| async move {
-            let _running = self.queue.admit(class, Kind::Read, piece.len()).await;
             let part = AlignedBuffer::for_reading(piece.len());
-            let (result, part) = self.file.read_at(offset + piece.start as u64, part).await;
+            let (start, bytes) = (offset + piece.start as u64, piece.len());
+            let (result, part) = self.read_once(class, (start, bytes), part).await;
             (piece, result.map(|()| part))
         });
         buffer.set_len(0);
@@ -161,8 +181,7 @@ impl DiskFile for ScheduledFile {
             if !self.is_whole(Kind::Read, bytes) {
                 return self.read_in_pieces(class, offset, buffer).await;
             }
-            let _running = self.queue.admit(class, Kind::Read, bytes).await;
-            self.file.read_at(offset, buffer).await
+            self.read_once(class, (offset, bytes), buffer).await
         })
     }
 

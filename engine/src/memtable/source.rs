@@ -14,10 +14,12 @@ use super::memtable::Memtable;
 use super::partition::Partition;
 use crate::config::FRAGMENTS_PER_FILL_MAX;
 use crate::error::Result;
+use crate::mutation::fragment::rows_in;
 use crate::mutation::{
     ClusteringRange, Direction, Filled, Fragment, FragmentSource, PartitionRange, Position,
     RangeTombstone, Slice, StreamCheck,
 };
+use crate::probe::{self, Count};
 use crate::schema::PartitionKey;
 
 struct MemtableSource {
@@ -101,6 +103,7 @@ impl MemtableSource {
     fn fill_some(&mut self, out: &mut VecDeque<Fragment>) {
         let from = out.len();
         self.fill_up(out);
+        probe::count_by(Count::MemtableRows, || rows_in(out.range(from..)));
         if let Some(check) = &mut self.check {
             out.range(from..).for_each(|fragment| check.pass(fragment));
         }

@@ -164,6 +164,13 @@ pub trait FragmentSource {
     }
 }
 
+/// How many rows there are among fragments, static ones left out.
+pub fn rows_in<'a>(fragments: impl Iterator<Item = &'a Fragment>) -> u64 {
+    let is_row =
+        |fragment: &&Fragment| matches!(fragment, Fragment::Row { .. } | Fragment::FlatRow(_));
+    fragments.filter(is_row).count() as u64
+}
+
 /// Drops the rest of a partition from what was read ahead. False where its end is not there: then
 /// the source has to leave out what is left.
 pub fn drop_partition(ahead: &mut VecDeque<Fragment>) -> bool {

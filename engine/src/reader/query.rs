@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::mutation::fragment::drop_partition;
 use crate::mutation::tombstone::strongest;
 use crate::mutation::{Filled, FlatRow, Fragment, FragmentSink, FragmentSource, Row, Tombstone};
+use crate::probe::{self, Count};
 use crate::schema::{ClusteringKey, PartitionKey};
 
 /// A row as a query sees it, or several of one partition. Cells may still be expired: read them
@@ -58,6 +59,7 @@ struct View {
     partition: Option<Open>,
     /// Rows that are still to be handed over in this turn.
     rows_left: usize,
+    seen: Seen,
 }
 
 struct Open {
@@ -71,6 +73,39 @@ struct Open {
     has_rows: bool,
     /// Rows that may still be handed over of it.
     rows_left: usize,
+}
+
+/// What came by since it was told last.
+#[derive(Default)]
+struct Seen {
+    partitions: u64,
+    rows: u64,
+    dropped: u64,
+    tombstones: u64,
+    /// Of the partition, the range tombstone that was counted last: a merge closes and opens it
+    /// where its sources do.
+    range: Option<Tombstone>,
+}
+
+impl Seen {
+    fn range(&mut self, tombstone: Option<Tombstone>) {
+        if tombstone.is_some() && tombstone != self.range {
+            self.tombstones += 1;
+            self.range = tombstone;
+        }
+    }
+
+    /// Tells the probe of the read, if it has one.
+    #[inline]
+    fn tell(&mut self) {
+        let Some(probe) = probe::current() else { return };
+        let Seen { partitions, rows, dropped, tombstones, range } = std::mem::take(self);
+        self.range = range;
+        probe.add(Count::Partitions, partitions);
+        probe.add(Count::Rows, rows);
+        probe.add(Count::RowsDropped, dropped);
+        probe.add(Count::Tombstones, tombstones);
+    }
 }
 
 impl QueryReader {
@@ -98,6 +133,12 @@ impl QueryReader {
     ///
     /// Errors: those of `take`.
     pub fn pull(&mut self, rows_max: usize, take: &mut TakeRows<'_>) -> Result<Filled> {
+        let pulled = self.pull_some(rows_max, take);
+        self.view.seen.tell();
+        pulled
+    }
+
+    fn pull_some(&mut self, rows_max: usize, take: &mut TakeRows<'_>) -> Result<Filled> {
         self.view.rows_left = rows_max;
         loop {
             if self.view.has_enough() {
@@ -172,6 +213,7 @@ impl View {
             partition_limit: usize::MAX,
             partition: None,
             rows_left: 0,
+            seen: Seen::default(),
         }
     }
 
@@ -213,6 +255,7 @@ impl View {
     }
 
     fn given(&mut self, count: usize, wants_more: bool) {
+        self.seen.rows += count as u64;
         self.rows_left = if wants_more { self.rows_left.saturating_sub(count) } else { 0 };
     }
 
@@ -223,6 +266,9 @@ impl View {
                 let before = self.partition.as_ref().map(|open| &open.key);
                 debug_assert!(before.is_none(), "{key:?} begins within {before:?}");
                 let repeated_bytes = key.as_bytes().len();
+                self.seen.partitions += 1;
+                self.seen.range = None;
+                self.seen.tombstones += u64::from(deletion.is_some());
                 self.partition = Some(Open {
                     key,
                     deletion,
@@ -246,13 +292,17 @@ impl View {
                 open.repeated_bytes += open.static_row.as_ref().map_or(0, |row| row.memory_bytes());
             }
             Fragment::RangeTombstoneChange { tombstone, .. } => {
+                self.seen.range(tombstone);
                 let open = self.open();
                 open.covering = open.deletion.max(tombstone);
             }
             Fragment::Row { key, row } => {
                 let covering = self.open().covering;
+                self.seen.tombstones += u64::from(row.deletion.is_some());
                 if let Some(row) = self.live(row, covering) {
                     self.give(LiveContent::Row { key: &key, row: &row }, 1, take)?;
+                } else {
+                    self.seen.dropped += 1;
                 }
             }
             Fragment::FlatRow(flat) => self.flat(&flat, take)?,
@@ -301,6 +351,7 @@ impl View {
     #[inline]
     fn is_whole(&self, flat: &FlatRow, covering: Option<Tombstone>) -> bool {
         !flat.has_multi()
+            && flat.deletion().is_none()
             && !is_cut(flat, covering)
             && !self.has_dropped(flat)
             && flat.is_live_at(self.now_seconds)
@@ -317,10 +368,12 @@ impl View {
         if flat.has_multi() || is_cut(flat, covering) || self.has_dropped(flat) {
             return self.fragment(Fragment::FlatRow(flat.clone()).thawed(), take);
         }
-        match flat.is_live_at(self.now_seconds) {
-            true => self.give(LiveContent::Flat(&[flat]), 1, take),
-            false => Ok(()),
+        self.seen.tombstones += u64::from(flat.deletion().is_some());
+        if flat.is_live_at(self.now_seconds) {
+            return self.give(LiveContent::Flat(&[flat]), 1, take);
         }
+        self.seen.dropped += 1;
+        Ok(())
     }
 }
 

@@ -12,6 +12,7 @@ use crate::clock::Deadline;
 use crate::config::{BATCH_BYTES_MAX, BATCH_BYTES_UNCHARGED, BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use crate::error::{Error, Result};
 use crate::mutation::{ClusteringRange, Filled, PartitionRange, Slice};
+use crate::probe::{self, Count, timer};
 use crate::reader::{LiveRows, QueryReader};
 use crate::runtime;
 use crate::schema::table_schema::SchemaRef;
@@ -179,6 +180,7 @@ impl Table {
             // A receiver that is gone wants nothing more.
             output.send().await?;
         }
+        probe::note(|| "all rows are merged and sent".to_owned());
         Ok(())
     }
 }
@@ -238,6 +240,7 @@ impl<'a> Output<'a> {
             return Ok(true);
         }
         let bytes = self.permit.batch_bytes().max(next);
+        let _waiting = timer(Count::TimeAdmission);
         let charge = tokio::select! {
             biased;
             charge = self.permit.charge_batch(bytes) => charge?,
@@ -255,6 +258,7 @@ impl<'a> Output<'a> {
         let batch = self.builder.finish()?;
         assert_eq!(batch.num_rows(), rows, "a batch has not the rows that were pushed");
         let bytes = batch.get_array_memory_size();
+        probe::note(|| format!("batch of {rows} rows, {bytes} bytes"));
         self.row_bytes = bytes / rows.max(1);
         self.was_long = bytes >= BATCH_BYTES_MAX / 2;
         self.rows_max = (self.rows_max * 2).min(BATCH_ROWS_MAX);
@@ -278,7 +282,7 @@ impl<'a> Output<'a> {
         let is_sent = self.send().await?;
         // Nobody waits for the rest of a read whose receiver is gone.
         if is_sent {
-            self.permit.step_in().await;
+            self.step_in().await;
         }
         Ok(is_sent)
     }
@@ -294,9 +298,14 @@ impl<'a> Output<'a> {
         self.permit.step_aside();
         let is_there = self.batches.reserve_many(all).await.is_ok();
         if is_there {
-            self.permit.step_in().await;
+            self.step_in().await;
         }
         is_there
+    }
+
+    async fn step_in(&mut self) {
+        let _waiting = timer(Count::TimeAdmission);
+        self.permit.step_in().await;
     }
 }
 

@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::ledger::{Entry, Ledger};
 use crate::memtable::Memtable;
 use crate::mutation::{ClusteringRange, FragmentSource, Mutation, PartitionRange, Slice};
+use crate::probe::{self, Count};
 use crate::reader::{DroppedCells, MergeSource};
 use crate::runtime::{self, Gate};
 use crate::schema::table_schema::SchemaRef;
@@ -123,8 +124,14 @@ impl Underlying for Sstables {
             live.sstable.clone().read_row(partition.clone(), row, wants_front)
         };
         let mut admitting = self.admitting(Some(HashedKey::of(partition)));
-        let Some(first) = admitting.next() else { return ready(Ok(None)).boxed_local() };
+        let first = admitting.next();
         let others: Vec<&LiveSstable> = admitting.collect();
+        let passed = self.0.len() - others.len() - usize::from(first.is_some());
+        probe::count(Count::SstablesPassed, passed as u64);
+        if passed > 0 {
+            probe::note(|| format!("SSTables left out by filter or range of keys: {passed}"));
+        }
+        let Some(first) = first else { return ready(Ok(None)).boxed_local() };
         if others.is_empty() {
             return read(first, row).boxed_local();
         }
@@ -369,6 +376,9 @@ impl Table {
         };
         self.sealed.borrow().iter().for_each(&mut add);
         add(&self.active.borrow());
+        if !sources.is_empty() {
+            probe::note(|| format!("merges memtables: {}", sources.len()));
+        }
         let sstables = self.sstables.borrow().clone();
         // What is left of damaged files is no truth that the cache could keep.
         let salvages = self.skips_damage();

@@ -12,6 +12,7 @@ use super::decaying::Decaying;
 use crate::error::{Error, Result};
 use crate::policy::PolicyFailure;
 use crate::policy::rate::{Excess, KeyLoad, Operation, RatePolicy};
+use crate::probe::{Count, timer};
 use crate::schema::table_schema::RateLimit;
 use crate::schema::{TableId, TableSchema, Token};
 
@@ -172,6 +173,7 @@ impl Limiter {
 
     fn ask(&mut self, excess: &Excess) -> bool {
         self.stats.asked += 1;
+        let _timer = timer(Count::TimePolicies);
         match self.policy.exceeded(excess) {
             Ok(goes) => goes,
             Err(failure) => {

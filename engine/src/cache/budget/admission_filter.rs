@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use crate::policy::PolicyFailure;
 use crate::policy::cache_admission::{AdmissionCandidate, AdmissionPolicy, Fate, fate};
 use crate::policy::event::EntryKind;
+use crate::probe::{Count, timer};
 
 /// Words of fates that wait to be delivered: 128 fates.
 const FATE_WORDS_MAX: usize = 256;
@@ -107,6 +108,7 @@ impl AdmissionFilter {
 
     /// Whether it is kept.
     pub fn admits(&mut self, candidate: &AdmissionCandidate) -> bool {
+        let _timer = timer(Count::TimePolicies);
         self.deliver();
         let Some(policy) = &mut self.policy else { return true };
         debug_assert!(self.fates.is_empty(), "a policy knows all fates when it is asked");

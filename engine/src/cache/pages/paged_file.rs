@@ -19,6 +19,7 @@ use crate::config::PAGE_BYTES;
 use crate::disk::{AlignedBuffer, DiskFile};
 use crate::error::{Error, Result};
 use crate::policy::event::EntryKind;
+use crate::probe::{self, Count};
 
 /// Pages read by one I/O at most: 1 MiB.
 const RUN_PAGES_MAX: u64 = 256;
@@ -106,7 +107,9 @@ impl PagedFile {
 
     /// The page if it is in memory; a hit then.
     pub fn cached_page(&self, number: u64) -> Option<Page> {
-        self.source.cache.lookup(self.source.key(number))
+        let page = self.source.cache.lookup(self.source.key(number));
+        probe::count(Count::PagesCached, u64::from(page.is_some()));
+        page
     }
 
     /// Whether the page is in memory. This is no use of it.
@@ -182,6 +185,7 @@ impl PagedFile {
         if keep == Keep::SecondTime && !source.cache.is_second_time(source.key(first)) {
             // Nobody joins: whoever wants it meanwhile is the second.
             source.cache.count(source.kind, |counts| counts.passed += count);
+            probe::count(Count::PagesRead, count);
             return Ok(Some(Rc::new(source.read_run(first, count).await?)));
         }
         Ok(Some(self.begin(first, count).await?.whole.clone()))
@@ -217,6 +221,7 @@ impl PagedFile {
             let first = at / PAGE_BYTES as u64;
             let pages = end.div_ceil(PAGE_BYTES as u64) - first;
             let run = self.source.read_run(first, pages.min(RUN_PAGES_MAX)).await?;
+            probe::count(Count::PagesRead, pages.min(RUN_PAGES_MAX));
             let within = (at % PAGE_BYTES as u64) as usize;
             debug_assert!(within < run.len(), "a run begins with the page that is wanted");
             let take = (run.len() - within).min((end - at) as usize);
@@ -239,6 +244,7 @@ impl PagedFile {
         let (flight, index) = flight_of(&flights, source.key(number))?;
         let load = flight.load.upgrade().expect("a flight leaves the list when its load ends");
         source.cache.join(source.key(number), source.kind);
+        probe::count(Count::PagesJoined, 1);
         Some((load, index))
     }
 
@@ -249,6 +255,7 @@ impl PagedFile {
         let cache = source.cache.clone();
         let first = source.key(number);
         cache.count(source.kind, |counts| counts.misses += count);
+        probe::count(Count::PagesRead, count);
         let landing = Landing { cache: cache.clone(), first };
         let load = async move {
             let landing = landing;

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use super::PageKey;
 use crate::cache::PageCache;
 use crate::policy::event::EntryKind;
+use crate::probe::{self, Count};
 
 /// Parsed pieces of one file.
 pub struct ParsedFile<T> {
@@ -39,6 +40,7 @@ impl<T: Any> ParsedFile<T> {
     /// The piece at `at` if it is in memory; a hit then.
     pub fn get(&self, at: u64) -> Option<Rc<T>> {
         let piece = self.cache.lookup_parsed(self.key(at))?;
+        probe::count(Count::IndexPiecesCached, 1);
         Some(piece.downcast().unwrap_or_else(|_| unreachable!("a file holds pieces of one type")))
     }
 

@@ -22,6 +22,7 @@ use crate::mutation::{
     ClusteringRange, Direction, Filled, FlatRow, Fragment, FragmentSink, FragmentSource,
     PartitionRange, PointRead, Position, Row, Slice, Tombstone,
 };
+use crate::probe::{self, Count};
 use crate::runtime;
 use crate::schema::{ClusteringKey, PartitionKey};
 
@@ -168,8 +169,14 @@ impl CachedRead {
             let mut counts = cache.counts.borrow_mut();
             counts.reads += 1;
             counts.partition_hits += 1;
+            probe::count(Count::CacheHits, 1);
             state = State::Done;
         }
+        probe::note(|| match (&place, &state) {
+            (Some(_), _) => "row cache: partition is known".to_owned(),
+            (None, State::Done) => "row cache: there is no such partition".to_owned(),
+            (None, _) => "row cache: partition is not known".to_owned(),
+        });
         let row = row_of(&slice.ranges);
         // At once: all that is fetched for it is fetched side by side, the key below as well.
         let (mut at_hand, mut is_below) = (None, false);
@@ -250,6 +257,7 @@ impl CachedRead {
             let mut counts = self.cache.counts.borrow_mut();
             counts.reads += 1;
             counts.partition_misses += 1;
+            probe::count(Count::CacheMisses, 1);
         }
         let range = match self.next_range() {
             Some(range) => range,
@@ -310,7 +318,7 @@ impl CachedRead {
     /// Reads one row of a known partition from below.
     async fn read_row(&self, row: &ClusteringKey, out: &mut VecDeque<Fragment>) -> Result<()> {
         debug_assert!(self.place.is_some(), "a partition is read whole before rows of it");
-        self.cache.counts.borrow_mut().gaps_read += 1;
+        self.note_gap("row");
         let reading = self.underlying.read_row(&self.key, row.clone(), false);
         let target = self.target();
         let found = match &target {
@@ -393,8 +401,15 @@ impl CachedRead {
         if plan.range.is_empty() {
             return None;
         }
-        self.cache.counts.borrow_mut().gaps_read += 1;
+        self.note_gap("range");
         Some(self.fill_of(self.open(plan.range.clone()), VecDeque::new(), plan))
+    }
+
+    /// A stretch of a known partition is read from below.
+    fn note_gap(&self, what: &str) {
+        probe::note(|| format!("row cache: {what} is not known, read from SSTables"));
+        self.cache.counts.borrow_mut().gaps_read += 1;
+        probe::count(Count::GapsFilled, 1);
     }
 
     /// Goes on as far as that is possible without waiting; false when it is not.
@@ -405,6 +420,7 @@ impl CachedRead {
                     let mut counts = self.cache.counts.borrow_mut();
                     counts.reads += 1;
                     counts.partition_hits += 1;
+                    probe::count(Count::CacheHits, 1);
                 }
                 let deletion = version.deletion();
                 out.give(Fragment::PartitionStart { key: self.key.clone(), deletion });
@@ -414,6 +430,8 @@ impl CachedRead {
                 if let Some(Some(row)) = self.at_hand.take() {
                     out.row(&row);
                     self.cache.counts.borrow_mut().row_hits += 1;
+                    probe::count(Count::CacheRows, 1);
+                    probe::note(|| "row cache: the row".to_owned());
                 }
                 self.state = State::Between;
             }
@@ -434,7 +452,7 @@ impl CachedRead {
                 }
             }
             (State::Walking(walk), Some((handle, version))) => {
-                let before = out.given;
+                let (before, rows_before) = (out.given, out.rows());
                 let mut used = self.cache.used.take();
                 let step = version.walk(walk, out, &mut used);
                 // Slots of an older version are others' by now.
@@ -445,6 +463,11 @@ impl CachedRead {
                 used.shrink_to(2 * FRAGMENTS_PER_FILL_MAX);
                 self.cache.used.set(used);
                 self.cache.counts.borrow_mut().row_hits += out.given - before;
+                let rows = out.rows() - rows_before;
+                probe::count(Count::CacheRows, rows);
+                if rows > 0 {
+                    probe::note(|| format!("row cache: {rows} rows"));
+                }
                 self.pace.saved(out.given - before);
                 match step {
                     Step::More => {}

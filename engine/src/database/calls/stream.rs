@@ -16,6 +16,7 @@ use crate::database::database::Database;
 use crate::database::shard::Shard;
 use crate::database::shard::call::Stream;
 use crate::error::{Error, Result};
+use crate::probe::Probe;
 use crate::runtime::{self, Asking};
 use crate::schema::PartitionKey;
 use crate::table::{Partitions, ReadCommand, Sent};
@@ -46,6 +47,7 @@ struct Rest {
     database: Database,
     /// With the rows that are still to come, but without partitions.
     command: ReadCommand,
+    probe: Option<Arc<Probe>>,
     /// Partitions of one shard each, in ring order.
     runs: VecDeque<(u32, Partitions)>,
 }
@@ -54,24 +56,29 @@ impl Database {
     /// Starts a read; see [`BatchStream`]. Keys of several shards are read one shard after another,
     /// so that the rows come in ring order.
     pub fn read(&self, command: ReadCommand) -> BatchStream {
-        BatchStream::new(self.clone(), command)
+        BatchStream::new(self.clone(), command, None)
+    }
+
+    /// As [`read`](Self::read); `probe` is told what the read does.
+    pub fn read_watched(&self, command: ReadCommand, probe: Arc<Probe>) -> BatchStream {
+        BatchStream::new(self.clone(), command, Some(probe))
     }
 }
 
 impl BatchStream {
-    fn new(database: Database, mut command: ReadCommand) -> Self {
+    fn new(database: Database, mut command: ReadCommand, probe: Option<Arc<Probe>>) -> Self {
         let shard = match &mut command.partitions {
             Partitions::Shard(shard) => *shard,
             Partitions::Keys(all) => {
                 let shard = all.first().map_or(0, |key| database.shard_of(key));
                 if all.iter().any(|key| database.shard_of(key) != shard) {
                     let runs = by_shard(&database, std::mem::take(all));
-                    return Self::of_rest(Rest { database, command, runs });
+                    return Self::of_rest(Rest { database, command, probe, runs });
                 }
                 shard
             }
         };
-        let (starting, is_complete) = start(&database, shard, command);
+        let (starting, is_complete) = start(&database, shard, (command, probe));
         BatchStream { state: State::Starting(starting), is_complete, rest: None, held: None }
     }
 
@@ -79,11 +86,11 @@ impl BatchStream {
     pub(super) fn of_runs(database: Database, scan: Scan) -> Self {
         let (command, has_keys) = scan.into_command();
         if has_keys {
-            return Self::new(database, command);
+            return Self::new(database, command, None);
         }
         let runs = (0..database.shard_count()).map(|shard| (shard, Partitions::Shard(shard)));
         let runs = runs.collect();
-        Self::of_rest(Rest { database, command, runs })
+        Self::of_rest(Rest { database, command, probe: None, runs })
     }
 
     fn of_rest(mut rest: Rest) -> Self {
@@ -111,10 +118,14 @@ impl BatchStream {
 }
 
 /// Asks a shard for a read; the flag is set when that has sent everything.
-fn start(database: &Database, shard: u32, command: ReadCommand) -> (Starting, Arc<AtomicBool>) {
+fn start(
+    database: &Database,
+    shard: u32,
+    (command, probe): (ReadCommand, Option<Arc<Probe>>),
+) -> (Starting, Arc<AtomicBool>) {
     let is_complete = Arc::new(AtomicBool::new(false));
     let (batches, receiver) = mpsc::channel(2);
-    let stream = Stream { command, batches, is_complete: is_complete.clone() };
+    let stream = Stream { command, probe, batches, is_complete: is_complete.clone() };
     ((database.handle(shard).ask(stream), receiver), is_complete)
 }
 
@@ -140,7 +151,7 @@ impl Rest {
         }
         let (shard, partitions) = self.runs.pop_front()?;
         let command = ReadCommand { partitions, ..self.command.clone() };
-        Some(start(&self.database, shard, command))
+        Some(start(&self.database, shard, (command, self.probe.clone())))
     }
 }
 

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::mutation::Mutation;
 use crate::policy::admission::ReadClass;
 use crate::policy::rate::Operation;
+use crate::probe::{Probe, probed};
 use crate::reader::{RowKey, RowValues};
 use crate::runtime::{self, Answering, Ask};
 use crate::schema::table_schema::SchemaRef;
@@ -35,6 +36,8 @@ pub(in crate::database) struct GetMany {
 /// The batches of a read. The answer comes when the first is there, or the end.
 pub(in crate::database) struct Stream {
     pub(in crate::database) command: ReadCommand,
+    /// Is told what the read does.
+    pub(in crate::database) probe: Option<Arc<Probe>>,
     pub(in crate::database) batches: mpsc::Sender<Result<Sent>>,
     pub(in crate::database) is_complete: Arc<AtomicBool>,
 }
@@ -95,7 +98,13 @@ impl Ask<Shard> for Stream {
 
     fn ask(self, shard: &Rc<Shard>) -> Answering<()> {
         let stream = shard.clone().stream(self.command, self.batches, self.is_complete);
-        Answering::GoesOn((), stream)
+        Answering::GoesOn(
+            (),
+            match self.probe {
+                None => stream,
+                Some(probe) => probed(probe.on(shard.context.shard), stream).boxed_local(),
+            },
+        )
     }
 }
 
@@ -196,7 +205,7 @@ impl Shard {
         schema: SchemaRef,
         key: RowKey,
     ) -> Result<Option<RowValues>> {
-        let permit = self.admission.turn(ReadClass::Keys).await?;
+        let permit = self.admission.turn_of(ReadClass::Keys, || schema.full_name()).await?;
         // Meanwhile it may have been dropped.
         let table = self.table(schema.id)?;
         match table.point(schema, key, self.now_seconds())? {

@@ -14,6 +14,7 @@ use crate::clock::Deadline;
 use crate::error::{Error, Result};
 use crate::policy::admission::ReadClass;
 use crate::policy::rate::Operation;
+use crate::probe::{self, Count, timer};
 use crate::table::{Partitions, ReadCommand, Sent, Table};
 
 impl Shard {
@@ -63,6 +64,7 @@ impl Shard {
                 Partitions::Keys(_) => ReadClass::Keys,
                 Partitions::Shard(_) => ReadClass::Scan,
             };
+            probe::note(|| asked(&command));
             let read = async {
                 self.check_open()?;
                 self.check_time(deadline, came.get())?;
@@ -70,11 +72,21 @@ impl Shard {
                 let table = self.table(id)?;
                 self.admission.admit_read(class)?;
                 self.admit_partitions(&table, &command.partitions)?;
+                let waiting = timer(Count::TimeAdmission);
+                let schema = command.schema.clone();
                 let mut permit = tokio::select! {
                     biased;
-                    permit = self.admission.turn(class) => permit?,
+                    permit = self.admission.turn_of(class, || schema.full_name()) => permit?,
                     () = batches.closed() => return Ok(()),
                 };
+                if let Some(waiting) = waiting {
+                    let us = waiting.elapsed_us();
+                    let whose = match class {
+                        ReadClass::Keys => "reads by key",
+                        ReadClass::Scan => "scans",
+                    };
+                    probe::note(|| format!("has its turn among {whose} after {us} µs"));
+                }
                 came.set("a read had not sent all its rows");
                 // Meanwhile it may have been dropped.
                 let table = self.table(id)?;
@@ -110,4 +122,19 @@ impl Shard {
         }
         .boxed_local()
     }
+}
+
+/// What a read asks for, as a step tells it.
+fn asked(command: &ReadCommand) -> String {
+    let table = command.schema.full_name();
+    let partitions = match &command.partitions {
+        Partitions::Shard(_) => "all partitions".to_owned(),
+        Partitions::Keys(keys) if keys.len() == 1 => "1 partition".to_owned(),
+        Partitions::Keys(keys) => format!("{} partitions", keys.len()),
+    };
+    let is_reversed = command.slice.direction.is_reversed();
+    let direction = if is_reversed { "reversed" } else { "forward" };
+    let limit = command.row_limit.map_or(String::new(), |rows| format!(", {rows} rows at most"));
+    let past_cache = if command.past_cache { ", past the caches" } else { "" };
+    format!("asked for {partitions} of {table}, {direction}{limit}{past_cache}")
 }

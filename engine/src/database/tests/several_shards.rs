@@ -165,7 +165,7 @@ async fn a_shard_refuses_a_read_of_another_shards_partition() {
         ..read_of(&schema, "0", Slice::full(Direction::Forward), None)
     };
     let (batches, mut receiver) = tokio::sync::mpsc::channel(2);
-    let stream = Stream { command, batches, is_complete: Arc::default() };
+    let stream = Stream { command, probe: None, batches, is_complete: Arc::default() };
     database.handle(0).ask(stream).await.unwrap();
     let Some(Err(Error::Invalid(message))) = receiver.recv().await else {
         panic!("shard 0 answers for a partition of shard 1");

@@ -15,6 +15,7 @@ use super::summary::Summary;
 use crate::cache::ParsedFile;
 use crate::config::PAGE_BYTES;
 use crate::error::Result;
+use crate::probe;
 use crate::schema::PartitionKey;
 use crate::sstable::data::window::{Content, Window};
 use crate::sstable::format::coding::{Fault, Input, Parsed};
@@ -106,8 +107,10 @@ pub(crate) async fn find(
     let Some((mut at, end)) = summary.page(key) else { return Ok(None) };
     let end = end.unwrap_or(window.content().size());
     if let Some(page) = pages.get(at) {
+        probe::note(|| format!("index page at {at} is in memory, parsed"));
         return Ok(IndexPage::find(&page, key));
     }
+    probe::note(|| format!("index page at {at} of {} bytes is looked up", end - at));
     if let Some(page) = read_page(window, (at, end), from_end).await? {
         let page = Rc::new(page);
         pages.insert(at, page.clone(), page.memory_bytes());

@@ -26,6 +26,7 @@ use crate::config::PAGE_BYTES;
 use crate::error::{Error, Result};
 use crate::mutation::position::compare;
 use crate::mutation::{Position, Tombstone, Weight};
+use crate::probe::{self, Count};
 use crate::schema::ClusteringKey;
 use crate::sstable::data::file::CheckedFile;
 use crate::sstable::format::coding::{Fault, Input, Parsed, put_svint, put_vint};
@@ -322,6 +323,7 @@ impl PromotedIndex {
             parsed.map_err(|fault| fault.into_error(index.file.path(), at))?;
         index.blocks_at += input.at();
         index.offsets_at -= 4 * u64::from(count);
+        probe::note(|| format!("promoted index at {at} of {count} blocks, {size} bytes"));
         Ok(PromotedIndex { stated: Stated { header_bytes, deletion }, count, ..index })
     }
 
@@ -468,6 +470,7 @@ impl PromotedIndex {
         bytes: &[u8],
         look: impl FnOnce(BlockRef<'_>) -> T,
     ) -> Result<T> {
+        probe::count(Count::IndexBlocks, 1);
         let header_bytes = self.stated.header_bytes;
         let looked = parse_block(&mut Input::new(bytes), &self.layout, &mut self.keys);
         let looked = looked.and_then(|block| {

@@ -11,6 +11,7 @@ use super::sstable::{KnownPartition, Sstable};
 use crate::config::PAGE_BYTES;
 use crate::error::{Error, Result};
 use crate::mutation::{Direction, FlatRow, PointRead};
+use crate::probe::{self, Count};
 use crate::runtime;
 use crate::schema::{ClusteringKey, PartitionKey};
 use crate::sstable::data::file::Access;
@@ -43,6 +44,8 @@ impl Sstable {
         row: ClusteringKey,
         wants_front: bool,
     ) -> Result<Option<PointRead>> {
+        probe::count(Count::SstableReads, 1);
+        self.note_read("a row");
         // One of several that are asked at once: who has the turn makes way when that is over.
         while runtime::need_preempt() {
             runtime::yield_now().await;
@@ -71,6 +74,7 @@ impl Sstable {
         let is_told =
             look_for(&row, (&mut cursor, &self.layout), &mut data, &mut found.row).await?;
         found.tombstone = cursor.open;
+        probe::count(Count::SstableRows, u64::from(found.row.is_some()));
         if is_told {
             return Ok(Some(found));
         }
@@ -92,6 +96,7 @@ impl Sstable {
         if let Some(known) = self.known.get(token)
             && known.key == *key
         {
+            probe::note(|| "promoted index is in memory, parsed".to_owned());
             let indexed = (known.blocks.stated, known.blocks.place_of_row(row));
             return Ok(Some((known.place, Some(indexed))));
         }

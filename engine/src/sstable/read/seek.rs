@@ -12,6 +12,7 @@ use super::item::Item;
 use super::partition_reader::{PartitionReader, Sought};
 use crate::error::{Error, Result};
 use crate::mutation::{ClusteringRange, Direction, Position, Tombstone};
+use crate::probe;
 use crate::sstable::data::file::READ_BYTES_MAX;
 use crate::sstable::data::window::Window;
 use crate::sstable::index::index_page::LastItem;
@@ -54,6 +55,8 @@ impl PartitionReader {
             Near::From(number, _) | Near::Behind(number, _) => *number,
             Near::Nothing(open) => return Ok(Sought::Nothing(*open)),
         };
+        let count = promoted.count();
+        probe::note(|| format!("promoted index: begins at block {} of {count}", number + 1));
         if let Some(far) = far(promoted, direction, number, range)? {
             self.cursor.bound = start.saturating_add(offset_of(promoted, far).await?);
         }

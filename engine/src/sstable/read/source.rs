@@ -12,7 +12,9 @@ use super::plan::ReadPlan;
 use super::sstable::Sstable;
 use crate::config::{FILL_BYTES_MAX, FRAGMENTS_PER_FILL_MAX};
 use crate::error::{Error, Result};
+use crate::mutation::fragment::rows_in;
 use crate::mutation::{Fragment, FragmentSource, PartitionRange, Position, Slice};
+use crate::probe::{self, Count};
 use crate::runtime;
 use crate::schema::{PartitionKey, Token};
 use crate::sstable::data::file::Access;
@@ -69,6 +71,13 @@ impl Sstable {
             }
             (None, PartitionRange::Single(_)) => true,
         };
+        if may_have {
+            probe::count(Count::SstableReads, 1);
+            self.note_read(if plan.key.is_some() { "a partition" } else { "its partitions" });
+        } else {
+            probe::count(Count::SstablesPassed, 1);
+            self.note_read("nothing, by filter or range of keys");
+        }
         may_have.then(|| Box::new(SstableSource::new(self.clone(), plan)) as _)
     }
 }
@@ -239,6 +248,7 @@ impl SstableSource {
         let is_first = self.is_single && self.emitted < FRAGMENTS_SHORT_MAX;
         let goal = start + if is_first { FRAGMENTS_FIRST } else { self.fill_max };
         let filled = self.fill_up_to((start, goal), out).await;
+        probe::count_by(Count::SstableRows, || rows_in(out.range(start.min(out.len())..)));
         self.emitted = self.emitted.saturating_add(out.len() - start);
         filled
     }

@@ -8,6 +8,7 @@ use super::part::Part;
 use crate::cache::{PageCache, ParsedFile};
 use crate::error::{Error, Result};
 use crate::policy::event::EntryKind;
+use crate::probe;
 use crate::schema::{ColumnDrop, ColumnId, PartitionKey, TableSchema, Token};
 use crate::sstable::data::file::CheckedFile;
 use crate::sstable::data::window::Content;
@@ -141,6 +142,14 @@ impl Sstable {
             Content::Plain(file) => file.path(),
             Content::Compressed(file) => file.path(),
         }
+    }
+
+    /// Says, for a read that is watched, what is read of it.
+    pub(super) fn note_read(&self, what: &str) {
+        probe::note(|| {
+            let file = self.data_path().file_name().unwrap_or_default();
+            format!("{}: reads {what}", file.display())
+        });
     }
 
     /// Keeps its files open, so that they can be read when they have no names any more.

@@ -8,6 +8,7 @@ use crate::config::POLICY_RING_EVENTS_MAX;
 use crate::policy::{
     EvictionPolicy, FailureKind, PolicyFailure, PolicySnapshot, PolicyUsage, Slot,
 };
+use crate::probe::{Count, timer};
 
 /// Events that an exit record keeps.
 const RECORD_EVENTS_MAX: usize = 64;
@@ -186,7 +187,9 @@ impl PolicySlot {
     ) -> Result<(), PolicyFailure> {
         assert!(victims.is_empty(), "an answer starts empty");
         self.counters.calls += 1;
+        let timer = timer(Count::TimePolicies);
         self.policy.apply(&self.events, &self.attributes, want_entries, want_bytes, victims)?;
+        drop(timer);
         self.counters.events += self.events.len() as u64;
         self.events.clear();
         self.attributes.clear();

@@ -78,8 +78,9 @@ impl Walk {
 /// Where a walk gives what it comes to.
 pub(in crate::cache::rows) struct Out<'a, S: ?Sized> {
     sink: &'a mut S,
-    /// Fragments given.
+    /// Fragments given, and those of them that are no rows.
     pub given: u64,
+    others: u64,
     /// The sink takes no more, or other tasks should have their turn.
     pub is_full: bool,
     /// Entries without rows that were passed.
@@ -88,7 +89,12 @@ pub(in crate::cache::rows) struct Out<'a, S: ?Sized> {
 
 impl<'a, S: FragmentSink + ?Sized> Out<'a, S> {
     pub fn new(sink: &'a mut S) -> Self {
-        Out { sink, given: 0, is_full: false, passed: 0 }
+        Out { sink, given: 0, others: 0, is_full: false, passed: 0 }
+    }
+
+    /// Rows given.
+    pub fn rows(&self) -> u64 {
+        self.given - self.others
     }
 
     #[inline]
@@ -142,6 +148,7 @@ impl<'a, S: FragmentSink + ?Sized> Out<'a, S> {
     #[inline]
     pub fn give(&mut self, fragment: Fragment) {
         self.given += 1;
+        self.others += 1;
         self.is_full |= !self.sink.fragment(fragment);
     }
 

@@ -4,3 +4,4 @@ use super::*;
 
 mod deadlines;
 mod partition_limit;
+mod watched;

@@ -1,0 +1,147 @@
+//! The probe of the task that is polled: how code below a read finds it.
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+
+use super::counts::Count;
+use super::watch::OnShard;
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<OnShard>>> = const { RefCell::new(None) };
+}
+
+/// Runs a read that `probe` watches. Tasks that it spawns are not watched.
+pub async fn probed<F: Future>(probe: Arc<OnShard>, future: F) -> F::Output {
+    let mut future = pin!(future);
+    let mut other = Some(probe);
+    poll_fn(|context| {
+        let _exchanged = Exchanged::with(&mut other);
+        future.as_mut().poll(context)
+    })
+    .await
+}
+
+/// The current probe in exchange for another, until the poll is over, also by a panic.
+struct Exchanged<'a>(&'a mut Option<Arc<OnShard>>);
+
+impl<'a> Exchanged<'a> {
+    fn with(other: &'a mut Option<Arc<OnShard>>) -> Self {
+        CURRENT.with_borrow_mut(|current| std::mem::swap(current, other));
+        Exchanged(other)
+    }
+}
+
+impl Drop for Exchanged<'_> {
+    fn drop(&mut self) {
+        CURRENT.with_borrow_mut(|current| std::mem::swap(current, self.0));
+    }
+}
+
+/// The probe of the read that this thread works for.
+#[inline]
+pub fn current() -> Option<Arc<OnShard>> {
+    CURRENT.with_borrow(Clone::clone)
+}
+
+/// Counts something for the read that this thread works for, if it is watched.
+#[inline]
+pub fn count(what: Count, by: u64) {
+    count_by(what, || by);
+}
+
+/// As [`count`], where it takes work to say how much.
+#[inline]
+pub fn count_by(what: Count, by: impl FnOnce() -> u64) {
+    CURRENT.with_borrow(|current| {
+        if let Some(probe) = current {
+            probe.add(what, by());
+        }
+    });
+}
+
+/// Notes a step of the read that this thread works for, if its steps are wanted.
+#[inline]
+pub fn note(text: impl FnOnce() -> String) {
+    CURRENT.with_borrow(|current| {
+        if let Some(probe) = current {
+            probe.note(text);
+        }
+    });
+}
+
+/// Counts the time until it is dropped, if the read that this thread works for is watched.
+#[inline]
+pub fn timer(what: Count) -> Option<Timer> {
+    let probe = current()?;
+    let start_ns = probe.now_ns();
+    Some(Timer { probe, what, start_ns })
+}
+
+/// See [`timer`].
+#[must_use]
+pub struct Timer {
+    probe: Arc<OnShard>,
+    what: Count,
+    start_ns: u64,
+}
+
+impl Timer {
+    /// Microseconds until now.
+    pub fn elapsed_us(&self) -> u64 {
+        self.probe.now_ns().saturating_sub(self.start_ns) / 1000
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        let spent_ns = self.probe.now_ns().saturating_sub(self.start_ns);
+        self.probe.add(self.what, spent_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::FutureExt;
+
+    use super::super::{Detail, Watch};
+    use super::*;
+    use crate::clock::SimulatedClock;
+
+    #[test]
+    fn a_probe_is_that_of_its_own_future_only() {
+        let watch = Watch::new(SimulatedClock::new(0), Detail::Counts);
+        let [outer, inner] = ["outer", "inner"].map(|what| watch.read(what).on(0));
+        count(Count::Rows, 100);
+        let work = async {
+            count(Count::Rows, 1);
+            probed(inner.clone(), async { count(Count::Rows, 10) }).await;
+            count(Count::Rows, 2);
+        };
+        assert!(probed(outer.clone(), work).now_or_never().is_some());
+        assert!(current().is_none());
+        assert_eq!((outer.stats()[Count::Rows], inner.stats()[Count::Rows]), (3, 10));
+        let panics = probed(outer, async { panic!("as a task may") });
+        let caught = std::panic::AssertUnwindSafe(panics).catch_unwind().now_or_never();
+        let caught: Option<Result<(), _>> = caught;
+        assert!(caught.is_some_and(|result| result.is_err()) && current().is_none());
+    }
+
+    #[test]
+    fn a_timer_counts_the_time_while_it_lives() {
+        let clock = SimulatedClock::new(0);
+        let probe = Watch::new(clock.clone(), Detail::Counts).read("t").on(0);
+        assert!(timer(Count::TimeDisk).is_none());
+        let work = async {
+            let timer = timer(Count::TimeDisk);
+            clock.advance(Duration::from_micros(7));
+            drop(timer);
+            clock.advance(Duration::from_micros(5));
+        };
+        assert!(probed(probe.clone(), work).now_or_never().is_some());
+        assert_eq!(probe.stats()[Count::TimeDisk], 7000);
+    }
+}

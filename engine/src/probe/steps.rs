@@ -1,0 +1,88 @@
+//! The steps of a statement, as many as there is room for.
+
+use crate::config::{STEP_BYTES_MAX, STEPS_BYTES_MAX, STEPS_MAX};
+
+/// Something that was done for a statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// Nanoseconds since the statement began.
+    pub at_ns: u64,
+    /// `None` where no shard did it.
+    pub shard: Option<u32>,
+    /// Of a request to the disk, its class of I/O.
+    pub class: Option<&'static str>,
+    /// Bytes that it brought or took.
+    pub bytes: Option<u64>,
+    pub text: String,
+}
+
+/// Steps in the order in which they were noted. Beyond a number of them, or of bytes of their
+/// texts, they are only counted.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    kept: Vec<Step>,
+    bytes: usize,
+    left_out: u64,
+}
+
+impl Steps {
+    pub fn add(&mut self, mut step: Step) {
+        if step.text.len() > STEP_BYTES_MAX {
+            step.text.truncate(step.text.floor_char_boundary(STEP_BYTES_MAX));
+            step.text.push('…');
+        }
+        if self.kept.len() >= STEPS_MAX || self.bytes + step.text.len() > STEPS_BYTES_MAX {
+            self.left_out += 1;
+            return;
+        }
+        self.bytes += step.text.len();
+        self.kept.push(step);
+    }
+
+    /// Those that were kept, in the order of time, and how many were not.
+    pub fn all(&self) -> (Vec<Step>, u64) {
+        let mut all = self.kept.clone();
+        // Shards note theirs side by side.
+        all.sort_by_key(|step| step.at_ns);
+        (all, self.left_out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(at_ns: u64, text: String) -> Step {
+        Step { at_ns, shard: None, class: None, bytes: None, text }
+    }
+
+    #[test]
+    fn steps_have_bounds_and_say_what_they_left_out() {
+        let mut steps = Steps::default();
+        for at in 0..STEPS_MAX as u64 + 7 {
+            steps.add(step(at, "s".to_owned()));
+        }
+        let (all, left_out) = steps.all();
+        assert_eq!((all.len(), left_out), (STEPS_MAX, 7));
+        let mut long = Steps::default();
+        let count = STEPS_BYTES_MAX / STEP_BYTES_MAX + 3;
+        for at in 0..count as u64 {
+            long.add(step(at, "é".repeat(STEP_BYTES_MAX)));
+        }
+        let (all, left_out) = long.all();
+        let bytes: usize = all.iter().map(|step| step.text.len()).sum();
+        assert!(bytes <= STEPS_BYTES_MAX && all.len() + left_out as usize == count, "{bytes}");
+        assert!(left_out > 0 && all[0].text.ends_with('…'));
+        assert!(all[0].text.len() <= STEP_BYTES_MAX + '…'.len_utf8());
+    }
+
+    #[test]
+    fn steps_come_in_the_order_of_time() {
+        let mut steps = Steps::default();
+        for (at_ns, text) in [(5, "b"), (2, "a"), (5, "c")] {
+            steps.add(step(at_ns, text.to_owned()));
+        }
+        let texts: Vec<_> = steps.all().0.into_iter().map(|step| step.text).collect();
+        assert_eq!(texts, ["a", "b", "c"]);
+    }
+}
