@@ -258,7 +258,7 @@ impl<'a> Output<'a> {
         let batch = self.builder.finish()?;
         assert_eq!(batch.num_rows(), rows, "a batch has not the rows that were pushed");
         let bytes = batch.get_array_memory_size();
-        probe::note(|| format!("batch of {rows} rows, {bytes} bytes"));
+        probe::note(|| format!("sends a batch, rows: {rows}, bytes: {bytes}"));
         self.row_bytes = bytes / rows.max(1);
         self.was_long = bytes >= BATCH_BYTES_MAX / 2;
         self.rows_max = (self.rows_max * 2).min(BATCH_ROWS_MAX);

@@ -430,8 +430,7 @@ impl CachedRead {
                 if let Some(Some(row)) = self.at_hand.take() {
                     out.row(&row);
                     self.cache.counts.borrow_mut().row_hits += 1;
-                    probe::count(Count::CacheRows, 1);
-                    probe::note(|| "row cache: the row".to_owned());
+                    note_rows(1);
                 }
                 self.state = State::Between;
             }
@@ -463,11 +462,7 @@ impl CachedRead {
                 used.shrink_to(2 * FRAGMENTS_PER_FILL_MAX);
                 self.cache.used.set(used);
                 self.cache.counts.borrow_mut().row_hits += out.given - before;
-                let rows = out.rows() - rows_before;
-                probe::count(Count::CacheRows, rows);
-                if rows > 0 {
-                    probe::note(|| format!("row cache: {rows} rows"));
-                }
+                note_rows(out.rows() - rows_before);
                 self.pace.saved(out.given - before);
                 match step {
                     Step::More => {}
@@ -598,6 +593,14 @@ impl FragmentSource for CachedRead {
 
     fn pass_now(&mut self, sink: &mut dyn FragmentSink) -> Filled {
         self.pass(sink)
+    }
+}
+
+/// Rows came from memory.
+fn note_rows(rows: u64) {
+    probe::count(Count::CacheRows, rows);
+    if rows > 0 {
+        probe::note(|| format!("row cache: rows from memory: {rows}"));
     }
 }
 

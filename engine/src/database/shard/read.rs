@@ -14,7 +14,7 @@ use crate::clock::Deadline;
 use crate::error::{Error, Result};
 use crate::policy::admission::ReadClass;
 use crate::policy::rate::Operation;
-use crate::probe::{self, Count, timer};
+use crate::probe::{self, Count, Timer, timer};
 use crate::table::{Partitions, ReadCommand, Sent, Table};
 
 impl Shard {
@@ -79,14 +79,7 @@ impl Shard {
                     permit = self.admission.turn_of(class, || schema.full_name()) => permit?,
                     () = batches.closed() => return Ok(()),
                 };
-                if let Some(waiting) = waiting {
-                    let us = waiting.elapsed_us();
-                    let whose = match class {
-                        ReadClass::Keys => "reads by key",
-                        ReadClass::Scan => "scans",
-                    };
-                    probe::note(|| format!("has its turn among {whose} after {us} µs"));
-                }
+                note_turn(class, waiting);
                 came.set("a read had not sent all its rows");
                 // Meanwhile it may have been dropped.
                 let table = self.table(id)?;
@@ -122,6 +115,17 @@ impl Shard {
         }
         .boxed_local()
     }
+}
+
+/// A read has its turn, for which it waited as long as the timer ran.
+fn note_turn(class: ReadClass, waited: Option<Timer>) {
+    let Some(waited) = waited else { return };
+    let us = waited.elapsed_us();
+    let whose = match class {
+        ReadClass::Keys => "reads by key",
+        ReadClass::Scan => "scans",
+    };
+    probe::note(|| format!("has its turn among {whose} after {us} µs"));
 }
 
 /// What a read asks for, as a step tells it.
