@@ -236,6 +236,9 @@ impl Session {
             let Some(plan) = sketch.plan_of_query().cloned() else {
                 return self.run_once(statement, sketch.command.clone(), values).await;
             };
+            if let Some(outcome) = self.analyze_short(statement, values).await? {
+                return Ok(outcome);
+            }
             let outcome = self.rows_of_plan(plan, values).await;
             let outcome = outcome.map_err(|error| place(statement, error))?;
             self.name_path(statement, values, placed(statement, outcome))
@@ -250,6 +253,9 @@ impl Session {
         values: &'a [ScalarValue],
     ) -> BoxFuture<'a, Result<Outcome>> {
         async move {
+            if let Some(outcome) = self.analyze_short(statement, values).await? {
+                return Ok(outcome);
+            }
             let outcome = self.run_command(command, values).await;
             let outcome = outcome.map_err(|error| place(statement, error))?;
             self.name_path(statement, values, placed(statement, outcome))

@@ -15,6 +15,7 @@ use datafusion::sql::parser::Statement as SqlStatement;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use tidegate_engine::batch::{RowError, WriteOptions, expiry, mutations};
+use tidegate_engine::probe::{Detail, Watch};
 use tidegate_engine::{DataType, Database, Deadline, Mutation, SchemaRef, TableSchema};
 
 use super::error::{QueryError, Result};
@@ -109,7 +110,11 @@ impl Session {
     /// Plans and starts a query, when it is its turn; the stream gives that back as it is dropped.
     pub(super) async fn stream(&self, plan: LogicalPlan) -> Result<SendableRecordBatchStream> {
         let turn = self.options.memory.turn().await?;
-        let state = self.context.state();
+        let mut state = self.context.state();
+        if let LogicalPlan::Analyze(_) = plan {
+            let watch = Watch::new(Arc::clone(self.database.clock()), Detail::Counts);
+            state.config_mut().set_extension(watch);
+        }
         // Expressions of constants are computed while it plans.
         let physical = AssertUnwindSafe(deep::physical(&state, &plan)).catch_unwind().await;
         let physical = physical.map_err(|panic| panicked(&*panic))??;

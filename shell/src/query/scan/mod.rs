@@ -1,15 +1,18 @@
 //! Reads: the engine's tables as DataFusion sees them, from conditions to slices to batches.
 
 pub mod catalog;
+pub mod metrics;
 mod partition_limit;
 mod provider;
 pub mod pushdown;
 mod scan;
 mod selection;
+pub mod text;
 pub mod token;
 mod wanted;
 
 pub use partition_limit::PartitionLimit;
 pub use provider::TideTable;
-pub use scan::{TideScan, slices_text};
+pub use scan::TideScan;
+pub use text::slices_text;
 pub use wanted::WantedKeys;

@@ -31,7 +31,7 @@ use datafusion::physical_plan::execution_plan::{
 };
 use datafusion::physical_plan::filter::batch_filter;
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
+    BaselineMetrics, Count, MetricBuilder, MetricsSet, RecordOutput,
 };
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
@@ -41,21 +41,21 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 use tidegate_engine::batch::arrow_schema;
 use tidegate_engine::database::Shard;
-use tidegate_engine::mutation::{ClusteringRange, Direction, Slice, Weight};
+use tidegate_engine::mutation::{Direction, Slice};
+use tidegate_engine::probe::Probe;
 use tidegate_engine::schema::table_schema::SchemaRef;
-use tidegate_engine::schema::{
-    ClusteringKey, ClusteringOrder, ColumnId, DataType, PartitionKey, TableSchema,
-};
+use tidegate_engine::schema::{ClusteringOrder, ColumnId, DataType, PartitionKey, TableSchema};
 use tidegate_engine::{BatchStream, Partitions, ReadCommand};
 
+use super::metrics::ScanMetrics;
 use super::partition_limit::{FirstRows, PartitionLimit};
 use super::pushdown::{Access, Part, is_ordered_alike};
 use super::selection::Selection;
+use super::text::{ReadText, keys_text, ranges_text, slices_text};
 use super::wanted::WantedKeys;
 use crate::query::engine::Engine;
 use crate::query::setting::Terms;
 use crate::query::types::identifier::{Kind, ordered_by};
-use crate::query::types::literal::prefix_text;
 
 /// Up to so many partition keys are streams of their own, each in clustering order; more keys are
 /// one stream a shard.
@@ -64,8 +64,6 @@ const KEY_STREAMS_MAX: usize = 16;
 const ROWS_A_KEY: u64 = 16;
 /// Batches without a matching row after which the stream lets other tasks run.
 const EMPTY_BATCHES_MAX: usize = 16;
-/// Ranges that EXPLAIN writes out.
-const RANGES_SHOWN_MAX: usize = 3;
 
 /// What one output partition of the plan reads.
 #[derive(Debug, Clone)]
@@ -100,7 +98,7 @@ pub struct TideScan {
     /// Tells which partitions have partners in a join; `None` outside one.
     wanted: Option<Arc<WantedKeys>>,
     properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
+    metrics: ScanMetrics,
 }
 
 impl TideScan {
@@ -129,7 +127,7 @@ impl TideScan {
             past_cache: false,
             wanted: None,
             properties: Arc::new(properties),
-            metrics: ExecutionPlanMetricsSet::new(),
+            metrics: ScanMetrics::default(),
         }
     }
 
@@ -152,7 +150,7 @@ impl TideScan {
 
     /// A scan that reads partitions with partners only.
     pub fn of_wanted(&self, wanted: Arc<WantedKeys>) -> Self {
-        TideScan { wanted: Some(wanted), metrics: ExecutionPlanMetricsSet::new(), ..self.clone() }
+        TideScan { wanted: Some(wanted), metrics: ScanMetrics::default(), ..self.clone() }
     }
 
     /// A scan that goes past the caches, or not.
@@ -171,7 +169,7 @@ impl TideScan {
         TideScan {
             direction,
             properties: Arc::new(properties),
-            metrics: ExecutionPlanMetricsSet::new(),
+            metrics: ScanMetrics::default(),
             ..self.clone()
         }
     }
@@ -212,12 +210,29 @@ impl TideScan {
         Some(FirstRows::new(key.collect::<Option<_>>()?, rows))
     }
 
-    fn partitions_text(&self) -> String {
-        match &self.access.keys {
+    /// What is read, but for the predicate.
+    fn text(&self) -> ReadText<'_> {
+        let partitions = match &self.access.keys {
             None if self.wanted.is_some() => "those of the join".to_owned(),
             None => "all".to_owned(),
-            Some(keys) if keys.len() == 1 => "1 key".to_owned(),
-            Some(keys) => format!("{} keys", keys.len()),
+            Some(keys) => keys_text(keys),
+        };
+        let slices = match &self.access.apart {
+            Some(parts) => {
+                let ranges = parts.iter().flat_map(|part| part.ranges.iter().cloned());
+                let ranges: Vec<_> = ranges.collect();
+                Some(format!("slices by key={}", slices_text(&self.table, &ranges)))
+            }
+            None => ranges_text(&self.table, &self.access.ranges),
+        };
+        ReadText {
+            table: &self.table,
+            partitions,
+            slices,
+            direction: self.direction,
+            limit: self.limit,
+            partition_limit: self.partition_limit,
+            past_cache: self.past_cache,
         }
     }
 }
@@ -360,26 +375,8 @@ impl DisplayAs for TideScan {
             DisplayFormatType::TreeRender => ("", "\n", "\n"),
             _ => ("TideScan: ", ", ", ""),
         };
-        write!(f, "{start}table={}", self.table.full_name())?;
-        write!(f, "{separator}partitions={}", self.partitions_text())?;
-        if let Some(parts) = &self.access.apart {
-            let ranges: Vec<_> =
-                parts.iter().flat_map(|part| part.ranges.iter().cloned()).collect();
-            write!(f, "{separator}slices by key={}", slices_text(&self.table, &ranges))?;
-        } else if !self.access.is_whole_partition() {
-            write!(f, "{separator}slices={}", slices_text(&self.table, &self.access.ranges))?;
-        }
-        let direction = if self.direction.is_reversed() { "reversed" } else { "forward" };
-        write!(f, "{separator}direction={direction}")?;
-        if let Some(limit) = self.limit {
-            write!(f, "{separator}limit={limit}")?;
-        }
-        if let Some(rows) = self.partition_limit {
-            write!(f, "{separator}limit per partition={rows}")?;
-        }
-        if self.past_cache {
-            write!(f, "{separator}cache=bypassed")?;
-        }
+        write!(f, "{start}")?;
+        self.text().write(f, separator)?;
         if let Some(predicate) = &self.predicate {
             write!(f, "{separator}filter={predicate}")?;
         }
@@ -453,7 +450,7 @@ impl ExecutionPlan for TideScan {
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+        Some(self.metrics.all())
     }
 
     fn execute(
@@ -489,8 +486,10 @@ impl ExecutionPlan for TideScan {
             level: terms.level,
             past_cache: self.past_cache,
         };
+        let set = self.metrics.of_streams();
         Ok(Box::pin(ScanStream {
             database: self.database.clone(),
+            probe: self.metrics.probe(&context, &self.table),
             commands: reads.into_iter().map(command).collect(),
             wanted,
             batches: None,
@@ -499,9 +498,9 @@ impl ExecutionPlan for TideScan {
             first_rows: self.first_rows(),
             output: self.selection.places(),
             remaining: self.limit,
-            baseline: BaselineMetrics::new(&self.metrics, partition),
-            batches_read: MetricBuilder::new(&self.metrics).counter("batches", partition),
-            rows_read: MetricBuilder::new(&self.metrics).counter("rows_read", partition),
+            baseline: BaselineMetrics::new(set, partition),
+            batches_read: MetricBuilder::new(set).counter("batches", partition),
+            rows_read: MetricBuilder::new(set).counter("rows_read", partition),
         }))
     }
 }
@@ -535,6 +534,8 @@ async fn of_join(
 
 struct ScanStream {
     database: Engine,
+    /// Is told what the reads do, if the statement is watched.
+    probe: Option<Arc<Probe>>,
     /// Tells the keys to read instead of the partitions of the command.
     wanted: Option<BoxFuture<'static, Option<Vec<PartitionKey>>>>,
     /// What is still to be read, one after the other.
@@ -578,7 +579,10 @@ impl ScanStream {
             let mut command = self.commands.pop_front()?;
             // Rows that the predicate drops do not count.
             command.row_limit = self.remaining.filter(|_| self.predicate.is_none());
-            self.batches = Some(self.database.read(command));
+            self.batches = Some(match &self.probe {
+                None => self.database.read(command),
+                Some(probe) => self.database.read_watched(command, Arc::clone(probe)),
+            });
         }
         self.batches.as_mut()
     }
@@ -671,34 +675,6 @@ impl RecordBatchStream for ScanStream {
     fn schema(&self) -> ArrowSchemaRef {
         Arc::clone(&self.schema)
     }
-}
-
-/// Ranges as intervals of clustering values: `[(1, 2)..(5))`.
-pub fn slices_text(table: &TableSchema, ranges: &[ClusteringRange]) -> String {
-    let mut texts: Vec<String> =
-        ranges.iter().take(RANGES_SHOWN_MAX).map(|range| range_text(table, range)).collect();
-    if ranges.len() > RANGES_SHOWN_MAX {
-        texts.push(format!("… {} in all", ranges.len()));
-    }
-    texts.join(" ")
-}
-
-fn range_text(table: &TableSchema, range: &ClusteringRange) -> String {
-    let prefix = |key: &ClusteringKey| prefix_text(table, key);
-    if range.start.prefix == range.end.prefix && !range.start.prefix.is_empty() {
-        return format!("[{}]", prefix(&range.start.prefix));
-    }
-    let start = match range.start.weight {
-        _ if range.start.prefix.is_empty() => "[".to_owned(),
-        Weight::After => format!("({}", prefix(&range.start.prefix)),
-        Weight::Before | Weight::At => format!("[{}", prefix(&range.start.prefix)),
-    };
-    let end = match range.end.weight {
-        _ if range.end.prefix.is_empty() => "]".to_owned(),
-        Weight::Before => format!("{})", prefix(&range.end.prefix)),
-        Weight::After | Weight::At => format!("{}]", prefix(&range.end.prefix)),
-    };
-    format!("{start}..{end}")
 }
 
 /// The Arrow schema of all columns of a table.

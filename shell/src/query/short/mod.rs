@@ -18,8 +18,9 @@
 //!
 //! `shape` reads tokens, `value` makes values fit, `condition` and `using` look up what statements
 //! share, `select`, `insert` and `change` run, `selected` says what a SELECT gives. `together`
-//! reads for many rows of parameters, `session` asks them all.
+//! reads for many rows of parameters, `session` asks them all, `analyze` tells what a read did.
 
+mod analyze;
 mod change;
 mod condition;
 mod insert;
@@ -38,7 +39,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use sqlparser::tokenizer::TokenWithSpan;
-use tidegate_engine::{Catalog, Database};
+use tidegate_engine::{Catalog, Database, ReadCommand};
 
 use self::change::Change;
 use self::insert::Insert;
@@ -118,6 +119,15 @@ impl Short {
         match &self.kind {
             Kind::Select(select) => select.command(values, false).is_some(),
             Kind::Insert(_) | Kind::Change(_) => true,
+        }
+    }
+
+    /// The read of a query with these values; `None` for a write, and where the planner has to look
+    /// at them.
+    fn command(&self, values: &[ScalarValue], past_cache: bool) -> Option<ReadCommand> {
+        match &self.kind {
+            Kind::Select(select) => select.command(values, past_cache),
+            Kind::Insert(_) | Kind::Change(_) => None,
         }
     }
 

@@ -15,6 +15,7 @@ mod session;
 mod short;
 mod token;
 mod types;
+mod watch;
 mod wide;
 mod write;
 
