@@ -16,7 +16,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::command::{self, Command};
 use crate::output::progress::{Progress, ProgressLine};
 use crate::output::{Mode, Page, Printer, RowLimit, printer};
-use crate::query::{self, OutcomeKind, QueryError, QueryMemory, SessionOptions, without_unsaid};
+use crate::query::{
+    self, OutcomeKind, QueryError, QueryMemory, SessionOptions, trace_text, without_unsaid,
+};
 use crate::stderr::tell_line;
 use crate::text::Piece;
 use crate::text::width::wrapped;
@@ -68,6 +70,8 @@ pub struct Session {
 const SCREEN_LINES_USED: usize = 6;
 /// Lines that rows get on the smallest screen.
 const ROW_LINES_MIN: usize = 5;
+/// Columns of a trace that goes to no screen.
+const TRACE_COLUMNS: usize = 80;
 /// What empties a terminal and puts the cursor at its top.
 const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
 
@@ -195,6 +199,9 @@ impl Session {
             {
                 printer.finish(self.out.as_mut())?;
             }
+            if ended.is_err() {
+                self.print_trace()?;
+            }
             let stopped_at = table.as_ref().and_then(|(printer, _)| printer.stopped_at());
             let summary = match ended {
                 Ok(Summary::Rows(_)) if stopped_at.is_some() => {
@@ -208,15 +215,29 @@ impl Session {
             if self.mode.is_for_people() || self.tells_counts {
                 let elapsed_ns = self.database().clock().monotonic_ns() - start_ns;
                 let line = summary.line(self.timing.then(|| Duration::from_nanos(elapsed_ns)));
-                if self.mode.is_for_people() && (self.is_transcript || (self.screen)().is_some()) {
-                    writeln!(self.out, "{}", self.fitted(&line))?;
-                } else {
-                    // What was printed before stands before it, where both go to one place.
-                    self.out.flush()?;
-                    tell_line!("{line}");
-                }
+                self.tell(&self.fitted(&line))?;
             }
+            self.print_trace()?;
         }
+        Ok(())
+    }
+
+    /// Prints the trace of the statement that ended, if it was traced.
+    fn print_trace(&mut self) -> io::Result<()> {
+        let Some(record) = self.query.take_trace() else { return Ok(()) };
+        let columns = (self.screen)().map_or(TRACE_COLUMNS, |(columns, _)| columns);
+        self.tell(trace_text(&record, columns).trim_end())
+    }
+
+    /// Writes a text that stands under a result: among the results where people read these, else
+    /// to stderr.
+    fn tell(&mut self, text: &str) -> io::Result<()> {
+        if self.mode.is_for_people() && (self.is_transcript || (self.screen)().is_some()) {
+            return writeln!(self.out, "{text}");
+        }
+        // What was printed before stands before it, where both go to one place.
+        self.out.flush()?;
+        tell_line!("{text}");
         Ok(())
     }
 

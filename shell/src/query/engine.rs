@@ -2,16 +2,28 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use tidegate_engine::Database;
 
-/// The database, with the `Debug` that DataFusion requires of everything it holds.
+use super::watch::journal::Journal;
+
+/// The database and what is kept of statements, with the `Debug` that DataFusion requires of
+/// everything it holds.
 #[derive(Clone)]
-pub struct Engine(Database);
+pub struct Engine {
+    database: Database,
+    journal: Arc<Journal>,
+}
 
 impl Engine {
-    pub fn new(database: Database) -> Self {
-        Engine(database)
+    pub fn new(database: Database, journal: Arc<Journal>) -> Self {
+        Engine { database, journal }
+    }
+
+    /// The last traces and slow statements.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
     }
 }
 
@@ -25,6 +37,6 @@ impl Deref for Engine {
     type Target = Database;
 
     fn deref(&self) -> &Database {
-        &self.0
+        &self.database
     }
 }

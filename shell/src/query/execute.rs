@@ -53,6 +53,13 @@ impl Session {
     /// Errors: with a place in the text wherever there is one.
     pub async fn run(&self, statement: &Statement) -> Result<Outcome> {
         check_bare(statement)?;
+        match self.watching(statement) {
+            Some(watching) => watching.run(self.run_bare(statement).boxed()).await,
+            None => self.run_bare(statement).await,
+        }
+    }
+
+    async fn run_bare(&self, statement: &Statement) -> Result<Outcome> {
         if let Some(terms) = self.own_terms(statement)? {
             return self.run_under(terms, statement, None).await;
         }
@@ -73,6 +80,13 @@ impl Session {
         parameters: &RecordBatch,
     ) -> Result<Outcome> {
         check_count(statement, parameters)?;
+        match self.watching(statement) {
+            Some(watching) => watching.run(self.run_bound(statement, parameters).boxed()).await,
+            None => self.run_bound(statement, parameters).await,
+        }
+    }
+
+    async fn run_bound(&self, statement: &Statement, parameters: &RecordBatch) -> Result<Outcome> {
         if let Some(terms) = self.own_terms(statement)? {
             return self.run_under(terms, statement, Some(parameters)).await;
         }

@@ -36,6 +36,7 @@ mod sketch;
 mod statements;
 mod system;
 mod types;
+mod watch;
 mod write;
 
 #[cfg(test)]
@@ -57,4 +58,5 @@ pub use statements::{
     Continues, Help, STATEMENTS, StatementRow, Tab, Topic, continuations, row_of_words,
 };
 pub(crate) use types::assign;
+pub use watch::{Record, trace_text};
 pub(crate) use write::stamp;

@@ -26,6 +26,7 @@ use super::session::Session;
 use super::setting::SERVICE_LEVEL;
 use super::statements::Command;
 use super::types::assign;
+use super::watch;
 use super::write::element::{self, Changes};
 use super::write::stamp::{self, Contradiction, Repeats};
 use super::write::{self, Target, insert, values};
@@ -70,6 +71,7 @@ impl Session {
     ) -> BoxFuture<'a, Result<Outcome>> {
         async move {
             let plan = self.plan(sql).await?;
+            watch::note(|| "parsed".to_owned());
             if let LogicalPlan::Statement(set) = &plan {
                 self.check_setting(set)?;
                 // SET and RESET change the session; they have no rows.
@@ -111,13 +113,16 @@ impl Session {
     pub(super) async fn stream(&self, plan: LogicalPlan) -> Result<SendableRecordBatchStream> {
         let turn = self.options.memory.turn().await?;
         let mut state = self.context.state();
-        if let LogicalPlan::Analyze(_) = plan {
-            let watch = Watch::new(Arc::clone(self.database.clock()), Detail::Counts);
+        let is_analyzed = || matches!(plan, LogicalPlan::Analyze(_));
+        let analyzes = || Watch::new(Arc::clone(self.database.clock()), Detail::Counts);
+        if let Some(watch) = watch::current().or_else(|| is_analyzed().then(analyzes)) {
             state.config_mut().set_extension(watch);
         }
+        watch::note(|| "has its turn among queries".to_owned());
         // Expressions of constants are computed while it plans.
         let physical = AssertUnwindSafe(deep::physical(&state, &plan)).catch_unwind().await;
         let physical = physical.map_err(|panic| panicked(&*panic))??;
+        watch::note(|| "planned".to_owned());
         let rows = execute_stream(physical, state.task_ctx())?;
         let schema = rows.schema();
         let rows = AssertUnwindSafe(rows).catch_unwind().map(move |rows| {

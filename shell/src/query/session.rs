@@ -39,9 +39,13 @@ use super::setting::{self, Settings, Stamp, Terms};
 use super::system::SYSTEM_KEYSPACE;
 use super::types::identifier::time_uuid;
 use super::types::{growing, named_cast, seeking};
+use super::watch::journal::Journal;
+use super::watch::tracing::Tracing;
 use super::write::braces;
 use super::write::values;
 
+/// The name of a session that was given no other.
+const NAME: &str = "shell";
 /// Bytes that the merge above a removed sort may read ahead; reading ahead is the shard's work.
 const SORT_BUFFER_BYTES: usize = 4 << 20;
 
@@ -74,6 +78,8 @@ pub struct SessionOptions {
     /// Whether COPY, CREATE POLICY and traces may name files of this machine.
     pub local_files: bool,
     pub memory: QueryMemory,
+    /// Where traces and slow statements are kept.
+    pub journal: Arc<Journal>,
 }
 
 impl Default for SessionOptions {
@@ -84,6 +90,7 @@ impl Default for SessionOptions {
             progress: None,
             local_files: true,
             memory: QueryMemory::new(None),
+            journal: Journal::new(),
         }
     }
 }
@@ -103,6 +110,9 @@ pub struct Session {
     pub(super) stamp: Stamp,
     /// Those of its one statement, where it was made for one.
     pub(super) terms: Option<Terms>,
+    /// Whose statements these are.
+    pub(super) name: Arc<str>,
+    pub(super) tracing: Arc<Tracing>,
 }
 
 impl Session {
@@ -145,7 +155,7 @@ impl Session {
             // A name that is no table of the keyspace may be that of a file.
             context = context.enable_url_table();
         }
-        let engine = Engine::new(database.clone());
+        let engine = Engine::new(database.clone(), Arc::clone(&options.journal));
         context.register_catalog(CATALOG, Arc::new(TideCatalog::new(engine.clone())));
         let node = time_uuid::node(RandomState::new().hash_one(0_u8));
         let functions = time_uuid::functions(&engine, node).into_iter();
@@ -165,7 +175,8 @@ impl Session {
         context.register_udtf(REPLAY_FUNCTION, Arc::new(replay));
         let context: Context = Box::new(Arc::new(context));
         let (stamp, terms) = (Stamp::new(), None);
-        let session = Session { database, options, context, node, stamp, terms };
+        let (name, tracing) = (Arc::from(NAME), Arc::default());
+        let session = Session { database, options, context, node, stamp, terms, name, tracing };
         session.set_keyspace(&session.options.keyspace)?;
         Ok(session)
     }
@@ -203,7 +214,13 @@ impl Session {
         // Copied after the settings: one that changed meanwhile has another stamp.
         let (node, stamp) = (self.node, self.stamp.copied());
         let (context, terms): (Context, _) = (Box::new(Arc::new(context)), self.terms);
-        Session { database, options, context, node, stamp, terms }
+        let (name, tracing) = (Arc::clone(&self.name), self.tracing.copied());
+        Session { database, options, context, node, stamp, terms, name, tracing }
+    }
+
+    /// This session under another name, by which traces and slow statements tell whose they are.
+    pub fn named(self, name: &str) -> Session {
+        Session { name: name.into(), ..self }
     }
 
     /// This session as it is now, for one statement on these terms.

@@ -17,6 +17,8 @@ extensions_options! {
         pub short_path: bool, default = true
         /// The service level of statements that name none
         pub service_level: String, default = DEFAULT_LEVEL.to_owned()
+        /// Statements that take so many milliseconds are kept in system.slow_queries; 0 keeps none
+        pub slow_query_ms: u64, default = 0
     }
 }
 
@@ -71,6 +73,11 @@ impl Terms {
         let level = catalog.service_level(service_level(options)).unwrap_or_default();
         Terms { deadline: None, level: level.id }
     }
+}
+
+/// From how many milliseconds on statements are kept as slow; 0 keeps none.
+pub fn slow_query_ms(options: &ConfigOptions) -> u64 {
+    options.extensions.get::<Settings>().map_or(0, |settings| settings.slow_query_ms)
 }
 
 /// Names the settings of a session. Sessions that were made of one have equal stamps for as long as

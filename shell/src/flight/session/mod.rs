@@ -233,7 +233,8 @@ impl Sessions {
         make_room(all, SESSIONS_MAX, now_ns, |_| true).map_err(|()| {
             Status::resource_exhausted(format!("{SESSIONS_MAX} sessions are in use: try later"))
         })?;
-        let session = Arc::new(FlightSession::new(self.own(), Arc::clone(&self.kept), now_ns));
+        let query = self.own().named(&format!("{user}#{number}"));
+        let session = Arc::new(FlightSession::new(query, Arc::clone(&self.kept), now_ns));
         let entry = Entry { session: Arc::clone(&session), user, connections, was_used, number };
         all.insert(name, entry);
         Ok(session)

@@ -86,6 +86,21 @@ impl Session {
             Some(rows) => check_count(&prepared.statement, rows)?,
             None => check_bare(&prepared.statement)?,
         }
+        match self.watching(&prepared.statement) {
+            Some(watching) => {
+                let run = self.run_checked(prepared, parameters, takes_queries_alone);
+                watching.run(run.boxed()).await
+            }
+            None => self.run_checked(prepared, parameters, takes_queries_alone).await,
+        }
+    }
+
+    async fn run_checked(
+        &self,
+        prepared: &Prepared,
+        parameters: Option<&RecordBatch>,
+        takes_queries_alone: bool,
+    ) -> Result<Outcome> {
         if let Some(terms) = self.own_terms(&prepared.statement)? {
             return self.run_made_under(terms, prepared, parameters, takes_queries_alone).await;
         }

@@ -1,7 +1,10 @@
 //! Names of a statement as columns of a table, and what a run takes of its session.
 
+use std::sync::Arc;
+
 use datafusion::arrow::datatypes::DataType as ArrowType;
-use tidegate_engine::{ColumnId, TableSchema};
+use tidegate_engine::probe::Watch;
+use tidegate_engine::{BatchStream, ColumnId, Database, ReadCommand, SchemaRef, TableSchema};
 
 use crate::query::memory::QueryMemory;
 use crate::query::parse::Name;
@@ -12,6 +15,22 @@ pub struct RunContext<'a> {
     pub memory: &'a QueryMemory,
     pub past_cache: bool,
     pub terms: Terms,
+    /// Is told what reads do.
+    pub watch: Option<Arc<Watch>>,
+}
+
+impl RunContext<'_> {
+    /// How reads of a table are started.
+    pub fn reads(
+        &self,
+        table: &SchemaRef,
+    ) -> impl Fn(&Database, ReadCommand) -> BatchStream + use<> {
+        let probe = self.watch.as_ref().map(|watch| watch.read(table.full_name()));
+        move |database, command| match &probe {
+            None => database.read(command),
+            Some(probe) => database.read_watched(command, Arc::clone(probe)),
+        }
+    }
 }
 
 /// Notes that parameter `n` is wanted as `ty`; `None` where it is wanted twice, which the planner

@@ -20,6 +20,7 @@ use crate::query::error::Result;
 use crate::query::outcome::Outcome;
 use crate::query::scan::pushdown::{Access, Keys, decide_for, is_ordered_alike};
 use crate::query::setting::Terms;
+use crate::query::watch;
 
 /// See the head of this file.
 pub struct Select {
@@ -81,8 +82,9 @@ impl Select {
         if let [values] = rows {
             let Some(command) = command(values) else { return Ok(None) };
             let turn = context.memory.turn().await?;
+            watch::note(|| "short path: one read, without a plan".to_owned());
             let form = self.selected.form();
-            let batches = database.read(command).map(move |batch| {
+            let batches = context.reads(&self.table)(database, command).map(move |batch| {
                 let _held = &turn;
                 form(batch?)
             });
@@ -92,7 +94,9 @@ impl Select {
         let turn = context.memory.turn().await?;
         let (table, form) = (&self.table, self.selected.form());
         let read = read_schema(table, &self.selected.columns, &self.selected.stamps);
-        let batches = together::read(database, commands, &read).map(move |batch| {
+        watch::note(|| format!("short path: {} reads, without a plan", rows.len()));
+        let reads = context.reads(table);
+        let batches = together::read(database, (commands, reads), &read).map(move |batch| {
             let _held = &turn;
             form(batch?)
         });

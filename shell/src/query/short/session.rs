@@ -14,6 +14,7 @@ use crate::query::outcome::{Outcome, OutcomeKind, batch};
 use crate::query::parse::statement::Statement;
 use crate::query::session::Session;
 use crate::query::setting::{Terms, bypasses_cache, has_short_path};
+use crate::query::watch;
 
 impl Session {
     /// The statement as the short path takes it, with the unqualified names of `keyspace`; `None`
@@ -54,7 +55,8 @@ impl Session {
             let of_session = || Terms::of_options(options, &self.database.catalog());
             (bypasses_cache(options), terms.unwrap_or_else(of_session))
         };
-        let context = RunContext { memory: &self.options.memory, past_cache, terms };
+        let (memory, watch) = (&self.options.memory, watch::current());
+        let context = RunContext { memory, past_cache, terms, watch };
         short.run(&self.database, parameters, &context).await
     }
 

@@ -11,7 +11,7 @@ use datafusion::arrow::datatypes::SchemaRef as ArrowSchemaRef;
 use datafusion::common::DataFusionError;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
-use tidegate_engine::{Database, ReadCommand};
+use tidegate_engine::{BatchStream, Database, ReadCommand};
 
 use crate::query::error::{QueryError, Result};
 
@@ -20,15 +20,15 @@ const READS_MAX: usize = 32;
 /// Rows that are gathered before a batch is handed on.
 const BATCH_ROWS: usize = 1024;
 
-/// Starts the reads.
-pub fn read(
+/// Starts the reads, each as `reads` does it.
+pub fn read<R: Fn(&Database, ReadCommand) -> BatchStream + Send + 'static>(
     database: &Database,
-    commands: Vec<ReadCommand>,
+    (commands, reads): (Vec<ReadCommand>, R),
     schema: &ArrowSchemaRef,
-) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
+) -> impl Stream<Item = Result<RecordBatch>> + Send + use<R> {
     let database = database.clone();
     let begun = stream::iter(commands).map(move |command| {
-        let mut batches = database.read(command);
+        let mut batches = reads(&database, command);
         async move {
             // Until its turn comes a read holds its first batch, and what waits in its channel.
             let first = batches.next().await;

@@ -27,6 +27,7 @@ use super::service_level::{
 };
 use super::snapshot::SnapshotTo;
 use super::trace::RecordTrace;
+use super::tracing::Tracing;
 use super::{OwnStatement, Read, show};
 use crate::query::error::Result;
 use crate::query::parse::Cursor;
@@ -514,6 +515,15 @@ pub static STATEMENTS: &[StatementRow] = &[
         ..StatementRow::PLAIN
     },
     StatementRow {
+        words: "TRACING",
+        reader: Reader::Own(own::<Tracing>),
+        help: &[Help::Name(Topic::Engine, "TRACING")],
+        tabs: &[("", &[Tab::Words(&["COMPACT", "OFF", "ON"])])],
+        continues: Continues::Nothing,
+        changes_session: true,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
         words: "SHOW CACHE",
         reader: Reader::Show(show::CACHE),
         help: &[Help::Name(Topic::Engine, "SHOW CACHE")],
@@ -607,6 +617,12 @@ pub static STATEMENTS: &[StatementRow] = &[
         words: "SHOW COMPACTIONS",
         reader: Reader::Show(show::COMPACTIONS),
         help: &[Help::Name(Topic::Engine, "SHOW COMPACTIONS")],
+        ..StatementRow::SHOW
+    },
+    StatementRow {
+        words: "SHOW SLOW QUERIES",
+        reader: Reader::Show(show::SLOW_QUERIES),
+        help: &[Help::Name(Topic::Engine, "SHOW SLOW QUERIES")],
         ..StatementRow::SHOW
     },
     StatementRow {

@@ -20,6 +20,7 @@ mod service_level;
 mod show;
 mod snapshot;
 mod trace;
+mod tracing;
 
 #[cfg(test)]
 mod tests;

@@ -117,6 +117,10 @@ pub const MEMORY: &str = "SELECT CASE part_of WHEN 'resident' THEN '' ELSE '  ' 
             sum(limit_bytes) AS limit_bytes FROM system.memory GROUP BY place, pool, part_of \
      ) ORDER BY place";
 
+/// The newest first.
+pub const SLOW_QUERIES: &str = "SELECT started_at, session, duration_us, rows, rows_read, \
+     disk_reads, statement FROM system.slow_queries ORDER BY number DESC";
+
 pub const STALLS: &str = "SELECT * FROM system.stalls ORDER BY longest_us DESC, shard";
 
 /// A SHOW, by the query that it stands for.

@@ -8,5 +8,6 @@ mod io;
 mod levels;
 mod memory;
 mod system;
+mod watch;
 
 pub use system::{SYSTEM_KEYSPACE, SystemSchema};

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use datafusion::arrow::array::{
     ArrayRef, Float64Array, RecordBatch, StringArray, TimestampMicrosecondArray, UInt32Array,
 };
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::{SchemaProvider, Session, TableProvider};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::memory::MemorySourceConfig;
@@ -22,10 +22,10 @@ use tidegate_engine::{
     ClusteringOrder, ColumnKind, CommitlogReport, Error as EngineError, PolicyReport,
 };
 
-use super::columns::{counts, texts};
+use super::columns::{count, counts, moment, optional, text, texts};
 use super::compaction;
 use super::files::{Large, corruption, corruption_fields};
-use super::{fragments, io, levels, memory};
+use super::{fragments, io, levels, memory, watch};
 use crate::query::engine::Engine;
 
 /// Name of the keyspace.
@@ -81,10 +81,13 @@ enum SystemTable {
     Io,
     Memory,
     ServiceLevels,
+    Traces,
+    SlowQueries,
+    LongWaits,
 }
 
 impl SystemTable {
-    const ALL: [SystemTable; 20] = [
+    const ALL: [SystemTable; 23] = [
         SystemTable::Tables,
         SystemTable::Columns,
         SystemTable::Policies,
@@ -105,6 +108,9 @@ impl SystemTable {
         SystemTable::Io,
         SystemTable::Memory,
         SystemTable::ServiceLevels,
+        SystemTable::Traces,
+        SystemTable::SlowQueries,
+        SystemTable::LongWaits,
     ];
 
     fn name(self) -> &'static str {
@@ -129,6 +135,9 @@ impl SystemTable {
             SystemTable::Io => "io",
             SystemTable::Memory => "memory",
             SystemTable::ServiceLevels => "service_levels",
+            SystemTable::Traces => "traces",
+            SystemTable::SlowQueries => "slow_queries",
+            SystemTable::LongWaits => "long_waits",
         }
     }
 
@@ -152,6 +161,9 @@ impl SystemTable {
             SystemTable::Io => io::fields(),
             SystemTable::Memory => memory::fields(),
             SystemTable::ServiceLevels => levels::fields(),
+            SystemTable::Traces => watch::trace_fields(),
+            SystemTable::SlowQueries => watch::slow_fields(),
+            SystemTable::LongWaits => watch::wait_fields(),
         };
         Arc::new(Schema::new(fields))
     }
@@ -180,29 +192,15 @@ impl SystemTable {
             SystemTable::Io => io::columns(database).await,
             SystemTable::Memory => memory::columns(database, queries).await,
             SystemTable::ServiceLevels => Ok(levels::columns(database)),
+            SystemTable::Traces => Ok(watch::traces(database)),
+            SystemTable::SlowQueries => Ok(watch::slow_queries(database)),
+            SystemTable::LongWaits => watch::long_waits(database).await,
         }
     }
 }
 
-fn text(name: &str) -> Field {
-    Field::new(name, DataType::Utf8, false)
-}
-
-fn count(name: &str) -> Field {
-    Field::new(name, DataType::UInt64, false)
-}
-
-fn optional(name: &str, ty: DataType) -> Field {
-    Field::new(name, ty, true)
-}
-
 fn shard() -> Field {
     Field::new("shard", DataType::UInt32, false)
-}
-
-/// Wall clock time.
-fn moment() -> DataType {
-    DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
 }
 
 fn table_fields() -> Vec<Field> {

@@ -1,6 +1,8 @@
 //! What a session says of what its statements did.
 
 mod explain;
+mod slow;
+mod tracing;
 
 use super::World;
 

@@ -1,0 +1,24 @@
+//! What statements did: traces that a session asked for, and statements that took long.
+//!
+//! ```text
+//! Session::run -> Watching     a statement that is watched: its `Watch` of the engine, and its end
+//!                    |
+//!                 Record       what is left of it
+//!                    |
+//!                 Journal      the last traces and the last slow statements of all sessions
+//! ```
+//! While a statement is planned and started its `Watch` is that of the running task
+//! ([`current`]). Scans get it with their configuration.
+//!
+//! Invariant: a record is whole when its rows have ended, or nobody takes more of them.
+
+pub mod journal;
+mod record;
+mod session;
+mod text;
+pub mod tracing;
+
+pub use record::Record;
+pub use session::{current, note};
+pub use text::trace_text;
+pub use tracing::TracingMode;
