@@ -509,6 +509,7 @@ mod tests {
         "SHOW STALLS",
         "SHOW TABLES",
         "SHOW SLOW QUERIES",
+        "SUMMARIZE reading",
         "TRACING COMPACT",
         "TRACING OFF",
         "TRACING ON",

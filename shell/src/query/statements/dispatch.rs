@@ -6,7 +6,8 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::list::{self, Reader};
 use super::show::Show;
-use super::{Command, batch};
+use super::summarize::Summarize;
+use super::{Command, Read, batch};
 use crate::query::error::{ErrorKind, QueryError, Result, nearest};
 use crate::query::parse::statement::{Statement, is_word};
 use crate::query::parse::{Cursor, balance, check_depth, sql, write};
@@ -56,7 +57,7 @@ fn parse_tokens(tokens: &[TokenWithSpan]) -> Result<Command> {
     Ok(Command::Own(own))
 }
 
-/// EXPLAIN of a query or of a write.
+/// EXPLAIN of a query, of SUMMARIZE or of a write.
 fn explain(tokens: &[TokenWithSpan]) -> Result<Command> {
     let mut cursor = Cursor::new(tokens);
     cursor.expect_word("explain")?;
@@ -72,6 +73,11 @@ fn explain(tokens: &[TokenWithSpan]) -> Result<Command> {
     }
     if is_write {
         return Ok(Command::ExplainWrite(write(rest)?));
+    }
+    if cursor.take_word("summarize") {
+        let explained = Summarize::read(&mut cursor)?.explained(analyze);
+        cursor.expect_end()?;
+        return Ok(Command::Own(Arc::new(explained)));
     }
     Ok(Command::Query(sql(tokens)?))
 }

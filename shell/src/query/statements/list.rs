@@ -26,6 +26,7 @@ use super::service_level::{
     self, AlterServiceLevel, CreateServiceLevel, DropServiceLevel, ShowEffective,
 };
 use super::snapshot::SnapshotTo;
+use super::summarize::Summarize;
 use super::trace::RecordTrace;
 use super::tracing::Tracing;
 use super::{OwnStatement, Read, show};
@@ -320,6 +321,13 @@ pub static STATEMENTS: &[StatementRow] = &[
         words: "EXPLAIN",
         reader: Reader::Explain,
         help: &[Help::Name(Topic::Rows, "EXPLAIN")],
+        ..StatementRow::QUERY
+    },
+    StatementRow {
+        words: "SUMMARIZE",
+        reader: Reader::Own(own::<Summarize>),
+        help: &[Help::Name(Topic::Rows, "SUMMARIZE")],
+        tabs: &[("", &[Tab::Tables])],
         ..StatementRow::QUERY
     },
     StatementRow {

@@ -19,6 +19,7 @@ mod policy;
 mod service_level;
 mod show;
 mod snapshot;
+mod summarize;
 mod trace;
 mod tracing;
 

@@ -2,6 +2,7 @@
 
 mod explain;
 mod slow;
+mod summarize;
 mod tracing;
 
 use super::World;
